@@ -1,0 +1,65 @@
+"""One error tree. Every message says what was expected, what was met, whose it is and what to do.
+
+CtcAlignError                 whatever went wrong; catch this one
+├── UsageError                the call itself is wrong (exit 2): options that do not go together, an unknown model
+│   └── ConfigError           a settings file or a setting is wrong
+├── InputError                one utterance's input is wrong (exit 1 among many utterances, 2 when it is the call's only one)
+│   ├── AudioError            no such file, not audio, empty, silence only, NaN
+│   ├── TranscriptError       empty, not UTF-8
+│   ├── LexiconError          a line of a dictionary that cannot be read, or phones the model does not have
+│   ├── EmissionsError        log-probs of the wrong shape, with NaN or +inf, or a vocabulary that does not fit them
+│   └── TooShortError         the transcript needs more frames than the audio has
+├── OutputError               a file that is there already, a folder that cannot be written, a full disk
+├── KernelError               wrong arguments to a kernel or to ctc_align.functional (also ValueError and RuntimeError)
+└── BackendError              a backend or device that was asked for by name and cannot run
+"""
+
+from __future__ import annotations
+
+
+class CtcAlignError(Exception):
+    """Base of everything this package raises on purpose."""
+
+
+class UsageError(CtcAlignError):
+    """The call itself is wrong: nothing was started."""
+
+
+class ConfigError(UsageError):
+    """A settings file or a setting is wrong; all faults are reported at once."""
+
+
+class InputError(CtcAlignError):
+    """The input of one utterance is wrong; other utterances are not concerned."""
+
+
+class AudioError(InputError):
+    """Audio that cannot be used."""
+
+
+class TranscriptError(InputError):
+    """A transcript that cannot be used."""
+
+
+class LexiconError(InputError):
+    """A pronunciation dictionary that cannot be used."""
+
+
+class EmissionsError(InputError):
+    """Log-probs that cannot be used."""
+
+
+class TooShortError(InputError):
+    """The transcript needs more frames than the audio has."""
+
+
+class OutputError(CtcAlignError):
+    """A result that cannot be written where it was asked to go."""
+
+
+class KernelError(CtcAlignError, ValueError, RuntimeError):
+    """Wrong arguments to an array-level function; also what callers of torch expect to catch."""
+
+
+class BackendError(CtcAlignError):
+    """A backend or a device that was asked for by name cannot run here."""

@@ -1,0 +1,180 @@
+"""What flows through the house: frozen dataclasses, nothing that computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+FORMAT = "ctc-align/1"
+
+ALIGNED = "aligned"
+SKIPPED = "skipped"
+UNSPOKEN = "unspoken"
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Audio:
+    """One channel of sound: `samples` (N,) float32 in about [-1, 1] at `sample_rate` Hz."""
+
+    samples: np.ndarray
+    sample_rate: int
+    name: str = ""
+    """Where it came from (a path as the user gave it), or "" for samples in memory."""
+
+    @property
+    def duration_s(self) -> float:
+        return len(self.samples) / self.sample_rate
+
+
+@dataclass(frozen=True)
+class Word:
+    """One written word: `text` is `transcript[char_start:char_end]` (code points), `spoken` what is pronounced.
+
+    `spoken` is lower-case words of letters (and apostrophes, and marks of the script) parted by single spaces;
+    "" when there is nothing to pronounce (a lone dash, an emoji).
+    """
+
+    text: str
+    spoken: str
+    char_start: int
+    char_end: int
+
+
+@dataclass(frozen=True)
+class Words:
+    """A transcript, as given, and its words in order: every word exactly once."""
+
+    text: str
+    words: tuple[Word, ...]
+
+
+@dataclass(frozen=True)
+class Pronunciation:
+    """One way to say a word: `ids` in the model's vocabulary, `labels` as they are shown (stress marks kept)."""
+
+    ids: tuple[int, ...]
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class WordTokens:
+    """What the model can stand for a word: its `pronunciations`, best first, and how many letters it lacks.
+
+    `pronunciations` is empty for a word with nothing to align; `missing` names the letters (or phones) lacked.
+    """
+
+    pronunciations: tuple[Pronunciation, ...]
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The chosen pronunciations in one row, ready for a lattice.
+
+    `ids` (L,) ints in the model's vocabulary, `labels` (L,) what is shown, `words` (L,) the index of the
+    transcript's word that each token belongs to, -1 for a separator between words.
+    """
+
+    ids: tuple[int, ...]
+    labels: tuple[str, ...]
+    words: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Emissions:
+    """What a model says of an audio: `log_probs` (T, C), natural log, one row per frame of `frame_shift_s` seconds.
+
+    `vocab` has C tokens, `blank` is an index into it. `offset_s` is the place of frame 0 in the recording.
+    `states` is the optional second output, (T, K) float: scores of the segmentation states that say *where* sounds
+    begin and end (see `ctc_align.boundaries`); the loss and the score never use it.
+    """
+
+    log_probs: torch.Tensor
+    vocab: tuple[str, ...]
+    frame_shift_s: float
+    blank: int = 0
+    offset_s: float = 0.0
+    states: torch.Tensor | None = field(default=None, repr=False)
+    duration_s: float | None = None
+    """Length of the audio; `T * frame_shift_s` when it is not known."""
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class AlignedToken:
+    """One token of an aligned word; seconds, `end_s` exclusive, `confidence` in [0, 1]."""
+
+    token: str
+    start_s: float
+    end_s: float
+    confidence: float
+
+
+@dataclass(frozen=True)
+class AlignedWord:
+    """One word of the transcript; times and confidence are None unless `status` is "aligned"."""
+
+    text: str
+    spoken: str
+    char_start: int
+    char_end: int
+    status: str = ALIGNED
+    start_s: float | None = None
+    end_s: float | None = None
+    confidence: float | None = None
+    tokens: tuple[AlignedToken, ...] = ()
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """A transcript laid onto its audio. Times are seconds from the start of the utterance (see CONTRACT in README).
+
+    `loss` is the exact CTC loss -log p(transcript | audio) over all paths, natural log; `score` the log-probability
+    of the best CTC path, so `-score >= loss`.
+    """
+
+    utterance: str
+    audio: str
+    duration_s: float
+    model: str
+    backend: str
+    frame_shift_s: float
+    loss: float
+    score: float
+    text: str
+    words: tuple[AlignedWord, ...]
+    unknown: int = 0
+    offset_s: float = 0.0
+    loss_per_token: float | None = None
+    config: dict[str, Any] = field(default_factory=dict)
+    token_kind: str = "tokens"
+    """Name of the token tier: "phones" where the tokens are phones."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON object of format "ctc-align/1": plain dicts, lists, strings and finite numbers or None."""
+        from ctc_align.writers import to_dict
+
+        return to_dict(self)
+
+    def save(self, path: str | FilePath, *, force: bool = False) -> None:
+        """Write the alignment in the format that the extension of `path` names (.json, .ctm, .TextGrid, …).
+
+        Raises:
+            OutputError: the file exists and `force` is not given, or it cannot be written.
+            UsageError: no writer has this extension.
+        """
+        from ctc_align.writers import save
+
+        save(self, path, force=force)
+
+
+def aligned_words(alignment: Alignment) -> Sequence[AlignedWord]:
+    """The words that have times, in order."""
+    return [word for word in alignment.words if word.status == ALIGNED]
