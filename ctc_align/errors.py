@@ -3,7 +3,7 @@
 CtcAlignError                 whatever went wrong; catch this one
 ├── UsageError                the call itself is wrong (exit 2): options that do not go together, an unknown model
 │   └── ConfigError           a settings file or a setting is wrong
-├── InputError                one utterance's input is wrong (exit 1 among many utterances, 2 when it is the call's only one)
+├── InputError                the content of one utterance's input is wrong (exit 1); others are not concerned
 │   ├── AudioError            no such file, not audio, empty, silence only, NaN
 │   ├── TranscriptError       empty, not UTF-8
 │   ├── LexiconError          a line of a dictionary that cannot be read, or phones the model does not have
