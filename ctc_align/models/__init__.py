@@ -1,0 +1,122 @@
+"""Acoustic models: audio in, `Emissions` out, every family behind one registry.
+
+`load_model("english")` is the model inside the package; a folder that `ctc-align train` wrote is loaded by its path.
+A family registers itself by a prefix and is imported only when it is asked for.
+"""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from ctc_align.errors import BackendError, UsageError
+from ctc_align.types import Audio, Emissions
+
+if TYPE_CHECKING:
+    import torch
+
+EMBEDDED = ("english",)
+"""Names of the models inside the package."""
+FOLDER_FILES = ("model.toml", "model.safetensors")
+"""What a model's folder holds."""
+LATER = {"torchaudio:": "torchaudio's pipelines", "hf:": "Hugging Face models", "onnx:": "ONNX files"}
+"""Families that have a name but no code yet."""
+
+
+@runtime_checkable
+class AcousticModel(Protocol):
+    """What every family gives: `emissions` turns audio at `sample_rate` into (T, C) log-probs over `vocab`.
+
+    `token_kind` names the token tier of the outputs ("phones" or "tokens").
+    """
+
+    name: str
+    sample_rate: int
+    vocab: tuple[str, ...]
+    blank: int
+    frame_shift_s: float
+    token_kind: str
+
+    def emissions(self, audio: Audio, progress: Callable[[float], None] | None = None) -> Emissions:
+        """Log-probs of `audio`; `progress` is called with the share done, in [0, 1]."""
+        ...
+
+
+def load_model(name: str, *, device: str | torch.device = "auto", settings: Any = None) -> AcousticModel:
+    """The model called `name`: one inside the package, or the folder of a trained one.
+
+    A name comes before a folder that is called the same: write `./english` for a folder `english`.
+
+    Raises:
+        UsageError: no such model, or a folder without a model in it.
+        BackendError: `device` was asked for by name and is not here.
+    """
+    if name in EMBEDDED:
+        from ctc_align.models.convnet import load_embedded
+
+        return load_embedded(resolve_device(device), settings)
+    _check_family(name)
+    folder = Path(name)
+    if not folder.is_dir():
+        raise UsageError(_unknown(name, folder))
+    missing = [file for file in FOLDER_FILES if not (folder / file).is_file()]
+    if missing:
+        raise UsageError(
+            f"model {name}: expected a folder with {' and '.join(FOLDER_FILES)}, lacks {', '.join(missing)}"
+        )
+    from ctc_align.models.convnet import load_folder
+
+    return load_folder(folder, resolve_device(device), settings)
+
+
+def resolve_device(device: str | torch.device = "auto") -> torch.device:
+    """The device that `auto`, `cpu`, `cuda`, `cuda:N` or `mps` stands for on this machine.
+
+    `auto` is the first CUDA device if there is one, else the CPU. A `torch.device` is checked like its name.
+
+    >>> resolve_device("cpu")
+    device(type='cpu')
+
+    Raises:
+        UsageError: not the name of a device.
+        BackendError: a device asked for by name that is not here.
+    """
+    import torch
+
+    with warnings.catch_warnings():  # an old driver warns; that there is no device says it all
+        warnings.simplefilter("ignore")
+        cuda_devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if device == "auto":
+        return torch.device("cuda", 0) if cuda_devices else torch.device("cpu")
+    kind, _, index = str(device).partition(":")
+    if kind not in ("cpu", "cuda", "mps") or (index and (kind != "cuda" or not index.isdecimal())):
+        if str(device) not in ("cpu:0", "mps:0"):
+            raise UsageError(f"device: expected auto, cpu, cuda, cuda:N or mps, met {str(device)!r}")
+        index = ""
+    if kind == "cuda" and int(index or 0) >= cuda_devices:
+        here = f"this machine has {cuda_devices}" if cuda_devices else "torch finds no CUDA device here"
+        raise BackendError(f"device {device}: {here}: use --device auto or cpu")
+    if kind == "mps" and not torch.backends.mps.is_available():
+        raise BackendError("device mps: torch finds no Metal device here: use --device auto or cpu")
+    return torch.device(kind, int(index or 0)) if kind == "cuda" else torch.device(kind)
+
+
+def _check_family(name: str) -> None:
+    for prefix, what in LATER.items():
+        if name.startswith(prefix):
+            raise UsageError(f"model {name}: {what} ({prefix}…) are not supported in this version; {_available()}")
+
+
+def _unknown(name: str, path: Path) -> str:
+    if path.exists():
+        return f"model {name}: expected the folder of a model, met a file; {_available()}"
+    near = difflib.get_close_matches(name.lower(), [*EMBEDDED, *LATER], n=1, cutoff=0.6)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return f"model {name}: no such model or folder; {hint}{_available()}"
+
+
+def _available() -> str:
+    return f"there is {', '.join(EMBEDDED)}, or the folder that `ctc-align train` wrote"
