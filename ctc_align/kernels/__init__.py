@@ -1,0 +1,151 @@
+"""The door to the kernels: three functions over a topology, whichever backend runs them.
+
+    best_path(log_probs, topology, lengths) -> Path         states (B, T) int32, -1 padded; scores (B,) natural log
+    forward(log_probs, topology, lengths)   -> Scores       total log-likelihood of all paths
+    occupancy(log_probs, topology, lengths) -> Occupancy    posterior of every class at every frame, and forward's scores
+
+`log_probs` is (B, T, C), natural log, normalised or not; `lengths` (B,) says how many frames of each utterance count.
+What lies beyond them is never read. Scores are float64. An utterance without any path has score -inf, states -1 and
+occupancy 0. The same ties in every backend: stay, then step, then skip; at the end the last state before the one
+before it. `backend` is "auto", "reference" or "cpu"; the result says which it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from ctc_align.errors import BackendError, KernelError
+from ctc_align.lattice import Topology
+
+BACKENDS = ("auto", "reference", "cpu", "gpu")
+
+
+@dataclass(frozen=True)
+class Path:
+    """Best path: `states` (B, T) int32, `scores` (B,) float64, both on the CPU."""
+
+    states: torch.Tensor
+    scores: torch.Tensor
+    backend: str
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Total log-likelihoods: `scores` (B,) float64 on the CPU."""
+
+    scores: torch.Tensor
+    backend: str
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """`posteriors` (B, T, C) float32 (float64 for float64 log-probs), `scores` (B,) float64."""
+
+    posteriors: torch.Tensor
+    scores: torch.Tensor
+    backend: str
+
+
+def best_path(
+    log_probs: torch.Tensor,
+    topology: Topology,
+    lengths: torch.Tensor | Sequence[int] | None = None,
+    *,
+    bands: np.ndarray | None = None,
+    backend: str = "auto",
+) -> Path:
+    """The most likely path of each utterance (Viterbi).
+
+    Args:
+        log_probs: (B, T, C) floating point.
+        topology: of the same B.
+        lengths: (B,) frames of each utterance; None means T for all.
+        bands: None, or (B, T, 2) int: first and last (exclusive) state that a path may be in at each frame;
+            both must not decrease with the frame.
+        backend: see the module.
+
+    Raises:
+        KernelError: shapes, dtypes or lengths that do not fit together.
+        BackendError: the backend cannot run here.
+    """
+    frames = _check(log_probs, topology, lengths)
+    name, module = _open(backend, log_probs)
+    if bands is None:
+        states, scores = module.best_path(log_probs.detach(), topology, frames)
+    else:
+        if name == "reference":
+            raise BackendError("the reference backend has no banded search; use backend='cpu'")
+        states, scores = module.best_path(log_probs.detach(), topology, frames, np.ascontiguousarray(bands, np.int64))
+    return Path(states, scores, name)
+
+
+def forward(
+    log_probs: torch.Tensor,
+    topology: Topology,
+    lengths: torch.Tensor | Sequence[int] | None = None,
+    *,
+    backend: str = "auto",
+) -> Scores:
+    """Total log-likelihood of each utterance over all its paths (Graves et al. 2006, eq. 8). Arguments as `best_path`."""
+    frames = _check(log_probs, topology, lengths)
+    name, module = _open(backend, log_probs)
+    return Scores(module.forward(log_probs.detach(), topology, frames), name)
+
+
+def occupancy(
+    log_probs: torch.Tensor,
+    topology: Topology,
+    lengths: torch.Tensor | Sequence[int] | None = None,
+    *,
+    backend: str = "auto",
+) -> Occupancy:
+    """Posterior of each class at each frame given the transcript; rows sum to 1. Arguments as `best_path`."""
+    frames = _check(log_probs, topology, lengths)
+    name, module = _open(backend, log_probs)
+    posteriors, scores = module.occupancy(log_probs.detach(), topology, frames)
+    dtype = torch.float64 if log_probs.dtype == torch.float64 else torch.float32
+    return Occupancy(posteriors.to(dtype), scores, name)
+
+
+def _check(log_probs: torch.Tensor, topology: Topology, lengths: Any) -> torch.Tensor:
+    """Everything that can be wrong, said once here; returns the lengths as int64 on the CPU."""
+    if not isinstance(log_probs, torch.Tensor) or not log_probs.is_floating_point():
+        met = log_probs.dtype if isinstance(log_probs, torch.Tensor) else type(log_probs).__name__
+        raise KernelError(f"log_probs: expected a floating-point tensor (B, T, C), met {met}")
+    if log_probs.dim() != 3:
+        raise KernelError(f"log_probs: expected shape (B, T, C), met {tuple(log_probs.shape)}")
+    batch, frames, classes = log_probs.shape
+    if topology.batch != batch:
+        raise KernelError(f"topology: expected {batch} utterances as in log_probs, met {topology.batch}")
+    if topology.max_class >= classes:
+        raise KernelError(f"topology: a state emits class {topology.max_class}, log_probs has only {classes} classes")
+    if lengths is None:
+        return torch.full((batch,), frames, dtype=torch.int64)
+    result = torch.as_tensor(lengths).detach().to("cpu", torch.int64)
+    if result.shape != (batch,):
+        raise KernelError(f"lengths: expected shape ({batch},), met {tuple(result.shape)}")
+    if batch and (int(result.min()) < 0 or int(result.max()) > frames):
+        raise KernelError(f"lengths: expected 0 to {frames} (frames of log_probs), met {result.tolist()[:8]}")
+    return result
+
+
+def _open(backend: str, log_probs: torch.Tensor) -> tuple[str, Any]:
+    """The backend's module, imported late: the first use of a compiled one costs its compilation."""
+    if backend not in BACKENDS:
+        raise BackendError(f"backend: expected one of {', '.join(BACKENDS)}; met {backend!r}")
+    if backend == "gpu":
+        raise BackendError(
+            "backend 'gpu' is not built yet; use 'cpu', or 'auto' (log-probs are then copied to the CPU)"
+        )
+    if backend == "reference":
+        from ctc_align.kernels import reference
+
+        return backend, reference
+    from ctc_align.kernels import cpu
+
+    return "cpu", cpu
