@@ -1,0 +1,151 @@
+"""Vocabulary files: one token a line, Kaldi's `token id`, or a JSON list or object; and which token is the blank."""
+
+from __future__ import annotations
+
+import json
+import operator
+import os
+import re
+from typing import Any
+
+from ctc_align.errors import EmissionsError, UsageError
+
+_KALDI_LINE = re.compile(r"([^ \t]+)[ \t]+(-?[0-9]{1,9})")
+_DISAMBIGUATION = re.compile(r"#\d+")
+_LIKELY_BLANKS = ("<blk>", "<blank>", "<b>", "[blank]", "<pad>", "[PAD]", "<eps>", "<ctc>", "-", "_")
+
+
+def load_vocab(path: str | os.PathLike[str]) -> tuple[str, ...]:
+    """The tokens in the order of their ids.
+
+    A line that is one space is the token " "; empty lines at the end are ignored. Where every line is a token and
+    a whole number, the numbers are ids and must be 0 … C-1, in any order.
+
+    Raises:
+        UsageError: no such file.
+        EmissionsError: not UTF-8, no tokens, a token twice, an empty one, ids that are not 0 … C-1.
+    """
+    name = os.fspath(path)
+    try:
+        with open(name, encoding="utf-8-sig", newline="") as file:
+            text = file.read()
+    except FileNotFoundError:
+        raise UsageError(f"{name}: no such vocabulary file") from None
+    except UnicodeDecodeError as error:
+        raise EmissionsError(
+            f"{name}: expected a UTF-8 vocabulary, met byte 0x{error.object[error.start]:02x}"
+        ) from None
+    except OSError as error:
+        raise UsageError(f"{name}: the vocabulary cannot be read: {error.strerror}") from None
+    found = _json(text, name)
+    tokens = _from_lines(text, name) if found is None else _from_json(found, name)
+    if not tokens:
+        raise EmissionsError(f"{name}: the vocabulary has no tokens")
+    return tokens
+
+
+def resolve_blank(blank: int | str, vocab: tuple[str, ...]) -> int:
+    """The index of the blank, given as a token of `vocab` or as an index; a token goes first.
+
+    >>> resolve_blank("<blk>", ("a", "<blk>")), resolve_blank("0", ("a", "<blk>")), resolve_blank(1, ("a", "0"))
+    (1, 0, 1)
+
+    Raises:
+        UsageError: neither a token of the vocabulary nor an index into it.
+    """
+    if isinstance(blank, str):
+        if blank in vocab:
+            return vocab.index(blank)
+        if not re.fullmatch(r"[+-]?[0-9]{1,9}", blank):
+            likely = [token for token in _LIKELY_BLANKS if token in vocab]
+            hint = f"; {', '.join(likely)} would be one" if likely else ""
+            raise UsageError(f"blank: expected a token of the vocabulary or an index, met {blank!r}{hint}")
+    try:
+        index = int(blank) if isinstance(blank, str) else operator.index(blank)
+    except TypeError:
+        raise UsageError(f"blank: expected a token or an index, met {type(blank).__name__}") from None
+    if not 0 <= index < len(vocab):
+        raise UsageError(f"blank: expected an index from 0 to {len(vocab) - 1}, met {index}")
+    return index
+
+
+def without_disambiguation(vocab: tuple[str, ...], classes: int) -> tuple[str, ...]:
+    """`vocab` cut to `classes` tokens if all that goes are `#0`, `#1` …, which no model emits.
+
+    >>> without_disambiguation(("<blk>", "a", "#0", "#1"), 2)
+    ('<blk>', 'a')
+    """
+    extra = vocab[classes:]
+    return vocab[:classes] if extra and all(_DISAMBIGUATION.fullmatch(token) for token in extra) else vocab
+
+
+def _json(text: str, name: str) -> Any:
+    """The JSON list or object that the text is, or None: a plain vocabulary may begin with `[` or `{` too."""
+    if not name.lower().endswith(".json") and text.lstrip()[:1] not in ("[", "{"):
+        return None
+    try:
+        found = json.loads(text, object_pairs_hook=list if text.lstrip()[:1] == "{" else None)
+    except json.JSONDecodeError as error:
+        if not name.lower().endswith(".json"):
+            return None
+        raise EmissionsError(f"{name}:{error.lineno}: expected a JSON list or object of tokens: {error.msg}") from None
+    if isinstance(found, list):
+        return found
+    raise EmissionsError(
+        f"{name}: expected a JSON list of tokens or an object of token to id, met {type(found).__name__}"
+    )
+
+
+def _from_json(found: list[Any], name: str) -> tuple[str, ...]:
+    """A list of tokens, or the (token, id) pairs of an object."""
+    pairs = [entry for entry in found if isinstance(entry, tuple)]
+    if not pairs:
+        wrong = [entry for entry in found if not isinstance(entry, str)]
+        if wrong:
+            raise EmissionsError(f"{name}: expected tokens in quotes, met {wrong[0]!r}")
+        return _unique([(token, f"entry {index + 1}") for index, token in enumerate(found)], name)
+    for token, value in pairs:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise EmissionsError(f"{name}: expected an object of token to id, met {value!r} for token {token!r}")
+    return _by_id([(token, value, f"entry {index + 1}") for index, (token, value) in enumerate(pairs)], name)
+
+
+def _from_lines(text: str, name: str) -> tuple[str, ...]:
+    # only line feeds part lines: a token may hold any other character that Unicode calls a break
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    while lines and not lines[-1]:
+        lines.pop()
+    lines = [line if line == " " else line.strip(" \t") for line in lines]
+    matches = [_KALDI_LINE.fullmatch(line) for line in lines]
+    if lines and all(matches):
+        return _by_id([(m[1], int(m[2]), f"line {i + 1}") for i, m in enumerate(matches) if m], name)
+    for number, (line, match) in enumerate(zip(lines, matches), start=1):
+        if not line:
+            raise EmissionsError(f"{name}:{number}: expected a token, met an empty line: name the blank, <blk> say")
+        if line != " " and (match or " " in line or "\t" in line):
+            raise EmissionsError(
+                f"{name}:{number}: expected one token a line, or a token and its id on every line, met {line!r}"
+            )
+    return _unique([(line, f"line {number}") for number, line in enumerate(lines, start=1)], name)
+
+
+def _by_id(entries: list[tuple[str, int, str]], name: str) -> tuple[str, ...]:
+    """Tokens ordered by their ids, which must be 0 … C-1, each once."""
+    _unique([(token, place) for token, _, place in entries], name)
+    seen: dict[int, str] = {}
+    for _, index, place in entries:
+        if index in seen:
+            raise EmissionsError(f"{name}: id {index} is given twice: {seen[index]} and {place}")
+        if not 0 <= index < len(entries):
+            raise EmissionsError(f"{name}: expected ids 0 to {len(entries) - 1}, each once, met {index} in {place}")
+        seen[index] = place
+    return tuple(token for token, _, _ in sorted(entries, key=lambda entry: entry[1]))
+
+
+def _unique(entries: list[tuple[str, str]], name: str) -> tuple[str, ...]:
+    seen: dict[str, str] = {}
+    for token, place in entries:
+        if token in seen:
+            raise EmissionsError(f"{name}: token {token!r} is there twice: {seen[token]} and {place}")
+        seen[token] = place
+    return tuple(seen)
