@@ -1,0 +1,174 @@
+"""Settings: frozen, read from TOML, every fault reported at once; the command line wins over the file.
+
+A setting is a field of a frozen dataclass. `setting(default, choices=…, above=…)` says what it may be; `load_config`
+fills any such dataclass from a file, so that recipes (training) are read and refused in the same way.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import os
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+from ctc_align.errors import ConfigError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+Config = TypeVar("Config")
+
+_KINDS: dict[type, str] = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+
+
+def setting(default: Any, *, choices: Iterable[Any] = (), above: float | None = None) -> Any:
+    """A dataclass field that may be one of `choices`, or greater than `above`."""
+    return dataclasses.field(default=default, metadata={"choices": tuple(choices), "above": above})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What an alignment may be told. Seconds end in `_s`.
+
+    >>> Settings().to_dict()["chunk_s"]
+    60.0
+    """
+
+    times: str = setting("utterance", choices=("utterance", "recording"))
+    """Whether times count from the start of the utterance or of the recording."""
+    labels: str = setting("bare", choices=("bare", "written"))
+    """Words in CTM and TextGrid without their outer punctuation, or as written."""
+    chunk_s: float = setting(60.0, above=0.0)
+    """Long audio goes through the model in pieces of this length; the result does not depend on it."""
+    band_s: float = setting(1.0, above=0.0)
+    """How far a word edge may move away from where CTC first put it."""
+    language: str = setting("en")
+    """Language of the transcript, for numbers and abbreviations."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain names and values, as the JSON output shows them."""
+        return dataclasses.asdict(self)
+
+
+def load_settings(source: str | os.PathLike[str] | None = None, **overrides: Any) -> Settings:
+    """The settings of a TOML file or of a name in the package's `configs`; an override that is None was not given.
+
+    >>> load_settings("default", labels="written", times=None).labels
+    'written'
+
+    Raises:
+        ConfigError: no such file or name, not TOML, or faults in it or in the overrides, all of them in one message.
+    """
+    return load_config(Settings, source, overrides)
+
+
+def load_config(kind: type[Config], source: str | os.PathLike[str] | None, overrides: dict[str, Any]) -> Config:
+    """An instance of the frozen dataclass `kind`: its defaults, then the file's values, then the overrides.
+
+    Raises:
+        ConfigError: as `load_settings`.
+    """
+    values: dict[str, Any] = {}
+    faults: list[str] = []
+    if source is not None:
+        path = find_config(source)
+        values = _checked(kind, _read(path), f"{path}: ", faults)
+    given = {key: value for key, value in overrides.items() if value is not None}
+    values.update(_checked(kind, given, "", faults))
+    if faults:
+        raise ConfigError("\n".join(faults))
+    return kind(**values)
+
+
+def find_config(source: str | os.PathLike[str]) -> Path:
+    """The file that a path, or a name in the package's `configs`, stands for; a name comes before a file without .toml.
+
+    Raises:
+        ConfigError: neither.
+    """
+    text = os.fspath(source)
+    if not text.endswith(".toml") and os.path.basename(text) == text:
+        names = config_names()
+        if text in names:
+            return _configs_folder() / f"{text}.toml"
+        if not os.path.exists(text):
+            raise ConfigError(f"config {text!r}: no such file, and no such name{_near(text, names)}")
+    if not os.path.isfile(text):
+        met = "met a folder" if os.path.isdir(text) else "no such file"
+        raise ConfigError(f"config {text}: expected a TOML file, {met}")
+    return Path(text)
+
+
+def config_names() -> list[str]:
+    """The names that `--config NAME` finds inside the package."""
+    return sorted(path.stem for path in _configs_folder().glob("*.toml"))
+
+
+def _configs_folder() -> Path:
+    """Beside this file in an installed package, beside the package in a checkout."""
+    here = Path(__file__).resolve().parent
+    return here / "configs" if (here / "configs").is_dir() else here.parent / "configs"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: expected UTF-8, met byte 0x{error.object[error.start]:02x}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: expected TOML (key = value): {error}") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _checked(kind: Any, given: dict[str, Any], where: str, faults: list[str]) -> dict[str, Any]:
+    """The values that are right, in their field's type; a line in `faults` for each that is not."""
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    types = get_type_hints(kind)
+    values = {}
+    for key, value in given.items():
+        if key not in fields:
+            faults.append(f"{where}unknown setting {key!r}{_near(key, list(fields))}")
+            continue
+        wanted = types[key]
+        if wanted is float and type(value) is int:
+            value = float(value)
+        expected = _expected(fields[key], wanted, value)
+        if expected:
+            faults.append(f"{where}{key}: expected {expected}, met {value!r}{_near(value, _choices(fields[key]), '')}")
+        else:
+            values[key] = value
+    return values
+
+
+def _expected(field: dataclasses.Field[Any], wanted: Any, value: Any) -> str:
+    """What should have stood in place of `value`, or "" where it is right."""
+    choices, above = _choices(field), field.metadata.get("above")
+    if choices:
+        return "" if value in choices and type(value) is wanted else " or ".join(repr(choice) for choice in choices)
+    if wanted in _KINDS:
+        wrong = type(value) is not wanted or (wanted is float and not math.isfinite(value)) or value == ""
+        low = not wrong and above is not None and not value > above
+        if wrong or low:
+            return _KINDS[wanted] + (f" above {above:g}" if above is not None else "")
+    return ""
+
+
+def _choices(field: dataclasses.Field[Any]) -> tuple[Any, ...]:
+    return tuple(field.metadata.get("choices", ()))
+
+
+def _near(met: Any, names: Iterable[Any], otherwise: str | None = None) -> str:
+    """A did-you-mean, or what there is."""
+    known = [str(name) for name in names]
+    near = difflib.get_close_matches(str(met).lower().replace("-", "_"), known, n=1, cutoff=0.6)
+    if near:
+        return f": did you mean {near[0]!r}?"
+    return f": there is {', '.join(known)}" if otherwise is None else otherwise

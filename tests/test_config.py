@@ -1,0 +1,98 @@
+"""Settings: where they are found, who wins, and that all faults are told at once."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from ctc_align.config import Settings, config_names, find_config, load_config, load_settings, setting
+from ctc_align.errors import ConfigError, UsageError
+
+
+def test_the_default_file_says_what_the_code_says() -> None:
+    assert "default" in config_names()
+    assert load_settings("default") == load_settings() == Settings()
+    text = find_config("default").read_text(encoding="utf-8")
+    for field in dataclasses.fields(Settings):
+        assert f"\n{field.name} = " in text
+
+
+def test_the_command_line_wins(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('\ufefflabels = "written"\nchunk_s = 30\n', encoding="utf-8")
+    found = load_settings(path, times="recording", chunk_s=20, band_s=None)
+    assert found == Settings(times="recording", labels="written", chunk_s=20.0)
+    assert isinstance(load_settings(path).chunk_s, float)
+    assert load_settings(str(path)).to_dict() == {
+        "times": "utterance",
+        "labels": "written",
+        "chunk_s": 30.0,
+        "band_s": 1.0,
+        "language": "en",
+    }
+
+
+def test_all_faults_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text('lables = "bare"\ntimes = "utterence"\nchunk_s = 0\nband_s = "x"\nlanguage = ""\n[align]\na = 1\n')
+    with pytest.raises(ConfigError) as caught:
+        load_settings(path, chunk_s=float("nan"), labels="Bare", zzz=1)
+    assert str(caught.value).splitlines() == [
+        f"{path}: unknown setting 'lables': did you mean 'labels'?",
+        f"{path}: times: expected 'utterance' or 'recording', met 'utterence': did you mean 'utterance'?",
+        f"{path}: chunk_s: expected a number above 0, met 0.0",
+        f"{path}: band_s: expected a number above 0, met 'x'",
+        f"{path}: language: expected a text, met ''",
+        f"{path}: unknown setting 'align': there is times, labels, chunk_s, band_s, language",
+        "chunk_s: expected a number above 0, met nan",
+        "labels: expected 'bare' or 'written', met 'Bare': did you mean 'bare'?",
+        "unknown setting 'zzz': there is times, labels, chunk_s, band_s, language",
+    ]
+    assert isinstance(caught.value, UsageError)
+
+
+@pytest.mark.parametrize("value", ["true", "[60.0]", "inf", "nan", "-1.0", "1979-05-27"])
+def test_a_number_is_a_number(tmp_path: Path, value: str) -> None:
+    (tmp_path / "a.toml").write_text(f"chunk_s = {value}\n")
+    with pytest.raises(ConfigError, match="chunk_s: expected a number above 0"):
+        load_settings(tmp_path / "a.toml")
+
+
+def test_files_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.toml").write_text("labels = bare\n")
+    (tmp_path / "latin.toml").write_bytes(b'labels = "\xe9"\n')
+    (tmp_path / "folder.toml").mkdir()
+    for source, message in (
+        ("defualt", r"config 'defualt': no such file, and no such name: did you mean 'default'\?"),
+        ("qqqq", r"no such name: there is .*default"),
+        ("a/b", "config a/b: expected a TOML file, no such file"),
+        ("nowhere.toml", "no such file"),
+        ("folder.toml", "met a folder"),
+        ("bad.toml", r"bad\.toml: expected TOML .*line 1"),
+        ("latin.toml", "expected UTF-8, met byte 0xe9"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            load_settings(source)
+
+
+def test_a_name_comes_before_a_file_without_extension(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("default", "mine"):
+        (tmp_path / name).write_text('labels = "written"\n')
+    assert load_settings("default").labels == "bare"
+    assert load_settings("./default").labels == load_settings("mine").labels == "written"
+
+
+def test_any_frozen_dataclass_is_read_the_same_way(tmp_path: Path) -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Recipe:
+        steps: int = setting(10, above=0)
+        resume: bool = False
+
+    (tmp_path / "r.toml").write_text("steps = 2.5\nresume = 1\n")
+    with pytest.raises(ConfigError, match=r"steps: expected a whole number above 0, met 2\.5\n.*resume: expected true"):
+        load_config(Recipe, tmp_path / "r.toml", {})
+    assert load_config(Recipe, None, {"steps": 3, "resume": True}) == Recipe(3, True)
