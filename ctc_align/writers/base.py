@@ -1,0 +1,146 @@
+"""What the writers share: the shape of a writer, where times count from, and how a word is shown."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, TextIO
+
+from ctc_align.types import AlignedWord, Alignment, aligned_words
+
+RECORDING = "recording"
+WRITTEN = "written"
+
+UNITS_PER_S = 100_000
+"""Times are written in steps of 10 µs: what every reader of TextGrids keeps."""
+
+
+class HasStyle(Protocol):
+    """Settings as far as the writers care: `times` and `labels`."""
+
+    @property
+    def times(self) -> str: ...
+
+    @property
+    def labels(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Style:
+    """How an alignment is written down.
+
+    `times` "recording" adds the utterance's offset to every time, anything else counts from its start; `labels`
+    "written" keeps the outer punctuation of words in CTM and TextGrid.
+    """
+
+    times: str = "utterance"
+    labels: str = "plain"
+
+    @classmethod
+    def of(cls, settings: HasStyle | Mapping[str, Any] | None) -> Style:
+        """The style that `settings` (or an alignment's `config`) ask for."""
+        if settings is None:
+            return cls()
+        if isinstance(settings, Mapping):
+            return cls(str(settings.get("times", cls.times)), str(settings.get("labels", cls.labels)))
+        return cls(settings.times, settings.labels)
+
+    def shift_s(self, alignment: Alignment) -> float:
+        """What is added to every time."""
+        return alignment.offset_s if self.times == RECORDING else 0.0
+
+    def label(self, word: AlignedWord) -> str:
+        """What stands for `word` in CTM and TextGrid; never empty."""
+        if self.labels == WRITTEN:
+            return word.text
+        from ctc_align.text import outer_punctuation_stripped
+
+        return outer_punctuation_stripped(word.text) or word.text
+
+
+class Writer:
+    """One format: `extension` with its dot, and `write`. A writer knows its style and nothing of files' places."""
+
+    extension: ClassVar[str]
+    encoding_errors: ClassVar[str] = "replace"
+    """What becomes of characters that UTF-8 cannot hold (halves of surrogate pairs from file names)."""
+
+    def __init__(self, style: Style | None = None) -> None:
+        self._style = style
+
+    def style(self, alignment: Alignment) -> Style:
+        return self._style if self._style is not None else Style.of(alignment.config)
+
+    def write(self, alignment: Alignment, file: TextIO) -> None:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Row:
+    """One interval in whole units of time, ready to print."""
+
+    start: int
+    end: int
+    label: str
+    confidence: float = 1.0
+
+
+def word_rows(alignment: Alignment, style: Style, units_per_s: int = UNITS_PER_S) -> list[Row]:
+    """The aligned words, in whole units of 1 / units_per_s seconds."""
+    shift_s = style.shift_s(alignment)
+    spans = [
+        (word.start_s + shift_s, word.end_s + shift_s, style.label(word), word.confidence)
+        for word in aligned_words(alignment)
+        if word.start_s is not None and word.end_s is not None
+    ]
+    return _rows(spans, units_per_s, end_units(alignment, style))
+
+
+def token_rows(alignment: Alignment, style: Style, units_per_s: int = UNITS_PER_S) -> list[Row]:
+    """The tokens of the aligned words, likewise."""
+    shift_s = style.shift_s(alignment)
+    tokens = [token for word in aligned_words(alignment) for token in word.tokens]
+    spans = [(token.start_s + shift_s, token.end_s + shift_s, token.token, token.confidence) for token in tokens]
+    return _rows(spans, units_per_s, end_units(alignment, style))
+
+
+def _rows(spans: Sequence[tuple[float, float, str, float | None]], units_per_s: int, last_unit: int) -> list[Row]:
+    """Edges are rounded, not durations, so that neighbours still touch; never empty, never overlapping."""
+    coarser = UNITS_PER_S // units_per_s
+    rows: list[Row] = []
+    free = 0
+    for start_s, end_s, label, confidence in spans:
+        start = max(round(time_units(start_s, last_unit) / coarser), free)
+        free = max(round(time_units(end_s, last_unit) / coarser), start + 1)
+        rows.append(Row(start, free, label, finite(confidence) or 0.0))
+    return rows
+
+
+def time_units(seconds: float, last_unit: int) -> int:
+    """A time in whole units, at most `last_unit`."""
+    return min(round(seconds * UNITS_PER_S), last_unit)
+
+
+def end_units(alignment: Alignment, style: Style) -> int:
+    """The end of the audio, rounded down so that no time leaves it; the slack forgives floats."""
+    return math.floor((alignment.duration_s + style.shift_s(alignment)) * UNITS_PER_S + 1e-4)
+
+
+def finite(number: float | None) -> float | None:
+    """`number`, or None where there is none.
+
+    >>> finite(float("inf")), finite(1.5)
+    (None, 1.5)
+    """
+    return None if number is None or not math.isfinite(number) else float(number)
+
+
+def without_spaces(label: str) -> str:
+    """A label that is one field of a line: white space becomes "_"; an empty one "-".
+
+    >>> without_spaces("my file")
+    'my_file'
+    """
+    return re.sub(r"\s+", "_", label.strip()) or "-"

@@ -1,0 +1,185 @@
+"""Outputs on disk: all of them, whole, or none."""
+
+from __future__ import annotations
+
+import io
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ctc_align.errors import OutputError, UsageError
+from ctc_align.types import Alignment
+from ctc_align.writers.base import HasStyle, Style, Writer
+from ctc_align.writers.ctm import CtmWriter, TokenCtmWriter
+from ctc_align.writers.json_writer import JsonWriter
+from ctc_align.writers.textgrid import TextGridWriter
+
+WRITERS: dict[str, tuple[type[Writer], ...]] = {
+    "json": (JsonWriter,),
+    "ctm": (CtmWriter, TokenCtmWriter),
+    "textgrid": (TextGridWriter,),
+}
+DEFAULT_FORMATS = ("json", "ctm", "textgrid")
+
+Settings = HasStyle | Mapping[str, Any] | None
+
+
+def parse_formats(formats: str) -> tuple[str, ...]:
+    """The formats of a comma-separated list, in its order.
+
+    Raises:
+        UsageError: the list is empty or names a format that there is not.
+
+    >>> parse_formats("TextGrid, json")
+    ('textgrid', 'json')
+    """
+    names = [name.strip().casefold() for name in formats.split(",") if name.strip()]
+    unknown = [name for name in names if name not in WRITERS]
+    if unknown or not names:
+        met = ", ".join(unknown) or "an empty list"
+        raise UsageError(f"expected formats out of {', '.join(WRITERS)}; met {met}")
+    return tuple(dict.fromkeys(names))
+
+
+def output_paths(out_dir: str | Path, name: str, formats: Sequence[str]) -> list[Path]:
+    """The files that `write_outputs` writes, in its order."""
+    return [Path(out_dir) / f"{name}{writer.extension}" for format in formats for writer in WRITERS[format]]
+
+
+def check_outputs(
+    out_dir: str | Path, name: str, formats: Sequence[str], *, force: bool = False, protect: Sequence[str | Path] = ()
+) -> None:
+    """Refuse, before any work, outputs that cannot or must not be written.
+
+    Args:
+        protect: inputs; they are never overwritten, `force` or not.
+
+    Raises:
+        OutputError: an output exists and `force` is not given, is an input or a folder, or `out_dir` is not a
+            folder that can be written (or made).
+    """
+    _check_folder(Path(out_dir))
+    paths = output_paths(out_dir, name, formats)
+    for path in paths:
+        for source in protect:
+            if path.exists() and Path(source).exists() and path.samefile(source):
+                raise OutputError(
+                    f"{path}: is an input of this call and is never overwritten; choose another --out-dir"
+                )
+        if path.is_dir():
+            raise OutputError(f"{path}: is a folder where a file would be written; move it or choose another --out-dir")
+    existing = [path for path in paths if path.exists()]
+    if existing and not force:
+        others = f" (and {len(existing) - 1} more)" if len(existing) > 1 else ""
+        raise OutputError(f"{existing[0]}: exists already{others}; give --force to replace it, or another --out-dir")
+
+
+def _check_folder(folder: Path) -> None:
+    ancestor = folder
+    while not ancestor.exists() and ancestor != ancestor.parent:
+        ancestor = ancestor.parent
+    if not ancestor.is_dir():
+        raise OutputError(f"{folder}: expected a folder for the outputs, but {ancestor} is a file")
+    if not os.access(ancestor, os.W_OK | os.X_OK):
+        raise OutputError(f"{ancestor}: this folder cannot be written; choose another --out-dir")
+
+
+def write_outputs(
+    alignment: Alignment,
+    out_dir: str | Path,
+    name: str,
+    formats: Sequence[str] = DEFAULT_FORMATS,
+    *,
+    settings: Settings = None,
+    force: bool = False,
+    protect: Sequence[str | Path] = (),
+) -> list[Path]:
+    """Write `name` + extension for every format into `out_dir` (made if need be): all of them whole, or none.
+
+    Args:
+        settings: anything with `times` and `labels`; by default what the alignment's `config` says.
+
+    Raises:
+        OutputError: as `check_outputs`, or writing failed; then nothing half-written is left.
+    """
+    check_outputs(out_dir, name, formats, force=force, protect=protect)
+    style = Style.of(alignment.config if settings is None else settings)
+    writers = [writer(style) for format in formats for writer in WRITERS[format]]
+    targets = output_paths(out_dir, name, formats)
+    try:
+        Path(out_dir).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{out_dir}: this folder cannot be made ({error.strerror or error})") from error
+    _write_whole([(target, writer) for target, writer in zip(targets, writers)], alignment)
+    return targets
+
+
+def save(alignment: Alignment, path: str | Path, *, force: bool = False) -> None:
+    """Write one file in the format that its extension names (.json, .ctm, .tokens.ctm, .TextGrid), whole or not at all.
+
+    Raises:
+        UsageError: no format has this extension.
+        OutputError: the file exists and `force` is not given, or it cannot be written.
+    """
+    path = Path(path)
+    writer = _writer_of(path)()
+    _check_folder(path.parent)
+    if path.is_dir():
+        raise OutputError(f"{path}: is a folder; give the path of a file")
+    if path.exists() and not force:
+        raise OutputError(f"{path}: exists already; give force=True to replace it")
+    _write_whole([(path, writer)], alignment)
+
+
+def _writer_of(path: Path) -> type[Writer]:
+    every = [writer for writers in WRITERS.values() for writer in writers]
+    fitting = [writer for writer in every if path.name.casefold().endswith(writer.extension.casefold())]
+    if not fitting:
+        known = ", ".join(writer.extension for writer in every)
+        raise UsageError(f"{path}: expected a file name that ends in one of {known}")
+    return max(fitting, key=lambda writer: len(writer.extension))
+
+
+def rendered(alignment: Alignment, format: str, settings: Settings = None) -> bytes:
+    """The (first) file of `format` in memory, UTF-8: for standard output."""
+    writer = WRITERS[format][0](Style.of(alignment.config if settings is None else settings))
+    return _encoded(writer, alignment)
+
+
+def _encoded(writer: Writer, alignment: Alignment) -> bytes:
+    text = io.StringIO()
+    writer.write(alignment, text)
+    return text.getvalue().encode("utf-8", writer.encoding_errors)
+
+
+def _write_whole(jobs: Sequence[tuple[Path, Writer]], alignment: Alignment) -> None:
+    """Temporary files beside the targets first; only when all are complete do they take their places."""
+    temporary: list[Path] = []
+    placed: list[Path] = []
+    target = jobs[0][0]
+    try:
+        for target, writer in jobs:
+            part = target.with_name(f".ctc-align.{secrets.token_hex(8)}.part")
+            temporary.append(part)
+            _write_bytes(part, _encoded(writer, alignment))
+        for (target, _), part in zip(jobs, temporary):
+            is_new = not target.exists()
+            os.replace(part, target)
+            if is_new:
+                placed.append(target)
+    except BaseException as error:
+        for path in (*temporary, *placed):
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            reason = error.strerror or str(error)
+            raise OutputError(f"{target}: writing failed ({reason}); nothing was written") from error
+        raise
+
+
+def _write_bytes(path: Path, data: bytes) -> None:
+    with open(path, "xb") as file:
+        file.write(data)

@@ -1,0 +1,79 @@
+"""Alignments to write: one by hand, and random ones."""
+
+from __future__ import annotations
+
+import math
+
+from hypothesis import strategies as st
+
+from ctc_align.types import AlignedToken, AlignedWord, Alignment
+
+
+def aligned(text: str, start_s: float, end_s: float, char_start: int = 0, tokens: str = "") -> AlignedWord:
+    """A word whose `tokens` share its time evenly."""
+    step = (end_s - start_s) / max(1, len(tokens))
+    spans = tuple(
+        AlignedToken(token, start_s + i * step, start_s + (i + 1) * step, 0.5) for i, token in enumerate(tokens)
+    )
+    return AlignedWord(
+        text, text.casefold(), char_start, char_start + len(text), "aligned", start_s, end_s, 0.75, spans
+    )
+
+
+def make_alignment(words: tuple[AlignedWord, ...], duration_s: float = 1.0, **changes: object) -> Alignment:
+    fields: dict = {
+        "utterance": "my talk",
+        "audio": "sounds/my talk.wav",
+        "duration_s": duration_s,
+        "model": "english",
+        "backend": "cpu",
+        "frame_shift_s": 0.01,
+        "loss": 12.345,
+        "score": -13.002,
+        "text": " ".join(word.text for word in words),
+        "words": words,
+        "loss_per_token": 0.617,
+    }
+    return Alignment(**{**fields, **changes})
+
+
+def talk_alignment() -> Alignment:
+    """Quotes, right-to-left letters, a word without time, neighbours that touch."""
+    return make_alignment(
+        (
+            aligned("“Hello,”", 0.1, 0.4, 0, "hello"),
+            AlignedWord("—", "", 9, 10, "unspoken"),
+            aligned('12"', 0.4, 0.7, 11, "ab"),
+            aligned("שלום!", 0.75, 1.0, 15, "שלום"),
+        )
+    )
+
+
+LABELS = ["a", "Hello,", "“quoted”", '6"', '""', "twenty-two", "שלום", "😀x", "日", "don't", "\\n", ";;x", "<eps>", "1"]
+
+
+@st.composite
+def random_alignments(draw: st.DrawFn) -> Alignment:
+    """Adjacent words, words of one frame, silences of one frame, words without time."""
+    frame_shift_s = draw(st.sampled_from([0.01, 0.02, 0.0125, 512 / 22050, 1 / 3]))
+    frame, offset, words = draw(st.integers(0, 3)), 0, []
+    for _ in range(draw(st.integers(0, 8))):
+        text = draw(st.sampled_from(LABELS))
+        if draw(st.integers(0, 4)) == 0:
+            status = draw(st.sampled_from(["unspoken", "unknown", "skipped"]))
+            words.append(AlignedWord(text, "", offset, offset + len(text), status))
+        else:
+            length = draw(st.integers(1, 4))
+            start_s, end_s = frame * frame_shift_s, (frame + length) * frame_shift_s
+            words.append(aligned(text, start_s, end_s, offset, "xyzw"[:length]))
+            frame += length + draw(st.sampled_from([0, 0, 1, 7]))
+        offset += len(text) + 1
+    duration_s = (frame + draw(st.integers(0, 2))) * frame_shift_s + 1e-4
+    return make_alignment(
+        tuple(words),
+        duration_s,
+        frame_shift_s=frame_shift_s,
+        loss=draw(st.sampled_from([0.0, 3.25, math.inf])),
+        offset_s=draw(st.sampled_from([0.0, 12.3456])),
+        token_kind=draw(st.sampled_from(["tokens", "phones"])),
+    )
