@@ -14,6 +14,7 @@ import torch
 from ctc_align import audio as audio_module
 from ctc_align.audio import MissingAudioError, as_audio, load_audio
 from ctc_align.errors import AudioError, UsageError
+from ctc_align.intake import Intake
 from ctc_align.types import Audio
 
 CONTAINERS = [
@@ -105,7 +106,7 @@ def test_names_say_nothing_about_the_content(tmp_path: Path, name: str) -> None:
 
 
 def test_growing_past_what_the_header_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    intake = audio_module._Intake("x", 16000, 16000, expected=0)
+    intake = Intake("x", 16000, 16000, expected=0)
     source = noise(300_000)
     for start in range(0, len(source), 1000):
         intake.add(source[start : start + 1000, None])
