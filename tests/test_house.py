@@ -1,0 +1,105 @@
+"""The rules of the house, held; and each checker seen to fail on a planted fault."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from house_rules import (
+    MAX_BYTES,
+    MAX_LINES,
+    heavy_files,
+    import_faults,
+    long_files,
+    machine_paths,
+    tracked_files,
+)
+
+ROOT = Path(__file__).resolve().parent.parent
+HEAVY = ("torch", "numba", "soundfile", "soxr", "safetensors", "num2words")
+
+
+def plant(root: Path, name: str, text: str) -> Path:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_imports_point_one_way() -> None:
+    assert import_faults(ROOT) == []
+
+
+def test_no_file_is_two_rooms() -> None:
+    assert long_files(ROOT, tracked_files(ROOT)) == []
+
+
+def test_no_file_is_heavy() -> None:
+    assert heavy_files(ROOT, tracked_files(ROOT)) == []
+
+
+def test_no_file_names_a_machine() -> None:
+    assert machine_paths(ROOT, tracked_files(ROOT)) == []
+
+
+def test_the_tree_is_seen() -> None:
+    names = {path.relative_to(ROOT).as_posix() for path in tracked_files(ROOT)}
+    assert {"ctc_align/errors.py", "pyproject.toml", "tests/test_house.py"} <= names
+
+
+def test_the_command_line_starts_light() -> None:
+    code = f"import sys, ctc_align.cli; print([name for name in {HEAVY} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "fault"),
+    [
+        ("lattice.py", "from ctc_align.kernels import cpu\n", "'lattice' must not import 'kernels'"),
+        ("lattice.py", "import ctc_align.kernels.cpu\n", "'lattice' must not import 'kernels'"),
+        ("lattice.py", "from . import kernels\n", "'lattice' must not import 'kernels'"),
+        ("lattice.py", "from .kernels.cpu import f\n", "'lattice' must not import 'kernels'"),
+        (
+            "lattice.py",
+            "def f():\n    from ctc_align import kernels\n",
+            "lattice.py:2: 'lattice' must not import 'kernels'",
+        ),
+        ("lattice.py", "from ctc_align import align\n", "'lattice' must not import 'ctc_align'"),
+        ("text/words.py", "from ..kernels import cpu\n", "'text' must not import 'kernels'"),
+        ("types.py", "from ctc_align.kernels import cpu\n", "'types' must not import 'kernels'"),
+        ("attic.py", "", "the room 'attic' stands on no floor"),
+        ("errors.py", "import ctc_align.types\n", "circle: errors → types → errors"),
+    ],
+)
+def test_the_import_checker_fails_when_it_should(tmp_path: Path, file: str, text: str, fault: str) -> None:
+    for name in ("__init__.py", "kernels/__init__.py", "kernels/cpu.py", "text/__init__.py", "errors.py"):
+        plant(tmp_path, f"ctc_align/{name}", "")
+    plant(tmp_path, "ctc_align/types.py", "from ctc_align.errors import CtcAlignError\n")
+    plant(tmp_path, "ctc_align/loss.py", "import torch\nfrom ctc_align.kernels import cpu\nfrom . import types\n")
+    assert import_faults(tmp_path) == []
+    plant(tmp_path, f"ctc_align/{file}", text)
+    assert len(import_faults(tmp_path)) == 1
+    assert fault in import_faults(tmp_path)[0]
+
+
+def test_the_one_exception_upstairs(tmp_path: Path) -> None:
+    plant(tmp_path, "ctc_align/writers/__init__.py", "from ctc_align.types import Alignment\n")
+    plant(tmp_path, "ctc_align/types.py", "def save():\n    from ctc_align.writers import save\n")
+    assert import_faults(tmp_path) == []
+
+
+def test_the_other_checkers_fail_when_they_should(tmp_path: Path) -> None:
+    fine = plant(tmp_path, "fine.py", "x = 1\n" * MAX_LINES)
+    long = plant(tmp_path, "long.py", "x = 1\n" * (MAX_LINES + 1))
+    assert long_files(tmp_path, [fine, long]) == [f"long.py: {MAX_LINES + 1} lines, at most {MAX_LINES}: make it two"]
+    heavy = plant(tmp_path, "heavy.bin", "\0" * (MAX_BYTES + 1))
+    assert heavy_files(tmp_path, [fine, heavy]) == [f"heavy.bin: {MAX_BYTES + 1} bytes"]
+    path = "/".join(["", "home", "me", "data.wav"])
+    named = plant(tmp_path, "named.md", f"fine: a/home/b, https://x.org/home/y\nsee `{path}` here\n")
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"\xff" + path.encode())
+    assert machine_paths(tmp_path, [fine, named, binary]) == [f"named.md:2: {path}"]
+    assert set(tracked_files(tmp_path)) == {fine, long, heavy, named, binary}
