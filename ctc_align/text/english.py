@@ -1,0 +1,170 @@
+"""The spoken form of written English."""
+
+from __future__ import annotations
+
+import re
+
+from ctc_align.text import addresses, quantities
+from ctc_align.text.abbreviations import SPECIAL, abbreviation, spelled_out
+from ctc_align.text.characters import GAP, LETTER, plain
+from ctc_align.text.elisions import drops_g, is_elision
+from ctc_align.text.numbers import ordinal
+from ctc_align.text.roman import roman
+from ctc_align.text.scan import Context, Scan, apply, rule
+
+_SIMPLE = re.compile(r"[\"“(\[]?([A-Za-z]+)[\"”)\],;:!?.]*")
+_WHOLE = re.compile(rf"\W*?({LETTER}+|[°µ]?[A-Za-z]+(?:/[a-z]+)?(?:⁺?[23])?)(\.?)\W*")
+_WORD = rf"{LETTER}+(?:'{LETTER}+)*"
+_SIGNS = {
+    "&": "and", "+": "plus", "=": "equals", "@": "at", "%": "percent", "×": "times", "÷": "divided by",
+    "±": "plus or minus", "≈": "about", "§": "section", "№": "number", "°": "degrees", "$": "dollars",
+    "£": "pounds", "€": "euros", "¥": "yen", "¢": "cents", "−": "minus",
+}  # fmt: skip
+_READ_WHOLE = {"24/7": "twenty four seven", "w/": "with", "w/o": "without", "&c": "et cetera"}
+_MIXED = re.compile(r"[A-Z]{1,3}|[B-DF-HJ-NP-TV-Zb-df-hj-np-tv-z]{1,3}")
+
+
+def speak(word: str, context: Context) -> str:
+    """Lower-case words of letters, marks and inner apostrophes for one written English word; "" for a lone sign.
+
+    Numbers are read the American way (no "and" inside them), four bare digits from 1100 to 2099 as a year, money as
+    "three dollars and fifty cents", a range as "five to ten". Dotted initials and acronyms are spelled (see
+    `abbreviations`), quotes around a word go, apostrophes that belong to it stay ('tis, o'clock, goin').
+
+    >>> [speak(word, Context()) for word in ("Well-known,", "1999", "€9.99", "U.S.", "—")]
+    ['well known', 'nineteen ninety nine', 'nine euros and ninety nine cents', 'u s', '']
+    """
+    simple = _SIMPLE.fullmatch(word)
+    if simple and simple[1].lower() not in SPECIAL:
+        letters = simple[1]
+        if letters in quantities.SCALE_WORDS:
+            return f"{letters} {quantities.money_before(context.before)}".rstrip()
+        if (
+            letters.islower()
+            or (letters.istitle() and len(letters) > 1)
+            or (context.shouting and set(letters) - set("IVX"))
+        ):
+            return letters.lower()
+    text = plain(word)
+    return _whole(text, context) or _scanned(Scan(text, context))
+
+
+def _whole(text: str, context: Context) -> str | None:
+    """Readings that need the whole written word and its neighbours."""
+    bare = text.strip("\"'()[],;:!?" + GAP)
+    if bare.lower() in _READ_WHOLE:
+        return _READ_WHOLE[bare.lower()]
+    match = _WHOLE.fullmatch(text)
+    if not match:
+        return None
+    letters, dotted = match[1], bool(match[2])
+    said = abbreviation(letters, dotted, context)
+    return said if said is not None else roman(letters, context.before, context.shouting)
+
+
+def _scanned(scan: Scan) -> str:
+    addressed = "." in scan.text or "@" in scan.text
+    while scan.place < len(scan.text):
+        start = scan.place
+        if addressed and apply(addresses.RULES, scan):
+            continue
+        if apply(quantities.RULES, scan):
+            _after_number(scan, start)
+        elif not apply(_RULES, scan):
+            scan.place += 1
+    return " ".join(scan.said)
+
+
+def _after_number(scan: Scan, start: int) -> None:
+    scan.last_number = scan.text[start : scan.place]
+    if re.match(rf"'s(?!{LETTER})", scan.text[scan.place :]):
+        scan.said[-1] += "'s"
+        scan.place += 2
+
+
+def _initials(match: re.Match[str], scan: Scan) -> str | None:
+    if scan.previous(match.start()).isalpha():
+        return None
+    return " ".join(re.findall(r"[^\W\d_]", match[1].lower())) + ("'s" if match[2] else "")
+
+
+def _number_sign(match: re.Match[str], scan: Scan) -> str | None:
+    return None if scan.previous(match.start()).isalnum() else ("number" if match[1].lower() == "no" else "numbers")
+
+
+def _letters(match: re.Match[str], scan: Scan) -> str | None:
+    letters = match[0]
+    start, end = match.span()
+    mark = scan.previous(start)
+    after = scan.text[end : end + 1]
+    if mark and mark in "'‘" and not scan.previous(start - 1).isalnum() and is_elision(letters, mark, after == "'"):
+        return "'" + letters.lower()
+    if _is_spelled_here(letters, mark, after):
+        return " ".join(letters.lower())
+    said = spelled_out(letters, scan.context.shouting) or letters.lower()
+    if after == "'" and mark not in ("'", "‘") and drops_g(letters):
+        said += "'"
+    return said.replace("'n'", " 'n ")
+
+
+def _is_spelled_here(letters: str, mark: str, after: str) -> bool:
+    """Letters next to digits (mp3, B2B) or an ampersand (AT&T)."""
+    if mark.isdigit() or after.isdigit():
+        return _MIXED.fullmatch(letters) is not None
+    return "&" in (mark, after) and len(letters) <= 2 and letters.isupper()
+
+
+def _dash(match: re.Match[str], scan: Scan) -> str:
+    """A dash is "minus" before a number that it opens, "to" in a range, and otherwise nothing."""
+    digit_after = re.match(r"[$£€¥]?\.?(\d[\d,:]*)", scan.text[match.end() :])
+    if not digit_after:
+        return ""
+    if not scan.said and match[0] == "-" and not re.search(r"[\w-]$", scan.text[: match.start()]):
+        return "minus"
+    if not scan.last_number or not scan.text[: match.start()].endswith(scan.last_number):
+        return ""
+    return "to" if match[0] == "–" or _rises(scan.last_number, digit_after[1]) else ""
+
+
+def _rises(first: str, second: str) -> bool:
+    low, high = (re.sub(r"[^\d.]", "", number).strip(".") for number in (first, second))
+    shortened = len(low) == 4 and len(high) == 2
+    try:
+        return shortened or float(low) < float(high)
+    except ValueError:
+        return False
+
+
+def _power(match: re.Match[str], scan: Scan) -> str:
+    """A superscript after a number or a single letter; after a word it is a note, which nobody reads."""
+    if not re.search(r"(?:\d|(?<![^\W\d_])[^\W\d_])$", scan.text[: match.start()]):
+        return ""
+    named = {"2": "squared", "3": "cubed"}.get(match[1])
+    return named or f"to the {ordinal(match[1])}"
+
+
+def _sign(match: re.Match[str], scan: Scan) -> str | None:
+    """A sign's name where it is a word of its own or stands with letters or digits: not in "=)" or "+++"."""
+    alone = scan.text.strip("\"'()[],.;:!?" + GAP) == match[0]
+    return _SIGNS.get(match[0]) if alone or any(map(str.isalnum, scan.text)) else None
+
+
+def _degree(match: re.Match[str], scan: Scan) -> str:
+    return "p h d's" if match[1] else "p h d"
+
+
+_INITIAL = r"[^\W\d_]"
+_RULES = (
+    rule(rf"({_INITIAL}(?:\.{_INITIAL})+)(?!{LETTER}|'(?!s))\.?('s)?(?!{LETTER})", _initials),
+    rule(r"Ph\.?D('?s)?\b\.?", _degree),
+    rule(r"(No|no|Nos|nos)\.(?=\d)", _number_sign),
+    rule(r"[Cc]#(?!\w)", lambda match, scan: "c sharp"),
+    quantities.SHORT_YEAR,
+    rule(_WORD, _letters),
+    rule("[-–]", _dash),
+    rule(r"#(?=\d)", lambda match, scan: "number"),
+    rule(rf"#(?={LETTER})", lambda match, scan: "hashtag"),
+    rule(r"~(?=[$£€]?\d)", lambda match, scan: "about"),
+    rule(r"⁺(\d+)", _power),
+    rule("[^\\w\\s]", _sign),
+)
