@@ -1,0 +1,114 @@
+"""The command line: a thin shell. A command parses, calls the library once, and writes.
+
+stdout is data, stderr is talk. Exit 0 all well, 1 an utterance failed, 2 the call was wrong, 130 interrupted.
+Nothing heavy is imported before a command runs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+import typer
+
+from ctc_align._version import __version__
+from ctc_align.cli.align import align
+from ctc_align.cli.demo import demo
+from ctc_align.cli.evaluate import evaluate
+from ctc_align.cli.models import models
+from ctc_align.errors import BackendError, CtcAlignError, UsageError
+
+PROGRAM = "ctc-align"
+OK, FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
+
+app = typer.Typer(
+    name=PROGRAM,
+    rich_markup_mode=None,  # plain help needs no rich and is the same everywhere
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+COMMANDS: dict[str, Callable[..., None]] = {"align": align, "demo": demo, "evaluate": evaluate, "models": models}
+for _name, _command in COMMANDS.items():
+    app.command(_name)(_command)
+
+
+@app.callback()
+def ctc_align(
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+) -> None:
+    """Align speech with its transcript by CTC: exact, offline.
+
+    "ctc-align AUDIO TRANSCRIPT [OPTIONS]" is short for "ctc-align align AUDIO TRANSCRIPT [OPTIONS]".
+    """
+
+
+def main() -> None:
+    """Entry point of the `ctc-align` program."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line, and return its exit code; whatever goes wrong is one line on stderr."""
+    arguments = with_command(arguments)
+    if arguments == ["--version"]:
+        print(f"{PROGRAM} {__version__}")
+        return OK
+    try:
+        code = typer.main.get_command(app).main(list(arguments), prog_name=PROGRAM, standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else OK
+    except BrokenPipeError:
+        return _reader_gone()
+    except (KeyboardInterrupt, typer.Abort):
+        _say("interrupted; nothing was written")
+        return INTERRUPTED
+    except CtcAlignError as error:
+        if "--verbose" in arguments or "-v" in arguments:
+            traceback.print_exc()
+        _say(*(f"error: {line}" for line in str(error).splitlines() if line.strip()))
+        return WRONG_CALL if isinstance(error, (UsageError, BackendError)) else FAILED
+    except MemoryError:
+        _say("error: out of memory; give shorter audio, or close other programs")
+        return FAILED
+    except Exception as error:
+        # the parser's own errors, whichever package it comes from, know how to say themselves
+        if not hasattr(error, "format_message"):
+            raise
+        _say(f"error: {_parser_message(error)}")
+        return WRONG_CALL
+
+
+def with_command(arguments: Sequence[str]) -> list[str]:
+    """The command line with its command: "align" where none is named, "--help" where there is nothing at all.
+
+    >>> with_command(["talk.wav", "talk.txt"])
+    ['align', 'talk.wav', 'talk.txt']
+    """
+    arguments = list(arguments)
+    if not arguments:
+        return ["--help"]
+    if arguments[0] in COMMANDS or arguments[0] in ("-h", "--help", "--version"):
+        return arguments
+    return ["align", *arguments]
+
+
+def _parser_message(error: Exception) -> str:
+    message = " ".join(error.format_message().split())  # type: ignore[attr-defined]
+    context = getattr(error, "ctx", None)
+    command = getattr(context, "command_path", PROGRAM)
+    return f"{message.rstrip('.')}; see {command} --help"
+
+
+def _reader_gone() -> int:
+    """Whoever read our output (`| head`) has enough: no complaint, also not from the interpreter's last flush."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return OK
+
+
+def _say(*lines: str) -> None:
+    for line in lines:
+        print(f"{PROGRAM}: {line}", file=sys.stderr)

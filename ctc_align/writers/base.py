@@ -36,7 +36,7 @@ class Style:
     """
 
     times: str = "utterance"
-    labels: str = "plain"
+    labels: str = "bare"
 
     @classmethod
     def of(cls, settings: HasStyle | Mapping[str, Any] | None) -> Style:

@@ -1,0 +1,231 @@
+"""ctc-align align: one recording and its transcript."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ctc_align.cli import options
+from ctc_align.cli.talk import Talk
+from ctc_align.errors import OutputError, UsageError
+from ctc_align.types import SKIPPED, UNKNOWN, UNSPOKEN
+
+if TYPE_CHECKING:
+    from ctc_align.config import Settings
+    from ctc_align.types import Alignment
+
+_SEVERAL = 5
+
+
+@dataclass(frozen=True)
+class LogProbs:
+    """How log-probs in a file are to be read."""
+
+    vocab: str
+    frame_shift_s: float
+    blank: str | None
+
+
+def align(
+    audio: Annotated[
+        str, typer.Argument(metavar="AUDIO", help="A sound file, or log-probs (.npy .npz .pt .safetensors).")
+    ],
+    transcript: Annotated[
+        str | None, typer.Argument(metavar="TRANSCRIPT", help="A UTF-8 text file, or - for standard input.")
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option("--text", metavar="TEXT", help="The transcript itself, in place of a file.")
+    ] = None,
+    model: options.Model = None,
+    lexicon: options.Lexicon = None,
+    device: options.Device = "auto",
+    backend: options.Backend = "auto",
+    format: options.Formats = None,
+    out_dir: options.OutDir = None,
+    stdout: options.Stdout = False,
+    force: options.Force = False,
+    config: options.ConfigFile = None,
+    vocab: options.Vocab = None,
+    frame_shift: options.FrameShift = None,
+    blank: options.Blank = None,
+    times: options.Times = None,
+    labels: options.Labels = None,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+) -> None:
+    """Find when each word of TRANSCRIPT is spoken in AUDIO.
+
+    Writes NAME.json, NAME.ctm, NAME.tokens.ctm and NAME.TextGrid for the audio NAME.wav.
+    """
+    from ctc_align.config import load_settings
+    from ctc_align.text import read_transcript
+
+    talk = Talk(quiet=quiet, verbose=verbose)
+    check_audio(audio)
+    check_transcript(audio, transcript, text)
+    log_probs = checked_log_probs(audio, vocab, frame_shift, blank, model)
+    check_files({"--lexicon": lexicon, "--vocab": vocab})
+    formats = checked_formats(format, stdout, out_dir)
+    settings = load_settings(config, times=times, labels=labels)
+    inputs = [path for path in (audio, transcript, lexicon, vocab, config) if path is not None and path != "-"]
+    name, folder = Path(audio).stem, out_dir or "."
+    if not stdout:
+        refuse_outputs(folder, name, formats, force, inputs)
+    written = text if text is not None else read_transcript(transcript or "-")
+    talk.listen()
+    aligner_options = {"model": model, "device": device, "backend": backend, "lexicon": lexicon, "settings": settings}
+    alignment = run_aligner(audio, written, log_probs, aligner_options, talk)
+    if stdout:
+        write_stdout(alignment, formats[0], settings)
+        paths = []
+    else:
+        from ctc_align.writers import write_outputs
+
+        paths = write_outputs(alignment, folder, name, formats, settings=settings, force=force, protect=inputs)
+    report(alignment, paths, talk)
+
+
+def check_audio(audio: str) -> None:
+    path = Path(audio)
+    if path.is_dir():
+        raise UsageError(f"{audio}: expected an audio file, met a folder; name a file in it")
+    if not path.exists():
+        hint = "" if path.suffix else "; if a command was meant, see ctc-align --help for the commands there are"
+        raise UsageError(f"{audio}: no such audio file{hint}")
+
+
+def check_transcript(audio: str, transcript: str | None, text: str | None) -> None:
+    """Exactly one of the two."""
+    if transcript is not None and text is not None:
+        raise UsageError(f"a transcript is given twice, as {transcript} and with --text; give one of them")
+    if transcript is None and text is None:
+        beside = next((path for path in map(Path(audio).with_suffix, (".txt", ".lab")) if path.is_file()), None)
+        found = f"; did you mean: ctc-align {audio} {beside}" if beside else ""
+        raise UsageError(f'no transcript for {audio}: give a text file, - for standard input, or --text "…"{found}')
+
+
+def checked_log_probs(
+    audio: str, vocab: str | None, frame_shift_s: float | None, blank: str | None, model: str | None
+) -> LogProbs | None:
+    """What goes with log-probs, which sound must not have; None for sound."""
+    from ctc_align.models.logprobs import is_log_probs_path
+
+    asked = {"--vocab": vocab, "--frame-shift": frame_shift_s, "--blank": blank}
+    if not is_log_probs_path(audio):
+        given = [option for option, value in asked.items() if value is not None]
+        if given:
+            raise UsageError(f"{' and '.join(given)}: only for log-probs (.npy, .npz, .pt, .safetensors), met {audio}")
+        return None
+    if vocab is None or frame_shift_s is None:
+        missing = " and ".join(option for option in ("--vocab", "--frame-shift") if asked[option] is None)
+        raise UsageError(f"{audio}: log-probs need {missing} too (--vocab FILE, --frame-shift SECONDS)")
+    if model is not None:
+        raise UsageError(f"{audio}: log-probs come out of a model already; leave --model {model} away")
+    return LogProbs(vocab, frame_shift_s, blank)
+
+
+def check_files(files: dict[str, str | None]) -> None:
+    for option, path in files.items():
+        if path is not None and not Path(path).is_file():
+            met = "met a folder" if Path(path).is_dir() else "no such file"
+            raise UsageError(f"{option} {path}: expected a file, {met}")
+
+
+def checked_formats(format: str | None, stdout: bool, out_dir: str | None) -> tuple[str, ...]:
+    from ctc_align.writers import DEFAULT_FORMATS, parse_formats
+
+    formats = DEFAULT_FORMATS if format is None else parse_formats(format)
+    if not stdout:
+        return formats
+    if out_dir is not None:
+        raise UsageError("--stdout writes no files: leave --out-dir away, or --stdout")
+    if format is None:
+        return formats[:1]
+    if len(formats) != 1:
+        raise UsageError(f"--stdout takes exactly one format, met {', '.join(formats)}")
+    return formats
+
+
+def refuse_outputs(folder: str, name: str, formats: tuple[str, ...], force: bool, inputs: list[str]) -> None:
+    """What cannot be written is a wrong call, told before the work."""
+    from ctc_align.writers import check_outputs
+
+    try:
+        check_outputs(folder, name, formats, force=force, protect=inputs)
+    except OutputError as error:
+        raise UsageError(str(error)) from error
+
+
+def run_aligner(
+    audio: str, text: str, log_probs: LogProbs | None, aligner_options: dict[str, Any], talk: Talk
+) -> Alignment:
+    from ctc_align.aligner import Aligner
+
+    aligner_options = dict(aligner_options)
+    source: Any = audio
+    if log_probs is not None:
+        from ctc_align.models.logprobs import load_log_probs
+
+        source = load_log_probs(
+            audio, vocab_path=log_probs.vocab, frame_shift_s=log_probs.frame_shift_s, blank=log_probs.blank
+        )
+    elif aligner_options["model"] is None:
+        aligner_options["model"] = "english"
+    with talk.progress("aligning") as progress:
+        return Aligner(**aligner_options).align(source, text, utterance=Path(audio).stem, progress=progress)
+
+
+def write_stdout(alignment: Alignment, format: str, settings: Settings) -> None:
+    from ctc_align.writers import rendered
+
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(rendered(alignment, format, settings))
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # what is left in the buffer would fail once more when the interpreter ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise OutputError(f"standard output: writing failed ({error.strerror or error})") from error
+
+
+def report(alignment: Alignment, paths: list[Path], talk: Talk) -> None:
+    """The table on a terminal, then in a few lines what was found and written."""
+    from ctc_align.cli.show import console_for, loss_line, words_table
+
+    if talk.quiet:
+        return
+    if talk.on_terminal:
+        console_for(sys.stderr).print(words_table(alignment))
+    for note in notes(alignment):
+        talk.note(note)
+    talk.say(loss_line(alignment))
+    if paths:
+        talk.say("wrote " + ", ".join(str(path) for path in paths))
+
+
+def notes(alignment: Alignment) -> list[str]:
+    """What a careful reader of the result should know."""
+    from ctc_align.cli.show import printable
+
+    found = []
+    if alignment.unknown:
+        letters = "1 letter" if alignment.unknown == 1 else f"{alignment.unknown} letters"
+        found.append(f"{letters} of the transcript that the model does not know were left out")
+    reasons = {
+        UNKNOWN: "the model can stand for none of it",
+        UNSPOKEN: "nothing to pronounce",
+        SKIPPED: "not in the audio",
+    }
+    for status, reason in reasons.items():
+        words = [printable(word.text) for word in alignment.words if word.status == status]
+        if words:
+            more = f" and {len(words) - _SEVERAL} more" if len(words) > _SEVERAL else ""
+            found.append(f"without times ({reason}): {' '.join(words[:_SEVERAL])}{more}")
+    return found

@@ -1,0 +1,63 @@
+"""Options that the commands share, with their help."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Model = Annotated[
+    str | None, typer.Option("--model", metavar="NAME|PATH", help="Acoustic model.", show_default="english")
+]
+Lexicon = Annotated[
+    str | None,
+    typer.Option("--lexicon", metavar="FILE", help="Pronunciations in MFA dictionary format; they come first."),
+]
+Device = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda|cuda:N|mps", help="Where the model runs.")]
+Backend = Annotated[
+    str, typer.Option("--backend", metavar="auto|reference|cpu|gpu", help="Which kernels compute the alignment.")
+]
+Formats = Annotated[
+    str | None,
+    typer.Option("--format", metavar="LIST", help="Output formats, comma-separated.", show_default="json,ctm,textgrid"),
+]
+OutDir = Annotated[
+    str | None,
+    typer.Option("--out-dir", metavar="DIR", help="Where the outputs go.", show_default="the current directory"),
+]
+Stdout = Annotated[
+    bool, typer.Option("--stdout", help="Write one format (json unless --format says which) to standard output.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace outputs that exist. Inputs are never replaced.")]
+ConfigFile = Annotated[
+    str | None,
+    typer.Option("--config", metavar="FILE.toml", help="Settings from a file; the command line wins."),
+]
+Vocab = Annotated[
+    str | None,
+    typer.Option(
+        "--vocab", metavar="FILE", help="For log-probs: one token a line, Kaldi 'token id', or a JSON list or object."
+    ),
+]
+FrameShift = Annotated[
+    float | None, typer.Option("--frame-shift", metavar="SECONDS", help="For log-probs: time from frame to frame.")
+]
+Blank = Annotated[
+    str | None,
+    typer.Option("--blank", metavar="TOKEN|INDEX", help="For log-probs: the blank.", show_default="index 0"),
+]
+Times = Annotated[
+    str | None,
+    typer.Option("--times", metavar="utterance|recording", help="Where times count from.", show_default="utterance"),
+]
+Labels = Annotated[
+    str | None,
+    typer.Option(
+        "--labels",
+        metavar="bare|written",
+        help="Words in CTM and TextGrid without their outer punctuation, or as written.",
+        show_default="bare",
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say more; show where an error came from.")]

@@ -1,0 +1,143 @@
+"""Tables for people: the words of an alignment along the recording, and the figures of an evaluation."""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from typing import TYPE_CHECKING, TextIO
+
+from ctc_align.types import ALIGNED, AlignedWord, Alignment
+from ctc_align.units import seconds_to_ms
+from ctc_align.writers.base import finite
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from ctc_align.evaluate import EdgeErrors, Evaluation
+
+MOST_ROWS = 60
+_LINE_CELLS = 32
+_FULL, _LATE, _EARLY = "█", "▐", "▌"
+
+
+def console_for(file: TextIO) -> Console:
+    """A console that never fails on a character that the terminal's encoding lacks."""
+    from rich.console import Console
+
+    if hasattr(file, "reconfigure"):
+        file.reconfigure(errors="replace")
+    return Console(file=file, highlight=False, soft_wrap=False)
+
+
+def words_table(alignment: Alignment, most_rows: int = MOST_ROWS) -> Table:
+    """One row a word: times, confidence, and its place in the recording."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("word", no_wrap=True)
+    for name in ("start s", "end s", "ms", "confidence"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column(f"0 … {alignment.duration_s:.2f} s", no_wrap=True)
+    for word in alignment.words[:most_rows]:
+        cells = _word_cells(word, alignment.duration_s)
+        table.add_row(*(Text(cell) for cell in cells), style=None if word.status == ALIGNED else "dim")
+    more = len(alignment.words) - most_rows
+    if more > 0:
+        table.add_row(f"… and {more} more", *[""] * 5, style="dim")
+    return table
+
+
+def _word_cells(word: AlignedWord, duration_s: float) -> list[str]:
+    text = printable(word.text)
+    if word.start_s is None or word.end_s is None:
+        return [text, word.status, "", "", "", ""]
+    length_ms = seconds_to_ms(word.end_s - word.start_s)
+    line = time_line(word.start_s, word.end_s, duration_s)
+    return [text, f"{word.start_s:.2f}", f"{word.end_s:.2f}", f"{length_ms:.0f}", f"{word.confidence:.2f}", line]
+
+
+def time_line(start_s: float, end_s: float, duration_s: float, cells: int = _LINE_CELLS) -> str:
+    """The place of [start_s, end_s) in a line of `cells` characters, to half a character.
+
+    >>> time_line(0.25, 0.75, 1.0, cells=4), time_line(0.125, 0.5, 1.0, cells=4)
+    (' ██ ', '▐█  ')
+    """
+    halves = 2 * cells
+    first = min(int(start_s / duration_s * halves + 0.5), halves - 1)
+    last = min(max(int(end_s / duration_s * halves + 0.5), first + 1), halves)
+    marks = {(True, True): _FULL, (False, True): _LATE, (True, False): _EARLY, (False, False): " "}
+    filled = [first <= half < last for half in range(halves)]
+    return "".join(marks[filled[i], filled[i + 1]] for i in range(0, halves, 2))
+
+
+def printable(text: str) -> str:
+    """Text without control characters, which a terminal would obey."""
+    return "".join("�" if unicodedata.category(char) == "Cc" else char for char in text)
+
+
+def loss_line(alignment: Alignment) -> str:
+    """The loss in one line."""
+    if finite(alignment.loss) is None:
+        return "CTC loss infinite: no path fits this transcript"
+    per_token = "" if alignment.loss_per_token is None else f", {alignment.loss_per_token:.3f} a token"
+    return f"CTC loss {alignment.loss:.3f}{per_token} ({alignment.model}, {alignment.backend})"
+
+
+def print_evaluation(evaluation: Evaluation, worst: int) -> None:
+    """The figures of an evaluation, on stdout."""
+    console = console_for(sys.stdout)
+    console.print(_edges_table(evaluation))
+    noun = evaluation.tier
+    console.print(
+        f"{len(evaluation.utterances)} utterances, {evaluation.paired} {noun} paired, {evaluation.missing} missing, "
+        f"{evaluation.extra} extra, {evaluation.mismatched} with another label",
+        markup=False,
+    )
+    if worst and evaluation.utterances:
+        console.print(_worst_table(evaluation, worst))
+
+
+def _edges_table(evaluation: Evaluation) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    from ctc_align.evaluate import WITHIN_MS
+
+    edges: list[EdgeErrors] = [evaluation.both, evaluation.onset, evaluation.offset]
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column(f"boundaries of {evaluation.tier}", no_wrap=True)
+    for name in ("both", "onset", "offset"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_row("mean absolute error, ms", *(_figure(edge.mae_ms) for edge in edges))
+    table.add_row("median absolute error, ms", *(_figure(edge.median_abs_ms) for edge in edges))
+    table.add_row("median signed error, ms", *(_figure(edge.median_signed_ms, "+") for edge in edges))
+    table.add_row("mean signed error, ms", *(_figure(edge.mean_signed_ms, "+") for edge in edges))
+    for limit in WITHIN_MS:
+        table.add_row(f"within {limit} ms, %", *(_figure(edge.within_ms[limit]) for edge in edges))
+    return table
+
+
+def _worst_table(evaluation: Evaluation, count: int) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("worst utterances")
+    for name in ("MAE", "largest ±", "at"):
+        table.add_column(name, justify="left" if name == "at" else "right", no_wrap=True)
+    for utterance in evaluation.worst(count):
+        table.add_row(
+            Text(printable(utterance.utterance)),
+            _figure(utterance.mae_ms),
+            _figure(utterance.worst_ms, "+"),
+            Text(printable(utterance.worst_label)),
+        )
+    return table
+
+
+def _figure(number: float | None, sign: str = "") -> str:
+    return "–" if number is None else f"{number:{sign}.1f}"

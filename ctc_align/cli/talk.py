@@ -1,0 +1,79 @@
+"""What a command says on stderr: notes, warnings of the library, and a progress bar when it takes long."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from typing import Any
+
+_PATIENCE_S = 1.0
+
+
+class Talk:
+    """A command's voice; quiet says nothing but errors, which are not its business."""
+
+    def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
+        self.quiet = quiet
+        self.verbose = verbose and not quiet
+        self.on_terminal = sys.stderr.isatty()
+
+    def say(self, line: str) -> None:
+        if not self.quiet:
+            print(line, file=sys.stderr)
+
+    def note(self, line: str) -> None:
+        self.say(f"ctc-align: note: {line}")
+
+    def listen(self) -> None:
+        """From now on what the library logs is said here: warnings always, more when verbose."""
+        logger = logging.getLogger("ctc_align")
+        for handler in [handler for handler in logger.handlers if isinstance(handler, _LogLines)]:
+            logger.removeHandler(handler)
+        logger.addHandler(_LogLines(self))
+        logger.setLevel(logging.INFO if self.verbose else logging.WARNING)
+        logger.propagate = False
+
+    def progress(self, what: str) -> ProgressBar:
+        return ProgressBar(what, shown=self.on_terminal and not self.quiet)
+
+
+class _LogLines(logging.Handler):
+    def __init__(self, talk: Talk) -> None:
+        super().__init__()
+        self.talk = talk
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.talk.say(f"ctc-align: {record.levelname.lower()}: {record.getMessage()}")
+
+
+class ProgressBar:
+    """Call it with the share done, in [0, 1]; it appears after a second, and goes when the block ends."""
+
+    def __init__(self, what: str, *, shown: bool) -> None:
+        self.what = what
+        self.shown = shown
+        self.started_s = time.monotonic()
+        self.bar: Any = None
+
+    def __call__(self, fraction: float) -> None:
+        if not self.shown or (self.bar is None and time.monotonic() - self.started_s < _PATIENCE_S):
+            return
+        if self.bar is None:
+            self.bar = self._new_bar()
+            self.bar.start()
+            self.bar.add_task(self.what, total=1.0)
+        self.bar.update(self.bar.tasks[0].id, completed=min(max(fraction, 0.0), 1.0))
+
+    def __enter__(self) -> ProgressBar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+    def _new_bar(self) -> Any:
+        from rich.console import Console
+        from rich.progress import Progress
+
+        return Progress(console=Console(stderr=True), transient=True)
