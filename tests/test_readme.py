@@ -1,0 +1,120 @@
+"""Every block of README.md runs, in order, beside the bundled recording; the lines that install run in `.ci/run`."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FENCE = re.compile(r"(?P<before>[^\n]*)\n```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+MARKER = re.compile(r"<!-- run by \.ci/run: (\w+) -->")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, its text, and which step of .ci/run runs it in place of these tests."""
+
+    language: str
+    text: str
+    ci_step: str
+
+
+def blocks(text: str) -> list[Block]:
+    """The fenced blocks of a Markdown text, in order."""
+    found = []
+    for match in FENCE.finditer(text):
+        marker = MARKER.fullmatch(match["before"].strip())
+        found.append(Block(match["language"], match["text"], marker[1] if marker else ""))
+    return found
+
+
+def readme() -> list[Block]:
+    return blocks((ROOT / "README.md").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder as the README assumes it: a recording and its transcript, and a `ctc-align` that is this checkout's."""
+    import soundfile
+
+    demo = ROOT / "ctc_align" / "demo"
+    soundfile.write(tmp_path / "audio.wav", *soundfile.read(demo / "demo.flac"))
+    (tmp_path / "transcript.txt").write_bytes((demo / "demo.txt").read_bytes())
+    command = tmp_path / "bin" / "ctc-align"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ctc_align "$@"\n', encoding="utf-8")
+    command.chmod(0o755)
+    return tmp_path
+
+
+def run(block: Block, place: Path) -> subprocess.CompletedProcess[str]:
+    """Run a block as its reader would; a shell block stops at the first line that fails."""
+    environment = os.environ | {
+        "PATH": f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "PYTHONWARNINGS": "error" if block.language == "python" else "default",
+    }
+    command = ["bash", "-euc", block.text] if block.language == "sh" else [sys.executable, "-c", block.text]
+    return subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+def failures(found: list[Block], place: Path) -> list[str]:
+    """What went wrong in each block that these tests run, in order: later blocks use the files of earlier ones."""
+    faults = []
+    for block in found:
+        if block.ci_step:
+            continue
+        if block.language not in ("sh", "python"):
+            faults.append(f"a block in {block.language or 'no language'!r} is run by nobody:\n{block.text}")
+            continue
+        done = run(block, place)
+        if done.returncode:
+            faults.append(f"exit {done.returncode}:\n{block.text}\n{done.stdout}{done.stderr}")
+    return faults
+
+
+def test_every_block_runs(place: Path) -> None:
+    assert failures(readme(), place) == []
+    for name in ("audio.json", "audio.ctm", "audio.tokens.ctm", "audio.TextGrid", "grids/audio.TextGrid", "model.json"):
+        assert (place / name).stat().st_size > 0
+    assert (place / "words.ctm").read_text(encoding="utf-8").count("\n") > 10
+    assert (place / "python.TextGrid").exists()
+
+
+def test_ci_runs_the_lines_that_install() -> None:
+    marked = {block.ci_step: block.text.splitlines() for block in readme() if block.ci_step}
+    assert set(marked) == {"demo", "tests"}
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    for step, lines in marked.items():
+        assert len(lines) == 1, "one line, so that it can be pasted"
+        assert lines[0].startswith("python3 -m venv .venv && .venv/bin/pip install ")
+        assert f"readme_step {step}\n" in script
+
+
+def test_links_lead_somewhere() -> None:
+    targets = re.findall(r"\]\(([^)#]+)\)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert [target for target in targets if "://" not in target and not (ROOT / target).exists()] == []
+
+
+def test_the_runner_fails_when_it_should(place: Path) -> None:
+    text = "<!-- run by .ci/run: x -->\n```sh\nexit 9\n```\n\n```sh\nfalse\ntrue\n```\nand\n"
+    text += "```python\n1 / 0\n```\n```sh\ntrue\n```\n\n```\n?\n```\n"
+    found = blocks(text)
+    assert [(block.language, block.ci_step) for block in found] == [
+        ("sh", "x"),
+        ("sh", ""),
+        ("python", ""),
+        ("sh", ""),
+        ("", ""),
+    ]
+    faults = failures(found, place)
+    assert len(faults) == 3
+    assert faults[0].startswith("exit 1:\nfalse")
+    assert "ZeroDivisionError" in faults[1]
+    assert "run by nobody" in faults[2]
