@@ -11,7 +11,7 @@ from pathlib import Path
 PACKAGE = "ctc_align"
 FLOORS = (
     ("errors", "types", "units", "config", "_version"),
-    ("audio", "intake", "text", "textgrid", "tokens", "models"),
+    ("audio", "intake", "text", "textgrid", "tokens", "token_letters", "token_phones", "models"),
     ("lattice",),
     ("kernels",),
     ("loss", "align", "boundaries", "confidence", "functional"),
