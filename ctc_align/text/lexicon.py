@@ -1,0 +1,148 @@
+"""Pronunciation dictionaries, as Montreal Forced Aligner (2 and 3) and CMUdict write them.
+
+word<TAB>P1 P2 P3                          tabs or spaces; several lines for several pronunciations
+word<TAB>0.99<TAB>P1 P2 P3                 with the pronunciation's probability
+word<TAB>0.99<TAB>0.2<TAB>1.0<TAB>1.0<TAB>P1 P2 P3     and with silence probabilities, which are not used
+WORD(2)  P1 P2 P3                          CMUdict's variants; ;;; and what follows # are comments
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ctc_align.errors import LexiconError, UsageError
+
+Labels = tuple[str, ...]
+
+# As in the dictionaries themselves, a number column has a point or an exponent: a bare digit may well be a phone.
+_DECIMAL = re.compile(r"\d*\.\d+(?:[eE][-+]?\d+)?|\d+[eE]-?\d+")
+_NUMBER = re.compile(_DECIMAL.pattern + r"|[01]\.?")
+_VARIANT = re.compile(r"(.+)\(\d+\)")
+_MOST_NUMBERS = 4
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line: labels as written (stress marks kept), the probability (1 without one) and the line's number."""
+
+    labels: Labels
+    probability: float
+    line: int
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """A dictionary that was read: `entries` by normalised word, the most probable pronunciation first."""
+
+    source: str
+    entries: Mapping[str, tuple[Entry, ...]]
+
+    def get(self, word: str) -> tuple[Labels, ...] | None:
+        """Pronunciations of `word` in any case, the most probable first; None if it has no entry."""
+        found = self.entries.get(normalised(word))
+        return None if found is None else tuple(entry.labels for entry in found)
+
+    def line(self, word: str) -> int:
+        """Number of the line with the first pronunciation of a word that has an entry."""
+        return self.entries[normalised(word)][0].line
+
+    def phones(self) -> dict[str, int]:
+        """All labels, each with the line where it is met first, in the order of these lines."""
+        first: dict[str, int] = {}
+        for entry in sorted((entry for found in self.entries.values() for entry in found), key=lambda one: one.line):
+            for label in entry.labels:
+                first.setdefault(label, entry.line)
+        return first
+
+
+def normalised(word: str) -> str:
+    """What two spellings of one word have in common: NFC, lower case, a straight apostrophe.
+
+    >>> normalised("Don’t")
+    "don't"
+    """
+    return unicodedata.normalize("NFC", word.lower()).replace("’", "'")
+
+
+def read_lexicon(path: str | Path) -> Lexicon:
+    """Read a dictionary file in UTF-8 (see the module for the formats).
+
+    Raises:
+        UsageError: the file does not exist or cannot be read.
+        LexiconError: not UTF-8, a line without a word or without phones, a probability above 1, no entry at all.
+    """
+    found: dict[str, list[Entry]] = {}
+    for number, line in enumerate(_text(path).splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith(";;;"):
+            continue
+        word, entry = _entry(line, f"{path}:{number}", number)
+        found.setdefault(normalised(word), []).append(entry)
+    if not found:
+        raise LexiconError(f"{path}: expected lines 'word<TAB>phones', met none; give a dictionary in MFA's format")
+    return Lexicon(str(path), {word: _best_first(entries) for word, entries in found.items()})
+
+
+def _text(path: str | Path) -> str:
+    try:
+        data = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such lexicon; give a dictionary file in MFA's format") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"{path}: the lexicon cannot be read: {reason}") from None
+    try:
+        return data.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise LexiconError(
+            f"{path}:{line}: expected UTF-8, met byte 0x{data[error.start]:02x}; save the lexicon as UTF-8"
+        ) from None
+
+
+def _entry(line: str, place: str, number: int) -> tuple[str, Entry]:
+    word, numbers, labels = _columns(line)
+    if not word:
+        raise LexiconError(f"{place}: expected a word before its phones, met none; write 'word<TAB>phones'")
+    if not labels:
+        raise LexiconError(f"{place}: expected phones after the word {word!r}, met none; add them or remove the line")
+    probability = float(numbers[0]) if numbers else 1.0
+    if probability > 1.0:
+        raise LexiconError(f"{place}: expected a probability of at most 1 for {word!r}, met {numbers[0]}")
+    variant = _VARIANT.fullmatch(word)
+    labels = [unicodedata.normalize("NFC", label) for label in labels]
+    return variant.group(1) if variant else word, Entry(tuple(labels), probability, number)
+
+
+def _columns(line: str) -> tuple[str, list[str], list[str]]:
+    """Word, number columns and phones of one line; the word may hold spaces if a tab follows it."""
+    word, tab, rest = line.rstrip().partition("\t")
+    columns = [column.strip() for column in rest.split("\t")]
+    leading = columns[:-1] or columns
+    if tab and len(columns) > 1 and all(_NUMBER.fullmatch(column) for column in leading):
+        return word.strip(), leading, _without_comment(columns[-1].split())
+    if not tab:
+        word, *fields = line.split()
+    else:
+        word, fields = word.strip(), rest.split()
+    numbers = 0
+    while numbers < min(len(fields), _MOST_NUMBERS) and _DECIMAL.fullmatch(fields[numbers]):
+        numbers += 1
+    return word, fields[:numbers], _without_comment(fields[numbers:])
+
+
+def _without_comment(fields: list[str]) -> list[str]:
+    """CMUdict closes a line with "# remark"; a "#" that comes first would be a phone."""
+    return fields[: fields.index("#", 1)] if "#" in fields[1:] else fields
+
+
+def _best_first(entries: list[Entry]) -> tuple[Entry, ...]:
+    """The most probable first, lines in their order otherwise; each pronunciation once."""
+    ordered = sorted(entries, key=lambda entry: -entry.probability)
+    unique: dict[Labels, Entry] = {}
+    for entry in ordered:
+        unique.setdefault(entry.labels, entry)
+    return tuple(unique.values())

@@ -1,0 +1,58 @@
+"""The 39 phones of CMUdict (ARPAbet without stress marks), their broad classes, and how stress comes off.
+
+>>> strip_stress("AH0"), strip_stress("K")
+('AH', 'K')
+>>> broad_class("CH")
+'affricate'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+CLASSES: dict[str, tuple[str, ...]] = {
+    "stop": ("B", "D", "G", "K", "P", "T"),
+    "affricate": ("CH", "JH"),
+    "fricative": ("DH", "F", "HH", "S", "SH", "TH", "V", "Z", "ZH"),
+    "nasal": ("M", "N", "NG"),
+    "liquid": ("L", "R"),
+    "glide": ("W", "Y"),
+    "vowel": ("AA", "AE", "AH", "AO", "AW", "AY", "EH", "ER", "EY", "IH", "IY", "OW", "OY", "UH", "UW"),
+}
+
+PHONES: tuple[str, ...] = tuple(sorted(phone for phones in CLASSES.values() for phone in phones))
+"""All 39, in alphabetical order."""
+
+VOWELS = frozenset(CLASSES["vowel"])
+
+_CLASS_OF = {phone: name for name, phones in CLASSES.items() for phone in phones}
+_STRESS = "012"
+
+
+def strip_stress(label: str) -> str:
+    """The phone without its stress digit; anything that is not an ARPAbet vowel with a digit is left as it is.
+
+    >>> [strip_stress(label) for label in ("EY1", "a1", "t", "X2")]
+    ['EY', 'a1', 't', 'X2']
+    """
+    if label[-1:] in _STRESS and label[:-1].upper() in VOWELS and label.isupper():
+        return label[:-1]
+    return label
+
+
+def strip_all(labels: Iterable[str]) -> tuple[str, ...]:
+    """`strip_stress` for a whole pronunciation.
+
+    >>> strip_all("K AE1 T".split())
+    ('K', 'AE', 'T')
+    """
+    return tuple(strip_stress(label) for label in labels)
+
+
+def broad_class(phone: str) -> str | None:
+    """stop, affricate, fricative, nasal, liquid, glide or vowel; None for what is not one of the 39 phones.
+
+    >>> broad_class("AH0"), broad_class("spn")
+    ('vowel', None)
+    """
+    return _CLASS_OF.get(strip_stress(phone))
