@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ctc_align.cli import options
-from ctc_align.cli.talk import Talk
+from ctc_align.cli.talk import Talk, counted
 from ctc_align.errors import OutputError, UsageError
 from ctc_align.types import SKIPPED, UNKNOWN, UNSPOKEN
 
@@ -202,7 +202,8 @@ def report(alignment: Alignment, paths: list[Path], talk: Talk) -> None:
     if talk.quiet:
         return
     if talk.on_terminal:
-        console_for(sys.stderr).print(words_table(alignment))
+        console = console_for(sys.stderr)
+        console.print(words_table(alignment, console.width))
     for note in notes(alignment):
         talk.note(note)
     talk.say(loss_line(alignment))
@@ -216,7 +217,7 @@ def notes(alignment: Alignment) -> list[str]:
 
     found = []
     if alignment.unknown:
-        letters = "1 letter" if alignment.unknown == 1 else f"{alignment.unknown} letters"
+        letters = counted(alignment.unknown, "letter", "letters")
         found.append(f"{letters} of the transcript that the model does not know were left out")
     reasons = {
         UNKNOWN: "the model can stand for none of it",

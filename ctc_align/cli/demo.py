@@ -42,7 +42,7 @@ def demo(
     if quiet:
         return
     console = console_for(sys.stdout)
-    console.print(words_table(alignment))
+    console.print(words_table(alignment, console.width))
     for line in (
         loss_line(alignment),
         "",

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from ctc_align.cli.talk import counted
 from ctc_align.errors import InputError, UsageError
 
 
@@ -45,8 +46,9 @@ def evaluate(
         print(f"ctc-align: {reason}", file=sys.stderr)
     if evaluation.extra_files:
         names = ", ".join(evaluation.extra_files[:3]) + (" …" if len(evaluation.extra_files) > 3 else "")
-        count = len(evaluation.extra_files)
-        print(f"ctc-align: note: {count} hypotheses without a reference are left out: {names}", file=sys.stderr)
+        count = counted(len(evaluation.extra_files), "hypothesis", "hypotheses")
+        verb = "is" if len(evaluation.extra_files) == 1 else "are"
+        print(f"ctc-align: note: {count} without a reference {verb} left out: {names}", file=sys.stderr)
     if not evaluation.paired:
         raise InputError(f"{hypothesis}: nothing in it pairs with {reference}; are they the same recordings?")
     if not evaluation.complete:

@@ -6,6 +6,7 @@ import sys
 import unicodedata
 from typing import TYPE_CHECKING, TextIO
 
+from ctc_align.cli.talk import counted
 from ctc_align.types import ALIGNED, AlignedWord, Alignment
 from ctc_align.units import seconds_to_ms
 from ctc_align.writers.base import finite
@@ -17,7 +18,11 @@ if TYPE_CHECKING:
     from ctc_align.evaluate import EdgeErrors, Evaluation
 
 MOST_ROWS = 60
-_LINE_CELLS = 32
+_LABEL_CELLS = 24
+_LINE_CELLS = (12, 60)
+"""Least and most length of the time line."""
+_FIGURES_CELLS = 44
+"""What the other columns and the space between them take."""
 _FULL, _LATE, _EARLY = "█", "▐", "▌"
 
 
@@ -30,19 +35,23 @@ def console_for(file: TextIO) -> Console:
     return Console(file=file, highlight=False, soft_wrap=False)
 
 
-def words_table(alignment: Alignment, most_rows: int = MOST_ROWS) -> Table:
-    """One row a word: times, confidence, and its place in the recording."""
+def words_table(alignment: Alignment, width: int = 80, most_rows: int = MOST_ROWS) -> Table:
+    """One row a word: times, confidence, and its place in the recording, in a table `width` characters wide."""
     from rich.box import SIMPLE_HEAD
+    from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
+    words = alignment.words[:most_rows]
+    label_cells = min(max([cell_len(printable(word.text)) for word in words] + [4]), _LABEL_CELLS)
+    line_cells = min(max(width - label_cells - _FIGURES_CELLS, _LINE_CELLS[0]), _LINE_CELLS[1])
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("word", no_wrap=True)
+    table.add_column("word", no_wrap=True, max_width=_LABEL_CELLS)
     for name in ("start s", "end s", "ms", "confidence"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column(f"0 … {alignment.duration_s:.2f} s", no_wrap=True)
-    for word in alignment.words[:most_rows]:
-        cells = _word_cells(word, alignment.duration_s)
+    for word in words:
+        cells = _word_cells(word, alignment.duration_s, line_cells)
         table.add_row(*(Text(cell) for cell in cells), style=None if word.status == ALIGNED else "dim")
     more = len(alignment.words) - most_rows
     if more > 0:
@@ -50,16 +59,16 @@ def words_table(alignment: Alignment, most_rows: int = MOST_ROWS) -> Table:
     return table
 
 
-def _word_cells(word: AlignedWord, duration_s: float) -> list[str]:
+def _word_cells(word: AlignedWord, duration_s: float, line_cells: int) -> list[str]:
     text = printable(word.text)
     if word.start_s is None or word.end_s is None:
-        return [text, word.status, "", "", "", ""]
+        return [text, "", "", "", "", word.status]
     length_ms = seconds_to_ms(word.end_s - word.start_s)
-    line = time_line(word.start_s, word.end_s, duration_s)
+    line = time_line(word.start_s, word.end_s, duration_s, line_cells)
     return [text, f"{word.start_s:.2f}", f"{word.end_s:.2f}", f"{length_ms:.0f}", f"{word.confidence:.2f}", line]
 
 
-def time_line(start_s: float, end_s: float, duration_s: float, cells: int = _LINE_CELLS) -> str:
+def time_line(start_s: float, end_s: float, duration_s: float, cells: int) -> str:
     """The place of [start_s, end_s) in a line of `cells` characters, to half a character.
 
     >>> time_line(0.25, 0.75, 1.0, cells=4), time_line(0.125, 0.5, 1.0, cells=4)
@@ -90,12 +99,9 @@ def print_evaluation(evaluation: Evaluation, worst: int) -> None:
     """The figures of an evaluation, on stdout."""
     console = console_for(sys.stdout)
     console.print(_edges_table(evaluation))
-    noun = evaluation.tier
-    console.print(
-        f"{len(evaluation.utterances)} utterances, {evaluation.paired} {noun} paired, {evaluation.missing} missing, "
-        f"{evaluation.extra} extra, {evaluation.mismatched} with another label",
-        markup=False,
-    )
+    utterances = counted(len(evaluation.utterances), "utterance", "utterances")
+    counts = f"{evaluation.paired} {evaluation.tier} paired, {evaluation.missing} missing, {evaluation.extra} extra"
+    console.print(f"{utterances}, {counts}, {evaluation.mismatched} with another label", markup=False)
     if worst and evaluation.utterances:
         console.print(_worst_table(evaluation, worst))
 

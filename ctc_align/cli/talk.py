@@ -77,3 +77,11 @@ class ProgressBar:
         from rich.progress import Progress
 
         return Progress(console=Console(stderr=True), transient=True)
+
+
+def counted(number: int, one: str, many: str) -> str:
+    """
+    >>> counted(1, "letter", "letters"), counted(2, "letter", "letters")
+    ('1 letter', '2 letters')
+    """
+    return f"{number} {one if number == 1 else many}"

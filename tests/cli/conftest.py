@@ -1,0 +1,103 @@
+"""A command line in this process, with the real aligner or a fake one in its place."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from ctc_align.types import AlignedToken, AlignedWord, Alignment
+
+
+@dataclass(frozen=True)
+class Result:
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def error(self) -> str:
+        """The one line that says what is wrong."""
+        lines = self.stderr.splitlines()
+        assert len(lines) == 1, self.stderr
+        assert lines[0].startswith("ctc-align: error: "), self.stderr
+        assert self.stdout == ""
+        return lines[0].removeprefix("ctc-align: error: ")
+
+
+@pytest.fixture
+def cli(capsys) -> Callable[..., Result]:
+    """Runs one command line: `cli("a.wav", "a.txt")`."""
+    from ctc_align.cli import run
+
+    def call(*arguments: object) -> Result:
+        capsys.readouterr()
+        code = run([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return Result(code, captured.out, captured.err)
+
+    return call
+
+
+class FakeAligner:
+    """Spreads the words evenly over two seconds; `calls` holds what it was asked."""
+
+    calls: ClassVar[list[dict[str, Any]]] = []
+    raises: BaseException | None = None
+
+    def __init__(self, **options: Any) -> None:
+        self.options = options
+
+    def align(self, audio: Any, text: str, *, utterance: str, progress: Callable[[float], None]) -> Alignment:
+        FakeAligner.calls.append({**self.options, "audio": audio, "text": text, "utterance": utterance})
+        if FakeAligner.raises is not None:
+            raise FakeAligner.raises
+        progress(0.5)
+        written = text.split()
+        step_s = 2.0 / max(1, len(written))
+        words = tuple(self._word(word, i * step_s, (i + 0.5) * step_s) for i, word in enumerate(written))
+        return Alignment(
+            utterance=utterance,
+            audio=str(audio),
+            duration_s=2.0,
+            model="fake",
+            backend="cpu",
+            frame_shift_s=0.01,
+            loss=3.25,
+            score=-3.5,
+            text=text,
+            words=words,
+            unknown=text.count("ß"),
+            loss_per_token=0.5,
+            config=self.options["settings"].to_dict(),
+        )
+
+    def _word(self, text: str, start_s: float, end_s: float) -> AlignedWord:
+        if text == "—":
+            return AlignedWord(text, "", 0, 1, "unspoken")
+        token = AlignedToken(text[:1], start_s, end_s, 0.5)
+        return AlignedWord(text, text, 0, len(text), "aligned", start_s, end_s, 0.75, (token,))
+
+
+@pytest.fixture
+def fake_aligner(monkeypatch) -> type[FakeAligner]:
+    module = types.ModuleType("ctc_align.aligner")
+    module.Aligner = FakeAligner  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "ctc_align.aligner", module)
+    monkeypatch.setattr(FakeAligner, "calls", [])
+    monkeypatch.setattr(FakeAligner, "raises", None)
+    return FakeAligner
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch) -> Path:
+    """The current directory: a recording and its transcript (the fake aligner does not listen)."""
+    monkeypatch.chdir(tmp_path)
+    Path("talk.wav").write_bytes(b"RIFF")
+    Path("talk.txt").write_text("Hello, big world!\n", "utf-8")
+    return tmp_path

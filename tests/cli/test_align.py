@@ -1,0 +1,272 @@
+"""ctc-align align, up to the aligner's door: what reaches it, what is written, what is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ctc_align.cli import run, with_command
+from ctc_align.errors import BackendError, TooShortError
+
+FILES = ["talk.TextGrid", "talk.ctm", "talk.json", "talk.tokens.ctm", "talk.txt", "talk.wav"]
+
+
+@pytest.fixture(autouse=True)
+def _with_fake(fake_aligner, here):
+    """All tests of this file run beside talk.wav and talk.txt with the fake aligner."""
+
+
+def listed() -> list[str]:
+    return sorted(os.listdir())
+
+
+def test_bare_form_writes_all_formats(cli, fake_aligner):
+    result = cli("talk.wav", "talk.txt")
+    assert (result.code, result.stdout) == (0, "")
+    assert listed() == FILES
+    assert "CTC loss 3.250, 0.500 a token" in result.stderr
+    assert "wrote talk.json, talk.ctm, talk.tokens.ctm, talk.TextGrid" in result.stderr
+    call = fake_aligner.calls[0]
+    assert (call["audio"], call["text"], call["utterance"]) == ("talk.wav", "Hello, big world!\n", "talk")
+    assert (call["model"], call["device"], call["backend"], call["lexicon"]) == ("english", "auto", "auto", None)
+    assert json.loads(Path("talk.json").read_text())["words"][0]["text"] == "Hello,"
+
+
+def test_named_form_is_the_same(cli):
+    assert cli("align", "talk.wav", "talk.txt").code == 0
+    assert listed() == FILES
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["talk.wav"], ["align", "talk.wav"]),
+        (["--text", "a", "talk.wav"], ["align", "--text", "a", "talk.wav"]),
+        (["demo"], ["demo"]),
+        (["--help"], ["--help"]),
+        ([], ["--help"]),
+    ],
+)
+def test_where_the_command_is_left_out(arguments, expected):
+    assert with_command(arguments) == expected
+
+
+def test_options_reach_the_aligner(cli, fake_aligner):
+    Path("my.dict").write_text("a AH0\n")
+    Path("my.toml").write_text('labels = "written"\nband_s = 0.5\n')
+    code = cli(
+        *("talk.wav", "talk.txt", "--model", "./mine", "--lexicon", "my.dict", "--device", "cpu"),
+        *("--backend", "reference", "--config", "my.toml", "--out-dir", "out/deep", "--format", "ctm"),
+    ).code
+    assert code == 0
+    call = fake_aligner.calls[0]
+    assert (call["model"], call["lexicon"], call["device"], call["backend"]) == (
+        "./mine",
+        "my.dict",
+        "cpu",
+        "reference",
+    )
+    assert (call["settings"].labels, call["settings"].band_s) == ("written", 0.5)
+    assert sorted(os.listdir("out/deep")) == ["talk.ctm", "talk.tokens.ctm"]
+    assert "Hello," in Path("out/deep/talk.ctm").read_text()
+
+
+def test_the_command_line_wins_over_the_file(cli):
+    Path("my.toml").write_text('labels = "written"\n')
+    assert cli("talk.wav", "talk.txt", "--config", "my.toml", "--labels", "bare").code == 0
+    assert "Hello," not in Path("talk.ctm").read_text()
+
+
+def test_text_in_place_of_a_file(cli, fake_aligner):
+    assert cli("talk.wav", "--text", "So be it").code == 0
+    assert fake_aligner.calls[0]["text"] == "So be it"
+
+
+def test_transcript_from_standard_input(cli, fake_aligner, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\ufeffGrüße".encode()), "latin-1"))
+    assert cli("talk.wav", "-").code == 0
+    assert fake_aligner.calls[0]["text"] == "Grüße"
+
+
+@pytest.mark.parametrize(("format", "starts"), [(None, "{"), ("ctm", ";; talk loss"), ("textgrid", "File type")])
+def test_standard_output_is_data_only(capfdbinary, format, starts):
+    arguments = ["talk.wav", "talk.txt", "--stdout", *(["--format", format] if format else [])]
+    assert run(arguments) == 0
+    out, err = capfdbinary.readouterr()
+    assert out.decode("utf-8").startswith(starts)
+    assert b"CTC loss" in err
+    assert b"wrote" not in err
+    assert listed() == ["talk.txt", "talk.wav"]
+
+
+def test_quiet_says_nothing(cli):
+    result = cli("talk.wav", "talk.txt", "--quiet")
+    assert (result.code, result.stdout, result.stderr) == (0, "", "")
+
+
+def test_notes_say_what_has_no_time(cli):
+    result = cli("talk.wav", "--text", "straße — weiter")
+    assert "note: 1 letter of the transcript that the model does not know" in result.stderr
+    assert "note: without times (nothing to pronounce): —" in result.stderr
+
+
+def test_the_table_comes_on_a_terminal(cli, monkeypatch):
+    monkeypatch.setattr(type(sys.stderr), "isatty", lambda self: True, raising=False)
+    result = cli("talk.wav", "--text", "one \x1b[31mtwo —")
+    assert result.code == 0
+    assert "█" in result.stderr
+    assert "unspoken" in result.stderr
+    assert "\x1b[31mtwo" not in result.stderr, "a terminal must not obey a transcript"
+
+
+WRONG_CALLS = [
+    (["none.wav", "talk.txt"], "none.wav: no such audio file"),
+    (["alin", "talk.txt"], "alin: no such audio file; if a command was meant"),
+    ([".", "talk.txt"], ".: expected an audio file, met a folder"),
+    (["talk.wav", "none.txt"], "none.txt: no such transcript file"),
+    (["talk.wav"], "no transcript for talk.wav: .*did you mean: ctc-align talk.wav talk.txt"),
+    (["talk.wav", "talk.txt", "--text", "a"], "given twice"),
+    (["talk.wav", "talk.txt", "extra"], "unexpected extra argument"),
+    (["talk.wav", "talk.txt", "--nonsense"], "No such option: --nonsense.*see ctc-align align --help"),
+    ([], None),
+    (["align"], "Missing argument 'AUDIO'"),
+    (["talk.wav", "talk.txt", "--format", "doc"], "expected formats out of json, ctm, textgrid; met doc"),
+    (["talk.wav", "talk.txt", "--format", ""], "met an empty list"),
+    (["talk.wav", "talk.txt", "--stdout", "--format", "json,ctm"], "exactly one format, met json, ctm"),
+    (["talk.wav", "talk.txt", "--stdout", "--out-dir", "x"], "--stdout writes no files"),
+    (["talk.wav", "talk.txt", "--times", "noon"], "times: expected 'utterance' or 'recording', met 'noon'"),
+    (["talk.wav", "talk.txt", "--labels", "loud"], "labels: expected"),
+    (["talk.wav", "talk.txt", "--config", "none.toml"], "none.toml"),
+    (["talk.wav", "talk.txt", "--lexicon", "none.dict"], "--lexicon none.dict: expected a file, no such file"),
+    (["talk.wav", "talk.txt", "--lexicon", "."], "--lexicon .: expected a file, met a folder"),
+    (["talk.wav", "talk.txt", "--vocab", "talk.txt"], "--vocab: only for log-probs"),
+    (["talk.wav", "talk.txt", "--blank", "0"], "--blank: only for log-probs"),
+    (["scores.npy", "talk.txt"], "scores.npy: log-probs need --vocab and --frame-shift"),
+    (["scores.npy", "talk.txt", "--vocab", "vocab.txt"], "scores.npy: log-probs need --frame-shift"),
+    (["scores.npy", "talk.txt", "--frame-shift", "0.02"], "scores.npy: log-probs need --vocab"),
+    (["scores.npy", "talk.txt", "--vocab", "vocab.txt", "--frame-shift", "x"], "Invalid value for '--frame-shift'"),
+    (["scores.npy", "talk.txt", "--vocab", "none", "--frame-shift", "0.02"], "--vocab none: expected a file"),
+    (["scores.npy", "talk.txt", "--vocab", "vocab.txt", "--frame-shift", "-1"], "frame shift"),
+    (
+        ["scores.npy", "talk.txt", "--vocab", "vocab.txt", "--frame-shift", "0.02", "--model", "english"],
+        "come out of a model already",
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "says"), [call for call in WRONG_CALLS if call[1]])
+def test_wrong_calls_exit_2_with_one_line(cli, fake_aligner, arguments, says):
+    import re
+
+    np.save("scores.npy", np.zeros((5, 3), np.float32))
+    Path("vocab.txt").write_text("<blank>\na\nb\n")
+    before = listed()
+    result = cli(*arguments)
+    assert result.code == 2
+    assert re.search(says, result.error)
+    assert listed() == before
+    assert fake_aligner.calls == []
+
+
+def test_log_probs_reach_the_aligner_as_emissions(cli, fake_aligner):
+    np.save("scores.npy", np.log(np.full((5, 3), 1 / 3, np.float32)))
+    Path("vocab.txt").write_text("a\nb\n<pad>\n")
+    arguments = ["--text", "ab", "--vocab", "vocab.txt", "--frame-shift", "0.02", "--blank", "<pad>"]
+    assert cli("scores.npy", *arguments, "-q").code == 0
+    call = fake_aligner.calls[0]
+    assert call["model"] is None
+    assert call["utterance"] == "scores"
+    emissions = call["audio"]
+    assert (tuple(emissions.log_probs.shape), emissions.vocab) == ((5, 3), ("a", "b", "<pad>"))
+    assert (emissions.blank, emissions.frame_shift_s) == (2, 0.02)
+    assert Path("scores.json").exists()
+
+
+def test_an_existing_output_is_refused_before_the_work(cli, fake_aligner):
+    Path("talk.ctm").write_text("mine")
+    result = cli("talk.wav", "talk.txt")
+    assert result.code == 2
+    assert "talk.ctm: exists already; give --force" in result.error
+    assert Path("talk.ctm").read_text() == "mine"
+    assert fake_aligner.calls == []
+
+
+def test_force_replaces_outputs_but_never_inputs(cli):
+    Path("talk.ctm").write_text("mine")
+    assert cli("talk.wav", "talk.txt", "--force").code == 0
+    assert Path("talk.ctm").read_text() != "mine"
+    Path("talk.json").write_text("my transcript")
+    result = cli("talk.wav", "talk.json", "--force")
+    assert result.code == 2
+    assert "is an input" in result.error
+    assert Path("talk.json").read_text() == "my transcript"
+
+
+def test_a_folder_that_is_a_file(cli):
+    result = cli("talk.wav", "talk.txt", "--out-dir", "talk.txt")
+    assert result.code == 2
+    assert "talk.txt is a file" in result.error
+
+
+def test_bad_content_exits_1_with_one_line(cli, fake_aligner, monkeypatch):
+    monkeypatch.setattr(fake_aligner, "raises", TooShortError("talk: 3 frames, the transcript needs 9"))
+    result = cli("talk.wav", "talk.txt")
+    assert result.code == 1
+    assert result.error == "talk: 3 frames, the transcript needs 9"
+    assert listed() == ["talk.txt", "talk.wav"]
+
+
+def test_a_transcript_that_is_not_utf8_exits_1(cli):
+    Path("talk.txt").write_bytes(b"caf\xe9")
+    result = cli("talk.wav", "talk.txt")
+    assert result.code == 1
+    assert "UTF-8" in result.error
+
+
+def test_a_backend_that_cannot_run_exits_2(cli, fake_aligner, monkeypatch):
+    monkeypatch.setattr(fake_aligner, "raises", BackendError("backend gpu: no CUDA device here"))
+    assert cli("talk.wav", "talk.txt", "--backend", "gpu").code == 2
+
+
+def test_a_full_disk_exits_1_and_leaves_nothing(cli, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("ctc_align.writers.files._write_bytes", full)
+    result = cli("talk.wav", "talk.txt")
+    assert result.code == 1
+    assert "No space left on device" in result.error
+    assert listed() == ["talk.txt", "talk.wav"]
+
+
+def test_interruption_exits_130(cli, fake_aligner, monkeypatch):
+    monkeypatch.setattr(fake_aligner, "raises", KeyboardInterrupt())
+    result = cli("talk.wav", "talk.txt")
+    assert result.code == 130
+    assert "Traceback" not in result.stderr
+
+
+def test_out_of_memory_is_one_line(cli, fake_aligner, monkeypatch):
+    monkeypatch.setattr(fake_aligner, "raises", MemoryError())
+    result = cli("talk.wav", "talk.txt")
+    assert result.code == 1
+    assert "out of memory" in result.error
+
+
+def test_verbose_shows_where_an_error_came_from(cli):
+    result = cli("none.wav", "talk.txt", "--verbose")
+    assert result.code == 2
+    assert "Traceback" in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("ctc-align: error: none.wav")
+
+
+def test_our_own_faults_are_not_hidden(cli, fake_aligner, monkeypatch):
+    monkeypatch.setattr(fake_aligner, "raises", ZeroDivisionError())
+    with pytest.raises(ZeroDivisionError):
+        cli("talk.wav", "talk.txt")

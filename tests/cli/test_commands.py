@@ -1,0 +1,164 @@
+"""The other commands, and the program itself."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from pathlib import Path
+
+import pytest
+
+from ctc_align._version import __version__
+from ctc_align.cli import COMMANDS
+from ctc_align.cli.show import time_line, words_table
+from ctc_align.cli.talk import ProgressBar, Talk
+from ctc_align.types import AlignedWord, Alignment
+from ctc_align.writers import write_outputs
+
+WORD = AlignedWord("a", "a", 0, 1, "aligned", 0.5, 1.0, 0.5)
+ALIGNMENT = Alignment("a", "a.wav", 2.0, "m", "cpu", 0.01, 1.0, -1.0, "a", (WORD,))
+
+
+def test_help_and_version(cli):
+    for arguments in ([], ["--help"], ["-h"]):
+        result = cli(*arguments)
+        assert (result.code, result.stderr) == (0, "")
+        assert all(f"\n  {name} " in result.stdout for name in COMMANDS)
+    assert cli("--version").stdout == f"ctc-align {__version__}\n"
+    for name in COMMANDS:
+        assert cli(name, "--help").stdout.startswith(f"Usage: ctc-align {name}")
+
+
+def test_models(cli):
+    result = cli("models")
+    assert result.code == 0
+    assert result.stdout.split("\t")[0] == "english"
+
+
+def test_demo_writes_below_its_own_folder_and_may_run_twice(cli, fake_aligner, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        result = cli("demo")
+        assert (result.code, result.stderr) == (0, "")
+    assert os.listdir() == ["ctc-align-demo"]
+    for name in ("demo.json", "demo.ctm", "demo.tokens.ctm", "demo.TextGrid"):
+        assert Path("ctc-align-demo", name).is_file()
+        assert f"ctc-align-demo/{name}\n" in result.stdout
+    assert "twenty-two" in result.stdout
+    assert "█" in result.stdout
+    assert "CTC loss 3.250" in result.stdout
+
+
+def test_demo_elsewhere(cli, fake_aligner, tmp_path):
+    assert cli("demo", "--out-dir", tmp_path / "x", "--quiet").stdout == ""
+    assert (tmp_path / "x" / "demo.json").is_file()
+
+
+def test_bundled_recording():
+    import soundfile
+
+    folder = Path(__file__).resolve().parents[2] / "ctc_align" / "demo"
+    info = soundfile.info(str(folder / "demo.flac"))
+    assert (info.samplerate, info.channels) == (16000, 1)
+    assert 5.0 < info.duration < 10.0
+    assert (folder / "demo.flac").stat().st_size < 200_000
+    assert "-voice" in (folder / "README.md").read_text("utf-8"), "where it comes from is said beside it"
+
+
+@pytest.fixture
+def folders(tmp_path) -> tuple[Path, Path]:
+    for folder in ("ours", "theirs"):
+        for name in ("x", "y"):
+            write_outputs(ALIGNMENT, tmp_path / folder, name, ("json",))
+    return tmp_path / "ours", tmp_path / "theirs"
+
+
+def test_evaluate_table(cli, folders):
+    result = cli("evaluate", *folders)
+    assert (result.code, result.stderr) == (0, "")
+    assert "mean absolute error, ms" in result.stdout
+    assert "2 utterances, 2 words paired, 0 missing" in result.stdout
+
+
+def test_evaluate_json(cli, folders):
+    result = cli("evaluate", *folders, "--format", "json")
+    data = json.loads(result.stdout)
+    assert data["both"]["mae_ms"] == 0.0
+    assert data["both"]["within_ms"]["20"] == 100.0
+
+
+def test_evaluate_names_what_the_hypothesis_lacks(cli, folders):
+    (folders[0] / "x.json").rename(folders[0] / "z.json")
+    result = cli("evaluate", *folders, "--format", "json")
+    assert result.code == 1
+    assert result.stderr.splitlines() == [
+        "ctc-align: x: no hypothesis for this reference",
+        "ctc-align: note: 1 hypothesis without a reference is left out: z",
+    ]
+    assert json.loads(result.stdout)["missing_files"] == ["x"]
+
+
+def test_evaluate_names_what_cannot_be_read(cli, folders):
+    (folders[0] / "x.json").write_text("{")
+    result = cli("evaluate", *folders)
+    assert result.code == 1
+    assert "x.json: not JSON" in result.stderr
+
+
+def test_evaluate_nothing_paired(cli, folders):
+    for path in folders[0].iterdir():
+        path.rename(path.with_name(f"other-{path.name}"))
+    result = cli("evaluate", *folders)
+    assert result.code == 1
+    assert "nothing in it pairs" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["none", "theirs"], "none: no such file or folder (the hypothesis)"),
+        (["ours", "theirs", "--tier", "syllables"], "expected the tier words or phones"),
+        (["ours", "theirs", "--format", "xml"], "--format: expected table or json"),
+        (["ours"], "Missing argument 'REFERENCE'"),
+    ],
+)
+def test_evaluate_wrong_calls(cli, folders, tmp_path, monkeypatch, arguments, says):
+    monkeypatch.chdir(tmp_path)
+    result = cli("evaluate", *arguments)
+    assert result.code == 2
+    assert says in result.error
+
+
+def test_time_line():
+    assert time_line(0.0, 2.0, 2.0, cells=4) == "████"
+    assert time_line(1.9999, 2.0, 2.0, cells=4) == "   ▐"
+    assert time_line(0.0, 0.0001, 2.0, cells=4) == "▌   "
+    assert time_line(1.0, 1.5, 2.0, cells=4) == "  █ "
+
+
+def test_a_long_table_is_cut():
+    import dataclasses
+
+    table = words_table(dataclasses.replace(ALIGNMENT, words=(WORD,) * 100), most_rows=10)
+    assert table.row_count == 11
+
+
+def test_warnings_of_the_library_are_said_once(capsys):
+    for _ in range(2):
+        Talk().listen()
+    logging.getLogger("ctc_align.audio").warning("cut short")
+    assert capsys.readouterr().err == "ctc-align: warning: cut short\n"
+    Talk(quiet=True).listen()
+    logging.getLogger("ctc_align.audio").warning("cut short")
+    assert capsys.readouterr().err == ""
+
+
+def test_progress_appears_after_a_second_on_a_terminal(capsys):
+    for waited_s, shown, appears in ((0.0, True, False), (2.0, True, True), (2.0, False, False)):
+        with ProgressBar("aligning", shown=shown) as bar:
+            bar.started_s -= waited_s
+            bar(0.25)
+            bar(1.5)
+            assert (bar.bar is not None) == appears
+    assert capsys.readouterr().out == "", "never on stdout"
