@@ -7,7 +7,7 @@ import unicodedata
 from functools import lru_cache
 
 GAP = "\u200b"
-SIGNS = "£€¥¢₹₩₽₺₪₫₦₴₿฿°×÷±≈−–‘§№⁺²³µ·"
+SIGNS = "£€¥¢₹₩₽₺₪₫₦₴₿฿°×÷±≈−–‘§№⁺µ·"
 LETTER = rf"[^\x00-@\[-`{{-\x7f{SIGNS}{GAP}]"
 """Regular expression of one letter or mark, in what `plain` returns."""
 
@@ -21,7 +21,6 @@ _MAPPED = {
     "μ": "µ",
     "℃": "°C",
     "℉": "°F",
-    "İ": "I",
     "＄": "$",
     "￥": "¥",
     "￡": "£",
@@ -45,6 +44,17 @@ def plain(word: str) -> str:
         return word
     word = unicodedata.normalize("NFC", _IGNORED.sub("", word))
     return _OPENED_INSIDE.sub("'", "".join(map(_plain, word)))
+
+
+def lower(letters: str, *, dotless: bool = False) -> str:
+    """Lower case, one letter for one: İ is i; with `dotless` (Turkish, Azeri) I is ı.
+
+    >>> lower("İI"), lower("İI", dotless=True)
+    ('ii', 'iı')
+    """
+    if dotless:
+        letters = letters.replace("I", "ı")
+    return letters.replace("İ", "i").lower()
 
 
 @lru_cache(maxsize=16384)

@@ -6,7 +6,7 @@ import re
 
 from ctc_align.text import addresses, quantities
 from ctc_align.text.abbreviations import SPECIAL, abbreviation, spelled_out
-from ctc_align.text.characters import GAP, LETTER, plain
+from ctc_align.text.characters import GAP, LETTER, lower, plain
 from ctc_align.text.elisions import drops_g, is_elision
 from ctc_align.text.numbers import ordinal
 from ctc_align.text.roman import roman
@@ -21,6 +21,9 @@ _SIGNS = {
     "£": "pounds", "€": "euros", "¥": "yen", "¢": "cents", "−": "minus",
 }  # fmt: skip
 _READ_WHOLE = {"24/7": "twenty four seven", "w/": "with", "w/o": "without", "&c": "et cetera"}
+_POSSESSIVE = re.compile(rf"'s(?!{LETTER})")
+_AMOUNT = re.compile(r"[$£€¥]?\.?(\d[\d,:]*)")
+_POWERED = re.compile(r"(?:\d|(?<![^\W\d_])[^\W\d_]{1,2})$")
 _MIXED = re.compile(r"[A-Z]{1,3}|[B-DF-HJ-NP-TV-Zb-df-hj-np-tv-z]{1,3}")
 
 
@@ -76,8 +79,8 @@ def _scanned(scan: Scan) -> str:
 
 
 def _after_number(scan: Scan, start: int) -> None:
-    scan.last_number = scan.text[start : scan.place]
-    if re.match(rf"'s(?!{LETTER})", scan.text[scan.place :]):
+    scan.number, scan.number_end = scan.text[start : scan.place], scan.place
+    if _POSSESSIVE.match(scan.text, scan.place):
         scan.said[-1] += "'s"
         scan.place += 2
 
@@ -101,29 +104,31 @@ def _letters(match: re.Match[str], scan: Scan) -> str | None:
         return "'" + letters.lower()
     if _is_spelled_here(letters, mark, after):
         return " ".join(letters.lower())
-    said = spelled_out(letters, scan.context.shouting) or letters.lower()
+    said = spelled_out(letters, scan.context.shouting) or lower(letters)
     if after == "'" and mark not in ("'", "‘") and drops_g(letters):
         said += "'"
     return said.replace("'n'", " 'n ")
 
 
 def _is_spelled_here(letters: str, mark: str, after: str) -> bool:
-    """Letters next to digits (mp3, B2B) or an ampersand (AT&T)."""
+    """Letters next to digits (mp3, B2B), a superscript (mc²) or an ampersand (AT&T)."""
     if mark.isdigit() or after.isdigit():
+        return _MIXED.fullmatch(letters) is not None
+    if after == "⁺" and len(letters) <= 2:
         return _MIXED.fullmatch(letters) is not None
     return "&" in (mark, after) and len(letters) <= 2 and letters.isupper()
 
 
 def _dash(match: re.Match[str], scan: Scan) -> str:
     """A dash is "minus" before a number that it opens, "to" in a range, and otherwise nothing."""
-    digit_after = re.match(r"[$£€¥]?\.?(\d[\d,:]*)", scan.text[match.end() :])
-    if not digit_after:
+    after = _AMOUNT.match(scan.text, match.end())
+    if not after:
         return ""
-    if not scan.said and match[0] == "-" and not re.search(r"[\w-]$", scan.text[: match.start()]):
+    if not scan.said and match[0] == "-" and scan.previous(match.start()) != "-":
         return "minus"
-    if not scan.last_number or not scan.text[: match.start()].endswith(scan.last_number):
+    if scan.number_end != match.start():
         return ""
-    return "to" if match[0] == "–" or _rises(scan.last_number, digit_after[1]) else ""
+    return "to" if match[0] == "–" or ":" in scan.number or _rises(scan.number, after[1]) else ""
 
 
 def _rises(first: str, second: str) -> bool:
@@ -136,8 +141,8 @@ def _rises(first: str, second: str) -> bool:
 
 
 def _power(match: re.Match[str], scan: Scan) -> str:
-    """A superscript after a number or a single letter; after a word it is a note, which nobody reads."""
-    if not re.search(r"(?:\d|(?<![^\W\d_])[^\W\d_])$", scan.text[: match.start()]):
+    """A superscript after a number or one or two letters; after a word it is a note, which nobody reads."""
+    if not _POWERED.search(scan.text[max(0, match.start() - 3) : match.start()]):
         return ""
     named = {"2": "squared", "3": "cubed"}.get(match[1])
     return named or f"to the {ordinal(match[1])}"
@@ -145,8 +150,8 @@ def _power(match: re.Match[str], scan: Scan) -> str:
 
 def _sign(match: re.Match[str], scan: Scan) -> str | None:
     """A sign's name where it is a word of its own or stands with letters or digits: not in "=)" or "+++"."""
-    alone = scan.text.strip("\"'()[],.;:!?" + GAP) == match[0]
-    return _SIGNS.get(match[0]) if alone or any(map(str.isalnum, scan.text)) else None
+    alone = len(scan.text) < 9 and scan.text.strip("\"',.;!?" + GAP) in (match[0], f"({match[0]})")
+    return _SIGNS.get(match[0]) if alone or scan.is_lettered else None
 
 
 def _degree(match: re.Match[str], scan: Scan) -> str:

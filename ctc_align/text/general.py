@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from ctc_align.text.characters import LETTER, plain
+from ctc_align.text.characters import LETTER, lower, plain
 
 _WORD = re.compile(rf"(?P<letters>{LETTER}+(?:['·]{LETTER}+)*)|(?P<number>[-−]?\d[\d.,']*)|(?P<sign>[%&€+])")
 _POINT_IS_DECIMAL = frozenset(("en", "ja", "ko", "th", "he", "zh", "hi", "bn", "te", "kn", "ta", "ur", "my"))
@@ -25,6 +25,7 @@ _SIGNS = {
     "pt": {"%": "por cento", "&": "e", "€": "euros", "+": "mais"},
 }
 _LONGEST = 18
+_NOT_SPOKEN = re.compile(rf"(?!{LETTER}|')[^\s]")
 
 
 def speak(word: str, language: str) -> str:
@@ -40,11 +41,11 @@ def speak(word: str, language: str) -> str:
     said = []
     for match in _WORD.finditer(plain(word)):
         if match["letters"]:
-            said.append(_lower(match["letters"], code).replace("·", ""))
+            said.append(lower(match["letters"].replace("·", ""), dotless=_base(code) in ("tr", "az")))
         elif match["number"]:
             said.append(_number(match["number"], match.start() == 0, code))
         else:
-            said.append(_SIGNS.get(code.partition("_")[0], {}).get(match["sign"], ""))
+            said.append(_SIGNS.get(_base(code), {}).get(match["sign"], ""))
     return " ".join(filter(None, said))
 
 
@@ -55,39 +56,37 @@ def _code(language: str) -> str:
     return f"{base}_{region.upper()}" if region else base
 
 
-def _lower(letters: str, code: str) -> str:
-    if code.partition("_")[0] in ("tr", "az"):
-        letters = letters.replace("I", "ı")
-    return letters.lower()
+def _base(code: str) -> str:
+    return code.partition("_")[0]
 
 
 def _number(written: str, opens: bool, code: str) -> str:
     """A number in words; digits alone, parted by spaces, where the language is not known."""
     sign = "-" if opens and written[0] in "-−" else ""
     body = written.lstrip("-−").rstrip(".,'")
-    group, point = (",", ".") if code.partition("_")[0] in _POINT_IS_DECIMAL else (".", ",")
+    group, point = (",", ".") if _base(code) in _POINT_IS_DECIMAL else (".", ",")
     body = re.sub(rf"(?<=\d)[{re.escape(group)}'](?=\d{{3}}(?!\d))", "", body)
     parts = re.split(r"[.,']", body) if body.count(point) != 1 else [body.replace(point, ".")]
-    return " ".join(_in_words(sign + part, code) or part for part in parts if part)
+    return " ".join(
+        _in_words(sign + part, code, part in written) or " ".join(re.findall(r"\d+", part))
+        for part in parts
+        if part.strip(".")
+    )
 
 
 @lru_cache(maxsize=4096)
-def _in_words(number: str, code: str) -> str | None:
+def _in_words(number: str, code: str, bare: bool) -> str | None:
+    """`number` (ASCII digits, perhaps "-" and a point) in words; `bare` four digits may be a year."""
     from num2words import CONVERTER_CLASSES, num2words
 
-    name = code if code in CONVERTER_CLASSES else code.partition("_")[0]
+    name = code if code in CONVERTER_CLASSES else _base(code)
     if name not in CONVERTER_CLASSES or len(number) > _LONGEST or re.match(r"0\d", number):
         return None
-    form = "year" if re.fullmatch(r"1[1-9]\d\d", number) else "cardinal"
+    form = "year" if bare and re.fullmatch(r"1[1-9]\d\d", number) else "cardinal"
     for attempt in (form, "cardinal"):
         try:
             said = str(num2words(number, to=attempt, lang=name))
         except Exception:  # the library's languages fail in many ways of their own
             continue
-        return " ".join(
-            re.sub(r"[^\w\s']|_", lambda m: m[0] if LETTER_OR_MARK.match(m[0]) else " ", said).split()
-        ).lower()
+        return lower(" ".join(_NOT_SPOKEN.sub(" ", said).split()))
     return None
-
-
-LETTER_OR_MARK = re.compile(LETTER)

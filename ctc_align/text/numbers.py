@@ -121,7 +121,7 @@ def fraction(above: str, below: str) -> str | None:
     count, parts = int(above), int(below)
     if parts not in _DENOMINATORS or not 0 < count < parts:
         return None
-    name = {2: "half", 4: "quarter"}.get(parts) or ordinal(below)
+    name = {2: "half", 4: "quarter"}.get(parts) or ordinal(below).removeprefix("one ")
     return f"{cardinal(above)} {name if count == 1 else name + 's'}"
 
 

@@ -90,7 +90,8 @@ def _time(match: re.Match[str], scan: Scan) -> str | None:
     if int(hour) > 24:
         return None
     said = [cardinal(str(int(hour)))]
-    named = half or re.match(r"\W*(?:[ap]\.?m\b|o'clock)", scan.context.after.lower().replace("’", "'"))
+    in_range = scan.text[match.end() : match.end() + 1] in ("-", "–")
+    named = half or in_range or re.match(r"\W*(?:[ap]\.?m\b|o'clock)", scan.context.after.lower().replace("’", "'"))
     if second:
         said += [two_digits(minute), two_digits(second)]
     elif minute != "00":
@@ -160,7 +161,7 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?P<amount>\d*0)'s(?![A-Za-z])", _several),
     rule(rf"(?P<amount>{INTEGER})s(?![A-Za-z])", _several),
     rule(r"(?P<amount>\d[\d,]*)(?:st|nd|rd|th|ST|ND|RD|TH)(?![A-Za-z])", lambda m, scan: ordinal(m["amount"])),
-    rule(rf"(?P<amount>{NUMBER})[x×](?=\d)", lambda m, scan: f"{decimal(m['amount'])} by"),
+    rule(rf"(?P<amount>{NUMBER})[x×](?=\d)", lambda m, scan: f"{number(m['amount'])} by"),
     rule(rf"(?P<amount>{NUMBER}){_MEASURE}", _measure),
     rule(rf"(?P<amount>{NUMBER})(?P<scale>bn|tn|mn|M)(?![A-Za-z0-9])", _scaled),
     rule(r"\d+(?:\.\d+){2,}", lambda m, scan: " point ".join(cardinal(part) for part in m[0].split("."))),

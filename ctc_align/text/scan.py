@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 
@@ -24,8 +25,14 @@ class Scan:
     context: Context
     place: int = 0
     said: list[str] = field(default_factory=list)
-    last_number: str = ""
-    """The number that ends right before `place`, as written."""
+    number: str = ""
+    """The latest number, as written; it ends at `number_end`."""
+    number_end: int = -1
+
+    @cached_property
+    def is_lettered(self) -> bool:
+        """Whether there is a letter or digit in the word at all."""
+        return any(map(str.isalnum, self.text))
 
     def previous(self, start: int) -> str:
         """The character before `start`, "" at the beginning."""

@@ -1,0 +1,230 @@
+"""Splitting: every character once, in order, in any script; reading: UTF-8 or a clear error."""
+
+from __future__ import annotations
+
+import io
+import time
+import unicodedata
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from ctc_align.errors import TranscriptError, UsageError
+from ctc_align.text import read_transcript, require_words, split
+from ctc_align.types import Words
+
+ALPHABET = (
+    "aBz é'’‘\"“”$£€%°#@&+-−–—/.:,;!?()[]0123456789½²₂ⅧİßıﬁＡ"
+    "世界「」、。ーっゃカﾞไทยาํก្ุកខេម្မာ​\u200c\ufe0f👍🏽\u00ad\n\t\u3000IVXUSm"
+)
+ANY_TEXT = st.text() | st.text(ALPHABET) | st.text("0123456789$.,:/-'’%kmst²½x ") | st.text("AIVXUSBC.&' 12s\n")
+LANGUAGES = st.sampled_from(["en", "de", "fr", "tr", "ja", "th", "zh", "ar", "pt-BR", "xx", ""])
+
+
+def assert_sound(words: Words, text: str) -> None:
+    """The contract of `split`: in order, no overlap, own characters, nothing but space between the words."""
+    assert words.text == text
+    place = 0
+    for word in words.words:
+        assert word.char_start >= place
+        assert word.char_end > word.char_start
+        assert text[place : word.char_start].strip() == ""
+        assert word.text == text[word.char_start : word.char_end]
+        assert not any(map(str.isspace, word.text))
+        place = word.char_end
+    assert text[place:].strip() == ""
+
+
+def assert_spoken_form(spoken: str, digits: bool = False) -> None:
+    assert spoken == "" or all(spoken.split(" "))
+    for character in spoken:
+        category = unicodedata.category(character)
+        assert character in "' " or category[0] in "LM" or (digits and character in "0123456789"), (spoken, character)
+        assert character.lower() == character, (spoken, character)
+
+
+@settings(max_examples=400, deadline=None)
+@given(ANY_TEXT, LANGUAGES, st.sampled_from([None, True, False]))
+@example("ffi ﬃ ﷺ ǆ Ǆ 𝐀 ℃ №5 1⁄2 ⁻⁶ ✊🏿", "en", None)
+@example("\ud800 lone", "en", None)
+@example("1" * 5000 + " $" + "9" * 400 + " " + "1," + "000," * 200, "en", None)
+@example("「」（）", "ja", None)
+@example("々ー゙", "ja", None)
+def test_every_character_is_in_exactly_one_word(text: str, language: str, by_character: bool | None) -> None:
+    words = split(text, language=language, by_character=by_character)
+    assert_sound(words, text)
+    for word in words.words:
+        assert_spoken_form(word.spoken, digits=language != "en")
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        Words("a b", split("a b").words[:1]),
+        Words("a b", split("b a").words),
+        Words("a b", split("a b").words[::-1]),
+        Words("a  b", split("a b").words),
+    ],
+)
+def test_the_checker_sees_a_wrong_split(broken: Words) -> None:
+    with pytest.raises(AssertionError):
+        assert_sound(broken, broken.text)
+
+
+@pytest.mark.parametrize("broken", ["Hello", "a  b", "a.", " a", "5"])
+def test_the_checker_sees_a_wrong_spoken_form(broken: str) -> None:
+    with pytest.raises(AssertionError):
+        assert_spoken_form(broken)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(st.characters(max_codepoint=0x2FF)))
+def test_spaced_scripts_split_at_spaces_only(text: str) -> None:
+    assert [word.text for word in split(text).words] == text.split()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("今天天气很好。", "今|天|天|气|很|好。"),
+        ("「今日」は（本当）", "「今|日」|は|（本|当）"),
+        ("我用iPhone 15拍照", "我|用|iPhone|15|拍|照"),
+        ("A、B和C", "A、|B|和|C"),
+        ("“你好”，他说：", "“你|好”，|他|说："),
+        ('"你好"吗', '"你|好"|吗'),
+        ("价格$3.50元", "价|格|$3.50|元"),
+        ("2024年5月", "2024|年|5|月"),
+        ("人々", "人々"),
+        ("コーヒー", "コー|ヒー"),
+        ("ｶﾞｷﾞ", "ｶﾞ|ｷﾞ"),
+        ("か\u3099", "か\u3099"),
+        ("ความรัก", "ค|ว|า|ม|รั|ก"),
+        ("น้ำ", "น้ำ"),
+        ("ໂລກ", "ໂ|ລ|ກ"),
+        ("ខ្មែរ", "ខ្មែ|រ"),
+        ("မြန်မာ", "မြ|န်|မာ"),
+        ("葛\U000e0100飾", "葛\U000e0100|飾"),
+        ("hello你", "hello|你"),
+        ("한국어 말", "한국어|말"),
+        ("好👍🏽吗", "好👍🏽|吗"),
+        ("「」", "「」"),
+        ("……", "……"),
+        ("—你", "—你"),
+        ("don't停", "don't|停"),
+        ("全角　空格", "全|角|空|格"),
+    ],
+)
+def test_spaceless_scripts_split_by_character(text: str, expected: str) -> None:
+    assert [word.text for word in split(text, language="zh").words] == expected.split("|")
+
+
+def test_by_character_true_and_false() -> None:
+    assert [word.text for word in split("Ab, 1é!", by_character=True).words] == ["A", "b,", "1", "é!"]
+    assert [word.spoken for word in split("Ab, 1é!", by_character=True).words] == ["a", "b", "one", "é"]
+    assert [word.text for word in split("今天 好", by_character=False).words] == ["今天", "好"]
+    assert split("今天", by_character=False).words[0].spoken == "今天"
+
+
+def test_offsets_are_those_of_the_text_as_given() -> None:
+    text = "\r\n  İİ ﬁn\u0301e\t🏳️‍🌈 end\n"
+    assert [(w.text, w.char_start, w.char_end) for w in split(text).words] == [
+        ("İİ", 4, 6),
+        ("ﬁn\u0301e", 7, 11),
+        ("🏳️‍🌈", 12, 16),
+        ("end", 17, 20),
+    ]
+
+
+def test_wrong_types_are_usage_errors() -> None:
+    with pytest.raises(UsageError, match="met bytes"):
+        split(b"abc")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="met NoneType"):
+        split("abc", language=None)  # type: ignore[arg-type]
+
+
+def test_long_transcripts_are_quick() -> None:
+    line = "The quick, brown fox didn't jump over 1,250 well-known dogs in 1999 for $3.50 (or so) at St. Paul's.\n"
+    text = line * 10_000
+    split(line)
+    start = time.process_time()
+    words = split(text).words
+    seconds = time.process_time() - start
+    assert len(words) == 190_000
+    assert seconds < 15, f"{seconds:.1f} s"
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        "a" * 100_000,
+        "1" * 100_000,
+        "a." * 50_000,
+        "1-" * 50_000,
+        "a@" * 30_000,
+        "$" * 50_000,
+        "a-" * 50_000,
+        "(" * 99_999,
+        "a²" * 40_000,
+        "你-" * 50_000,
+    ],
+)
+def test_long_runs_are_quick(run: str) -> None:
+    start = time.process_time()
+    assert len(split(run).words) in (1, 50_000)
+    assert time.process_time() - start < 10
+
+
+def test_reading_removes_the_bom_and_keeps_the_rest(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"\xef\xbb\xbfna\xc3\xafve\r\nline\n")
+    assert read_transcript(path) == "naïve\r\nline\n"
+    assert read_transcript(str(path)) == "naïve\r\nline\n"
+
+
+def test_reading_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbfcaf\xc3\xa9"), encoding="ascii"))
+    assert read_transcript("-") == "café"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xff"), encoding="latin-1"))
+    with pytest.raises(TranscriptError, match="standard input, line 1: expected UTF-8"):
+        read_transcript("-")
+    monkeypatch.setattr("sys.stdin", io.StringIO("text"))
+    assert read_transcript("-") == "text"
+
+
+def test_bytes_that_are_not_utf8_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "latin.txt"
+    path.write_bytes(b"one\ntwo caf\xe9 three")
+    with pytest.raises(
+        TranscriptError, match=r"latin\.txt, line 2: expected UTF-8, met byte 0xe9 at offset 11; .*Latin-1"
+    ):
+        read_transcript(path)
+    path.write_bytes("wide".encode("utf-16"))
+    with pytest.raises(TranscriptError, match="it looks like UTF-16"):
+        read_transcript(path)
+
+
+def test_files_that_cannot_be_read_are_usage_errors(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"none\.txt: no such transcript file"):
+        read_transcript(tmp_path / "none.txt")
+    with pytest.raises(UsageError, match="met a folder"):
+        read_transcript(tmp_path)
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_transcript("a\0b")
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    with pytest.raises(UsageError, match="cannot be read: Not a directory"):
+        read_transcript(tmp_path / "file" / "x.txt")
+
+
+@pytest.mark.parametrize("text", ["", " \n\t\u3000"])
+def test_an_empty_transcript_is_an_error(text: str) -> None:
+    with pytest.raises(TranscriptError, match=r"a\.txt: the transcript is empty"):
+        require_words(split(text), "a.txt")
+
+
+@pytest.mark.parametrize("text", ["— …", "😀", "\u200b"])
+def test_a_transcript_without_speech_is_an_error(text: str) -> None:
+    with pytest.raises(TranscriptError, match=r"a\.txt: nothing in the transcript is spoken"):
+        require_words(split(text), "a.txt")
+    require_words(split(text + " yes"), "a.txt")
