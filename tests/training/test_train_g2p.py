@@ -1,0 +1,121 @@
+"""The recipe of the letter-to-phone network, on a handful of words."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from ctc_align.errors import ConfigError
+from ctc_align.text.g2p import EXCEPTIONS, LetterToPhone
+from ctc_align.text.g2p_network import Network, Shape, encode, read_network, write_network
+from ctc_align.training.g2p import Settings, batches, edit_distance, error_rates, is_held_out, read_settings, train
+from ctc_align.training.g2p_package import write_package
+
+WORDS = {
+    "bat": (("B", "AE", "T"),),
+    "tab": (("T", "AE", "B"),),
+    "sit": (("S", "IH", "T"),),
+    "sits": (("S", "IH", "T", "S"),),
+    "sit's": (("S", "IH", "T", "S"),),
+    "abbey": (("AE", "B", "IY"),),
+    "read": (("R", "EH", "D"), ("R", "IY", "D")),
+}
+SMALL = Settings(
+    held_out=0.0, epochs=40, batch_letters=20, learning_rate=5e-3, warmup_steps=5, network=Shape(32, 2, 2, 0.0)
+)
+
+
+@pytest.fixture(scope="module")
+def learnt(tmp_path_factory: pytest.TempPathFactory) -> tuple[Network, Path]:
+    out = tmp_path_factory.mktemp("g2p")
+    return train(WORDS, SMALL, out), out
+
+
+def test_a_handful_of_words_is_learnt(learnt: tuple[Network, Path]) -> None:
+    assert error_rates(learnt[0], WORDS) == (0.0, 0.0)
+
+
+def test_error_rates_see_errors(learnt: tuple[Network, Path]) -> None:
+    phones, words = error_rates(learnt[0], {"bat": (("B", "AE", "K"),), "tab": (("T", "AE", "B"),)})
+    assert (phones, words) == (pytest.approx(1 / 6), 0.5)
+
+
+def test_a_stopped_run_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
+    settings = replace(SMALL, epochs=3, network=Shape(16, 1, 2, 0.1))
+    straight, stopped = tmp_path / "straight", tmp_path / "stopped"
+    straight.mkdir()
+    stopped.mkdir()
+    one = train(WORDS, settings, straight)
+    train(WORDS, settings, stopped, stop_after=1)
+    two = train(WORDS, settings, stopped)
+    for name, tensor in one.state_dict().items():
+        assert torch.equal(tensor, two.state_dict()[name]), name
+    assert len((stopped / "log.tsv").read_text().splitlines()) == 3
+
+
+def test_package_and_network_together_are_the_dictionary(learnt: tuple[Network, Path], tmp_path: Path) -> None:
+    # A network that has learnt other words, so that there is something to correct.
+    dictionary = {**WORDS, "tabs": (("T", "AE", "B", "Z"), ("K",)), "tis": (("D", "IH", "Z"),)}
+    write_package(learnt[0], dictionary, tmp_path, {"phone_error_rate": 0.5})
+    speaker = LetterToPhone.load(tmp_path)
+    assert {word: tuple(speaker.pronounce([word])[0]) for word in dictionary} == dictionary
+    lines = gzip.decompress((tmp_path / EXCEPTIONS).read_bytes()).decode().splitlines()
+    assert "tabs\tT AE B Z\tK" in lines
+    assert "sit's" not in "".join(lines)  # the rule of the possessive makes it
+    facts = json.loads((tmp_path / "g2p.json").read_text())
+    assert (facts["words"], facts["exceptions"], facts["phone_error_rate"]) == (len(dictionary), len(lines), 0.5)
+    before = (tmp_path / EXCEPTIONS).read_bytes()
+    write_package(learnt[0], dictionary, tmp_path, {})
+    assert (tmp_path / EXCEPTIONS).read_bytes() == before
+
+
+def test_epochs_differ_and_hold_every_pronunciation() -> None:
+    settings = Settings(batch_letters=10_000, short_letters=3, short_repeats=2)
+    sizes = sorted(len(batch.letters) for batch in batches(WORDS, settings, 0))
+    assert sizes == [2, 3, 6]  # five letters: sit's, abbey; four: sits and read twice; three: each twice
+    first, again, second = ([b.letters.tolist() for b in batches(WORDS, SMALL, epoch)] for epoch in (0, 0, 1))
+    assert first == again
+    assert first != second
+
+
+def test_held_out_words_are_about_the_share() -> None:
+    words = [f"{a}{b}{c}" for a in "bcdfghj" for b in "aeiou" for c in "klmnprstvwxz"]
+    assert 0.15 < sum(is_held_out(word, 0.25) for word in words) / len(words) < 0.35
+
+
+def test_weights_survive_the_file(learnt: tuple[Network, Path], tmp_path: Path) -> None:
+    write_network(learnt[0], tmp_path / "weights.safetensors")
+    read = read_network(tmp_path / "weights.safetensors")
+    assert read.shape == learnt[0].shape
+    letters = encode(["sit", "tab"])
+    torch.testing.assert_close(read(letters), learnt[0](letters), atol=0.05, rtol=0.01)
+    torch.testing.assert_close(read(letters)[:1], read(letters[:1]))
+
+
+def test_the_recipe_in_the_repository_is_read() -> None:
+    settings = read_settings(Path(__file__).parents[2] / "configs" / "train-g2p.toml")
+    assert settings == Settings()
+
+
+def test_faults_of_a_recipe_come_all_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_text("sed = 1\n[network]\nwidth = 3\n")
+    with pytest.raises(ConfigError, match=r"recipe\.toml: unknown settings sed, network\.width"):
+        read_settings(path)
+    path.write_text("seed =")
+    with pytest.raises(ConfigError, match="expected a TOML file"):
+        read_settings(path)
+    with pytest.raises(ConfigError, match="expected a TOML file"):
+        read_settings(tmp_path / "absent.toml")
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "edits"), [("", "", 0), ("abc", "abc", 0), ("", "ab", 2), ("abc", "axbd", 2), ("ab", "ba", 2)]
+)
+def test_edit_distance(left: str, right: str, edits: int) -> None:
+    assert edit_distance(tuple(left), tuple(right)) == edit_distance(tuple(right), tuple(left)) == edits
