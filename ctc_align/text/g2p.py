@@ -13,6 +13,7 @@ import gzip
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
+from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
 from ctc_align.text.g2p_spelling import add_suffix, fold, is_initialism, split_suffix
@@ -73,10 +74,10 @@ class LetterToPhone:
         """Run the network once over all words that pronouncing `folded` will ask it for."""
         if len(self._heard) > _MOST_CACHED:
             self._heard.clear()
-        for word in dict.fromkeys(folded):
+        for word in dict.fromkeys((*folded, *ascii_lowercase)):  # letters, in case a word must be spelt
             self._say(word, best)  # only notes in `_wanted` what it lacks
-        self._heard.update(self._run(sorted(self._wanted)))
-        self._wanted.clear()
+        wanted, self._wanted = sorted(self._wanted), set()
+        self._heard.update(self._run(wanted))
 
     def _say(self, word: str, best: int) -> list[Phones]:
         known = self._exceptions.get(word)
@@ -99,7 +100,7 @@ class LetterToPhone:
             pieces = (word[start : start + _PIECE_LETTERS] for start in range(0, len(word), _PIECE_LETTERS))
             return [tuple(phone for piece in pieces for said in self._say(piece, 1) for phone in said)]
         said = self._network_says(word)
-        if is_initialism(word):
+        if is_initialism(word) or (word in self._heard and not said and len(word) > 1):
             names = tuple(phone for letter in word for name in self._say(letter, 1) for phone in name)
             said = [names, *(phones for phones in said if phones != names)]
         return said

@@ -17,7 +17,7 @@ def likeliest(probs: np.ndarray, best: int) -> Sequences:
         probs: (T, C) float, rows sum to 1.
         best: how many sequences at most.
 
-    >>> likeliest(np.array([[0.1, 0.9, 0.0], [0.2, 0.5, 0.3]]), 2)
+    >>> [(labels, round(p, 6)) for labels, p in likeliest(np.array([[0.1, 0.9, 0.0], [0.2, 0.5, 0.3]]), 2)]
     [((1,), 0.68), ((1, 2), 0.27)]
     """
     # For every prefix, the probability of its paths that end in a blank, and of those that end in its last label.
@@ -27,7 +27,7 @@ def likeliest(probs: np.ndarray, best: int) -> Sequences:
         if len(beam) > _BEAM:
             beam = dict(sorted(beam.items(), key=lambda item: -sum(item[1]))[:_BEAM])
     found = sorted(((sum(ends), prefix) for prefix, ends in beam.items()), key=lambda item: (-item[0], item[1]))
-    return [(prefix, round(probability, 9)) for probability, prefix in found[:best]]
+    return [(prefix, probability) for probability, prefix in found[:best]]
 
 
 def _classes(probs: np.ndarray) -> list[list[int]]:
