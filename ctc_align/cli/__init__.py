@@ -60,6 +60,8 @@ def run(arguments: Sequence[str]) -> int:
     try:
         code = typer.main.get_command(app).main(list(arguments), prog_name=PROGRAM, standalone_mode=False)
         sys.stdout.flush()
+        if code == INTERRUPTED:
+            raise KeyboardInterrupt
         return code if isinstance(code, int) else OK
     except BrokenPipeError:
         return _reader_gone()

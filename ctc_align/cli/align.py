@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ctc_align.cli import options
-from ctc_align.cli.talk import Talk, counted
+from ctc_align.cli.talk import Talk
 from ctc_align.errors import OutputError, UsageError
 from ctc_align.types import SKIPPED, UNKNOWN, UNSPOKEN
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from ctc_align.config import Settings
     from ctc_align.types import Alignment
 
-_SEVERAL = 5
+_SEVERAL, _MANY = 5, 20
 
 
 @dataclass(frozen=True)
@@ -176,8 +177,28 @@ def run_aligner(
         )
     elif aligner_options["model"] is None:
         aligner_options["model"] = "english"
+    aligner = Aligner(**aligner_options)
     with talk.progress("aligning") as progress:
-        return Aligner(**aligner_options).align(source, text, utterance=Path(audio).stem, progress=progress)
+        alignment = aligner.align(source, text, utterance=Path(audio).stem, progress=progress)
+    if alignment.unknown and not talk.quiet:
+        model: Any = aligner.model if log_probs is None else source
+        talk.note(unknown_letters(text, model.vocab, model.blank, aligner_options))
+    return alignment
+
+
+def unknown_letters(text: str, vocab: Sequence[str], blank: int, aligner_options: dict[str, Any]) -> str:
+    """Which letters (or phones of a lexicon) the vocabulary lacks, and how often each is met."""
+    from ctc_align.text import split
+    from ctc_align.text.lexicon import read_lexicon
+    from ctc_align.tokens import missing_letters, tokenize, tokenizer_for
+
+    lexicon = aligner_options.get("lexicon")
+    tokenizer = tokenizer_for(vocab, blank, read_lexicon(lexicon) if lexicon else None)
+    words = split(text, language=aligner_options["settings"].language)
+    counts = missing_letters(tokenize(words, tokenizer))
+    each = [f"{letter!r} × {count}" for letter, count in list(counts.items())[:_MANY]]
+    more = f" and {len(counts) - _MANY} more" if len(counts) > _MANY else ""
+    return f"the model's vocabulary lacks {', '.join(each)}{more}; the rest is aligned"
 
 
 def write_stdout(alignment: Alignment, format: str, settings: Settings) -> None:
@@ -216,9 +237,6 @@ def notes(alignment: Alignment) -> list[str]:
     from ctc_align.cli.show import printable
 
     found = []
-    if alignment.unknown:
-        letters = counted(alignment.unknown, "letter", "letters")
-        found.append(f"{letters} of the transcript that the model does not know were left out")
     reasons = {
         UNKNOWN: "the model can stand for none of it",
         UNSPOKEN: "nothing to pronounce",

@@ -52,6 +52,7 @@ class FakeAligner:
 
     def __init__(self, **options: Any) -> None:
         self.options = options
+        self.model = types.SimpleNamespace(vocab=("<blank>", *"abcdefghijklmnopqrstuvwxyz'"), blank=0)
 
     def align(self, audio: Any, text: str, *, utterance: str, progress: Callable[[float], None]) -> Alignment:
         FakeAligner.calls.append({**self.options, "audio": audio, "text": text, "utterance": utterance})

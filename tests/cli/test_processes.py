@@ -1,0 +1,179 @@
+"""The program as a user runs it: exit codes, what is on stdout, what stays on disk. A start costs seconds: few."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+VOCAB = ["<blank>", "|", *"abcdefghijklmnopqrstuvwxyz'"]
+SPOKEN = "hello|big|world"
+FIRST_FRAME, FRAMES_EACH = 10, 6
+OPTIONS = ["--vocab", "vocab.txt", "--frame-shift", "0.02"]
+
+
+@pytest.fixture
+def here(tmp_path) -> Path:
+    """A folder with log-probs in which "hello big world" is plain to see, and their transcript."""
+    scores = np.zeros((110, len(VOCAB)))
+    scores[:, 0] = 4.0
+    for i, letter in enumerate(SPOKEN):
+        start = FIRST_FRAME + i * FRAMES_EACH
+        scores[start : start + 3, VOCAB.index(letter)] = 9.0
+    log_probs = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+    np.save(tmp_path / "talk.npy", log_probs.astype(np.float32))
+    (tmp_path / "vocab.txt").write_text("\n".join(VOCAB) + "\n")
+    (tmp_path / "talk.txt").write_text("Hello, — big wörld!\n", "utf-8")
+    return tmp_path
+
+
+def program(here: Path, *arguments: object, **options) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ctc_align", *map(str, arguments)]
+    return subprocess.run(command, cwd=here, env=environment(), capture_output=True, text=True, timeout=120, **options)
+
+
+def environment() -> dict[str, str]:
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    return {**os.environ, "PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"}
+
+
+def error_of(result: subprocess.CompletedProcess[str]) -> str:
+    assert result.stdout == ""
+    lines = result.stderr.splitlines()
+    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("ctc-align: error: ")
+    return lines[0]
+
+
+def test_log_probs_end_to_end(here):
+    result = program(here, "talk.npy", "talk.txt", *OPTIONS)
+    assert (result.returncode, result.stdout) == (0, ""), result.stderr
+    assert "lacks 'ö' × 1" in result.stderr
+    assert "nothing to pronounce): —" in result.stderr
+    assert sorted(path.name for path in here.glob("talk.[!nt]*")) == ["talk.TextGrid", "talk.ctm", "talk.json"]
+    data = json.loads((here / "talk.json").read_text("utf-8"))
+    words = [word for word in data["words"] if word["status"] == "aligned"]
+    assert [word["text"] for word in words] == ["Hello,", "big", "wörld!"]
+    assert data["unknown"] == 1
+    assert words[0]["start_s"] == pytest.approx(FIRST_FRAME * 0.02, abs=0.03)
+    rows = [line.split() for line in (here / "talk.ctm").read_text("utf-8").splitlines()[1:]]
+    assert [row[4] for row in rows] == ["Hello", "big", "wörld"]
+    for row, word in zip(rows, words):
+        assert float(row[2]) == pytest.approx(word["start_s"], abs=0.0005)
+
+
+def test_standard_output_is_one_json_object_only(here):
+    result = program(here, "talk.npy", "-", *OPTIONS, "--stdout", input="hello big world")
+    assert result.returncode == 0, result.stderr
+    assert [word["text"] for word in json.loads(result.stdout)["words"]] == ["hello", "big", "world"]
+    assert sorted(path.name for path in here.iterdir()) == ["talk.npy", "talk.txt", "vocab.txt"]
+
+
+@pytest.mark.parametrize(
+    ("transcript", "code", "says"),
+    [("", 1, "empty"), ("world " * 40, 1, "frames"), ("☃", 1, ""), ("日本", 1, "vocabulary")],
+)
+def test_transcripts_that_cannot_be_aligned(here, transcript, code, says):
+    result = program(here, "talk.npy", "--text", transcript, *OPTIONS)
+    assert result.returncode == code
+    assert says in error_of(result)
+    assert not (here / "talk.json").exists()
+
+
+def test_log_probs_with_nan(here):
+    np.save(here / "talk.npy", np.full((110, len(VOCAB)), np.nan, np.float32))
+    result = program(here, "talk.npy", "talk.txt", *OPTIONS)
+    assert result.returncode == 1
+    assert "nan" in error_of(result).casefold()
+
+
+def test_not_audio(here):
+    result = program(here, "talk.txt", "talk.txt")
+    assert result.returncode == 1
+    assert "talk.txt" in error_of(result)
+
+
+def test_a_wrong_call(here):
+    result = program(here, "talk.npy", "talk.txt")
+    assert result.returncode == 2
+    assert "--vocab and --frame-shift" in error_of(result)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_standard_output_on_a_full_disk(here):
+    command = [sys.executable, "-m", "ctc_align", "talk.npy", "talk.txt", *OPTIONS, "--stdout", "-q"]
+    with open("/dev/full", "wb") as full:
+        result = subprocess.run(command, cwd=here, env=environment(), stdout=full, stderr=subprocess.PIPE, text=True)
+    assert result.returncode == 1
+    assert result.stderr.splitlines() == [
+        "ctc-align: error: standard output: writing failed (No space left on device)",
+    ]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes end otherwise there")
+def test_a_reader_that_has_enough(here):
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    command = [sys.executable, "-m", "ctc_align", "talk.npy", "talk.txt", *OPTIONS, "--stdout", "-q"]
+    result = subprocess.run(command, cwd=here, env=environment(), stdout=write_end, stderr=subprocess.PIPE, text=True)
+    os.close(write_end)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_interruption(here):
+    os.mkfifo(here / "pipe.txt")
+    command = [sys.executable, "-m", "ctc_align", "talk.npy", "pipe.txt", *OPTIONS]
+    process = subprocess.Popen(command, cwd=here, env=environment(), stderr=subprocess.PIPE, text=True)
+    pipe = opened_by_a_reader(here / "pipe.txt")  # from here on it waits for the transcript
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    os.close(pipe)
+    assert process.returncode == 130
+    assert stderr.splitlines() == ["ctc-align: interrupted; nothing was written"]
+
+
+def opened_by_a_reader(pipe: Path) -> int:
+    for _ in range(600):
+        try:
+            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            time.sleep(0.1)
+    raise AssertionError("the program never opened its transcript")
+
+
+def test_help_answers_at_once_and_without_the_heavy_packages(here):
+    code = (
+        "import sys; from ctc_align.cli import run; run(['--help']); run(['align', '--help']);"
+        "print([n for n in ('torch', 'numpy', 'numba', 'rich', 'soundfile') if n in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
+    assert result.stdout.splitlines()[-1] == "[]"
+    best_s = min(timed(here) for _ in range(3))
+    assert best_s < 0.4
+
+
+def timed(here: Path) -> float:
+    started_s = time.perf_counter()
+    assert program(here, "--help").returncode == 0
+    return time.perf_counter() - started_s
+
+
+@pytest.mark.skipif(
+    not (ROOT / "ctc_align" / "models" / "english" / "model.safetensors").exists(), reason="no embedded model yet"
+)
+def test_demo(here):
+    result = program(here, "demo")
+    assert result.returncode == 0, result.stderr
+    data = json.loads((here / "ctc-align-demo" / "demo.json").read_text("utf-8"))
+    assert [word["status"] for word in data["words"]] == ["aligned"] * 17
+    assert "twenty-two" in result.stdout
+    assert all(str(Path("ctc-align-demo", f"demo.{extension}")) in result.stdout for extension in ("json", "TextGrid"))
