@@ -15,7 +15,7 @@ from ctc_align.text.units import spaced_unit_name, spaced_units
 
 _WITHOUT_DOT = {
     "mr": "mister", "mrs": "missus", "ms": "ms", "dr": "doctor", "jr": "junior", "sr": "senior",
-    "vs": "versus", "etc": "et cetera", "messrs": "messers", "mme": "madame",
+    "vs": "versus", "etc": "et cetera", "messrs": "messrs", "mme": "madame",
 }  # fmt: skip
 _ANYWHERE = {"vs", "etc"}
 _DOTTED = {

@@ -26,7 +26,10 @@ def is_elision(word: str, mark: str, closed: bool = False) -> bool:
     low = word.lower().replace("’", "'")
     if len(low) <= 2 and low not in ("em", "n") and (mark == "‘" or closed):
         return False
-    return low in _ALWAYS or (low in _UNLESS_QUOTED and mark != "‘" and not closed)
+    stem = low.partition("'")[0]
+    return (
+        low in _ALWAYS or (len(stem) > 2 and stem in _ALWAYS) or (low in _UNLESS_QUOTED and mark != "‘" and not closed)
+    )
 
 
 def drops_g(word: str) -> bool:

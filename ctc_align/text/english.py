@@ -11,16 +11,29 @@ from ctc_align.text.elisions import drops_g, is_elision
 from ctc_align.text.numbers import ordinal
 from ctc_align.text.roman import roman
 from ctc_align.text.scan import Context, Scan, apply, rule
+from ctc_align.text.units import unit_name
 
 _SIMPLE = re.compile(r"[\"“(\[]?([A-Za-z]+)[\"”)\],;:!?.]*")
-_WHOLE = re.compile(rf"\W*?({LETTER}+|[°µ]?[A-Za-z]+(?:/[a-z]+)?(?:⁺?[23])?)(\.?)\W*")
+_WHOLE = re.compile(rf"\W*?({LETTER}+|[°µ]?[A-Za-z]+(?:/[a-z]+)?(?:⁺?[23])?)(\.|'s)?\W*")
 _WORD = rf"{LETTER}+(?:'{LETTER}+)*"
 _SIGNS = {
     "&": "and", "+": "plus", "=": "equals", "@": "at", "%": "percent", "×": "times", "÷": "divided by",
     "±": "plus or minus", "≈": "about", "§": "section", "№": "number", "°": "degrees", "$": "dollars",
     "£": "pounds", "€": "euros", "¥": "yen", "¢": "cents", "−": "minus",
 }  # fmt: skip
-_READ_WHOLE = {"24/7": "twenty four seven", "w/": "with", "w/o": "without", "&c": "et cetera"}
+_RATES = {"day": "day", "week": "week", "month": "month", "year": "year", "hour": "hour", "mo": "month", "yr": "year"}
+_READ_WHOLE = {
+    "24/7": "twenty four seven",
+    "w/": "with",
+    "w/o": "without",
+    "&c": "et cetera",
+    "wwi": "world war one",
+    "ww1": "world war one",
+    "wwii": "world war two",
+    "ww2": "world war two",
+}
+_SPECIAL = SPECIAL | set(_READ_WHOLE)
+_CLOSED = re.compile(r"[,;:!?)]\W*$")
 _POSSESSIVE = re.compile(rf"'s(?!{LETTER})")
 _AMOUNT = re.compile(r"[$£€¥]?\.?(\d[\d,:]*)")
 _POWERED = re.compile(r"(?:\d|(?<![^\W\d_])[^\W\d_]{1,2})$")
@@ -38,14 +51,14 @@ def speak(word: str, context: Context) -> str:
     ['well known', 'nineteen ninety nine', 'nine euros and ninety nine cents', 'u s', '']
     """
     simple = _SIMPLE.fullmatch(word)
-    if simple and simple[1].lower() not in SPECIAL:
+    if simple and simple[1].lower() not in _SPECIAL:
         letters = simple[1]
         if letters in quantities.SCALE_WORDS:
             return f"{letters} {quantities.money_before(context.before)}".rstrip()
         if (
             letters.islower()
             or (letters.istitle() and len(letters) > 1)
-            or (context.shouting and set(letters) - set("IVX"))
+            or (context.shouting and set(letters) - set("IVXL"))
         ):
             return letters.lower()
     text = plain(word)
@@ -54,15 +67,19 @@ def speak(word: str, context: Context) -> str:
 
 def _whole(text: str, context: Context) -> str | None:
     """Readings that need the whole written word and its neighbours."""
-    bare = text.strip("\"'()[],;:!?" + GAP)
+    bare = text.strip("\"'()[],.;:!?" + GAP)
     if bare.lower() in _READ_WHOLE:
         return _READ_WHOLE[bare.lower()]
     match = _WHOLE.fullmatch(text)
     if not match:
         return None
-    letters, dotted = match[1], bool(match[2])
-    said = abbreviation(letters, dotted, context)
-    return said if said is not None else roman(letters, context.before, context.shouting)
+    letters, ending = match[1], match[2]
+    if _CLOSED.search(text):
+        context = context._replace(after="")
+    said = None if ending == "'s" else abbreviation(letters, ending == ".", context)
+    if said is None and (said := roman(letters, context.before, context.shouting)):
+        said += "'s" if ending == "'s" else ""
+    return said
 
 
 def _scanned(scan: Scan) -> str:
@@ -99,6 +116,8 @@ def _letters(match: re.Match[str], scan: Scan) -> str | None:
     letters = match[0]
     start, end = match.span()
     mark = scan.previous(start)
+    if scan.number_end == start and (unit := unit_name(letters)):
+        return unit
     after = scan.text[end : end + 1]
     if mark and mark in "'‘" and not scan.previous(start - 1).isalnum() and is_elision(letters, mark, after == "'"):
         return "'" + letters.lower()
@@ -114,7 +133,7 @@ def _is_spelled_here(letters: str, mark: str, after: str) -> bool:
     """Letters next to digits (mp3, B2B), a superscript (mc²) or an ampersand (AT&T)."""
     if mark.isdigit() or after.isdigit():
         return _MIXED.fullmatch(letters) is not None
-    if after == "⁺" and len(letters) <= 2:
+    if after in ("⁺", "^") and len(letters) <= 2:
         return _MIXED.fullmatch(letters) is not None
     return "&" in (mark, after) and len(letters) <= 2 and letters.isupper()
 
@@ -124,7 +143,8 @@ def _dash(match: re.Match[str], scan: Scan) -> str:
     after = _AMOUNT.match(scan.text, match.end())
     if not after:
         return ""
-    if not scan.said and match[0] == "-" and scan.previous(match.start()) != "-":
+    before = scan.previous(match.start())
+    if match[0] == "-" and (before in ("/", "(", "=") or (not scan.said and before != "-")):
         return "minus"
     if scan.number_end != match.start():
         return ""
@@ -146,6 +166,12 @@ def _power(match: re.Match[str], scan: Scan) -> str:
         return ""
     named = {"2": "squared", "3": "cubed"}.get(match[1])
     return named or f"to the {ordinal(match[1])}"
+
+
+def _per(match: re.Match[str], scan: Scan) -> str | None:
+    """A rate: $20/hr, 30/min"""
+    name = unit_name(match[1], one=True) or _RATES.get(match[1])
+    return f"per {name}" if name and scan.number_end == match.start() else None
 
 
 def _sign(match: re.Match[str], scan: Scan) -> str | None:
@@ -170,6 +196,7 @@ _RULES = (
     rule(r"#(?=\d)", lambda match, scan: "number"),
     rule(rf"#(?={LETTER})", lambda match, scan: "hashtag"),
     rule(r"~(?=[$£€]?\d)", lambda match, scan: "about"),
-    rule(r"⁺(\d+)", _power),
+    rule(r"[⁺^](\d+)", _power),
+    rule(r"/([A-Za-z]+)(?![A-Za-z])", _per),
     rule("[^\\w\\s]", _sign),
 )

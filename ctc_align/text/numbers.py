@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 
 INTEGER = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)"
-NUMBER = rf"(?:{INTEGER}(?:\.\d+)?|\.\d+)"
+NUMBER = rf"(?:{INTEGER}(?:\.\d+)?|(?<!\w)\.\d+)"
 """Regular expression of a number as written: 5, 1,250, 3.14, .5"""
 
 _DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")

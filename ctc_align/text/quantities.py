@@ -33,6 +33,7 @@ _REGION = r"(?P<region>US|AU|CA|NZ|HK|A|C|S)?"
 _HALF_DAY = r"(?:[- ]?(?P<half>[AaPp])\.?[Mm]\b\.?)"
 _MEASURE = r"(?P<gap>-?)(?P<unit>(?:°[A-Za-z]?|[A-Za-zµ%]+(?:/[a-z]+)?)(?:⁺?[23])?)(?![A-Za-z0-9])"
 _MONEY_WORD = re.compile(rf"\W*?{_REGION}(?P<symbol>{_SYMBOLS}){NUMBER}\W*")
+_YEAR_FOLLOWS = word_set("in since until year ad")
 _MONTHS = word_set(
     """january february march april may june july august september october november december
     jan feb mar apr jun jul aug sep sept oct nov dec"""
@@ -143,6 +144,8 @@ def _plain_number(match: re.Match[str], scan: Scan) -> str:
     before = re.sub(r"\W", "", scan.context.before)
     if before[:1].isupper() and before.lower() in _MONTHS and re.fullmatch(r"[1-9]|[12]\d|3[01]", text):
         return ordinal(text)
+    if before.lower() in _YEAR_FOLLOWS and re.fullmatch(r"10[1-9]\d", text):
+        return year(text)
     if len(text) == 3 and scan.text.strip("()") == text and re.fullmatch(r"\d{3}-\d{4}\W*", scan.context.after):
         return digits(text)
     return number(text)
@@ -153,10 +156,13 @@ RULES: tuple[Rule, ...] = (
     rule(rf"(?P<amount>{NUMBER})(?P<symbol>{_SYMBOLS})(?!\d)", _money_after),
     rule(r"\d{4}-\d{1,2}-\d{1,2}(?![-\d])|\d{1,2}/\d{1,2}/(?:\d{4}|\d\d)(?![/\d])", _date),
     rule(r"\d+(?:-\d+){2,}|\d{3}-\d{4}(?!\d)", lambda match, scan: digits(match[0])),
-    rule(r"(?P<whole>\d+)? ?(?<!\d)(?P<above>\d+)/(?P<below>\d+)(?![/\d])", _fraction),
+    rule(r"(?P<whole>\d+)? ?(?<!\d)(?P<above>\d+)/(?P<below>\d+)(?:(?:rd|th)s?(?![A-Za-z]))?(?![/\d])", _fraction),
     rule(rf"(?P<hour>\d\d?):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?(?![:\d]){_HALF_DAY}?", _time),
     rule(rf"(?P<hour>\d\d?){_HALF_DAY}", _half_day),
-    rule(r"(?P<above>\d):(?P<below>\d)(?![:\d])", lambda m, scan: f"{cardinal(m['above'])} to {cardinal(m['below'])}"),
+    rule(
+        r"(?P<above>\d{1,3}):(?P<below>\d)(?![:\d])",
+        lambda m, scan: f"{cardinal(m['above'])} to {cardinal(m['below'])}",
+    ),
     rule(r"(?P<feet>\d)'(?P<inches>\d\d?)(?!\d)\"?", lambda m, scan: f"{digits(m[1])} foot {cardinal(m[2])}"),
     rule(r"(?P<amount>\d*0)'s(?![A-Za-z])", _several),
     rule(rf"(?P<amount>{INTEGER})s(?![A-Za-z])", _several),
@@ -164,6 +170,7 @@ RULES: tuple[Rule, ...] = (
     rule(rf"(?P<amount>{NUMBER})[x×](?=\d)", lambda m, scan: f"{number(m['amount'])} by"),
     rule(rf"(?P<amount>{NUMBER}){_MEASURE}", _measure),
     rule(rf"(?P<amount>{NUMBER})(?P<scale>bn|tn|mn|M)(?![A-Za-z0-9])", _scaled),
+    rule(r"\d{1,3}(?:\.\d{3}){2,}(?![.\d])", lambda m, scan: cardinal(m[0].replace(".", ","))),
     rule(r"\d+(?:\.\d+){2,}", lambda m, scan: " point ".join(cardinal(part) for part in m[0].split("."))),
     rule(NUMBER, _plain_number),
 )

@@ -56,7 +56,9 @@ def unit_name(written: str, *, one: bool = False) -> str | None:
     head, per, tail = name.partition(" per ")
     if not one:
         head = _plural(head)
-    if match["power"]:
+    if match["power"] and tail:
+        tail += {"2": " squared", "3": " cubed"}[match["power"]]
+    elif match["power"]:
         head = f"{_POWERS[match['power']]} {head}"
     return head + per + tail
 

@@ -19,6 +19,8 @@ O’Brien’s             | o'brien's
 'tis                  | 'tis
 ‘Tis                  | 'tis
 'Twas                 | 'twas
+'Twould've            | 'twould've
+'n' 's'               | 'n | s
 ’em,                  | 'em
 'cause                | 'cause
 'cause'               | cause
@@ -83,8 +85,11 @@ X-ray                 | x ray
 3.14                  | three point one four
 0.05                  | zero point zero five
 .5                    | point five
+A.1                   | a one
 -2.5                  | minus two point five
 1.2.3                 | one point two point three
+1.000.000             | one million
+192.168.0.1           | one hundred ninety two point one hundred sixty eight point zero point one
 5.                    | five
 # years
 1999                  | nineteen ninety nine
@@ -95,6 +100,7 @@ X-ray                 | x ray
 2005                  | two thousand five
 2026                  | twenty twenty six
 1066                  | one thousand sixty six
+in 1066               | in | ten sixty six
 2100                  | two thousand one hundred
 1990s                 | nineteen nineties
 1990's                | nineteen nineties
@@ -174,8 +180,11 @@ $                     | dollars
 3¾                    | three and three quarters
 1 1/2                 | one | and a half
 9/11                  | nine eleven
+24/7.                 | twenty four seven
 24/7                  | twenty four seven
 50/50                 | fifty fifty
+1/3rd                 | one third
+mc^2                  | m c squared
 E=mc²                 | e equals m c squared
 x²                    | x squared
 10³                   | ten cubed
@@ -196,13 +205,19 @@ I am                  | i | am
 1:02:03               | one oh two oh three
 9:00-5:30pm           | nine to five thirty p m
 2:1                   | two to one
+16:9                  | sixteen to nine
 # measures
 5kg                   | five kilograms
 1kg                   | one kilogram
 5 kg                  | five | kilograms
+½kg                   | one half kilograms
+3½-inch               | three and a half inch
 5kg.                  | five kilograms
 10km/h                | ten kilometers per hour
 10 km/h               | ten | kilometers per hour
+9.8m/s²               | nine point eight meters per second squared
+$20/hr                | twenty dollars per hour
+-40°F/-40°C           | minus forty degrees fahrenheit minus forty degrees celsius
 60mph                 | sixty miles per hour
 20°C                  | twenty degrees celsius
 -5 °C                 | minus five | degrees celsius
@@ -254,6 +269,7 @@ Dr. Brown             | doctor | brown
 Elm Dr. is            | elm | drive | is
 the Dr. said          | the | doctor | said
 St. Paul              | saint | paul
+Elm St., Paris        | elm | street | paris
 Elm St. is            | elm | street | is
 Ave. is               | avenue | is
 Sr., Jr.              | senior | junior
@@ -270,6 +286,8 @@ approx. ten           | approximately | ten
 Jan. 5                | january | fifth
 Dec. was              | december | was
 No. 5                 | number | five
+Nos. 5 and 6          | numbers | five | and | six
+(555) 123-4567        | five five five | one two three four five six seven
 no. 5                 | number | five
 No.5                  | number five
 No. Never             | no | never
@@ -300,10 +318,15 @@ Hmm, HMM              | hmm | hmm
 a BUT                 | a | but
 # Roman numerals
 Henry VIII            | henry | the eighth
-Louis XIV's           | louis | xiv's
+Louis XIV's           | louis | the fourteenth's
 World War II          | world | war | two
 Chapter IV            | chapter | four
 Chapter I             | chapter | one
+World War I           | world | war | one
+in this chapter I     | in | this | chapter | i
+Super Bowl XLII       | super | bowl | forty two
+an XL shirt           | an | x l | shirt
+WWII                  | world war two
 the IV drip           | the | iv | drip
 Malcolm X             | malcolm | x
 and I                 | and | i
@@ -320,6 +343,7 @@ WE CALL IT BEAR       | we | call | it | bear
 MR BROWN AND DR GRAY  | mister | brown | and | doctor | gray
 THE BBC               | the | bbc
 HENRY VIII            | henry | the eighth
+IN CHAPTER I TELL     | in | chapter | i | tell
 I AM HERE             | i | am | here
 AT ST PAUL            | at | saint | paul
 US AND IT             | us | and | it
