@@ -18,6 +18,8 @@ from house_rules import (
 )
 
 ROOT = Path(__file__).resolve().parent.parent
+PUBLIC = {"Aligner", "Alignment", "CtcAlignError", "Emissions", "__version__", "align"}
+"""A promise: what is here stays, and what is not here is nobody's to rely on."""
 HEAVY = ("torch", "numba", "soundfile", "soxr", "safetensors", "num2words")
 
 
@@ -49,8 +51,16 @@ def test_the_tree_is_seen() -> None:
     assert {"ctc_align/errors.py", "pyproject.toml", "tests/test_house.py"} <= names
 
 
-def test_the_command_line_starts_light() -> None:
-    code = f"import sys, ctc_align.cli; print([name for name in {HEAVY} if name in sys.modules])"
+def test_the_public_names() -> None:
+    import ctc_align
+
+    assert set(ctc_align.__all__) == PUBLIC
+    assert [name for name in ctc_align.__all__ if not hasattr(ctc_align, name)] == []
+
+
+@pytest.mark.parametrize("module", ["ctc_align", "ctc_align.cli"])
+def test_imports_are_light(module: str) -> None:
+    code = f"import sys, {module}; print([name for name in {HEAVY} if name in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
 
