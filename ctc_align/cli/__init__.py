@@ -6,6 +6,7 @@ Nothing heavy is imported before a command runs.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import traceback
@@ -32,8 +33,28 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS: dict[str, Callable[..., None]] = {"align": align, "demo": demo, "evaluate": evaluate, "models": models}
+
+
+class _ReaderGone(Exception):
+    """Whoever read our output (`| head`) has enough."""
+
+
+def _noticing_the_reader(command: Callable[..., None]) -> Callable[..., None]:
+    """The command, with an end of its reader that the parser does not take for a failure."""
+
+    @functools.wraps(command)
+    def noticing(*arguments: object, **options: object) -> None:
+        try:
+            command(*arguments, **options)
+            sys.stdout.flush()
+        except BrokenPipeError as error:
+            raise _ReaderGone from error
+
+    return noticing
+
+
 for _name, _command in COMMANDS.items():
-    app.command(_name)(_command)
+    app.command(_name)(_noticing_the_reader(_command))
 
 
 @app.callback()
@@ -63,7 +84,7 @@ def run(arguments: Sequence[str]) -> int:
         if code == INTERRUPTED:
             raise KeyboardInterrupt
         return code if isinstance(code, int) else OK
-    except BrokenPipeError:
+    except (_ReaderGone, BrokenPipeError):
         return _reader_gone()
     except (KeyboardInterrupt, typer.Abort):
         _say("interrupted; nothing was written")
@@ -106,7 +127,7 @@ def _parser_message(error: Exception) -> str:
 
 
 def _reader_gone() -> int:
-    """Whoever read our output (`| head`) has enough: no complaint, also not from the interpreter's last flush."""
+    """No complaint, also not from the interpreter's last flush."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return OK
 

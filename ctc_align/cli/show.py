@@ -30,9 +30,14 @@ def console_for(file: TextIO) -> Console:
     """A console that never fails on a character that the terminal's encoding lacks."""
     from rich.console import Console
 
+    class QuietlyEnding(Console):
+        def on_broken_pipe(self) -> None:
+            """The program decides what the end of its reader means."""
+            raise BrokenPipeError
+
     if hasattr(file, "reconfigure"):
         file.reconfigure(errors="replace")
-    return Console(file=file, highlight=False, soft_wrap=False)
+    return QuietlyEnding(file=file, highlight=False, soft_wrap=False)
 
 
 def words_table(alignment: Alignment, width: int = 80, most_rows: int = MOST_ROWS) -> Table:

@@ -17,7 +17,12 @@ ROOT = Path(__file__).resolve().parents[2]
 VOCAB = ["<blank>", "|", *"abcdefghijklmnopqrstuvwxyz'"]
 SPOKEN = "hello|big|world"
 FIRST_FRAME, FRAMES_EACH = 10, 6
+TEXTGRID = '"ooTextFile" "TextGrid" 0 1 <exists> 1 "IntervalTier" "words" 0 1 1 0 1 "hello"'
 OPTIONS = ["--vocab", "vocab.txt", "--frame-shift", "0.02"]
+
+needs_model = pytest.mark.skipif(
+    not (ROOT / "ctc_align" / "models" / "english" / "model.safetensors").exists(), reason="no embedded model yet"
+)
 
 
 @pytest.fixture
@@ -95,6 +100,7 @@ def test_log_probs_with_nan(here):
     assert "nan" in error_of(result).casefold()
 
 
+@needs_model
 def test_not_audio(here):
     result = program(here, "talk.txt", "talk.txt")
     assert result.returncode == 1
@@ -119,10 +125,14 @@ def test_standard_output_on_a_full_disk(here):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes end otherwise there")
-def test_a_reader_that_has_enough(here):
+@pytest.mark.parametrize(
+    "arguments", [["talk.npy", "talk.txt", *OPTIONS, "--stdout", "-q"], ["evaluate", "a.TextGrid", "a.TextGrid"]]
+)
+def test_a_reader_that_has_enough(here, arguments):
+    (here / "a.TextGrid").write_text(TEXTGRID)
     read_end, write_end = os.pipe()
     os.close(read_end)
-    command = [sys.executable, "-m", "ctc_align", "talk.npy", "talk.txt", *OPTIONS, "--stdout", "-q"]
+    command = [sys.executable, "-m", "ctc_align", *arguments]
     result = subprocess.run(command, cwd=here, env=environment(), stdout=write_end, stderr=subprocess.PIPE, text=True)
     os.close(write_end)
     assert (result.returncode, result.stderr) == (0, "")
@@ -167,9 +177,7 @@ def timed(here: Path) -> float:
     return time.perf_counter() - started_s
 
 
-@pytest.mark.skipif(
-    not (ROOT / "ctc_align" / "models" / "english" / "model.safetensors").exists(), reason="no embedded model yet"
-)
+@needs_model
 def test_demo(here):
     result = program(here, "demo")
     assert result.returncode == 0, result.stderr

@@ -10,6 +10,11 @@ import pytest
 from ctc_align.errors import OutputError, UsageError
 from ctc_align.writers import check_outputs, parse_formats, read_alignment, rendered, save, write_outputs
 
+try:
+    import resource
+except ImportError:
+    resource = None  # type: ignore[assignment]
+
 ALL = ("json", "ctm", "textgrid")
 NAMES = ["a.TextGrid", "a.ctm", "a.json", "a.tokens.ctm"]
 
@@ -111,6 +116,20 @@ def test_a_really_full_device_is_an_output_error(talk, tmp_path, monkeypatch):
     with pytest.raises(OutputError, match="No space left"):
         save(talk, tmp_path / "a.json")
     assert listed(tmp_path) == []
+
+
+@pytest.mark.skipif(resource is None, reason="no limits of file size here")
+def test_a_limit_of_the_system_half_way_leaves_nothing(talk, tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1500, hard))  # room for the CTM, not for the JSON
+    try:
+        with pytest.raises(OutputError, match="File too large"):
+            write_outputs(talk, tmp_path, "a", ("ctm", "json"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert listed(tmp_path) == []
+    write_outputs(talk, tmp_path, "a", ("ctm", "json"))
+    assert (tmp_path / "a.ctm").stat().st_size < 1500 < (tmp_path / "a.json").stat().st_size
 
 
 def test_interruption_leaves_nothing(talk, tmp_path, monkeypatch):
