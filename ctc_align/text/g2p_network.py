@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import nn
 from torch.nn import functional
 
@@ -125,7 +125,7 @@ def write_network(network: Network, path: Path) -> None:
     """Weights as float16 safetensors; the sizes stand in the metadata."""
     weights = {name: tensor.detach().to(torch.float16).contiguous() for name, tensor in network.state_dict().items()}
     metadata = {key: str(value) for key, value in asdict(network.shape).items()}
-    save_file(weights, path, metadata=metadata)
+    path.write_bytes(save(weights, metadata=metadata))
 
 
 def read_network(path: Path) -> Network:
