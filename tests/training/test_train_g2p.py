@@ -70,6 +70,7 @@ def test_package_and_network_together_are_the_dictionary(learnt: tuple[Network, 
     facts = json.loads((tmp_path / "g2p.json").read_text())
     assert (facts["words"], facts["exceptions"], facts["phone_error_rate"]) == (len(dictionary), len(lines), 0.5)
     before = (tmp_path / EXCEPTIONS).read_bytes()
+    assert before[4:8] == bytes(4)  # no time stamp
     write_package(learnt[0], dictionary, tmp_path, {})
     assert (tmp_path / EXCEPTIONS).read_bytes() == before
 
