@@ -1,0 +1,41 @@
+"""Align speech with its transcript by CTC.
+
+>>> import ctc_align
+>>> aligner = ctc_align.Aligner()                       # doctest: +SKIP
+>>> aligner.align("audio.wav", "We call it bear.")      # doctest: +SKIP
+
+Importing the package costs nothing: what a name needs is loaded when the name is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ctc_align._version import __version__
+
+if TYPE_CHECKING:
+    from ctc_align.aligner import Aligner, align
+    from ctc_align.errors import CtcAlignError
+    from ctc_align.types import Alignment, Emissions
+
+__all__ = ["Aligner", "Alignment", "CtcAlignError", "Emissions", "__version__", "align"]
+
+_HOMES = {
+    "Aligner": "ctc_align.aligner",
+    "Alignment": "ctc_align.types",
+    "CtcAlignError": "ctc_align.errors",
+    "Emissions": "ctc_align.types",
+    "align": "ctc_align.aligner",
+}
+
+
+def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'ctc_align' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_origin, get_type_hints
 
 from ctc_align.errors import ConfigError
 
@@ -138,6 +138,13 @@ def _checked(kind: Any, given: dict[str, Any], where: str, faults: list[str]) ->
             faults.append(f"{where}unknown setting {key!r}{_near(key, list(fields))}")
             continue
         wanted = types[key]
+        if dataclasses.is_dataclass(wanted) and isinstance(value, dict):
+            inner: Any = wanted
+            values[key] = dataclasses.replace(inner(), **_checked(inner, value, f"{where}{key}.", faults))
+            continue
+        if get_origin(wanted) is tuple and isinstance(value, list):
+            values[key] = _tuples(value)
+            continue
         if wanted is float and type(value) is int:
             value = float(value)
         expected = _expected(fields[key], wanted, value)
@@ -148,11 +155,18 @@ def _checked(kind: Any, given: dict[str, Any], where: str, faults: list[str]) ->
     return values
 
 
+def _tuples(value: Any) -> Any:
+    """Lists, and lists in them, as tuples: frozen settings hold no lists."""
+    return tuple(_tuples(part) for part in value) if isinstance(value, list) else value
+
+
 def _expected(field: dataclasses.Field[Any], wanted: Any, value: Any) -> str:
     """What should have stood in place of `value`, or "" where it is right."""
     choices, above = _choices(field), field.metadata.get("above")
     if choices:
         return "" if value in choices and type(value) is wanted else " or ".join(repr(choice) for choice in choices)
+    if wanted not in _KINDS:
+        return "a table" if dataclasses.is_dataclass(wanted) else "a list"
     if wanted in _KINDS:
         wrong = type(value) is not wanted or (wanted is float and not math.isfinite(value)) or value == ""
         low = not wrong and above is not None and not value > above

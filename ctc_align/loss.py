@@ -28,7 +28,7 @@ class _CtcLoss(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
         (posteriors,) = ctx.saved_tensors
         return -posteriors * upstream[:, None, None], None, None, None
 

@@ -2,7 +2,7 @@
 
     best_path(log_probs, topology, lengths) -> Path         states (B, T) int32, -1 padded; scores (B,) natural log
     forward(log_probs, topology, lengths)   -> Scores       total log-likelihood of all paths
-    occupancy(log_probs, topology, lengths) -> Occupancy    posterior of every class at every frame, and forward's scores
+    occupancy(log_probs, topology, lengths) -> Occupancy    posterior of every class at every frame, and the scores
 
 `log_probs` is (B, T, C), natural log, normalised or not; `lengths` (B,) says how many frames of each utterance count.
 What lies beyond them is never read. Scores are float64. An utterance without any path has score -inf, states -1 and
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ctc_align.errors import BackendError, KernelError
+from ctc_align.errors import BackendError, KernelError, UsageError
 from ctc_align.lattice import Topology
 
 BACKENDS = ("auto", "reference", "cpu", "gpu")
@@ -75,12 +75,8 @@ def best_path(
     """
     frames = _check(log_probs, topology, lengths)
     name, module = _open(backend, log_probs)
-    if bands is None:
-        states, scores = module.best_path(log_probs.detach(), topology, frames)
-    else:
-        if name == "reference":
-            raise BackendError("the reference backend has no banded search; use backend='cpu'")
-        states, scores = module.best_path(log_probs.detach(), topology, frames, np.ascontiguousarray(bands, np.int64))
+    limits = None if bands is None else np.ascontiguousarray(bands, np.int64)
+    states, scores = module.best_path(log_probs.detach(), topology, frames, limits)
     return Path(states, scores, name)
 
 
@@ -91,7 +87,7 @@ def forward(
     *,
     backend: str = "auto",
 ) -> Scores:
-    """Total log-likelihood of each utterance over all its paths (Graves et al. 2006, eq. 8). Arguments as `best_path`."""
+    """Log-likelihood of each utterance over all its paths (Graves et al. 2006, eq. 8). Arguments as `best_path`."""
     frames = _check(log_probs, topology, lengths)
     name, module = _open(backend, log_probs)
     return Scores(module.forward(log_probs.detach(), topology, frames), name)
@@ -134,14 +130,17 @@ def _check(log_probs: torch.Tensor, topology: Topology, lengths: Any) -> torch.T
     return result
 
 
+def check_backend(backend: str) -> None:
+    """Raises UsageError for a name that is no backend, BackendError for one that cannot run here."""
+    if backend not in BACKENDS:
+        raise UsageError(f"backend: expected one of {', '.join(BACKENDS)}; met {backend!r}")
+    if backend == "gpu":
+        raise BackendError("backend 'gpu' is not in this version; use 'cpu', or 'auto' (log-probs go to the CPU)")
+
+
 def _open(backend: str, log_probs: torch.Tensor) -> tuple[str, Any]:
     """The backend's module, imported late: the first use of a compiled one costs its compilation."""
-    if backend not in BACKENDS:
-        raise BackendError(f"backend: expected one of {', '.join(BACKENDS)}; met {backend!r}")
-    if backend == "gpu":
-        raise BackendError(
-            "backend 'gpu' is not built yet; use 'cpu', or 'auto' (log-probs are then copied to the CPU)"
-        )
+    check_backend(backend)
     if backend == "reference":
         from ctc_align.kernels import reference
 

@@ -7,7 +7,7 @@ from the start and can still reach the end are computed. One byte of back-pointe
 
 With more than one block, the first pass keeps the row at each block's first frame; the trace-back then walks the blocks
 from the last, recomputing only the lanes from which its state can be reached. Rows are re-centred at block starts
-(the best score becomes 0), so float32 does not lose its resolution; the score is summed again along the path in float64.
+(the best score becomes 0), so float32 keeps its resolution; the score is summed again along the path in float64.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _pointers(stay_even, stay_odd, before_even, before_odd, skip_even, skip_odd,
 def _frame(
     row, emit_even, emit_odd, odd_count, skip_even, skip_odd, plain, old, new, scores, low, high, pointers, base
 ):
-    """One frame: rows `old` (2, lanes + 1) to `new`; back-pointers of lane i go to pointers[i - base] if there is room."""
+    """One frame: rows `old` (2, lanes + 1) to `new`; back-pointers of lane i to pointers[i - base] if there is room."""
     stay_even, stay_odd = old[0][low + 1 : high + 1], old[1][low + 1 : high + 1]
     before_even, before_odd = old[0][low:high], old[1][low:high]
     new_even, new_odd = new[0][low + 1 : high + 1], new[1][low + 1 : high + 1]
@@ -120,6 +120,16 @@ def _forget_below(new, low):
     if low > 0:
         new[0, low] = -np.inf
         new[1, low] = -np.inf
+
+
+@njit(nogil=True, cache=True)
+def _trim(new, t, low, high, bands):
+    """A band may begin or end within a lane: the lane's other state is outside it."""
+    if bands.shape[0]:
+        if 2 * low < bands[t, 0]:
+            new[0, low + 1] = -np.inf
+        if 2 * high > bands[t, 1]:
+            new[1, high] = -np.inf
 
 
 @njit(nogil=True, cache=True)
@@ -173,6 +183,7 @@ def utterance(x, emit, skip, starts, finals, bands, plain, block, states):
             _frame(
                 x[t], emit_even, emit_odd, odd_count, skip_even, skip_odd, plain, old, new, scores, low, high, into, 0
             )
+        _trim(new, t, low, high, bands)
         _forget_below(new, low)
         if t % block == 0 if not whole else t % RECENTRE_FRAMES == 0:
             _recentre(new, low, high)
@@ -274,6 +285,7 @@ def _trace_blocks(
                 into,
                 base,
             )
+            _trim(new, t, low, high, bands)
             _forget_below(new, low)
             old, new = new, old
         state = _trace(pointers, first, last, base, state, states)

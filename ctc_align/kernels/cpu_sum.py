@@ -205,7 +205,7 @@ def _band(t, frames, size, starts, finals):
 
 @njit(nogil=True, cache=True)
 def _emit_frame(row, classes, odd_count, scores, em, ee, low, high):
-    """Emissions of lanes low … high - 1 of both kinds; `scores` (lanes,) is room to work in. Returns as `_emissions`."""
+    """Emissions of lanes low … high - 1 of both kinds; `scores` (lanes,) is room. Returns as `_emissions`."""
     part = scores[low:high]
     largest = np.int32(0)
     for lane in range(2):
@@ -241,7 +241,7 @@ def _hide_below(row_e, low):
 
 @njit(nogil=True, cache=True)
 def scaled(x, emit, skip, starts, finals, out):
-    """Log-likelihood of one utterance and whether it is trusted; adds the occupancy to `out` (T, C) unless it is (0, 0).
+    """Log-likelihood of one utterance, and whether to trust it; adds the occupancy to `out` (T, C) unless it is (0, 0).
 
     `x` (T, C) float32; `emit`, `skip` (S,).
     """

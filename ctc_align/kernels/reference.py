@@ -10,6 +10,7 @@ by the log-probs, taken by autograd, so that it shares no recursion with the fas
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 from ctc_align.kernels.semiring import LogPlus, MaxPlus, Semiring
@@ -19,7 +20,11 @@ NEVER = float("-inf")
 
 
 def _scan(
-    log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, semiring: Semiring
+    log_probs: torch.Tensor,
+    topology: Topology,
+    lengths: torch.Tensor,
+    semiring: Semiring,
+    bands: np.ndarray | None = None,
 ) -> tuple[torch.Tensor, list[torch.Tensor]]:
     """Last row of every utterance (B, S) and, per frame after the first, which alternative was taken."""
     device = log_probs.device
@@ -28,27 +33,39 @@ def _scan(
     batch, size = emit.shape
     state = torch.arange(size, device=device)[None]
     real = state < torch.as_tensor(topology.states, device=device)[:, None]
+    banned = _banned(bands, state, log_probs)
     never = torch.full((batch, 2), NEVER, dtype=log_probs.dtype, device=device)
     row = torch.where(
         (state < torch.as_tensor(topology.starts, device=device)[:, None]) & real,
         torch.gather(log_probs[:, 0], 1, emit),
         NEVER,
-    )
+    ).masked_fill(banned[:, 0], NEVER)
     choices = []
     for t in range(1, log_probs.shape[1]):
         step = torch.cat((never[:, :1], row[:, :-1]), 1)[:, :size]
         skip = torch.where(allowed, torch.cat((never, row[:, :-2]), 1)[:, :size], NEVER)
         total, choice = semiring.combine(row, step, skip)
         inside = (t < lengths)[:, None] & real
-        row = torch.where(inside, total + torch.gather(log_probs[:, t], 1, emit), row)
+        total = (total + torch.gather(log_probs[:, t], 1, emit)).masked_fill(banned[:, t], NEVER)
+        row = torch.where(inside, total, row)
         choices.append(choice)
     return row, choices
 
 
-def best_path(log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _banned(bands: np.ndarray | None, state: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
+    """(B, T, S) or (1, T, 1): the states outside the band of each frame."""
+    if bands is None:
+        return torch.zeros(1, log_probs.shape[1], 1, dtype=torch.bool, device=log_probs.device)
+    limits = torch.as_tensor(bands, device=log_probs.device)
+    return (state[:, None] < limits[:, :, :1]) | (state[:, None] >= limits[:, :, 1:])
+
+
+def best_path(
+    log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, bands: np.ndarray | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
     """States (B, T) int32, -1 beyond the length and where there is no path; scores (B,) float64."""
     clean = _clean(log_probs, lengths)
-    row, choices = _scan(clean, topology, lengths, MaxPlus())
+    row, choices = _scan(clean, topology, lengths, MaxPlus(), bands)
     states = torch.full(log_probs.shape[:2], -1, dtype=torch.int32)
     scores = torch.full((topology.batch,), NEVER, dtype=torch.float64)
     for b in range(topology.batch):

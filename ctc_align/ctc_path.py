@@ -1,0 +1,165 @@
+"""Emissions and tokens to the best CTC path: which pronunciation, and roughly when each token sounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from ctc_align import kernels, lattice
+from ctc_align.errors import TooShortError
+from ctc_align.tokens import join
+from ctc_align.types import Tokens, WordTokens
+
+WINDOW_FRAMES = 60
+"""How far beyond its own spikes a word's other pronunciations may look."""
+
+ALTERNATIVES_AT_ONCE = 256
+
+
+@dataclass(frozen=True)
+class Spikes:
+    """Where the best CTC path is in each token: frames `first` (L,) to `last` (L,), exclusive; `score` its log-prob."""
+
+    first: np.ndarray
+    last: np.ndarray
+    score: float
+    backend: str
+
+
+def best_spikes(log_probs: torch.Tensor, ids: Sequence[int], blank: int, *, backend: str = "auto") -> Spikes:
+    """Best CTC path of one utterance.
+
+    Args:
+        log_probs: (T, C).
+        ids: L token ids.
+        blank: the class of the blank.
+
+    Raises:
+        TooShortError: L plus repeats is more than T, or every path has probability zero.
+    """
+    topology = lattice.ctc([np.asarray(ids, np.int64)], blank)
+    check_fits(len(log_probs), int(topology.min_frames[0]), len(ids))
+    path = kernels.best_path(log_probs[None], topology, backend=backend)
+    score = float(path.scores[0])
+    if score == float("-inf"):
+        raise TooShortError(
+            "the model gives this transcript probability zero (-inf log-probs on every path); nothing can be aligned"
+        )
+    first, last = runs(path.states[0].numpy(), topology.token[0], len(ids))
+    return Spikes(first, last, score, path.backend)
+
+
+def check_fits(frames: int, needed: int, tokens: int) -> None:
+    """Raises TooShortError when the shortest path is longer than the audio."""
+    if needed > frames:
+        raise TooShortError(
+            f"the transcript is longer than the audio can hold: {tokens} tokens need at least {needed} frames, "
+            f"the audio has {frames}; is it the right transcript, and the whole recording?"
+        )
+
+
+def runs(states: np.ndarray, token_of_state: np.ndarray, tokens: int) -> tuple[np.ndarray, np.ndarray]:
+    """First and last (exclusive) frame of each token along a path of states (T,)."""
+    token = token_of_state[states] if len(states) else np.empty(0, np.int32)
+    frames = np.flatnonzero(token >= 0)
+    first, last = np.full(tokens, -1, np.int64), np.full(tokens, -1, np.int64)
+    # Written backwards the first frame stays, written forwards the last one.
+    first[token[frames[::-1]]] = frames[::-1]
+    last[token[frames]] = frames + 1
+    return first, last
+
+
+def ctc_score(log_probs: torch.Tensor, ids: Sequence[int], blank: int, *, backend: str = "auto") -> float:
+    """The exact CTC loss -log p(ids | log_probs), natural log; inf where it does not fit."""
+    topology = lattice.ctc([np.asarray(ids, np.int64)], blank)
+    return -float(kernels.forward(log_probs[None], topology, backend=backend).scores[0])
+
+
+def choose_pronunciations(
+    log_probs: torch.Tensor,
+    word_tokens: Sequence[WordTokens],
+    separator: int | None,
+    blank: int,
+    *,
+    backend: str = "auto",
+) -> tuple[Tokens, Spikes]:
+    """Of several pronunciations of a word, the one that the audio prefers: by CTC likelihood between its neighbours.
+
+    Every word starts with its first pronunciation; around each word that has more, all are scored over the frames
+    between the neighbouring words' spikes, and the best is taken (the earlier on a tie).
+
+    Raises:
+        TooShortError: not even the shortest pronunciations fit.
+    """
+    choice = [0] * len(word_tokens)
+    tokens = join(word_tokens, choice, separator)
+    try:
+        spikes = best_spikes(log_probs, tokens.ids, blank, backend=backend)
+    except TooShortError:
+        shortest = [_shortest(word) for word in word_tokens]
+        if shortest == choice:
+            raise
+        choice = shortest
+        tokens = join(word_tokens, choice, separator)
+        spikes = best_spikes(log_probs, tokens.ids, blank, backend=backend)
+    better = _rescore(log_probs, word_tokens, tokens, spikes, choice, blank, backend)
+    if better == choice:
+        return tokens, spikes
+    chosen = join(word_tokens, better, separator)
+    try:
+        return chosen, best_spikes(log_probs, chosen.ids, blank, backend=backend)
+    except TooShortError:
+        return tokens, spikes
+
+
+def _shortest(word: WordTokens) -> int:
+    lengths = [len(p.ids) for p in word.pronunciations]
+    return int(np.argmin(lengths)) if lengths else 0
+
+
+def _rescore(
+    log_probs: torch.Tensor,
+    word_tokens: Sequence[WordTokens],
+    tokens: Tokens,
+    spikes: Spikes,
+    choice: list[int],
+    blank: int,
+    backend: str,
+) -> list[int]:
+    jobs: list[tuple[int, int, int, int]] = []
+    owner = np.asarray(tokens.words)
+    for w in dict.fromkeys(tokens.words):
+        if w < 0 or len(word_tokens[w].pronunciations) < 2:
+            continue
+        own = np.flatnonzero(owner == w)
+        start, end = int(own[0]), int(own[-1])
+        low = int(spikes.last[start - 1]) if start else 0
+        high = int(spikes.first[end + 1]) if end + 1 < len(owner) else len(log_probs)
+        low = max(low, int(spikes.first[start]) - WINDOW_FRAMES)
+        high = min(high, int(spikes.last[end]) + WINDOW_FRAMES)
+        jobs += [(w, k, low, high) for k in range(len(word_tokens[w].pronunciations))]
+    best = dict.fromkeys((job[0] for job in jobs), (float("-inf"), -1))
+    for begin in range(0, len(jobs), ALTERNATIVES_AT_ONCE):
+        part = jobs[begin : begin + ALTERNATIVES_AT_ONCE]
+        for (w, k, _, _), score in zip(part, _window_scores(log_probs, word_tokens, part, blank, backend)):
+            if score > best[w][0]:
+                best[w] = (score, k)
+    return [best[w][1] if best.get(w, (0.0, -1))[1] >= 0 else k for w, k in enumerate(choice)]
+
+
+def _window_scores(
+    log_probs: torch.Tensor,
+    word_tokens: Sequence[WordTokens],
+    jobs: Sequence[tuple[int, int, int, int]],
+    blank: int,
+    backend: str,
+) -> list[float]:
+    lengths = [high - low for _, _, low, high in jobs]
+    windows = log_probs.new_zeros(len(jobs), max(lengths), log_probs.shape[1])
+    for row, (_, _, low, high) in enumerate(jobs):
+        windows[row, : high - low] = log_probs[low:high]
+    topology = lattice.ctc([word_tokens[w].pronunciations[k].ids for w, k, _, _ in jobs], blank)
+    return kernels.forward(windows, topology, lengths, backend=backend).scores.tolist()

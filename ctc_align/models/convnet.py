@@ -1,0 +1,200 @@
+"""The project's own models: a folder with `model.toml` (what it is) and `model.safetensors` (its weights).
+
+The embedded model is one of these. A recording of any length goes through in chunks with the network's whole context
+on both sides, so the result is that of one pass, in bounded memory.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ctc_align.errors import UsageError
+from ctc_align.models import features
+from ctc_align.models.network import STRIDE, Network, NetworkShape
+from ctc_align.types import Audio, Emissions
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FORMAT = "ctc-align-model/1"
+EMBEDDED = Path(__file__).parent / "english"
+CHUNK_S = 60.0
+LONGEST_BATCH_CHUNK_S = 30.0
+
+
+@dataclass(frozen=True)
+class Description:
+    """What `model.toml` says of a model.
+
+    `vocab` has the blank first. `parts` is the number of segmentation states of each token; the states of token k
+    (counted without the blank) are k * parts …, the last state is silence. `prior_scale` weighs the log-priors that
+    are taken off the state posteriors. `edges` are constants in seconds added to edges of a kind.
+    """
+
+    name: str
+    vocab: tuple[str, ...]
+    shape: NetworkShape
+    parts: int = 0
+    prior_scale: float = 1.0
+    token_kind: str = "tokens"
+
+
+class ConvNet:
+    """An `AcousticModel`: log-mel features, convolutions, two outputs."""
+
+    sample_rate = features.SAMPLE_RATE
+    frame_shift_s = features.FRAME_SHIFT_S
+    blank = 0
+
+    def __init__(
+        self,
+        description: Description,
+        weights: dict[str, torch.Tensor],
+        device: torch.device,
+        chunk_s: float = CHUNK_S,
+    ) -> None:
+        self.description = description
+        self.name = description.name
+        self.vocab = description.vocab
+        self.token_kind = description.token_kind
+        self.device = device
+        self.chunk_frames = max(STRIDE, round(chunk_s / self.frame_shift_s) // STRIDE * STRIDE)
+        log_priors = weights.get("log_priors")
+        self._log_priors = None if log_priors is None else log_priors.float().to(device) * description.prior_scale
+        self._network = Network(description.shape)
+        self._network.load_state_dict({k: v.float() for k, v in weights.items() if k != "log_priors"}, strict=False)
+        self._network = self._network.eval().to(device)
+
+    @property
+    def context_s(self) -> float:
+        """What an output frame sees on either side, in seconds."""
+        return self.description.shape.context_frames * self.frame_shift_s
+
+    @torch.inference_mode()
+    def emissions(self, audio: Audio, progress: Callable[[float], None] | None = None) -> Emissions:
+        """Log-probs (T, C) float32 on the CPU, one frame for every begun 10 ms, and the segmentation states (T, K).
+
+        Args:
+            audio: mono at 16 kHz.
+            progress: called with the share done, in [0, 1].
+        """
+        frames = features.frame_count(len(audio.samples))
+        classes, states = self.description.shape.classes, self.description.shape.states
+        log_probs = torch.empty(frames, classes)
+        scores = torch.empty(frames, states) if states else None
+        pieces = self._pieces(audio, frames)
+        statistics = features.gather_statistics(pieces)
+        for first in range(0, frames, self.chunk_frames):
+            last = min(frames, first + self.chunk_frames)
+            tokens, segments = self._network(self._inputs(audio, first, last, frames, statistics))
+            log_probs[first:last] = tokens[0, : last - first].log_softmax(-1).cpu()
+            if scores is not None and segments is not None:
+                posterior = segments[0, : last - first].log_softmax(-1)
+                scores[first:last] = (posterior if self._log_priors is None else posterior - self._log_priors).cpu()
+            if progress:
+                progress(last / frames)
+        return Emissions(
+            log_probs, self.vocab, self.frame_shift_s, self.blank, 0.0, scores, audio.duration_s, audio.name
+        )
+
+    def _pieces(self, audio: Audio, frames: int) -> Callable[[], Iterator[torch.Tensor]]:
+        def walk() -> Iterator[torch.Tensor]:
+            for first in range(0, frames, self.chunk_frames):
+                yield features.log_mel(audio.samples, first, min(frames, first + self.chunk_frames))
+
+        return walk
+
+    def _inputs(
+        self, audio: Audio, first: int, last: int, frames: int, statistics: features.Statistics
+    ) -> torch.Tensor:
+        """Normalised features of frames first - context … last + context, silence outside: (1, t, MELS)."""
+        context = self.description.shape.context_frames
+        even = (last - first) % STRIDE
+        inside = max(0, first - context), min(frames, last + context + even)
+        middle = features.normalise(features.log_mel(audio.samples, *inside), statistics)
+        inputs = features.silence(statistics).repeat(last - first + even + 2 * context, 1)
+        place = inside[0] - (first - context)
+        inputs[place : place + len(middle)] = middle
+        return inputs[None].to(self.device)
+
+
+def load_embedded(device: torch.device, settings: Any = None) -> ConvNet:
+    """The English model inside the package."""
+    return load_folder(EMBEDDED, device, settings)
+
+
+def load_folder(folder: Path, device: torch.device, settings: Any = None) -> ConvNet:
+    """A model from its folder.
+
+    Raises:
+        UsageError: `model.toml` is not a description of a model, or the weights do not fit it.
+    """
+    from safetensors.torch import load_file
+
+    description = _read_description(folder / "model.toml")
+    try:
+        weights = load_file(str(folder / "model.safetensors"))
+        return ConvNet(description, weights, device, getattr(settings, "chunk_s", CHUNK_S))
+    except (
+        Exception
+    ) as error:  # safetensors and torch raise their own kinds; all mean that the two files do not belong together
+        raise UsageError(
+            f"model {folder}: the weights cannot be loaded as model.toml describes them: {error}"
+        ) from error
+
+
+def _read_description(path: Path) -> Description:
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        if data.pop("format") != FORMAT:
+            raise ValueError(f"format is not {FORMAT}")
+        shape = data.pop("network")
+        shape["dilations"] = tuple(shape["dilations"])
+        vocab = tuple(data.pop("vocab"))
+        return Description(shape=NetworkShape(**shape), vocab=vocab, **data)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{path}: expected the description of a {FORMAT} model, met: {error}") from error
+
+
+def save_folder(
+    folder: Path, description: Description, network: Network, log_priors: torch.Tensor | None, dtype: torch.dtype
+) -> None:
+    """Write a model's folder; weights are stored as `dtype`, normalisation statistics as float32."""
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = {
+        name: value.to(dtype).contiguous() if value.dim() > 1 else value.float().contiguous()
+        for name, value in network.state_dict().items()
+        if not name.endswith("num_batches_tracked")
+    }
+    if log_priors is not None:
+        weights["log_priors"] = log_priors.float()
+    save_file(weights, str(folder / "model.safetensors"), metadata={"format": FORMAT})
+    shape = asdict(description.shape)
+    lines = [
+        "# A model of ctc-align: what its weights are. README.md beside it says how it was made.",
+        f'format = "{FORMAT}"',
+        f'name = "{description.name}"',
+        f'token_kind = "{description.token_kind}"',
+        f"parts = {description.parts}",
+        f"prior_scale = {description.prior_scale}",
+        "vocab = [" + ", ".join(_quoted(token) for token in description.vocab) + "]",
+        "",
+        "[network]",
+        *(f"{key} = {list(value) if isinstance(value, tuple) else value}" for key, value in shape.items()),
+    ]
+    (folder / "model.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,0 +1,123 @@
+"""Log-mel features whose level and spectrum are made the recording's own: gain does not matter.
+
+A frame t covers the samples [t * 160, (t + 1) * 160) at 16 kHz and is computed from the 20 ms around its centre, so it
+depends on nothing else: a recording cut anywhere gives the same frames. The recording's statistics (its level and the
+mean of each mel channel over its louder frames) come from a first pass over all frames.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import torch
+
+SAMPLE_RATE = 16000
+HOP_SAMPLES = 160
+WINDOW_SAMPLES = 320
+FFT_SAMPLES = 512
+MELS = 64
+FRAME_SHIFT_S = HOP_SAMPLES / SAMPLE_RATE
+LOW_HZ, HIGH_HZ = 50.0, 7800.0
+
+# All levels are in nats of power: 1 nat = 4.34 dB.
+SMALLEST_POWER = 1e-20
+LOUD_QUANTILE = 0.95
+FLOOR_BELOW_LOUD = 16.0
+SPEECH_BELOW_LOUD = 6.0
+SPEECH_SOFTNESS = 1.0
+SCALE = 0.4
+
+
+def frame_count(samples: int) -> int:
+    """Frames of a recording: every begun 10 ms is one.
+
+    >>> frame_count(1600), frame_count(1601)
+    (10, 11)
+    """
+    return -(-samples // HOP_SAMPLES)
+
+
+@lru_cache(maxsize=1)
+def _filters() -> tuple[torch.Tensor, torch.Tensor]:
+    """Hann window (320,) and triangular mel filters (257, MELS), mel scale of O'Shaughnessy (2595 log10(1 + f/700))."""
+    edges_mel = np.linspace(_mel(LOW_HZ), _mel(HIGH_HZ), MELS + 2)
+    edges = 700.0 * (10.0 ** (edges_mel / 2595.0) - 1.0)
+    bins = np.arange(FFT_SAMPLES // 2 + 1) * SAMPLE_RATE / FFT_SAMPLES
+    rise = (bins[:, None] - edges[None, :-2]) / (edges[1:-1] - edges[:-2])
+    fall = (edges[None, 2:] - bins[:, None]) / (edges[2:] - edges[1:-1])
+    triangles = np.maximum(0.0, np.minimum(rise, fall))
+    window = torch.hann_window(WINDOW_SAMPLES, periodic=False)
+    return window, torch.from_numpy(triangles.astype(np.float32))
+
+
+def _mel(hertz: float) -> float:
+    return 2595.0 * math.log10(1.0 + hertz / 700.0)
+
+
+def log_mel(samples: np.ndarray, first: int, last: int) -> torch.Tensor:
+    """Frames [first, last) of a whole recording's samples (N,): (last - first, MELS) float32, natural log of power."""
+    window, filters = _filters()
+    reach = (WINDOW_SAMPLES - HOP_SAMPLES) // 2
+    begin, end = first * HOP_SAMPLES - reach, last * HOP_SAMPLES + reach
+    piece = torch.from_numpy(np.ascontiguousarray(samples[max(0, begin) : max(0, end)], np.float32))
+    left, right = max(0, -begin), max(0, end - len(samples))
+    piece = torch.nn.functional.pad(piece, (left, right))
+    windows = piece.unfold(0, WINDOW_SAMPLES, HOP_SAMPLES) * window
+    power = torch.fft.rfft(windows, FFT_SAMPLES).abs().square_()
+    return torch.log((power @ filters).clamp_min_(SMALLEST_POWER))
+
+
+def level(frames: torch.Tensor) -> torch.Tensor:
+    """Total level of each frame: (..., T, MELS) -> (..., T)."""
+    return torch.logsumexp(frames, -1)
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What the first pass found: `loud` the level of the louder frames (scalar), `mean` (MELS,) over speech."""
+
+    loud: torch.Tensor
+    mean: torch.Tensor
+
+
+def speech_weight(levels: torch.Tensor, loud: torch.Tensor) -> torch.Tensor:
+    """How much each frame counts for the mean: near 1 within about 25 dB of the loud frames, near 0 below."""
+    return torch.sigmoid((levels - loud + SPEECH_BELOW_LOUD) / SPEECH_SOFTNESS)
+
+
+def floor_of(loud: torch.Tensor) -> torch.Tensor:
+    """Nothing lies below this in any channel; it hides digital silence and the quantisation noise of quiet files."""
+    return loud - math.log(MELS) - FLOOR_BELOW_LOUD
+
+
+def normalise(frames: torch.Tensor, statistics: Statistics) -> torch.Tensor:
+    """What the network sees: floored, centred, scaled (T, MELS)."""
+    return (torch.maximum(frames, floor_of(statistics.loud)) - statistics.mean) * SCALE
+
+
+def silence(statistics: Statistics) -> torch.Tensor:
+    """The frame (MELS,) that stands outside the recording: its floor."""
+    return (floor_of(statistics.loud) - statistics.mean) * SCALE
+
+
+def statistics_of(frames: torch.Tensor) -> Statistics:
+    """Statistics of a recording from all its frames (T, MELS)."""
+    return gather_statistics(lambda: iter((frames,)))
+
+
+def gather_statistics(pieces: Callable[[], Iterator[torch.Tensor]]) -> Statistics:
+    """Statistics of a recording that comes in pieces (t, MELS); `pieces()` is walked twice, sums are float64."""
+    levels = torch.cat([level(piece) for piece in pieces()])
+    rank = max(0, math.ceil(LOUD_QUANTILE * len(levels)) - 1)
+    loud = torch.kthvalue(levels, rank + 1).values
+    total, weights = torch.zeros(MELS, dtype=torch.float64), torch.zeros((), dtype=torch.float64)
+    floor = floor_of(loud)
+    for piece in pieces():
+        weight = speech_weight(level(piece), loud).double()
+        total += (torch.maximum(piece, floor).double() * weight[:, None]).sum(0)
+        weights += weight.sum()
+    return Statistics(loud, (total / weights).float())

@@ -1,0 +1,161 @@
+"""Segmentation of the training data by a generative model, from nothing: edges lie where the sound changes.
+
+Every phone is three states in a row, silence is one, each a mixture of Gaussians. Viterbi training (Juang and Rabiner
+1990) from a flat start, every state the same length between the first and the last loud frame: a label per frame, the
+Gaussians from the labels, the labels from the Gaussians; mixtures double on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from ctc_align import kernels, lattice
+from ctc_align.models import features
+from ctc_align.training.mixtures import Mixtures, cepstra, estimate
+from ctc_align.training.store import FeatureStore
+
+PARTS = 3
+"""States of a phone."""
+
+QUIET_NATS = 7.0
+BATCH = 16
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """What is said in an utterance: for each word its pronunciations (phone indices), and which one is taken."""
+
+    words: tuple[tuple[np.ndarray, ...], ...]
+    choice: tuple[int, ...]
+
+    @property
+    def phones(self) -> np.ndarray:
+        """(L,) phone indices."""
+        return np.concatenate([word[k] for word, k in zip(self.words, self.choice)])
+
+    @property
+    def owners(self) -> np.ndarray:
+        """(L,) the word of each phone."""
+        return np.concatenate([np.full(len(word[k]), w) for w, (word, k) in enumerate(zip(self.words, self.choice))])
+
+
+@dataclass(frozen=True)
+class Round:
+    """`realignments` with `mixtures` Gaussians a state on the first `utterances` of a random order."""
+
+    mixtures: int
+    realignments: int
+    utterances: int
+
+
+class Segmenter:
+    """Viterbi training over a corpus; `spoken[i]` belongs to `store[i]`."""
+
+    def __init__(self, store: FeatureStore, spoken: dict[int, Spoken], phones: int, say: Callable[[str], None]) -> None:
+        self.store, self.spoken, self.say = store, dict(spoken), say
+        self.silence = phones * PARTS
+        self.states = self.silence + 1
+        self.mixtures: Mixtures | None = None
+
+    def train(self, order: Sequence[int], rounds: Sequence[Round]) -> None:
+        """Go through the rounds, the first from a flat start; `order` says which utterances come first."""
+        for plan in rounds:
+            members = list(order[: plan.utterances])
+            data = {i: cepstra(self.store[i]) for i in members}
+            if self.mixtures is None:
+                labels = {i: self._flat(i) for i in members}
+                self.mixtures = estimate(((data[i], labels[i]) for i in members), self.states)
+            else:
+                labels = self._realigned(members, data)[0]
+            while self.mixtures.means.shape[1] < plan.mixtures:
+                self.mixtures = self.mixtures.doubled()
+                for _ in range(3):
+                    self.mixtures = estimate(((data[i], labels[i]) for i in labels), self.states, self.mixtures)
+            for _ in range(plan.realignments):
+                labels, score = self._realigned(members, data)
+                old = self.mixtures if plan.mixtures > 1 else None
+                self.mixtures = estimate(((data[i], labels[i]) for i in labels), self.states, old)
+            self.say(f"{plan.mixtures} Gaussians a state, {len(members)} utterances: {score:.3f} per frame")
+
+    def label(self, members: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
+        """State of every frame (T,) of each utterance that has a path."""
+        for begin in range(0, len(members), BATCH):
+            part = list(members[begin : begin + BATCH])
+            for i, labels, _, _ in self._paths(part, {i: cepstra(self.store[i]) for i in part}):
+                yield i, labels
+
+    def choose_pronunciations(self, members: Sequence[int]) -> int:
+        """Take, word by word, the pronunciation that fits its frames best; returns how many words changed."""
+        changed = 0
+        for begin in range(0, len(members), BATCH):
+            part = [i for i in members[begin : begin + BATCH] if any(len(word) > 1 for word in self.spoken[i].words)]
+            data = {i: cepstra(self.store[i]) for i in part}
+            for i, _, _, tokens in list(self._paths(part, data)):
+                choice = self._best_choice(i, data[i], tokens)
+                changed += sum(a != b for a, b in zip(choice, self.spoken[i].choice))
+                self.spoken[i] = Spoken(self.spoken[i].words, choice)
+        return changed
+
+    def _best_choice(self, i: int, x: torch.Tensor, tokens: np.ndarray) -> tuple[int, ...]:
+        assert self.mixtures is not None
+        spoken, owners = self.spoken[i], self.spoken[i].owners
+        word_of_frame = np.where(tokens >= 0, owners[tokens], -1)
+        jobs, windows = [], []
+        for w, word in enumerate(spoken.words):
+            frames = np.flatnonzero(word_of_frame == w)
+            if len(word) > 1 and len(frames):
+                window = self.mixtures.scores(x[frames[0] : frames[-1] + 1])
+                jobs += [(w, k) for k in range(len(word))]
+                windows += [window] * len(word)
+        choice = list(spoken.choice)
+        if not jobs:
+            return tuple(choice)
+        phones = [spoken.words[w][k] for w, k in jobs]
+        topology = lattice.segmentation(phones, [np.zeros(len(p)) for p in phones], PARTS, self.silence)
+        padded = torch.nn.utils.rnn.pad_sequence(windows, batch_first=True)
+        scores = kernels.best_path(padded, topology, [len(window) for window in windows]).scores.tolist()
+        best: dict[int, float] = {}
+        for (w, k), score in zip(jobs, scores):
+            if score > best.get(w, float("-inf")):
+                best[w], choice[w] = score, k
+        return tuple(choice)
+
+    def _flat(self, i: int) -> torch.Tensor:
+        frames = self.store[i]
+        level = features.level(frames)
+        loud = torch.nonzero(level > features.statistics_of(frames).loud - QUIET_NATS)[:, 0]
+        first, last = int(loud[0]), int(loud[-1]) + 1
+        states = (self.spoken[i].phones[:, None] * PARTS + np.arange(PARTS)).reshape(-1)
+        labels = torch.full((len(frames),), self.silence)
+        labels[first:last] = torch.from_numpy(states[(np.arange(last - first) * len(states)) // (last - first)])
+        return labels
+
+    def _realigned(self, members: list[int], data: dict[int, torch.Tensor]) -> tuple[dict[int, torch.Tensor], float]:
+        labels, total, frames = {}, 0.0, 0
+        order = sorted(members, key=lambda i: len(data[i]))
+        for begin in range(0, len(order), BATCH):
+            for i, states, score, _ in self._paths(order[begin : begin + BATCH], data):
+                labels[i] = torch.from_numpy(states)
+                total, frames = total + score, frames + len(states)
+        return labels, total / max(1, frames)
+
+    def _paths(
+        self, part: list[int], data: dict[int, torch.Tensor]
+    ) -> Iterator[tuple[int, np.ndarray, float, np.ndarray]]:
+        """Utterance, state of every frame, score, and token of every frame (-1 in silence)."""
+        if not part:
+            return
+        assert self.mixtures is not None
+        scores = [self.mixtures.scores(data[i]) for i in part]
+        spoken = [self.spoken[i] for i in part]
+        topology = lattice.segmentation([s.phones for s in spoken], [s.owners for s in spoken], PARTS, self.silence)
+        lengths = [len(row) for row in scores]
+        path = kernels.best_path(torch.nn.utils.rnn.pad_sequence(scores, batch_first=True), topology, lengths)
+        for b, i in enumerate(part):
+            if path.scores[b] > float("-inf"):
+                states = path.states[b, : lengths[b]].numpy()
+                yield i, topology.emit[b][states].astype(np.int64), float(path.scores[b]), topology.token[b][states]

@@ -1,0 +1,103 @@
+"""Log-mel frames of a whole corpus in one file on disk, so that epochs do not decode audio again."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ctc_align.errors import InputError
+from ctc_align.models import features
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """One line of a training manifest; `audio` is an absolute path."""
+
+    audio: str
+    text: str
+    speaker: str
+    split: str
+    duration_s: float
+
+
+def read_manifest(path: Path, splits: Sequence[str]) -> list[Utterance]:
+    """Utterances of the given splits, in the manifest's order.
+
+    Raises:
+        InputError: a line that is not a JSON object with `audio`, `text` and `duration_s`.
+    """
+    utterances = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            utterance = Utterance(
+                str(path.parent / row["audio"]),
+                row["text"],
+                str(row.get("speaker", "")),
+                row.get("split", "train"),
+                float(row["duration_s"]),
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                f"{path}:{number}: expected an object with audio, text, duration_s; met {error}"
+            ) from error
+        if utterance.split in splits:
+            utterances.append(utterance)
+    return utterances
+
+
+class FeatureStore:
+    """Frames of utterances, float16 on disk, mapped into memory; `store[i]` is (T, MELS) float32."""
+
+    def __init__(self, folder: Path) -> None:
+        self.utterances = [Utterance(**row) for row in json.loads((folder / "utterances.json").read_text())]
+        self.starts = np.load(folder / "starts.npy")
+        self._frames = np.memmap(folder / "frames.f16", np.float16, "r", shape=(int(self.starts[-1]), features.MELS))
+
+    def __len__(self) -> int:
+        return len(self.utterances)
+
+    def __getitem__(self, i: int) -> torch.Tensor:
+        return torch.from_numpy(self._frames[self.starts[i] : self.starts[i + 1]].astype(np.float32))
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """(N,) frames of each utterance."""
+        return np.diff(self.starts)
+
+
+def build(utterances: Sequence[Utterance], folder: Path, progress: Callable[[int], None] | None = None) -> FeatureStore:
+    """Decode every utterance once; what is already there for the same list is used as it is."""
+    folder.mkdir(parents=True, exist_ok=True)
+    listing = json.dumps([asdict(u) for u in utterances])
+    index = folder / "utterances.json"
+    if index.exists() and index.read_text() == listing:
+        return FeatureStore(folder)
+    index.unlink(missing_ok=True)
+    starts = [0]
+    with open(folder / "frames.f16.part", "wb") as file, ThreadPoolExecutor(os.cpu_count()) as pool:
+        for done, frames in enumerate(pool.map(_frames_of, utterances, chunksize=8), 1):
+            file.write(frames.numpy().astype(np.float16).tobytes())
+            starts.append(starts[-1] + len(frames))
+            if progress:
+                progress(done)
+    os.replace(folder / "frames.f16.part", folder / "frames.f16")
+    np.save(folder / "starts.npy", np.array(starts, np.int64))
+    index.write_text(listing)
+    return FeatureStore(folder)
+
+
+def _frames_of(utterance: Utterance) -> torch.Tensor:
+    from ctc_align.audio import load_audio
+
+    audio = load_audio(utterance.audio, features.SAMPLE_RATE)
+    return features.log_mel(audio.samples, 0, features.frame_count(len(audio.samples)))
