@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ctc_align import types, units
-from ctc_align.ctc_path import Spikes, choose_pronunciations, ctc_score
 from ctc_align.boundaries import Spans, from_spikes, from_states
 from ctc_align.confidence import token_confidence, word_confidence
 from ctc_align.config import Settings
+from ctc_align.ctc_path import Spikes, choose_pronunciations, ctc_score
 from ctc_align.errors import CtcAlignError, TranscriptError, UsageError
 from ctc_align.tokens import Tokenizer, count_missing, tokenize, tokenizer_for
 from ctc_align.types import AlignedToken, AlignedWord, Alignment, Emissions, Tokens, Words, WordTokens
