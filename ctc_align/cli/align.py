@@ -64,7 +64,7 @@ def align(
     Writes NAME.json, NAME.ctm, NAME.tokens.ctm and NAME.TextGrid for the audio NAME.wav.
     """
     from ctc_align.config import load_settings
-    from ctc_align.text import read_transcript
+    from ctc_align.text import read_transcript, require_words, split
 
     talk = Talk(quiet=quiet, verbose=verbose)
     check_audio(audio)
@@ -78,6 +78,7 @@ def align(
     if not stdout:
         refuse_outputs(folder, name, formats, force, inputs)
     written = text if text is not None else read_transcript(transcript or "-")
+    require_words(split(written, language=settings.language), "--text" if text is not None else transcript or "-")
     talk.listen()
     aligner_options = {"model": model, "device": device, "backend": backend, "lexicon": lexicon, "settings": settings}
     alignment = run_aligner(audio, written, log_probs, aligner_options, talk)

@@ -42,9 +42,14 @@ class _LogLines(logging.Handler):
     def __init__(self, talk: Talk) -> None:
         super().__init__()
         self.talk = talk
+        self._said: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.talk.say(f"ctc-align: {record.levelname.lower()}: {record.getMessage()}")
+        line = f"ctc-align: {record.levelname.lower()}: {record.getMessage()}"
+        # Two rooms may notice the same fault of the same input: once is enough.
+        if line not in self._said:
+            self._said.add(line)
+            self.talk.say(line)
 
 
 class ProgressBar:
