@@ -6,6 +6,7 @@ on both sides, so the result is that of one pass, in bounded memory.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -14,7 +15,7 @@ from typing import Any
 
 import torch
 
-from ctc_align.errors import UsageError
+from ctc_align.errors import AudioError, UsageError
 from ctc_align.models import features
 from ctc_align.models.network import STRIDE, Network, NetworkShape
 from ctc_align.types import Audio, Emissions
@@ -27,7 +28,6 @@ else:
 FORMAT = "ctc-align-model/1"
 EMBEDDED = Path(__file__).parent / "english"
 CHUNK_S = 60.0
-LONGEST_BATCH_CHUNK_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -67,25 +67,30 @@ class ConvNet:
         self.token_kind = description.token_kind
         self.device = device
         self.chunk_frames = max(STRIDE, round(chunk_s / self.frame_shift_s) // STRIDE * STRIDE)
-        log_priors = weights.get("log_priors")
-        self._log_priors = None if log_priors is None else log_priors.float().to(device) * description.prior_scale
-        self._network = Network(description.shape)
-        self._network.load_state_dict({k: v.float() for k, v in weights.items() if k != "log_priors"}, strict=False)
-        self._network = self._network.eval().to(device)
+        self._log_priors = _log_priors(description, weights, device)
+        self._network = _network(description.shape, weights).to(device)
 
     @property
     def context_s(self) -> float:
         """What an output frame sees on either side, in seconds."""
         return self.description.shape.context_frames * self.frame_shift_s
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def emissions(self, audio: Audio, progress: Callable[[float], None] | None = None) -> Emissions:
         """Log-probs (T, C) float32 on the CPU, one frame for every begun 10 ms, and the segmentation states (T, K).
 
         Args:
             audio: mono at 16 kHz.
             progress: called with the share done, in [0, 1].
+
+        Raises:
+            AudioError: no samples, or another rate.
         """
+        if audio.sample_rate != self.sample_rate or not len(audio.samples):
+            raise AudioError(
+                f"{audio.name or 'audio'}: expected samples at {self.sample_rate} Hz, "
+                f"met {len(audio.samples)} samples at {audio.sample_rate} Hz"
+            )
         frames = features.frame_count(len(audio.samples))
         classes, states = self.description.shape.classes, self.description.shape.states
         log_probs = torch.empty(frames, classes)
@@ -126,6 +131,27 @@ class ConvNet:
         return inputs[None].to(self.device)
 
 
+def _network(shape: NetworkShape, weights: dict[str, torch.Tensor]) -> Network:
+    """The network with all its weights; one that is missing must not stay random."""
+    network = Network(shape)
+    counters = {name: value for name, value in network.state_dict().items() if name.endswith("num_batches_tracked")}
+    network.load_state_dict(counters | {name: w.float() for name, w in weights.items() if name != "log_priors"})
+    return network.eval()
+
+
+def _log_priors(
+    description: Description, weights: dict[str, torch.Tensor], device: torch.device
+) -> torch.Tensor | None:
+    log_priors = weights.get("log_priors")
+    if log_priors is None:
+        return None
+    if log_priors.shape != (description.shape.states,):
+        raise ValueError(
+            f"log_priors has shape {tuple(log_priors.shape)}, the network {description.shape.states} states"
+        )
+    return log_priors.float().to(device) * description.prior_scale
+
+
 def load_embedded(device: torch.device, settings: Any = None) -> ConvNet:
     """The English model inside the package."""
     return load_folder(EMBEDDED, device, settings)
@@ -143,11 +169,10 @@ def load_folder(folder: Path, device: torch.device, settings: Any = None) -> Con
     try:
         weights = load_file(str(folder / "model.safetensors"))
         return ConvNet(description, weights, device, getattr(settings, "chunk_s", CHUNK_S))
-    except (
-        Exception
-    ) as error:  # safetensors and torch raise their own kinds; all mean that the two files do not belong together
+    except Exception as error:  # safetensors and torch have their own kinds, and all mean the same here
+        reason = " ".join(str(error).split())[:300]
         raise UsageError(
-            f"model {folder}: the weights cannot be loaded as model.toml describes them: {error}"
+            f"model {folder}: the weights cannot be loaded as model.toml describes them: {reason}"
         ) from error
 
 
@@ -157,11 +182,39 @@ def _read_description(path: Path) -> Description:
         if data.pop("format") != FORMAT:
             raise ValueError(f"format is not {FORMAT}")
         shape = data.pop("network")
+        if not isinstance(shape, dict):
+            raise ValueError("network is not a table")
         shape["dilations"] = tuple(shape["dilations"])
         vocab = tuple(data.pop("vocab"))
-        return Description(shape=NetworkShape(**shape), vocab=vocab, **data)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        description = Description(shape=NetworkShape(**shape), vocab=vocab, **data)
+        _check(description)
+        return description
+    except KeyError as error:
+        raise UsageError(f"{path}: expected the description of a {FORMAT} model, it lacks {error}") from error
+    except (OSError, ValueError, TypeError) as error:
         raise UsageError(f"{path}: expected the description of a {FORMAT} model, met: {error}") from error
+
+
+def _check(description: Description) -> None:
+    """Raises ValueError where the parts of a description do not fit together."""
+    shape, vocab, parts = description.shape, description.vocab, description.parts
+    if not all(isinstance(token, str) and token for token in vocab) or len(set(vocab)) != len(vocab) or len(vocab) < 2:
+        raise ValueError("vocab is not a list of two or more texts, or has one of them twice")
+    for name, value in asdict(shape).items():
+        for size in value if isinstance(value, (list, tuple)) else (value,):
+            if type(size) is not int or size < (0 if name == "states" else 1):
+                raise ValueError(f"network.{name} is not a whole number above 0: {value!r}")
+    if not isinstance(description.prior_scale, (int, float)):
+        raise ValueError(f"prior_scale is not a number: {description.prior_scale!r}")
+    if shape.inputs != features.MELS:
+        raise ValueError(
+            f"the network has {shape.inputs} inputs; expected {features.MELS} inputs, one for each mel channel"
+        )
+    if shape.classes != len(vocab):
+        raise ValueError(f"the network has {shape.classes} classes, vocab {len(vocab)} tokens")
+    each, odd = divmod(shape.states - 1, len(vocab) - 1)
+    if shape.states and (odd or each < 1 or parts not in (0, each)):
+        raise ValueError(f"the network has {shape.states} states, not {parts or 'so many'} for each token and silence")
 
 
 def save_folder(
@@ -196,5 +249,5 @@ def save_folder(
 
 
 def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    """A TOML string: JSON's escapes are among TOML's, for all but DEL and halves of surrogate pairs."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,205 @@
+"""The project's own models: from sound to emissions in chunks, and the folder on disk."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from made_models import TINY, tiny_folder, tiny_network
+from made_sounds import babble
+
+from ctc_align.errors import AudioError, UsageError
+from ctc_align.models.convnet import ConvNet, Description, load_folder
+from ctc_align.models.features import frame_count
+from ctc_align.types import Audio
+
+CPU = torch.device("cpu")
+DESCRIPTION = Description("tiny", ("<blank>", *"abcde"), TINY, parts=3)
+
+
+def model(chunk_s: float = 60.0) -> ConvNet:
+    weights = dict(tiny_network().state_dict())
+    weights["log_priors"] = torch.linspace(-4.0, -2.0, TINY.states)
+    return ConvNet(DESCRIPTION, weights, CPU, chunk_s)
+
+
+def sound(samples: int) -> Audio:
+    return Audio(babble(samples / 16000 + 0.01)[:samples], 16000, "made.wav")
+
+
+@pytest.mark.parametrize("samples", [400, 401, 480, 1600, 1601, 16000, 33333])
+def test_a_frame_for_every_begun_ten_milliseconds(samples: int) -> None:
+    emissions = model().emissions(sound(samples))
+    assert emissions.log_probs.shape == (-(-samples // 160), TINY.classes)
+    assert emissions.states is not None
+    assert emissions.states.shape == (-(-samples // 160), TINY.states)
+    assert (emissions.frame_shift_s, emissions.duration_s, emissions.name) == (0.01, samples / 16000, "made.wav")
+    torch.testing.assert_close(emissions.log_probs.logsumexp(1), torch.zeros(len(emissions.log_probs)))
+
+
+@pytest.mark.parametrize("chunk_s", [0.001, 0.02, 0.07, 0.5, 1.999])
+@pytest.mark.parametrize("samples", [32000, 33333])
+def test_chunks_are_one_pass(chunk_s: float, samples: int) -> None:
+    whole, pieces = model(1e9).emissions(sound(samples)), model(chunk_s).emissions(sound(samples))
+    assert whole.states is not None
+    assert pieces.states is not None
+    torch.testing.assert_close(pieces.log_probs, whole.log_probs, atol=1e-5, rtol=0)
+    torch.testing.assert_close(pieces.states, whole.states, atol=1e-5, rtol=0)
+
+
+def test_the_frames_do_not_depend_on_what_comes_long_after() -> None:
+    """Beyond the context only the recording's statistics can be felt: the same ones, the same frames."""
+    both = np.concatenate((babble(2.0), babble(2.0)))
+    emissions = model().emissions(Audio(both, 16000))
+    first, second = emissions.log_probs[50:150], emissions.log_probs[250:350]
+    torch.testing.assert_close(first, second, atol=1e-4, rtol=0)
+
+
+def test_priors_are_taken_off_the_states_only() -> None:
+    plain = ConvNet(DESCRIPTION, dict(tiny_network().state_dict()), CPU).emissions(sound(8000))
+    priors = model().emissions(sound(8000))
+    assert plain.states is not None
+    assert priors.states is not None
+    torch.testing.assert_close(plain.states.logsumexp(1), torch.zeros(50))
+    torch.testing.assert_close(plain.states - priors.states, torch.linspace(-4.0, -2.0, TINY.states).expand(50, -1))
+    torch.testing.assert_close(plain.log_probs, priors.log_probs)
+
+
+def test_gain_does_not_matter() -> None:
+    loud, quiet = sound(32000), sound(32000)
+    quiet = Audio(quiet.samples * np.float32(0.01), 16000)
+    torch.testing.assert_close(model().emissions(loud).log_probs, model().emissions(quiet).log_probs, atol=1e-3, rtol=0)
+
+
+def test_progress_grows_to_one() -> None:
+    shares: list[float] = []
+    model(0.5).emissions(sound(33333), shares.append)
+    assert shares == sorted(shares)
+    assert len(shares) == 5
+    assert shares[-1] == 1.0
+
+
+def test_what_comes_out_may_be_differentiated() -> None:
+    log_probs = model().emissions(sound(8000)).log_probs.requires_grad_()
+    log_probs.square().sum().backward()
+    assert log_probs.grad is not None
+
+
+def test_memory_of_a_long_recording_is_emissions_and_a_chunk() -> None:
+    """Ten minutes; numpy's share is traced, torch's is what one chunk needs whatever the length (see the sizes)."""
+    samples = np.random.default_rng(0).standard_normal(600 * 16000, dtype=np.float32)
+    seen: list[int] = []
+
+    class Watched(ConvNet):
+        def _inputs(self, *arguments: object) -> torch.Tensor:
+            inputs = super()._inputs(*arguments)  # type: ignore[arg-type]
+            seen.append(inputs.nbytes)
+            return inputs
+
+    watched = Watched(DESCRIPTION, dict(tiny_network().state_dict()), CPU, 10.0)
+    tracemalloc.start()
+    emissions = watched.emissions(Audio(samples, 16000))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(emissions.log_probs) == frame_count(len(samples))
+    assert peak < 8 * 2**20  # a copy of the samples would be 38 MB
+    assert max(seen) == (1000 + 2 * TINY.context_frames) * 64 * 4
+    assert len(seen) == 60
+
+
+def test_no_samples_is_an_error() -> None:
+    with pytest.raises(AudioError, match=r"made\.wav: expected samples at 16000 Hz"):
+        model().emissions(Audio(np.zeros(0, np.float32), 16000, "made.wav"))
+
+
+def test_another_rate_is_an_error() -> None:
+    with pytest.raises(AudioError, match="met 8000 samples at 8000 Hz"):
+        model().emissions(Audio(babble(0.5), 8000, "made.wav"))
+
+
+def test_a_folder_gives_back_what_was_saved(tmp_path: Path) -> None:
+    folder = tiny_folder(tmp_path / "m", ("<blank>", *"abc", '"', "\\", "ä", "\t", "\u2028"))
+    loaded = load_folder(folder, CPU)
+    assert loaded.vocab == ("<blank>", *"abc", '"', "\\", "ä", "\t", "\u2028")
+    assert (loaded.name, loaded.blank, loaded.token_kind, loaded.context_s) == (
+        "tiny",
+        0,
+        "tokens",
+        pytest.approx(0.12),
+    )
+    network = tiny_network(loaded.description.shape)
+    again = ConvNet(loaded.description, dict(network.state_dict()), CPU).emissions(sound(8000))
+    torch.testing.assert_close(loaded.emissions(sound(8000)).log_probs, again.log_probs)
+
+
+def test_half_precision_on_disk_is_single_in_use(tmp_path: Path) -> None:
+    from ctc_align.models.convnet import save_folder
+
+    save_folder(tmp_path, DESCRIPTION, tiny_network(), torch.linspace(-4.0, -2.0, TINY.states), torch.float16)
+    loaded = load_folder(tmp_path, CPU).emissions(sound(8000))
+    torch.testing.assert_close(loaded.log_probs, model().emissions(sound(8000)).log_probs, atol=0.02, rtol=0)
+    assert loaded.log_probs.dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("ctc-align-model/1", "ctc-align-model/9", "format is not ctc-align-model/1"),
+        ("vocab = [", "vocabulary = [", "vocab"),
+        ("inputs = 64", "inputs = ", "Invalid value"),
+        ("name = ", "nmae = ", "nmae"),
+        ("[network]", "network = 3\n[other]", "network"),
+        ('"a", ', "", "6 classes"),
+        ('"a", ', '"b", ', "twice"),
+        ('"a", ', "7, ", "vocab"),
+        ("inputs = 64", "inputs = 80", "expected 64 inputs"),
+        ("states = 16", "states = 17", "17 states"),
+        ("parts = 3", "parts = 2", "16 states"),
+        ("body = 8", "body = 10", "cannot be loaded as model.toml describes them"),
+        ("stem = 8", 'stem = "8"', "stem"),
+        ("dilations = [1, 2]", "dilations = [1, 2, 4]", "cannot be loaded as model.toml describes them"),
+        ("dilations = [1, 2]", "dilations = 4", "not iterable"),
+        ("prior_scale = 1.0", 'prior_scale = "x"', "prior_scale"),
+    ],
+)
+def test_a_description_that_is_wrong_is_one_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+    folder = tiny_folder(tmp_path, ("<blank>", *"abcde"))
+    text = (folder / "model.toml").read_text("utf-8")
+    assert old in text
+    (folder / "model.toml").write_text(text.replace(old, new), "utf-8")
+    with pytest.raises(UsageError) as caught:
+        load_folder(folder, CPU)
+    assert message in str(caught.value)
+    assert str(folder) in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["states.weight", "stem.1.running_mean", "tokens.bias"])
+def test_a_weight_that_is_missing_is_an_error(tmp_path: Path, name: str) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = tiny_folder(tmp_path, ("<blank>", *"abcde"))
+    weights = load_file(str(folder / "model.safetensors"))
+    del weights[name]
+    save_file(weights, str(folder / "model.safetensors"))
+    with pytest.raises(UsageError, match=f"cannot be loaded.*{name}"):
+        load_folder(folder, CPU)
+
+
+def test_weights_that_are_no_weights(tmp_path: Path) -> None:
+    folder = tiny_folder(tmp_path, ("<blank>", *"abcde"))
+    (folder / "model.safetensors").write_bytes(b"not weights at all")
+    with pytest.raises(UsageError, match="cannot be loaded"):
+        load_folder(folder, CPU)
+
+
+def test_priors_of_another_number_of_states(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = tiny_folder(tmp_path, ("<blank>", *"abcde"))
+    weights = load_file(str(folder / "model.safetensors"))
+    save_file(weights | {"log_priors": torch.zeros(1)}, str(folder / "model.safetensors"))
+    with pytest.raises(UsageError, match="log_priors"):
+        load_folder(folder, CPU)
