@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 from ctc_align import kernels, lattice
 from ctc_align.ctc_path import Spikes, runs
@@ -18,7 +19,10 @@ from ctc_align.types import Emissions, Tokens
 
 @dataclass(frozen=True)
 class Spans:
-    """Frames `first` (L,) to `last` (L,), exclusive, of each token: ascending, one frame or more, never overlapping."""
+    """Frames `first` (L,) to `last` (L,), exclusive, of each token: ascending, one frame or more, never overlapping.
+
+    What stands between words (a separator) may be empty.
+    """
 
     first: np.ndarray
     last: np.ndarray
@@ -35,29 +39,47 @@ def from_states(
     """Spans by the segmentation states `emissions.states` (T, K): parts of each token in a row, the last is silence.
 
     Args:
-        emissions: with states; the parts of the token k places behind the blank's are (k - 1) * parts ….
-        tokens: what is said, without separators.
+        emissions: with states; with P parts a token, those of the k-th token that is not the blank (from 0) are the
+            states k * P to k * P + P - 1, and state K - 1 is silence.
+        tokens: what is said; separators between words have no states, their spans are empty.
         spikes: where CTC put the tokens.
-        band_frames: how far an edge may move away from the spikes.
+        band_frames: how far an edge may move away from the spikes; more where the tokens' parts do not fit otherwise.
 
     Returns:
         None where the audio is too short for the tokens' parts (CTC needs fewer frames); spikes are then what there is.
     """
     states = emissions.states
     assert states is not None
+    owners = np.asarray(tokens.words)
+    said = np.flatnonzero(owners >= 0)
+    ids = np.asarray(tokens.ids)[said]
     silence = states.shape[1] - 1
     parts = silence // (len(emissions.vocab) - 1)
-    units = np.asarray(tokens.ids) - 1
-    topology = lattice.segmentation([units], [np.asarray(tokens.words)], parts, silence)
+    topology = lattice.segmentation([ids - (ids > emissions.blank)], [owners[said]], parts, silence)
     if len(states) < int(topology.min_frames[0]):
         return None
-    bands = band(topology.token[0], spikes, len(states), band_frames)
-    path = kernels.best_path(states[None], topology, bands=bands[None], backend=backend)
-    if path.scores[0] == float("-inf"):
-        # More tokens in a stretch than their parts fit into: let them spread.
-        path = kernels.best_path(states[None], topology, backend=backend)
-    first, last = runs(path.states[0].numpy(), topology.token[0], len(units))
+    own = Spikes(spikes.first[said], spikes.last[said], spikes.score, spikes.backend)
+    path = _path(states, topology, own, band_frames, backend)
+    if path is None:
+        return None
+    first, last = spikes.first.copy(), spikes.first.copy()
+    first[said], last[said] = runs(path, topology.token[0], len(said))
     return Spans(first, last)
+
+
+def _path(
+    states: torch.Tensor, topology: lattice.Topology, spikes: Spikes, band_frames: int, backend: str
+) -> np.ndarray | None:
+    """The best path (T,) near the spikes; the band widens until the tokens of a crowded stretch fit."""
+    while True:
+        whole = band_frames >= len(states)
+        bands = None if whole else band(topology.token[0], spikes, len(states), band_frames)[None]
+        path = kernels.best_path(states[None], topology, bands=bands, backend=backend)
+        if path.scores[0] > float("-inf"):
+            return path.states[0].numpy()
+        if whole:
+            return None
+        band_frames *= 2
 
 
 def band(token_of_state: np.ndarray, spikes: Spikes, frames: int, band_frames: int) -> np.ndarray:
