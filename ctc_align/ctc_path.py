@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from ctc_align import kernels, lattice
-from ctc_align.errors import TooShortError
+from ctc_align.errors import EmissionsError, TooShortError
 from ctc_align.tokens import join
 from ctc_align.types import Tokens, WordTokens
 
 WINDOW_FRAMES = 60
 """How far beyond its own spikes a word's other pronunciations may look."""
 
-ALTERNATIVES_AT_ONCE = 256
+WINDOW_VALUES_AT_ONCE = 2**22
+"""Log-probs of windows that are scored together: 16 MB of float32."""
 
 
 @dataclass(frozen=True)
@@ -38,15 +39,17 @@ def best_spikes(log_probs: torch.Tensor, ids: Sequence[int], blank: int, *, back
         blank: the class of the blank.
 
     Raises:
-        TooShortError: L plus repeats is more than T, or every path has probability zero.
+        TooShortError: L plus repeats is more than T.
+        EmissionsError: every path has probability zero.
     """
     topology = lattice.ctc([np.asarray(ids, np.int64)], blank)
     check_fits(len(log_probs), int(topology.min_frames[0]), len(ids))
     path = kernels.best_path(log_probs[None], topology, backend=backend)
     score = float(path.scores[0])
     if score == float("-inf"):
-        raise TooShortError(
-            "the model gives this transcript probability zero (-inf log-probs on every path); nothing can be aligned"
+        raise EmissionsError(
+            "the log-probs give this transcript probability zero (every path meets -inf): nothing can be aligned; "
+            "is it the right transcript?"
         )
     first, last = runs(path.states[0].numpy(), topology.token[0], len(ids))
     return Spikes(first, last, score, path.backend)
@@ -93,12 +96,13 @@ def choose_pronunciations(
 
     Raises:
         TooShortError: not even the shortest pronunciations fit.
+        EmissionsError: every path has probability zero.
     """
     choice = [0] * len(word_tokens)
     tokens = join(word_tokens, choice, separator)
     try:
         spikes = best_spikes(log_probs, tokens.ids, blank, backend=backend)
-    except TooShortError:
+    except (TooShortError, EmissionsError):
         shortest = [_shortest(word) for word in word_tokens]
         if shortest == choice:
             raise
@@ -111,7 +115,7 @@ def choose_pronunciations(
     chosen = join(word_tokens, better, separator)
     try:
         return chosen, best_spikes(log_probs, chosen.ids, blank, backend=backend)
-    except TooShortError:
+    except (TooShortError, EmissionsError):
         return tokens, spikes
 
 
@@ -142,12 +146,23 @@ def _rescore(
         high = min(high, int(spikes.last[end]) + WINDOW_FRAMES)
         jobs += [(w, k, low, high) for k in range(len(word_tokens[w].pronunciations))]
     best = dict.fromkeys((job[0] for job in jobs), (float("-inf"), -1))
-    for begin in range(0, len(jobs), ALTERNATIVES_AT_ONCE):
-        part = jobs[begin : begin + ALTERNATIVES_AT_ONCE]
+    for part in _parts(jobs, log_probs.shape[1]):
         for (w, k, _, _), score in zip(part, _window_scores(log_probs, word_tokens, part, blank, backend)):
             if score > best[w][0]:
                 best[w] = (score, k)
     return [best[w][1] if best.get(w, (0.0, -1))[1] >= 0 else k for w, k in enumerate(choice)]
+
+
+def _parts(jobs: Sequence[tuple[int, int, int, int]], classes: int) -> Iterator[list[tuple[int, int, int, int]]]:
+    """Jobs of similar length, as many as fit into memory together; one alone always does."""
+    part: list[tuple[int, int, int, int]] = []
+    for job in sorted(jobs, key=lambda job: job[3] - job[2]):
+        if part and (len(part) + 1) * (job[3] - job[2]) * classes > WINDOW_VALUES_AT_ONCE:
+            yield part
+            part = []
+        part.append(job)
+    if part:
+        yield part
 
 
 def _window_scores(
