@@ -49,6 +49,8 @@ class Settings:
     """Long audio goes through the model in pieces of this length; the result does not depend on it."""
     band_s: float = setting(1.0, above=0.0)
     """How far a word edge may move away from where CTC first put it."""
+    shortest_pause_s: float = setting(0.04, above=0.0)
+    """A shorter gap between two words is no pause: it belongs to the sounds around it."""
     language: str = setting("en")
     """Language of the transcript, for numbers and abbreviations."""
 

@@ -14,7 +14,7 @@ FLOORS = (
     ("audio", "intake", "text", "textgrid", "tokens", "token_letters", "token_phones", "models"),
     ("lattice",),
     ("kernels",),
-    ("loss", "ctc_path", "boundaries", "confidence", "functional"),
+    ("loss", "ctc_path", "boundaries", "pauses", "confidence", "functional"),
     ("aligner",),
     ("writers", "evaluate", "pairing"),
     ("corpus", "training", "view"),

@@ -36,7 +36,8 @@ class Description:
 
     `vocab` has the blank first. `parts` is the number of segmentation states of each token; the states of token k
     (counted without the blank) are k * parts …, the last state is silence. `prior_scale` weighs the log-priors that
-    are taken off the state posteriors. `edges` are constants in seconds added to edges of a kind.
+    are taken off the state posteriors; `silence_bonus` (nats) is then added to silence, whose share of the training
+    data says little about the recording at hand.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Description:
     shape: NetworkShape
     parts: int = 0
     prior_scale: float = 1.0
+    silence_bonus: float = 0.0
     token_kind: str = "tokens"
 
 
@@ -67,7 +69,7 @@ class ConvNet:
         self.token_kind = description.token_kind
         self.device = device
         self.chunk_frames = max(STRIDE, round(chunk_s / self.frame_shift_s) // STRIDE * STRIDE)
-        self._log_priors = _log_priors(description, weights, device)
+        self._state_offset = _state_offset(description, weights).to(device)
         self._network = _network(description.shape, weights).to(device)
 
     @property
@@ -102,8 +104,7 @@ class ConvNet:
             tokens, segments = self._network(self._inputs(audio, first, last, frames, statistics))
             log_probs[first:last] = tokens[0, : last - first].log_softmax(-1).cpu()
             if scores is not None and segments is not None:
-                posterior = segments[0, : last - first].log_softmax(-1)
-                scores[first:last] = (posterior if self._log_priors is None else posterior - self._log_priors).cpu()
+                scores[first:last] = (segments[0, : last - first].log_softmax(-1) + self._state_offset).cpu()
             if progress:
                 progress(last / frames)
         return Emissions(
@@ -139,17 +140,17 @@ def _network(shape: NetworkShape, weights: dict[str, torch.Tensor]) -> Network:
     return network.eval()
 
 
-def _log_priors(
-    description: Description, weights: dict[str, torch.Tensor], device: torch.device
-) -> torch.Tensor | None:
-    log_priors = weights.get("log_priors")
-    if log_priors is None:
-        return None
+def _state_offset(description: Description, weights: dict[str, torch.Tensor]) -> torch.Tensor:
+    """(K,) what is added to the states' log-posteriors: minus the scaled log-priors, and silence's bonus."""
+    states = description.shape.states
+    log_priors = weights.get("log_priors", torch.zeros(states))
     if log_priors.shape != (description.shape.states,):
         raise ValueError(
             f"log_priors has shape {tuple(log_priors.shape)}, the network {description.shape.states} states"
         )
-    return log_priors.float().to(device) * description.prior_scale
+    offset = -log_priors.float() * description.prior_scale
+    offset[-1:] += description.silence_bonus
+    return offset
 
 
 def load_embedded(device: torch.device, settings: Any = None) -> ConvNet:
@@ -204,8 +205,9 @@ def _check(description: Description) -> None:
         for size in value if isinstance(value, (list, tuple)) else (value,):
             if type(size) is not int or size < (0 if name == "states" else 1):
                 raise ValueError(f"network.{name} is not a whole number above 0: {value!r}")
-    if not isinstance(description.prior_scale, (int, float)):
-        raise ValueError(f"prior_scale is not a number: {description.prior_scale!r}")
+    for name in ("prior_scale", "silence_bonus"):
+        if not isinstance(getattr(description, name), (int, float)):
+            raise ValueError(f"{name} is not a number: {getattr(description, name)!r}")
     if shape.inputs != features.MELS:
         raise ValueError(
             f"the network has {shape.inputs} inputs; expected {features.MELS} inputs, one for each mel channel"
@@ -240,6 +242,7 @@ def save_folder(
         f'token_kind = "{description.token_kind}"',
         f"parts = {description.parts}",
         f"prior_scale = {description.prior_scale}",
+        f"silence_bonus = {description.silence_bonus}",
         "vocab = [" + ", ".join(_quoted(token) for token in description.vocab) + "]",
         "",
         "[network]",

@@ -60,6 +60,8 @@ class Recipe:
     name: str = "english"
     seed: int = 1
     longest_s: float = 36.0
+    prior_scale: float = 1.0
+    silence_bonus: float = 0.0
     network: NetworkSizes = field(default_factory=NetworkSizes)
     segmenter: SegmenterPlan = field(default_factory=SegmenterPlan)
     training: acoustic.Training = field(default_factory=lambda: acoustic.Training(epochs=12))
@@ -151,7 +153,9 @@ def export(recipe: Recipe, network: Network, labels: Sequence[np.ndarray], folde
     """The model folder: weights in half precision, log-priors of the states, and what they are."""
     count = np.bincount(np.concatenate(labels), minlength=network.shape.states) + 1.0
     log_priors = torch.from_numpy(np.log(count / count.sum())).float()
-    description = Description(recipe.name, (BLANK, *PHONES), network.shape, token_kind="phones")
+    description = Description(
+        recipe.name, (BLANK, *PHONES), network.shape, PARTS, recipe.prior_scale, recipe.silence_bonus, "phones"
+    )
     save_folder(folder, description, network, log_priors, torch.float16)
 
 
