@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import torch
 
 from ctc_align import types, units
 from ctc_align.boundaries import Spans, from_spikes, from_states
 from ctc_align.confidence import token_confidence, word_confidence
 from ctc_align.config import Settings
 from ctc_align.ctc_path import Spikes, choose_pronunciations, ctc_score
-from ctc_align.errors import CtcAlignError, TranscriptError, UsageError
+from ctc_align.errors import CtcAlignError, EmissionsError, TranscriptError, UsageError
+from ctc_align.pauses import close_short_pauses
 from ctc_align.tokens import Tokenizer, count_missing, tokenize, tokenizer_for
 from ctc_align.types import AlignedToken, AlignedWord, Alignment, Emissions, Tokens, Words, WordTokens
 
@@ -100,7 +102,7 @@ class Aligner:
         """
         name, source = _names(audio, utterance)
         words = self._words(text, name)
-        emissions = self.emissions(audio, progress=progress)
+        emissions = self._heard(audio, name, source, progress)
         try:
             return self._align(emissions, words, name, source)
         except CtcAlignError as error:
@@ -109,13 +111,19 @@ class Aligner:
     def align_batch(
         self, pairs: Iterable[tuple[Any, str]], on_error: Literal["raise", "return"] = "raise"
     ) -> list[Alignment | CtcAlignError]:
-        """Align many; with on_error="return" a failed pair's place holds its error, and the others are done."""
+        """Align many; with on_error="return" a failed pair's place holds its error, and the others are done.
+
+        Audio without a name is called `utterance-I`, I its place from 0.
+        """
         if on_error not in ("raise", "return"):
             raise UsageError(f"on_error: expected 'raise' or 'return', met {on_error!r}")
         results: list[Alignment | CtcAlignError] = []
-        for audio, text in pairs:
+        for i, pair in enumerate(pairs):
+            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                raise UsageError(f"pair {i}: expected (audio, text), met {type(pair).__name__}")
+            audio, text = pair
             try:
-                results.append(self.align(audio, text))
+                results.append(self.align(audio, text, utterance=None if _names(audio, None)[1] else f"utterance-{i}"))
             except CtcAlignError as error:
                 if on_error == "raise":
                     raise
@@ -127,18 +135,29 @@ class Aligner:
 
         Raises as `align`.
         """
-        name, _ = _names(audio, None)
+        name, source = _names(audio, None)
         words = self._words(text, name)
-        emissions = self.emissions(audio)
+        emissions = self._heard(audio, name, source, None)
         try:
-            tokens, _, _ = self._tokens(emissions, words)
-            return ctc_score(emissions.log_probs, tokens.ids, emissions.blank, backend=self.backend)
+            tokens, spikes, _ = self._tokens(emissions, words)
+            return self._loss(emissions, tokens, spikes)
         except CtcAlignError as error:
+            raise type(error)(f"{name}: {error}") from error
+
+    def _heard(self, audio: Any, name: str, source: str, progress: Progress | None) -> Emissions:
+        """Emissions, and errors that say whose audio it is: a source's own name, else the utterance's."""
+        try:
+            return self.emissions(audio, progress=progress)
+        except CtcAlignError as error:
+            if source and source in str(error):
+                raise
             raise type(error)(f"{name}: {error}") from error
 
     def _words(self, text: str, name: str) -> Words:
         from ctc_align.text import require_words, split
 
+        if not isinstance(text, str):
+            raise UsageError(f"{name}: expected the transcript as a str, met {type(text).__name__}")
         words = split(text, language=self.settings.language)
         require_words(words, name)
         return words
@@ -161,11 +180,18 @@ class Aligner:
         tokens, spikes = choose_pronunciations(
             emissions.log_probs, word_tokens, tokenizer.separator, emissions.blank, backend=self.backend
         )
-        return tokens, spikes, word_tokens
+        # A word of two spoken parts holds a separator, which is none of its sounds.
+        parted = (-1 if token == tokenizer.separator else w for token, w in zip(tokens.ids, tokens.words))
+        return replace(tokens, words=tuple(parted)), spikes, word_tokens
+
+    def _loss(self, emissions: Emissions, tokens: Tokens, spikes: Spikes) -> float:
+        loss = ctc_score(emissions.log_probs, tokens.ids, emissions.blank, backend=self.backend)
+        # One path is never likelier than all; where it is all there is, rounding may say so.
+        return min(loss, -spikes.score)
 
     def _align(self, emissions: Emissions, words: Words, name: str, source: str) -> Alignment:
         tokens, spikes, word_tokens = self._tokens(emissions, words)
-        loss = ctc_score(emissions.log_probs, tokens.ids, emissions.blank, backend=self.backend)
+        loss = self._loss(emissions, tokens, spikes)
         spans = self._spans(emissions, tokens, spikes)
         duration_s = emissions.duration_s
         if duration_s is None:
@@ -175,7 +201,7 @@ class Aligner:
             utterance=name,
             audio=source,
             duration_s=duration_s,
-            model=self.model.name if self.model else "log-probs",
+            model=self.model.name if self.model and self.model.vocab == emissions.vocab else "log-probs",
             backend=spikes.backend,
             frame_shift_s=emissions.frame_shift_s,
             loss=loss,
@@ -190,11 +216,14 @@ class Aligner:
         )
 
     def _spans(self, emissions: Emissions, tokens: Tokens, spikes: Spikes) -> Spans:
-        spans = None
-        if emissions.states is not None:
-            band_frames = max(1, units.seconds_to_frames(self.settings.band_s, emissions.frame_shift_s))
-            spans = from_states(emissions, tokens, spikes, band_frames, backend=self.backend)
-        return spans or from_spikes(spikes)
+        if emissions.states is None:
+            return from_spikes(spikes)
+        band_frames = max(1, units.seconds_to_frames(self.settings.band_s, emissions.frame_shift_s))
+        spans = from_states(emissions, tokens, spikes, band_frames, backend=self.backend)
+        if spans is None:
+            return from_spikes(spikes)
+        shortest_frames = units.seconds_to_frames(self.settings.shortest_pause_s, emissions.frame_shift_s)
+        return close_short_pauses(spans, tokens, shortest_frames)
 
 
 def align(audio: Any, text: str, *, model: str = "english", **options: Any) -> Alignment:
@@ -212,11 +241,30 @@ def _names(audio: Any, utterance: str | None) -> tuple[str, str]:
 
 
 def _checked(emissions: Emissions) -> Emissions:
-    """Emissions as a user gives them, as float32 on the CPU; what cannot be log-probs is refused."""
+    """Emissions as a user gives them, on the CPU; what cannot be log-probs, or their states, is refused."""
     from ctc_align.models.logprobs import check_emissions
 
     checked = check_emissions(emissions)
-    return replace(checked, log_probs=checked.log_probs.detach().to("cpu").float())
+    name, frames, classes = checked.name or "log-probs", *checked.log_probs.shape
+    last_s = units.frames_to_seconds(frames - 1, checked.frame_shift_s)
+    if checked.duration_s is not None and checked.duration_s <= last_s:
+        raise EmissionsError(
+            f"{name}: {frames} frames of {checked.frame_shift_s} s do not fit into duration_s {checked.duration_s}"
+        )
+    states = checked.states
+    if states is not None:
+        states = torch.as_tensor(states).detach().to("cpu", torch.float32)
+        if states.dim() != 2 or len(states) != frames or not _whole_parts(states.shape[1] - 1, classes - 1):
+            raise EmissionsError(
+                f"{name}: expected states of shape ({frames}, parts * {classes - 1} + 1), met {tuple(states.shape)}"
+            )
+        if bool((states.isnan() | (states == float("inf"))).any()):
+            raise EmissionsError(f"{name}: states hold NaN or +inf; expected log-scores")
+    return replace(checked, log_probs=checked.log_probs.to("cpu"), states=states)
+
+
+def _whole_parts(sounding: int, tokens: int) -> bool:
+    return 0 < tokens <= sounding and sounding % tokens == 0
 
 
 def _aligned(

@@ -40,8 +40,8 @@ def test_a_frame_for_every_begun_ten_milliseconds(samples: int) -> None:
     torch.testing.assert_close(emissions.log_probs.logsumexp(1), torch.zeros(len(emissions.log_probs)))
 
 
-@pytest.mark.parametrize("chunk_s", [0.001, 0.02, 0.07, 0.5, 1.999])
-@pytest.mark.parametrize("samples", [32000, 33333])
+@pytest.mark.parametrize("chunk_s", [0.001, 0.07, 0.3, 0.599])
+@pytest.mark.parametrize("samples", [9600, 9999])
 def test_chunks_are_one_pass(chunk_s: float, samples: int) -> None:
     whole, pieces = model(1e9).emissions(sound(samples)), model(chunk_s).emissions(sound(samples))
     assert whole.states is not None
