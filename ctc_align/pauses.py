@@ -1,10 +1,13 @@
 """Pauses that are none: a silence too short to be one belongs to the sounds around it.
 
-The closure of a plosive is as silent as a pause, and hand labels count it to the plosive. A gap between two words that is shorter than a pause is therefore given to the next word where that begins with
-a plosive or an affricate, and to the word before it elsewhere.
+The closure of a plosive is as silent as a pause, and hand labels count it to the plosive. A gap between two words that
+is shorter than a pause is therefore given to the next word where that begins with a plosive or an affricate, and to
+the word before it elsewhere.
 """
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 
@@ -25,7 +28,7 @@ def close_short_pauses(spans: Spans, tokens: Tokens, shortest_frames: int) -> Sp
     """
     first, last = spans.first.copy(), spans.last.copy()
     said = np.flatnonzero(np.asarray(tokens.words) >= 0)
-    for before, after in zip(said[:-1], said[1:]):
+    for before, after in pairwise(said):
         if 0 < first[after] - last[before] < shortest_frames:
             if broad_class(tokens.labels[after]) in CLOSURES:
                 first[after] = last[before]
