@@ -35,6 +35,10 @@ app = typer.Typer(
 COMMANDS: dict[str, Callable[..., None]] = {"align": align, "demo": demo, "evaluate": evaluate, "models": models}
 
 
+LATER = ("corpus", "score", "train", "view", "bench")
+"""Commands that have a name but no code yet: said, not taken for a recording."""
+
+
 class _ReaderGone(Exception):
     """Whoever read our output (`| head`) has enough."""
 
@@ -79,6 +83,8 @@ def run(arguments: Sequence[str]) -> int:
         print(f"{PROGRAM} {__version__}")
         return OK
     try:
+        if arguments[:1] == ["align"] and arguments[1:2] and arguments[1] in LATER and not os.path.exists(arguments[1]):
+            raise UsageError(f"the command {arguments[1]!r} is not in this version; there are {', '.join(COMMANDS)}")
         code = typer.main.get_command(app).main(list(arguments), prog_name=PROGRAM, standalone_mode=False)
         sys.stdout.flush()
         if code == INTERRUPTED:
