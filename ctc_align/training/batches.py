@@ -28,11 +28,11 @@ def plan(lengths: np.ndarray, batch_frames: int, seed: int, epoch: int) -> list[
     """Indices of each batch: sorted by length with some disorder, cut at `batch_frames` padded frames, shuffled."""
     random = np.random.default_rng((seed, epoch))
     order = np.argsort(lengths * random.uniform(0.9, 1.1, len(lengths)), kind="stable")
-    batches: list[list[int]] = [[]]
+    batches: list[list[int]] = []
     longest = 0
     for i in order.tolist():
         longest = max(longest, int(lengths[i]))
-        if batches[-1] and longest * (len(batches[-1]) + 1) > batch_frames:
+        if not batches or longest * (len(batches[-1]) + 1) > batch_frames:
             batches.append([])
             longest = int(lengths[i])
         batches[-1].append(i)

@@ -97,7 +97,7 @@ def run(recipe: Recipe, manifest: Path, folder: Path, say: Callable[[str], None]
 def prepare(recipe: Recipe, manifest: Path, folder: Path, say: Callable[[str], None]) -> Corpus:
     """Frames and pronunciations of the manifest's `train` and `dev` utterances."""
     utterances = read_manifest(manifest, ("train", "dev"))
-    if not utterances:
+    if not any(utterance.split == "train" for utterance in utterances):
         raise InputError(f"{manifest}: expected utterances of the split 'train', met none")
     say(f"{len(utterances)} utterances, {sum(u.duration_s for u in utterances) / 3600:.2f} h")
     store = build(utterances, folder / "features", lambda n: say(f"features: {n}") if n % 1000 == 0 else None)
@@ -110,9 +110,11 @@ def prepare(recipe: Recipe, manifest: Path, folder: Path, say: Callable[[str], N
             first = Spoken(said, (0,) * len(said))
             if len(first.phones) * PARTS < store.lengths[i] <= recipe.longest_s / features.FRAME_SHIFT_S:
                 spoken[i] = first
-    usable = np.array(sorted(spoken))
-    is_dev = np.array([utterances[i].split == "dev" for i in usable])
+    usable = np.array(sorted(spoken), int)
+    is_dev = np.array([utterances[i].split == "dev" for i in usable], bool)
     say(f"{len(usable)} can be used, {len(utterances) - len(usable)} are too long, too short or not in English letters")
+    if is_dev.all():
+        raise InputError(f"{manifest}: none of the utterances of the split 'train' can be used")
     return Corpus(store, spoken, usable[~is_dev], usable[is_dev])
 
 
@@ -126,8 +128,12 @@ def segment(
         part = folder / "labels.part.npz"
         np.savez(part, **_packed("labels", labels), **_packed("targets", targets))
         os.replace(part, path)
-    data = np.load(path)
-    return _unpacked(data, "targets"), _unpacked(data, "labels")
+    with np.load(path) as data:
+        targets, labels = _unpacked(data, "targets"), _unpacked(data, "labels")
+    frames = [len(row) for row in labels]
+    if len(frames) != len(corpus.store) or any(n not in (0, m) for n, m in zip(frames, corpus.store.lengths)):
+        raise InputError(f"{path}: these labels belong to another manifest; remove them, or take another folder")
+    return targets, labels
 
 
 def _segment(recipe: Recipe, corpus: Corpus, say: Callable[[str], None]) -> tuple[list[np.ndarray], list[np.ndarray]]:

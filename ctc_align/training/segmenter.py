@@ -64,7 +64,7 @@ class Segmenter:
     def train(self, order: Sequence[int], rounds: Sequence[Round]) -> None:
         """Go through the rounds, the first from a flat start; `order` says which utterances come first."""
         for plan in rounds:
-            members = list(order[: plan.utterances])
+            members, score = list(order[: plan.utterances]), float("nan")
             data = {i: cepstra(self.store[i]) for i in members}
             if self.mixtures is None:
                 labels = {i: self._flat(i) for i in members}

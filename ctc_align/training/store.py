@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
-from ctc_align.errors import InputError
+from ctc_align.errors import InputError, UsageError
 from ctc_align.models import features
 
 
@@ -31,28 +32,43 @@ def read_manifest(path: Path, splits: Sequence[str]) -> list[Utterance]:
     """Utterances of the given splits, in the manifest's order.
 
     Raises:
+        UsageError: no such file.
         InputError: a line that is not a JSON object with `audio`, `text` and `duration_s`.
     """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: the manifest cannot be read: {error.strerror}") from error
     utterances = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-            utterance = Utterance(
-                str(path.parent / row["audio"]),
-                row["text"],
-                str(row.get("speaker", "")),
-                row.get("split", "train"),
-                float(row["duration_s"]),
-            )
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(
-                f"{path}:{number}: expected an object with audio, text, duration_s; met {error}"
-            ) from error
-        if utterance.split in splits:
-            utterances.append(utterance)
+    for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").splitlines(), 1):
+        if line.strip():
+            try:
+                utterance = _utterance(json.loads(line.decode("utf-8")), path.parent)
+            except (ValueError, TypeError) as error:
+                raise InputError(
+                    f"{path}:{number}: expected a JSON object with audio, text, duration_s; met {error}"
+                ) from error
+            if utterance.split in splits:
+                utterances.append(utterance)
     return utterances
+
+
+def _utterance(row: Any, folder: Path) -> Utterance:
+    """One line's utterance; ValueError where it is none."""
+    if not isinstance(row, dict):
+        raise ValueError(f"a {type(row).__name__}")
+    lacking = [key for key in ("audio", "text", "duration_s") if key not in row]
+    if lacking:
+        raise ValueError(f"one without {', '.join(lacking)}")
+    for key in ("audio", "text"):
+        if not isinstance(row[key], str):
+            raise ValueError(f"{key} {row[key]!r}")
+    duration_s = float(row["duration_s"])
+    if not 0.0 < duration_s < float("inf"):
+        raise ValueError(f"duration_s {row['duration_s']!r}")
+    return Utterance(
+        str(folder / row["audio"]), row["text"], str(row.get("speaker", "")), str(row.get("split", "train")), duration_s
+    )
 
 
 class FeatureStore:

@@ -1,0 +1,147 @@
+"""Batches and augmentation: seeded, bounded, padded with silence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from made_corpus import make_corpus
+
+from ctc_align.models import features
+from ctc_align.models.features import MELS
+from ctc_align.training.augment import Augmentation, augment, mask
+from ctc_align.training.batches import collate, plan, prefetched
+from ctc_align.training.store import FeatureStore, build, read_manifest
+
+NONE = Augmentation(noise=0.0, warp=0.0, band_limit=0.0, mask_channels=0)
+CONTEXT = 6
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
+    folder = tmp_path_factory.mktemp("corpus")
+    make_corpus(folder, utterances=4, dev=0)
+    return build(read_manifest(folder / "manifest.jsonl", ("train",)), folder / "features")
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def frames(length: int = 50) -> torch.Tensor:
+    return torch.randn(length, MELS, generator=generator(9)) * 2.0 - 8.0
+
+
+def test_every_utterance_is_in_one_batch_and_none_is_too_large() -> None:
+    lengths = np.random.default_rng(0).integers(50, 900, 200)
+    batches = plan(lengths, 3000, seed=1, epoch=0)
+    assert sorted(i for batch in batches for i in batch) == list(range(200))
+    assert all(len(batch) * lengths[batch].max() <= 3000 for batch in batches)
+    padded = sum(len(batch) * lengths[batch].max() for batch in batches)
+    assert padded < 1.25 * lengths.sum()
+
+
+def test_the_same_seed_and_epoch_give_the_same_batches() -> None:
+    lengths = np.random.default_rng(0).integers(50, 900, 100)
+    assert plan(lengths, 3000, 1, 0) == plan(lengths, 3000, 1, 0)
+    assert plan(lengths, 3000, 1, 0) != plan(lengths, 3000, 1, 1)
+    assert plan(lengths, 3000, 1, 0) != plan(lengths, 3000, 2, 0)
+
+
+def test_one_that_is_too_long_is_a_batch_alone_and_none_are_no_batch() -> None:
+    assert plan(np.array([5000]), 3000, 0, 0) == [[0]]
+    assert plan(np.array([], int), 3000, 0, 0) == []
+
+
+def test_a_batch_is_padded_with_each_recordings_own_silence(store: FeatureStore) -> None:
+    targets = [np.arange(1, 2 + i) for i in range(4)]
+    labels = [np.full(int(n), i) for i, n in enumerate(store.lengths)]
+    batch = collate(store, [2, 0, 3], targets, labels, CONTEXT, None)
+    longest = int(store.lengths[[2, 0, 3]].max())
+    longest += longest % 2
+    assert batch.inputs.shape == (3, longest + 2 * CONTEXT, MELS)
+    assert batch.labels is not None
+    assert batch.labels.shape == (3, longest)
+    assert batch.targets.tolist() == [[1, 2, 3, 0], [1, 0, 0, 0], [1, 2, 3, 4]]
+    assert batch.target_lengths.tolist() == [3, 1, 4]
+    for row, i in enumerate((2, 0, 3)):
+        length = int(store.lengths[i])
+        statistics = features.statistics_of(store[i])
+        inside = batch.inputs[row, CONTEXT : CONTEXT + length]
+        torch.testing.assert_close(inside, features.normalise(store[i], statistics))
+        outside = torch.cat((batch.inputs[row, :CONTEXT], batch.inputs[row, CONTEXT + length :]))
+        torch.testing.assert_close(outside, features.silence(statistics).expand_as(outside))
+        assert batch.lengths[row] == length
+        assert batch.labels[row].tolist() == [i] * length + [-1] * (longest - length)
+
+
+def test_the_augmentation_of_an_utterance_hangs_on_seed_and_epoch_alone(store: FeatureStore) -> None:
+    targets = [np.array([1])] * 4
+    make = partial(collate, store, targets=targets, labels=None, context=CONTEXT, augmentation=Augmentation())
+    length = int(store.lengths[1])
+    alone = make([1], seed=(1, 0)).inputs[0, : length + CONTEXT]
+    together = make([3, 1], seed=(1, 0)).inputs[1, : length + CONTEXT]
+    torch.testing.assert_close(alone, together, atol=0, rtol=0)
+    assert not torch.equal(alone, make([1], seed=(1, 1)).inputs[0, : length + CONTEXT])
+    assert not torch.equal(alone, make([1], seed=(2, 0)).inputs[0, : length + CONTEXT])
+
+
+def test_no_augmentation_changes_nothing() -> None:
+    torch.testing.assert_close(augment(frames(), NONE, generator()), frames())
+    torch.testing.assert_close(mask(frames(), NONE, generator()), frames())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_augmented_frames_are_finite_and_the_given_ones_untouched(seed: int) -> None:
+    strong = Augmentation(noise=1.0, warp=0.3, band_limit=1.0)
+    given = frames()
+    changed = augment(given, strong, generator(seed))
+    assert changed.shape == given.shape
+    assert torch.isfinite(changed).all()
+    torch.testing.assert_close(given, frames())
+    torch.testing.assert_close(changed, augment(given, strong, generator(seed)), atol=0, rtol=0)
+    assert (changed - given).abs().max() > 0.1
+
+
+def test_noise_only_adds_power() -> None:
+    changed = augment(frames(), replace(NONE, noise=1.0, noise_snr_db=(10.0, 10.0)), generator())
+    assert (changed >= frames() - 1e-5).all()
+    assert (changed - frames()).mean() > 0.1
+
+
+def test_a_band_limit_takes_the_upper_channels() -> None:
+    changed = augment(frames(), replace(NONE, band_limit=1.0), generator(2))
+    gone = (changed == -40.0).all(0)
+    cut = int(gone.int().argmax())
+    assert 0.6 * MELS - 1 <= cut < MELS
+    assert gone[cut:].all()
+    torch.testing.assert_close(changed[:, :cut], frames()[:, :cut])
+
+
+def test_a_warp_moves_a_peak_along_the_mel_axis() -> None:
+    peak = torch.full((5, MELS), -10.0)
+    peak[:, 40] = 0.0
+    places = {int(augment(peak, replace(NONE, warp=0.2), generator(seed))[0].argmax()) for seed in range(8)}
+    assert len(places) > 3
+    assert min(places) >= 33
+    assert max(places) <= 50
+
+
+def test_a_mask_hides_one_band() -> None:
+    hidden = (mask(frames(), replace(NONE, mask_channels=10), generator(4)) == 0.0).all(0)
+    width = int(hidden.sum())
+    assert 1 <= width <= 10
+    first = int(hidden.int().argmax())
+    assert hidden[first : first + width].all()
+
+
+def test_prefetching_keeps_the_order_and_passes_errors_on() -> None:
+    assert list(prefetched(iter([partial(int, i) for i in range(5)]))) == [0, 1, 2, 3, 4]  # type: ignore[comparison-overlap]
+    assert list(prefetched(iter(()))) == []
+    made = prefetched(iter([partial(int, 1), partial(int, "x")]))
+    assert next(made) == 1  # type: ignore[comparison-overlap]
+    with pytest.raises(ValueError, match="invalid literal"):
+        next(made)
