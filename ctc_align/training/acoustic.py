@@ -9,15 +9,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
+from ctc_align.errors import InputError
 from ctc_align.loss import ctc_loss
 from ctc_align.models.network import Network, NetworkShape
 from ctc_align.training.augment import Augmentation
 from ctc_align.training.batches import Batch, collate, plan, prefetched
 from ctc_align.training.store import FeatureStore
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ def train(
     start: dict[str, torch.Tensor] | None = None,
     say: Callable[[str], None] = print,
 ) -> Network:
-    """Train a network, or go on where `folder/checkpoint.pt` stands. The same seed gives the same batches.
+    """Train a network, or go on where `folder/checkpoint.pt` stands. The same seed gives the same network.
 
     Args:
         shape: sizes of the network.
@@ -65,12 +69,17 @@ def train(
         folder: where checkpoints go; `folder/final.pt` is the finished state.
         start: weights to begin with; those of the same name and shape are taken.
         say: receives a line now and then.
+
+    Raises:
+        InputError: nothing to train on, or `folder` holds the state of another network.
     """
+    if not len(material.members):
+        raise InputError("expected utterances to train on, met none")
     folder.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(training.seed)
     network = Network(shape, training.dropout)
     if (folder / "final.pt").exists():
-        network.load_state_dict(torch.load(folder / "final.pt", weights_only=True))
+        _restore(folder / "final.pt", lambda state: network.load_state_dict(state))
         return network.eval()
     if start:
         own = network.state_dict()
@@ -97,10 +106,7 @@ def train(
             spent = time.monotonic() - began
             say(f"step {step + 1}/{steps}  ctc {ctc:.3f}/token  frame {frame:.3f}  {spent / 60:.1f} min")
         if time.monotonic() - saved > training.checkpoint_s:
-            _save(
-                folder / "checkpoint.pt",
-                {"network": network.state_dict(), "optimizer": optimizer.state_dict(), "step": step + 1},
-            )
+            _save(folder / "checkpoint.pt", _state(network, optimizer, step + 1))
             saved = time.monotonic()
     _save(folder / "final.pt", network.state_dict())
     return network.eval()
@@ -108,7 +114,9 @@ def train(
 
 @torch.inference_mode()
 def evaluate(network: Network, training: Training, material: Material, members: np.ndarray) -> str:
-    """CTC loss per token, cross-entropy and accuracy of the frames, on utterances that were not trained on."""
+    """CTC loss per token and cross-entropy per frame, means over batches, on utterances that were not trained on."""
+    if not len(members):
+        return "no utterances"
     network.eval()
     quiet = replace(training, bfloat16=False)
     sums = np.zeros(3)
@@ -152,22 +160,53 @@ def _losses(network: Network, batch: Batch, training: Training) -> tuple[torch.T
         ctc = losses[fits].sum() / batch.target_lengths[fits].sum().clamp(min=1)
     if states is None or batch.labels is None:
         return ctc, torch.zeros(())
-    frame = torch.nn.functional.cross_entropy(states.float().flatten(0, 1), batch.labels.flatten(), ignore_index=-1)
-    return ctc, frame
+    labels = batch.labels.flatten()
+    entropy = torch.nn.functional.cross_entropy(states.float().flatten(0, 1), labels, ignore_index=-1, reduction="sum")
+    # A batch whose utterances all lack labels teaches nothing; a mean over no frames would be NaN.
+    return ctc, entropy / (labels >= 0).sum().clamp(min=1)
 
 
 def _rate(training: Training, step: int, steps: int) -> float:
-    warm = min(1.0, (step + 1) / training.warmup_steps)
+    warm = min(1.0, (step + 1) / max(1, training.warmup_steps))
     return training.learning_rate * warm * (0.01 + 0.99 * 0.5 * (1.0 + math.cos(math.pi * step / steps)))
 
 
+def _state(network: Network, optimizer: torch.optim.Optimizer, step: int) -> dict[str, Any]:
+    """All that a run which goes on needs; dropout draws from torch's own generator."""
+    return {
+        "network": network.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "step": step,
+        "random": torch.get_rng_state(),
+    }
+
+
 def _resume(folder: Path, network: Network, optimizer: torch.optim.Optimizer) -> int:
-    if not (folder / "checkpoint.pt").exists():
+    """Put the last checkpoint back, if there is one; returns the number of steps that are done."""
+    path = folder / "checkpoint.pt"
+    if not path.exists():
         return 0
-    state = torch.load(folder / "checkpoint.pt", weights_only=True)
-    network.load_state_dict(state["network"])
-    optimizer.load_state_dict(state["optimizer"])
-    return int(state["step"])
+
+    def put_back(state: dict[str, Any]) -> int:
+        network.load_state_dict(state["network"])
+        optimizer.load_state_dict(state["optimizer"])
+        if "random" in state:
+            torch.set_rng_state(state["random"])
+        return int(state["step"])
+
+    return _restore(path, put_back)
+
+
+def _restore(path: Path, put_back: Callable[[Any], Result]) -> Result:
+    """What `put_back` makes of a saved state."""
+    try:
+        return put_back(torch.load(path, weights_only=True))
+    except Exception as error:  # torch and pickle have many kinds, and all mean that this is not our state
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(
+            f"{path}: expected the state of this recipe's network, met another or a damaged one ({reason}); "
+            "remove it, or take another folder"
+        ) from error
 
 
 def _save(path: Path, state: object) -> None:
