@@ -14,6 +14,8 @@ import numpy as np
 
 from ctc_align.errors import KernelError
 
+MAX_CLASS = 2**31 - 1
+
 
 @dataclass(frozen=True)
 class Topology:
@@ -36,6 +38,26 @@ class Topology:
     starts: np.ndarray
     finals: np.ndarray
     min_frames: np.ndarray
+
+    def __post_init__(self) -> None:
+        batch, width = self.emit.shape
+        if any(field.shape != (batch, width) for field in (self.skip, self.token)) or any(
+            field.shape != (batch,) for field in (self.states, self.starts, self.finals, self.min_frames)
+        ):
+            raise KernelError(f"topology: expected emit, skip and token ({batch}, {width}), the others ({batch},)")
+        if not batch:
+            return
+        ends = np.minimum(self.states, 2)
+        for name, values, low, high in (
+            ("states", self.states, 1, width),
+            ("starts", self.starts, 1, ends),
+            ("finals", self.finals, 1, ends),
+            ("emit", self.emit.min(1), 0, MAX_CLASS),
+        ):
+            bad = (values < low) | (values > high)
+            if bad.any():
+                b = int(np.argmax(bad))
+                raise KernelError(f"topology: {name} of utterance {b} is out of range: {int(values[b])}")
 
     @property
     def batch(self) -> int:
@@ -87,21 +109,33 @@ def ctc(targets: Sequence[Sequence[int] | np.ndarray], blank: int = 0) -> Topolo
         blank: the class of the blank.
 
     Raises:
-        KernelError: a target holds the blank or a negative id.
+        KernelError: a target holds the blank, a negative id or what is no whole number; the blank is negative.
 
     >>> ctc([[3, 3, 5]]).emit.tolist(), ctc([[3, 3, 5]]).min_frames.tolist()
     ([[0, 3, 0, 3, 0, 5, 0]], [4])
     """
-    return stack([_ctc_row(np.asarray(target, np.int64).reshape(-1), blank, b) for b, target in enumerate(targets)])
+    if not 0 <= blank <= MAX_CLASS:
+        raise KernelError(f"blank: expected the index of a class, met {blank}")
+    return stack([_ctc_row(_ids(target, f"target {b}"), blank, b) for b, target in enumerate(targets)])
+
+
+def _ids(values: Sequence[int] | np.ndarray, whose: str) -> np.ndarray:
+    """A row of token ids as int64, each one the index of a class."""
+    array = np.asarray(values)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise KernelError(f"{whose}: expected a row of token ids (L,), met {array.dtype} of shape {array.shape}")
+    bad = (array < 0) | (array > MAX_CLASS)
+    if bad.any():
+        place = int(np.argmax(bad))
+        what = "is negative" if array[place] < 0 else "is no class"
+        raise KernelError(f"{whose}: token {place} ({int(array[place])}) {what}; targets hold token ids")
+    return array.astype(np.int64)
 
 
 def _ctc_row(target: np.ndarray, blank: int, b: int) -> Row:
-    for bad, what in ((target == blank, "is the blank"), (target < 0, "is negative")):
-        if bad.any():
-            place = int(np.argmax(bad))
-            raise KernelError(
-                f"target {b}: token {place} ({int(target[place])}) {what}; targets hold token ids without blanks"
-            )
+    if (target == blank).any():
+        place = int(np.argmax(target == blank))
+        raise KernelError(f"target {b}: token {place} ({blank}) is the blank; targets hold token ids without blanks")
     size = 2 * len(target) + 1
     emit = np.full(size, blank, np.int32)
     emit[1::2] = target
@@ -109,7 +143,7 @@ def _ctc_row(target: np.ndarray, blank: int, b: int) -> Row:
     token[1::2] = np.arange(len(target))
     skip = np.zeros(size, np.bool_)
     skip[3::2] = target[1:] != target[:-1]
-    repeats = int(np.count_nonzero(target[1:] == target[:-1])) if len(target) else 0
+    repeats = int(np.count_nonzero(target[1:] == target[:-1]))
     # An empty transcript is the blank state alone: one start, one end, and no frame is needed.
     ends = min(2, size)
     return Row(emit, skip, token, ends, ends, len(target) + repeats)
@@ -131,12 +165,28 @@ def segmentation(
         states_per_token: states of one token.
         silence: the class of the silence.
 
+    Raises:
+        KernelError: rows that do not go together, ids or numbers that are none.
+
     >>> segmentation([[0, 1]], [[0, 1]], 2, 9).emit.tolist()
     [[9, 0, 1, 9, 2, 3, 9]]
     """
-    return stack(
-        [_segmentation_row(np.asarray(t), np.asarray(w), states_per_token, silence) for t, w in zip(targets, words)]
-    )
+    if states_per_token < 1 or not 0 <= silence <= MAX_CLASS:
+        raise KernelError(
+            f"expected at least one state per token and the index of a class as silence, "
+            f"met states_per_token {states_per_token}, silence {silence}"
+        )
+    if len(targets) != len(words):
+        raise KernelError(f"words: expected {len(targets)} rows as in targets, met {len(words)}")
+    rows = []
+    for b, (target, word) in enumerate(zip(targets, words)):
+        units = _ids(target, f"target {b}")
+        if len(units) != len(word):
+            raise KernelError(f"words of target {b}: expected {len(units)}, one for each token, met {len(word)}")
+        if units.size and (int(units.max()) + 1) * states_per_token - 1 > MAX_CLASS:
+            raise KernelError(f"target {b}: token {int(units.max())} has no classes")
+        rows.append(_segmentation_row(units, np.asarray(word), states_per_token, silence))
+    return stack(rows)
 
 
 def _segmentation_row(target: np.ndarray, words: np.ndarray, states_per_token: int, silence: int) -> Row:
@@ -151,14 +201,17 @@ def _segmentation_row(target: np.ndarray, words: np.ndarray, states_per_token: i
             emit.append(unit * states_per_token + part)
             token.append(place)
             skip.append(new_word and part == 0)
-    emit.append(silence)
-    token.append(-1)
-    skip.append(False)
+    if len(target):
+        emit.append(silence)
+        token.append(-1)
+        skip.append(False)
+    # No token: one silence, not two in a row, or every path would be there many times.
+    ends = min(2, len(emit))
     return Row(
         np.array(emit, np.int32),
         np.array(skip, np.bool_),
         np.array(token, np.int32),
-        2,
-        2,
+        ends,
+        ends,
         len(target) * states_per_token,
     )
