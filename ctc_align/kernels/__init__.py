@@ -6,8 +6,9 @@
 
 `log_probs` is (B, T, C), natural log, normalised or not; `lengths` (B,) says how many frames of each utterance count.
 What lies beyond them is never read. Scores are float64. An utterance without any path has score -inf, states -1 and
-occupancy 0. The same ties in every backend: stay, then step, then skip; at the end the last state before the one
-before it. `backend` is "auto", "reference" or "cpu"; the result says which it was.
+occupancy 0; one whose paths meet NaN or +inf, which are no log-probs, has score NaN, states -1 and occupancy NaN. The
+same ties in every backend: stay, then step, then skip; at the end the last state before the one before it.
+`backend` is "auto", "reference" or "cpu"; the result says which it was.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def best_path(
     """
     frames = _check(log_probs, topology, lengths)
     name, module = _open(backend, log_probs)
-    limits = None if bands is None else np.ascontiguousarray(bands, np.int64)
+    limits = None if bands is None else _check_bands(bands, log_probs, frames)
     states, scores = module.best_path(log_probs.detach(), topology, frames, limits)
     return Path(states, scores, name)
 
@@ -122,12 +123,35 @@ def _check(log_probs: torch.Tensor, topology: Topology, lengths: Any) -> torch.T
         raise KernelError(f"topology: a state emits class {topology.max_class}, log_probs has only {classes} classes")
     if lengths is None:
         return torch.full((batch,), frames, dtype=torch.int64)
-    result = torch.as_tensor(lengths).detach().to("cpu", torch.int64)
+    given = torch.as_tensor(lengths).detach()
+    if given.numel() and (given.is_floating_point() or given.is_complex() or given.dtype == torch.bool):
+        raise KernelError(f"lengths: expected whole numbers, met {given.dtype}")
+    result = given.to("cpu", torch.int64)
     if result.shape != (batch,):
         raise KernelError(f"lengths: expected shape ({batch},), met {tuple(result.shape)}")
     if batch and (int(result.min()) < 0 or int(result.max()) > frames):
         raise KernelError(f"lengths: expected 0 to {frames} (frames of log_probs), met {result.tolist()[:8]}")
     return result
+
+
+def _check_bands(bands: np.ndarray, log_probs: torch.Tensor, lengths: torch.Tensor) -> np.ndarray:
+    """The bands as int64; those beyond the lengths are never read."""
+    given = np.asarray(bands)
+    expected = (*log_probs.shape[:2], 2)
+    if given.shape != expected or given.dtype.kind not in "iu":
+        raise KernelError(
+            f"bands: expected whole numbers {expected}, met {given.dtype} of shape {given.shape}"
+        )
+    limits = np.ascontiguousarray(given, np.int64)
+    inside = np.arange(1, expected[1])[None, :] < lengths.numpy()[:, None]
+    back = (np.diff(limits, axis=1) < 0).any(2) & inside
+    if back.any():
+        b, t = np.argwhere(back)[0].tolist()
+        raise KernelError(
+            f"bands of utterance {b}: from frame {t} to {t + 1} they go back from {limits[b, t].tolist()} "
+            f"to {limits[b, t + 1].tolist()}; first and last state must not decrease"
+        )
+    return limits
 
 
 def check_backend(backend: str) -> None:

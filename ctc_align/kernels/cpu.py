@@ -6,13 +6,15 @@ nothing survives a fork and callers may use threads of their own. Compiled code 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
 
-from ctc_align.kernels import cpu_best_path, cpu_sum
+from ctc_align.errors import KernelError
+from ctc_align.kernels import cpu_best_path, cpu_log, cpu_sum
 from ctc_align.lattice import Topology
 
 FULL_BACK_POINTERS_BYTES = 32 * 2**20
@@ -20,6 +22,14 @@ FULL_BACK_POINTERS_BYTES = 32 * 2**20
 
 CHECKPOINT_BYTES = 64 * 2**20
 BLOCK_FRAMES = 512
+EXACT_BELOW = 4096.0
+"""Best paths with larger log-probs than this are found again in float64: float32 cannot tell their neighbours apart."""
+
+ROWS_BYTES = 64 * 2**20
+"""Rows of the forward pass that occupancy keeps at once."""
+
+LOGARITHMIC_BYTES = 16 * 2**30
+"""More than this, for one utterance, is refused."""
 
 
 def best_path(
@@ -35,24 +45,25 @@ def best_path(
 
     def one(b: int) -> None:
         length, size = int(frames[b]), int(topology.states[b])
-        if length == 0 or size == 0:
-            scores[b] = 0.0 if topology.min_frames[b] == 0 else -np.inf
+        if length == 0 or length < topology.min_frames[b]:
+            scores[b] = 0.0 if length == topology.min_frames[b] else -np.inf
             return
-        lanes = (size + 1) // 2
-        block = length
-        if length * lanes > FULL_BACK_POINTERS_BYTES:
-            block = max(BLOCK_FRAMES, -(-length * lanes * 2 * x.itemsize // CHECKPOINT_BYTES))
-        scores[b] = cpu_best_path.utterance(
-            x[b, :length],
+        rest = (
             topology.emit[b, :size],
             topology.skip[b, :size],
             int(topology.starts[b]),
             int(topology.finals[b]),
             no_band if bands is None else bands[b, :length],
             even_blank[b],
-            min(block, length),
+            _pointer_block(length, size, x.itemsize),
             states[b, :length],
         )
+        score, largest = cpu_best_path.utterance(x[b, :length], *rest)
+        if x.dtype == np.float32 and not (score > -np.inf and largest < EXACT_BELOW):
+            score, largest = cpu_best_path.utterance(x[b, :length].astype(np.float64), *rest)
+        if not score < np.inf:
+            score, states[b] = np.nan, -1
+        scores[b] = score
 
     _deal(one, frames * topology.states)
     return torch.from_numpy(states), torch.from_numpy(scores)
@@ -62,46 +73,66 @@ def forward(log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor) 
     """See `ctc_align.kernels.forward`."""
     x = _array(log_probs)
     scores = np.empty(len(lengths), np.float64)
-    nothing = np.empty((0, 0), x.dtype)
-    _sum(x, topology, lengths.numpy(), scores, lambda b: nothing)
+    _sum(x, topology, lengths.numpy(), scores, None)
     return torch.from_numpy(scores)
 
 
 def occupancy(log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """See `ctc_align.kernels.occupancy`."""
     x = _array(log_probs)
-    frames = lengths.numpy()
-    scores = np.empty(len(frames), np.float64)
+    scores = np.empty(len(lengths), np.float64)
     posteriors = np.zeros(x.shape, x.dtype)
-    _sum(x, topology, frames, scores, lambda b: posteriors[b, : frames[b]])
+    _sum(x, topology, lengths.numpy(), scores, posteriors)
     return torch.from_numpy(posteriors), torch.from_numpy(scores)
 
 
 def _sum(
-    x: np.ndarray,
-    topology: Topology,
-    frames: np.ndarray,
-    scores: np.ndarray,
-    posteriors: Callable[[int], np.ndarray],
+    x: np.ndarray, topology: Topology, frames: np.ndarray, scores: np.ndarray, posteriors: np.ndarray | None
 ) -> None:
     def one(b: int) -> None:
         length, size = int(frames[b]), int(topology.states[b])
-        if length == 0 or size == 0:
-            scores[b] = 0.0 if topology.min_frames[b] == 0 else -np.inf
+        if length == 0 or length < topology.min_frames[b]:
+            scores[b] = 0.0 if length == topology.min_frames[b] else -np.inf
             return
-        if length < topology.min_frames[b]:
-            scores[b] = -np.inf
-            return
-        emit, skip = topology.emit[b, :size], topology.skip[b, :size]
-        ends = int(topology.starts[b]), int(topology.finals[b])
+        rest = topology.emit[b, :size], topology.skip[b, :size], int(topology.starts[b]), int(topology.finals[b])
+        out = np.empty((0, 0), x.dtype) if posteriors is None else posteriors[b, :length]
         score, trusted = np.nan, False
         if x.dtype == np.float32:
-            score, trusted = cpu_sum.scaled(x[b, :length], emit, skip, *ends, posteriors(b))
+            score, trusted = cpu_sum.scaled(x[b, :length], *rest, _row_block(length, 8 * (size + 2)), out)
         if not trusted:
-            score = cpu_sum.logarithmic(x[b, :length], emit, skip, *ends, posteriors(b))
+            block = _row_block(length, 8 * (size + 2))
+            if posteriors is not None:
+                _refuse_if_large(b, length, size, block)
+            score = cpu_log.logarithmic(x[b, :length], *rest, block, out)
+        if not score < np.inf:
+            score = np.nan
+            if posteriors is not None:
+                posteriors[b, :length] = np.nan
         scores[b] = score
 
     _deal(one, frames * topology.states)
+
+
+def _pointer_block(length: int, size: int, itemsize: int) -> int:
+    """Frames per block of back-pointers; all of them while they are few."""
+    lanes = (size + 1) // 2
+    if length * lanes <= FULL_BACK_POINTERS_BYTES:
+        return length
+    return min(length, max(BLOCK_FRAMES, -(-length * lanes * 2 * itemsize // CHECKPOINT_BYTES)))
+
+
+def _row_block(length: int, row_bytes: int) -> int:
+    """Frames per block of kept rows: as many as there is room for, at least where kept and saved rows balance."""
+    return min(length, max(math.isqrt(length - 1) + 1, ROWS_BYTES // row_bytes))
+
+
+def _refuse_if_large(b: int, length: int, size: int, block: int) -> None:
+    needed = 8 * (size + 2) * (block + -(-length // block))
+    if needed > LOGARITHMIC_BYTES:
+        raise KernelError(
+            f"occupancy of utterance {b}: {length} frames x {size} states need {needed} bytes, "
+            f"at most {LOGARITHMIC_BYTES} are taken; cut the utterance"
+        )
 
 
 def _array(log_probs: torch.Tensor) -> np.ndarray:

@@ -6,8 +6,10 @@ from the start and can still reach the end are computed. One byte of back-pointe
     odd[i]  = x[emit] + max(odd[i], even[i], odd[i-1] if skip)          ties: stay, step, skip
 
 With more than one block, the first pass keeps the row at each block's first frame; the trace-back then walks the blocks
-from the last, recomputing only the lanes from which its state can be reached. Rows are re-centred at block starts
-(the best score becomes 0), so float32 keeps its resolution; the score is summed again along the path in float64.
+from the last, recomputing only the lanes from which its state can be reached: the same operations, the same bits.
+Rows are re-centred now and then (the best score becomes 0), so that float32 keeps its resolution; the score is summed
+again along the path in float64. No compiled code of other files is called: the cache on disk sees changes of this one
+only. What runs in every frame is inlined: a call costs as much as a hundred cells.
 """
 
 from __future__ import annotations
@@ -15,13 +17,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-RECENTRE_FRAMES = 512
+RECENTRE_FRAMES = 128
 
 
 @njit(nogil=True, cache=True, inline="always")
 def _band(t, frames, size, starts, finals, bands):
     """Lanes [low, high) that matter at frame t."""
-    high = min((size + 1) // 2, (starts - 1 + 2 * t) // 2 + 1)
+    high = min((size + 1) // 2, t + 1)
     low = max(0, (size - finals - 2 * (frames - 1 - t)) // 2)
     if bands.shape[0]:
         low = max(low, bands[t, 0] // 2)
@@ -29,164 +31,133 @@ def _band(t, frames, size, starts, finals, bands):
     return low, high
 
 
-@njit(nogil=True, cache=True)
-def _gather(row, classes, out):
-    for i in range(out.shape[0]):
-        out[i] = row[classes[i]]
+@njit(nogil=True, cache=True, inline="always")
+def _gather(row, classes, scores, lane, low, high):
+    # Unsigned indices here and below: signed ones may count from the end, which keeps loops from being vectorised.
+    first = np.uint64(low)
+    for j in range(np.uint64(high - low)):
+        scores[lane, first + j] = row[classes[lane, first + j]]
 
 
-@njit(nogil=True, cache=True)
-def _plain_lanes(stay_even, stay_odd, before_odd, skip_odd, blank, odd_scores, new_even, new_odd):
-    """Even states emit one class and are not skipped into; all arrays begin at the same lane (before_odd one lower)."""
-    for i in range(new_even.shape[0]):
-        even, before = stay_even[i], before_odd[i]
-        new_even[i] = (before if before > even else even) + blank
-        odd = stay_odd[i]
+@njit(nogil=True, cache=True, inline="always")
+def _plain_lanes(old, new, skip, blank, scores, pointers, low, high, base):
+    """Even states emit one class and are not skipped into."""
+    first, one, place = np.uint64(low), np.uint64(1), np.uint64(low - base)
+    for j in range(np.uint64(high - low)):
+        i = first + j
+        even, odd, before = old[0, i + one], old[1, i + one], old[1, i]
+        new[0, i + one] = (before if before > even else even) + blank
         best = even if even > odd else odd
-        jump = before + skip_odd[i]
-        new_odd[i] = (jump if jump > best else best) + odd_scores[i]
-
-
-@njit(nogil=True, cache=True)
-def _plain_lanes_kept(stay_even, stay_odd, before_odd, skip_odd, blank, odd_scores, new_even, new_odd, pointers):
-    for i in range(new_even.shape[0]):
-        even, before = stay_even[i], before_odd[i]
-        new_even[i] = (before if before > even else even) + blank
-        odd = stay_odd[i]
-        best = even if even > odd else odd
-        jump = before + skip_odd[i]
-        new_odd[i] = (jump if jump > best else best) + odd_scores[i]
+        jump = before + skip[1, i]
+        new[1, i + one] = (jump if jump > best else best) + scores[1, i]
         choice = np.uint8(8) if jump > best else (np.uint8(4) if even > odd else np.uint8(0))
-        pointers[i] = choice | (np.uint8(1) if before > even else np.uint8(0))
+        pointers[place + j] = choice | (np.uint8(1) if before > even else np.uint8(0))
 
 
-@njit(nogil=True, cache=True)
-def _lanes(
-    stay_even, stay_odd, before_even, before_odd, skip_even, skip_odd, even_scores, odd_scores, new_even, new_odd
-):
-    for i in range(new_even.shape[0]):
-        even, odd, before = stay_even[i], stay_odd[i], before_odd[i]
+@njit(nogil=True, cache=True, inline="always")
+def _lanes(old, new, skip, scores, pointers, low, high, base):
+    first, one, place = np.uint64(low), np.uint64(1), np.uint64(low - base)
+    for j in range(np.uint64(high - low)):
+        i = first + j
+        even, odd, before = old[0, i + one], old[1, i + one], old[1, i]
         best = before if before > even else even
-        jump = before_even[i] + skip_even[i]
-        new_even[i] = (jump if jump > best else best) + even_scores[i]
+        jump = old[0, i] + skip[0, i]
+        new[0, i + one] = (jump if jump > best else best) + scores[0, i]
+        choice = np.uint8(2) if jump > best else (np.uint8(1) if before > even else np.uint8(0))
         best = even if even > odd else odd
-        jump = before + skip_odd[i]
-        new_odd[i] = (jump if jump > best else best) + odd_scores[i]
+        jump = before + skip[1, i]
+        new[1, i + one] = (jump if jump > best else best) + scores[1, i]
+        pointers[place + j] = choice | (np.uint8(8) if jump > best else (np.uint8(4) if even > odd else np.uint8(0)))
 
 
-@njit(nogil=True, cache=True)
-def _pointers(stay_even, stay_odd, before_even, before_odd, skip_even, skip_odd, pointers):
-    for i in range(pointers.shape[0]):
-        even, odd, before = stay_even[i], stay_odd[i], before_odd[i]
-        best = before if before > even else even
-        choice = np.uint8(2) if before_even[i] + skip_even[i] > best else np.uint8(1 if before > even else 0)
-        best = even if even > odd else odd
-        choice_odd = np.uint8(8) if before + skip_odd[i] > best else np.uint8(4 if even > odd else 0)
-        pointers[i] = choice | choice_odd
-
-
-@njit(nogil=True, cache=True)
-def _frame(
-    row, emit_even, emit_odd, odd_count, skip_even, skip_odd, plain, old, new, scores, low, high, pointers, base
-):
-    """One frame: rows `old` (2, lanes + 1) to `new`; back-pointers of lane i to pointers[i - base] if there is room."""
-    stay_even, stay_odd = old[0][low + 1 : high + 1], old[1][low + 1 : high + 1]
-    before_even, before_odd = old[0][low:high], old[1][low:high]
-    new_even, new_odd = new[0][low + 1 : high + 1], new[1][low + 1 : high + 1]
-    even_scores, odd_scores = scores[0][low:high], scores[1][low:high]
-    jump_even, jump_odd = skip_even[low:high], skip_odd[low:high]
-    _gather(row, emit_odd[low:high], odd_scores)
-    if high > odd_count:
+@njit(nogil=True, cache=True, inline="always")
+def _frame(row, emit, skip, size, plain, old, new, scores, low, high, pointers, base):
+    """One frame: rows `old` (2, lanes + 1) to `new`; back-pointers of lane i to pointers[i - base]."""
+    _gather(row, emit, scores, 1, low, high)
+    if high > size // 2:
         scores[1, high - 1] = -np.inf  # an odd number of states: the last lane has no odd state
-    into = pointers[low - base : high - base] if pointers.shape[0] else pointers
     if plain:
-        blank = row[emit_even[0]]
-        if pointers.shape[0]:
-            _plain_lanes_kept(stay_even, stay_odd, before_odd, jump_odd, blank, odd_scores, new_even, new_odd, into)
-        else:
-            _plain_lanes(stay_even, stay_odd, before_odd, jump_odd, blank, odd_scores, new_even, new_odd)
-        return
-    _gather(row, emit_even[low:high], even_scores)
-    if pointers.shape[0]:
-        _pointers(stay_even, stay_odd, before_even, before_odd, jump_even, jump_odd, into)
-    _lanes(
-        stay_even, stay_odd, before_even, before_odd, jump_even, jump_odd, even_scores, odd_scores, new_even, new_odd
-    )
+        _plain_lanes(old, new, skip, row[emit[0, 0]], scores, pointers, low, high, base)
+    else:
+        _gather(row, emit, scores, 0, low, high)
+        _lanes(old, new, skip, scores, pointers, low, high, base)
 
 
-@njit(nogil=True, cache=True)
-def _forget_below(new, low):
-    """The lane under the band may be read by the next frame: it must not hold an older frame's value."""
+@njit(nogil=True, cache=True, inline="always")
+def _close(t, bands, new, low, high):
+    """Nothing outside the band is read: neither an older frame's lane under it nor the other state of its end lanes."""
+    if bands.shape[0]:
+        if 2 * low < bands[t, 0]:
+            new[0, low + 1] = -np.inf
+        if 2 * high > bands[t, 1]:
+            new[1, high] = -np.inf
     if low > 0:
         new[0, low] = -np.inf
         new[1, low] = -np.inf
 
 
 @njit(nogil=True, cache=True)
-def _trim(new, t, low, high, bands):
-    """A band may begin or end within a lane: the lane's other state is outside it."""
-    if bands.shape[0]:
-        if 2 * low < bands[t, 0]:
-            new[0, low + 1] = -np.inf
-        if 2 * high > bands[t, 1]:
-            new[1, high] = -np.inf
+def _best(row, low, high):
+    best = row[0, low + 1]
+    for i in range(low + 1, high + 1):
+        best = max(best, row[0, i], row[1, i])
+    return best
 
 
 @njit(nogil=True, cache=True)
-def _recentre(row, low, high):
-    best = row[0, low + 1]
-    for i in range(low, high):
-        best = max(best, row[0, i + 1], row[1, i + 1])
-    if best == -np.inf:
-        return
-    for i in range(low, high):
-        row[0, i + 1] -= best
-        row[1, i + 1] -= best
+def _lower(row, low, high, by):
+    for i in range(low + 1, high + 1):
+        row[0, i] -= by
+        row[1, i] -= by
+
+
+@njit(nogil=True, cache=True)
+def _lay_out(emit, skip, jumps):
+    """Classes of the lanes (2, lanes), 0 where there is no state; `jumps` becomes 0 where a skip may enter or -inf."""
+    classes = np.zeros(jumps.shape, np.int32)
+    for s in range(emit.shape[0]):
+        classes[s % 2, s // 2] = emit[s]
+        jumps[s % 2, s // 2] = 0 if skip[s] and s > 1 else -np.inf
+    return classes
 
 
 @njit(nogil=True, cache=True)
 def utterance(x, emit, skip, starts, finals, bands, plain, block, states):
-    """Best path of one utterance: fills `states` (T,) and returns the score.
+    """Best path of one utterance: fills `states` (T,); returns the score and the largest |log-prob| along the path.
 
-    `x` (T, C); `emit`, `skip` (S,); `bands` (T, 2) or (0, 2); `plain`: even states emit one class and are not
-    skipped into; `block`: frames per block, T for back-pointers in full.
+    `x` (T, C); `emit`, `skip` (S,); `bands` (T, 2) or (0, 2): first and last (exclusive) state of each frame; `plain`:
+    even states emit one class and are not skipped into; `block`: frames per block, T for back-pointers in full.
+    Score -inf: no path, `states` untouched.
     """
     frames, size = x.shape[0], emit.shape[0]
     lanes = (size + 1) // 2
-    emit_even, emit_odd = emit[0::2].copy(), np.zeros(lanes, np.int32)
-    emit_odd[: size // 2] = emit[1::2]
-    skip_even, skip_odd = np.full(lanes, -np.inf, x.dtype), np.full(lanes, -np.inf, x.dtype)
-    for s in range(2, size):
-        if skip[s]:
-            if s % 2:
-                skip_odd[s // 2] = 0
-            else:
-                skip_even[s // 2] = 0
-    odd_count = size // 2
+    jumps = np.full((2, lanes), -np.inf, x.dtype)
+    classes = _lay_out(emit, skip, jumps)
     old, new = np.full((2, lanes + 1), -np.inf, x.dtype), np.full((2, lanes + 1), -np.inf, x.dtype)
     scores = np.empty((2, lanes), x.dtype)
+    shifts = np.empty(frames // RECENTRE_FRAMES + 1, x.dtype)
     blocks = (frames + block - 1) // block
     whole = blocks == 1
-    pointers = np.empty((frames if whole else 0, lanes), np.uint8)
-    no_pointers = np.empty(0, np.uint8)
+    pointers = np.empty((frames if whole else 1, lanes), np.uint8)
     saved = np.empty((0 if whole else blocks, 2, lanes + 1), x.dtype)
     for t in range(frames):
         low, high = _band(t, frames, size, starts, finals, bands)
         if high <= low:
-            return -np.inf
+            return -np.inf, 0.0
         if t == 0:
             for s in range(starts):
                 if s // 2 >= low and s // 2 < high:
                     new[s % 2, s // 2 + 1] = x[0, emit[s]]
         else:
-            into = pointers[t] if whole else no_pointers
-            _frame(
-                x[t], emit_even, emit_odd, odd_count, skip_even, skip_odd, plain, old, new, scores, low, high, into, 0
-            )
-        _trim(new, t, low, high, bands)
-        _forget_below(new, low)
-        if t % block == 0 if not whole else t % RECENTRE_FRAMES == 0:
-            _recentre(new, low, high)
+            into = pointers[t if whole else 0]
+            _frame(x[t], classes, jumps, size, plain, old, new, scores, low, high, into, 0)
+        _close(t, bands, new, low, high)
+        if t % RECENTRE_FRAMES == 0:
+            best = _best(new, low, high)
+            if best == -np.inf:
+                return -np.inf, 0.0
+            shifts[t // RECENTRE_FRAMES] = best
+            _lower(new, low, high, best)
         if not whole and t % block == 0:
             saved[t // block] = new
         old, new = new, old
@@ -194,31 +165,22 @@ def utterance(x, emit, skip, starts, finals, bands, plain, block, states):
     if finals == 2 and old[(size - 2) % 2, (size - 2) // 2 + 1] > old[(size - 1) % 2, (size - 1) // 2 + 1]:
         state = size - 2
     if old[state % 2, state // 2 + 1] == -np.inf:
-        return -np.inf
+        return -np.inf, 0.0
     if whole:
         _trace(pointers, 0, frames - 1, 0, state, states)
     else:
-        _trace_blocks(
-            x,
-            emit_even,
-            emit_odd,
-            odd_count,
-            skip_even,
-            skip_odd,
-            plain,
-            bands,
-            size,
-            starts,
-            finals,
-            block,
-            saved,
-            state,
-            states,
-        )
-    total = 0.0
-    for t in range(frames):
-        total += x[t, emit[states[t]]]
-    return total
+        _trace_blocks(x, classes, jumps, size, starts, finals, bands, plain, block, saved, shifts, state, states)
+    return _along(x, emit, states)
+
+
+@njit(nogil=True, cache=True)
+def _along(x, emit, states):
+    total, largest = 0.0, 0.0
+    for t in range(x.shape[0]):
+        score = np.float64(x[t, emit[states[t]]])
+        total += score
+        largest = max(largest, abs(score))
+    return total, largest
 
 
 @njit(nogil=True, cache=True)
@@ -233,29 +195,12 @@ def _trace(pointers, first, last, base, state, states):
 
 
 @njit(nogil=True, cache=True)
-def _trace_blocks(
-    x,
-    emit_even,
-    emit_odd,
-    odd_count,
-    skip_even,
-    skip_odd,
-    plain,
-    bands,
-    size,
-    starts,
-    finals,
-    block,
-    saved,
-    state,
-    states,
-):
-    frames = x.shape[0]
-    lanes = emit_even.shape[0]
-    width = min(lanes, block + 2)
-    pointers = np.empty((block + 1, width), np.uint8)
-    old, new = np.empty((2, lanes + 1), x.dtype), np.empty((2, lanes + 1), x.dtype)
-    scores = np.empty((2, lanes), x.dtype)
+def _trace_blocks(x, classes, jumps, size, starts, finals, bands, plain, block, saved, shifts, state, states):
+    """As `_trace` over all frames, with each block's back-pointers made again from its saved first row."""
+    frames, lanes = x.shape[0], classes.shape[1]
+    pointers = np.empty((block + 1, min(lanes, block + 2)), np.uint8)
+    old, new = np.empty((2, lanes + 1), saved.dtype), np.empty((2, lanes + 1), saved.dtype)
+    scores = np.empty((2, lanes), saved.dtype)
     last = frames - 1
     for k in range(saved.shape[0] - 1, -1, -1):
         # Frames first … last, where `last` is the next block's first frame (its state is known) or the end.
@@ -268,26 +213,10 @@ def _trace_blocks(
         for t in range(first + 1, last + 1):
             low, high = _band(t, frames, size, starts, finals, bands)
             low, high = max(low, top - (last - t)), min(high, top + 1)
-            into = pointers[t - first]
-            _frame(
-                x[t],
-                emit_even,
-                emit_odd,
-                odd_count,
-                skip_even,
-                skip_odd,
-                plain,
-                old,
-                new,
-                scores,
-                low,
-                high,
-                into,
-                base,
-            )
-            _trim(new, t, low, high, bands)
-            _forget_below(new, low)
+            _frame(x[t], classes, jumps, size, plain, old, new, scores, low, high, pointers[t - first], base)
+            _close(t, bands, new, low, high)
+            if t % RECENTRE_FRAMES == 0:
+                _lower(new, low, high, shifts[t // RECENTRE_FRAMES])
             old, new = new, old
         state = _trace(pointers, first, last, base, state, states)
         last = first
-    return state

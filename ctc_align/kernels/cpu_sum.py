@@ -1,19 +1,21 @@
 """Forward score and occupancy for one utterance (forward-backward, Rabiner 1989; for CTC Graves et al. 2006).
 
-`scaled` is the fast one: each number is mantissa * 2**exponent, float32 in [1, 2) and int32, so that sums need no
-logarithm and nothing underflows: the smaller terms are shifted by building 2**-d from its bits. A state that cannot be
-reached has the exponent NEVER. Emissions are turned into that form once per state and frame. Two lanes as in
-`cpu_best_path`: even and odd states.
+Each number is mantissa * 2**exponent, float32 about 1 and int32, so that sums need no logarithm and nothing underflows:
+the smaller terms are shifted by building 2**-d from its bits. A state that cannot be reached has the exponent NEVER.
+Emissions are taken relative to the best of their frame, whose sum is kept in float64: no number grows, and where one
+path is nearly certain its factors are exactly 1. Two lanes as in `cpu_best_path`: even and odd states.
 
     alpha[t, s] = x[t, s] * (alpha[t-1, s] + alpha[t-1, s-1] + alpha[t-1, s-2] if skip[s])
     beta[t, s]  = w[s] + w[s+1] + w[s+2] if skip[s+2],  where w = x[t+1] * beta[t+1]
     occupancy   = alpha * beta / total, added up per class
 
-Rows of alpha are kept for a block of frames; for the blocks before the last they are computed again from a saved row.
-`trusted` is False when an exponent came near the ends of int32: `logarithmic` (float64, slow) then decides.
+Rows of alpha are kept for one block of frames; those of earlier blocks are made again from a saved row.
+No compiled code of other files is called: the cache on disk sees changes of this one only.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -21,153 +23,171 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 NEVER = -(2**28)
+LEAST = -(2**27)
+"""Exponent of what has probability zero: a path through it stays below -FAR however many paths there are."""
 FAR = 2**26
-HUGE_BITS = 0x47C35000
-"""The bits of 1e5: above it a score is left to `logarithmic`."""
+MOST_FRAMES = 2**24
 LOG2_E = 1.4426950408889634
 LN_2 = 0.6931471805599453
 POLYNOMIAL = (
-    1.0,
-    6.9314704229e-01,
-    2.4022932515e-01,
-    5.5485220156e-02,
-    9.6755326273e-03,
-    1.2467376378e-03,
-    2.1613808250e-04,
+    6.9314720286e-01,
+    2.4022647914e-01,
+    5.5503324710e-02,
+    9.6184373576e-03,
+    1.3398874453e-03,
+    1.5353361998e-04,
 )
-BLOCK_BYTES = 64 * 2**20
+"""2**f = 1 + f * (… ) on [-1/2, 1/2]: minimax, relative error below 2e-9."""
 
 
-@intrinsic
-def _bits(typingctx, number):
+def _bits_of(typingctx, number):
     """The bits of a float32 as int32."""
     return types.int32(types.float32), lambda context, builder, signature, args: builder.bitcast(
         args[0], ir.IntType(32)
     )
 
 
-@intrinsic
-def _number(typingctx, bits):
+def _number_of(typingctx, bits):
     """The float32 with these bits."""
     return types.float32(types.int32), lambda context, builder, signature, args: builder.bitcast(
         args[0], ir.FloatType()
     )
 
 
+_bits: Any = intrinsic(_bits_of)
+_number: Any = intrinsic(_number_of)
+
+
 @njit(nogil=True, cache=True, inline="always")
 def _shift(number, down):
     """number * 2**down for down <= 0; 0 below 2**-126."""
-    exponent = np.int32(max(down, np.int32(-127)) + np.int32(127))
+    exponent = np.int32(max(np.int32(down), np.int32(-127)) + np.int32(127))
     return number * _number(np.int32(exponent << np.int32(23)))
 
 
-@njit(nogil=True, cache=True)
-def _gather(row, classes, out):
-    for i in range(out.shape[0]):
-        out[i] = row[classes[i]]
+@njit(nogil=True, cache=True, inline="always")
+def _ordered(bits):
+    """Bits of floats, as integers that compare as the floats do; its own inverse."""
+    return np.int32(bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF)))
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _gather(row, classes, scores, lane, low, high, best, largest):
+    """Scores of lanes low … high - 1; returns `best` raised to the best of them, as `_ordered` bits, and `largest`
+    raised to the bits of the largest |score|: NaN has the largest."""
+    # Unsigned indices here and below: signed ones may count from the end, which keeps loops from being vectorised.
+    first = np.uint64(low)
+    for j in range(np.uint64(max(high - low, 0))):
+        scores[lane, first + j] = row[classes[lane, first + j]]
+    for j in range(np.uint64(max(high - low, 0))):
+        bits = _bits(scores[lane, first + j])
+        best = max(best, _ordered(bits))
+        largest = max(largest, np.int32(bits & np.int32(0x7FFFFFFF)))
+    return best, largest
 
 
 @njit(nogil=True, cache=True, inline="always")
 def _power(x):
-    """2**(log2(e) * x) as mantissa in [1, 2) and whole exponent, clipped far outside what can be trusted."""
-    y = max(min(x * np.float32(LOG2_E), np.float32(2.0**27)), np.float32(-(2.0**27)))
-    whole = np.floor(y)
+    """2**(log2(e) * x) for x <= 0 as mantissa about 1 and whole exponent, not below LEAST."""
+    y = max(x * np.float32(LOG2_E), np.float32(LEAST))
+    whole = np.floor(y + np.float32(0.5))
     f = y - whole
-    # 2**f on [0, 1): polynomial of degree 6 by Remez, relative error below 1e-7.
-    p = np.float32(POLYNOMIAL[6])
-    p = p * f + np.float32(POLYNOMIAL[5])
+    p = np.float32(POLYNOMIAL[5])
     p = p * f + np.float32(POLYNOMIAL[4])
     p = p * f + np.float32(POLYNOMIAL[3])
     p = p * f + np.float32(POLYNOMIAL[2])
     p = p * f + np.float32(POLYNOMIAL[1])
+    p = p * f + np.float32(POLYNOMIAL[0])
     p = p * f + np.float32(1.0)
     return p, np.int32(whole)
 
 
-@njit(nogil=True, cache=True)
-def _emissions(scores, mantissa, exponent):
-    """Returns the bits of the largest score: positive floats compare as their bits do, NaN above them all."""
-    largest = np.int32(0)
-    for i in range(scores.shape[0]):
-        mantissa[i], exponent[i] = _power(scores[i])
-        largest = max(largest, _bits(scores[i]))
-    return largest
+@njit(nogil=True, cache=True, inline="always")
+def _powers(scores, centre, em, ee, lane, low, high):
+    first = np.uint64(low)
+    for j in range(np.uint64(max(high - low, 0))):
+        em[lane, first + j], ee[lane, first + j] = _power(scores[lane, first + j] - centre)
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _normal_exponent(value, exponent):
-    e = exponent + (_bits(value) >> np.int32(23)) - np.int32(127)
-    return max(e, np.int32(NEVER))
+def _normal(value, exponent):
+    """value * 2**exponent with the mantissa in [1, 2); nothing below NEVER."""
+    bits = _bits(value)
+    e = np.int32(exponent + np.int32(np.int32(bits >> np.int32(23)) - np.int32(127)))
+    return _number(np.int32((bits & np.int32(0x7FFFFF)) | np.int32(0x3F800000))), max(e, np.int32(NEVER))
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _normal_mantissa(value):
-    return _number(np.int32((_bits(value) & np.int32(0x7FFFFF)) | np.int32(0x3F800000)))
+def _sum(a_m, a_e, b_m, b_e, c_m, c_e):
+    """a + b + c, not normal."""
+    top = max(a_e, max(b_e, c_e))
+    value = _shift(a_m, np.int32(a_e - top)) + _shift(b_m, np.int32(b_e - top)) + _shift(c_m, np.int32(c_e - top))
+    return value, top
 
 
-@njit(nogil=True, cache=True)
-def _sum_lanes(a_m, a_e, b_m, b_e, c_m, c_e, jump, times_m, times_e, new_m, new_e):
-    """new = (a + b + c where jump) * times, for one lane of one frame; seven arrays of numbers in two parts each."""
-    for i in range(new_m.shape[0]):
-        a, b, c = a_e[i], b_e[i], np.int32(c_e[i] + jump[i])
-        top = max(a, max(b, c))
-        value = _shift(a_m[i], a - top) + _shift(b_m[i], b - top) + _shift(c_m[i], c - top)
-        value *= times_m[i]
-        new_e[i] = _normal_exponent(value, top + times_e[i])
-        new_m[i] = _normal_mantissa(value)
-
-
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def _forward_row(old_m, old_e, new_m, new_e, em, ee, jump, low, high):
-    """alpha of one frame; rows (2, lanes + 1), emissions `em`, `ee` and `jump` (int32, 0 or NEVER) (2, lanes)."""
-    at, before = slice(low + 1, high + 1), slice(low, high)
-    _sum_lanes(
-        old_m[0][at], old_e[0][at], old_m[1][before], old_e[1][before], old_m[0][before], old_e[0][before],
-        jump[0][before], em[0][before], ee[0][before], new_m[0][at], new_e[0][at],
-    )  # fmt: skip
-    _sum_lanes(
-        old_m[1][at], old_e[1][at], old_m[0][at], old_e[0][at], old_m[1][before], old_e[1][before],
-        jump[1][before], em[1][before], ee[1][before], new_m[1][at], new_e[1][at],
-    )  # fmt: skip
-
-
-@njit(nogil=True, cache=True)
-def _backward_row(wm, we, beta_m, beta_e, jump, one_m, one_e, low, high):
-    """beta of one frame from w = x * beta of the next; lane i at index i, (2, lanes + 1), the last is NEVER."""
-    at, after = slice(low, high), slice(low + 1, high + 1)
-    _sum_lanes(
-        wm[0][at], we[0][at], wm[1][at], we[1][at], wm[0][after], we[0][after],
-        jump[0][after], one_m[at], one_e[at], beta_m[0][at], beta_e[0][at],
-    )  # fmt: skip
-    _sum_lanes(
-        wm[1][at], we[1][at], wm[0][after], we[0][after], wm[1][after], we[1][after],
-        jump[1][after], one_m[at], one_e[at], beta_m[1][at], beta_e[1][at],
-    )  # fmt: skip
-
-
-@njit(nogil=True, cache=True)
-def _product(a_m, a_e, b_m, b_e, out_m, out_e):
-    for i in range(out_m.shape[0]):
-        value = a_m[i] * b_m[i]
-        out_e[i] = _normal_exponent(value, a_e[i] + b_e[i])
-        out_m[i] = _normal_mantissa(value)
-
-
-@njit(nogil=True, cache=True)
-def _times_emission(beta_m, beta_e, em, ee, wm, we, low, high):
+    """alpha of one frame; rows (2, lanes + 1), lane i at i + 1, emissions `em`, `ee` (2, lanes), lane i at i."""
+    first, one = np.uint64(low), np.uint64(1)
+    for j in range(np.uint64(high - low)):
+        i, k = first + j, first + j + one
+        value, top = _sum(
+            old_m[0, k], old_e[0, k], old_m[1, i], old_e[1, i], old_m[0, i], np.int32(old_e[0, i] + jump[0, i])
+        )
+        new_m[0, k], new_e[0, k] = _normal(value * em[0, i], np.int32(top + ee[0, i]))
+    for j in range(np.uint64(high - low)):
+        i, k = first + j, first + j + one
+        value, top = _sum(
+            old_m[1, k], old_e[1, k], old_m[0, k], old_e[0, k], old_m[1, i], np.int32(old_e[1, i] + jump[1, i])
+        )
+        new_m[1, k], new_e[1, k] = _normal(value * em[1, i], np.int32(top + ee[1, i]))
+    # The next frame may read the lanes beside this one's: they must not hold another frame's values.
     for lane in range(2):
-        _product(
-            beta_m[lane][low:high], beta_e[lane][low:high], em[lane][low:high], ee[lane][low:high],
-            wm[lane][low:high], we[lane][low:high],
-        )  # fmt: skip
+        if low > 0:
+            new_e[lane, low] = NEVER
+        if high + 1 < new_e.shape[1]:
+            new_e[lane, high + 1] = NEVER
 
 
-@njit(nogil=True, cache=True)
-def _posterior(a_m, a_e, b_m, b_e, scale, total_e, out):
-    for i in range(out.shape[0]):
-        # Above 2**126 only what a lost resolution could make; there is nothing to keep.
-        down = min(np.int32(a_e[i] + b_e[i] - total_e), np.int32(126))
-        out[i] = _shift(a_m[i] * b_m[i] * scale, down)
+@njit(nogil=True, cache=True, inline="always")
+def _backward_row(w_m, w_e, beta_m, beta_e, jump, low, high):
+    """beta of one frame from w = x * beta of the next; lane i at index i, (2, lanes + 1), the last is NEVER."""
+    first, one = np.uint64(low), np.uint64(1)
+    for j in range(np.uint64(high - low)):
+        i, k = first + j, first + j + one
+        value, top = _sum(w_m[0, i], w_e[0, i], w_m[1, i], w_e[1, i], w_m[0, k], np.int32(w_e[0, k] + jump[0, k]))
+        beta_m[0, i], beta_e[0, i] = _normal(value, top)
+    for j in range(np.uint64(high - low)):
+        i, k = first + j, first + j + one
+        value, top = _sum(w_m[1, i], w_e[1, i], w_m[0, k], w_e[0, k], w_m[1, k], np.int32(w_e[1, k] + jump[1, k]))
+        beta_m[1, i], beta_e[1, i] = _normal(value, top)
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _weighted_row(beta_m, beta_e, em, ee, w_m, w_e, low, high):
+    """w = x * beta in lanes low … high - 1; the lanes beside them hold nothing."""
+    first = np.uint64(low)
+    for lane in range(2):
+        for j in range(np.uint64(high - low)):
+            i = first + j
+            value, top = beta_m[lane, i] * em[lane, i], np.int32(beta_e[lane, i] + ee[lane, i])
+            w_m[lane, i], w_e[lane, i] = _normal(value, top)
+        if low > 0:
+            w_e[lane, low - 1] = NEVER
+        w_e[lane, high] = NEVER
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _posteriors(alpha_m, alpha_e, beta_m, beta_e, total_m, total_e, gamma, low, high):
+    """alpha * beta / total of one frame, (2, lanes)."""
+    first, one, scale = np.uint64(low), np.uint64(1), np.float32(1.0) / total_m
+    for lane in range(2):
+        for j in range(np.uint64(high - low)):
+            i = first + j
+            # Above 2**126 only what a lost resolution could make; there is nothing to keep.
+            down = np.int32(np.int32(alpha_e[lane, i + one] + beta_e[lane, i]) - np.int32(total_e))
+            value = alpha_m[lane, i + one] * beta_m[lane, i] * scale
+            gamma[lane, i] = _shift(value, min(down, np.int32(126)))
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc"})
@@ -179,240 +199,139 @@ def _total_of(numbers):
 
 
 @njit(nogil=True, cache=True)
-def _add_occupancy(alpha_m, alpha_e, beta_m, beta_e, total_m, total_e, emit, gamma, out, low, high):
-    """Adds alpha * beta / total of one frame to its row `out` (C,)."""
-    scale = np.float32(1.0) / total_m
+def _add_up(classes, one_class, gamma, low, high, out):
+    """Adds one frame's posteriors of states to its row `out` (C,) of posteriors of classes."""
     for lane in range(2):
-        part = gamma[low:high]
-        _posterior(
-            alpha_m[lane][low + 1 : high + 1], alpha_e[lane][low + 1 : high + 1],
-            beta_m[lane][low:high], beta_e[lane][low:high], scale, np.int32(total_e), part,
-        )  # fmt: skip
-        if lane == 0 and emit[2, 0]:
-            out[emit[0, 0]] += _total_of(part)
+        if lane == 0 and one_class:
+            out[classes[0, 0]] += _total_of(gamma[0, low:high])
             continue
-        classes = emit[lane][low:high]
-        for i in range(part.shape[0]):
-            out[classes[i]] += part[i]
+        for i in range(low, high):
+            out[classes[lane, i]] += gamma[lane, i]
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _band(t, frames, size, finals):
+    """Lanes [low, high) that can be reached from the start and can still reach the end."""
+    return max(0, (size - finals - 2 * (frames - 1 - t)) // 2), min((size + 1) // 2, t + 1)
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _emit_frame(row, classes, one_class, size, scores, em, ee, low, high):
+    """Emissions of lanes low … high - 1 relative to the best of them, which is returned: NaN, and no emissions, where
+    NaN or +inf is among them; -inf, and none, where all are -inf."""
+    odd_high = min(high, size // 2)
+    best, largest = _ordered(np.int32(-0x800000)), np.int32(0)  # the bits of -inf
+    best, largest = _gather(row, classes, scores, 0, low, low + 1 if one_class else high, best, largest)
+    best, largest = _gather(row, classes, scores, 1, low, odd_high, best, largest)
+    centre = _number(_ordered(best))
+    if largest > np.int32(0x7F800000) or centre == np.inf:
+        return np.float32(np.nan)
+    if centre == -np.inf:
+        return centre
+    if one_class:
+        mantissa, exponent = _power(scores[0, low] - centre)
+        em[0, low:high] = mantissa
+        ee[0, low:high] = exponent
+    else:
+        _powers(scores, centre, em, ee, 0, low, high)
+    _powers(scores, centre, em, ee, 1, low, odd_high)
+    if high > odd_high:
+        em[1, high - 1], ee[1, high - 1] = 1.0, NEVER  # an odd number of states: the last lane has no odd state
+    return centre
 
 
 @njit(nogil=True, cache=True)
-def _band(t, frames, size, starts, finals):
-    high = min((size + 1) // 2, (starts - 1 + 2 * t) // 2 + 1)
-    low = max(0, (size - finals - 2 * (frames - 1 - t)) // 2)
-    return low, high
+def _lay_out(emit, skip):
+    """Classes (2, lanes), 0 where there is no state; `jump` (2, lanes + 1), 0 where a skip may enter, else NEVER."""
+    lanes = (emit.shape[0] + 1) // 2
+    classes, jump = np.zeros((2, lanes), np.int32), np.full((2, lanes + 1), NEVER, np.int32)
+    for s in range(emit.shape[0]):
+        classes[s % 2, s // 2] = emit[s]
+        if skip[s] and s > 1:
+            jump[s % 2, s // 2] = 0
+    return classes, jump
 
 
 @njit(nogil=True, cache=True)
-def _emit_frame(row, classes, odd_count, scores, em, ee, low, high):
-    """Emissions of lanes low … high - 1 of both kinds; `scores` (lanes,) is room. Returns as `_emissions`."""
-    part = scores[low:high]
-    largest = np.int32(0)
-    for lane in range(2):
-        if lane == 0 and classes[2, 0]:
-            largest = max(largest, _bits(np.float32(row[classes[0, 0]])))
-            mantissa, exponent = _power(row[classes[0, 0]])
-            em[0][low:high] = mantissa
-            ee[0][low:high] = exponent
-            continue
-        _gather(row, classes[lane][low:high], part)
-        largest = max(largest, _emissions(part, em[lane][low:high], ee[lane][low:high]))
-    if high > odd_count:
-        ee[1, high - 1] = NEVER
-        em[1, high - 1] = np.float32(1.0)
-    return largest
+def _alphas(x, classes, jump, ends, first, last, em, ee, scores, alpha_m, alpha_e, saved_m, saved_e):
+    """alpha of frames first … last - 1, frame t in row t % rows; returns the sum of centres, or what ends the matter.
+
+    Frame 0 starts a path; another `first` finds its row in place. Rows at block starts are saved if there is room.
+    """
+    size, starts, finals, block, one_class = ends
+    rows, frames = alpha_m.shape[0], x.shape[0]
+    offset = 0.0
+    if first == 0:
+        _, high = _band(0, frames, size, finals)
+        offset += _emit_frame(x[0], classes, one_class, size, scores, em, ee, 0, high)
+        alpha_e[0] = NEVER
+        for s in range(starts):
+            alpha_m[0, s % 2, 1], alpha_e[0, s % 2, 1] = _normal(em[s % 2, 0], ee[s % 2, 0])
+        if saved_m.shape[0]:
+            saved_m[0], saved_e[0] = alpha_m[0], alpha_e[0]
+    for t in range(first + 1, last):
+        here, before = t % rows, (t - 1) % rows
+        low, high = _band(t, frames, size, finals)
+        offset += _emit_frame(x[t], classes, one_class, size, scores, em, ee, low, high)
+        if not abs(offset) < np.inf:
+            return offset
+        _forward_row(alpha_m[before], alpha_e[before], alpha_m[here], alpha_e[here], em, ee, jump, low, high)
+        if saved_m.shape[0] and t % block == 0:
+            saved_m[t // block], saved_e[t // block] = alpha_m[here], alpha_e[here]
+    return offset
 
 
 @njit(nogil=True, cache=True)
-def _start_row(em, ee, new_m, new_e, starts):
-    for s in range(starts):
-        value = em[s % 2, s // 2]
-        new_e[s % 2, s // 2 + 1] = _normal_exponent(value, ee[s % 2, s // 2])
-        new_m[s % 2, s // 2 + 1] = _normal_mantissa(value)
-
-
-@njit(nogil=True, cache=True)
-def _hide_below(row_e, low):
-    """The lane under the band may be read by the next frame: it must not hold an older frame's value."""
-    if low > 0:
-        row_e[0, low] = NEVER
-        row_e[1, low] = NEVER
-
-
-@njit(nogil=True, cache=True)
-def scaled(x, emit, skip, starts, finals, out):
+def scaled(x, emit, skip, starts, finals, block, out):
     """Log-likelihood of one utterance, and whether to trust it; adds the occupancy to `out` (T, C) unless it is (0, 0).
 
-    `x` (T, C) float32; `emit`, `skip` (S,).
+    `x` (T, C) float32; `emit`, `skip` (S,); `block`: frames whose rows are kept. NaN where a state emits NaN or +inf.
     """
-    frames, size = x.shape[0], emit.shape[0]
-    lanes, odd_count = (size + 1) // 2, size // 2
-    classes = np.zeros((3, lanes), np.int32)
-    classes[0] = emit[0::2]
-    classes[1, :odd_count] = emit[1::2]
-    classes[2, 0] = np.all(emit[0::2] == emit[0])  # CTC's blanks: one emission serves the lane
-    jump = np.full((2, lanes + 1), NEVER, np.int32)
-    for s in range(2, size):
-        if skip[s]:
-            jump[s % 2, s // 2] = 0
-    want = out.shape[0] > 0
-    block = frames
-    if want:
-        block = min(frames, max(64, BLOCK_BYTES // (16 * (lanes + 1))))
-    blocks = (frames + block - 1) // block
-    kept = block if want else 2
-    alpha_m = np.ones((kept, 2, lanes + 1), np.float32)
-    alpha_e = np.full((kept, 2, lanes + 1), NEVER, np.int32)
-    saved = blocks if want and blocks > 1 else 0
-    saved_m, saved_e = np.ones((saved, 2, lanes + 1), np.float32), np.full((saved, 2, lanes + 1), NEVER, np.int32)
-    em, ee = np.ones((2, lanes), np.float32), np.zeros((2, lanes), np.int32)
-    scores = np.empty(lanes, np.float32)
-    largest = np.int32(0)
-    one_m, one_e = np.ones(lanes, np.float32), np.zeros(lanes, np.int32)
-    for t in range(frames):
-        low, high = _band(t, frames, size, starts, finals)
-        largest = max(largest, _emit_frame(x[t], classes, odd_count, scores, em, ee, low, high))
-        here, before = t % kept, (t - 1) % kept
-        if t == 0:
-            _start_row(em, ee, alpha_m[here], alpha_e[here], starts)
-        else:
-            if t >= kept:
-                _clear_above(alpha_e[here], high, lanes)
-            _forward_row(alpha_m[before], alpha_e[before], alpha_m[here], alpha_e[here], em, ee, jump, low, high)
-        _hide_below(alpha_e[here], low)
-        if saved and t % block == 0:
-            saved_m[t // block] = alpha_m[here]
-            saved_e[t // block] = alpha_e[here]
-    score, total_m, total_e = _total(alpha_m[(frames - 1) % kept], alpha_e[(frames - 1) % kept], size, finals)
-    trusted = -FAR < total_e < FAR and largest < HUGE_BITS
-    if not want or not trusted:
-        return score, trusted
-    beta_m, beta_e = np.ones((2, lanes + 1), np.float32), np.full((2, lanes + 1), NEVER, np.int32)
-    w_m, w_e = np.ones((2, lanes + 1), np.float32), np.full((2, lanes + 1), NEVER, np.int32)
-    gamma = np.empty(lanes, np.float32)
-    for s in range(size - finals, size):
-        beta_e[s % 2, s // 2] = 0
-    for k in range(blocks - 1, -1, -1):
-        first, last = k * block, min(frames, (k + 1) * block)
-        if k < blocks - 1:
-            _refill(
-                x,
-                classes,
-                odd_count,
-                jump,
-                scores,
-                em,
-                ee,
-                alpha_m,
-                alpha_e,
-                saved_m[k],
-                saved_e[k],
-                first,
-                last,
-                starts,
-                finals,
-            )
-        for t in range(last - 1, first - 1, -1):
-            low, high = _band(t, frames, size, starts, finals)
-            if t < frames - 1:
-                next_low, next_high = _band(t + 1, frames, size, starts, finals)
-                _emit_frame(x[t + 1], classes, odd_count, scores, em, ee, next_low, next_high)
-                _times_emission(beta_m, beta_e, em, ee, w_m, w_e, next_low, next_high)
-                if next_low > 0:
-                    w_e[0, next_low - 1] = NEVER
-                    w_e[1, next_low - 1] = NEVER
-                w_e[0, next_high] = NEVER
-                w_e[1, next_high] = NEVER
-                _backward_row(w_m, w_e, beta_m, beta_e, jump, one_m, one_e, low, high)
-            _add_occupancy(
-                alpha_m[t - first],
-                alpha_e[t - first],
-                beta_m,
-                beta_e,
-                total_m,
-                total_e,
-                classes,
-                gamma,
-                out[t],
-                low,
-                high,
-            )
-    return score, True
-
-
-@njit(nogil=True, cache=True)
-def _clear_above(row_e, high, lanes):
-    for i in range(high + 1, min(high + 3, lanes + 1)):
-        row_e[0, i] = NEVER
-        row_e[1, i] = NEVER
-
-
-@njit(nogil=True, cache=True)
-def _refill(
-    x, classes, odd_count, jump, scores, em, ee, alpha_m, alpha_e, first_m, first_e, first, last, starts, finals
-):
-    """alpha of frames first … last - 1 again, from the saved row at `first`; the same operations, the same bits."""
-    frames, size = x.shape[0], classes.shape[1] + odd_count
-    alpha_e[:] = NEVER
-    alpha_m[0], alpha_e[0] = first_m, first_e
-    for t in range(first + 1, last):
-        low, high = _band(t, frames, size, starts, finals)
-        _emit_frame(x[t], classes, odd_count, scores, em, ee, low, high)
-        here, before = t - first, t - first - 1
-        _forward_row(alpha_m[before], alpha_e[before], alpha_m[here], alpha_e[here], em, ee, jump, low, high)
-        _hide_below(alpha_e[here], low)
+    frames, size, want = x.shape[0], emit.shape[0], out.shape[0] > 0
+    classes, jump = _lay_out(emit, skip)
+    lanes, one_class = classes.shape[1], bool(np.all(classes[0] == classes[0, 0]))
+    ends = size, starts, finals, block, one_class
+    rows, blocks = (block if want else 2), (frames + block - 1) // block
+    alpha_m, alpha_e = np.ones((rows, 2, lanes + 1), np.float32), np.full((rows, 2, lanes + 1), NEVER, np.int32)
+    saves = blocks if want and blocks > 1 else 0
+    saved_m, saved_e = np.empty((saves, 2, lanes + 1), np.float32), np.empty((saves, 2, lanes + 1), np.int32)
+    em, ee, scores = np.ones((2, lanes), np.float32), np.zeros((2, lanes), np.int32), np.empty((2, lanes), np.float32)
+    offset = _alphas(x, classes, jump, ends, 0, frames, em, ee, scores, alpha_m, alpha_e, saved_m, saved_e)
+    if not abs(offset) < np.inf:
+        return offset, True
+    log2_total, total_m, total_e = _total(alpha_m[(frames - 1) % rows], alpha_e[(frames - 1) % rows], size, finals)
+    trusted = total_e > -FAR and frames <= MOST_FRAMES
+    if trusted and want:
+        nothing_m, nothing_e = saved_m[:0], saved_e[:0]
+        beta_m, beta_e = np.ones((2, lanes + 1), np.float32), np.full((2, lanes + 1), NEVER, np.int32)
+        w_m, w_e = np.ones((2, lanes + 1), np.float32), np.full((2, lanes + 1), NEVER, np.int32)
+        for s in range(size - finals, size):
+            beta_e[s % 2, s // 2] = 0
+        for k in range(blocks - 1, -1, -1):
+            first, last = k * block, min(frames, (k + 1) * block)
+            if k < blocks - 1:
+                alpha_m[0], alpha_e[0] = saved_m[k], saved_e[k]
+                _alphas(x, classes, jump, ends, first, last, em, ee, scores, alpha_m, alpha_e, nothing_m, nothing_e)
+            for t in range(last - 1, first - 1, -1):
+                low, high = _band(t, frames, size, finals)
+                if t < frames - 1:
+                    next_low, next_high = _band(t + 1, frames, size, finals)
+                    _emit_frame(x[t + 1], classes, one_class, size, scores, em, ee, next_low, next_high)
+                    _weighted_row(beta_m, beta_e, em, ee, w_m, w_e, next_low, next_high)
+                    _backward_row(w_m, w_e, beta_m, beta_e, jump, low, high)
+                here = t - first
+                _posteriors(alpha_m[here], alpha_e[here], beta_m, beta_e, total_m, total_e, scores, low, high)
+                _add_up(classes, one_class, scores, low, high, out[t])
+    return offset + log2_total * LN_2, trusted
 
 
 @njit(nogil=True, cache=True)
 def _total(row_m, row_e, size, finals):
-    """Natural logarithm of the sum of the final states, and it as mantissa and exponent."""
+    """Base-2 logarithm of the sum of the final states, and the sum as mantissa and exponent."""
     top = np.int32(NEVER)
     for s in range(size - finals, size):
         top = max(top, row_e[s % 2, s // 2 + 1])
     value = np.float32(0)
     for s in range(size - finals, size):
         value += _shift(row_m[s % 2, s // 2 + 1], row_e[s % 2, s // 2 + 1] - top)
-    score = (np.float64(top) + np.log2(np.float64(value))) * LN_2
-    return score, value, top
-
-
-@njit(nogil=True, cache=True)
-def _log_add(a, b, c):
-    top = max(a, b, c)
-    if top == -np.inf:
-        return top
-    return top + np.log(np.exp(a - top) + np.exp(b - top) + np.exp(c - top))
-
-
-@njit(nogil=True, cache=True)
-def logarithmic(x, emit, skip, starts, finals, out):
-    """As `scaled`, in float64 logarithms: for float64 log-probs and where scaled numbers are not trusted."""
-    frames, size = x.shape[0], emit.shape[0]
-    want = out.shape[0] > 0
-    alpha = np.full((frames if want else 2, size + 2), -np.inf)
-    kept = alpha.shape[0]
-    for t in range(frames):
-        row, before = alpha[t % kept], alpha[(t - 1) % kept]
-        if t == 0:
-            for s in range(starts):
-                row[s + 2] = x[0, emit[s]]
-            continue
-        for s in range(size):
-            jump = before[s] if skip[s] else -np.inf
-            row[s + 2] = _log_add(before[s + 2], before[s + 1], jump) + x[t, emit[s]]
-    row = alpha[(frames - 1) % kept]
-    total = _log_add(row[size + 1], row[size] if finals == 2 else -np.inf, -np.inf)
-    if not want or total == -np.inf:
-        return total
-    beta, w = np.full(size + 2, -np.inf), np.full(size + 2, -np.inf)
-    beta[size - finals : size] = 0.0
-    for t in range(frames - 1, -1, -1):
-        if t < frames - 1:
-            for s in range(size):
-                w[s] = beta[s] + x[t + 1, emit[s]]
-            for s in range(size):
-                jump = w[s + 2] if s + 2 < size and skip[s + 2] else -np.inf
-                beta[s] = _log_add(w[s], w[s + 1], jump)
-        for s in range(size):
-            out[t, emit[s]] += np.exp(alpha[t, s + 2] + beta[s] - total)
-    return total
+    return np.float64(top) + np.log2(np.float64(value)), value, top

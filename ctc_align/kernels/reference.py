@@ -10,6 +10,8 @@ by the log-probs, taken by autograd, so that it shares no recursion with the fas
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 
@@ -45,7 +47,7 @@ def _scan(
         step = torch.cat((never[:, :1], row[:, :-1]), 1)[:, :size]
         skip = torch.where(allowed, torch.cat((never, row[:, :-2]), 1)[:, :size], NEVER)
         total, choice = semiring.combine(row, step, skip)
-        inside = (t < lengths)[:, None] & real
+        inside = (t < lengths).to(device)[:, None] & real
         total = (total + torch.gather(log_probs[:, t], 1, emit)).masked_fill(banned[:, t], NEVER)
         row = torch.where(inside, total, row)
         choices.append(choice)
@@ -65,7 +67,7 @@ def best_path(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """States (B, T) int32, -1 beyond the length and where there is no path; scores (B,) float64."""
     clean = _clean(log_probs, lengths)
-    row, choices = _scan(clean, topology, lengths, MaxPlus(), bands)
+    row, choices = _scan(clean, topology, lengths, MaxPlus(), bands) if clean.shape[1] else (clean.new_empty(0), [])
     states = torch.full(log_probs.shape[:2], -1, dtype=torch.int32)
     scores = torch.full((topology.batch,), NEVER, dtype=torch.float64)
     for b in range(topology.batch):
@@ -76,8 +78,8 @@ def best_path(
         state = size - 1
         if finals == 2 and row[b, size - 2] > row[b, size - 1]:
             state = size - 2
-        scores[b] = row[b, state]
-        if scores[b] == NEVER:
+        scores[b] = row[b, state] if row[b, state] < math.inf else math.nan
+        if not scores[b] > NEVER:
             continue
         for t in range(length - 1, -1, -1):
             states[b, t] = state
@@ -97,7 +99,8 @@ def forward(log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor) 
             scores.append(clean.new_full((), 0.0 if topology.min_frames[b] == 0 else NEVER))
         else:
             scores.append(_log_sum(row[b, size - finals : size]))
-    return torch.stack(scores) if scores else clean.new_zeros(0)
+    total = torch.stack(scores) if scores else clean.new_zeros(0)
+    return torch.where(total < math.inf, total, math.nan)
 
 
 def _log_sum(ends: torch.Tensor) -> torch.Tensor:
@@ -115,10 +118,16 @@ def occupancy(log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor
             (posterior,) = torch.autograd.grad(scores[possible].sum(), leaf)
         else:
             posterior = torch.zeros_like(leaf)
-    return posterior, scores.detach()
+    wrong = scores.detach().isnan()[:, None, None] & _inside(leaf, lengths)
+    return torch.where(wrong, math.nan, posterior), scores.detach()
 
 
 def _clean(log_probs: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     """float64, and nothing of the padding: whatever stands there is not read."""
-    frames = torch.arange(log_probs.shape[1], device=log_probs.device)[None, :, None]
-    return torch.where(frames < lengths[:, None, None], log_probs.to(torch.float64), 0.0)
+    return torch.where(_inside(log_probs, lengths), log_probs.to(torch.float64), 0.0)
+
+
+def _inside(log_probs: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """(B, T, 1): the frames that count."""
+    frames = torch.arange(log_probs.shape[1], device=log_probs.device)
+    return (frames < lengths.to(log_probs.device)[:, None])[:, :, None]
