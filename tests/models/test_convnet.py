@@ -12,8 +12,8 @@ from made_models import TINY, tiny_folder, tiny_network
 from made_sounds import babble
 
 from ctc_align.errors import AudioError, UsageError
-from ctc_align.models.convnet import ConvNet, Description, load_folder
-from ctc_align.models.features import frame_count
+from ctc_align.models import features
+from ctc_align.models.convnet import ConvNet, Description, load_folder, save_folder
 from ctc_align.types import Audio
 
 CPU = torch.device("cpu")
@@ -56,6 +56,19 @@ def test_the_frames_do_not_depend_on_what_comes_long_after() -> None:
     emissions = model().emissions(Audio(both, 16000))
     first, second = emissions.log_probs[50:150], emissions.log_probs[250:350]
     torch.testing.assert_close(first, second, atol=1e-4, rtol=0)
+
+
+@torch.no_grad()
+def test_outside_the_recording_stands_its_silence_as_in_training() -> None:
+    heard, context = sound(8080), TINY.context_frames
+    frames = features.log_mel(heard.samples, 0, 51)
+    statistics = features.statistics_of(frames)
+    silent = features.silence(statistics)
+    inputs = torch.cat(
+        (silent.expand(context, -1), features.normalise(frames, statistics), silent.expand(context + 1, -1))
+    )
+    logits, _ = tiny_network()(inputs[None])
+    torch.testing.assert_close(model().emissions(heard).log_probs, logits[0, :51].log_softmax(1), atol=1e-5, rtol=0)
 
 
 def test_priors_are_taken_off_the_states_only() -> None:
@@ -104,7 +117,7 @@ def test_memory_of_a_long_recording_is_emissions_and_a_chunk() -> None:
     emissions = watched.emissions(Audio(samples, 16000))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert len(emissions.log_probs) == frame_count(len(samples))
+    assert len(emissions.log_probs) == features.frame_count(len(samples))
     assert peak < 8 * 2**20  # a copy of the samples would be 38 MB
     assert max(seen) == (1000 + 2 * TINY.context_frames) * 64 * 4
     assert len(seen) == 60
@@ -136,8 +149,6 @@ def test_a_folder_gives_back_what_was_saved(tmp_path: Path) -> None:
 
 
 def test_half_precision_on_disk_is_single_in_use(tmp_path: Path) -> None:
-    from ctc_align.models.convnet import save_folder
-
     save_folder(tmp_path, DESCRIPTION, tiny_network(), torch.linspace(-4.0, -2.0, TINY.states), torch.float16)
     loaded = load_folder(tmp_path, CPU).emissions(sound(8000))
     torch.testing.assert_close(loaded.log_probs, model().emissions(sound(8000)).log_probs, atol=0.02, rtol=0)

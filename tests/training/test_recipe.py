@@ -55,7 +55,11 @@ def test_from_recordings_to_a_model_that_aligns(corpus: tuple[Path, list[Made]],
         assert len(tokens) == len(one.phones)
         errors += [abs(token.start_s - start / 16000) for token, start in zip(tokens, one.starts)]
         errors += [abs(token.end_s - end / 16000) for token, end in zip(tokens, one.ends)]
+        assert aligner.score(one.path, one.text) < aligner.score(one.path, "cat fish map go")
     assert float(np.median(errors)) <= 0.04
+    with np.load(tmp_path / "labels.npz") as data:
+        first = data["targets"][: data["targets_starts"][1]]
+    assert first.tolist() == [phone + 1 for phone in made[0].phones]  # 0 is the blank
 
 
 def test_a_second_run_takes_what_is_there(

@@ -94,6 +94,16 @@ def test_the_pronunciation_that_sounds_is_taken(trained: Segmenter, corpus: tupl
     assert segmenter.choose_pronunciations(range(8)) <= 1
 
 
+def test_realignment_raises_the_likelihood(corpus: tuple[list[Made], FeatureStore]) -> None:
+    lines: list[str] = []
+    spoken = {i: spoken_of(one) for i, one in enumerate(corpus[0][:12])}
+    segmenter = Segmenter(corpus[1], spoken, len(PHONES), lines.append)
+    segmenter.train(range(12), [Round(1, 1, 12)] * 4)
+    scores = [float(line.split()[-3]) for line in lines]
+    assert scores[-1] > scores[0] + 0.1
+    assert scores[1] >= scores[0] - 0.01
+
+
 def test_the_same_data_give_the_same_labels(trained: Segmenter, corpus: tuple[list[Made], FeatureStore]) -> None:
     made, store = corpus
     again = Segmenter(store, {i: spoken_of(one) for i, one in enumerate(made)}, len(PHONES), lambda line: None)
