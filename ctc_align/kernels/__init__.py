@@ -139,9 +139,7 @@ def _check_bands(bands: np.ndarray, log_probs: torch.Tensor, lengths: torch.Tens
     given = np.asarray(bands)
     expected = (*log_probs.shape[:2], 2)
     if given.shape != expected or given.dtype.kind not in "iu":
-        raise KernelError(
-            f"bands: expected whole numbers {expected}, met {given.dtype} of shape {given.shape}"
-        )
+        raise KernelError(f"bands: expected whole numbers {expected}, met {given.dtype} of shape {given.shape}")
     limits = np.ascontiguousarray(given, np.int64)
     inside = np.arange(1, expected[1])[None, :] < lengths.numpy()[:, None]
     back = (np.diff(limits, axis=1) < 0).any(2) & inside

@@ -127,7 +127,7 @@ def utterance(x, emit, skip, starts, finals, bands, plain, block, states):
 
     `x` (T, C); `emit`, `skip` (S,); `bands` (T, 2) or (0, 2): first and last (exclusive) state of each frame; `plain`:
     even states emit one class and are not skipped into; `block`: frames per block, T for back-pointers in full.
-    Score -inf: no path, `states` untouched.
+    Score -inf or NaN: no path, `states` untouched.
     """
     frames, size = x.shape[0], emit.shape[0]
     lanes = (size + 1) // 2
@@ -164,8 +164,9 @@ def utterance(x, emit, skip, starts, finals, bands, plain, block, states):
     state = size - 1
     if finals == 2 and old[(size - 2) % 2, (size - 2) // 2 + 1] > old[(size - 1) % 2, (size - 1) // 2 + 1]:
         state = size - 2
-    if old[state % 2, state // 2 + 1] == -np.inf:
-        return -np.inf, 0.0
+    last = old[state % 2, state // 2 + 1]
+    if not last > -np.inf:
+        return np.float64(last), 0.0  # -inf, or NaN, whose back-pointers lead anywhere
     if whole:
         _trace(pointers, 0, frames - 1, 0, state, states)
     else:

@@ -2,7 +2,7 @@
 
     alpha[t, s] = x[t, s] + log(e**alpha[t-1, s] + e**alpha[t-1, s-1] + e**alpha[t-1, s-2] if skip[s])
     beta[t, s]  = log(e**w[s] + e**w[s+1] + e**w[s+2] if skip[s+2]),  where w = x[t+1] + beta[t+1]
-    occupancy   = e**(alpha + beta - total), added up per class
+    occupancy   = e**(alpha + beta), made to sum to 1 in each frame, added up per class
 
 Rows of alpha are kept for one block of frames; those of earlier blocks are made again from a saved row.
 No compiled code of other files is called: the cache on disk sees changes of this one only.
@@ -57,10 +57,25 @@ def _previous_row(scores, emit, skip, beta, w):
 
 
 @njit(nogil=True, cache=True)
+def _add_occupancy(alpha, beta, gamma, emit, out):
+    """One frame's; by its own sum, not the total's: at 1e20 even float64 could make anything of their difference."""
+    top, total = -np.inf, 0.0
+    for s in range(emit.shape[0]):
+        gamma[s] = alpha[s + 2] + beta[s]
+        top = max(top, gamma[s])
+    for s in range(emit.shape[0]):
+        gamma[s] = np.exp(gamma[s] - top)
+        total += gamma[s]
+    for s in range(emit.shape[0]):
+        out[emit[s]] += gamma[s] / total
+
+
+@njit(nogil=True, cache=True)
 def logarithmic(x, emit, skip, starts, finals, block, out):
     """Log-likelihood of one utterance; adds the occupancy to `out` (T, C) unless it is (0, 0).
 
-    `x` (T, C); `emit`, `skip` (S,); `block`: frames whose rows are kept. NaN where a state emits NaN or +inf.
+    `x` (T, C); `emit`, `skip` (S,); `block`: frames whose rows are kept, at least 2 (or all). NaN where a state emits
+    NaN or +inf.
     """
     frames, size = x.shape[0], emit.shape[0]
     want = out.shape[0] > 0
@@ -90,6 +105,5 @@ def logarithmic(x, emit, skip, starts, finals, block, out):
         for t in range(last - 1, first - 1, -1):
             if t < frames - 1:
                 _previous_row(x[t + 1], emit, skip, beta, w)
-            for s in range(size):
-                out[t, emit[s]] += np.exp(alpha[t - first, s + 2] + beta[s] - total)
+            _add_occupancy(alpha[t - first], beta, w, emit, out[t])
     return total

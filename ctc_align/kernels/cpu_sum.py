@@ -285,7 +285,8 @@ def _alphas(x, classes, jump, ends, first, last, em, ee, scores, alpha_m, alpha_
 def scaled(x, emit, skip, starts, finals, block, out):
     """Log-likelihood of one utterance, and whether to trust it; adds the occupancy to `out` (T, C) unless it is (0, 0).
 
-    `x` (T, C) float32; `emit`, `skip` (S,); `block`: frames whose rows are kept. NaN where a state emits NaN or +inf.
+    `x` (T, C) float32; `emit`, `skip` (S,); `block`: frames whose rows are kept, at least 2 (or all). NaN where a state
+    emits NaN or +inf.
     """
     frames, size, want = x.shape[0], emit.shape[0], out.shape[0] > 0
     classes, jump = _lay_out(emit, skip)

@@ -104,7 +104,7 @@ def forward(log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor) 
 
 
 def _log_sum(ends: torch.Tensor) -> torch.Tensor:
-    reachable = ends[ends > NEVER]
+    reachable = ends[ends != NEVER]
     return torch.logsumexp(reachable, 0) if len(reachable) else ends.new_full((), NEVER)
 
 
