@@ -35,7 +35,7 @@ def scores(rng: np.random.Generator, frames: int, classes: int, kind: str) -> np
     else:
         x -= np.log(np.exp(x).sum(1, keepdims=True))
     if kind == "holes":
-        x[rng.random(x.shape) < 0.3] = -np.inf
+        x[rng.random(x.shape) < min(0.3, 4 / max(frames, 1))] = -np.inf
     return x.astype(np.float32).astype(np.float64)
 
 
@@ -111,7 +111,7 @@ class Batch:
 def batch(
     rng: np.random.Generator, utterances: int, frames: int, tokens: int, classes: int, kind: str, *, segments: bool
 ) -> Batch:
-    """A random batch in which some utterances are empty, some too short and some fit exactly."""
+    """A random batch: the first of full length, of the others some are empty, some too short, some fit exactly."""
     blank = int(rng.integers(classes))
     rows = [target(rng, int(rng.integers(0, tokens + 1)), classes, blank) for _ in range(utterances)]
     if segments:
@@ -122,7 +122,9 @@ def batch(
         topology = lattice.ctc(rows, blank)
     lengths = rng.integers(0, frames + 1, utterances)
     exact = rng.random(utterances) < 0.2
+    exact[0] = False
     lengths[exact] = np.minimum(topology.min_frames, frames)[exact]
+    lengths[0] = frames
     x = np.full((utterances, frames, classes), np.nan)
     for b, length in enumerate(lengths):
         x[b, :length] = scores(rng, int(length), classes, kind)
