@@ -26,6 +26,9 @@ LOW_HZ, HIGH_HZ = 50.0, 7800.0
 # All levels are in nats of power: 1 nat = 4.34 dB.
 SMALLEST_POWER = 1e-20
 LOUD_QUANTILE = 0.95
+# In 17 h of read speech, and in 40 minutes of it joined, the 100th loudest frame is at most 1.6 nats above the quantile.
+LOUDEST_FRAMES = 100
+LOUDEST_ABOVE_LOUD = 2.0
 FLOOR_BELOW_LOUD = 16.0
 SPEECH_BELOW_LOUD = 6.0
 SPEECH_SOFTNESS = 1.0
@@ -109,11 +112,20 @@ def statistics_of(frames: torch.Tensor) -> Statistics:
     return gather_statistics(lambda: iter((frames,)))
 
 
+def _loud(levels: torch.Tensor) -> torch.Tensor:
+    """Level of the louder frames: a quantile of all, but not far below the loudest second where speech is rare."""
+    rank = max(0, math.ceil(LOUD_QUANTILE * len(levels)) - 1)
+    loud = torch.kthvalue(levels, rank + 1).values
+    if len(levels) > LOUDEST_FRAMES:
+        loudest = torch.topk(levels, LOUDEST_FRAMES).values[-1]
+        loud = torch.maximum(loud, loudest - LOUDEST_ABOVE_LOUD)
+    return loud
+
+
 def gather_statistics(pieces: Callable[[], Iterator[torch.Tensor]]) -> Statistics:
     """Statistics of a recording that comes in pieces (t, MELS); `pieces()` is walked twice, sums are float64."""
     levels = torch.cat([level(piece) for piece in pieces()])
-    rank = max(0, math.ceil(LOUD_QUANTILE * len(levels)) - 1)
-    loud = torch.kthvalue(levels, rank + 1).values
+    loud = _loud(levels)
     total, weights = torch.zeros(MELS, dtype=torch.float64), torch.zeros((), dtype=torch.float64)
     floor = floor_of(loud)
     for piece in pieces():
