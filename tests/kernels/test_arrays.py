@@ -1,0 +1,247 @@
+"""The door and the arrays behind it: memory layouts, dtypes, threads and processes, and arguments that do not fit."""
+
+from __future__ import annotations
+
+import dataclasses
+import multiprocessing
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+from kernel_problems import Batch
+from kernel_problems import batch as random_batch
+
+from ctc_align import kernels, lattice
+from ctc_align.errors import BackendError, KernelError, UsageError
+
+BACKENDS = ["cpu", "reference"]
+Result = tuple[list, list, torch.Tensor]
+
+
+def given_batch(utterances: int = 6, frames: int = 30, tokens: int = 8) -> Batch:
+    return random_batch(np.random.default_rng(7), utterances, frames, tokens, 7, "continuous", segments=False)
+
+
+def everything(x: torch.Tensor, given: Batch, backend: str = "cpu") -> Result:
+    path = kernels.best_path(x, given.topology, given.lengths, backend=backend)
+    occupancy = kernels.occupancy(x, given.topology, given.lengths, backend=backend)
+    return path.states.tolist(), path.scores.tolist() + occupancy.scores.tolist(), occupancy.posteriors
+
+
+def same(one: Result, other: Result) -> bool:
+    return one[0] == other[0] and one[1] == other[1] and torch.equal(one[2], other[2])
+
+
+def strided(x: torch.Tensor) -> torch.Tensor:
+    wide = torch.full((2 * x.shape[0], 3 * x.shape[1], 2 * x.shape[2]), float("nan"), dtype=x.dtype)
+    wide[::2, ::3, ::2] = x
+    return wide[::2, ::3, ::2]
+
+
+def read_only(x: torch.Tensor) -> torch.Tensor:
+    array = x.numpy().copy()
+    array.setflags(write=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.from_numpy(array)
+
+
+LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "time first": lambda x: x.transpose(0, 1).contiguous().transpose(0, 1),
+    "classes first": lambda x: x.permute(2, 0, 1).contiguous().permute(1, 2, 0),
+    "strided": strided,
+    "offset": lambda x: torch.cat((x[:, :1], x), 1)[:, 1:],
+    "read-only": read_only,
+    "with gradient": lambda x: x.clone().requires_grad_(),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_layouts(layout: str, dtype: torch.dtype) -> None:
+    given = given_batch()
+    x = given.log_probs.to(dtype)
+    before = x.clone()
+    view = LAYOUTS[layout](x)
+    assert same(everything(view, given), everything(x, given))
+    assert torch.equal(torch.nan_to_num(view.detach()), torch.nan_to_num(before))
+
+
+def test_expanded() -> None:
+    row = given_batch().log_probs[:1, :20]
+    topology = lattice.ctc([[1, 2], [3], []], blank=0)
+    given = Batch(row.expand(3, -1, -1), torch.tensor([20, 20, 20]), topology)
+    assert same(everything(given.log_probs, given), everything(given.log_probs.contiguous(), given))
+    flat = torch.zeros(1, 1, 1).expand(3, 20, 7)
+    assert same(everything(flat, given), everything(flat.contiguous(), given))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_half_precision_is_widened(dtype: torch.dtype, backend: str) -> None:
+    given = given_batch()
+    half = given.log_probs.to(dtype)
+    assert same(everything(half, given, backend), everything(half.float(), given, backend))
+
+
+def test_one_class() -> None:
+    x = torch.zeros(2, 5, 1)
+    given = Batch(x, torch.tensor([5, 0]), lattice.ctc([[], []]))
+    states, scores, posteriors = everything(x, given)
+    assert states == [[0] * 5, [-1] * 5]
+    assert scores == [0.0] * 4
+    assert posteriors.tolist() == [[[1.0]] * 5, [[0.0]] * 5]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("shape", [(0, 5, 3), (2, 0, 3), (0, 0, 3)], ids=str)
+def test_nothing_to_do(shape: tuple[int, int, int], backend: str) -> None:
+    x = torch.zeros(shape)
+    topology = lattice.ctc([[1], []][: shape[0]])
+    path = kernels.best_path(x, topology, backend=backend)
+    occupancy = kernels.occupancy(x, topology, backend=backend)
+    expected = [float("-inf"), 0.0][: shape[0]]
+    assert path.states.shape == shape[:2]
+    assert path.scores.tolist() == occupancy.scores.tolist() == expected
+    assert kernels.forward(x, topology, backend=backend).scores.tolist() == expected
+    assert occupancy.posteriors.shape == shape
+
+
+def test_types_of_results() -> None:
+    given = given_batch()
+    path = kernels.best_path(given.log_probs, given.topology, given.lengths.tolist())
+    assert (path.states.dtype, path.scores.dtype, path.backend) == (torch.int32, torch.float64, "cpu")
+    for dtype, expected in ((torch.float64, torch.float64), (torch.float32, torch.float32), (torch.half, torch.float)):
+        for backend in BACKENDS:
+            result = kernels.occupancy(given.log_probs.to(dtype), given.topology, given.lengths, backend=backend)
+            assert (result.posteriors.dtype, result.scores.dtype, result.backend) == (expected, torch.float64, backend)
+
+
+@pytest.fixture
+def threads() -> Iterator[Callable[[int], None]]:
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+def test_threads_do_not_change_a_bit(threads: Callable[[int], None]) -> None:
+    given = given_batch(8, 400, 60)
+    threads(1)
+    one = everything(given.log_probs, given)
+    for count in (2, 5):
+        threads(count)
+        assert same(everything(given.log_probs, given), one)
+
+
+def test_callers_with_threads_of_their_own(threads: Callable[[int], None]) -> None:
+    given = given_batch(8, 200, 60)
+    threads(2)
+    one = everything(given.log_probs, given)
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda _: everything(given.log_probs, given), range(12)))
+    assert all(same(result, one) for result in results)
+
+
+def test_errors_leave_the_threads(threads: Callable[[int], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    from ctc_align.kernels import cpu
+
+    given = given_batch(8, 400, 60)
+    threads(2)
+    monkeypatch.setattr(cpu, "LOGARITHMIC_BYTES", 0)
+    with pytest.raises(KernelError, match="cut the utterance"):
+        kernels.occupancy(given.log_probs.double(), given.topology, given.lengths)
+
+
+def child(given: Batch, expected: list) -> bool:
+    torch.set_num_threads(2)
+    return everything(given.log_probs, given)[1] == expected
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_after_a_fork(threads: Callable[[int], None]) -> None:
+    given = given_batch(8, 400, 60)
+    threads(2)
+    expected = everything(given.log_probs, given)[1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid == 0:
+        code = 2
+        try:
+            code = 0 if child(given, expected) else 1
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_in_a_spawned_process() -> None:
+    given = given_batch(8, 400, 60)
+    plain = Batch(given.log_probs.numpy(), given.lengths.numpy(), given.topology)
+    expected = everything(given.log_probs, given)[1]
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(1) as pool:
+        assert pool.apply(spawned, (dataclasses.astuple(plain)[:2], given.topology)) == expected
+
+
+def spawned(arrays: tuple[np.ndarray, np.ndarray], topology: lattice.Topology) -> list:
+    given = Batch(torch.from_numpy(arrays[0]), torch.from_numpy(arrays[1]), topology)
+    return everything(given.log_probs, given)[1]
+
+
+TOPOLOGY = lattice.ctc([[1, 2], [1]])
+LOG_PROBS = torch.zeros(2, 5, 3)
+
+
+@pytest.mark.parametrize(
+    ("log_probs", "topology", "lengths", "said"),
+    [
+        ([[0.0]], TOPOLOGY, None, "expected a floating-point tensor (B, T, C), met list"),
+        (LOG_PROBS.int(), TOPOLOGY, None, "met torch.int32"),
+        (LOG_PROBS[0], TOPOLOGY, None, "expected shape (B, T, C), met (5, 3)"),
+        (LOG_PROBS[:1], TOPOLOGY, None, "expected 1 utterances as in log_probs, met 2"),
+        (LOG_PROBS[:, :, :2], TOPOLOGY, None, "emits class 2, log_probs has only 2 classes"),
+        (LOG_PROBS[:, :, :0], lattice.ctc([[], []]), None, "emits class 0, log_probs has only 0 classes"),
+        (LOG_PROBS, TOPOLOGY, [5], "lengths: expected shape (2,), met (1,)"),
+        (LOG_PROBS, TOPOLOGY, [5, 6], "lengths: expected 0 to 5 (frames of log_probs), met [5, 6]"),
+        (LOG_PROBS, TOPOLOGY, [5, -1], "lengths: expected 0 to 5"),
+        (LOG_PROBS, TOPOLOGY, [5.0, 4.5], "lengths: expected whole numbers, met torch.float32"),
+    ],
+)
+@pytest.mark.parametrize("function", [kernels.best_path, kernels.forward, kernels.occupancy])
+def test_wrong_arguments(function: Callable, log_probs: object, topology: object, lengths: object, said: str) -> None:
+    with pytest.raises(KernelError) as error:
+        function(log_probs, topology, lengths)
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("bands", "said"),
+    [
+        (np.zeros((2, 4, 2), int), "expected whole numbers (2, 5, 2), met int64 of shape (2, 4, 2)"),
+        (np.zeros((2, 5, 2)), "met float64"),
+        (np.array([[[0, 5]] * 5, [[0, 3], [1, 3], [0, 3], [0, 3], [0, 3]]]), "bands of utterance 1: from frame 1 to 2"),
+    ],
+)
+def test_wrong_bands(bands: np.ndarray, said: str) -> None:
+    with pytest.raises(KernelError) as error:
+        kernels.best_path(LOG_PROBS, TOPOLOGY, bands=bands)
+    assert said in str(error.value)
+
+
+def test_bands_beyond_the_length_are_not_read() -> None:
+    bands = np.array([[[0, 5]] * 5, [[0, 3], [1, 3], [0, 0], [9, 9], [-9, -9]]])
+    path = kernels.best_path(LOG_PROBS, TOPOLOGY, [5, 2], bands=bands)
+    assert path.states[1].tolist() == [1, 2, -1, -1, -1]
+
+
+def test_backends() -> None:
+    with pytest.raises(UsageError, match="expected one of auto, reference, cpu, gpu; met 'numpy'"):
+        kernels.forward(LOG_PROBS, TOPOLOGY, backend="numpy")
+    with pytest.raises(BackendError, match="'gpu'"):
+        kernels.forward(LOG_PROBS, TOPOLOGY, backend="gpu")
+    assert kernels.forward(LOG_PROBS, TOPOLOGY).backend == "cpu"
