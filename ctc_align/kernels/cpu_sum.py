@@ -141,17 +141,15 @@ def _forward_row(old_m, old_e, new_m, new_e, em, ee, jump, low, high):
             old_m[1, k], old_e[1, k], old_m[0, k], old_e[0, k], old_m[1, i], np.int32(old_e[1, i] + jump[1, i])
         )
         new_m[1, k], new_e[1, k] = _normal(value * em[1, i], np.int32(top + ee[1, i]))
-    # The next frame may read the lanes beside this one's: they must not hold another frame's values.
-    for lane in range(2):
-        if low > 0:
-            new_e[lane, low] = NEVER
-        if high + 1 < new_e.shape[1]:
-            new_e[lane, high + 1] = NEVER
+    # The next frame reads the lane above this one's: it must not hold the value of a later frame, walked before.
+    if high + 1 < new_e.shape[1]:
+        new_e[0, high + 1] = NEVER
+        new_e[1, high + 1] = NEVER
 
 
 @njit(nogil=True, cache=True, inline="always")
 def _backward_row(w_m, w_e, beta_m, beta_e, jump, low, high):
-    """beta of one frame from w = x * beta of the next; lane i at index i, (2, lanes + 1), the last is NEVER."""
+    """beta of one frame from w = x * beta of the next; lane i at index i, (2, lanes + 1), the last stays NEVER."""
     first, one = np.uint64(low), np.uint64(1)
     for j in range(np.uint64(high - low)):
         i, k = first + j, first + j + one
@@ -165,16 +163,13 @@ def _backward_row(w_m, w_e, beta_m, beta_e, jump, low, high):
 
 @njit(nogil=True, cache=True, inline="always")
 def _weighted_row(beta_m, beta_e, em, ee, w_m, w_e, low, high):
-    """w = x * beta in lanes low … high - 1; the lanes beside them hold nothing."""
+    """w = x * beta in lanes low … high - 1; those below were never reached, those above are not read."""
     first = np.uint64(low)
     for lane in range(2):
         for j in range(np.uint64(high - low)):
             i = first + j
             value, top = beta_m[lane, i] * em[lane, i], np.int32(beta_e[lane, i] + ee[lane, i])
             w_m[lane, i], w_e[lane, i] = _normal(value, top)
-        if low > 0:
-            w_e[lane, low - 1] = NEVER
-        w_e[lane, high] = NEVER
 
 
 @njit(nogil=True, cache=True, inline="always")
