@@ -12,7 +12,8 @@ from oracles import Answer, close, ctc_paths, enumerate_all, segment_paths
 from ctc_align import kernels, lattice
 from ctc_align.lattice import Topology
 
-KINDS = ("continuous", "tied", "holes", "unnormalised")
+KINDS = ("tied", "continuous", "tied", "holes", "tied", "unnormalised")
+"""Half of them tied: equal paths are rarer in tiny problems than they are in quantised models."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ def scores(rng: np.random.Generator, frames: int, classes: int, kind: str) -> np
     """(T, C) float64 that float32 holds exactly: log-probs, scores in halves that tie, some of -inf, any scale."""
     x = rng.normal(size=(frames, classes))
     if kind == "tied":
-        x = np.round(2 * x) / 2
+        x = -rng.integers(0, 3, x.shape) / 2
     elif kind == "unnormalised":
         x = 20 * x + 5
     else:
@@ -44,7 +45,7 @@ def target(rng: np.random.Generator, tokens: int, classes: int, blank: int) -> l
     ids = [k for k in range(classes) if k != blank]
     row: list[int] = []
     for _ in range(tokens):
-        row.append(row[-1] if row and rng.random() < 0.4 else int(rng.choice(ids)))
+        row.append(row[-1] if row and rng.random() < 0.3 else int(rng.choice(ids)))
     return row
 
 
@@ -52,9 +53,11 @@ def tiny_ctc(rng: np.random.Generator, count: int) -> Iterator[Problem]:
     """CTC problems small enough to enumerate: empty, fitting exactly, too short, every place of the blank."""
     for number in range(count):
         kind = KINDS[number % len(KINDS)]
-        frames, classes = int(rng.integers(0, 6)), int(rng.integers(2, 5))
+        classes = int(rng.choice([2, 3, 3, 4]))
         blank = int(rng.integers(classes))
         row = target(rng, int(rng.integers(0, 4)), classes, blank)
+        needed = int(lattice.ctc([row], blank).min_frames[0])
+        frames = min(max(needed + int(rng.integers(-1, 4)), 0), 6 if classes < 4 else 5)
         x = scores(rng, frames, classes, kind)
         answer = enumerate_all(x, ctc_paths(frames, classes, row, blank))
         yield Problem(f"ctc {number} {kind} T={frames} {row} blank {blank}", x, lattice.ctc([row], blank), answer)
@@ -76,7 +79,7 @@ def tiny_segments(rng: np.random.Generator, count: int) -> Iterator[Problem]:
 
 def faults(problems: Sequence[Problem], backend: str, dtype: torch.dtype = torch.float64) -> list[str]:
     """Where a backend says otherwise than the oracle."""
-    relative, absolute = (1e-12, 1e-12) if dtype == torch.float64 else (1e-6, 1e-6)
+    relative, absolute = (1e-12, 1e-12) if dtype == torch.float64 else (1e-6, 1e-5)
     found = []
     for problem in problems:
         x, answer, topology = torch.as_tensor(problem.log_probs).to(dtype)[None], problem.answer, problem.topology
@@ -94,7 +97,7 @@ def faults(problems: Sequence[Problem], backend: str, dtype: torch.dtype = torch
             if not close(float(met[0]), right, relative, absolute):
                 found.append(f"{problem.name}: {what} {float(met[0])!r}, expected {right!r}")
         wrong = np.abs(occupancy.posteriors[0].numpy() - answer.occupancy)
-        if not (wrong <= 10 * absolute).all():
+        if not (wrong <= absolute).all():
             found.append(f"{problem.name}: occupancy is off by {wrong.max()}")
     return found
 
