@@ -18,7 +18,6 @@ _MAPPED = {
     **dict.fromkeys("\u2012\u2013\u2014\u2015\u2e3a\u2e3b", "–"),
     **dict.fromkeys("⁄∕／", "/"),
     "…": "...",
-    "μ": "µ",
     "℃": "°C",
     "℉": "°F",
     "＄": "$",
@@ -29,6 +28,8 @@ _IGNORED = re.compile(
     "[\u00ad\u034f\u0640\u061c\u180b-\u180f\u200c-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]"
 )
 _PRESENTATION = re.compile("[\ufb00-\ufb4f\ufb50-\ufdff\ufe70-\ufeff\uff01-\uffef\U0001d400-\U0001d7ff]")
+_MU = re.compile(r"(?P<micro>(?<![^\W\d_])[µμ](?=[A-Za-z]))|[µμ]")
+"""Before a Latin unit either character is the sign, anywhere else the letter."""
 _OPENED_INSIDE = re.compile(rf"(?<={LETTER})‘(?={LETTER})")
 
 
@@ -43,6 +44,7 @@ def plain(word: str) -> str:
     if word.isascii():
         return word
     word = unicodedata.normalize("NFC", _IGNORED.sub("", word))
+    word = _MU.sub(lambda match: "µ" if match["micro"] else "μ", word)
     return _OPENED_INSIDE.sub("'", "".join(map(_plain, word)))
 
 

@@ -26,7 +26,7 @@ _UNITS = {
 _POWERS = {"2": "square", "3": "cubic"}
 _NOT_SPACED = frozenset(("in", "ha", "W", "V", "L", "l", "mi", "g", "%"))
 _ALONE = word_set(
-    """kg mg km cm mm lbs km/h kph mph kHz MHz GHz Hz dB kWh kW kcal Mbps kbps ml mL kB KB MB GB TB °C °F µm µs"""
+    """kg mg km cm mm lbs km/h kph mph kHz MHz GHz Hz dB kWh kW kcal Mbps kbps ml mL kB KB MB GB TB °C °F µm µg µs"""
 )
 _IRREGULAR = {"foot": "feet", "inch": "inches", "percent": "percent"}
 _UNIT = re.compile(r"(?P<unit>[A-Za-zµ°%]+(?:/[a-z]+)?)(?:⁺?(?P<power>[23]))?")
