@@ -30,8 +30,37 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
         "labels": "written",
         "chunk_s": 30.0,
         "band_s": 1.0,
+        "shortest_pause_s": 0.04,
         "language": "en",
     }
+
+
+@dataclasses.dataclass(frozen=True)
+class Inner:
+    size: int = 1
+    rounds: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Outer:
+    inner: Inner = dataclasses.field(default_factory=Inner)
+
+
+def test_tables_and_lists(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_text("[inner]\nrounds = [[1, 2], [3]]\n")
+    assert load_config(Outer, path, {}) == Outer(Inner(1, ((1, 2), (3,))))
+    path.write_text("[inner]\nsize = 1.5\nrounds = 3\nzzz = 1\n")
+    with pytest.raises(ConfigError) as caught:
+        load_config(Outer, path, {})
+    assert str(caught.value).splitlines() == [
+        f"{path}: inner.size: expected a whole number, met 1.5",
+        f"{path}: inner.rounds: expected a list, met 3",
+        f"{path}: inner.unknown setting 'zzz': there is size, rounds",
+    ]
+    path.write_text("inner = 3\n")
+    with pytest.raises(ConfigError, match="inner: expected a table, met 3"):
+        load_config(Outer, path, {})
 
 
 def test_all_faults_at_once(tmp_path: Path) -> None:
@@ -45,10 +74,10 @@ def test_all_faults_at_once(tmp_path: Path) -> None:
         f"{path}: chunk_s: expected a number above 0, met 0.0",
         f"{path}: band_s: expected a number above 0, met 'x'",
         f"{path}: language: expected a text, met ''",
-        f"{path}: unknown setting 'align': there is times, labels, chunk_s, band_s, language",
+        f"{path}: unknown setting 'align': there is times, labels, chunk_s, band_s, shortest_pause_s, language",
         "chunk_s: expected a number above 0, met nan",
         "labels: expected 'bare' or 'written', met 'Bare': did you mean 'bare'?",
-        "unknown setting 'zzz': there is times, labels, chunk_s, band_s, language",
+        "unknown setting 'zzz': there is times, labels, chunk_s, band_s, shortest_pause_s, language",
     ]
     assert isinstance(caught.value, UsageError)
 
