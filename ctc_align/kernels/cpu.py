@@ -25,8 +25,8 @@ BLOCK_FRAMES = 512
 EXACT_BELOW = 4096.0
 """Best paths with larger log-probs than this are found again in float64: float32 cannot tell their neighbours apart."""
 
-ROWS_BYTES = 64 * 2**20
-"""Rows of the forward pass that occupancy keeps at once."""
+ROWS_BYTES = 2**19
+"""Rows of the forward pass that occupancy keeps at once: rows made twice in the cache beat rows fetched from memory."""
 
 LOGARITHMIC_BYTES = 16 * 2**30
 """More than this, for one utterance, is refused."""
@@ -58,9 +58,9 @@ def best_path(
             _pointer_block(length, size, x.itemsize),
             states[b, :length],
         )
-        score, largest = cpu_best_path.utterance(x[b, :length], *rest)
+        score, largest = cpu_best_path.utterance(*_flat(x[b, :length]), *rest)
         if x.dtype == np.float32 and not (score > -np.inf and largest < EXACT_BELOW):
-            score, largest = cpu_best_path.utterance(x[b, :length].astype(np.float64), *rest)
+            score, largest = cpu_best_path.utterance(*_flat(x[b, :length].astype(np.float64)), *rest)
         if not score < np.inf:
             score, states[b] = np.nan, -1
         scores[b] = score
@@ -94,16 +94,23 @@ def _sum(
         if length == 0 or length < topology.min_frames[b]:
             scores[b] = 0.0 if length == topology.min_frames[b] else -np.inf
             return
-        rest = topology.emit[b, :size], topology.skip[b, :size], int(topology.starts[b]), int(topology.finals[b])
+        given = (
+            *_flat(x[b, :length]),
+            length,
+            topology.emit[b, :size],
+            topology.skip[b, :size],
+            int(topology.starts[b]),
+            int(topology.finals[b]),
+            _row_block(length, 8 * (size + 2)),
+        )
         out = np.empty((0, 0), x.dtype) if posteriors is None else posteriors[b, :length]
         score, trusted = np.nan, False
         if x.dtype == np.float32:
-            score, trusted = cpu_sum.scaled(x[b, :length], *rest, _row_block(length, 8 * (size + 2)), out)
+            score, trusted = cpu_sum.scaled(*given, out)
         if not trusted:
-            block = _row_block(length, 8 * (size + 2))
             if posteriors is not None:
-                _refuse_if_large(b, length, size, block)
-            score = cpu_log.logarithmic(x[b, :length], *rest, block, out)
+                _refuse_if_large(b, length, size, given[-1])
+            score = cpu_log.logarithmic(*given, out)
         if not score < np.inf:
             score = np.nan
             if posteriors is not None:
@@ -141,6 +148,13 @@ def _array(log_probs: torch.Tensor) -> np.ndarray:
     array = wide.cpu().numpy()
     # The loops gather within a row: rows must be dense, frames and utterances may lie anywhere.
     return array if array.strides[-1] == array.itemsize or array.shape[-1] < 2 else np.ascontiguousarray(array)
+
+
+def _flat(x: np.ndarray) -> tuple[np.ndarray, int]:
+    """(T, C) of dense rows as one row (…,) and the step from frame to frame: one compiled form for every layout."""
+    frames, classes = x.shape
+    stride = x.strides[0] // x.itemsize
+    return np.lib.stride_tricks.as_strided(x, ((frames - 1) * stride + classes,), (x.itemsize,)), stride
 
 
 def _even_is_one_class(topology: Topology) -> list[bool]:

@@ -122,14 +122,15 @@ def _lay_out(emit, skip, jumps):
 
 
 @njit(nogil=True, cache=True)
-def utterance(x, emit, skip, starts, finals, bands, plain, block, states):
+def utterance(x, stride, emit, skip, starts, finals, bands, plain, block, states):
     """Best path of one utterance: fills `states` (T,); returns the score and the largest |log-prob| along the path.
 
-    `x` (T, C); `emit`, `skip` (S,); `bands` (T, 2) or (0, 2): first and last (exclusive) state of each frame; `plain`:
-    even states emit one class and are not skipped into; `block`: frames per block, T for back-pointers in full.
+    `x`, `stride`: class c of frame t is x[t * stride + c]; `emit`, `skip` (S,); `bands` (T, 2) or
+    (0, 2): first and last (exclusive) state of each frame; `plain`: even states
+    emit one class and are not skipped into; `block`: frames per block, T for back-pointers in full.
     Score -inf or NaN: no path, `states` untouched.
     """
-    frames, size = x.shape[0], emit.shape[0]
+    frames, size = states.shape[0], emit.shape[0]
     lanes = (size + 1) // 2
     jumps = np.full((2, lanes), -np.inf, x.dtype)
     classes = _lay_out(emit, skip, jumps)
@@ -147,10 +148,10 @@ def utterance(x, emit, skip, starts, finals, bands, plain, block, states):
         if t == 0:
             for s in range(starts):
                 if s // 2 >= low and s // 2 < high:
-                    new[s % 2, s // 2 + 1] = x[0, emit[s]]
+                    new[s % 2, s // 2 + 1] = x[emit[s]]
         else:
             into = pointers[t if whole else 0]
-            _frame(x[t], classes, jumps, size, plain, old, new, scores, low, high, into, 0)
+            _frame(x[t * stride :], classes, jumps, size, plain, old, new, scores, low, high, into, 0)
         _close(t, bands, new, low, high)
         if t % RECENTRE_FRAMES == 0:
             best = _best(new, low, high)
@@ -170,15 +171,17 @@ def utterance(x, emit, skip, starts, finals, bands, plain, block, states):
     if whole:
         _trace(pointers, 0, frames - 1, 0, state, states)
     else:
-        _trace_blocks(x, classes, jumps, size, starts, finals, bands, plain, block, saved, shifts, state, states)
-    return _along(x, emit, states)
+        _trace_blocks(
+            x, stride, classes, jumps, size, starts, finals, bands, plain, block, saved, shifts, state, states
+        )
+    return _along(x, stride, emit, states)
 
 
 @njit(nogil=True, cache=True)
-def _along(x, emit, states):
+def _along(x, stride, emit, states):
     total, largest = 0.0, 0.0
-    for t in range(x.shape[0]):
-        score = np.float64(x[t, emit[states[t]]])
+    for t in range(states.shape[0]):
+        score = np.float64(x[t * stride + emit[states[t]]])
         total += score
         largest = max(largest, abs(score))
     return total, largest
@@ -196,9 +199,9 @@ def _trace(pointers, first, last, base, state, states):
 
 
 @njit(nogil=True, cache=True)
-def _trace_blocks(x, classes, jumps, size, starts, finals, bands, plain, block, saved, shifts, state, states):
+def _trace_blocks(x, stride, classes, jumps, size, starts, finals, bands, plain, block, saved, shifts, state, states):
     """As `_trace` over all frames, with each block's back-pointers made again from its saved first row."""
-    frames, lanes = x.shape[0], classes.shape[1]
+    frames, lanes = states.shape[0], classes.shape[1]
     pointers = np.empty((block + 1, min(lanes, block + 2)), np.uint8)
     old, new = np.empty((2, lanes + 1), saved.dtype), np.empty((2, lanes + 1), saved.dtype)
     scores = np.empty((2, lanes), saved.dtype)
@@ -214,7 +217,7 @@ def _trace_blocks(x, classes, jumps, size, starts, finals, bands, plain, block, 
         for t in range(first + 1, last + 1):
             low, high = _band(t, frames, size, starts, finals, bands)
             low, high = max(low, top - (last - t)), min(high, top + 1)
-            _frame(x[t], classes, jumps, size, plain, old, new, scores, low, high, pointers[t - first], base)
+            _frame(x[t * stride :], classes, jumps, size, plain, old, new, scores, low, high, pointers[t - first], base)
             _close(t, bands, new, low, high)
             if t % RECENTRE_FRAMES == 0:
                 _lower(new, low, high, shifts[t // RECENTRE_FRAMES])

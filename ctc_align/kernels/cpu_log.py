@@ -71,13 +71,13 @@ def _add_occupancy(alpha, beta, gamma, emit, out):
 
 
 @njit(nogil=True, cache=True)
-def logarithmic(x, emit, skip, starts, finals, block, out):
+def logarithmic(x, stride, frames, emit, skip, starts, finals, block, out):
     """Log-likelihood of one utterance; adds the occupancy to `out` (T, C) unless it is (0, 0).
 
-    `x` (T, C); `emit`, `skip` (S,); `block`: frames whose rows are kept, at least 2 (or all). NaN where a state emits
-    NaN or +inf.
+    `x`, `stride`: class c of frame t is x[t * stride + c]; `emit`, `skip` (S,); `block`: frames whose rows
+    are kept, at least 2 (or all). NaN where a state emits NaN or +inf.
     """
-    frames, size = x.shape[0], emit.shape[0]
+    size = emit.shape[0]
     want = out.shape[0] > 0
     kept = block if want else 2
     alpha = np.full((kept, size + 2), -np.inf)
@@ -85,7 +85,8 @@ def logarithmic(x, emit, skip, starts, finals, block, out):
     saved = np.empty((blocks if want and blocks > 1 else 0, size + 2))
     for t in range(frames):
         row, before = alpha[t % kept], alpha[(t - 1) % kept]
-        fine = _next_row(x[t], emit, skip, before, row) if t else _first_row(x[0], emit, starts, row)
+        scores = x[t * stride :]
+        fine = _next_row(scores, emit, skip, before, row) if t else _first_row(scores, emit, starts, row)
         if not fine:
             return np.nan
         if saved.shape[0] and t % block == 0:
@@ -101,9 +102,9 @@ def logarithmic(x, emit, skip, starts, finals, block, out):
         if k < blocks - 1:
             alpha[0] = saved[k]
             for t in range(first + 1, last):
-                _next_row(x[t], emit, skip, alpha[t - first - 1], alpha[t - first])
+                _next_row(x[t * stride :], emit, skip, alpha[t - first - 1], alpha[t - first])
         for t in range(last - 1, first - 1, -1):
             if t < frames - 1:
-                _previous_row(x[t + 1], emit, skip, beta, w)
+                _previous_row(x[(t + 1) * stride :], emit, skip, beta, w)
             _add_occupancy(alpha[t - first], beta, w, emit, out[t])
     return total

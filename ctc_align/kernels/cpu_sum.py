@@ -248,51 +248,47 @@ def _lay_out(emit, skip):
 
 
 @njit(nogil=True, cache=True)
-def _alphas(x, classes, jump, ends, first, last, em, ee, scores, alpha_m, alpha_e, saved_m, saved_e):
+def _alphas(x, classes, jump, plan, first, last, em, ee, scores, alpha_m, alpha_e, saved_m, saved_e):
     """alpha of frames first … last - 1, frame t in row t % rows; returns the sum of centres, or what ends the matter.
 
     Frame 0 starts a path; another `first` finds its row in place. Rows at block starts are saved if there is room.
     """
-    size, starts, finals, block, one_class = ends
-    rows, frames = alpha_m.shape[0], x.shape[0]
-    offset = 0.0
-    if first == 0:
-        _, high = _band(0, frames, size, finals)
-        offset += _emit_frame(x[0], classes, one_class, size, scores, em, ee, 0, high)
-        alpha_e[0] = NEVER
-        for s in range(starts):
-            alpha_m[0, s % 2, 1], alpha_e[0, s % 2, 1] = _normal(em[s % 2, 0], ee[s % 2, 0])
-        if saved_m.shape[0]:
-            saved_m[0], saved_e[0] = alpha_m[0], alpha_e[0]
-    for t in range(first + 1, last):
+    stride, frames, size, starts, finals, block, one_class = plan
+    rows, offset = alpha_m.shape[0], 0.0
+    for t in range(first + min(first, 1), last):
         here, before = t % rows, (t - 1) % rows
         low, high = _band(t, frames, size, finals)
-        offset += _emit_frame(x[t], classes, one_class, size, scores, em, ee, low, high)
+        offset += _emit_frame(x[t * stride :], classes, one_class, size, scores, em, ee, low, high)
         if not abs(offset) < np.inf:
             return offset
-        _forward_row(alpha_m[before], alpha_e[before], alpha_m[here], alpha_e[here], em, ee, jump, low, high)
+        if t == 0:
+            alpha_e[0] = NEVER
+            for s in range(starts):
+                alpha_m[0, s % 2, 1], alpha_e[0, s % 2, 1] = _normal(em[s % 2, 0], ee[s % 2, 0])
+        else:
+            _forward_row(alpha_m[before], alpha_e[before], alpha_m[here], alpha_e[here], em, ee, jump, low, high)
         if saved_m.shape[0] and t % block == 0:
             saved_m[t // block], saved_e[t // block] = alpha_m[here], alpha_e[here]
     return offset
 
 
 @njit(nogil=True, cache=True)
-def scaled(x, emit, skip, starts, finals, block, out):
+def scaled(x, stride, frames, emit, skip, starts, finals, block, out):
     """Log-likelihood of one utterance, and whether to trust it; adds the occupancy to `out` (T, C) unless it is (0, 0).
 
-    `x` (T, C) float32; `emit`, `skip` (S,); `block`: frames whose rows are kept, at least 2 (or all). NaN where a state
-    emits NaN or +inf.
+    `x`, `stride`: class c of frame t is x[t * stride + c], float32; `emit`, `skip` (S,); `block`: frames
+    whose rows are kept, at least 2 (or all). NaN where a state emits NaN or +inf.
     """
-    frames, size, want = x.shape[0], emit.shape[0], out.shape[0] > 0
+    size, want = emit.shape[0], out.shape[0] > 0
     classes, jump = _lay_out(emit, skip)
     lanes, one_class = classes.shape[1], bool(np.all(classes[0] == classes[0, 0]))
-    ends = size, starts, finals, block, one_class
+    plan = stride, frames, size, starts, finals, block, one_class
     rows, blocks = (block if want else 2), (frames + block - 1) // block
     alpha_m, alpha_e = np.ones((rows, 2, lanes + 1), np.float32), np.full((rows, 2, lanes + 1), NEVER, np.int32)
     saves = blocks if want and blocks > 1 else 0
     saved_m, saved_e = np.empty((saves, 2, lanes + 1), np.float32), np.empty((saves, 2, lanes + 1), np.int32)
     em, ee, scores = np.ones((2, lanes), np.float32), np.zeros((2, lanes), np.int32), np.empty((2, lanes), np.float32)
-    offset = _alphas(x, classes, jump, ends, 0, frames, em, ee, scores, alpha_m, alpha_e, saved_m, saved_e)
+    offset = _alphas(x, classes, jump, plan, 0, frames, em, ee, scores, alpha_m, alpha_e, saved_m, saved_e)
     if not abs(offset) < np.inf:
         return offset, True
     log2_total, total_m, total_e = _total(alpha_m[(frames - 1) % rows], alpha_e[(frames - 1) % rows], size, finals)
@@ -307,12 +303,12 @@ def scaled(x, emit, skip, starts, finals, block, out):
             first, last = k * block, min(frames, (k + 1) * block)
             if k < blocks - 1:
                 alpha_m[0], alpha_e[0] = saved_m[k], saved_e[k]
-                _alphas(x, classes, jump, ends, first, last, em, ee, scores, alpha_m, alpha_e, nothing_m, nothing_e)
+                _alphas(x, classes, jump, plan, first, last, em, ee, scores, alpha_m, alpha_e, nothing_m, nothing_e)
             for t in range(last - 1, first - 1, -1):
                 low, high = _band(t, frames, size, finals)
                 if t < frames - 1:
                     next_low, next_high = _band(t + 1, frames, size, finals)
-                    _emit_frame(x[t + 1], classes, one_class, size, scores, em, ee, next_low, next_high)
+                    _emit_frame(x[(t + 1) * stride :], classes, one_class, size, scores, em, ee, next_low, next_high)
                     _weighted_row(beta_m, beta_e, em, ee, w_m, w_e, next_low, next_high)
                     _backward_row(w_m, w_e, beta_m, beta_e, jump, low, high)
                 here = t - first
