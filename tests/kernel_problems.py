@@ -45,7 +45,8 @@ def target(rng: np.random.Generator, tokens: int, classes: int, blank: int) -> l
     ids = [k for k in range(classes) if k != blank]
     row: list[int] = []
     for _ in range(tokens):
-        row.append(row[-1] if row and rng.random() < 0.3 else int(rng.choice(ids)))
+        others = [k for k in ids if not row or k != row[-1]]
+        row.append(int(rng.choice(others)) if others and rng.random() < 0.7 else row[-1] if row else ids[0])
     return row
 
 

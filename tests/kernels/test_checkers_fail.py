@@ -113,12 +113,13 @@ def test_no_fault_without_a_fault(monkeypatch: pytest.MonkeyPatch, small_blocks:
         ("cpu_sum", "value += _shift(", "value = _shift("),
         ("cpu_sum", "offset + log2_total", "log2_total"),
         ("cpu_sum", "6.9314720286e-01", "6.93e-01"),
-        ("cpu_sum", "_emit_frame(x[t + 1]", "_emit_frame(x[t]"),
+        ("cpu_sum", "_emit_frame(x[(t + 1) * stride", "_emit_frame(x[t * stride"),
     ],
 )
 def test_planted_faults_are_told(name: str, old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu, name, interpreted(name, old, new))
-    assert first_enumerated() != []
+    # Paths prefer to be early: in tiny problems a skip hardly ever ties with a step on the way of the best one.
+    assert (first_enumerated() or first_in_blocks()) != []
 
 
 @pytest.mark.parametrize(
@@ -140,7 +141,7 @@ def test_planted_faults_in_logarithms_are_told(old: str, new: str, monkeypatch: 
     ("name", "old", "new"),
     [
         ("cpu_best_path", "max(low, top - (last - t))", "max(low, top - (last - t) + 1)"),
-        ("cpu_best_path", "first = k * block", "first = k * block + 1"),
+        ("cpu_best_path", "= saved[k, ", "= saved[k - 1, "),
         ("cpu_best_path", "2 * low < bands[t, 0]", "2 * low <= bands[t, 0]"),
         ("cpu_best_path", "2 * high > bands[t, 1]", "2 * high > bands[t, 1] + 1"),
         ("cpu_best_path", "new[1, low] = -np.inf", "pass"),

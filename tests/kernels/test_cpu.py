@@ -121,7 +121,9 @@ def test_blocks_are_chosen_by_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = -(-540_000 // long_block)
     assert rows * 274_001 * 4 <= 1.05 * cpu.CHECKPOINT_BYTES
     assert long_block * (long_block + 2) < 2 * cpu.CHECKPOINT_BYTES
-    assert cpu._row_block(1500, 8 * 503) == 1500
+    assert cpu._row_block(100, 8 * 503) == 100
+    assert cpu._row_block(1500, 8 * 503) == 130
+    assert cpu._row_block(100_000, 8 * 50_003) == 317
     monkeypatch.setattr(cpu, "ROWS_BYTES", 0)
     assert cpu._row_block(1500, 8 * 503) == 39
     assert cpu._row_block(1, 8) == 1
