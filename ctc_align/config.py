@@ -130,19 +130,19 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def _checked(kind: Any, given: dict[str, Any], where: str, faults: list[str]) -> dict[str, Any]:
+def _checked(kind: Any, given: dict[str, Any], where: str, faults: list[str], table: str = "") -> dict[str, Any]:
     """The values that are right, in their field's type; a line in `faults` for each that is not."""
     fields = {field.name: field for field in dataclasses.fields(kind)}
     types = get_type_hints(kind)
     values = {}
     for key, value in given.items():
         if key not in fields:
-            faults.append(f"{where}unknown setting {key!r}{_near(key, list(fields))}")
+            faults.append(f"{where}unknown setting {table + key!r}{_near(key, list(fields))}")
             continue
         wanted = types[key]
         if dataclasses.is_dataclass(wanted) and isinstance(value, dict):
             inner: Any = wanted
-            values[key] = dataclasses.replace(inner(), **_checked(inner, value, f"{where}{key}.", faults))
+            values[key] = dataclasses.replace(inner(), **_checked(inner, value, where, faults, f"{table}{key}."))
             continue
         if get_origin(wanted) is tuple and isinstance(value, list):
             values[key] = _tuples(value)
@@ -151,7 +151,9 @@ def _checked(kind: Any, given: dict[str, Any], where: str, faults: list[str]) ->
             value = float(value)
         expected = _expected(fields[key], wanted, value)
         if expected:
-            faults.append(f"{where}{key}: expected {expected}, met {value!r}{_near(value, _choices(fields[key]), '')}")
+            faults.append(
+                f"{where}{table}{key}: expected {expected}, met {value!r}{_near(value, _choices(fields[key]), '')}"
+            )
         else:
             values[key] = value
     return values

@@ -56,7 +56,7 @@ def test_tables_and_lists(tmp_path: Path) -> None:
     assert str(caught.value).splitlines() == [
         f"{path}: inner.size: expected a whole number, met 1.5",
         f"{path}: inner.rounds: expected a list, met 3",
-        f"{path}: inner.unknown setting 'zzz': there is size, rounds",
+        f"{path}: unknown setting 'inner.zzz': there is size, rounds",
     ]
     path.write_text("inner = 3\n")
     with pytest.raises(ConfigError, match="inner: expected a table, met 3"):
