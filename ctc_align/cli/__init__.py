@@ -6,6 +6,8 @@ Nothing heavy is imported before a command runs.
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import functools
 import os
 import sys
@@ -73,18 +75,27 @@ def ctc_align(
 
 def main() -> None:
     """Entry point of the `ctc-align` program."""
+    _replace_closed_streams()
     sys.exit(run(sys.argv[1:]))
+
+
+def _replace_closed_streams() -> None:
+    """A stream that the caller closed is None: talk then goes nowhere, and data fails as on any closed stream."""
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line, and return its exit code; whatever goes wrong is one line on stderr."""
-    arguments = with_command(arguments)
+    given = list(arguments)
+    arguments = with_command(given)
     if arguments == ["--version"]:
         print(f"{PROGRAM} {__version__}")
         return OK
     try:
-        if arguments[:1] == ["align"] and arguments[1:2] and arguments[1] in LATER and not os.path.exists(arguments[1]):
-            raise UsageError(f"the command {arguments[1]!r} is not in this version; there are {', '.join(COMMANDS)}")
+        _refuse_other_commands(given)
         code = typer.main.get_command(app).main(list(arguments), prog_name=PROGRAM, standalone_mode=False)
         sys.stdout.flush()
         if code == INTERRUPTED:
@@ -100,6 +111,12 @@ def run(arguments: Sequence[str]) -> int:
             traceback.print_exc()
         _say(*(f"error: {line}" for line in str(error).splitlines() if line.strip()))
         return WRONG_CALL if isinstance(error, (UsageError, BackendError)) else FAILED
+    except OSError as error:
+        if "--verbose" in arguments or "-v" in arguments:
+            traceback.print_exc()
+        _say(f"error: {error.filename or 'standard output'}: {error.strerror or error}")
+        _drop_stdout()
+        return FAILED
     except MemoryError:
         _say("error: out of memory; give shorter audio, or close other programs")
         return FAILED
@@ -125,6 +142,18 @@ def with_command(arguments: Sequence[str]) -> list[str]:
     return ["align", *arguments]
 
 
+def _refuse_other_commands(given: Sequence[str]) -> None:
+    """A command that is not there is said to be one, not taken for a recording."""
+    name = given[0] if given else ""
+    if name in COMMANDS or name.startswith("-") or not name.isalpha() or os.path.exists(name):
+        return
+    if name in LATER:
+        raise UsageError(f"the command {name!r} is not in this version; there are {', '.join(COMMANDS)}")
+    meant = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.75)
+    if meant:
+        raise UsageError(f"{name}: no such command and no such audio file; did you mean {meant[0]}?")
+
+
 def _parser_message(error: Exception) -> str:
     message = " ".join(error.format_message().split())  # type: ignore[attr-defined]
     context = getattr(error, "ctx", None)
@@ -134,8 +163,14 @@ def _parser_message(error: Exception) -> str:
 
 def _reader_gone() -> int:
     """No complaint, also not from the interpreter's last flush."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _drop_stdout()
     return OK
+
+
+def _drop_stdout() -> None:
+    """What is left in the buffer goes nowhere: it would fail once more when the interpreter ends."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say(*lines: str) -> None:

@@ -61,8 +61,14 @@ def check_outputs(
         OutputError: an output exists and `force` is not given, is an input or a folder, or `out_dir` is not a
             folder that can be written (or made).
     """
-    _check_folder(Path(out_dir))
-    paths = output_paths(out_dir, name, formats)
+    try:
+        _check_folder(Path(out_dir))
+        _check_files(output_paths(out_dir, name, formats), force, protect)
+    except OSError as error:
+        raise OutputError(f"{error.filename or out_dir}: cannot be written ({error.strerror or error})") from error
+
+
+def _check_files(paths: Sequence[Path], force: bool, protect: Sequence[str | Path]) -> None:
     for path in paths:
         for source in protect:
             if path.exists() and Path(source).exists() and path.samefile(source):
@@ -126,10 +132,14 @@ def save(alignment: Alignment, path: str | Path, *, force: bool = False) -> None
     """
     path = Path(path)
     writer = _writer_of(path)()
-    _check_folder(path.parent)
-    if path.is_dir():
+    try:
+        _check_folder(path.parent)
+        is_folder, exists = path.is_dir(), path.exists()
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written ({error.strerror or error})") from error
+    if is_folder:
         raise OutputError(f"{path}: is a folder; give the path of a file")
-    if path.exists() and not force:
+    if exists and not force:
         raise OutputError(f"{path}: exists already; give force=True to replace it")
     _write_whole([(path, writer)], alignment)
 

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 from ctc_align.cli import run, with_command
+from ctc_align.cli.align import notes
 from ctc_align.errors import BackendError, TooShortError
+from ctc_align.types import AlignedWord, Alignment
 
 FILES = ["talk.TextGrid", "talk.ctm", "talk.json", "talk.tokens.ctm", "talk.txt", "talk.wav"]
 
@@ -127,7 +129,15 @@ def test_the_table_comes_on_a_terminal(cli, monkeypatch):
 
 WRONG_CALLS = [
     (["none.wav", "talk.txt"], "none.wav: no such audio file"),
-    (["alin", "talk.txt"], "alin: no such audio file; if a command was meant"),
+    (["nonesuch", "talk.txt"], "nonesuch: no such audio file; if a command was meant"),
+    (["alin", "talk.wav", "talk.txt"], "alin: no such command and no such audio file; did you mean align"),
+    (["", "talk.txt"], "AUDIO: expected the path of a file, met an empty one"),
+    (["talk.wav", ""], "TRANSCRIPT: expected the path"),
+    (["talk.wav", "talk.txt", "--out-dir", ""], "--out-dir: expected the path of a folder, met an empty one"),
+    (["talk.wav", "talk.txt", "--lexicon", ""], "--lexicon: expected the path"),
+    (["a" * 300 + ".wav", "talk.txt"], "a.wav: cannot be read: File name too long"),
+    (["talk.wav", "talk.txt", "--lexicon", "a" * 300], "cannot be read: File name too long"),
+    (["talk.wav", "talk.txt", "--out-dir", "a" * 300], "cannot be written .File name too long"),
     ([".", "talk.txt"], ".: expected an audio file, met a folder"),
     (["talk.wav", "none.txt"], "none.txt: no such transcript file"),
     (["talk.wav"], "no transcript for talk.wav: .*did you mean: ctc-align talk.wav talk.txt"),
@@ -227,6 +237,24 @@ def test_a_transcript_that_is_not_utf8_exits_1(cli):
     result = cli("talk.wav", "talk.txt")
     assert result.code == 1
     assert "UTF-8" in result.error
+
+
+def test_no_transcript_beside_itself(cli):
+    assert "did you mean" not in cli("talk.txt").error
+
+
+def test_what_the_system_refuses_is_one_line(cli, fake_aligner, monkeypatch):
+    monkeypatch.setattr(fake_aligner, "raises", PermissionError(13, "Permission denied", "talk.wav"))
+    result = cli("talk.wav", "talk.txt")
+    assert result.code == 1
+    assert result.error == "talk.wav: Permission denied"
+
+
+@pytest.mark.parametrize(("model", "per_token", "told"), [("english", 9.0, 1), ("english", 2.9, 0), ("mine", 9.0, 0)])
+def test_a_transcript_that_fits_badly_is_told(model, per_token, told):
+    word = AlignedWord("a", "a", 0, 1, "aligned", 0.5, 1.0, 0.5)
+    alignment = Alignment("a", "a.wav", 2.0, model, "cpu", 0.01, 1.0, -1.0, "a", (word,), loss_per_token=per_token)
+    assert sum("fits the recording badly" in note for note in notes(alignment)) == told
 
 
 def test_a_backend_that_cannot_run_exits_2(cli, fake_aligner, monkeypatch):

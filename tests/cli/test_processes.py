@@ -124,6 +124,22 @@ def test_standard_output_on_a_full_disk(here):
     ]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no such shell there")
+@pytest.mark.parametrize(
+    ("closed", "options", "code", "says"),
+    [
+        (">&-", "--stdout", 1, "ctc-align: error: standard output: writing failed (Bad file descriptor)\n"),
+        (">&-", "", 0, ""),
+        ("2>&-", "", 0, ""),
+    ],
+)
+def test_streams_that_the_caller_closed(here, closed, options, code, says):
+    line = f'"{sys.executable}" -m ctc_align talk.npy talk.txt {" ".join(OPTIONS)} -q {options} {closed}'
+    result = subprocess.run(["sh", "-c", line], cwd=here, env=environment(), capture_output=True, text=True)
+    assert (result.returncode, result.stdout, result.stderr) == (code, "", says)
+    assert (here / "talk.json").exists() == (code == 0)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes end otherwise there")
 @pytest.mark.parametrize(
     "arguments", [["talk.npy", "talk.txt", *OPTIONS, "--stdout", "-q"], ["evaluate", "a.TextGrid", "a.TextGrid"]]
