@@ -178,8 +178,10 @@ def read_intervals(path: str | Path, tier: str = "words") -> list[Interval]:
 
 def _json_intervals(path: Path, tier: str) -> list[Interval]:
     try:
-        data = json.loads(path.read_text("utf-8-sig"))
-    except (OSError, ValueError) as error:
+        data = json.loads(path.read_text("utf-8-sig"), parse_constant=_no_number)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
         raise InputError(f"{path}: not JSON that can be read: {error}") from error
     found = data.get("format") if isinstance(data, dict) else None
     if found != FORMAT:
@@ -187,11 +189,17 @@ def _json_intervals(path: Path, tier: str) -> list[Interval]:
     try:
         words = [word for word in data["words"] if word["start_s"] is not None]
         if tier == "words":
-            return [Interval(word["start_s"], word["end_s"], word["text"]) for word in words]
+            return [Interval(float(word["start_s"]), float(word["end_s"]), str(word["text"])) for word in words]
         tokens = [token for word in words for token in word["tokens"]]
-        return [Interval(token["start_s"], token["end_s"], token["token"]) for token in tokens]
-    except (KeyError, TypeError) as error:
+        return [Interval(float(token["start_s"]), float(token["end_s"]), str(token["token"])) for token in tokens]
+    except KeyError as error:
         raise InputError(f"{path}: an alignment without its {error}") from error
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{path}: expected words and tokens with times in seconds: {error}") from error
+
+
+def _no_number(constant: str) -> float:
+    raise ValueError(f"{constant} is no number of JSON")
 
 
 def _alignment_files(folder: Path) -> dict[str, Path]:

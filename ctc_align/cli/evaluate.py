@@ -49,6 +49,9 @@ def evaluate(
         count = counted(len(evaluation.extra_files), "hypothesis", "hypotheses")
         verb = "is" if len(evaluation.extra_files) == 1 else "are"
         print(f"ctc-align: note: {count} without a reference {verb} left out: {names}", file=sys.stderr)
+    if evaluation.mismatched > evaluation.paired / 2:
+        words = f"{evaluation.mismatched} of {counted(evaluation.paired, 'pair', 'pairs')}"
+        print(f"ctc-align: note: the labels of {words} differ: are these the same transcripts?", file=sys.stderr)
     if not evaluation.paired:
         raise InputError(f"{hypothesis}: nothing in it pairs with {reference}; are they the same recordings?")
     if not evaluation.complete:

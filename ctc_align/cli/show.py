@@ -21,8 +21,9 @@ MOST_ROWS = 60
 _LABEL_CELLS = 24
 _LINE_CELLS = (12, 60)
 """Least and most length of the time line."""
-_FIGURES_CELLS = 44
-"""What the other columns and the space between them take."""
+_GAP_CELLS = 3
+_FIGURES = (("start s", 7), ("end s", 7), ("ms", 6), ("confidence", 10))
+"""The columns of figures and their widths; a narrow terminal loses the last ones first, then the time line."""
 _FULL, _LATE, _EARLY = "█", "▐", "▌"
 
 
@@ -49,28 +50,42 @@ def words_table(alignment: Alignment, width: int = 80, most_rows: int = MOST_ROW
 
     words = alignment.words[:most_rows]
     label_cells = min(max([cell_len(printable(word.text)) for word in words] + [4]), _LABEL_CELLS)
-    line_cells = min(max(width - label_cells - _FIGURES_CELLS, _LINE_CELLS[0]), _LINE_CELLS[1])
+    figures, line_cells = _layout(width - label_cells - 2)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("word", no_wrap=True, max_width=_LABEL_CELLS)
-    for name in ("start s", "end s", "ms", "confidence"):
+    for name, _ in _FIGURES[:figures]:
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column(f"0 … {alignment.duration_s:.2f} s", no_wrap=True)
+    table.add_column(f"0 … {alignment.duration_s:.2f} s" if line_cells else "", no_wrap=True)
     for word in words:
-        cells = _word_cells(word, alignment.duration_s, line_cells)
+        cells = _word_cells(word, alignment.duration_s, figures, line_cells)
         table.add_row(*(Text(cell) for cell in cells), style=None if word.status == ALIGNED else "dim")
     more = len(alignment.words) - most_rows
     if more > 0:
-        table.add_row(f"… and {more} more", *[""] * 5, style="dim")
+        table.add_row(f"… and {more} more", *[""] * (figures + 1), style="dim")
     return table
 
 
-def _word_cells(word: AlignedWord, duration_s: float, line_cells: int) -> list[str]:
+def _layout(cells: int) -> tuple[int, int]:
+    """How many columns of figures, and how long a time line, `cells` characters hold beside the words.
+
+    >>> _layout(67), _layout(48), _layout(28)
+    ((4, 22), (3, 16), (2, 0))
+    """
+    for figures in (4, 3, 2):
+        line_cells = cells - sum(_GAP_CELLS + width for _, width in _FIGURES[:figures]) - _GAP_CELLS
+        if line_cells >= _LINE_CELLS[0]:
+            return figures, min(line_cells, _LINE_CELLS[1])
+    return 2, 0
+
+
+def _word_cells(word: AlignedWord, duration_s: float, figures: int, line_cells: int) -> list[str]:
     text = printable(word.text)
     if word.start_s is None or word.end_s is None:
-        return [text, "", "", "", "", word.status]
+        return [text, *[""] * figures, word.status]
     length_ms = seconds_to_ms(word.end_s - word.start_s)
     line = time_line(word.start_s, word.end_s, duration_s, line_cells)
-    return [text, f"{word.start_s:.2f}", f"{word.end_s:.2f}", f"{length_ms:.0f}", f"{word.confidence:.2f}", line]
+    numbers = [f"{word.start_s:.2f}", f"{word.end_s:.2f}", f"{length_ms:.0f}", f"{word.confidence:.2f}"]
+    return [text, *numbers[:figures], line]
 
 
 def time_line(start_s: float, end_s: float, duration_s: float, cells: int) -> str:

@@ -106,6 +106,27 @@ def test_evaluate_names_what_cannot_be_read(cli, folders):
     assert "x.json: not JSON" in result.stderr
 
 
+@pytest.mark.parametrize(("label", "told"), [("b", True), ("a", False)])
+def test_evaluate_asks_about_other_transcripts(cli, tmp_path, label, told):
+    other = Alignment(**{**vars(ALIGNMENT), "words": (AlignedWord(label, label, 0, 1, "aligned", 0.5, 1.0, 0.5),)})
+    write_outputs(ALIGNMENT, tmp_path, "x", ("json",))
+    write_outputs(other, tmp_path, "y", ("json",))
+    result = cli("evaluate", tmp_path / "x.json", tmp_path / "y.json")
+    assert result.code == 0
+    assert ("the labels of 1 of 1 pair differ: are these the same transcripts?" in result.stderr) == told
+
+
+@pytest.mark.parametrize(("old", "new"), [('"start_s": 0.5', '"start_s": NaN'), ('"end_s": 1.0', '"end_s": "soon"')])
+def test_evaluate_times_that_are_none(cli, tmp_path, old, new):
+    write_outputs(ALIGNMENT, tmp_path, "x", ("json",))
+    path = tmp_path / "x.json"
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    result = cli("evaluate", path, path)
+    assert result.code == 1
+    assert "x.json: " in result.error
+
+
 def test_evaluate_nothing_paired(cli, folders):
     for path in folders[0].iterdir():
         path.rename(path.with_name(f"other-{path.name}"))
@@ -135,6 +156,22 @@ def test_time_line():
     assert time_line(1.9999, 2.0, 2.0, cells=4) == "   ▐"
     assert time_line(0.0, 0.0001, 2.0, cells=4) == "▌   "
     assert time_line(1.0, 1.5, 2.0, cells=4) == "  █ "
+
+
+@pytest.mark.parametrize("width", [36, 40, 50, 60, 80, 120, 200])
+def test_the_table_fits_the_terminal(width):
+    import io
+
+    from rich.console import Console
+
+    words = tuple(AlignedWord("alignment", "alignment", 0, 9, "aligned", i / 2, i / 2 + 0.5, 0.5) for i in range(4))
+    file = io.StringIO()
+    Console(file=file, width=width).print(words_table(Alignment(**{**vars(ALIGNMENT), "words": words}), width))
+    lines = [line.rstrip() for line in file.getvalue().splitlines()]
+    assert max(map(len, lines)) <= width
+    assert "…" not in "".join(lines).replace("0 … 2.00 s", ""), "nothing is cut"
+    assert all(f"{i / 2:.2f}" in lines[3 + i] for i in range(4))
+    assert ("█" in lines[3]) == (width >= 50)
 
 
 def test_a_long_table_is_cut():
