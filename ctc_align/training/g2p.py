@@ -17,22 +17,17 @@ import sys
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from ctc_align.errors import ConfigError, UsageError
+from ctc_align.config import load_config
+from ctc_align.errors import UsageError
 from ctc_align.loss import ctc_loss
 from ctc_align.text.g2p_network import LABELS, MAX_LETTERS, SPREAD, Network, Shape, encode
 from ctc_align.text.phones import strip_all
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 Dictionary = Mapping[str, tuple[tuple[str, ...], ...]]
 
@@ -65,26 +60,6 @@ class Batch:
     letters: torch.Tensor
     targets: torch.Tensor
     target_lengths: torch.Tensor
-
-
-def read_settings(path: str | Path) -> Settings:
-    """Settings from a TOML file.
-
-    Raises:
-        ConfigError: no such file, not TOML, or unknown keys (all of them are named).
-    """
-    try:
-        table: dict[str, Any] = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{path}: expected a TOML file with training settings: {error}") from error
-    network = table.pop("network", {})
-    if not isinstance(network, dict):
-        raise ConfigError(f"{path}: expected a table [network], got {network!r}")
-    unknown = sorted(table.keys() - {item.name for item in fields(Settings)})
-    unknown += sorted(f"network.{key}" for key in network.keys() - {item.name for item in fields(Shape)})
-    if unknown:
-        raise ConfigError(f"{path}: unknown settings {', '.join(unknown)}; remove them or correct their names")
-    return Settings(**table, network=Shape(**network))
 
 
 def read_cmudict() -> Dictionary:
@@ -246,7 +221,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", required=True, type=Path, help="folder for the checkpoint and the results")
     parser.add_argument("--threads", type=int, default=None, help="CPU threads")
     options = parser.parse_args(arguments)
-    settings = read_settings(options.config)
+    settings = load_config(Settings, options.config, {})
     if options.threads:
         torch.set_num_threads(options.threads)
     options.out.mkdir(parents=True, exist_ok=True)
