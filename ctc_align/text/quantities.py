@@ -163,7 +163,10 @@ RULES: tuple[Rule, ...] = (
         r"(?P<above>\d{1,3}):(?P<below>\d)(?![:\d])",
         lambda m, scan: f"{cardinal(m['above'])} to {cardinal(m['below'])}",
     ),
-    rule(r"(?P<feet>\d)'(?P<inches>\d\d?)(?!\d)\"?", lambda m, scan: f"{digits(m[1])} foot {cardinal(m[2])}"),
+    rule(
+        r"(?<![A-Za-z\d])(?P<feet>\d)'(?P<inches>1[01]|\d)(?!\d)\"?",
+        lambda m, scan: f"{digits(m[1])} foot {cardinal(m[2])}",
+    ),
     rule(r"(?P<amount>\d*0)'s(?![A-Za-z])", _several),
     rule(rf"(?P<amount>{INTEGER})s(?![A-Za-z])", _several),
     rule(r"(?P<amount>\d[\d,]*)(?:st|nd|rd|th|ST|ND|RD|TH)(?![A-Za-z])", lambda m, scan: ordinal(m["amount"])),

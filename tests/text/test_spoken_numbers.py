@@ -157,6 +157,8 @@ I am                  | i | am
 2:1                   | two to one
 16:9                  | sixteen to nine
 # measures
+6'2" 5'11             | six foot two | five foot eleven
+Q3'24                 | q three twenty four
 5μm 5 µm             | five micrometers | five | micrometers
 3 μg                  | three | micrograms
 5kg                   | five kilograms
