@@ -108,3 +108,26 @@ def test_each_mel_channel_answers_to_its_own_frequency() -> None:
     assert channels == sorted(set(channels))
     assert channels[0] < 8
     assert channels[-1] > MELS - 6
+
+
+def hiss(seconds: float, level: float) -> np.ndarray:
+    return (np.random.default_rng(3).standard_normal(round(16000 * seconds)) * level).astype(np.float32)
+
+
+@pytest.mark.parametrize("level", [0.0, 1e-5, 1e-4, 1e-3])
+@pytest.mark.parametrize("seconds", [1.0, 4.0])
+def test_rare_speech_looks_as_it_does_alone(seconds: float, level: float) -> None:
+    """A second of speech in two minutes of silence, hum or hiss (down to 40 dB below it) is what counts."""
+    sound = babble(seconds, level=0.3)
+    rare = np.concatenate((hiss(60.0, level), sound, hiss(60.0, level)))
+    inside = normalised(rare)[6000 : 6000 + round(seconds * 100)]
+    apart = (inside - normalised(sound))[1:-1].mean()
+    assert apart.abs() < 0.9, apart
+
+
+def test_clicks_are_no_speech() -> None:
+    sound = np.concatenate((np.zeros(16000 * 60, np.float32), babble(2.0, level=0.03)))
+    clicked = sound.copy()
+    clicked[8000 : 16000 * 60 : 32000] = 1.0
+    one, two = (features.statistics_of(features.log_mel(s, 0, 6200)).loud for s in (sound, clicked))
+    assert (two - one).abs() < 0.4
