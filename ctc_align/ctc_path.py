@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -15,6 +15,12 @@ from ctc_align.types import Tokens, WordTokens
 
 WINDOW_FRAMES = 60
 """How far beyond its own spikes a word's other pronunciations may look."""
+
+GAP_FRAMES = 50
+"""Between the spikes of two sounds of one word: more is a word torn apart."""
+
+GAP_COST = 0.1
+"""Nats that each frame between the spikes of a word costs when a word was torn apart."""
 
 WINDOW_VALUES_AT_ONCE = 2**22
 """Log-probs of windows that are scored together: 16 MB of float32."""
@@ -53,6 +59,29 @@ def best_spikes(log_probs: torch.Tensor, ids: Sequence[int], blank: int, *, back
         )
     first, last = runs(path.states[0].numpy(), topology.token[0], len(ids))
     return Spikes(first, last, score, path.backend)
+
+
+def word_spikes(
+    log_probs: torch.Tensor, tokens: Tokens, blank: int, *, backend: str = "auto", gap_frames: int = GAP_FRAMES
+) -> Spikes:
+    """As `best_spikes`, but no word is torn apart: to CTC a second of blanks inside a word is as good as outside.
+
+    In long pauses with noise, and where something is said that is not in the transcript, the best path leaves single
+    sounds far from the rest of their word. Then the frames come from the best path on which blanks inside words cost
+    something; the score stays that of the best path.
+    """
+    spikes = best_spikes(log_probs, tokens.ids, blank, backend=backend)
+    owner = np.asarray(tokens.words)
+    inside = (owner[1:] == owner[:-1]) & (owner[1:] >= 0)
+    if not (inside & (spikes.first[1:] - spikes.last[:-1] > gap_frames)).any():
+        return spikes
+    topology = lattice.ctc([np.asarray(tokens.ids, np.int64)], blank)
+    emit = topology.emit.copy()
+    emit[0, 2:-1:2][inside] = log_probs.shape[1]
+    costly = torch.cat((log_probs, log_probs[:, blank, None] - GAP_COST), 1)
+    path = kernels.best_path(costly[None], replace(topology, emit=emit), backend=backend)
+    first, last = runs(path.states[0].numpy(), topology.token[0], len(tokens.ids))
+    return replace(spikes, first=first, last=last)
 
 
 def check_fits(frames: int, needed: int, tokens: int) -> None:
@@ -101,20 +130,20 @@ def choose_pronunciations(
     choice = [0] * len(word_tokens)
     tokens = join(word_tokens, choice, separator)
     try:
-        spikes = best_spikes(log_probs, tokens.ids, blank, backend=backend)
+        spikes = word_spikes(log_probs, tokens, blank, backend=backend)
     except (TooShortError, EmissionsError):
         shortest = [_shortest(word) for word in word_tokens]
         if shortest == choice:
             raise
         choice = shortest
         tokens = join(word_tokens, choice, separator)
-        spikes = best_spikes(log_probs, tokens.ids, blank, backend=backend)
+        spikes = word_spikes(log_probs, tokens, blank, backend=backend)
     better = _rescore(log_probs, word_tokens, tokens, spikes, choice, blank, backend)
     if better == choice:
         return tokens, spikes
     chosen = join(word_tokens, better, separator)
     try:
-        return chosen, best_spikes(log_probs, chosen.ids, blank, backend=backend)
+        return chosen, word_spikes(log_probs, chosen, blank, backend=backend)
     except (TooShortError, EmissionsError):
         return tokens, spikes
 

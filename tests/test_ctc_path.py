@@ -10,9 +10,9 @@ import torch
 from made_models import planted
 
 from ctc_align import ctc_path
-from ctc_align.ctc_path import best_spikes, choose_pronunciations, ctc_score, runs
+from ctc_align.ctc_path import best_spikes, choose_pronunciations, ctc_score, runs, word_spikes
 from ctc_align.errors import EmissionsError, TooShortError
-from ctc_align.types import Pronunciation, WordTokens
+from ctc_align.types import Pronunciation, Tokens, WordTokens
 
 VOCAB = ("", *"abcdef")
 
@@ -121,7 +121,9 @@ def test_a_word_that_spans_minutes_is_scored_in_bounded_memory(monkeypatch) -> N
     monkeypatch.setattr(ctc_path, "WINDOW_VALUES_AT_ONCE", 50_000)
     monkeypatch.setattr(ctc_path, "_window_scores", watched)
     path = ["a", *[""] * 6000, "b", *["f", ""] * 100]
-    choose_pronunciations(planted(path, VOCAB).log_probs, [said("ab", "ac"), *[said("f", "e")] * 100], None, 0)
+    x = planted(path, VOCAB).log_probs
+    x[1:6001, list(ids("abc"))] = float("-inf")
+    choose_pronunciations(x, [said("ab", "ac"), *[said("f", "e")] * 100], None, 0)
     assert len(sizes) > 2
     assert max(sizes) <= 50_000
 
@@ -140,3 +142,44 @@ def test_separators_stand_between_words_only() -> None:
     tokens, spikes = choose_pronunciations(emissions.log_probs, [said("a"), WordTokens(()), said("b")], 6, 0)
     assert (tokens.ids, tokens.words) == ((1, 6, 2), (0, -1, 2))
     assert spikes.first.tolist() == [0, 1, 2]
+
+
+def torn(low: float = 0.2, high: float = 0.6) -> torch.Tensor:
+    """ "ab" at frames 5 and 8, b doubtful; a likelier b stands alone at frame 150; "c" at frame 220."""
+    x = planted(["a" if t == 5 else "c" if t == 220 else "" for t in range(240)], VOCAB).log_probs
+    for t, p in ((8, low), (150, high)):
+        x[t] = np.log(0.01)
+        x[t, 0], x[t, VOCAB.index("b")] = np.log(1 - p - 0.05), np.log(p)
+    return x
+
+
+def test_a_word_is_not_torn_apart() -> None:
+    tokens = Tokens(ids("abc"), tuple("abc"), (0, 0, 1))
+    plain = best_spikes(torn(), tokens.ids, 0)
+    whole = word_spikes(torn(), tokens, 0)
+    assert plain.first.tolist() == [5, 150, 220]
+    assert whole.first.tolist() == [5, 8, 220]
+    assert whole.last.tolist() == [6, 9, 221]
+    assert whole.score == plain.score
+
+
+def test_words_may_stand_as_far_apart_as_they_like() -> None:
+    tokens = Tokens(ids("abc"), tuple("abc"), (0, 1, 2))
+    assert word_spikes(torn(), tokens, 0).first.tolist() == [5, 150, 220]
+    separated = Tokens(ids("abc"), tuple("abc"), (0, -1, 1))
+    assert word_spikes(torn(), separated, 0).first.tolist() == [5, 150, 220]
+
+
+def test_where_no_word_is_torn_the_spikes_are_those_of_ctc() -> None:
+    x, tokens = torn(low=0.9, high=0.01), Tokens(ids("abc"), tuple("abc"), (0, 0, 1))
+    plain, whole = best_spikes(x, tokens.ids, 0), word_spikes(x, tokens, 0)
+    assert (plain.first.tolist(), plain.last.tolist()) == (whole.first.tolist(), whole.last.tolist())
+
+
+@pytest.mark.parametrize("blank", [0, 3])
+def test_a_word_that_is_torn_whatever_one_does_still_has_its_spikes(blank: int) -> None:
+    x = torch.full((200, 5), float("-inf"))
+    x[:, blank] = 0.0
+    x[10, 1], x[190, 2] = -0.1, -0.1
+    found = word_spikes(x, Tokens((1, 2), ("a", "b"), (0, 0)), blank)
+    assert (found.first.tolist(), found.last.tolist()) == ([10, 190], [11, 191])
