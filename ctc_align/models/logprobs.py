@@ -25,6 +25,7 @@ _ROWS_AT_ONCE = 8192
 _NORMALISED = 0.1
 """A row whose log-sum-exp is further from 0 than this is not a distribution; float16 stays well below."""
 _LONGEST_SHIFT_S = 1.0
+_SHORTEST_SHIFT_S = 1e-4
 
 logger = logging.getLogger(__name__)
 
@@ -69,9 +70,16 @@ def load_log_probs(
             array = _READERS[Path(path).suffix.lower()](name)
     except EmissionsError:
         raise
-    except Exception as error:  # every reader has its own errors for a damaged file, and all mean the same here
-        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-        raise EmissionsError(f"{name}: expected log-probs, met a file that cannot be read: {reason}") from error
+    except OSError as error:
+        raise EmissionsError(f"{name}: cannot be read: {error.strerror or error}") from error
+    except (
+        Exception
+    ) as error:  # each reader has its own errors, some advise to switch its safety off: ours says what is so
+        kind = Path(path).suffix.lower()
+        raise EmissionsError(
+            f"{name}: expected log-probs, met a file that cannot be read as {kind}: "
+            "it is damaged, of another kind, or holds more than plain arrays"
+        ) from error
     return check_emissions(
         Emissions(array, vocab=vocab, frame_shift_s=float(frame_shift_s), blank=index, name=name), trim_vocab=True
     )
@@ -115,6 +123,8 @@ def check_frame_shift(frame_shift_s: float) -> None:
         seconds = math.nan
     if not (math.isfinite(seconds) and seconds > 0):
         raise UsageError(f"frame shift: expected a positive number of seconds (0.02 say), met {frame_shift_s!r}")
+    if seconds < _SHORTEST_SHIFT_S:
+        raise UsageError(f"frame shift: expected seconds, at least {_SHORTEST_SHIFT_S:g}, met {frame_shift_s}")
     if seconds > _LONGEST_SHIFT_S:
         raise UsageError(f"frame shift: expected seconds, met {frame_shift_s}: milliseconds? {seconds / 1000:g} then")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -258,3 +259,18 @@ def test_extensions() -> None:
         False,
         False,
     ]
+
+
+@pytest.mark.parametrize("name", ["bad.pt", "bad.npz", "bad.npy", "bad.safetensors"])
+def test_a_damaged_file_is_told_in_our_words(tmp_path: Path, vocab_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"xx")
+    with pytest.raises(EmissionsError) as caught:
+        load_log_probs(tmp_path / name, vocab_path=vocab_path, frame_shift_s=0.02)
+    assert name in str(caught.value)
+    assert not re.search("weights_only|allow_pickle|unsafe", str(caught.value))
+
+
+def test_a_frame_shift_that_would_make_words_empty(tmp_path: Path, vocab_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.log(np.full((5, 4), 0.25, np.float32)))
+    with pytest.raises(UsageError, match="at least 0.0001, met 1e-09"):
+        load_log_probs(tmp_path / "x.npy", vocab_path=vocab_path, frame_shift_s=1e-9)
