@@ -16,7 +16,7 @@ from ctc_align.boundaries import Spans, from_spikes, from_states
 from ctc_align.confidence import token_confidence, word_confidence
 from ctc_align.config import Settings
 from ctc_align.ctc_path import Spikes, choose_pronunciations, ctc_score
-from ctc_align.errors import CtcAlignError, EmissionsError, TranscriptError, UsageError
+from ctc_align.errors import CtcAlignError, EmissionsError, LexiconError, TranscriptError, UsageError
 from ctc_align.pauses import close_short_pauses
 from ctc_align.tokens import Tokenizer, count_missing, tokenize, tokenizer_for
 from ctc_align.types import AlignedToken, AlignedWord, Alignment, Emissions, Tokens, Words, WordTokens
@@ -105,6 +105,8 @@ class Aligner:
         emissions = self._heard(audio, name, source, progress)
         try:
             return self._align(emissions, words, name, source)
+        except LexiconError:
+            raise  # names its own file and line
         except CtcAlignError as error:
             raise type(error)(f"{name}: {error}") from error
 
@@ -141,6 +143,8 @@ class Aligner:
         try:
             tokens, spikes, _ = self._tokens(emissions, words)
             return self._loss(emissions, tokens, spikes)
+        except LexiconError:
+            raise
         except CtcAlignError as error:
             raise type(error)(f"{name}: {error}") from error
 

@@ -272,5 +272,5 @@ def test_a_damaged_file_is_told_in_our_words(tmp_path: Path, vocab_path: Path, n
 
 def test_a_frame_shift_that_would_make_words_empty(tmp_path: Path, vocab_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.log(np.full((5, 4), 0.25, np.float32)))
-    with pytest.raises(UsageError, match="at least 0.0001, met 1e-09"):
+    with pytest.raises(UsageError, match=r"at least 0\.0001, met 1e-09"):
         load_log_probs(tmp_path / "x.npy", vocab_path=vocab_path, frame_shift_s=1e-9)
