@@ -40,7 +40,7 @@ def best_path(
     frames = lengths.numpy()
     states = np.full(x.shape[:2], -1, np.int32)
     scores = np.empty(len(frames), np.float64)
-    even_blank = _even_is_one_class(topology)
+    general = _general(topology)
     no_band = np.empty((0, 2), np.int64)
 
     def one(b: int) -> None:
@@ -54,7 +54,7 @@ def best_path(
             int(topology.starts[b]),
             int(topology.finals[b]),
             no_band if bands is None else bands[b, :length],
-            even_blank[b],
+            general[b],
             _pointer_block(length, size, x.itemsize),
             states[b, :length],
         )
@@ -89,6 +89,8 @@ def occupancy(log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor
 def _sum(
     x: np.ndarray, topology: Topology, frames: np.ndarray, scores: np.ndarray, posteriors: np.ndarray | None
 ) -> None:
+    general = _general(topology)
+
     def one(b: int) -> None:
         length, size = int(frames[b]), int(topology.states[b])
         if length == 0 or length < topology.min_frames[b]:
@@ -101,16 +103,16 @@ def _sum(
             topology.skip[b, :size],
             int(topology.starts[b]),
             int(topology.finals[b]),
-            _row_block(length, 8 * (size + 2)),
         )
+        block = _row_block(length, 8 * (size + 2))
         out = np.empty((0, 0), x.dtype) if posteriors is None else posteriors[b, :length]
         score, trusted = np.nan, False
         if x.dtype == np.float32:
-            score, trusted = cpu_sum.scaled(*given, out)
+            score, trusted = cpu_sum.scaled(*given, general[b], block, out)
         if not trusted:
             if posteriors is not None:
-                _refuse_if_large(b, length, size, given[-1])
-            score = cpu_log.logarithmic(*given, out)
+                _refuse_if_large(b, length, size, block)
+            score = cpu_log.logarithmic(*given, block, out)
         if not score < np.inf:
             score = np.nan
             if posteriors is not None:
@@ -157,10 +159,12 @@ def _flat(x: np.ndarray) -> tuple[np.ndarray, int]:
     return np.lib.stride_tricks.as_strided(x, ((frames - 1) * stride + classes,), (x.itemsize,)), stride
 
 
-def _even_is_one_class(topology: Topology) -> list[bool]:
-    """Whether every even state emits one class and is never skipped into (CTC's blanks): one lane needs no gather."""
+def _general(topology: Topology) -> list[bool | None]:
+    """None where every even state emits one class and is never skipped into (CTC's blanks), else True."""
     return [
-        bool((topology.emit[b, :size:2] == topology.emit[b, 0]).all() and not topology.skip[b, :size:2].any())
+        None
+        if (topology.emit[b, :size:2] == topology.emit[b, 0]).all() and not topology.skip[b, :size:2].any()
+        else True
         for b, size in enumerate(topology.states)
     ]
 

@@ -32,17 +32,17 @@ def _band(t, frames, size, starts, finals, bands):
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _gather(row, classes, scores, lane, low, high):
+def _gather(x, row, classes, scores, lane, low, high):
     # Unsigned indices here and below: signed ones may count from the end, which keeps loops from being vectorised.
-    first = np.uint64(low)
+    first, row = np.uint64(low), np.uint64(row)
     for j in range(np.uint64(high - low)):
-        scores[lane, first + j] = row[classes[lane, first + j]]
+        scores[lane, first + j] = x[row + np.uint64(classes[lane, first + j])]
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _plain_lanes(old, new, skip, blank, scores, pointers, low, high, base):
+def _plain_lanes(old, new, skip, blank, scores, pointers, place, low, high):
     """Even states emit one class and are not skipped into."""
-    first, one, place = np.uint64(low), np.uint64(1), np.uint64(low - base)
+    first, one, place = np.uint64(low), np.uint64(1), np.uint64(place)
     for j in range(np.uint64(high - low)):
         i = first + j
         even, odd, before = old[0, i + one], old[1, i + one], old[1, i]
@@ -55,8 +55,8 @@ def _plain_lanes(old, new, skip, blank, scores, pointers, low, high, base):
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _lanes(old, new, skip, scores, pointers, low, high, base):
-    first, one, place = np.uint64(low), np.uint64(1), np.uint64(low - base)
+def _lanes(old, new, skip, scores, pointers, place, low, high):
+    first, one, place = np.uint64(low), np.uint64(1), np.uint64(place)
     for j in range(np.uint64(high - low)):
         i = first + j
         even, odd, before = old[0, i + one], old[1, i + one], old[1, i]
@@ -71,16 +71,19 @@ def _lanes(old, new, skip, scores, pointers, low, high, base):
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _frame(row, emit, skip, size, plain, old, new, scores, low, high, pointers, base):
-    """One frame: rows `old` (2, lanes + 1) to `new`; back-pointers of lane i to pointers[i - base]."""
-    _gather(row, emit, scores, 1, low, high)
+def _frame(x, row, emit, skip, size, general, old, new, scores, low, high, pointers, place):
+    """One frame: rows `old` (2, lanes + 1) to `new`; its scores begin at x[row], its pointers at pointers[place].
+
+    Offsets into flat arrays, not slices: each slice would be counted in and out again at every frame.
+    """
+    _gather(x, row, emit, scores, 1, low, high)
     if high > size // 2:
         scores[1, high - 1] = -np.inf  # an odd number of states: the last lane has no odd state
-    if plain:
-        _plain_lanes(old, new, skip, row[emit[0, 0]], scores, pointers, low, high, base)
+    if general is None:
+        _plain_lanes(old, new, skip, x[row + emit[0, 0]], scores, pointers, place, low, high)
     else:
-        _gather(row, emit, scores, 0, low, high)
-        _lanes(old, new, skip, scores, pointers, low, high, base)
+        _gather(x, row, emit, scores, 0, low, high)
+        _lanes(old, new, skip, scores, pointers, place, low, high)
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -122,12 +125,13 @@ def _lay_out(emit, skip, jumps):
 
 
 @njit(nogil=True, cache=True)
-def utterance(x, stride, emit, skip, starts, finals, bands, plain, block, states):
+def utterance(x, stride, emit, skip, starts, finals, bands, general, block, states):
     """Best path of one utterance: fills `states` (T,); returns the score and the largest |log-prob| along the path.
 
-    `x`, `stride`: class c of frame t is x[t * stride + c]; `emit`, `skip` (S,); `bands` (T, 2) or
-    (0, 2): first and last (exclusive) state of each frame; `plain`: even states
-    emit one class and are not skipped into; `block`: frames per block, T for back-pointers in full.
+    `x`, `stride`: class c of frame t is x[t * stride + c]; `emit`, `skip` (S,); `bands` (T, 2) or (0, 2): first and
+    last (exclusive) state of each frame; `general`: None where even states emit one class and are not skipped into,
+    else True (told by type, for a branch would cost more than the frame); `block`: frames per block of back-pointers,
+    T for all of them at once.
     Score -inf or NaN: no path, `states` untouched.
     """
     frames, size = states.shape[0], emit.shape[0]
@@ -139,7 +143,7 @@ def utterance(x, stride, emit, skip, starts, finals, bands, plain, block, states
     shifts = np.empty(frames // RECENTRE_FRAMES + 1, x.dtype)
     blocks = (frames + block - 1) // block
     whole = blocks == 1
-    pointers = np.empty((frames if whole else 1, lanes), np.uint8)
+    pointers = np.empty((frames if whole else 1) * lanes, np.uint8)
     saved = np.empty((0 if whole else blocks, 2, lanes + 1), x.dtype)
     for t in range(frames):
         low, high = _band(t, frames, size, starts, finals, bands)
@@ -150,8 +154,8 @@ def utterance(x, stride, emit, skip, starts, finals, bands, plain, block, states
                 if s // 2 >= low and s // 2 < high:
                     new[s % 2, s // 2 + 1] = x[emit[s]]
         else:
-            into = pointers[t if whole else 0]
-            _frame(x[t * stride :], classes, jumps, size, plain, old, new, scores, low, high, into, 0)
+            place = t * lanes + low if whole else 0
+            _frame(x, t * stride, classes, jumps, size, general, old, new, scores, low, high, pointers, place)
         _close(t, bands, new, low, high)
         if t % RECENTRE_FRAMES == 0:
             best = _best(new, low, high)
@@ -169,10 +173,10 @@ def utterance(x, stride, emit, skip, starts, finals, bands, plain, block, states
     if not last > -np.inf:
         return np.float64(last), 0.0  # -inf, or NaN, whose back-pointers lead anywhere
     if whole:
-        _trace(pointers, 0, frames - 1, 0, state, states)
+        _trace(pointers, lanes, 0, frames - 1, 0, state, states)
     else:
         _trace_blocks(
-            x, stride, classes, jumps, size, starts, finals, bands, plain, block, saved, shifts, state, states
+            x, stride, classes, jumps, size, starts, finals, bands, general, block, saved, shifts, state, states
         )
     return _along(x, stride, emit, states)
 
@@ -188,21 +192,25 @@ def _along(x, stride, emit, states):
 
 
 @njit(nogil=True, cache=True)
-def _trace(pointers, first, last, base, state, states):
-    """Walk back-pointers from `state` at frame `last` to frame `first`; returns the state at `first`."""
+def _trace(pointers, width, first, last, base, state, states):
+    """Walk back-pointers from `state` at frame `last` to frame `first`, whose state is returned.
+
+    Those of lane i at frame t are at pointers[(t - first) * width + i - base].
+    """
     states[last] = state
     for t in range(last, first, -1):
-        byte = np.int64(pointers[t - first, state // 2 - base])
+        byte = np.int64(pointers[(t - first) * width + state // 2 - base])
         state -= (byte >> 2) if state % 2 else (byte & 3)
         states[t - 1] = state
     return state
 
 
 @njit(nogil=True, cache=True)
-def _trace_blocks(x, stride, classes, jumps, size, starts, finals, bands, plain, block, saved, shifts, state, states):
+def _trace_blocks(x, stride, classes, jumps, size, starts, finals, bands, general, block, saved, shifts, state, states):
     """As `_trace` over all frames, with each block's back-pointers made again from its saved first row."""
     frames, lanes = states.shape[0], classes.shape[1]
-    pointers = np.empty((block + 1, min(lanes, block + 2)), np.uint8)
+    width = min(lanes, block + 2)
+    pointers = np.empty((block + 1) * width, np.uint8)
     old, new = np.empty((2, lanes + 1), saved.dtype), np.empty((2, lanes + 1), saved.dtype)
     scores = np.empty((2, lanes), saved.dtype)
     last = frames - 1
@@ -217,10 +225,11 @@ def _trace_blocks(x, stride, classes, jumps, size, starts, finals, bands, plain,
         for t in range(first + 1, last + 1):
             low, high = _band(t, frames, size, starts, finals, bands)
             low, high = max(low, top - (last - t)), min(high, top + 1)
-            _frame(x[t * stride :], classes, jumps, size, plain, old, new, scores, low, high, pointers[t - first], base)
+            place = (t - first) * width + low - base
+            _frame(x, t * stride, classes, jumps, size, general, old, new, scores, low, high, pointers, place)
             _close(t, bands, new, low, high)
             if t % RECENTRE_FRAMES == 0:
                 _lower(new, low, high, shifts[t // RECENTRE_FRAMES])
             old, new = new, old
-        state = _trace(pointers, first, last, base, state, states)
+        state = _trace(pointers, width, first, last, base, state, states)
         last = first

@@ -72,13 +72,13 @@ def _ordered(bits):
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _gather(row, classes, scores, lane, low, high, best, largest):
+def _gather(x, row, classes, scores, lane, low, high, best, largest):
     """Scores of lanes low … high - 1; returns `best` raised to the best of them, as `_ordered` bits, and `largest`
     raised to the bits of the largest |score|: NaN has the largest."""
     # Unsigned indices here and below: signed ones may count from the end, which keeps loops from being vectorised.
-    first = np.uint64(low)
+    first, row = np.uint64(low), np.uint64(row)
     for j in range(np.uint64(max(high - low, 0))):
-        scores[lane, first + j] = row[classes[lane, first + j]]
+        scores[lane, first + j] = x[row + np.uint64(classes[lane, first + j])]
     for j in range(np.uint64(max(high - low, 0))):
         bits = _bits(scores[lane, first + j])
         best = max(best, _ordered(bits))
@@ -194,10 +194,10 @@ def _total_of(numbers):
 
 
 @njit(nogil=True, cache=True)
-def _add_up(classes, one_class, gamma, low, high, out):
+def _add_up(classes, general, gamma, low, high, out):
     """Adds one frame's posteriors of states to its row `out` (C,) of posteriors of classes."""
     for lane in range(2):
-        if lane == 0 and one_class:
+        if lane == 0 and general is None:
             out[classes[0, 0]] += _total_of(gamma[0, low:high])
             continue
         for i in range(low, high):
@@ -211,22 +211,23 @@ def _band(t, frames, size, finals):
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _emit_frame(row, classes, one_class, size, scores, em, ee, low, high):
+def _emit_frame(x, row, classes, general, size, scores, em, ee, low, high):
     """Emissions of lanes low … high - 1 relative to the best of them, which is returned: NaN, and no emissions, where
-    NaN or +inf is among them; -inf, and none, where all are -inf."""
+    NaN or +inf is among them; -inf, and none, where all are -inf. The frame's scores begin at x[row]."""
     odd_high = min(high, size // 2)
     best, largest = _ordered(np.int32(-0x800000)), np.int32(0)  # the bits of -inf
-    best, largest = _gather(row, classes, scores, 0, low, low + 1 if one_class else high, best, largest)
-    best, largest = _gather(row, classes, scores, 1, low, odd_high, best, largest)
+    even_high = low + 1 if general is None else high
+    best, largest = _gather(x, row, classes, scores, 0, low, even_high, best, largest)
+    best, largest = _gather(x, row, classes, scores, 1, low, odd_high, best, largest)
     centre = _number(_ordered(best))
     if largest > np.int32(0x7F800000) or centre == np.inf:
         return np.float32(np.nan)
     if centre == -np.inf:
         return centre
-    if one_class:
+    if general is None:
         mantissa, exponent = _power(scores[0, low] - centre)
-        em[0, low:high] = mantissa
-        ee[0, low:high] = exponent
+        for i in range(np.uint64(low), np.uint64(high)):
+            em[0, i], ee[0, i] = mantissa, exponent
     else:
         _powers(scores, centre, em, ee, 0, low, high)
     _powers(scores, centre, em, ee, 1, low, odd_high)
@@ -248,17 +249,17 @@ def _lay_out(emit, skip):
 
 
 @njit(nogil=True, cache=True)
-def _alphas(x, classes, jump, plan, first, last, em, ee, scores, alpha_m, alpha_e, saved_m, saved_e):
+def _alphas(x, classes, jump, general, plan, first, last, em, ee, scores, alpha_m, alpha_e, saved_m, saved_e):
     """alpha of frames first … last - 1, frame t in row t % rows; returns the sum of centres, or what ends the matter.
 
     Frame 0 starts a path; another `first` finds its row in place. Rows at block starts are saved if there is room.
     """
-    stride, frames, size, starts, finals, block, one_class = plan
+    stride, frames, size, starts, finals, block = plan
     rows, offset = alpha_m.shape[0], 0.0
     for t in range(first + min(first, 1), last):
         here, before = t % rows, (t - 1) % rows
         low, high = _band(t, frames, size, finals)
-        offset += _emit_frame(x[t * stride :], classes, one_class, size, scores, em, ee, low, high)
+        offset += _emit_frame(x, t * stride, classes, general, size, scores, em, ee, low, high)
         if not abs(offset) < np.inf:
             return offset
         if t == 0:
@@ -273,22 +274,23 @@ def _alphas(x, classes, jump, plan, first, last, em, ee, scores, alpha_m, alpha_
 
 
 @njit(nogil=True, cache=True)
-def scaled(x, stride, frames, emit, skip, starts, finals, block, out):
+def scaled(x, stride, frames, emit, skip, starts, finals, general, block, out):
     """Log-likelihood of one utterance, and whether to trust it; adds the occupancy to `out` (T, C) unless it is (0, 0).
 
-    `x`, `stride`: class c of frame t is x[t * stride + c], float32; `emit`, `skip` (S,); `block`: frames
-    whose rows are kept, at least 2 (or all). NaN where a state emits NaN or +inf.
+    `x`, `stride`: class c of frame t is x[t * stride + c], float32; `emit`, `skip` (S,); `general`: None where even
+    states emit one class and are not skipped into, else True; `block`: frames whose rows are kept, at least 2 (or all).
+    NaN where a state emits NaN or +inf.
     """
     size, want = emit.shape[0], out.shape[0] > 0
     classes, jump = _lay_out(emit, skip)
-    lanes, one_class = classes.shape[1], bool(np.all(classes[0] == classes[0, 0]))
-    plan = stride, frames, size, starts, finals, block, one_class
+    lanes = classes.shape[1]
+    plan = stride, frames, size, starts, finals, block
     rows, blocks = (block if want else 2), (frames + block - 1) // block
     alpha_m, alpha_e = np.ones((rows, 2, lanes + 1), np.float32), np.full((rows, 2, lanes + 1), NEVER, np.int32)
     saves = blocks if want and blocks > 1 else 0
     saved_m, saved_e = np.empty((saves, 2, lanes + 1), np.float32), np.empty((saves, 2, lanes + 1), np.int32)
     em, ee, scores = np.ones((2, lanes), np.float32), np.zeros((2, lanes), np.int32), np.empty((2, lanes), np.float32)
-    offset = _alphas(x, classes, jump, plan, 0, frames, em, ee, scores, alpha_m, alpha_e, saved_m, saved_e)
+    offset = _alphas(x, classes, jump, general, plan, 0, frames, em, ee, scores, alpha_m, alpha_e, saved_m, saved_e)
     if not abs(offset) < np.inf:
         return offset, True
     log2_total, total_m, total_e = _total(alpha_m[(frames - 1) % rows], alpha_e[(frames - 1) % rows], size, finals)
@@ -303,17 +305,19 @@ def scaled(x, stride, frames, emit, skip, starts, finals, block, out):
             first, last = k * block, min(frames, (k + 1) * block)
             if k < blocks - 1:
                 alpha_m[0], alpha_e[0] = saved_m[k], saved_e[k]
-                _alphas(x, classes, jump, plan, first, last, em, ee, scores, alpha_m, alpha_e, nothing_m, nothing_e)
+                _alphas(
+                    x, classes, jump, general, plan, first, last, em, ee, scores, alpha_m, alpha_e, nothing_m, nothing_e
+                )
             for t in range(last - 1, first - 1, -1):
                 low, high = _band(t, frames, size, finals)
                 if t < frames - 1:
                     next_low, next_high = _band(t + 1, frames, size, finals)
-                    _emit_frame(x[(t + 1) * stride :], classes, one_class, size, scores, em, ee, next_low, next_high)
+                    _emit_frame(x, (t + 1) * stride, classes, general, size, scores, em, ee, next_low, next_high)
                     _weighted_row(beta_m, beta_e, em, ee, w_m, w_e, next_low, next_high)
                     _backward_row(w_m, w_e, beta_m, beta_e, jump, low, high)
                 here = t - first
                 _posteriors(alpha_m[here], alpha_e[here], beta_m, beta_e, total_m, total_e, scores, low, high)
-                _add_up(classes, one_class, scores, low, high, out[t])
+                _add_up(classes, general, scores, low, high, out[t])
     return offset + log2_total * LN_2, trusted
 
 

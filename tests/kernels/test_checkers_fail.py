@@ -113,7 +113,7 @@ def test_no_fault_without_a_fault(monkeypatch: pytest.MonkeyPatch, small_blocks:
         ("cpu_sum", "value += _shift(", "value = _shift("),
         ("cpu_sum", "offset + log2_total", "log2_total"),
         ("cpu_sum", "6.9314720286e-01", "6.93e-01"),
-        ("cpu_sum", "_emit_frame(x[(t + 1) * stride", "_emit_frame(x[t * stride"),
+        ("cpu_sum", "_emit_frame(x, (t + 1) * stride", "_emit_frame(x, t * stride"),
     ],
 )
 def test_planted_faults_are_told(name: str, old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
