@@ -14,6 +14,7 @@ from alignment_checks import check
 from ctc_align.aligner import Aligner
 from ctc_align.audio import load_audio
 from ctc_align.evaluate import evaluate_intervals, read_intervals
+from ctc_align.models import convnet
 from ctc_align.textgrid import Interval
 from ctc_align.types import Alignment
 
@@ -107,9 +108,19 @@ def test_silence_around_the_speech_moves_nothing_much(english: Aligner, demo: Al
     assert median(abs(a - (word.start_s or 0.0)) for a, word in zip(starts, demo.words)) <= 0.02
 
 
+def test_the_length_of_a_chunk_changes_no_bit(
+    english: Aligner, samples: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = np.tile(samples, 5)
+    whole = english.emissions((long, 16000))
+    monkeypatch.setattr(english.model, "pieces_at_once", 1)
+    pieces = english.emissions((long, 16000))
+    assert torch.equal(pieces.log_probs, whole.log_probs)
+
+
 def test_chunks_are_one_pass(english: Aligner, samples: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = english.emissions((samples, 16000))
-    monkeypatch.setattr(english.model, "chunk_frames", 94)
+    monkeypatch.setattr(convnet, "PIECE_FRAMES", 94)
     pieces = english.emissions((samples, 16000))
     assert whole.states is not None
     assert pieces.states is not None

@@ -28,6 +28,8 @@ else:
 FORMAT = "ctc-align-model/1"
 EMBEDDED = Path(__file__).parent / "english"
 CHUNK_S = 60.0
+PIECE_FRAMES = 1024
+"""Frames that go through the network in a row, a multiple of its stride; a chunk is so many pieces side by side."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class ConvNet:
         self.vocab = description.vocab
         self.token_kind = description.token_kind
         self.device = device
-        self.chunk_frames = max(STRIDE, round(chunk_s / self.frame_shift_s) // STRIDE * STRIDE)
+        self.pieces_at_once = max(1, round(chunk_s / self.frame_shift_s) // PIECE_FRAMES)
         self._state_offset = _state_offset(description, weights).to(device)
         self._network = _network(description.shape, weights).to(device)
 
@@ -97,14 +99,19 @@ class ConvNet:
         classes, states = self.description.shape.classes, self.description.shape.states
         log_probs = torch.empty(frames, classes)
         scores = torch.empty(frames, states) if states else None
-        pieces = self._pieces(audio, frames)
-        statistics = features.gather_statistics(pieces)
-        for first in range(0, frames, self.chunk_frames):
-            last = min(frames, first + self.chunk_frames)
-            tokens, segments = self._network(self._inputs(audio, first, last, frames, statistics))
-            log_probs[first:last] = tokens[0, : last - first].log_softmax(-1).cpu()
+        statistics = features.gather_statistics(self._pieces(audio, frames))
+        # A piece has the same shape however many go at once, so floating-point sums come out the same, to the bit.
+        length = min(PIECE_FRAMES, frames + frames % STRIDE)
+        chunk = length * self.pieces_at_once
+        for first in range(0, frames, chunk):
+            last = min(frames, first + chunk)
+            starts = range(first, last, length)
+            inputs = torch.cat([self._inputs(audio, start, length, frames, statistics) for start in starts])
+            tokens, segments = self._network(inputs)
+            log_probs[first:last] = tokens.flatten(0, 1)[: last - first].log_softmax(-1).cpu()
             if scores is not None and segments is not None:
-                scores[first:last] = (segments[0, : last - first].log_softmax(-1) + self._state_offset).cpu()
+                posteriors = segments.flatten(0, 1)[: last - first].log_softmax(-1)
+                scores[first:last] = (posteriors + self._state_offset).cpu()
             if progress:
                 progress(last / frames)
         return Emissions(
@@ -113,20 +120,19 @@ class ConvNet:
 
     def _pieces(self, audio: Audio, frames: int) -> Callable[[], Iterator[torch.Tensor]]:
         def walk() -> Iterator[torch.Tensor]:
-            for first in range(0, frames, self.chunk_frames):
-                yield features.log_mel(audio.samples, first, min(frames, first + self.chunk_frames))
+            for first in range(0, frames, PIECE_FRAMES):
+                yield features.log_mel(audio.samples, first, min(frames, first + PIECE_FRAMES))
 
         return walk
 
     def _inputs(
-        self, audio: Audio, first: int, last: int, frames: int, statistics: features.Statistics
+        self, audio: Audio, first: int, length: int, frames: int, statistics: features.Statistics
     ) -> torch.Tensor:
-        """Normalised features of frames first - context … last + context, silence outside: (1, t, MELS)."""
+        """Features of `length` frames from `first` on with their context, silence outside: (1, t, MELS)."""
         context = self.description.shape.context_frames
-        even = (last - first) % STRIDE
-        inside = max(0, first - context), min(frames, last + context + even)
+        inside = max(0, first - context), min(frames, first + length + context)
         middle = features.normalise(features.log_mel(audio.samples, *inside), statistics)
-        inputs = features.silence(statistics).repeat(last - first + even + 2 * context, 1)
+        inputs = features.silence(statistics).repeat(length + 2 * context, 1)
         place = inside[0] - (first - context)
         inputs[place : place + len(middle)] = middle
         return inputs[None].to(self.device)

@@ -12,7 +12,7 @@ from made_models import TINY, tiny_folder, tiny_network
 from made_sounds import babble
 
 from ctc_align.errors import AudioError, UsageError
-from ctc_align.models import features
+from ctc_align.models import convnet, features
 from ctc_align.models.convnet import ConvNet, Description, load_folder, save_folder
 from ctc_align.types import Audio
 
@@ -40,10 +40,12 @@ def test_a_frame_for_every_begun_ten_milliseconds(samples: int) -> None:
     torch.testing.assert_close(emissions.log_probs.logsumexp(1), torch.zeros(len(emissions.log_probs)))
 
 
-@pytest.mark.parametrize("chunk_s", [0.001, 0.07, 0.3, 0.599])
+@pytest.mark.parametrize(("piece_frames", "chunk_s"), [(2, 0.001), (2, 0.1), (8, 0.2), (30, 0.3), (30, 1e9)])
 @pytest.mark.parametrize("samples", [9600, 9999])
-def test_chunks_are_one_pass(chunk_s: float, samples: int) -> None:
-    whole, pieces = model(1e9).emissions(sound(samples)), model(chunk_s).emissions(sound(samples))
+def test_chunks_are_one_pass(piece_frames: int, chunk_s: float, samples: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = model().emissions(sound(samples))
+    monkeypatch.setattr(convnet, "PIECE_FRAMES", piece_frames)
+    pieces = model(chunk_s).emissions(sound(samples))
     assert whole.states is not None
     assert pieces.states is not None
     torch.testing.assert_close(pieces.log_probs, whole.log_probs, atol=1e-5, rtol=0)
@@ -87,8 +89,9 @@ def test_gain_does_not_matter() -> None:
     torch.testing.assert_close(model().emissions(loud).log_probs, model().emissions(quiet).log_probs, atol=1e-3, rtol=0)
 
 
-def test_progress_grows_to_one() -> None:
+def test_progress_grows_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
     shares: list[float] = []
+    monkeypatch.setattr(convnet, "PIECE_FRAMES", 50)
     model(0.5).emissions(sound(33333), shares.append)
     assert shares == sorted(shares)
     assert len(shares) == 5
@@ -119,8 +122,8 @@ def test_memory_of_a_long_recording_is_emissions_and_a_chunk() -> None:
     tracemalloc.stop()
     assert len(emissions.log_probs) == features.frame_count(len(samples))
     assert peak < 8 * 2**20  # a copy of the samples would be 38 MB
-    assert max(seen) == (1000 + 2 * TINY.context_frames) * 64 * 4
-    assert len(seen) == 60
+    assert max(seen) == (convnet.PIECE_FRAMES + 2 * TINY.context_frames) * 64 * 4
+    assert len(seen) == -(-60_000 // convnet.PIECE_FRAMES)
 
 
 def test_no_samples_is_an_error() -> None:
