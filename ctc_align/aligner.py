@@ -182,7 +182,12 @@ class Aligner:
                 "is it the right model for this language?"
             )
         tokens, spikes = choose_pronunciations(
-            emissions.log_probs, word_tokens, tokenizer.separator, emissions.blank, backend=self.backend
+            emissions.log_probs,
+            word_tokens,
+            tokenizer.separator,
+            emissions.blank,
+            whole_words=emissions.states is not None,
+            backend=self.backend,
         )
         # A word of two spoken parts holds a separator, which is none of its sounds.
         parted = (-1 if token == tokenizer.separator else w for token, w in zip(tokens.ids, tokens.words))

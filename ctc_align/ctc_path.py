@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -84,6 +85,10 @@ def word_spikes(
     return replace(spikes, first=first, last=last)
 
 
+def _exact_spikes(log_probs: torch.Tensor, tokens: Tokens, blank: int, *, backend: str) -> Spikes:
+    return best_spikes(log_probs, tokens.ids, blank, backend=backend)
+
+
 def check_fits(frames: int, needed: int, tokens: int) -> None:
     """Raises TooShortError when the shortest path is longer than the audio."""
     if needed > frames:
@@ -116,34 +121,37 @@ def choose_pronunciations(
     separator: int | None,
     blank: int,
     *,
+    whole_words: bool = False,
     backend: str = "auto",
 ) -> tuple[Tokens, Spikes]:
     """Of several pronunciations of a word, the one that the audio prefers: by CTC likelihood between its neighbours.
 
     Every word starts with its first pronunciation; around each word that has more, all are scored over the frames
-    between the neighbouring words' spikes, and the best is taken (the earlier on a tie).
+    between the neighbouring words' spikes, and the best is taken (the earlier on a tie). With `whole_words` the spikes
+    are those of `word_spikes`: right where they only say roughly when; without, they are the best CTC path's own.
 
     Raises:
         TooShortError: not even the shortest pronunciations fit.
         EmissionsError: every path has probability zero.
     """
+    find = partial(word_spikes if whole_words else _exact_spikes, log_probs, blank=blank, backend=backend)
     choice = [0] * len(word_tokens)
     tokens = join(word_tokens, choice, separator)
     try:
-        spikes = word_spikes(log_probs, tokens, blank, backend=backend)
+        spikes = find(tokens)
     except (TooShortError, EmissionsError):
         shortest = [_shortest(word) for word in word_tokens]
         if shortest == choice:
             raise
         choice = shortest
         tokens = join(word_tokens, choice, separator)
-        spikes = word_spikes(log_probs, tokens, blank, backend=backend)
+        spikes = find(tokens)
     better = _rescore(log_probs, word_tokens, tokens, spikes, choice, blank, backend)
     if better == choice:
         return tokens, spikes
     chosen = join(word_tokens, better, separator)
     try:
-        return chosen, word_spikes(log_probs, chosen, blank, backend=backend)
+        return chosen, find(chosen)
     except (TooShortError, EmissionsError):
         return tokens, spikes
 

@@ -323,3 +323,13 @@ def test_fewer_frames_than_parts_leave_the_spikes(frames: int) -> None:
     check(alignment)
     if frames < 15:
         assert alignment.words == ALIGNER.align(replace(emissions, states=None), "abcde").words
+
+
+def test_log_probs_keep_their_best_path_also_through_a_long_gap_in_a_word() -> None:
+    """Without a second output the times are the best CTC path's, however far apart a word's tokens lie."""
+    log_probs = torch.full((300, 3), -3.0)
+    log_probs[:, 0] = -0.2
+    log_probs[10, 1] = log_probs[250, 2] = -0.1
+    log_probs[10, 0] = log_probs[250, 0] = -3.0
+    alignment = Aligner(None).align(Emissions(log_probs.log_softmax(1), ("<b>", "a", "b"), 0.02), "ab")
+    assert [(token.start_s, token.end_s) for token in alignment.words[0].tokens] == [(0.2, 0.22), (5.0, 5.02)]
