@@ -66,7 +66,7 @@ class Intake:
             where = f" in channel {channel + 1}" if block.shape[1] > 1 else ""
             at_s = samples_to_seconds(self.received + int(row), self.rate_in)
             raise AudioError(
-                f"{self.name}: sample is {block[row, channel]} at {at_s:.3f} s{where}: every sample must be a finite number"
+                f"{self.name}: sample is {block[row, channel]} at {at_s:.3f} s{where}: samples must be finite numbers"
             )
         mono = (
             np.ascontiguousarray(block[:, 0])

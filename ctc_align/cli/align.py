@@ -203,12 +203,22 @@ def run_aligner(
     elif aligner_options["model"] is None:
         aligner_options["model"] = "english"
     aligner = Aligner(**aligner_options)
+    if talk.on_terminal and aligner_options["backend"] != "reference":
+        say_if_compiling(talk)
     with talk.progress("aligning") as progress:
         alignment = aligner.align(source, text, utterance=Path(audio).stem, progress=progress)
     if alignment.unknown and not talk.quiet:
         model: Any = aligner.model if log_probs is None else source
         talk.note(unknown_letters(text, model.vocab, model.blank, aligner_options))
     return alignment
+
+
+def say_if_compiling(talk: Talk) -> None:
+    """The first run on a machine is slow, once: nobody should wonder why."""
+    from ctc_align.kernels.cpu import is_compiled
+
+    if not is_compiled():
+        talk.note("the kernels are compiled for this machine now: this once it takes about 20 seconds longer")
 
 
 def unknown_letters(text: str, vocab: Sequence[str], blank: int, aligner_options: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -30,6 +31,12 @@ ROWS_BYTES = 2**19
 
 LOGARITHMIC_BYTES = 16 * 2**30
 """More than this, for one utterance, is refused."""
+
+
+def is_compiled() -> bool:
+    """Whether the compiled kernels lie in Numba's cache already; else their first use takes about 20 seconds."""
+    kernels = ((cpu_best_path.utterance, "cpu_best_path.utterance"), (cpu_sum.scaled, "cpu_sum.scaled"))
+    return all(any(Path(kernel.stats.cache_path or "").glob(f"{name}-*.nbi")) for kernel, name in kernels)
 
 
 def best_path(

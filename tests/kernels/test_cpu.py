@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -155,3 +160,18 @@ def test_many_classes() -> None:
     assert met.states.tolist() == right.states.tolist()
     met, right = (kernels.occupancy(x, topology, backend=backend) for backend in ("cpu", "reference"))
     torch.testing.assert_close(met.posteriors, right.posteriors, rtol=0, atol=1e-5)
+
+
+def test_whether_the_kernels_are_compiled_is_known(tmp_path: Path) -> None:
+    code = "from ctc_align.kernels import cpu; print(cpu.is_compiled())"
+    fresh = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert fresh.stdout == "False\n", fresh.stderr
+    x = torch.zeros(1, 3, 2)
+    kernels.best_path(x, lattice.ctc([[1]]))
+    kernels.forward(x, lattice.ctc([[1]]))
+    assert cpu.is_compiled()
