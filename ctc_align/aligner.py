@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
@@ -103,12 +104,8 @@ class Aligner:
         name, source = _names(audio, utterance)
         words = self._words(text, name)
         emissions = self._heard(audio, name, source, progress)
-        try:
+        with _whose(name):
             return self._align(emissions, words, name, source)
-        except LexiconError:
-            raise  # names its own file and line
-        except CtcAlignError as error:
-            raise type(error)(f"{name}: {error}") from error
 
     def align_batch(
         self, pairs: Iterable[tuple[Any, str]], on_error: Literal["raise", "return"] = "raise"
@@ -140,22 +137,14 @@ class Aligner:
         name, source = _names(audio, None)
         words = self._words(text, name)
         emissions = self._heard(audio, name, source, None)
-        try:
+        with _whose(name):
             tokens, spikes, _ = self._tokens(emissions, words)
             return self._loss(emissions, tokens, spikes)
-        except LexiconError:
-            raise
-        except CtcAlignError as error:
-            raise type(error)(f"{name}: {error}") from error
 
     def _heard(self, audio: Any, name: str, source: str, progress: Progress | None) -> Emissions:
         """Emissions, and errors that say whose audio it is: a source's own name, else the utterance's."""
-        try:
+        with _whose(name, source):
             return self.emissions(audio, progress=progress)
-        except CtcAlignError as error:
-            if source and source in str(error):
-                raise
-            raise type(error)(f"{name}: {error}") from error
 
     def _words(self, text: str, name: str) -> Words:
         from ctc_align.text import require_words, split
@@ -238,6 +227,19 @@ class Aligner:
 def align(audio: Any, text: str, *, model: str = "english", **options: Any) -> Alignment:
     """Lay a transcript onto its audio; for many, make one `Aligner` and keep it. Options as `Aligner`'s."""
     return Aligner(model, **options).align(audio, text)
+
+
+@contextmanager
+def _whose(name: str, source: str = "") -> Iterator[None]:
+    """Errors from within get the utterance's name, unless they name the source or a dictionary themselves."""
+    try:
+        yield
+    except LexiconError:
+        raise
+    except CtcAlignError as error:
+        if source and source in str(error):
+            raise
+        raise type(error)(f"{name}: {error}") from error
 
 
 def _names(audio: Any, utterance: str | None) -> tuple[str, str]:
