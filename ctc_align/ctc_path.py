@@ -85,10 +85,6 @@ def word_spikes(
     return replace(spikes, first=first, last=last)
 
 
-def _exact_spikes(log_probs: torch.Tensor, tokens: Tokens, blank: int, *, backend: str) -> Spikes:
-    return best_spikes(log_probs, tokens.ids, blank, backend=backend)
-
-
 def check_fits(frames: int, needed: int, tokens: int) -> None:
     """Raises TooShortError when the shortest path is longer than the audio."""
     if needed > frames:
@@ -134,7 +130,8 @@ def choose_pronunciations(
         TooShortError: not even the shortest pronunciations fit.
         EmissionsError: every path has probability zero.
     """
-    find = partial(word_spikes if whole_words else _exact_spikes, log_probs, blank=blank, backend=backend)
+    gap_frames = GAP_FRAMES if whole_words else len(log_probs)
+    find = partial(word_spikes, log_probs, blank=blank, backend=backend, gap_frames=gap_frames)
     choice = [0] * len(word_tokens)
     tokens = join(word_tokens, choice, separator)
     try:
@@ -172,11 +169,11 @@ def _rescore(
 ) -> list[int]:
     jobs: list[tuple[int, int, int, int]] = []
     owner = np.asarray(tokens.words)
-    for w in dict.fromkeys(tokens.words):
+    said, starts = np.unique(owner, return_index=True)
+    ends = len(owner) - 1 - np.unique(owner[::-1], return_index=True)[1]
+    for w, start, end in zip(said.tolist(), starts.tolist(), ends.tolist()):
         if w < 0 or len(word_tokens[w].pronunciations) < 2:
             continue
-        own = np.flatnonzero(owner == w)
-        start, end = int(own[0]), int(own[-1])
         low = int(spikes.last[start - 1]) if start else 0
         high = int(spikes.first[end + 1]) if end + 1 < len(owner) else len(log_probs)
         low = max(low, int(spikes.first[start]) - WINDOW_FRAMES)
