@@ -154,7 +154,7 @@ def _quiet_shares(levels: torch.Tensor, loud: torch.Tensor) -> list[torch.Tensor
 
 
 def _mean_weight(levels: torch.Tensor, loud: torch.Tensor, shares: list[torch.Tensor]) -> torch.Tensor:
-    """(T,) float64, how much each frame of a piece counts for the mean of the recording."""
+    """(T,) float64, how much each frame counts for the mean of the recording."""
     weight = speech_weight(levels, loud).double()
     for (below, _, _), share in zip(QUIET_TIERS, shares):
         weight = torch.where(levels < loud - below, weight * share, weight)
@@ -167,8 +167,11 @@ def gather_statistics(pieces: Callable[[], Iterator[torch.Tensor]]) -> Statistic
     loud = _loud(levels)
     total, weights = torch.zeros(MELS, dtype=torch.float64), torch.zeros((), dtype=torch.float64)
     floor, shares = floor_of(loud), _quiet_shares(levels, loud)
+    weight_of_frame = _mean_weight(levels, loud, shares)
+    place = 0
     for piece in pieces():
-        weight = _mean_weight(level(piece), loud, shares)
+        weight = weight_of_frame[place : place + len(piece)]
+        place += len(piece)
         total += (torch.maximum(piece, floor).double() * weight[:, None]).sum(0)
         weights += weight.sum()
     return Statistics(loud, (total / weights).float())
