@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,8 +11,8 @@ from typing import Any
 from ctc_align.errors import InputError, UsageError
 from ctc_align.pairing import PHONE_SILENCES, SILENCES, Pair, Pairing, broad_phones, pair_intervals
 from ctc_align.textgrid import Interval, read_textgrid
-from ctc_align.types import FORMAT
 from ctc_align.units import seconds_to_ms
+from ctc_align.writers.json_writer import read_object
 
 TIERS = ("words", "phones")
 WITHIN_MS = (10, 20, 25, 50, 100)
@@ -177,15 +176,7 @@ def read_intervals(path: str | Path, tier: str = "words") -> list[Interval]:
 
 
 def _json_intervals(path: Path, tier: str) -> list[Interval]:
-    try:
-        data = json.loads(path.read_text("utf-8-sig"), parse_constant=_no_number)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
-        raise InputError(f"{path}: not JSON that can be read: {error}") from error
-    found = data.get("format") if isinstance(data, dict) else None
-    if found != FORMAT:
-        raise InputError(f'{path}: expected an alignment of format "{FORMAT}", met {found!r}')
+    data = read_object(path, parse_constant=_no_number)
     try:
         words = [word for word in data["words"] if word["start_s"] is not None]
         if tier == "words":

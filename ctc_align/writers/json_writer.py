@@ -126,19 +126,29 @@ def read_alignment(path: str | Path) -> Alignment:
     Raises:
         InputError: the file cannot be read, is not JSON, or not of this format.
     """
-    try:
-        data = json.loads(Path(path).read_text("utf-8-sig"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
-    except ValueError as error:
-        raise InputError(f"{path}: not JSON: {error}") from error
-    found = data.get("format") if isinstance(data, dict) else None
-    if found != FORMAT:
-        raise InputError(f'{path}: expected an alignment of format "{FORMAT}", met {found!r}')
+    data = read_object(path)
     try:
         return _alignment(data)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{path}: not a whole alignment: {type(error).__name__} {error}") from error
+
+
+def read_object(path: str | Path, **decoding: Any) -> dict[str, Any]:
+    """The JSON object of an alignment as it stands in the file; `decoding` goes to `json.loads`.
+
+    Raises:
+        InputError: the file cannot be read, is not JSON, or not of this format.
+    """
+    try:
+        data = json.loads(Path(path).read_text("utf-8-sig"), **decoding)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise InputError(f"{path}: not JSON that can be read: {error}") from error
+    found = data.get("format") if isinstance(data, dict) else None
+    if found != FORMAT:
+        raise InputError(f'{path}: expected an alignment of format "{FORMAT}", met {found!r}')
+    return data
 
 
 def _alignment(data: dict[str, Any]) -> Alignment:
