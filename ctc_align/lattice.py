@@ -1,169 +1,122 @@
 """Tokens to topologies: which paths there are. Integers only, no floats, no device.
 
-A topology is a row of states per utterance. From frame to frame a path stays in its state, steps to the next, or,
-where `skip` allows it, skips one. That is enough for CTC (blank between tokens, skipped unless two equal tokens meet)
-and for segmentation without blanks (each phone a few states, optional silence between words).
+CTC (blank between tokens, skipped unless two equal tokens meet), simple CTC (each token one frame) and segmentation
+without blanks (each token a few states, optional silence between words). In the place of a token's id may stand
+`WILDCARD`, for speech that nobody wrote down; tokens may be optional, for what perhaps nobody said.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ctc_align.errors import KernelError
+from ctc_align.lattice_rows import Row, ctc_row, segmentation_row
+from ctc_align.topology import MAX_CLASS, WILDCARD, Detours, Topology
 
-MAX_CLASS = 2**31 - 1
+__all__ = ["MAX_CLASS", "WILDCARD", "Detours", "Topology", "ctc", "ctc_padded", "segmentation", "simple_ctc"]
 
+Rows = Sequence[Sequence[int] | np.ndarray]
 
-@dataclass(frozen=True)
-class Topology:
-    """States of B utterances, padded to S = the longest.
-
-    Attributes:
-        emit: (B, S) int32, the class (column of the log-probs) that each state emits; 0 in the padding.
-        skip: (B, S) bool, whether the state may be entered from two states before.
-        token: (B, S) int32, index of the token that the state belongs to, -1 for blank, silence and padding.
-        states: (B,) int64, number of states of each utterance.
-        starts: (B,) int64, 1 or 2: how many of the first states a path may begin in.
-        finals: (B,) int64, 1 or 2: how many of the last states a path may end in.
-        min_frames: (B,) int64, length of the shortest path.
-    """
-
-    emit: np.ndarray
-    skip: np.ndarray
-    token: np.ndarray
-    states: np.ndarray
-    starts: np.ndarray
-    finals: np.ndarray
-    min_frames: np.ndarray
-
-    def __post_init__(self) -> None:
-        batch, width = self.emit.shape
-        if any(field.shape != (batch, width) for field in (self.skip, self.token)) or any(
-            field.shape != (batch,) for field in (self.states, self.starts, self.finals, self.min_frames)
-        ):
-            raise KernelError(f"topology: expected emit, skip and token ({batch}, {width}), the others ({batch},)")
-        if not batch:
-            return
-        ends = np.minimum(self.states, 2)
-        for name, values, low, high in (
-            ("states", self.states, 1, width),
-            ("starts", self.starts, 1, ends),
-            ("finals", self.finals, 1, ends),
-            ("emit", self.emit.min(1), 0, MAX_CLASS),
-        ):
-            bad = (values < low) | (values > high)
-            if bad.any():
-                b = int(np.argmax(bad))
-                raise KernelError(f"topology: {name} of utterance {b} is out of range: {int(values[b])}")
-
-    @property
-    def batch(self) -> int:
-        return len(self.states)
-
-    @property
-    def max_class(self) -> int:
-        """The highest class that any state emits (-1 for an empty batch)."""
-        return int(self.emit.max()) if self.emit.size else -1
+MOST_SOURCES_BYTES = 2**30
+"""Larger tables of detours are refused: a run of n optional tokens may be left in n places, for each state after it."""
 
 
-@dataclass(frozen=True)
-class Row:
-    """The states of one utterance before padding; fields as in `Topology`."""
-
-    emit: np.ndarray
-    skip: np.ndarray
-    token: np.ndarray
-    starts: int
-    finals: int
-    min_frames: int
-
-
-def stack(rows: Sequence[Row]) -> Topology:
-    """Pad the rows to one batch."""
-    width = max((len(row.emit) for row in rows), default=0)
-    emit = np.zeros((len(rows), width), np.int32)
-    skip = np.zeros((len(rows), width), np.bool_)
-    token = np.full((len(rows), width), -1, np.int32)
-    for b, row in enumerate(rows):
-        size = len(row.emit)
-        emit[b, :size], skip[b, :size], token[b, :size] = row.emit, row.skip, row.token
-    return Topology(
-        emit,
-        skip,
-        token,
-        states=np.array([len(row.emit) for row in rows], np.int64),
-        starts=np.array([row.starts for row in rows], np.int64),
-        finals=np.array([row.finals for row in rows], np.int64),
-        min_frames=np.array([row.min_frames for row in rows], np.int64),
-    )
-
-
-def ctc(targets: Sequence[Sequence[int] | np.ndarray], blank: int = 0) -> Topology:
+def ctc(targets: Rows, blank: int = 0, optional: Rows | None = None) -> Topology:
     """CTC (Graves et al. 2006): blank, token, blank, …, token, blank; S = 2L + 1 states.
 
+    With `optional`, the paths are those of every subset of the tokens that keeps all which are not optional: the blank
+    before a kept token k is state 2k, the one after the last is state 2L. Two subsets that read the same ([a?, a]: one
+    `a` or the other) are two sets of paths, and both count.
+
     Args:
-        targets: B sequences of token ids, none of them `blank`.
+        targets: B sequences of token ids, none of them `blank`. `WILDCARD` stands for any class, or none, by a score
+            of its own; two in a row are two equal tokens.
         blank: the class of the blank.
+        optional: for each token, whether it may be left out.
 
     Raises:
-        KernelError: a target holds the blank, a negative id or what is no whole number; the blank is negative.
+        KernelError: a target holds the blank, a negative id or what is no whole number; the blank is negative;
+            rows that do not go together.
 
     >>> ctc([[3, 3, 5]]).emit.tolist(), ctc([[3, 3, 5]]).min_frames.tolist()
     ([[0, 3, 0, 3, 0, 5, 0]], [4])
+    >>> ctc([[3, 4, 5]], optional=[[False, True, False]]).detours.sources[0, 4:6].tolist()
+    [[1], [1]]
     """
-    if not 0 <= blank <= MAX_CLASS:
-        raise KernelError(f"blank: expected the index of a class, met {blank}")
-    return stack([_ctc_row(_ids(target, f"target {b}"), blank, b) for b, target in enumerate(targets)])
+    _check_blank(blank)
+    rows = [_ids(target, f"target {b}") for b, target in enumerate(targets)]
+    if optional is not None:
+        chosen = _optional(optional, rows)
+        if any(row.any() for row in chosen):
+            for b, row in enumerate(rows):
+                _refuse_blank(row[None], np.ones((1, len(row)), np.bool_), blank, b)
+            return _stack([ctc_row(row, free, blank) for row, free in zip(rows, chosen)])
+    return _blanks_between(*_side_by_side(rows), blank, repeats=True)
 
 
-def _ids(values: Sequence[int] | np.ndarray, whose: str) -> np.ndarray:
-    """A row of token ids as int64, each one the index of a class."""
-    array = np.asarray(values)
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise KernelError(f"{whose}: expected a row of token ids (L,), met {array.dtype} of shape {array.shape}")
-    bad = (array < 0) | (array > MAX_CLASS)
-    if bad.any():
-        place = int(np.argmax(bad))
-        what = "is negative" if array[place] < 0 else "is no class"
-        raise KernelError(f"{whose}: token {place} ({int(array[place])}) {what}; targets hold token ids")
-    return array.astype(np.int64)
+def ctc_padded(targets: np.ndarray, lengths: np.ndarray, blank: int = 0) -> Topology:
+    """As `ctc`, of targets (B, L) of which the first `lengths` (B,) count; what lies beyond is never read.
+
+    Raises:
+        KernelError: as `ctc`; shapes or lengths that do not go together.
+
+    >>> ctc_padded(np.array([[3, 3], [4, -9]]), np.array([2, 1])).emit.tolist()
+    [[0, 3, 0, 3, 0], [0, 4, 0, 0, 0]]
+    """
+    _check_blank(blank)
+    targets, lengths = np.asarray(targets), np.asarray(lengths)
+    if targets.ndim != 2 or targets.dtype.kind not in "iu":
+        raise KernelError(f"targets: expected token ids (B, L), met {targets.dtype} of shape {targets.shape}")
+    if lengths.shape != targets.shape[:1] or lengths.dtype.kind not in "iu":
+        raise KernelError(
+            f"target lengths: expected whole numbers of shape {targets.shape[:1]}, met {lengths.dtype} of shape "
+            f"{lengths.shape}"
+        )
+    longest = int(lengths.max()) if len(lengths) else 0
+    if len(lengths) and (lengths.min() < 0 or longest > targets.shape[1]):
+        raise KernelError(f"target lengths: expected 0 to {targets.shape[1]}, met {lengths.tolist()[:8]}")
+    targets = targets[:, :longest]
+    inside = None if len(lengths) == 0 or lengths.min() == longest else np.arange(longest) < lengths[:, None]
+    low, high = (targets.min(), targets.max()) if targets.size else (0, 0)
+    if low < WILDCARD or high > MAX_CLASS:
+        # Perhaps only beyond the lengths.
+        targets = targets if inside is None else np.where(inside, targets, blank)
+        for b, length in enumerate(lengths.tolist()):
+            _ids(targets[b, :length], f"target {b}")
+    return _blanks_between(targets, lengths.astype(np.int64), inside, blank, repeats=True)
 
 
-def _ctc_row(target: np.ndarray, blank: int, b: int) -> Row:
-    if (target == blank).any():
-        place = int(np.argmax(target == blank))
-        raise KernelError(f"target {b}: token {place} ({blank}) is the blank; targets hold token ids without blanks")
-    size = 2 * len(target) + 1
-    emit = np.full(size, blank, np.int32)
-    emit[1::2] = target
-    token = np.full(size, -1, np.int32)
-    token[1::2] = np.arange(len(target))
-    skip = np.zeros(size, np.bool_)
-    skip[3::2] = target[1:] != target[:-1]
-    repeats = int(np.count_nonzero(target[1:] == target[:-1]))
-    # An empty transcript is the blank state alone: one start, one end, and no frame is needed.
-    ends = min(2, size)
-    return Row(emit, skip, token, ends, ends, len(target) + repeats)
+def simple_ctc(targets: Rows, blank: int = 0) -> Topology:
+    """Simple CTC: blanks between tokens as in `ctc`, but each token is exactly one frame, and equal ones need no blank.
+
+    Args and raises as `ctc`.
+
+    >>> simple_ctc([[3, 3]]).skip.tolist(), simple_ctc([[3, 3]]).stay.tolist()
+    ([[False, False, False, True, False]], [[True, False, True, False, True]])
+    """
+    _check_blank(blank)
+    rows = [_ids(target, f"target {b}") for b, target in enumerate(targets)]
+    return _blanks_between(*_side_by_side(rows), blank, repeats=False)
 
 
 def segmentation(
-    targets: Sequence[Sequence[int] | np.ndarray],
-    words: Sequence[Sequence[int] | np.ndarray],
-    states_per_token: int,
-    silence: int,
+    targets: Rows, words: Rows, states_per_token: int, silence: int, optional: Rows | None = None
 ) -> Topology:
     """No blank: every token is `states_per_token` states in a row, optional silence at the ends and between words.
 
-    Token k emits the classes k * states_per_token … + states_per_token - 1, one or more frames each.
+    Token k emits the classes k * states_per_token … + states_per_token - 1, one or more frames each; a wildcard is one
+    state. An optional token may be left out with all its states; then silence may stand where the word changes among
+    the tokens that are kept. Every subset of them has its own paths, as in `ctc`.
 
     Args:
-        targets: B sequences of token indices.
-        words: for each target, the word that each token belongs to; silence may stand where the word changes.
+        targets: B sequences of token indices, or `WILDCARD`.
+        words: for each target, the word that each token belongs to (a run of equal numbers); silence may stand where
+            the word changes.
         states_per_token: states of one token.
         silence: the class of the silence.
+        optional: for each token, whether it may be left out.
 
     Raises:
         KernelError: rows that do not go together, ids or numbers that are none.
@@ -178,40 +131,151 @@ def segmentation(
         )
     if len(targets) != len(words):
         raise KernelError(f"words: expected {len(targets)} rows as in targets, met {len(words)}")
-    rows = []
-    for b, (target, word) in enumerate(zip(targets, words)):
-        units = _ids(target, f"target {b}")
-        if len(units) != len(word):
-            raise KernelError(f"words of target {b}: expected {len(units)}, one for each token, met {len(word)}")
-        if units.size and (int(units.max()) + 1) * states_per_token - 1 > MAX_CLASS:
-            raise KernelError(f"target {b}: token {int(units.max())} has no classes")
-        rows.append(_segmentation_row(units, np.asarray(word), states_per_token, silence))
-    return stack(rows)
-
-
-def _segmentation_row(target: np.ndarray, words: np.ndarray, states_per_token: int, silence: int) -> Row:
-    emit, token, skip = [silence], [-1], [False]
-    for place, unit in enumerate(target.tolist()):
-        new_word = place > 0 and words[place] != words[place - 1]
-        if new_word:
-            emit.append(silence)
-            token.append(-1)
-            skip.append(False)
-        for part in range(states_per_token):
-            emit.append(unit * states_per_token + part)
-            token.append(place)
-            skip.append(new_word and part == 0)
-    if len(target):
-        emit.append(silence)
-        token.append(-1)
-        skip.append(False)
-    # No token: one silence, not two in a row, or every path would be there many times.
-    ends = min(2, len(emit))
-    return Row(
-        np.array(emit, np.int32),
-        np.array(skip, np.bool_),
-        np.array(token, np.int32),
-        ends,
-        ends,
-        len(target) * states_per_token,
+    rows = [_ids(target, f"target {b}") for b, target in enumerate(targets)]
+    for b, (row, word) in enumerate(zip(rows, words)):
+        if len(row) != len(word):
+            raise KernelError(f"words of target {b}: expected {len(row)}, one for each token, met {len(word)}")
+        if row.size and (int(row.max()) + 1) * states_per_token - 1 > MAX_CLASS:
+            raise KernelError(f"target {b}: token {int(row.max())} has no classes")
+    free = [np.zeros(len(row), np.bool_) for row in rows] if optional is None else _optional(optional, rows)
+    return _stack(
+        [
+            segmentation_row(row, np.asarray(word), may, states_per_token, silence)
+            for row, word, may in zip(rows, words, free)
+        ]
     )
+
+
+def _check_blank(blank: int) -> None:
+    if not 0 <= blank <= MAX_CLASS:
+        raise KernelError(f"blank: expected the index of a class, met {blank}")
+
+
+def _ids(values: Sequence[int] | np.ndarray, whose: str) -> np.ndarray:
+    """A row of token ids, each one the index of a class or `WILDCARD`."""
+    array = np.asarray(values)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise KernelError(f"{whose}: expected a row of token ids (L,), met {array.dtype} of shape {array.shape}")
+    if not array.size:
+        return np.empty(0, np.int64)
+    if array.min() < WILDCARD or array.max() > MAX_CLASS:
+        place = int(np.argmax((array < WILDCARD) | (array > MAX_CLASS)))
+        what = "is negative" if array[place] < 0 else "is no class"
+        raise KernelError(f"{whose}: token {place} ({int(array[place])}) {what}; targets hold token ids")
+    return array
+
+
+def _optional(optional: Rows, rows: Sequence[np.ndarray]) -> list[np.ndarray]:
+    if len(optional) != len(rows):
+        raise KernelError(f"optional: expected {len(rows)} rows as in targets, met {len(optional)}")
+    chosen = [np.asarray(row) for row in optional]
+    for b, (row, free) in enumerate(zip(rows, chosen)):
+        if free.shape != row.shape or (free.size and free.dtype != np.bool_):
+            raise KernelError(
+                f"optional of target {b}: expected {len(row)} of bool, one for each token; met {free.dtype} of shape "
+                f"{free.shape}"
+            )
+    return [free.astype(np.bool_) for free in chosen]
+
+
+def _side_by_side(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Rows of ids as (B, L), their lengths (B,), and which of them count (None: all)."""
+    lengths = np.array([len(row) for row in rows], np.int64)
+    longest = int(lengths.max()) if len(rows) else 0
+    if not len(rows) or lengths.min() == longest:
+        return np.array(rows, np.int64).reshape(len(rows), longest), lengths, None
+    inside = np.arange(longest) < lengths[:, None]
+    targets = np.zeros(inside.shape, np.int64)
+    targets[inside] = np.concatenate(rows)
+    return targets, lengths, inside
+
+
+def _refuse_blank(targets: np.ndarray, inside: np.ndarray | None, blank: int, first: int = 0) -> None:
+    bad = targets == blank
+    if inside is not None:
+        bad &= inside
+    if bad.any():
+        b, place = np.argwhere(bad)[0].tolist()
+        raise KernelError(
+            f"target {first + b}: token {place} ({blank}) is the blank; targets hold token ids without blanks"
+        )
+
+
+def _blanks_between(
+    targets: np.ndarray, lengths: np.ndarray, inside: np.ndarray | None, blank: int, *, repeats: bool
+) -> Topology:
+    """CTC over targets (B, L) of which the cells `inside` count; without `repeats` simple CTC."""
+    _refuse_blank(targets, inside, blank)
+    batch, longest = targets.shape
+    shape = (batch, 2 * longest + 1)
+    emit = np.empty(shape, np.int32)
+    emit[:, ::2] = blank
+    emit[:, 1::2] = targets
+    token = np.full(shape, -1, np.int32)
+    token[:, 1::2] = np.arange(longest, dtype=np.int32)
+    skip, stay = np.zeros(shape, np.bool_), np.ones(shape, np.bool_)
+    min_frames = lengths.copy()
+    if not repeats:
+        stay[:, 1::2] = False
+        skip[:, 3::2] = True
+    elif longest > 1:
+        differ = targets[:, 1:] != targets[:, :-1]
+        skip[:, 3::2] = differ
+        min_frames += np.count_nonzero(~differ if inside is None else inside[:, 1:] > differ, axis=1)
+    states = 2 * lengths + 1
+    if inside is not None:
+        beyond = np.arange(shape[1]) >= states[:, None]
+        emit[beyond], token[beyond], skip[beyond], stay[beyond] = 0, -1, False, True
+    # An empty transcript is the blank state alone: one start, one end, and no frame is needed.
+    ends = np.minimum(states, 2)
+    return Topology.trusted(
+        emit=emit,
+        skip=skip,
+        token=token,
+        states=states,
+        starts=ends,
+        finals=ends.copy(),
+        min_frames=min_frames,
+        stay=stay,
+        detours=None,
+    )
+
+
+def _stack(rows: Sequence[Row]) -> Topology:
+    """Pad the rows to one batch."""
+    shape = (len(rows), max((len(row.emit) for row in rows), default=0))
+    emit, token = np.zeros(shape, np.int32), np.full(shape, -1, np.int32)
+    skip = np.zeros(shape, np.bool_)
+    for b, row in enumerate(rows):
+        size = len(row.emit)
+        emit[b, :size], skip[b, :size], token[b, :size] = row.emit, row.skip, row.token
+    states = np.array([len(row.emit) for row in rows], np.int64)
+    ends = np.minimum(states, 2)
+    return Topology.trusted(
+        emit=emit,
+        skip=skip,
+        token=token,
+        states=states,
+        starts=ends,
+        finals=ends.copy(),
+        min_frames=np.array([row.min_frames for row in rows], np.int64),
+        stay=np.ones(shape, np.bool_),
+        detours=_stack_detours(rows, shape) if any(row.optional for row in rows) else None,
+    )
+
+
+def _stack_detours(rows: Sequence[Row], shape: tuple[int, int]) -> Detours:
+    most = max((len(sources) for row in rows for sources in row.sources.values()), default=0)
+    needed = 4 * shape[0] * shape[1] * most
+    if needed > MOST_SOURCES_BYTES:
+        raise KernelError(
+            f"optional: {shape[0]} x {shape[1]} states with up to {most} detours each need {needed} bytes, at most "
+            f"{MOST_SOURCES_BYTES} are taken; leave fewer tokens in a row optional"
+        )
+    sources = np.full((*shape, most), -1, np.int32)
+    begin, end = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
+    for b, row in enumerate(rows):
+        begin[b, : len(row.emit)], end[b, : len(row.emit)] = row.begin, row.end
+        for state, entered in row.sources.items():
+            sources[b, state, : len(entered)] = entered
+    return Detours(sources, begin, end)

@@ -12,7 +12,7 @@ PACKAGE = "ctc_align"
 FLOORS = (
     ("errors", "types", "units", "config", "_version"),
     ("audio", "intake", "text", "textgrid", "tokens", "token_letters", "token_phones", "models"),
-    ("lattice",),
+    ("lattice", "lattice_rows", "topology"),
     ("kernels",),
     ("loss", "ctc_path", "boundaries", "pauses", "confidence", "functional"),
     ("aligner",),

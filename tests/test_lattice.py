@@ -100,7 +100,7 @@ def test_wrong_targets(target: list, blank: int, said: str) -> None:
         ([[1]], [[0]], 1, -1, "silence -1"),
         ([[1]], [], 1, 9, "words: expected 1 rows as in targets, met 0"),
         ([[1, 2]], [[0]], 1, 9, "words of target 0: expected 2, one for each token, met 1"),
-        ([[-1]], [[0]], 1, 9, "target 0: token 0 (-1) is negative"),
+        ([[-2]], [[0]], 1, 9, "target 0: token 0 (-2) is negative"),
         ([[2**30]], [[0]], 3, 9, f"target 0: token {2**30} has no classes"),
     ],
 )
@@ -113,7 +113,7 @@ def test_wrong_segments(targets: list, words: list, parts: int, silence: int, sa
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
-        ("skip", np.zeros((1, 4), bool), "expected emit, skip and token (1, 5)"),
+        ("skip", np.zeros((1, 4), bool), "expected emit, skip, token and stay (1, 5)"),
         ("states", np.array([5, 5]), "the others (1,)"),
         ("states", np.array([6]), "states of utterance 0 is out of range: 6"),
         ("states", np.array([0]), "states of utterance 0 is out of range: 0"),

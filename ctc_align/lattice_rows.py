@@ -1,0 +1,108 @@
+"""One utterance's states, where tokens may be left out or silence may stand between words.
+
+Both kinds of rows are tokens with *gaps* before them and after the last: in CTC a blank before every token, in
+segmentations a silence before every word. A gap belongs to what follows it, so that every path belongs to one subset of
+kept tokens: it is left only for tokens of its own group, and entered from any token that may come last before them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass
+class Row:
+    """The states of one utterance before padding; fields as in `Topology` and `Detours`, but `sources` by state."""
+
+    emit: np.ndarray
+    token: np.ndarray
+    skip: np.ndarray
+    begin: np.ndarray
+    end: np.ndarray
+    min_frames: int
+    optional: bool
+    sources: dict[int, list[int]] = field(default_factory=dict)
+
+    def enter(self, state: int, sources: list[int]) -> None:
+        """Let `state` be entered from `sources`, descending; the state before always may."""
+        self.skip[state] = state - 2 in sources
+        if detours := [source for source in sources if source < state - 2]:
+            self.sources[state] = detours
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Where tokens and gaps stand: states of each token from `first` to `last`; group g's gap is state `gap[g]`, its
+    tokens begin with `group_start[g]`; `group` (L,) of each token. The last state is the gap at the end."""
+
+    first: np.ndarray
+    last: np.ndarray
+    gap: np.ndarray
+    group: np.ndarray
+    group_start: np.ndarray
+    optional: np.ndarray
+
+
+def ctc_row(target: np.ndarray, optional: np.ndarray, blank: int) -> Row:
+    """CTC whose `optional` tokens may be left out; see `lattice.ctc`."""
+    tokens = len(target)
+    size = 2 * tokens + 1
+    emit, token = np.full(size, blank, np.int32), np.full(size, -1, np.int32)
+    emit[1::2], token[1::2] = target, np.arange(tokens)
+    places = np.arange(tokens)
+    plan = _Plan(2 * places + 1, 2 * places + 1, 2 * places, places, places, optional)
+    # What may be left out only makes paths shorter: where it parts equal tokens, a blank does.
+    kept = target[~optional]
+    shortest = len(kept) + int(np.count_nonzero(kept[1:] == kept[:-1]))
+    return _connected(emit, token, plan, target, shortest)
+
+
+def segmentation_row(
+    target: np.ndarray, words: np.ndarray, optional: np.ndarray, states_per_token: int, silence: int
+) -> Row:
+    """Tokens of several states without blanks, silence before words and at the end; see `lattice.segmentation`."""
+    tokens = len(target)
+    new_word = np.ones(tokens, np.bool_)
+    new_word[1:] = words[1:] != words[:-1]
+    parts = np.where(target < 0, 1, states_per_token)
+    group = np.cumsum(new_word) - 1
+    last = np.cumsum(parts) + group
+    first = last - parts + 1
+    size = int(last[-1]) + 2 if tokens else 1
+    emit, token = np.full(size, silence, np.int32), np.full(size, -1, np.int32)
+    for place, (unit, start, end) in enumerate(zip(target.tolist(), first.tolist(), last.tolist())):
+        token[start : end + 1] = place
+        emit[start : end + 1] = unit if unit < 0 else range(unit * states_per_token, (unit + 1) * states_per_token)
+    plan = _Plan(first, last, first[new_word] - 1, group, np.flatnonzero(new_word), optional)
+    return _connected(emit, token, plan, None, int(parts[~optional].sum()))
+
+
+def _connected(emit: np.ndarray, token: np.ndarray, plan: _Plan, apart: np.ndarray | None, shortest: int) -> Row:
+    """The row with all its ways; where equal neighbours must be kept apart by their gap, `apart` (L,) holds them."""
+    size, tokens = len(emit), len(plan.first)
+    skip, begin, end = np.zeros((3, size), np.bool_)
+    row = Row(emit, token, skip, begin, end, shortest, bool(plan.optional.any()))
+    # Token k may be the first one kept after j, or the first of all (j = -1), for earliest[k] - 1 <= j < k.
+    required = np.flatnonzero(~plan.optional)
+    earliest = np.zeros(tokens + 1, np.int64)
+    earliest[required + 1] = required + 1
+    earliest = np.maximum.accumulate(earliest)
+
+    def before(k: int) -> range:
+        """Tokens, descending, after which token k (or the end) may come next."""
+        return range(k - 1, max(int(earliest[k]) - 1, 0) - 1, -1)
+
+    lasts = plan.last.tolist()
+    for gap, k in [*zip(plan.gap.tolist(), plan.group_start.tolist()), (size - 1, tokens)]:
+        row.enter(gap, [lasts[j] for j in before(k)])
+        row.begin[gap] = earliest[k] == 0
+    for k, state in enumerate(plan.first.tolist()):
+        sources = [lasts[j] for j in before(k) if apart is None or apart[j] != apart[k]]
+        if earliest[k] <= plan.group_start[plan.group[k]]:
+            sources.append(int(plan.gap[plan.group[k]]))
+        row.enter(state, sorted(sources, reverse=True))
+        row.begin[state] = earliest[k] == 0
+    row.end[[size - 1, *(lasts[j] for j in before(tokens))]] = True
+    return row

@@ -1,0 +1,156 @@
+"""What a topology is: rows of states and how a path may go from one to another. Integers only, no floats, no device.
+
+From frame to frame a path remains in its state where `stay` allows it, steps to the next, or, where `skip` allows it,
+skips one. That is enough for CTC, simple CTC and segmentation without blanks. Where tokens may be left out, `detours`
+names further states from which a state may be entered. `ctc_align.lattice` makes topologies from tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ctc_align.errors import KernelError
+
+MAX_CLASS = 2**31 - 1
+WILDCARD = -1
+"""In the place of a class: its score is given beside the log-probs, as a function of the frame."""
+
+
+@dataclass(frozen=True)
+class Detours:
+    """Further ways through a topology, where tokens may be left out.
+
+    Attributes:
+        sources: (B, S, P) int32, further states from which a state may be entered: each below s - 2, descending,
+            padded with -1.
+        begin: (B, S) bool, states in which a path may begin (then `starts` says nothing).
+        end: (B, S) bool, states in which a path may end (then `finals` says nothing).
+    """
+
+    sources: np.ndarray
+    begin: np.ndarray
+    end: np.ndarray
+
+
+@dataclass(frozen=True)
+class Topology:
+    """States of B utterances, padded to S = the longest.
+
+    Attributes:
+        emit: (B, S) int32, the class (column of the log-probs) that each state emits, or `WILDCARD`; 0 in the padding.
+        skip: (B, S) bool, whether the state may be entered from two states before.
+        token: (B, S) int32, index of the token that the state belongs to, -1 for blank, silence and padding.
+        states: (B,) int64, number of states of each utterance.
+        starts: (B,) int64, 1 or 2: how many of the first states a path may begin in.
+        finals: (B,) int64, 1 or 2: how many of the last states a path may end in.
+        min_frames: (B,) int64, length of the shortest path.
+        stay: (B, S) bool, whether a path may remain in the state from frame to frame; everywhere if not given.
+        detours: only where tokens may be left out.
+
+    Raises:
+        KernelError: arrays that kernels could not walk.
+    """
+
+    emit: np.ndarray
+    skip: np.ndarray
+    token: np.ndarray
+    states: np.ndarray
+    starts: np.ndarray
+    finals: np.ndarray
+    min_frames: np.ndarray
+    stay: np.ndarray = None  # type: ignore[assignment]  # an array from __post_init__ on
+    detours: Detours | None = None
+
+    def __post_init__(self) -> None:
+        # It runs before every kernel: the (B, S) arrays are looked through once, for what would be read out of bounds.
+        if self.stay is None:
+            object.__setattr__(self, "stay", np.ones(self.emit.shape, np.bool_))
+        _check_shapes(self)
+        if not len(self.states):
+            return
+        states, starts, finals = self.states, self.starts, self.finals
+        if states.min() < 1 or states.max() > self.emit.shape[1] or self.emit.min() < WILDCARD:
+            _say_what_is_out_of_range(self)
+        if min(starts.min(), finals.min()) < 1 or max(starts.max(), finals.max()) > 2:
+            _say_what_is_out_of_range(self)
+        if (starts > states).any() or (finals > states).any():
+            _say_what_is_out_of_range(self)
+        if self.detours is not None:
+            _check_detours(self.detours)
+
+    @classmethod
+    def trusted(cls, **fields: Any) -> Topology:
+        """A topology of fields that are right by construction; all of them, nothing is checked."""
+        topology = object.__new__(cls)
+        topology.__dict__.update(fields)
+        return topology
+
+    @property
+    def batch(self) -> int:
+        return len(self.states)
+
+    @cached_property
+    def max_class(self) -> int:
+        """The highest class that any state emits (-1 if none does)."""
+        return int(self.emit.max()) if self.emit.size else -1
+
+    @cached_property
+    def has_wildcard(self) -> bool:
+        return bool(self.emit.size and self.emit.min() < 0)
+
+    @cached_property
+    def all_stay(self) -> bool:
+        """Whether a path may remain in every state."""
+        return bool(self.stay.all())
+
+
+def _check_shapes(topology: Topology) -> None:
+    shape, ways = topology.emit.shape, topology.detours
+    rows = topology.skip.shape == topology.token.shape == topology.stay.shape == shape and len(shape) == 2
+    column = topology.states.shape == topology.starts.shape == topology.finals.shape == topology.min_frames.shape
+    if not rows or not column or topology.states.shape != shape[:1]:
+        raise KernelError(f"topology: expected emit, skip, token and stay {shape}, the others {shape[:1]}")
+    if ways is not None and not (ways.begin.shape == ways.end.shape == shape == ways.sources.shape[:-1]):
+        raise KernelError(
+            f"topology: expected begin and end {shape}, sources {(*shape, 'P')}; met {ways.begin.shape}, "
+            f"{ways.end.shape}, {ways.sources.shape}"
+        )
+
+
+def _say_what_is_out_of_range(topology: Topology) -> None:
+    ends = np.minimum(topology.states, 2)
+    for name, values, low, high in (
+        ("states", topology.states, 1, topology.emit.shape[1]),
+        ("starts", topology.starts, 1, ends),
+        ("finals", topology.finals, 1, ends),
+        ("emit", topology.emit.min(1), WILDCARD, MAX_CLASS),
+    ):
+        bad = (values < low) | (values > high)
+        if bad.any():
+            b = int(np.argmax(bad))
+            raise KernelError(f"topology: {name} of utterance {b} is out of range: {int(values[b])}")
+    raise AssertionError("something was out of range")
+
+
+def _check_detours(detours: Detours) -> None:
+    sources = detours.sources
+    if sources.dtype.kind != "i" or detours.begin.dtype != np.bool_ or detours.end.dtype != np.bool_:
+        raise KernelError(
+            f"topology: expected sources of whole numbers, begin and end of bool; met {sources.dtype}, "
+            f"{detours.begin.dtype}, {detours.end.dtype}"
+        )
+    if not sources.size:
+        return
+    below = np.arange(sources.shape[1], dtype=np.int32)[:, None] - 2
+    bad = (sources < -1) | ((sources >= 0) & (sources >= below))
+    bad[..., 1:] |= (sources[..., 1:] >= sources[..., :-1]) & (sources[..., 1:] >= 0)
+    if bad.any():
+        b, s, _ = np.argwhere(bad)[0].tolist()
+        raise KernelError(
+            f"topology: sources of state {s} of utterance {b}: expected states below {s - 2}, descending, "
+            f"then -1; met {sources[b, s].tolist()[:8]}"
+        )
