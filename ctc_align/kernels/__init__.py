@@ -5,16 +5,19 @@
     occupancy(log_probs, topology, lengths) -> Occupancy    posterior of every class at every frame, and the scores
 
 `log_probs` is (B, T, C), natural log, normalised or not; `lengths` (B,) says how many frames of each utterance count.
-What lies beyond them is never read. Scores are float64. An utterance without any path has score -inf, states -1 and
-occupancy 0; one whose paths meet NaN or +inf, which are no log-probs, has score NaN, states -1 and occupancy NaN. The
-same ties in every backend: stay, then step, then skip; at the end the last state before the one before it.
-`backend` is "auto", "reference" or "cpu"; the result says which it was.
+What lies beyond them is never read. Where a topology has a wildcard, `wildcard` (B, T) is its score at each frame.
+Scores are float64. An utterance without any path has score -inf, states -1 and occupancy 0; one whose paths meet NaN or
++inf, which are no log-probs, has score NaN, states -1 and occupancy NaN. The same ties in every backend: stay, then
+step, then skip, then the detours in their order (so always the highest state that one may come from); at the end the
+highest state. `backend` is "auto", "reference", "cpu" or "gpu"; the result says which it was.
+Results of `gpu` lie on the device of `log_probs`, those of the others on the CPU.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -28,7 +31,7 @@ BACKENDS = ("auto", "reference", "cpu", "gpu")
 
 @dataclass(frozen=True)
 class Path:
-    """Best path: `states` (B, T) int32, `scores` (B,) float64, both on the CPU."""
+    """Best path: `states` (B, T) int32, `scores` (B,) float64."""
 
     states: torch.Tensor
     scores: torch.Tensor
@@ -37,7 +40,7 @@ class Path:
 
 @dataclass(frozen=True)
 class Scores:
-    """Total log-likelihoods: `scores` (B,) float64 on the CPU."""
+    """Total log-likelihoods: `scores` (B,) float64."""
 
     scores: torch.Tensor
     backend: str
@@ -45,11 +48,13 @@ class Scores:
 
 @dataclass(frozen=True)
 class Occupancy:
-    """`posteriors` (B, T, C) float32 (float64 for float64 log-probs), `scores` (B,) float64."""
+    """`posteriors` (B, T, C) and, where the topology has a wildcard, its own `wildcard` (B, T): float32, or float64 for
+    float64 log-probs; `scores` (B,) float64."""
 
     posteriors: torch.Tensor
     scores: torch.Tensor
     backend: str
+    wildcard: torch.Tensor | None = None
 
 
 def best_path(
@@ -57,6 +62,7 @@ def best_path(
     topology: Topology,
     lengths: torch.Tensor | Sequence[int] | None = None,
     *,
+    wildcard: torch.Tensor | None = None,
     bands: np.ndarray | None = None,
     backend: str = "auto",
 ) -> Path:
@@ -66,6 +72,8 @@ def best_path(
         log_probs: (B, T, C) floating point.
         topology: of the same B.
         lengths: (B,) frames of each utterance; None means T for all.
+        wildcard: (B, T) floating point, the score of the wildcard at each frame; needed where the topology has one.
+            It is taken in the precision of `log_probs`, but not below float32.
         bands: None, or (B, T, 2) int: first and last (exclusive) state that a path may be in at each frame;
             both must not decrease with the frame.
         backend: see the module.
@@ -75,9 +83,10 @@ def best_path(
         BackendError: the backend cannot run here.
     """
     frames = _check(log_probs, topology, lengths)
+    extra = _check_wildcard(wildcard, topology, log_probs)
     name, module = _open(backend, log_probs)
     limits = None if bands is None else _check_bands(bands, log_probs, frames)
-    states, scores = module.best_path(log_probs.detach(), topology, frames, limits)
+    states, scores = module.best_path(log_probs.detach(), topology, frames, extra, limits)
     return Path(states, scores, name)
 
 
@@ -86,12 +95,14 @@ def forward(
     topology: Topology,
     lengths: torch.Tensor | Sequence[int] | None = None,
     *,
+    wildcard: torch.Tensor | None = None,
     backend: str = "auto",
 ) -> Scores:
     """Log-likelihood of each utterance over all its paths (Graves et al. 2006, eq. 8). Arguments as `best_path`."""
     frames = _check(log_probs, topology, lengths)
+    extra = _check_wildcard(wildcard, topology, log_probs)
     name, module = _open(backend, log_probs)
-    return Scores(module.forward(log_probs.detach(), topology, frames), name)
+    return Scores(module.forward(log_probs.detach(), topology, frames, extra), name)
 
 
 def occupancy(
@@ -99,14 +110,19 @@ def occupancy(
     topology: Topology,
     lengths: torch.Tensor | Sequence[int] | None = None,
     *,
+    wildcard: torch.Tensor | None = None,
     backend: str = "auto",
 ) -> Occupancy:
-    """Posterior of each class at each frame given the transcript; rows sum to 1. Arguments as `best_path`."""
+    """Posterior of each class at each frame given the transcript; with the wildcard's, each frame's sum is 1.
+
+    Arguments as `best_path`.
+    """
     frames = _check(log_probs, topology, lengths)
+    extra = _check_wildcard(wildcard, topology, log_probs)
     name, module = _open(backend, log_probs)
-    posteriors, scores = module.occupancy(log_probs.detach(), topology, frames)
+    posteriors, scores, own = module.occupancy(log_probs.detach(), topology, frames, extra)
     dtype = torch.float64 if log_probs.dtype == torch.float64 else torch.float32
-    return Occupancy(posteriors.to(dtype), scores, name)
+    return Occupancy(posteriors.to(dtype), scores, name, None if own is None else own.to(dtype))
 
 
 def _check(log_probs: torch.Tensor, topology: Topology, lengths: Any) -> torch.Tensor:
@@ -134,6 +150,26 @@ def _check(log_probs: torch.Tensor, topology: Topology, lengths: Any) -> torch.T
     return result
 
 
+def _check_wildcard(wildcard: Any, topology: Topology, log_probs: torch.Tensor) -> torch.Tensor | None:
+    """The wildcard's scores beside the log-probs, in the dtype that both are worked on; None where it has no place."""
+    if not topology.has_wildcard:
+        return None
+    if wildcard is None:
+        raise KernelError(
+            "topology: a state emits the wildcard: expected its scores (B, T) as `wildcard`, met None; "
+            "ctc_align.wildcard makes them"
+        )
+    if not isinstance(wildcard, torch.Tensor) or not wildcard.is_floating_point():
+        met = wildcard.dtype if isinstance(wildcard, torch.Tensor) else type(wildcard).__name__
+        raise KernelError(f"wildcard: expected a floating-point tensor (B, T), met {met}")
+    if wildcard.shape != log_probs.shape[:2]:
+        raise KernelError(
+            f"wildcard: expected shape {tuple(log_probs.shape[:2])} as log_probs, met {tuple(wildcard.shape)}"
+        )
+    dtype = torch.float64 if log_probs.dtype == torch.float64 else torch.float32
+    return wildcard.detach().to(log_probs.device, dtype)
+
+
 def _check_bands(bands: np.ndarray, log_probs: torch.Tensor, lengths: torch.Tensor) -> np.ndarray:
     """The bands as int64; those beyond the lengths are never read."""
     given = np.asarray(bands)
@@ -156,17 +192,21 @@ def check_backend(backend: str) -> None:
     """Raises UsageError for a name that is no backend, BackendError for one that cannot run here."""
     if backend not in BACKENDS:
         raise UsageError(f"backend: expected one of {', '.join(BACKENDS)}; met {backend!r}")
-    if backend == "gpu":
-        raise BackendError("backend 'gpu' is not in this version; use 'cpu', or 'auto' (log-probs go to the CPU)")
+    if backend == "gpu" and (reason := _gpu_is_missing()):
+        raise BackendError(f"backend 'gpu' cannot run here: {reason}; use 'cpu', or 'auto'")
+
+
+def _gpu_is_missing() -> str | None:
+    """Why the GPU backend cannot run here, or None."""
+    try:
+        return import_module("ctc_align.kernels.gpu").unavailable()
+    except ImportError as error:
+        return str(error)
 
 
 def _open(backend: str, log_probs: torch.Tensor) -> tuple[str, Any]:
     """The backend's module, imported late: the first use of a compiled one costs its compilation."""
     check_backend(backend)
-    if backend == "reference":
-        from ctc_align.kernels import reference
-
-        return backend, reference
-    from ctc_align.kernels import cpu
-
-    return "cpu", cpu
+    if backend == "auto":
+        backend = "gpu" if log_probs.is_cuda and _gpu_is_missing() is None else "cpu"
+    return backend, import_module(f"ctc_align.kernels.{backend}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 
@@ -15,7 +16,7 @@ import numpy as np
 import torch
 
 from ctc_align.errors import KernelError
-from ctc_align.kernels import cpu_best_path, cpu_log, cpu_sum
+from ctc_align.kernels import cpu_best_path, cpu_detours, cpu_log, cpu_sum
 from ctc_align.lattice import Topology
 
 FULL_BACK_POINTERS_BYTES = 32 * 2**20
@@ -40,10 +41,14 @@ def is_compiled() -> bool:
 
 
 def best_path(
-    log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, bands: np.ndarray | None = None
+    log_probs: torch.Tensor,
+    topology: Topology,
+    lengths: torch.Tensor,
+    wildcard: torch.Tensor | None = None,
+    bands: np.ndarray | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """See `ctc_align.kernels.best_path`."""
-    x = _array(log_probs)
+    x, topology, extra = _beside(_array(log_probs), topology, wildcard)
     frames = lengths.numpy()
     states = np.full(x.shape[:2], -1, np.int32)
     scores = np.empty(len(frames), np.float64)
@@ -55,19 +60,14 @@ def best_path(
         if length == 0 or length < topology.min_frames[b]:
             scores[b] = 0.0 if length == topology.min_frames[b] else -np.inf
             return
-        rest = (
-            topology.emit[b, :size],
-            topology.skip[b, :size],
-            int(topology.starts[b]),
-            int(topology.finals[b]),
-            no_band if bands is None else bands[b, :length],
-            general[b],
-            _pointer_block(length, size, x.itemsize),
-            states[b, :length],
-        )
-        score, largest = cpu_best_path.utterance(*_flat(x[b, :length]), *rest)
-        if x.dtype == np.float32 and not (score > -np.inf and largest < EXACT_BELOW):
-            score, largest = cpu_best_path.utterance(*_flat(x[b, :length].astype(np.float64)), *rest)
+        band = no_band if bands is None else bands[b, :length]
+        if not _is_plain(topology):
+            ways = _ways(topology, b, size)
+            reach, *room = cpu_detours.plan(b, length, size, ways[3])
+            rest = (*ways, extra[b, :length], band, reach, *room, states[b, :length])
+            score = cpu_detours.utterance(*_flat(x[b, :length]), *rest)
+        else:
+            score = _plain_path(x[b, :length], topology, b, general[b], band, states[b, :length])
         if not score < np.inf:
             score, states[b] = np.nan, -1
         scores[b] = score
@@ -76,25 +76,63 @@ def best_path(
     return torch.from_numpy(states), torch.from_numpy(scores)
 
 
-def forward(log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor) -> torch.Tensor:
+def _plain_path(
+    x: np.ndarray, topology: Topology, b: int, general: bool | None, band: np.ndarray, states: np.ndarray
+) -> float:
+    size = int(topology.states[b])
+    rest = (
+        topology.emit[b, :size],
+        topology.skip[b, :size],
+        int(topology.starts[b]),
+        int(topology.finals[b]),
+        band,
+        general,
+        _pointer_block(len(x), size, x.itemsize),
+        states,
+    )
+    score, largest = cpu_best_path.utterance(*_flat(x), *rest)
+    if x.dtype == np.float32 and not (score > -np.inf and largest < EXACT_BELOW):
+        score, largest = cpu_best_path.utterance(*_flat(x.astype(np.float64)), *rest)
+    return score
+
+
+def forward(
+    log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, wildcard: torch.Tensor | None = None
+) -> torch.Tensor:
     """See `ctc_align.kernels.forward`."""
-    x = _array(log_probs)
+    x, topology, extra = _beside(_array(log_probs), topology, wildcard)
     scores = np.empty(len(lengths), np.float64)
-    _sum(x, topology, lengths.numpy(), scores, None)
+    _sum(x, topology, lengths.numpy(), extra, scores, None, None)
     return torch.from_numpy(scores)
 
 
-def occupancy(log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """See `ctc_align.kernels.occupancy`."""
-    x = _array(log_probs)
+def occupancy(
+    log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, wildcard: torch.Tensor | None = None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+    """See `ctc_align.kernels.occupancy`; the posteriors of the wildcard, if there is one, come last."""
+    x, topology, extra = _beside(_array(log_probs), topology, wildcard)
     scores = np.empty(len(lengths), np.float64)
     posteriors = np.zeros(x.shape, x.dtype)
-    _sum(x, topology, lengths.numpy(), scores, posteriors)
-    return torch.from_numpy(posteriors), torch.from_numpy(scores)
+    own = np.zeros(extra.shape, x.dtype)
+    _sum(x, topology, lengths.numpy(), extra, scores, posteriors, own)
+    classes = log_probs.shape[2]
+    if wildcard is not None and x.shape[2] > classes:
+        own = posteriors[:, :, classes]
+    return (
+        torch.from_numpy(posteriors[:, :, :classes]),
+        torch.from_numpy(scores),
+        None if wildcard is None else torch.from_numpy(own),
+    )
 
 
 def _sum(
-    x: np.ndarray, topology: Topology, frames: np.ndarray, scores: np.ndarray, posteriors: np.ndarray | None
+    x: np.ndarray,
+    topology: Topology,
+    frames: np.ndarray,
+    extra: np.ndarray,
+    scores: np.ndarray,
+    posteriors: np.ndarray | None,
+    own: np.ndarray | None,
 ) -> None:
     general = _general(topology)
 
@@ -103,30 +141,56 @@ def _sum(
         if length == 0 or length < topology.min_frames[b]:
             scores[b] = 0.0 if length == topology.min_frames[b] else -np.inf
             return
-        given = (
-            *_flat(x[b, :length]),
-            length,
-            topology.emit[b, :size],
-            topology.skip[b, :size],
-            int(topology.starts[b]),
-            int(topology.finals[b]),
-        )
+        given = (*_flat(x[b, :length]), length, topology.emit[b, :size], topology.skip[b, :size])
         block = _row_block(length, 8 * (size + 2))
         out = np.empty((0, 0), x.dtype) if posteriors is None else posteriors[b, :length]
         score, trusted = np.nan, False
-        if x.dtype == np.float32:
-            score, trusted = cpu_sum.scaled(*given, general[b], block, out)
+        if x.dtype == np.float32 and _is_plain(topology):
+            ends = int(topology.starts[b]), int(topology.finals[b])
+            score, trusted = cpu_sum.scaled(*given, *ends, general[b], block, out)
         if not trusted:
             if posteriors is not None:
                 _refuse_if_large(b, length, size, block)
-            score = cpu_log.logarithmic(*given, block, out)
+            own_out = np.empty(0, x.dtype) if own is None else own[b, :length]
+            rest = (*_ways(topology, b, size), extra[b, :length], block, out, own_out)
+            score = cpu_log.logarithmic(*given[:3], *rest)
         if not score < np.inf:
             score = np.nan
             if posteriors is not None:
                 posteriors[b, :length] = np.nan
+            if own is not None:
+                own[b, :length] = np.nan
         scores[b] = score
 
     _deal(one, frames * topology.states)
+
+
+def _is_plain(topology: Topology) -> bool:
+    """Whether the fast kernels walk it; the others are for every topology."""
+    return topology.detours is None and topology.all_stay
+
+
+def _ways(topology: Topology, b: int, size: int) -> tuple[np.ndarray, ...]:
+    """emit, skip, stay, sources, begin and end of utterance b's states."""
+    fields = topology.emit[b, :size], topology.skip[b, :size], topology.stay[b, :size]
+    if (detours := topology.detours) is not None:
+        return *fields, detours.sources[b, :size], detours.begin[b, :size], detours.end[b, :size]
+    state = np.arange(size)
+    return *fields, np.empty((size, 0), np.int32), state < topology.starts[b], state >= size - topology.finals[b]
+
+
+def _beside(
+    x: np.ndarray, topology: Topology, wildcard: torch.Tensor | None
+) -> tuple[np.ndarray, Topology, np.ndarray]:
+    """The wildcard's scores (B, T) or (B, 0); for the fast kernels, which know none, as one more column of x."""
+    if wildcard is None:
+        return x, topology, np.empty((len(x), 0), x.dtype)
+    extra = wildcard.cpu().numpy()
+    if _is_plain(topology):
+        emit = np.where(topology.emit < 0, np.int32(x.shape[2]), topology.emit)
+        x = np.concatenate((x, extra[:, :, None]), 2)
+        return x, replace(topology, emit=emit), np.empty((len(x), 0), x.dtype)
+    return x, topology, np.ascontiguousarray(extra)
 
 
 def _pointer_block(length: int, size: int, itemsize: int) -> int:

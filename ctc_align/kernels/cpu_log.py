@@ -1,7 +1,8 @@
-"""As `cpu_sum.scaled`, in float64 logarithms: for float64 log-probs, and where scaled numbers cannot be trusted.
+"""As `cpu_sum.scaled`, in float64 logarithms and for every topology: for float64 log-probs, for states in which no path
+may remain, for detours, and where scaled numbers cannot be trusted.
 
-    alpha[t, s] = x[t, s] + log(e**alpha[t-1, s] + e**alpha[t-1, s-1] + e**alpha[t-1, s-2] if skip[s])
-    beta[t, s]  = log(e**w[s] + e**w[s+1] + e**w[s+2] if skip[s+2]),  where w = x[t+1] + beta[t+1]
+    alpha[t, s] = x[t, s] + log(sum of e**alpha[t-1, p] over the states p from which s may be entered)
+    beta[t, p]  = log(sum of e**w[s] over the states s that may be entered from p),  where w = x[t+1] + beta[t+1]
     occupancy   = e**(alpha + beta), made to sum to 1 in each frame, added up per class
 
 Rows of alpha are kept for one block of frames; those of earlier blocks are made again from a saved row.
@@ -23,41 +24,56 @@ def _log_add(a, b, c):
 
 
 @njit(nogil=True, cache=True)
-def _next_row(scores, emit, skip, before, row):
-    """alpha of one frame, state s at index s + 2; False when NaN or +inf is met, which are no log-probs."""
+def _emit(x, place, emit, wildcard, t, scores):
+    """Scores of all states at frame t, whose class c is x[place + c]; False when NaN or +inf is met, no log-probs."""
+    fine = True
     for s in range(emit.shape[0]):
-        score = np.float64(scores[emit[s]])
-        if not score < np.inf:
-            return False
-        jump = before[s] if skip[s] else -np.inf
-        row[s + 2] = _log_add(before[s + 2], before[s + 1], jump) + score
-    return True
+        scores[s] = wildcard[t] if emit[s] < 0 else x[place + emit[s]]
+        fine &= scores[s] < np.inf
+    return fine
 
 
 @njit(nogil=True, cache=True)
-def _first_row(scores, emit, starts, row):
+def _first_row(scores, begin, row):
+    """alpha of the first frame, state s at index s + 2."""
     row[:] = -np.inf
-    for s in range(starts):
-        score = np.float64(scores[emit[s]])
-        if not score < np.inf:
-            return False
-        row[s + 2] = score
+    for s in range(scores.shape[0]):
+        if begin[s]:
+            if not scores[s] < np.inf:
+                return False
+            row[s + 2] = scores[s]
     return True
 
 
 @njit(nogil=True, cache=True)
-def _previous_row(scores, emit, skip, beta, w):
+def _next_row(scores, skip, stay, sources, before, row):
+    for s in range(scores.shape[0]):
+        total = _log_add(before[s + 2] if stay[s] else -np.inf, before[s + 1], before[s] if skip[s] else -np.inf)
+        for p in sources[s]:
+            if p < 0:
+                break
+            total = _log_add(total, before[p + 2], -np.inf)
+        row[s + 2] = total + scores[s]
+
+
+@njit(nogil=True, cache=True)
+def _previous_row(scores, skip, stay, sources, beta, w):
     """beta of one frame from that of the next, in place; `w` (S + 2,) is room that ends in -inf."""
-    size = emit.shape[0]
+    size = scores.shape[0]
     for s in range(size):
-        w[s] = beta[s] + scores[emit[s]]
+        w[s] = beta[s] + scores[s]
     for s in range(size):
         jump = w[s + 2] if s + 2 < size and skip[s + 2] else -np.inf
-        beta[s] = _log_add(w[s], w[s + 1], jump)
+        beta[s] = _log_add(w[s] if stay[s] else -np.inf, w[s + 1], jump)
+    for s in range(size):
+        for p in sources[s]:
+            if p < 0:
+                break
+            beta[p] = _log_add(beta[p], w[s], -np.inf)
 
 
 @njit(nogil=True, cache=True)
-def _add_occupancy(alpha, beta, gamma, emit, out):
+def _add_occupancy(alpha, beta, gamma, emit, out, out_wildcard, t):
     """One frame's; by its own sum, not the total's: at 1e20 even float64 could make anything of their difference."""
     top, total = -np.inf, 0.0
     for s in range(emit.shape[0]):
@@ -67,44 +83,64 @@ def _add_occupancy(alpha, beta, gamma, emit, out):
         gamma[s] = np.exp(gamma[s] - top)
         total += gamma[s]
     for s in range(emit.shape[0]):
-        out[emit[s]] += gamma[s] / total
+        if emit[s] < 0:
+            out_wildcard[t] += gamma[s] / total
+        else:
+            out[t, emit[s]] += gamma[s] / total
 
 
 @njit(nogil=True, cache=True)
-def logarithmic(x, stride, frames, emit, skip, starts, finals, block, out):
+def _total(row, end):
+    total = -np.inf
+    for s in range(end.shape[0]):
+        if end[s]:
+            total = _log_add(total, row[s + 2], -np.inf)
+    return total
+
+
+@njit(nogil=True, cache=True)
+def logarithmic(x, stride, frames, emit, skip, stay, sources, begin, end, wildcard, block, out, out_wildcard):
     """Log-likelihood of one utterance; adds the occupancy to `out` (T, C) unless it is (0, 0).
 
-    `x`, `stride`: class c of frame t is x[t * stride + c]; `emit`, `skip` (S,); `block`: frames whose rows
-    are kept, at least 2 (or all). NaN where a state emits NaN or +inf.
+    `x`, `stride`: class c of frame t is x[t * stride + c]; `emit`, `skip`, `stay`, `begin`, `end` (S,); `sources`
+    (S, P); `wildcard` (T,), read where emit is below 0, whose occupancy is added to `out_wildcard` (T,); `block`:
+    frames whose rows are kept, at least 2 (or all). NaN where a state emits NaN or +inf.
     """
     size = emit.shape[0]
     want = out.shape[0] > 0
     kept = block if want else 2
     alpha = np.full((kept, size + 2), -np.inf)
+    scores = np.empty(size)
     blocks = (frames + block - 1) // block
     saved = np.empty((blocks if want and blocks > 1 else 0, size + 2))
     for t in range(frames):
         row, before = alpha[t % kept], alpha[(t - 1) % kept]
-        scores = x[t * stride :]
-        fine = _next_row(scores, emit, skip, before, row) if t else _first_row(scores, emit, starts, row)
+        fine = _emit(x, t * stride, emit, wildcard, t, scores)
+        if t == 0:
+            fine = _first_row(scores, begin, row)
+        else:
+            _next_row(scores, skip, stay, sources, before, row)
         if not fine:
             return np.nan
         if saved.shape[0] and t % block == 0:
             saved[t // block] = row
-    row = alpha[(frames - 1) % kept]
-    total = _log_add(row[size + 1], row[size] if finals == 2 else -np.inf, -np.inf)
+    total = _total(alpha[(frames - 1) % kept], end)
     if not want or total == -np.inf:
         return total
     beta, w = np.full(size, -np.inf), np.full(size + 2, -np.inf)
-    beta[size - finals :] = 0.0
+    for s in range(size):
+        if end[s]:
+            beta[s] = 0.0
     for k in range(blocks - 1, -1, -1):
         first, last = k * block, min(frames, (k + 1) * block)
         if k < blocks - 1:
             alpha[0] = saved[k]
             for t in range(first + 1, last):
-                _next_row(x[t * stride :], emit, skip, alpha[t - first - 1], alpha[t - first])
+                _emit(x, t * stride, emit, wildcard, t, scores)
+                _next_row(scores, skip, stay, sources, alpha[t - first - 1], alpha[t - first])
         for t in range(last - 1, first - 1, -1):
             if t < frames - 1:
-                _previous_row(x[(t + 1) * stride :], emit, skip, beta, w)
-            _add_occupancy(alpha[t - first], beta, w, emit, out[t])
+                _emit(x, (t + 1) * stride, emit, wildcard, t + 1, scores)
+                _previous_row(scores, skip, stay, sources, beta, w)
+            _add_occupancy(alpha[t - first], beta, w, emit, out, out_wildcard, t)
     return total

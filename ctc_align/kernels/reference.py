@@ -1,16 +1,18 @@
 """The definition: one scan in torch, float64, over a semiring. Slow and obviously right.
 
-    row[0, s]     = x[0, emit[s]]                                  for s < starts, else zero of the semiring
-    row[t, s]     = x[t, emit[s]] + sum(row[t-1, s], row[t-1, s-1], row[t-1, s-2] if skip[s])
-    score         = sum(row[T-1, S-finals:])
+    row[0, s]     = x[0, emit[s]]                                  where a path may begin, else zero of the semiring
+    row[t, s]     = x[t, emit[s]] + sum(row[t-1, p] for the states p from which s may be entered)
+    score         = sum(row[T-1, s] for the states s in which a path may end)
 
-Max-plus gives the best path (choices traced back), log-plus the total; the occupancy is the derivative of the total
-by the log-probs, taken by autograd, so that it shares no recursion with the fast kernels.
+State s may be entered from s (if stay[s]), s - 1, s - 2 (if skip[s]) and its detours, in this order, which decides
+ties. x has one column more, the wildcard's. Max-plus gives the best path (choices traced back), log-plus the total; the
+occupancy is the derivative of the total by x, taken by autograd, so that it shares no recursion with the fast kernels.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -21,85 +23,115 @@ from ctc_align.lattice import Topology
 NEVER = float("-inf")
 
 
+@dataclass(frozen=True)
+class _Ways:
+    """A topology as tensors: columns of x that states emit (B, S), the states from which each may be entered
+    (B, S, P), which of those are some (B, S, P), and where paths begin and end (B, S)."""
+
+    emit: torch.Tensor
+    entered: torch.Tensor
+    allowed: torch.Tensor
+    begin: torch.Tensor
+    end: torch.Tensor
+    real: torch.Tensor
+
+
+def _ways(topology: Topology, wildcard_column: int, device: torch.device) -> _Ways:
+    emit = torch.as_tensor(topology.emit, device=device).long()
+    state = torch.arange(emit.shape[1], device=device).expand(emit.shape)
+    size = torch.as_tensor(topology.states, device=device)[:, None]
+    if topology.detours is None:
+        sources = emit.new_empty((*emit.shape, 0))
+        begin = state < torch.as_tensor(topology.starts, device=device)[:, None]
+        end = state >= size - torch.as_tensor(topology.finals, device=device)[:, None]
+    else:
+        sources = torch.as_tensor(topology.detours.sources, device=device).long()
+        begin = torch.as_tensor(topology.detours.begin, device=device)
+        end = torch.as_tensor(topology.detours.end, device=device)
+    stay, skip = (torch.as_tensor(field, device=device) for field in (topology.stay, topology.skip))
+    entered = torch.cat((torch.stack((state, state - 1, state - 2), 2), sources), 2)
+    allowed = torch.cat((torch.stack((stay, torch.ones_like(stay), skip), 2), torch.ones_like(sources).bool()), 2)
+    real = state < size
+    column = torch.where(emit < 0, wildcard_column, emit)
+    return _Ways(column, entered.clamp(min=0), allowed & (entered >= 0), begin & real, end & real, real)
+
+
 def _scan(
-    log_probs: torch.Tensor,
-    topology: Topology,
-    lengths: torch.Tensor,
-    semiring: Semiring,
-    bands: np.ndarray | None = None,
+    x: torch.Tensor, ways: _Ways, lengths: torch.Tensor, semiring: Semiring, bands: np.ndarray | None = None
 ) -> tuple[torch.Tensor, list[torch.Tensor]]:
     """Last row of every utterance (B, S) and, per frame after the first, which alternative was taken."""
-    device = log_probs.device
-    emit = torch.as_tensor(topology.emit, device=device).long()
-    allowed = torch.as_tensor(topology.skip, device=device)
-    batch, size = emit.shape
-    state = torch.arange(size, device=device)[None]
-    real = state < torch.as_tensor(topology.states, device=device)[:, None]
-    banned = _banned(bands, state, log_probs)
-    never = torch.full((batch, 2), NEVER, dtype=log_probs.dtype, device=device)
-    row = torch.where(
-        (state < torch.as_tensor(topology.starts, device=device)[:, None]) & real,
-        torch.gather(log_probs[:, 0], 1, emit),
-        NEVER,
-    ).masked_fill(banned[:, 0], NEVER)
+    banned = _banned(bands, x, ways)
+    row = torch.where(ways.begin & ~banned[:, 0], torch.gather(x[:, 0], 1, ways.emit), NEVER)
+    batch, size, most = ways.entered.shape
     choices = []
-    for t in range(1, log_probs.shape[1]):
-        step = torch.cat((never[:, :1], row[:, :-1]), 1)[:, :size]
-        skip = torch.where(allowed, torch.cat((never, row[:, :-2]), 1)[:, :size], NEVER)
-        total, choice = semiring.combine(row, step, skip)
-        inside = (t < lengths).to(device)[:, None] & real
-        total = (total + torch.gather(log_probs[:, t], 1, emit)).masked_fill(banned[:, t], NEVER)
+    for t in range(1, x.shape[1]):
+        before = torch.gather(row, 1, ways.entered.flatten(1)).reshape(batch, size, most)
+        total, choice = semiring.combine(*torch.where(ways.allowed, before, NEVER).unbind(2))
+        inside = (t < lengths).to(x.device)[:, None] & ways.real
+        total = (total + torch.gather(x[:, t], 1, ways.emit)).masked_fill(banned[:, t], NEVER)
         row = torch.where(inside, total, row)
         choices.append(choice)
     return row, choices
 
 
-def _banned(bands: np.ndarray | None, state: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
+def _banned(bands: np.ndarray | None, x: torch.Tensor, ways: _Ways) -> torch.Tensor:
     """(B, T, S) or (1, T, 1): the states outside the band of each frame."""
     if bands is None:
-        return torch.zeros(1, log_probs.shape[1], 1, dtype=torch.bool, device=log_probs.device)
-    limits = torch.as_tensor(bands, device=log_probs.device)
-    return (state[:, None] < limits[:, :, :1]) | (state[:, None] >= limits[:, :, 1:])
+        return torch.zeros(1, x.shape[1], 1, dtype=torch.bool, device=x.device)
+    limits = torch.as_tensor(bands, device=x.device)
+    state = torch.arange(ways.emit.shape[1], device=x.device)
+    return (state < limits[:, :, :1]) | (state >= limits[:, :, 1:])
 
 
 def best_path(
-    log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, bands: np.ndarray | None = None
+    log_probs: torch.Tensor,
+    topology: Topology,
+    lengths: torch.Tensor,
+    wildcard: torch.Tensor | None = None,
+    bands: np.ndarray | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """States (B, T) int32, -1 beyond the length and where there is no path; scores (B,) float64."""
-    clean = _clean(log_probs, lengths)
-    row, choices = _scan(clean, topology, lengths, MaxPlus(), bands) if clean.shape[1] else (clean.new_empty(0), [])
+    """States (B, T) int32, -1 beyond the length and where there is no path; scores (B,) float64; both on the CPU."""
+    x = _clean(log_probs, wildcard, lengths)
+    ways = _ways(topology, log_probs.shape[2], x.device)
+    row, choices = _scan(x, ways, lengths, MaxPlus(), bands) if x.shape[1] else (x.new_empty(0), [])
     states = torch.full(log_probs.shape[:2], -1, dtype=torch.int32)
     scores = torch.full((topology.batch,), NEVER, dtype=torch.float64)
     for b in range(topology.batch):
-        length, size, finals = int(lengths[b]), int(topology.states[b]), int(topology.finals[b])
+        length = int(lengths[b])
         if length == 0:
             scores[b] = 0.0 if topology.min_frames[b] == 0 else NEVER
             continue
-        state = size - 1
-        if finals == 2 and row[b, size - 2] > row[b, size - 1]:
-            state = size - 2
+        ends = ways.end[b].nonzero()[:, 0].tolist()
+        if not ends:
+            continue
+        state = ends[-1]
+        for other in reversed(ends):
+            if row[b, other] > row[b, state]:
+                state = other
         scores[b] = row[b, state] if row[b, state] < math.inf else math.nan
         if not scores[b] > NEVER:
             continue
         for t in range(length - 1, -1, -1):
             states[b, t] = state
             if t:
-                state -= int(choices[t - 1][b, state])
+                state = int(ways.entered[b, state, int(choices[t - 1][b, state])])
     return states, scores
 
 
-def forward(log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor) -> torch.Tensor:
+def forward(
+    log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, wildcard: torch.Tensor | None = None
+) -> torch.Tensor:
     """Total log-likelihood (B,) float64 over all paths; differentiable."""
-    clean = _clean(log_probs, lengths)
-    row, _ = _scan(clean, topology, lengths, LogPlus()) if clean.shape[1] else (None, None)
+    x = _clean(log_probs, wildcard, lengths)
+    ways = _ways(topology, log_probs.shape[2], x.device)
+    row, _ = _scan(x, ways, lengths, LogPlus()) if x.shape[1] else (None, None)
     scores = []
     for b in range(topology.batch):
-        size, finals = int(topology.states[b]), int(topology.finals[b])
         if row is None or int(lengths[b]) == 0:
-            scores.append(clean.new_full((), 0.0 if topology.min_frames[b] == 0 else NEVER))
+            scores.append(x.new_full((), 0.0 if topology.min_frames[b] == 0 else NEVER))
         else:
-            scores.append(_log_sum(row[b, size - finals : size]))
-    total = torch.stack(scores) if scores else clean.new_zeros(0)
+            scores.append(_log_sum(row[b][ways.end[b]]))
+    total = torch.stack(scores) if scores else x.new_zeros(0)
     return torch.where(total < math.inf, total, math.nan)
 
 
@@ -108,23 +140,31 @@ def _log_sum(ends: torch.Tensor) -> torch.Tensor:
     return torch.logsumexp(reachable, 0) if len(reachable) else ends.new_full((), NEVER)
 
 
-def occupancy(log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Posterior of each class (B, T, C) float64, zero beyond the length and where there is no path; scores (B,)."""
-    leaf = log_probs.detach().to(torch.float64).requires_grad_()
+def occupancy(
+    log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, wildcard: torch.Tensor | None = None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+    """Posterior of each class (B, T, C) float64, zero beyond the length and where there is no path; scores (B,); and
+    the posterior of the wildcard (B, T), if there is one."""
+    leaf = _clean(log_probs, wildcard, lengths).requires_grad_()
+    classes = log_probs.shape[2]
     with torch.enable_grad():
-        scores = forward(leaf, topology, lengths)
+        scores = forward(leaf[..., :classes], topology, lengths, None if wildcard is None else leaf[..., classes])
         possible = scores.detach() > NEVER
         if possible.any() and scores.requires_grad:
             (posterior,) = torch.autograd.grad(scores[possible].sum(), leaf)
         else:
             posterior = torch.zeros_like(leaf)
     wrong = scores.detach().isnan()[:, None, None] & _inside(leaf, lengths)
-    return torch.where(wrong, math.nan, posterior), scores.detach()
+    posterior = torch.where(wrong, math.nan, posterior)
+    return posterior[..., :classes], scores.detach(), None if wildcard is None else posterior[..., classes]
 
 
-def _clean(log_probs: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """float64, and nothing of the padding: whatever stands there is not read."""
-    return torch.where(_inside(log_probs, lengths), log_probs.to(torch.float64), 0.0)
+def _clean(log_probs: torch.Tensor, wildcard: torch.Tensor | None, lengths: torch.Tensor) -> torch.Tensor:
+    """float64 with the wildcard as last column, and nothing of the padding: whatever stands there is not read."""
+    x = log_probs.to(torch.float64)
+    if wildcard is not None:
+        x = torch.cat((x, wildcard.to(torch.float64)[:, :, None]), 2)
+    return torch.where(_inside(x, lengths), x, 0.0)
 
 
 def _inside(log_probs: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:

@@ -6,34 +6,31 @@ from typing import Protocol
 
 import torch
 
-STAY, STEP, SKIP = 0, 1, 2
-
 
 class Semiring(Protocol):
-    def combine(self, stay: torch.Tensor, step: torch.Tensor, skip: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The sum of three alternatives and, where it has a meaning, which of them it was."""
+    def combine(self, *alternatives: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The sum of alternatives of one shape and, where it has a meaning, which of them (from 0) it was."""
         ...
 
 
 class MaxPlus:
-    """Best path. Ties are contract: stay, then step, then skip."""
+    """Best path. Ties are contract: the alternative that comes first."""
 
-    def combine(self, stay: torch.Tensor, step: torch.Tensor, skip: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        best, choice = stay, torch.full_like(stay, STAY, dtype=torch.int8)
-        choice = torch.where(step > best, STEP, choice)
-        best = torch.where(step > best, step, best)
-        choice = torch.where(skip > best, SKIP, choice)
-        best = torch.where(skip > best, skip, best)
-        return best, choice.to(torch.int8)
+    def combine(self, *alternatives: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        best, choice = alternatives[0], torch.zeros_like(alternatives[0], dtype=torch.int64)
+        for number, other in enumerate(alternatives[1:], start=1):
+            choice = torch.where(other > best, number, choice)
+            best = torch.where(other > best, other, best)
+        return best, choice
 
 
 class LogPlus:
     """All paths."""
 
-    def combine(self, stay: torch.Tensor, step: torch.Tensor, skip: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        alternatives = torch.stack((stay, step, skip))
-        nothing = (alternatives == float("-inf")).all(0)
-        # The derivative of logsumexp at three -inf is not a number; there it must be zero.
-        total = torch.logsumexp(torch.where(nothing, 0.0, alternatives), 0)
+    def combine(self, *alternatives: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        together = torch.stack(alternatives)
+        nothing = (together == float("-inf")).all(0)
+        # The derivative of logsumexp at nothing but -inf is not a number; there it must be zero.
+        total = torch.logsumexp(torch.where(nothing, 0.0, together), 0)
         total = torch.where(nothing, float("-inf"), total)
-        return total, torch.zeros_like(stay, dtype=torch.int8)
+        return total, torch.zeros_like(alternatives[0], dtype=torch.int64)

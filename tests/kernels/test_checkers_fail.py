@@ -123,21 +123,6 @@ def test_planted_faults_are_told(name: str, old: str, new: str, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("jump = before[s] if skip[s]", "jump = before[s] if False"),
-        ("w[s + 2] if s + 2 < size and skip[s + 2]", "w[s + 2] if s + 2 < size"),
-        ("row[size] if finals == 2", "row[size] if finals == 3"),
-        ("scores[emit[s]]\n    for s in range(size):", "scores[emit[0]]\n    for s in range(size):"),
-        ("gamma[s] / total", "gamma[s]"),
-    ],
-)
-def test_planted_faults_in_logarithms_are_told(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu, "cpu_log", interpreted("cpu_log", old, new))
-    assert first_enumerated(torch.float64) != []
-
-
-@pytest.mark.parametrize(
     ("name", "old", "new"),
     [
         ("cpu_best_path", "max(low, top - (last - t))", "max(low, top - (last - t) + 1)"),
