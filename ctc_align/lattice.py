@@ -46,7 +46,7 @@ def ctc(targets: Rows, blank: int = 0, optional: Rows | None = None) -> Topology
     [[1], [1]]
     """
     _check_blank(blank)
-    rows = [_ids(target, f"target {b}") for b, target in enumerate(targets)]
+    rows = _ids(targets)
     if optional is not None:
         chosen = _optional(optional, rows)
         if any(row.any() for row in chosen):
@@ -84,7 +84,7 @@ def ctc_padded(targets: np.ndarray, lengths: np.ndarray, blank: int = 0) -> Topo
         # Perhaps only beyond the lengths.
         targets = targets if inside is None else np.where(inside, targets, blank)
         for b, length in enumerate(lengths.tolist()):
-            _ids(targets[b, :length], f"target {b}")
+            _refuse_no_class(targets[b, :length], b)
     return _blanks_between(targets, lengths.astype(np.int64), inside, blank, repeats=True)
 
 
@@ -97,7 +97,7 @@ def simple_ctc(targets: Rows, blank: int = 0) -> Topology:
     ([[False, False, False, True, False]], [[True, False, True, False, True]])
     """
     _check_blank(blank)
-    rows = [_ids(target, f"target {b}") for b, target in enumerate(targets)]
+    rows = _ids(targets)
     return _blanks_between(*_side_by_side(rows), blank, repeats=False)
 
 
@@ -131,7 +131,7 @@ def segmentation(
         )
     if len(targets) != len(words):
         raise KernelError(f"words: expected {len(targets)} rows as in targets, met {len(words)}")
-    rows = [_ids(target, f"target {b}") for b, target in enumerate(targets)]
+    rows = _ids(targets)
     for b, (row, word) in enumerate(zip(rows, words)):
         if len(row) != len(word):
             raise KernelError(f"words of target {b}: expected {len(row)}, one for each token, met {len(word)}")
@@ -151,18 +151,27 @@ def _check_blank(blank: int) -> None:
         raise KernelError(f"blank: expected the index of a class, met {blank}")
 
 
-def _ids(values: Sequence[int] | np.ndarray, whose: str) -> np.ndarray:
-    """A row of token ids, each one the index of a class or `WILDCARD`."""
-    array = np.asarray(values)
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise KernelError(f"{whose}: expected a row of token ids (L,), met {array.dtype} of shape {array.shape}")
-    if not array.size:
-        return np.empty(0, np.int64)
-    if array.min() < WILDCARD or array.max() > MAX_CLASS:
-        place = int(np.argmax((array < WILDCARD) | (array > MAX_CLASS)))
-        what = "is negative" if array[place] < 0 else "is no class"
-        raise KernelError(f"{whose}: token {place} ({int(array[place])}) {what}; targets hold token ids")
-    return array
+def _ids(targets: Rows) -> list[np.ndarray]:
+    """Rows of token ids, each one the index of a class or `WILDCARD`."""
+    rows = [np.asarray(target) for target in targets]
+    for b, row in enumerate(rows):
+        if row.ndim != 1 or row.dtype.kind not in "iu":
+            if row.shape != (0,):
+                raise KernelError(f"target {b}: expected a row of token ids (L,), met {row.dtype} of shape {row.shape}")
+            rows[b] = row.astype(np.int64)
+    together = np.concatenate(rows) if rows else np.empty(0, np.int64)
+    if together.size and (together.min() < WILDCARD or together.max() > MAX_CLASS):
+        for b, row in enumerate(rows):
+            _refuse_no_class(row, b)
+    return rows
+
+
+def _refuse_no_class(row: np.ndarray, b: int) -> None:
+    bad = (row < WILDCARD) | (row > MAX_CLASS)
+    if bad.any():
+        place = int(np.argmax(bad))
+        what = "is negative" if row[place] < 0 else "is no class"
+        raise KernelError(f"target {b}: token {place} ({int(row[place])}) {what}; targets hold token ids")
 
 
 def _optional(optional: Rows, rows: Sequence[np.ndarray]) -> list[np.ndarray]:
