@@ -7,10 +7,21 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from oracles import Answer, close, ctc_paths, enumerate_all, segment_paths
+from oracles import (
+    Answer,
+    close,
+    ctc_paths,
+    enumerate_all,
+    segment_paths,
+    simple_ctc_paths,
+    topology_paths,
+)
 
 from ctc_align import kernels, lattice
-from ctc_align.lattice import Topology
+from ctc_align.lattice import WILDCARD, Detours, Topology
+
+BACKENDS = (("reference", torch.float64), ("cpu", torch.float64), ("cpu", torch.float32))
+"""What is tested against enumeration."""
 
 KINDS = ("tied", "continuous", "tied", "holes", "tied", "unnormalised")
 """Half of them tied: equal paths are rarer in tiny problems than they are in quantised models."""
@@ -18,10 +29,11 @@ KINDS = ("tied", "continuous", "tied", "holes", "tied", "unnormalised")
 
 @dataclass(frozen=True)
 class Problem:
-    """One utterance, `log_probs` (T, C) float64, and what an oracle says of it."""
+    """One utterance, `log_probs` (T, C) and `wildcard` (T,) float64, and what an oracle says of it."""
 
     name: str
     log_probs: np.ndarray
+    wildcard: np.ndarray
     topology: Topology
     answer: Answer
 
@@ -50,32 +62,119 @@ def target(rng: np.random.Generator, tokens: int, classes: int, blank: int) -> l
     return row
 
 
-def tiny_ctc(rng: np.random.Generator, count: int) -> Iterator[Problem]:
+def wilder(rng: np.random.Generator, row: list[int], wild: bool) -> list[int]:
+    """The row with wildcards in some places."""
+    return [WILDCARD if wild and rng.random() < 0.4 else token for token in row]
+
+
+def _made(
+    rng: np.random.Generator,
+    name: str,
+    number: int,
+    frames: int,
+    classes: int,
+    topology: Topology,
+    paths: Iterator[tuple[tuple[int, ...], tuple[int, ...]]],
+) -> Problem:
+    kind = KINDS[number % len(KINDS)]
+    x, wildcard = scores(rng, frames, classes, kind), scores(rng, frames, 2, kind)[:, 0]
+    name = f"{name}, problem {number} {kind} T={frames}"
+    return Problem(name, x, wildcard, topology, enumerate_all(x, paths, wildcard))
+
+
+def tiny_ctc(rng: np.random.Generator, count: int, *, optional: bool = False, wild: bool = False) -> Iterator[Problem]:
     """CTC problems small enough to enumerate: empty, fitting exactly, too short, every place of the blank."""
     for number in range(count):
-        kind = KINDS[number % len(KINDS)]
         classes = int(rng.choice([2, 3, 3, 4]))
         blank = int(rng.integers(classes))
-        row = target(rng, int(rng.integers(0, 4)), classes, blank)
-        needed = int(lattice.ctc([row], blank).min_frames[0])
-        frames = min(max(needed + int(rng.integers(-1, 4)), 0), 6 if classes < 4 else 5)
-        x = scores(rng, frames, classes, kind)
-        answer = enumerate_all(x, ctc_paths(frames, classes, row, blank))
-        yield Problem(f"ctc {number} {kind} T={frames} {row} blank {blank}", x, lattice.ctc([row], blank), answer)
+        row = wilder(rng, target(rng, int(rng.integers(0, 4)), classes, blank), wild)
+        free = (rng.random(len(row)) < 0.5).tolist() if optional else None
+        topology = lattice.ctc([row], blank, None if free is None else [free])
+        needed = int(topology.min_frames[0])
+        frames = min(max(needed + int(rng.integers(-1, 4)), 0), 6 if classes + wild < 4 else 5)
+        name = f"ctc {row} blank {blank} optional {free}"
+        paths = ctc_paths(frames, classes, row, blank, free)
+        yield _made(rng, name, number, frames, classes, topology, paths)
 
 
-def tiny_segments(rng: np.random.Generator, count: int) -> Iterator[Problem]:
+def tiny_simple(rng: np.random.Generator, count: int, *, wild: bool = False) -> Iterator[Problem]:
+    """As `tiny_ctc` where each token is one frame."""
+    for number in range(count):
+        classes = int(rng.choice([2, 3, 3, 4]))
+        blank = int(rng.integers(classes))
+        row = wilder(rng, target(rng, int(rng.integers(0, 5)), classes, blank), wild)
+        frames = min(max(len(row) + int(rng.integers(-1, 4)), 0), 6 if classes + wild < 4 else 5)
+        paths = simple_ctc_paths(frames, classes, row, blank)
+        yield _made(
+            rng, f"simple {row} blank {blank}", number, frames, classes, lattice.simple_ctc([row], blank), paths
+        )
+
+
+def tiny_segments(
+    rng: np.random.Generator, count: int, *, optional: bool = False, wild: bool = False
+) -> Iterator[Problem]:
     """As `tiny_ctc` for tokens without blanks, of one or two states, and optional silence between words."""
     for number in range(count):
-        kind, parts = KINDS[number % len(KINDS)], int(rng.integers(1, 3))
-        frames, tokens = int(rng.integers(0, 8)), int(rng.integers(0, 4))
-        row = rng.integers(0, 2, tokens).tolist()
+        parts, frames, tokens = int(rng.integers(1, 3)), int(rng.integers(0, 8)), int(rng.integers(0, 4))
+        row = wilder(rng, rng.integers(0, 2, tokens).tolist(), wild)
         words = np.cumsum(rng.integers(0, 2, tokens)).tolist()
-        silence = 2 * parts
-        x = scores(rng, frames, silence + 1, kind)
-        answer = enumerate_all(x, segment_paths(frames, row, words, parts, silence))
-        topology = lattice.segmentation([row], [words], parts, silence)
-        yield Problem(f"segments {number} {kind} T={frames} {row} {words} x {parts}", x, topology, answer)
+        free = (rng.random(tokens) < 0.5).tolist() if optional else None
+        topology = lattice.segmentation([row], [words], parts, 2 * parts, None if free is None else [free])
+        name = f"segments {row} {words} x {parts} optional {free}"
+        paths = segment_paths(frames, row, words, parts, 2 * parts, free)
+        yield _made(rng, name, number, frames, 2 * parts + 1, topology, paths)
+
+
+def any_topology(rng: np.random.Generator, size: int, classes: int, *, plain: bool = False) -> Topology:
+    """One utterance's topology that no tokens would make: every way there may be, or not, at random.
+
+    With `plain` no detours, and every state may be stayed in.
+    """
+    sources = np.full((1, size, max(size - 3, 0)), -1, np.int32)
+    for s in range(3, size):
+        chosen = np.flatnonzero(rng.random(s - 2) < 0.4)[::-1]
+        sources[0, s, : len(chosen)] = chosen
+    ends = min(2, size)
+    return Topology(
+        emit=rng.integers(-1, classes, (1, size)).astype(np.int32),
+        skip=rng.random((1, size)) < 0.5,
+        token=np.full((1, size), -1, np.int32),
+        states=np.array([size]),
+        starts=rng.integers(1, ends + 1, 1),
+        finals=rng.integers(1, ends + 1, 1),
+        min_frames=np.array([1]),
+        stay=np.ones((1, size), np.bool_) if plain else rng.random((1, size)) < 0.6,
+        detours=None if plain else Detours(sources, rng.random((1, size)) < 0.5, rng.random((1, size)) < 0.5),
+    )
+
+
+Walks = tuple[list[int], list[list[int]], list[int], list[int]]
+
+
+def walks(topology: Topology, b: int) -> Walks:
+    """A topology's definition in plain lists: classes, whence each state is entered, where paths begin and end."""
+    size = int(topology.states[b])
+    entered = []
+    for s in range(size):
+        ways = [s] * bool(topology.stay[b, s]) + [s - 1] * (s > 0) + [s - 2] * bool(s > 1 and topology.skip[b, s])
+        if topology.detours is not None:
+            ways += [p for p in topology.detours.sources[b, s].tolist() if p >= 0]
+        entered.append(ways)
+    begin, end = list(range(topology.starts[b])), list(range(size - topology.finals[b], size))
+    if topology.detours is not None:
+        begin = np.flatnonzero(topology.detours.begin[b, :size]).tolist()
+        end = np.flatnonzero(topology.detours.end[b, :size]).tolist()
+    return topology.emit[b, :size].tolist(), entered, begin, end
+
+
+def tiny_any(rng: np.random.Generator, count: int) -> Iterator[Problem]:
+    """As `tiny_ctc` for topologies at random."""
+    for number in range(count):
+        size = int(rng.integers(1, 7))
+        frames = int(rng.integers(1, 6 if size < 5 else 5))
+        topology = any_topology(rng, size, 3, plain=number % 4 == 0)
+        given = walks(topology, 0)
+        yield _made(rng, f"any {given}", number, frames, 3, topology, topology_paths(frames, *given))
 
 
 def faults(problems: Sequence[Problem], backend: str, dtype: torch.dtype = torch.float64) -> list[str]:
@@ -84,9 +183,10 @@ def faults(problems: Sequence[Problem], backend: str, dtype: torch.dtype = torch
     found = []
     for problem in problems:
         x, answer, topology = torch.as_tensor(problem.log_probs).to(dtype)[None], problem.answer, problem.topology
-        path = kernels.best_path(x, topology, backend=backend)
-        forward = kernels.forward(x, topology, backend=backend)
-        occupancy = kernels.occupancy(x, topology, backend=backend)
+        wildcard = torch.as_tensor(problem.wildcard).to(dtype)[None]
+        path = kernels.best_path(x, topology, wildcard=wildcard, backend=backend)
+        forward = kernels.forward(x, topology, wildcard=wildcard, backend=backend)
+        occupancy = kernels.occupancy(x, topology, wildcard=wildcard, backend=backend)
         expected = list(answer.path) if answer.path is not None else [-1] * x.shape[1]
         if path.states[0].tolist() != expected:
             found.append(f"{problem.name}: path {path.states[0].tolist()}, expected {expected}")
@@ -100,39 +200,78 @@ def faults(problems: Sequence[Problem], backend: str, dtype: torch.dtype = torch
         wrong = np.abs(occupancy.posteriors[0].numpy() - answer.occupancy)
         if not (wrong <= absolute).all():
             found.append(f"{problem.name}: occupancy is off by {wrong.max()}")
+        if (occupancy.wildcard is not None) != topology.has_wildcard:
+            found.append(f"{problem.name}: the wildcard's occupancy is there, or missing")
+        elif occupancy.wildcard is not None:
+            wrong = np.abs(occupancy.wildcard[0].numpy() - answer.wildcard)
+            if not (wrong <= absolute).all():
+                found.append(f"{problem.name}: the wildcard's occupancy is off by {wrong.max()}")
     return found
+
+
+TOPOLOGIES = ("ctc", "simple", "optional", "segments", "optional segments")
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Utterances of several lengths: `log_probs` (B, T, C) float32 whose padding is NaN, and their topology."""
+    """Utterances of several lengths: `log_probs` (B, T, C) and `wildcard` (B, T) float32, whose padding is NaN, and
+    their topology."""
 
     log_probs: torch.Tensor
     lengths: torch.Tensor
     topology: Topology
+    wildcard: torch.Tensor | None = None
 
 
 def batch(
-    rng: np.random.Generator, utterances: int, frames: int, tokens: int, classes: int, kind: str, *, segments: bool
+    rng: np.random.Generator,
+    utterances: int,
+    frames: int,
+    tokens: int,
+    classes: int,
+    kind: str,
+    *,
+    segments: bool = False,
+    topology: str = "ctc",
+    wild: bool = False,
 ) -> Batch:
-    """A random batch: the first of full length, of the others some are empty, some too short, some fit exactly."""
-    blank = int(rng.integers(classes))
-    rows = [target(rng, int(rng.integers(0, tokens + 1)), classes, blank) for _ in range(utterances)]
-    if segments:
-        units = [[k % (classes // 2) for k in row] for row in rows]
-        words = [np.cumsum(rng.integers(0, 2, len(row))) for row in rows]
-        topology = lattice.segmentation(units, words, 2 if classes > 4 else 1, classes - 1)
-    else:
-        topology = lattice.ctc(rows, blank)
+    """A random batch: the first of full length, of the others some are empty, some too short, some fit exactly.
+
+    `topology` is one of TOPOLOGIES ("segments" if `segments`); with `wild` some tokens are wildcards.
+    """
+    made = _random_topology(rng, utterances, tokens, classes, "segments" if segments else topology, wild)
     lengths = rng.integers(0, frames + 1, utterances)
     exact = rng.random(utterances) < 0.2
     exact[0] = False
-    lengths[exact] = np.minimum(topology.min_frames, frames)[exact]
+    lengths[exact] = np.minimum(made.min_frames, frames)[exact]
     lengths[0] = frames
-    x = np.full((utterances, frames, classes), np.nan)
+    x, wildcard = np.full((utterances, frames, classes), np.nan), np.full((utterances, frames), np.nan)
     for b, length in enumerate(lengths):
         x[b, :length] = scores(rng, int(length), classes, kind)
-    return Batch(torch.as_tensor(x, dtype=torch.float32), torch.as_tensor(lengths), topology)
+        if wild:
+            wildcard[b, :length] = scores(rng, int(length), classes, kind)[:, 0]
+    return Batch(
+        torch.as_tensor(x, dtype=torch.float32),
+        torch.as_tensor(lengths),
+        made,
+        torch.as_tensor(wildcard, dtype=torch.float32) if wild else None,
+    )
+
+
+def _random_topology(
+    rng: np.random.Generator, utterances: int, tokens: int, classes: int, topology: str, wild: bool
+) -> Topology:
+    blank = int(rng.integers(classes))
+    rows = [target(rng, int(rng.integers(0, tokens + 1)), classes, blank) for _ in range(utterances)]
+    free = [rng.random(len(row)) < rng.choice([0.0, 0.3, 0.9]) for row in rows] if "optional" in topology else None
+    if "segments" in topology:
+        units = [wilder(rng, [k % (classes // 2) for k in row], wild) for row in rows]
+        words = [np.cumsum(rng.integers(0, 2, len(row))) for row in rows]
+        return lattice.segmentation(units, words, 2 if classes > 4 else 1, classes - 1, free)
+    rows = [wilder(rng, row, wild) for row in rows]
+    if topology == "simple":
+        return lattice.simple_ctc(rows, blank)
+    return lattice.ctc(rows, blank, free)
 
 
 def random_bands(rng: np.random.Generator, given: Batch) -> np.ndarray:

@@ -5,58 +5,95 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from kernel_problems import (
+    BACKENDS,
+    TOPOLOGIES,
+    Problem,
+    faults,
+    random_bands,
+    tiny_any,
+    tiny_ctc,
+    tiny_segments,
+    tiny_simple,
+    walks,
+)
 from kernel_problems import batch as random_batch
-from kernel_problems import faults, random_bands, tiny_ctc, tiny_segments
 from oracles import viterbi
 
 from ctc_align import kernels
 
-CTC = list(tiny_ctc(np.random.default_rng(1), 400))
-SEGMENTS = list(tiny_segments(np.random.default_rng(2), 200))
+CTC = list(tiny_ctc(np.random.default_rng(1), 600))
+PROBLEMS = {
+    "ctc": CTC,
+    "ctc wild": list(tiny_ctc(np.random.default_rng(2), 400, wild=True)),
+    "simple": list(tiny_simple(np.random.default_rng(3), 500)),
+    "simple wild": list(tiny_simple(np.random.default_rng(4), 300, wild=True)),
+    "optional": list(tiny_ctc(np.random.default_rng(5), 800, optional=True)),
+    "optional wild": list(tiny_ctc(np.random.default_rng(6), 400, optional=True, wild=True)),
+    "segments": list(tiny_segments(np.random.default_rng(7), 300)),
+    "segments wild": list(tiny_segments(np.random.default_rng(8), 200, wild=True)),
+    "optional segments": list(tiny_segments(np.random.default_rng(9), 500, optional=True)),
+    "optional segments wild": list(tiny_segments(np.random.default_rng(10), 400, optional=True, wild=True)),
+    "any": list(tiny_any(np.random.default_rng(11), 600)),
+}
 
 
 def test_the_problems_are_of_every_sort() -> None:
-    answers = [problem.answer for problem in CTC]
-    assert sum(answer.path is None for answer in answers) > 30
-    assert sum(problem.log_probs.shape[0] == problem.topology.min_frames[0] for problem in CTC) > 30
+    for name, problems in PROBLEMS.items():
+        answers = [problem.answer for problem in problems]
+        assert sum(answer.path is None for answer in answers) > 10, name
+        assert sum(answer.path is not None for answer in answers) > 60, name
+        assert sum(problem.topology.has_wildcard for problem in problems) >= 40 * ("wild" in name), name
+        assert sum(problem.topology.detours is not None for problem in problems) >= 100 * ("optional" in name), name
+        if name != "any":
+            assert sum(problem.log_probs.shape[0] == problem.topology.min_frames[0] for problem in problems) > 5, name
+            assert sum(len(problem.log_probs) == 0 for problem in problems) > 5, name
     assert sum(problem.topology.states[0] == 1 for problem in CTC) > 30
     assert sum(problem.topology.emit[0, 0] != 0 for problem in CTC) > 100
-    assert sum(len(problem.log_probs) == 0 for problem in CTC) > 30
 
 
-@pytest.mark.parametrize(
-    ("backend", "dtype"),
-    [("reference", torch.float64), ("cpu", torch.float64), ("cpu", torch.float32)],
-    ids=lambda value: str(value).removeprefix("torch."),
-)
-@pytest.mark.parametrize("problems", [CTC, SEGMENTS], ids=["ctc", "segments"])
-def test_against_enumeration(problems: list, backend: str, dtype: torch.dtype) -> None:
+def test_optional_tokens_are_left_out_and_kept() -> None:
+    kept, left = 0, 0
+    for name in ("optional", "optional segments"):
+        for problem in PROBLEMS[name]:
+            if problem.answer.path is not None:
+                token = problem.topology.token[0]
+                said = set(token[list(problem.answer.path)].tolist()) - {-1}
+                kept, left = kept + len(said), left + len(set(token.tolist()) - {-1} - said)
+    assert kept > 200
+    assert left > 200
+
+
+@pytest.mark.parametrize(("backend", "dtype"), BACKENDS, ids=lambda value: str(value).removeprefix("torch."))
+@pytest.mark.parametrize("problems", PROBLEMS.values(), ids=PROBLEMS.keys())
+def test_against_enumeration(problems: list[Problem], backend: str, dtype: torch.dtype) -> None:
     assert faults(problems, backend, dtype) == []
 
 
-@pytest.mark.parametrize("segments", [False, True], ids=["ctc", "segments"])
-def test_bands_against_plain_python(segments: bool) -> None:
+@pytest.mark.parametrize("wild", [False, True], ids=["", "wild"])
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+def test_bands_against_plain_python(topology: str, wild: bool) -> None:
     rng = np.random.default_rng(3)
     found, without = 0, 0
+    backends = {backend for backend, _ in BACKENDS}
     for number in range(60):
         kind = ("continuous", "tied", "holes")[number % 3]
-        given = random_batch(rng, 3, int(rng.integers(1, 20)), 7, 5, kind, segments=segments)
+        given = random_batch(rng, 3, int(rng.integers(1, 20)), 7, 5, kind, topology=topology, wild=wild)
         bands = random_bands(rng, given) if number % 4 else None
         results = [
-            kernels.best_path(given.log_probs, given.topology, given.lengths, bands=bands, backend=backend)
-            for backend in ("reference", "cpu")
+            kernels.best_path(
+                given.log_probs, given.topology, given.lengths, wildcard=given.wildcard, bands=bands, backend=backend
+            )
+            for backend in backends
         ]
         for b, length in enumerate(given.lengths.tolist()):
-            size, topology = int(given.topology.states[b]), given.topology
-            score, path = viterbi(
-                given.log_probs[b, :length].double().numpy(),
-                topology.emit[b, :size].tolist(),
-                topology.skip[b, :size].tolist(),
-                (int(topology.starts[b]), int(topology.finals[b])),
-                None if bands is None else bands[b],
-            )
+            emit, *ways = walks(given.topology, b)
+            x = given.log_probs[b, :length].double()
+            if given.wildcard is not None:
+                x = torch.cat((x, given.wildcard[b, :length, None].double()), 1)
+            score, path = viterbi(x[:, emit].numpy(), *ways, None if bands is None else bands[b])
             if length == 0:
-                score, path = (0.0 if topology.min_frames[b] == 0 else float("-inf")), ()
+                score, path = (0.0 if given.topology.min_frames[b] == 0 else float("-inf")), ()
             expected = [-1] * given.log_probs.shape[1]
             expected[: len(path or ())] = path or ()
             found, without = found + (path is not None), without + (path is None)
