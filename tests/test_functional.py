@@ -1,0 +1,288 @@
+"""The loss against PyTorch's: every calling form, values, gradients; and what it refuses."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from kernel_problems import target
+
+from ctc_align import kernels
+from ctc_align.errors import CtcAlignError, KernelError
+from ctc_align.functional import ctc_loss
+
+theirs = torch.nn.functional.ctc_loss
+INF, NAN = float("inf"), float("nan")
+
+
+def problem(seed: int, blank: int, *, fits: bool = True, classes: int = 6) -> dict[str, Any]:
+    """Logits (T, N, C) float64, rows of ids, lengths; one target is empty, and two too long unless `fits`."""
+    rng = np.random.default_rng(seed)
+    rows = [target(rng, tokens, classes, blank) for tokens in (7, 0, 3, 5, 9, 1)]
+    frames = [20, 12, 17, 9 if fits else 4, 18, 20 if fits else 0]
+    logits = torch.as_tensor(rng.normal(size=(20, len(rows), classes)) * 3)
+    return {"logits": logits, "rows": rows, "frames": frames, "tokens": [len(row) for row in rows], "blank": blank}
+
+
+def padded(rows: list[list[int]], padding: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:
+    width = max(map(len, rows))
+    return torch.tensor([row + [padding] * (width - len(row)) for row in rows], dtype=dtype)
+
+
+FORMS: dict[str, Callable[[dict[str, Any]], tuple[Any, Any, Any]]] = {
+    "padded, lists": lambda p: (padded(p["rows"], p["rows"][0][0]), p["frames"], p["tokens"]),
+    "wider than the longest": lambda p: (
+        torch.nn.functional.pad(padded(p["rows"], 1), (0, 3), value=1),
+        p["frames"],
+        p["tokens"],
+    ),
+    "padded, int32, tuples": lambda p: (
+        padded(p["rows"], p["rows"][0][0], torch.int32),
+        tuple(p["frames"]),
+        tuple(p["tokens"]),
+    ),
+    "in a row, tensors": lambda p: (
+        torch.tensor(list(itertools.chain(*p["rows"]))),
+        torch.tensor(p["frames"]),
+        torch.tensor(p["tokens"]),
+    ),
+    "in a row, all int32": lambda p: (
+        torch.tensor(list(itertools.chain(*p["rows"])), dtype=torch.int32),
+        torch.tensor(p["frames"], dtype=torch.int32),
+        torch.tensor(p["tokens"], dtype=torch.int32),
+    ),
+    "floats that are whole, lengths (1, N)": lambda p: (
+        padded(p["rows"], 1).float(),
+        torch.tensor([p["frames"]]),
+        torch.tensor([p["tokens"]]),
+    ),
+}
+
+
+@pytest.mark.parametrize("zero_infinity", [False, True])
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("blank", [0, 2, 5])
+@pytest.mark.parametrize("form", FORMS)
+def test_every_calling_form_of_pytorchs(form: str, blank: int, reduction: str, zero_infinity: bool) -> None:
+    for seed, fits in ((1, True), (2, False)):
+        made = problem(seed, blank, fits=fits)
+        log_probs = made["logits"].log_softmax(2)
+        rest, options = FORMS[form](made), {"blank": blank, "reduction": reduction, "zero_infinity": zero_infinity}
+        right = theirs(log_probs, *rest, **options)
+        torch.testing.assert_close(ctc_loss(log_probs, *rest, **options), right, rtol=1e-10, atol=1e-10)
+        met = ctc_loss(log_probs.float(), *rest, **options)
+        torch.testing.assert_close(met, right.float(), rtol=1e-5, atol=1e-6)
+        assert bool(right.isinf().any()) == (not fits and not zero_infinity)
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("targets", [torch.tensor([1, 1, 4]), torch.tensor([[1, 1, 4]])], ids=["1-D", "2-D"])
+@pytest.mark.parametrize(
+    "length", [torch.tensor, lambda n: torch.tensor([n]), lambda n: [n]], ids=["()", "(1,)", "list"]
+)
+def test_one_utterance(length: Callable[[int], Any], targets: torch.Tensor, reduction: str) -> None:
+    logits = problem(1, 0)["logits"][:, 0].requires_grad_()
+    rest = targets, length(17), length(3)
+    right = theirs(logits.log_softmax(1), *rest, reduction=reduction)
+    met = ctc_loss(logits.log_softmax(1), *rest, reduction=reduction)
+    assert met.shape == ()
+    torch.testing.assert_close(met, right, rtol=1e-10, atol=0)
+    torch.testing.assert_close(*(torch.autograd.grad(loss, logits)[0] for loss in (met, right)), rtol=0, atol=1e-10)
+
+
+def test_no_tokens_at_all() -> None:
+    log_probs = problem(1, 0)["logits"].log_softmax(2)
+    for targets in (torch.zeros(0, dtype=torch.long), torch.zeros(6, 0, dtype=torch.long)):
+        rest = targets, [20] * 6, [0] * 6
+        torch.testing.assert_close(ctc_loss(log_probs, *rest), theirs(log_probs, *rest))
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("blank", [0, 2, 5])
+@pytest.mark.parametrize(("dtype", "atol"), [(torch.float64, 1e-10), (torch.float32, 2e-6)], ids=["f64", "f32"])
+def test_gradient_behind_log_softmax_equals_pytorchs(
+    dtype: torch.dtype, atol: float, blank: int, reduction: str
+) -> None:
+    for seed, fits in ((1, True), (2, False)):
+        made = problem(seed, blank, fits=fits)
+        weights = torch.linspace(-1, 2, 6, dtype=torch.float64)
+        rest = FORMS["in a row, tensors"](made)
+
+        def gradient(loss: Callable[..., torch.Tensor], kind: torch.dtype) -> torch.Tensor:
+            leaf = made["logits"].to(kind).requires_grad_()  # noqa: B023
+            options = {"blank": blank, "reduction": reduction, "zero_infinity": not fits}  # noqa: B023
+            result = loss(leaf.log_softmax(2), *rest, **options)  # noqa: B023
+            (result * weights.to(kind) if reduction == "none" else result).sum().backward()  # noqa: B023
+            return leaf.grad
+
+        torch.testing.assert_close(
+            gradient(ctc_loss, dtype).double(), gradient(theirs, torch.float64), rtol=0, atol=atol
+        )
+
+
+def test_gradient_of_unnormalised_scores_by_finite_differences() -> None:
+    scores = (problem(3, 0)["logits"][:6, :4] + 2).requires_grad_()
+    rest = torch.tensor([[1, 1], [2, 3], [4, 0], [0, 0]]), [6, 5, 4, 3], [2, 2, 1, 0]
+    for reduction in ("none", "mean", "sum"):
+        assert torch.autograd.gradcheck(lambda x: ctc_loss(x, *rest, reduction=reduction), scores)  # noqa: B023
+
+
+def test_a_target_that_does_not_fit_has_gradient_zero_whatever_comes_from_above() -> None:
+    made = problem(2, 0, fits=False)
+    rest = FORMS["padded, lists"](made)
+    for spoil in (
+        lambda losses: losses.sum(),
+        lambda losses: (losses * INF).sum(),
+        lambda losses: (losses * NAN).sum(),
+        lambda losses: losses.mean().exp(),
+        lambda losses: losses.pow(2).mean(),
+    ):
+        leaf = made["logits"].log_softmax(2).requires_grad_()
+        losses = ctc_loss(leaf, *rest, reduction="none")
+        assert losses.isinf().tolist() == [False, False, False, True, False, True]
+        spoil(losses).backward()
+        assert (leaf.grad[:, [3, 5]] == 0).all()
+        for n, frames in enumerate(made["frames"]):
+            assert (leaf.grad[frames:, n] == 0).all(), "nor has the padding"
+    leaf = made["logits"].log_softmax(2).requires_grad_()
+    loss = ctc_loss(leaf, *rest)
+    assert loss == INF
+    loss.backward()
+    assert leaf.grad.isfinite().all()
+    torch.testing.assert_close(leaf.grad[:, 4].sum(), torch.tensor(-18 / 9 / 6, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_padding_is_never_read_and_has_no_gradient(dtype: torch.dtype) -> None:
+    made = problem(4, 0)
+    log_probs = made["logits"].log_softmax(2).to(dtype)
+    for n, frames in enumerate(made["frames"]):
+        log_probs[frames:, n] = NAN
+    leaf = log_probs.requires_grad_()
+    losses = ctc_loss(leaf, padded(made["rows"], -7), made["frames"], made["tokens"], reduction="none")
+    assert losses.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
+    losses.sum().backward()
+    assert leaf.grad.dtype == dtype
+    for n, (row, frames) in enumerate(zip(made["rows"], made["frames"])):
+        alone = leaf.detach()[:frames, n].clone().requires_grad_()
+        loss = ctc_loss(alone, torch.tensor(row, dtype=torch.int64), [frames], [len(row)], reduction="sum")
+        loss.backward()
+        assert loss == losses[n]
+        assert torch.equal(alone.grad, leaf.grad[:frames, n])
+        assert (leaf.grad[frames:, n] == 0).all()
+
+
+def test_the_gradient_is_made_with_the_loss_and_only_where_it_is_wanted(monkeypatch) -> None:
+    made = problem(5, 0)
+    rest = FORMS["padded, lists"](made)
+    leaf = made["logits"].log_softmax(2).requires_grad_()
+    loss = ctc_loss(leaf, *rest)
+    called: list[str] = []
+    for name in ("forward", "occupancy"):
+        real = getattr(kernels, name)
+        monkeypatch.setattr(kernels, name, lambda *a, _n=name, _r=real, **k: called.append(_n) or _r(*a, **k))
+    loss.backward(retain_graph=True)
+    assert called == [], "backward runs no kernel"
+    with torch.no_grad():
+        assert torch.equal(ctc_loss(leaf, *rest), loss)
+    assert torch.equal(ctc_loss(leaf.detach(), *rest), loss)
+    assert called == ["forward", "forward"]
+    ctc_loss(leaf, *rest).backward()
+    assert called == ["forward", "forward", "occupancy"]
+
+
+def test_a_retained_graph_gives_the_same_gradient_again() -> None:
+    made = problem(5, 0)
+    leaf = made["logits"].log_softmax(2).requires_grad_()
+    loss = ctc_loss(leaf, *FORMS["padded, lists"](made))
+    first, second = (torch.autograd.grad(loss, leaf, retain_graph=True)[0] for _ in range(2))
+    assert torch.equal(first, second)
+    assert first.data_ptr() != second.data_ptr()
+    torch.autograd.grad(loss, leaf)
+    with pytest.raises(RuntimeError, match="a second time"):
+        torch.autograd.grad(loss, leaf)
+
+
+def test_a_second_derivative_is_refused() -> None:
+    """Also where the upstream is a constant: then nothing would be said, and zero is wrong."""
+    made = problem(5, 0)
+    for before in (torch.nn.Identity(), torch.nn.LogSoftmax(2)):
+        leaf = made["logits"].log_softmax(2).requires_grad_()
+        loss = ctc_loss(before(leaf), *FORMS["padded, lists"](made))
+        (gradient,) = torch.autograd.grad(loss, leaf, create_graph=True)
+        with pytest.raises(KernelError, match="differentiable once, not twice"):
+            gradient.sum().backward()
+
+
+def test_memory_layout_does_not_matter() -> None:
+    made = problem(6, 0)
+    rest = FORMS["padded, lists"](made)
+    log_probs = made["logits"].log_softmax(2)
+    losses, gradients = [], []
+    for view in (
+        log_probs,
+        log_probs.transpose(0, 1).contiguous().transpose(0, 1),
+        log_probs.permute(2, 0, 1).contiguous().permute(1, 2, 0),
+        torch.stack((log_probs, log_probs), 3)[..., 0],
+    ):
+        leaf = view.detach().requires_grad_()
+        loss = ctc_loss(leaf, *rest)
+        loss.backward()
+        losses.append(loss.detach())
+        gradients.append(leaf.grad)
+    assert all(torch.equal(losses[0], loss) and torch.equal(gradients[0], g) for loss, g in zip(losses, gradients))
+
+
+LOG_PROBS = torch.zeros(4, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            {"log_probs": LOG_PROBS.long()},
+            "log_probs: expected a floating-point tensor (T, N, C) or (T, C), met torch.i",
+        ),
+        ({"log_probs": [[0.0]]}, "met list"),
+        ({"log_probs": LOG_PROBS[None]}, "met shape (1, 4, 2, 3)"),
+        ({"log_probs": LOG_PROBS[..., :0]}, "with at least one class"),
+        ({"log_probs": LOG_PROBS[:, :0]}, "expected at least one utterance"),
+        (
+            {"targets": torch.tensor([1, 2, 1])},
+            "targets: expected (2, S), or (4,) as target_lengths add up to, met (3,)",
+        ),
+        ({"targets": torch.tensor([[1, 2]])}, "targets: expected (2, S), or (4,)"),
+        ({"targets": torch.tensor([[1.5, 2], [1, 2]])}, "targets: expected whole numbers, met torch.float32"),
+        ({"targets": [[1, 2], [1, 2]]}, "targets: expected a tensor of token ids, met list"),
+        ({"targets": torch.tensor([[1, 2], [1, 3]])}, "target 1: token 1 is 3; log_probs has the classes 0 to 2"),
+        ({"targets": torch.tensor([[1, 2], [-1, 1]])}, "target 1: token 0 is -1; log_probs has"),
+        ({"targets": torch.tensor([[1, 2], [-9, 1]])}, "target 1: token 0 (-9) is negative"),
+        ({"targets": torch.tensor([[1, 2], [1, 0]])}, "target 1: token 1 (0) is the blank"),
+        ({"input_lengths": [4]}, "input_lengths: expected 2 whole numbers, met int64 of shape (1,)"),
+        ({"input_lengths": [4, 4.0]}, "input_lengths: expected 2 whole numbers, met float64"),
+        ({"input_lengths": [4, 5]}, "input_lengths: utterance 1 has 5 frames, expected 0 to 4"),
+        ({"input_lengths": [-1, 4]}, "input_lengths: utterance 0 has -1 frames"),
+        ({"target_lengths": torch.tensor([2, 3])}, "expected 0 to 2, met [2, 3]"),
+        ({"target_lengths": [2, -2]}, "expected 0 to 2, met [2, -2]"),
+        ({"target_lengths": [True, True]}, "target_lengths: expected 2 whole numbers, met bool"),
+        ({"blank": 3}, "blank: expected a class from 0 to 2, met 3"),
+        ({"blank": -1}, "blank: expected a class from 0 to 2, met -1"),
+        ({"reduction": "max"}, "reduction: expected one of none, mean, sum; met 'max'"),
+    ],
+)
+def test_wrong_arguments_of_the_loss(change: dict[str, Any], said: str) -> None:
+    arguments = {
+        "log_probs": LOG_PROBS,
+        "targets": torch.tensor([[1, 2], [1, 2]]),
+        "input_lengths": [4, 4],
+        "target_lengths": [2, 2],
+    }
+    assert ctc_loss(**arguments).isfinite()
+    with pytest.raises(KernelError) as error:
+        ctc_loss(**(arguments | change))
+    assert said in str(error.value)
+    assert all(isinstance(error.value, kind) for kind in (ValueError, RuntimeError, CtcAlignError))
