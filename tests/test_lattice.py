@@ -4,54 +4,181 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pytest
-from oracles import ctc_paths, segment_paths
+from kernel_problems import walks
+from oracles import Path, ctc_paths, segment_paths, simple_ctc_paths
 
 from ctc_align import lattice
 from ctc_align.errors import KernelError
+from ctc_align.lattice import WILDCARD
 
 
-def walks(topology: lattice.Topology, frames: int) -> set[tuple[int, ...]]:
+def paths(topology: lattice.Topology, frames: int) -> set[Path]:
     """All paths that the first utterance of a topology allows, by its definition."""
-    size, starts, finals = (int(getattr(topology, name)[0]) for name in ("states", "starts", "finals"))
-    found = {(s,) for s in range(starts)}
+    _, entered, begin, end = walks(topology, 0)
+    found: set[Path] = {(s,) for s in begin}
     for _ in range(frames - 1):
-        found = {
-            (*path, s)
-            for path in found
-            for s in range(path[-1], min(path[-1] + 3, size))
-            if s < path[-1] + 2 or topology.skip[0, s]
-        }
-    return {path for path in found if path[-1] >= size - finals}
+        found = {(*path, s) for path in found for s in range(len(entered)) if path[-1] in entered[s]}
+    return {path for path in found if path[-1] in end}
+
+
+def agrees(topology: lattice.Topology, frames: int, oracle: Iterable[tuple[Path, Path]]) -> bool:
+    """Whether there is any path; the topology must have the oracle's, each one once, with its labels."""
+    expected = list(oracle)
+    labels = dict(expected)
+    assert len(labels) == len(expected), "the oracle has a path twice"
+    assert paths(topology, frames) == set(labels)
+    assert all(tuple(topology.emit[0][list(path)]) == labels[path] for path in labels)
+    assert bool(labels) == (frames >= topology.min_frames[0])
+    return bool(labels)
+
+
+def rows(ids: Iterable[int], most: int) -> Iterator[tuple[int, ...]]:
+    return itertools.chain.from_iterable(itertools.product(ids, repeat=length) for length in range(most + 1))
 
 
 @pytest.mark.parametrize("blank", [0, 1, 2])
 @pytest.mark.parametrize("frames", [1, 2, 3, 4, 5])
 def test_ctc_paths(frames: int, blank: int) -> None:
-    ids = [k for k in range(3) if k != blank]
-    for length in range(4):
-        for row in itertools.product(ids, repeat=length):
-            topology = lattice.ctc([row], blank)
-            found = walks(topology, frames)
-            expected = dict(ctc_paths(frames, 3, row, blank))
-            assert found == set(expected)
-            assert all(tuple(topology.emit[0][list(path)]) == labels for path, labels in expected.items())
-            assert bool(found) == (frames >= topology.min_frames[0])
+    for row in rows([k for k in range(3) if k != blank], 3):
+        agrees(lattice.ctc([row], blank), frames, ctc_paths(frames, 3, row, blank))
+
+
+@pytest.mark.parametrize("frames", [1, 2, 3, 4])
+def test_simple_ctc_paths(frames: int) -> None:
+    for row in rows([0, 2, WILDCARD], 4):
+        agrees(lattice.simple_ctc([row], 1), frames, simple_ctc_paths(frames, 3, row, 1))
+
+
+@pytest.mark.parametrize("frames", [1, 2, 3, 4])
+def test_optional_ctc_paths(frames: int) -> None:
+    found = 0
+    for row in rows([1, 2, WILDCARD], 3):
+        for optional in itertools.product([False, True], repeat=len(row)):
+            topology = lattice.ctc([row], 0, [optional])
+            assert (topology.detours is not None) == any(optional)
+            found += agrees(topology, frames, ctc_paths(frames, 3, row, 0, optional))
+    assert found > 30
+
+
+def test_long_runs_of_optional_tokens() -> None:
+    row, optional = [1, 1, 2, 1, 2], [True, True, False, True, True]
+    topology = lattice.ctc([row], 0, [optional])
+    assert topology.min_frames[0] == 1
+    for frames in range(1, 6):
+        agrees(topology, frames, ctc_paths(frames, 3, row, 0, optional))
+
+
+def test_two_subsets_that_read_the_same_both_count() -> None:
+    found = paths(lattice.ctc([[1, 1]], 0, [[True, False]]), 1)
+    assert found == {(3,)}
+    assert paths(lattice.ctc([[1, 1]], 0, [[True, True]]), 1) == {(1,), (3,), (4,)}
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3])
-@pytest.mark.parametrize("words", [[], [0], [0, 0], [0, 1], [0, 0, 1], [0, 1, 2]])
-def test_segment_paths(words: list[int], parts: int) -> None:
-    row = [2, 2, 1][: len(words)]
+@pytest.mark.parametrize("words", [[], [0], [0, 0], [0, 1], [0, 0, 1], [0, 1, 2], [3, 1, 3]])
+@pytest.mark.parametrize("row", [[2, 2, 1], [2, WILDCARD, WILDCARD]])
+def test_segment_paths(row: list[int], words: list[int], parts: int) -> None:
+    row = row[: len(words)]
     topology = lattice.segmentation([row], [words], parts, 9)
+    assert topology.detours is None
     for frames in range(1, 9):
-        found = walks(topology, frames)
-        expected = dict(segment_paths(frames, row, words, parts, 9))
-        assert found == set(expected)
-        assert all(tuple(topology.emit[0][list(path)]) == labels for path, labels in expected.items())
-        assert bool(found) == (frames >= topology.min_frames[0])
+        agrees(topology, frames, segment_paths(frames, row, words, parts, 9))
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("words", [[0], [0, 0], [0, 1], [0, 0, 1], [0, 1, 1], [0, 1, 2], [0, 1, 0], [5, 5, 5, 5]])
+def test_optional_segment_paths(words: list[int], parts: int) -> None:
+    row = [2, WILDCARD, 1, 2][: len(words)]
+    for optional in itertools.product([False, True], repeat=len(row)):
+        topology = lattice.segmentation([row], [words], parts, 9, [optional])
+        for frames in range(1, 6):
+            agrees(topology, frames, segment_paths(frames, row, words, parts, 9, optional))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_padded_targets_are_the_same(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    batch, longest, blank = int(rng.integers(0, 7)), int(rng.integers(0, 9)), int(rng.integers(0, 3))
+    lengths = rng.integers(0, longest + 1, batch) if seed % 3 else np.full(batch, longest)
+    ids = [k for k in (WILDCARD, 0, 1, 2, 3) if k != blank]
+    given = [rng.choice(ids, length) for length in lengths]
+    targets = rng.choice([-(2**40), blank, 2**40, 1], (batch, longest))
+    for b, row in enumerate(given):
+        targets[b, : len(row)] = row
+    padded, expected = lattice.ctc_padded(targets, lengths, blank), lattice.ctc(given, blank)
+    for field in dataclasses.fields(expected):
+        met, right = getattr(padded, field.name), getattr(expected, field.name)
+        if field.name == "detours":
+            assert met is right is None
+        else:
+            assert (met.dtype, met.shape, met.tolist()) == (right.dtype, right.shape, right.tolist()), field.name
+
+
+@pytest.mark.parametrize(
+    ("targets", "lengths", "said"),
+    [
+        (np.zeros((2, 3)), [1, 1], "targets: expected token ids (B, L), met float64 of shape (2, 3)"),
+        (np.zeros(3, int), [1], "met int64 of shape (3,)"),
+        (np.ones((2, 3), int), [1], "target lengths: expected whole numbers of shape (2,), met int64 of shape (1,)"),
+        (np.ones((2, 3), int), [1.0, 2.0], "met float64 of shape (2,)"),
+        (np.ones((2, 3), int), [1, 4], "target lengths: expected 0 to 3, met [1, 4]"),
+        (np.ones((2, 3), int), [1, -1], "target lengths: expected 0 to 3, met [1, -1]"),
+        (np.array([[1, 1], [1, 0]]), [2, 2], "target 1: token 1 (0) is the blank"),
+        (np.array([[1, 1], [1, -2]]), [1, 2], "target 1: token 1 (-2) is negative"),
+        (np.array([[1, 1], [2**31, 5]]), [1, 2], f"target 1: token 0 ({2**31}) is no class"),
+    ],
+)
+def test_wrong_padded_targets(targets: np.ndarray, lengths: list, said: str) -> None:
+    with pytest.raises(KernelError) as error:
+        lattice.ctc_padded(targets, np.array(lengths))
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("optional", "said"),
+    [
+        ([[True]], "optional: expected 2 rows as in targets, met 1"),
+        ([[True, False], [True]], "optional of target 1: expected 2 of bool, one for each token; met bool of shape (1"),
+        ([[1, 0], [True, False]], "optional of target 0: expected 2 of bool, one for each token; met int64"),
+    ],
+)
+def test_wrong_optional(optional: list, said: str) -> None:
+    for make in (
+        lambda: lattice.ctc([[1, 2], [3, 4]], 0, optional),
+        lambda: lattice.segmentation([[1, 2], [3, 4]], [[0, 0], [0, 1]], 2, 9, optional),
+    ):
+        with pytest.raises(KernelError) as error:
+            make()
+        assert said in str(error.value)
+
+
+def test_the_blank_is_no_optional_token_either() -> None:
+    with pytest.raises(KernelError, match=r"target 1: token 0 \(5\) is the blank"):
+        lattice.ctc([[1], [5]], 5, [[True], [True]])
+
+
+def test_too_many_optional_tokens_in_a_row_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lattice, "MOST_SOURCES_BYTES", 10_000)
+    lattice.ctc([[1] * 20], 0, [[k % 2 == 0 for k in range(20)]])
+    with pytest.raises(KernelError, match=r"1 x 101 states with up to 49 detours each need 19796 bytes, at most 10000"):
+        lattice.ctc([[1] * 50], 0, [[True] * 50])
+
+
+def test_what_is_known_of_a_topology() -> None:
+    plain = lattice.ctc([[1, 2], [3]])
+    assert (plain.max_class, plain.has_wildcard, plain.all_stay) == (3, False, True)
+    wild = dataclasses.replace(plain, emit=np.where(plain.emit == 3, WILDCARD, plain.emit))
+    assert (wild.max_class, wild.has_wildcard, wild.all_stay) == (2, True, True)
+    assert not lattice.simple_ctc([[1], []]).all_stay
+    assert lattice.simple_ctc([[], []]).all_stay
+    bare = lattice.Topology(*(getattr(plain, field.name) for field in dataclasses.fields(plain)[:7]))
+    assert bare.stay.dtype == np.bool_
+    assert bare.stay.shape == plain.emit.shape
+    assert bare.stay.all()
 
 
 def test_tokens_of_states() -> None:
@@ -110,6 +237,28 @@ def test_wrong_segments(targets: list, words: list, parts: int, silence: int, sa
     assert said in str(error.value)
 
 
+def _sources(state: int, values: list[int]) -> np.ndarray:
+    sources = np.full((1, 5, 2), -1, np.int32)
+    sources[0, state, : len(values)] = values
+    return sources
+
+
+def _detours(
+    sources: np.ndarray | None = None, begin: np.ndarray | None = None, end: np.ndarray | None = None
+) -> lattice.Detours:
+    """Those of one utterance of five states."""
+    every = np.ones((1, 5), bool)
+    return lattice.Detours(
+        _sources(4, [1, 0]) if sources is None else sources,
+        every if begin is None else begin,
+        every if end is None else end,
+    )
+
+
+def test_detours_that_kernels_can_walk() -> None:
+    assert dataclasses.replace(lattice.ctc([[1, 2]]), detours=_detours()).detours is not None
+
+
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
@@ -120,6 +269,21 @@ def test_wrong_segments(targets: list, words: list, parts: int, silence: int, sa
         ("starts", np.array([3]), "starts of utterance 0 is out of range: 3"),
         ("finals", np.array([0]), "finals of utterance 0 is out of range: 0"),
         ("emit", np.array([[0, 1, 0, -2, 0]], np.int32), "emit of utterance 0 is out of range: -2"),
+        ("stay", np.zeros((1, 4), bool), "expected emit, skip, token and stay (1, 5)"),
+        ("detours", _detours(end=np.zeros((1, 4), bool)), "expected begin and end (1, 5), sources (1, 5, 'P'); met"),
+        ("detours", _detours(sources=np.zeros((1, 5), np.int32)), "sources (1, 5, 'P')"),
+        ("detours", _detours(sources=np.zeros((1, 4, 1), np.int32)), "sources (1, 5, 'P')"),
+        (
+            "detours",
+            _detours(begin=np.zeros((1, 5), int)),
+            "sources of whole numbers, begin and end of bool; met int32",
+        ),
+        ("detours", _detours(sources=np.zeros((1, 5, 1))), "met float64, bool, bool"),
+        ("detours", _detours(_sources(3, [1])), "sources of state 3 of utterance 0: expected states below 1, desc"),
+        ("detours", _detours(_sources(4, [-2])), "then -1; met [-2, -1]"),
+        ("detours", _detours(_sources(4, [0, 1])), "met [0, 1]"),
+        ("detours", _detours(_sources(4, [1, 1])), "met [1, 1]"),
+        ("detours", _detours(_sources(4, [-1, 1])), "met [-1, 1]"),
     ],
 )
 def test_a_topology_that_kernels_could_not_walk(field: str, value: np.ndarray, said: str) -> None:
