@@ -9,6 +9,8 @@ No compiled code of other files is called: the cache on disk sees changes of thi
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numba import njit
 
@@ -141,9 +143,7 @@ def plan(b: int, frames: int, size: int, sources: np.ndarray) -> tuple[int, np.n
     def needed(block: int) -> int:
         return 8 * size * -(-frames // block) + kind.itemsize * block * min(size, reach * block + 1)
 
-    block = frames
-    if needed(block) > KEPT_WHOLE_BYTES:
-        block = min((2**k for k in range(1, frames.bit_length() + 1)), key=needed)
+    block = _block(frames, needed)
     if needed(block) > MOST_BYTES:
         raise KernelError(
             f"best path of utterance {b}: {frames} frames x {size} states with detours over {reach} states need "
@@ -151,3 +151,10 @@ def plan(b: int, frames: int, size: int, sources: np.ndarray) -> tuple[int, np.n
         )
     width = min(size, reach * block + 1)
     return reach, np.empty((-(-frames // block), size)), block, np.empty(block * width, kind), width
+
+
+def _block(frames: int, needed: Callable[[int], int]) -> int:
+    """Frames of a block that takes `needed(block)` bytes: all of them while they are few, else what needs least."""
+    if needed(frames) <= KEPT_WHOLE_BYTES:
+        return frames
+    return min((2**k for k in range(1, frames.bit_length() + 1)), key=needed)

@@ -1,0 +1,85 @@
+"""The door: what it says of the wildcard's scores, and which backend it opens."""
+
+from __future__ import annotations
+
+import sys
+import types
+
+import pytest
+import torch
+
+from ctc_align import kernels, lattice
+from ctc_align.errors import BackendError, KernelError
+from ctc_align.lattice import WILDCARD
+
+LOG_PROBS = torch.zeros(2, 5, 3)
+WILD = lattice.ctc([[1, WILDCARD], [1]])
+FUNCTIONS = [kernels.best_path, kernels.forward, kernels.occupancy]
+
+
+@pytest.mark.parametrize(
+    ("wildcard", "said"),
+    [
+        (None, "a state emits the wildcard: expected its scores (B, T) as `wildcard`, met None"),
+        ([[0.0] * 5] * 2, "wildcard: expected a floating-point tensor (B, T), met list"),
+        (torch.zeros(2, 5, dtype=torch.int64), "met torch.int64"),
+        (torch.zeros(2, 4), "wildcard: expected shape (2, 5) as log_probs, met (2, 4)"),
+        (torch.zeros(2, 5, 1), "met (2, 5, 1)"),
+    ],
+)
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_wrong_wildcards(function: types.FunctionType, wildcard: object, said: str) -> None:
+    with pytest.raises(KernelError) as error:
+        function(LOG_PROBS, WILD, wildcard=wildcard)
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_a_wildcard_that_nobody_asked_for_is_not_read(backend: str) -> None:
+    nowhere = torch.full((2, 5), float("nan"))
+    plain = lattice.ctc([[1, 2], [1]])
+    assert not kernels.best_path(LOG_PROBS, plain, wildcard=nowhere, backend=backend).scores.isnan().any()
+    assert kernels.occupancy(LOG_PROBS, plain, wildcard=nowhere, backend=backend).wildcard is None
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_the_wildcard_has_the_precision_of_the_log_probs(backend: str) -> None:
+    fine = torch.full((1, 1), 1 / 3, dtype=torch.float64)
+    topology = lattice.simple_ctc([[WILDCARD]])
+    for dtype, kept in ((torch.float64, torch.float64), (torch.float32, torch.float32), (torch.half, torch.float32)):
+        x = torch.zeros(1, 1, 2, dtype=dtype)
+        assert float(kernels.best_path(x, topology, wildcard=fine, backend=backend).scores) == float(fine.to(kept))
+        own = kernels.occupancy(x, topology, wildcard=fine.clone().requires_grad_(), backend=backend).wildcard
+        assert own is not None
+        assert (own.dtype, own.tolist(), own.requires_grad) == (kept, [[1.0]], False)
+
+
+def gpu(reason: str | None) -> types.ModuleType:
+    module = types.ModuleType("ctc_align.kernels.gpu")
+    module.unavailable = lambda: reason  # type: ignore[attr-defined]
+    return module
+
+
+def test_the_gpu_says_why_it_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu", gpu("no card is in this machine"))
+    for call in (
+        lambda: kernels.check_backend("gpu"),
+        lambda: kernels.forward(LOG_PROBS, WILD, wildcard=LOG_PROBS[:, :, 0], backend="gpu"),
+    ):
+        with pytest.raises(BackendError, match="backend 'gpu' cannot run here: no card is in this machine; use 'cpu'"):
+            call()
+    monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu", None)  # as if there were no such file
+    with pytest.raises(BackendError, match="'gpu' cannot run here"):
+        kernels.check_backend("gpu")
+
+
+def test_auto_goes_where_the_log_probs_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    on_card, on_cpu = types.SimpleNamespace(is_cuda=True), types.SimpleNamespace(is_cuda=False)
+    module = gpu(None)
+    monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu", module)
+    assert kernels._open("auto", on_card) == ("gpu", module)
+    assert kernels._open("gpu", on_cpu) == ("gpu", module)
+    assert kernels._open("auto", on_cpu)[0] == "cpu"
+    assert kernels._open("cpu", on_card)[0] == "cpu"
+    monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu", gpu("no card"))
+    assert kernels._open("auto", on_card)[0] == "cpu"
