@@ -1,15 +1,15 @@
-"""Viterbi for one utterance. Layout: two lanes, lane i holds state 2i (even) and state 2i + 1 (odd), shifted by one
-so that index 0 is a permanent -inf. Two rows of each lane, swapped every frame; only lanes that can still be reached
-from the start and can still reach the end are computed. One byte of back-pointers per lane: even | odd << 2.
+"""Viterbi on the CPU. Layout: lane i holds state 2i (even) and 2i + 1 (odd); WIDTH lanes make a vector, STRIP vectors a
+strip, before which one vector is kept free. One row of float64 for the even and one for the odd states, in place.
 
-    even[i] = x[emit] + max(even[i], odd[i-1], even[i-1] if skip)
-    odd[i]  = x[emit] + max(odd[i], even[i], odd[i-1] if skip)          ties: stay, step, skip
+    even[i] = x + max(even[i], odd[i-1], even[i-1] if skip)
+    odd[i]  = x + max(odd[i], even[i], odd[i-1] if skip)                 ties: stay, step, skip
 
-With more than one block, the first pass keeps the row at each block's first frame; the trace-back then walks the blocks
-from the last, recomputing only the lanes from which its state can be reached: the same operations, the same bits.
-Rows are re-centred now and then (the best score becomes 0), so that float32 keeps its resolution; the score is summed
-again along the path in float64. No compiled code of other files is called: the cache on disk sees changes of this one
-only. What runs in every frame is inlined: a call costs as much as a hundred cells.
+WIDTH frames of a strip are walked while it lies in the nearest cache; the values of its last lane, frame by frame, are
+handed to the next strip, where they stand in the free vector. Vectors are walked downwards, so a lane reads the values
+of the frame before. Only vectors that can be reached from the start and can still reach the goal are walked: what comes
+from others cannot lie on the path. Choices are bits: per vector and frame 16 of even step, even skip, odd step, odd skip.
+Where these would be too many, rows are saved every `block` frames; the trace-back makes the choices of a block again
+from its saved row, in the lanes from which its goal can be reached. float64 throughout: the sums of the definition.
 """
 
 from __future__ import annotations
@@ -17,219 +17,221 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-RECENTRE_FRAMES = 128
+from ctc_align.kernels.cpu_emissions import OPTIONS, fetch, rows_of_classes
+from ctc_align.kernels.simd import (
+    WIDTH,
+    bits_of,
+    choose,
+    count,
+    gather_transposed,
+    get,
+    greater,
+    load,
+    mask_of,
+    moved_up,
+    put,
+    splat,
+    store,
+    widened,
+)
+
+STRIP = 16
+NEVER = -np.inf
 
 
-@njit(nogil=True, cache=True, inline="always")
-def _band(t, frames, size, starts, finals, bands):
-    """Lanes [low, high) that matter at frame t."""
-    high = min((size + 1) // 2, t + 1)
-    low = max(0, (size - finals - 2 * (frames - 1 - t)) // 2)
-    if bands.shape[0]:
-        low = max(low, bands[t, 0] // 2)
-        high = min(high, (bands[t, 1] + 1) // 2)
-    return low, high
+@njit(**OPTIONS)
+def place(v):
+    """Where vector v lies in a row."""
+    return (v + v // STRIP + 1) * WIDTH
 
 
-@njit(nogil=True, cache=True, inline="always")
-def _gather(x, row, classes, scores, lane, low, high):
-    # Unsigned indices here and below: signed ones may count from the end, which keeps loops from being vectorised.
-    first, row = np.uint64(low), np.uint64(row)
-    for j in range(np.uint64(high - low)):
-        scores[lane, first + j] = x[row + np.uint64(classes[lane, first + j])]
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _plain_lanes(old, new, skip, blank, scores, pointers, place, low, high):
-    """Even states emit one class and are not skipped into."""
-    first, one, place = np.uint64(low), np.uint64(1), np.uint64(place)
-    for j in range(np.uint64(high - low)):
-        i = first + j
-        even, odd, before = old[0, i + one], old[1, i + one], old[1, i]
-        new[0, i + one] = (before if before > even else even) + blank
-        best = even if even > odd else odd
-        jump = before + skip[1, i]
-        new[1, i + one] = (jump if jump > best else best) + scores[1, i]
-        choice = np.uint8(8) if jump > best else (np.uint8(4) if even > odd else np.uint8(0))
-        pointers[place + j] = choice | (np.uint8(1) if before > even else np.uint8(0))
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _lanes(old, new, skip, scores, pointers, place, low, high):
-    first, one, place = np.uint64(low), np.uint64(1), np.uint64(place)
-    for j in range(np.uint64(high - low)):
-        i = first + j
-        even, odd, before = old[0, i + one], old[1, i + one], old[1, i]
-        best = before if before > even else even
-        jump = old[0, i] + skip[0, i]
-        new[0, i + one] = (jump if jump > best else best) + scores[0, i]
-        choice = np.uint8(2) if jump > best else (np.uint8(1) if before > even else np.uint8(0))
-        best = even if even > odd else odd
-        jump = before + skip[1, i]
-        new[1, i + one] = (jump if jump > best else best) + scores[1, i]
-        pointers[place + j] = choice | (np.uint8(8) if jump > best else (np.uint8(4) if even > odd else np.uint8(0)))
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _frame(x, row, emit, skip, size, general, old, new, scores, low, high, pointers, place):
-    """One frame: rows `old` (2, lanes + 1) to `new`; its scores begin at x[row], its pointers at pointers[place].
-
-    Offsets into flat arrays, not slices: each slice would be counted in and out again at every frame.
-    """
-    _gather(x, row, emit, scores, 1, low, high)
-    if high > size // 2:
-        scores[1, high - 1] = -np.inf  # an odd number of states: the last lane has no odd state
-    if general is None:
-        _plain_lanes(old, new, skip, x[row + emit[0, 0]], scores, pointers, place, low, high)
-    else:
-        _gather(x, row, emit, scores, 0, low, high)
-        _lanes(old, new, skip, scores, pointers, place, low, high)
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _close(t, bands, new, low, high):
-    """Nothing outside the band is read: neither an older frame's lane under it nor the other state of its end lanes."""
-    if bands.shape[0]:
-        if 2 * low < bands[t, 0]:
-            new[0, low + 1] = -np.inf
-        if 2 * high > bands[t, 1]:
-            new[1, high] = -np.inf
-    if low > 0:
-        new[0, low] = -np.inf
-        new[1, low] = -np.inf
-
-
-@njit(nogil=True, cache=True)
-def _best(row, low, high):
-    best = row[0, low + 1]
-    for i in range(low + 1, high + 1):
-        best = max(best, row[0, i], row[1, i])
-    return best
-
-
-@njit(nogil=True, cache=True)
-def _lower(row, low, high, by):
-    for i in range(low + 1, high + 1):
-        row[0, i] -= by
-        row[1, i] -= by
-
-
-@njit(nogil=True, cache=True)
-def _lay_out(emit, skip, jumps):
-    """Classes of the lanes (2, lanes), 0 where there is no state; `jumps` becomes 0 where a skip may enter or -inf."""
-    classes = np.zeros(jumps.shape, np.int32)
+@njit(**OPTIONS)
+def lay_out(emit, skip, stay, starts, flags):
+    """`flags` (4 * vectors,): for each vector, bits of the lanes that may be skipped into and stayed in: even skip, even
+    stay, odd skip, odd stay. Lane -1 holds the beginning: from it the first even state is stepped into, the first odd
+    one skipped into."""
+    for v in range(flags.shape[0]):
+        flags[v] = 0
     for s in range(emit.shape[0]):
-        classes[s % 2, s // 2] = emit[s]
-        jumps[s % 2, s // 2] = 0 if skip[s] and s > 1 else -np.inf
-    return classes
+        bit = 1 << (s // 2 % WIDTH)
+        kind = s // 2 // WIDTH * 4 + 2 * (s % 2)
+        if (skip[s] and s > 1) or (s == 1 and starts > 1):
+            flags[kind] |= bit
+        if stay[s]:
+            flags[kind + 1] |= bit
 
 
-@njit(nogil=True, cache=True)
-def utterance(x, stride, emit, skip, starts, finals, bands, general, block, states):
-    """Best path of one utterance: fills `states` (T,); returns the score and the largest |log-prob| along the path.
-
-    `x`, `stride`: class c of frame t is x[t * stride + c]; `emit`, `skip` (S,); `bands` (T, 2) or (0, 2): first and
-    last (exclusive) state of each frame; `general`: None where even states emit one class and are not skipped into,
-    else True (told by type, for a branch would cost more than the frame); `block`: frames per block of back-pointers,
-    T for all of them at once.
-    Score -inf or NaN: no path, `states` untouched.
-    """
-    frames, size = states.shape[0], emit.shape[0]
-    lanes = (size + 1) // 2
-    jumps = np.full((2, lanes), -np.inf, x.dtype)
-    classes = _lay_out(emit, skip, jumps)
-    old, new = np.full((2, lanes + 1), -np.inf, x.dtype), np.full((2, lanes + 1), -np.inf, x.dtype)
-    scores = np.empty((2, lanes), x.dtype)
-    shifts = np.empty(frames // RECENTRE_FRAMES + 1, x.dtype)
-    blocks = (frames + block - 1) // block
-    whole = blocks == 1
-    pointers = np.empty((frames if whole else 1) * lanes, np.uint8)
-    saved = np.empty((0 if whole else blocks, 2, lanes + 1), x.dtype)
-    for t in range(frames):
-        low, high = _band(t, frames, size, starts, finals, bands)
-        if high <= low:
-            return -np.inf, 0.0
-        if t == 0:
-            for s in range(starts):
-                if s // 2 >= low and s // 2 < high:
-                    new[s % 2, s // 2 + 1] = x[emit[s]]
-        else:
-            place = t * lanes + low if whole else 0
-            _frame(x, t * stride, classes, jumps, size, general, old, new, scores, low, high, pointers, place)
-        _close(t, bands, new, low, high)
-        if t % RECENTRE_FRAMES == 0:
-            best = _best(new, low, high)
-            if best == -np.inf:
-                return -np.inf, 0.0
-            shifts[t // RECENTRE_FRAMES] = best
-            _lower(new, low, high, best)
-        if not whole and t % block == 0:
-            saved[t // block] = new
-        old, new = new, old
-    state = size - 1
-    if finals == 2 and old[(size - 2) % 2, (size - 2) // 2 + 1] > old[(size - 1) % 2, (size - 1) // 2 + 1]:
-        state = size - 2
-    last = old[state % 2, state // 2 + 1]
-    if not last > -np.inf:
-        return np.float64(last), 0.0  # -inf, or NaN, whose back-pointers lead anywhere
-    if whole:
-        _trace(pointers, lanes, 0, frames - 1, 0, state, states)
-    else:
-        _trace_blocks(
-            x, stride, classes, jumps, size, starts, finals, bands, general, block, saved, shifts, state, states
-        )
-    return _along(x, stride, emit, states)
-
-
-@njit(nogil=True, cache=True)
-def _along(x, stride, emit, states):
-    total, largest = 0.0, 0.0
-    for t in range(states.shape[0]):
-        score = np.float64(x[t * stride + emit[states[t]]])
-        total += score
-        largest = max(largest, abs(score))
-    return total, largest
-
-
-@njit(nogil=True, cache=True)
-def _trace(pointers, width, first, last, base, state, states):
-    """Walk back-pointers from `state` at frame `last` to frame `first`, whose state is returned.
-
-    Those of lane i at frame t are at pointers[(t - first) * width + i - base].
-    """
+@njit(**OPTIONS)
+def trace(choices, base, by_frame, skips_even, first, last, state, states):
+    """Walks the choices from `state` at frame `last` down to frame `first`, whose state is returned."""
     states[last] = state
     for t in range(last, first, -1):
-        byte = np.int64(pointers[(t - first) * width + state // 2 - base])
-        state -= (byte >> 2) if state % 2 else (byte & 3)
+        lane = state // 2
+        p, bit = base + t * by_frame + lane // WIDTH * 4 + state % 2 * 2, lane % WIDTH
+        if (skips_even or state % 2) and get(choices, p + 1) >> bit & 1:
+            state -= 2
+        elif get(choices, p) >> bit & 1:
+            state -= 1
         states[t - 1] = state
     return state
 
 
-@njit(nogil=True, cache=True)
-def _trace_blocks(x, stride, classes, jumps, size, starts, finals, bands, general, block, saved, shifts, state, states):
-    """As `_trace` over all frames, with each block's back-pointers made again from its saved first row."""
-    frames, lanes = states.shape[0], classes.shape[1]
-    width = min(lanes, block + 2)
-    pointers = np.empty((block + 1) * width, np.uint8)
-    old, new = np.empty((2, lanes + 1), saved.dtype), np.empty((2, lanes + 1), saved.dtype)
-    scores = np.empty((2, lanes), saved.dtype)
-    last = frames - 1
-    for k in range(saved.shape[0] - 1, -1, -1):
-        # Frames first … last, where `last` is the next block's first frame (its state is known) or the end.
-        first = k * block
-        top = state // 2
-        base = max(0, top - (last - first))
-        from_lane = max(0, base - 1)
-        old[:, from_lane : top + 2] = saved[k, :, from_lane : top + 2]
-        new[:, from_lane : top + 2] = -np.inf
-        for t in range(first + 1, last + 1):
-            low, high = _band(t, frames, size, starts, finals, bands)
-            low, high = max(low, top - (last - t)), min(high, top + 1)
-            place = (t - first) * width + low - base
-            _frame(x, t * stride, classes, jumps, size, general, old, new, scores, low, high, pointers, place)
-            _close(t, bands, new, low, high)
-            if t % RECENTRE_FRAMES == 0:
-                _lower(new, low, high, shifts[t // RECENTRE_FRAMES])
-            old, new = new, old
-        state = _trace(pointers, width, first, last, base, state, states)
-        last = first
+@njit(**OPTIONS)
+def last_state(odd, even, size, finals):
+    """The state in which the best path ends, and its score."""
+    state, best = -1, NEVER
+    for s in range(size - 1, size - finals - 1, -1):
+        at = place(s // 2 // WIDTH) + s // 2 % WIDTH
+        value = odd[at] if s % 2 else even[at]
+        if s == size - 1 or value > best:
+            state, best = s, value
+    return state, best
+
+
+@njit(**OPTIONS)
+def _limited(vector, lane, low, high):
+    """-inf in the lanes outside low … high - 1."""
+    lanes = count(lane)
+    inside = greater(lanes, splat(np.int32(low - 1))) & greater(splat(np.int32(high)), lanes)
+    return choose(inside, vector, splat(NEVER))
+
+
+@njit(**OPTIONS)
+def walk(source, strides, topology, lengths, bands, general, dense, todo, part, room, columns, saved, states, scores):
+    """Best paths of utterances, or one part of the way of a long one.
+
+    Args:
+        source: x, its number of classes, and the scores of the wildcard; x and scores flat.
+        strides: of x by utterance, frame, class; of the wildcard by utterance, frame.
+        topology: emit, skip, stay (B, S), states, starts, finals, min_frames (B,).
+        lengths: (B,).
+        bands: None or (B, T, 2) int64: first and last (exclusive) state of each frame.
+        general: None where even states emit one class, are not skipped into and every state may be stayed in, else True.
+        dense: see `rows_of_classes`.
+        todo: the utterances; those with a path get their rows of `states` (B, T), which are -1 before, and all `scores`.
+        part: (), or what is walked: first and last (exclusive) frame and vector, the goal's frame and state, the last
+            state that matters, the number of classes used, and how the place of the choices of frame t and vector v is
+            made: base + t * by frame + 4 * v. The room must be laid out; rows are taken as they are and left as they become.
+        room: row_of_class, used, row_of_used, rows, flags, odd, even, tile, odd scores, even scores, hands, choices.
+        columns: of a part: what the vectors below hand over at each frame, and what is handed on, or nothing.
+        saved: of a part: (blocks, row size) odd and even rows to be saved every `block` frames, and that number.
+
+    Returns:
+        The number of utterances done: fewer than there are where NaN or +inf was met in the next.
+    """
+    x, classes, wild = source
+    by_utterance, by_frame, by_class, wild_by_utterance, wild_by_frame = strides
+    emit, skip, stay, sizes, starts, finals, min_frames = topology
+    row_of_class, used, row_of_used, rows, flags, odd, even, tile, odd_scores, even_scores, hands, choices = room
+    column_in, column_out = columns
+    saved_odd, saved_even, block = saved
+    never, odd_rows = splat(NEVER), rows.shape[0] // 2
+    for done in range(todo.shape[0]):
+        b = todo[done]
+        size, frames = sizes[b], lengths[b]
+        if len(part) == 0:
+            if frames == 0 or frames < min_frames[b]:
+                scores[b] = 0.0 if frames == min_frames[b] else NEVER
+                continue
+            vectors = ((size + 1) // 2 + WIDTH - 1) // WIDTH
+            f0, f1, v0, v1, goal_frame, goal, last_of_all = 0, frames, 0, vectors, frames - 1, size - finals[b], size - 1
+            base, row_choices = 0, vectors * 4
+            lay_out(emit[b, :size], skip[b], stay[b], starts[b], flags[: 4 * vectors])
+            number = rows_of_classes(emit[b, :size], classes, dense, row_of_class, used, row_of_used, rows)
+            for i in range(place(vectors) + WIDTH):
+                odd[i] = NEVER
+                even[i] = NEVER
+        else:
+            f0, f1, v0, v1, goal_frame, goal, last_of_all, number, base, row_choices = part
+        emitted = (x, b * by_utterance, by_frame, by_class, classes, wild, b * wild_by_utterance, wild_by_frame)
+        for t0 in range(f0, f1, WIDTH):
+            now = min(WIDTH, f1 - t0)
+            if saved_odd.shape[0] and t0 % block == 0:
+                for i in range(place(v0) - WIDTH, place(v1 - 1) + WIDTH):
+                    saved_odd[t0 // block, i], saved_even[t0 // block, i] = odd[i], even[i]
+            low = max(0, goal - 2 * (goal_frame - t0)) // 2
+            high = min(last_of_all // 2 + 1, t0 + now)
+            if bands is not None:
+                low, high = max(low, bands[b, t0, 0] // 2), min(high, (bands[b, t0 + now - 1, 1] + 1) // 2)
+            first, end = min(max(v0, low // WIDTH), v1), min(v1, (high + WIDTH - 1) // WIDTH)
+            if first < end and not fetch(emitted, t0, now, number, used, row_of_used, dense, tile):
+                return done
+            hand, next_hand = 0, 2 * WIDTH
+            if v0 > 0 and first == v0:
+                at = 2 * (t0 % (column_in.shape[0] // 2))
+                for k in range(2 * WIDTH):
+                    hands[k] = column_in[at + k]
+            else:
+                for k in range(2 * WIDTH):
+                    hands[k] = NEVER
+                if first > 0:
+                    at = place(first - 1) + WIDTH - 1
+                    hands[0], hands[WIDTH] = odd[at], even[at]
+                elif t0 == 0:
+                    hands[0] = 0.0
+            v = first
+            while v < end:
+                stop = min((v // STRIP + 1) * STRIP, end)
+                for w in range(v, stop):
+                    gather_transposed(tile, rows, odd_rows + w * WIDTH, odd_scores, (w - v) * WIDTH, STRIP * WIDTH)
+                    if general is not None:
+                        gather_transposed(tile, rows, w * WIDTH, even_scores, (w - v) * WIDTH, STRIP * WIDTH)
+                below, top = place(v) - WIDTH, place(stop - 1) + WIDTH - 1
+                for k in range(now):
+                    t = t0 + k
+                    put(hands, next_hand + k, get(odd, top))
+                    put(hands, next_hand + WIDTH + k, get(even, top))
+                    store(odd, below, splat(get(hands, hand + k)))
+                    if general is not None:
+                        store(even, below, splat(get(hands, hand + WIDTH + k)))
+                    blank = splat(np.float64(get(tile, rows[0] * WIDTH + k)))
+                    for w in range(stop - 1, v - 1, -1):
+                        i, j, p = place(w), (k * STRIP + w - v) * WIDTH, base + t * row_choices + w * 4
+                        stays, own = load(even, i), load(odd, i)
+                        before = moved_up(own, load(odd, i - WIDTH))
+                        best = stays
+                        if general is not None:
+                            best = choose(mask_of(get(flags, w * 4 + 1)), best, never)
+                        step = greater(before, best)
+                        best = choose(step, before, best)
+                        put(choices, p, bits_of(step))
+                        if general is not None:
+                            jump = moved_up(stays, load(even, i - WIDTH))
+                            skips = greater(jump, best) & mask_of(get(flags, w * 4))
+                            best = choose(skips, jump, best) + widened(load(even_scores, j))
+                            put(choices, p + 1, bits_of(skips))
+                        else:
+                            best = best + blank
+                        if bands is not None:
+                            from_state, to_state = bands[b, t, 0], bands[b, t, 1]
+                            best = _limited(best, w * WIDTH, (from_state + 1) // 2, (to_state + 1) // 2)
+                        store(even, i, best)
+                        best = own
+                        if general is not None:
+                            best = choose(mask_of(get(flags, w * 4 + 3)), best, never)
+                        step = greater(stays, best)
+                        best = choose(step, stays, best)
+                        skips = greater(before, best) & mask_of(get(flags, w * 4 + 2))
+                        best = choose(skips, before, best) + widened(load(odd_scores, j))
+                        if bands is not None:
+                            best = _limited(best, w * WIDTH, from_state // 2, to_state // 2)
+                        store(odd, i, best)
+                        put(choices, p + 2, bits_of(step))
+                        put(choices, p + 3, bits_of(skips))
+                hand, next_hand = next_hand, hand
+                v = stop
+            if column_out.shape[0]:
+                if end < v1 or first == end:
+                    # The top of this group is not walked: only what it held before may still be of use.
+                    for k in range(2 * WIDTH):
+                        hands[hand + k] = NEVER
+                    at = place(v1 - 1) + WIDTH - 1
+                    hands[hand], hands[hand + WIDTH] = odd[at], even[at]
+                at = 2 * (t0 % (column_out.shape[0] // 2))
+                for k in range(2 * WIDTH):
+                    column_out[at + k] = hands[hand + k]
+        if len(part) == 0:
+            state, scores[b] = last_state(odd, even, size, finals[b])
+            if scores[b] > NEVER:
+                trace(choices, 0, vectors * 4, general is not None, 0, frames - 1, state, states[b])
+    return todo.shape[0]

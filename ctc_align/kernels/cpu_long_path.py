@@ -1,0 +1,210 @@
+"""The best path of one long utterance: threads side by side, memory bounded.
+
+Each thread walks a group of lanes, some hundred frames at a time, behind the thread that walks the lanes below; what
+one hands to the next is a ring of columns. Choices are kept whole up to a budget. Beyond it rows are saved every
+`block` frames, and on the way back the choices of one block after the other are made again: about block / lanes of a
+second pass. Room for rows, 16 bytes * lanes * frames / block, and for choices, block**2 / 2 bytes, is then least near
+block = (16 * lanes * frames) ** (1/3).
+"""
+
+from __future__ import annotations
+
+from threading import Semaphore
+from typing import Any
+
+import numpy as np
+import torch
+
+from ctc_align.kernels import cpu_best_path, memory
+from ctc_align.kernels.cpu_best_path import NEVER, STRIP, place
+from ctc_align.kernels.cpu_emissions import rows_of_classes
+from ctc_align.kernels.cpu_problem import Problem, aligned, run, vectors_of
+from ctc_align.kernels.simd import WIDTH
+
+WHOLE_CHOICES_BYTES = 64 * 2**20
+"""Choices of one utterance are kept whole up to this size."""
+PART_CELLS = 2**20
+"""Lanes times frames that a thread walks before it hands on what it has."""
+RING = 4
+"""So many parts a thread may be ahead of the one behind it."""
+
+_NOTHING = np.empty(0)
+_UNSAVED = (np.empty((0, 0)), np.empty((0, 0)), 1)
+WHOLE = (_NOTHING, _NOTHING), _UNSAVED
+"""Columns and saved rows of utterances that are walked at one go."""
+
+
+def choices_bytes(frames: int, states: int) -> int:
+    """Of one utterance's choices, whole."""
+    return frames * vectors_of(states) * 8
+
+
+def room(vectors: int, frames: int, used: int, given: Problem) -> list[np.ndarray]:
+    """What `walk` needs for so many vectors; the choices of `frames` frames."""
+    classes, kind = given.source[1], given.like.dtype
+    scores = STRIP * WIDTH * WIDTH
+    row_of_class, *rest = aligned(
+        (classes + 1, np.int32),
+        (used, np.int64),
+        (used, np.int64),
+        (2 * vectors * WIDTH, np.int32),
+        (4 * vectors, np.uint16),
+        ((vectors + (vectors - 1) // STRIP + 2) * WIDTH, np.float64),
+        ((vectors + (vectors - 1) // STRIP + 2) * WIDTH, np.float64),
+        ((classes + 1 if given.dense else used) * WIDTH, kind),
+        (scores, kind),
+        (1 if given.general is None else scores, kind),
+        (4 * WIDTH, np.float64),
+        (frames * vectors * 4, np.uint16),
+    )
+    row_of_class.fill(-1)
+    return [row_of_class, *rest]
+
+
+class LongPath:
+    """One utterance's way there and back."""
+
+    def __init__(self, given: Problem, b: int, bands: np.ndarray | None, states: np.ndarray, scores: np.ndarray) -> None:
+        self.given, self.b, self.bands = given, b, bands
+        self.states, self.scores = states, scores
+        self.frames, self.size = int(given.lengths[b]), int(given.fields[3][b])
+        self.finals = int(given.fields[5][b])
+        self.vectors = vectors_of(self.size)
+        self.whole = choices_bytes(self.frames, self.size) <= WHOLE_CHOICES_BYTES
+        self.block = self._block()
+        self.fine = True
+        self._lay_out()
+
+    def _block(self) -> int:
+        """Frames between saved rows, a multiple of WIDTH."""
+        if self.whole:
+            return 1
+        best = (16 * self.vectors * WIDTH * self.frames) ** (1 / 3)
+        return min(-(-self.frames // WIDTH), max(1, round(best / WIDTH))) * WIDTH
+
+    def _lay_out(self) -> None:
+        given, b, size = self.given, self.b, self.size
+        used = min(size, given.source[1] + 1)
+        blocks = 0 if self.whole else -(-self.frames // self.block)
+        row = (self.vectors + (self.vectors - 1) // STRIP + 2) * WIDTH
+        window = min(self.vectors, self.block // WIDTH + 2)
+        kept = choices_bytes(self.frames, size) if self.whole else 8 * (self.block + 1) * window
+        memory.require(16 * row * (blocks + 1) + kept, f"best path of {self.frames} frames x {size} states", b)
+        self.window = window
+        self.room = room(self.vectors, self.frames if self.whole else 1, used, given)
+        self.saved = np.empty((blocks, row)), np.empty((blocks, row))
+        row_of_class, used_classes, row_of_used, rows, flags, odd, even = self.room[:7]
+        emit, skip, stay, _, starts = given.fields[:5]
+        cpu_best_path.lay_out(emit[b, :size], skip[b], stay[b], starts[b], flags)
+        self.used = rows_of_classes(
+            emit[b, :size], given.source[1], given.dense, row_of_class, used_classes, row_of_used, rows
+        )
+        odd.fill(NEVER)
+        even.fill(NEVER)
+        for rows_of_one in self.saved:
+            rows_of_one.fill(NEVER)
+
+    def find(self) -> bool:
+        """Fills the utterance's row of `states` and its score; False where NaN or +inf was met."""
+        self._there()
+        if not self.fine:
+            return False
+        odd, even = self.room[5:7]
+        state, score = cpu_best_path.last_state(odd, even, self.size, self.finals)
+        self.scores[self.b] = score
+        if score > NEVER:
+            self._back(state)
+        return True
+
+    def _there(self) -> None:
+        """The pass over all frames, one group of lanes for each thread."""
+        strips = -(-self.vectors // STRIP)
+        groups = max(1, min(torch.get_num_threads(), strips))
+        edges = [min(strips * g // groups * STRIP, self.vectors) for g in range(groups + 1)]
+        frames = max(WIDTH, PART_CELLS // (self.vectors * WIDTH) // WIDTH * WIDTH)
+        columns = [np.full(2 * RING * frames, NEVER) for _ in range(groups - 1)]
+        ready = [Semaphore(0) for _ in range(groups)]
+        space = [Semaphore(RING - 1) for _ in range(groups)]
+
+        def group(g: int) -> None:
+            mine = self._own_room()
+            handed = columns[g - 1] if g else _NOTHING, columns[g] if g + 1 < groups else _NOTHING
+            try:
+                for f0 in range(0, self.frames, frames):
+                    if g:
+                        ready[g].acquire()
+                    if g + 1 < groups:
+                        space[g].acquire()
+                    if self.fine:
+                        by_frame = self.vectors * 4 if self.whole else 0
+                        part = (f0, min(f0 + frames, self.frames), edges[g], edges[g + 1])
+                        goal = (self.frames - 1, self.size - self.finals, self.size - 1)
+                        if not self._walk(mine, (*part, *goal, self.used, 0, by_frame), handed, (*self.saved, self.block)):
+                            self.fine = False
+                    if g + 1 < groups:
+                        ready[g + 1].release()
+                    if g:
+                        space[g - 1].release()
+            except BaseException:
+                # The others must not wait for what will never come.
+                self.fine = False
+                for semaphore in (*ready, *space):
+                    semaphore.release(self.frames)
+                raise
+
+        run([lambda g=g: group(g) for g in range(groups)])  # type: ignore[misc]
+
+    def _own_room(self) -> list[np.ndarray]:
+        """A thread's: rows, lattice and choices are everybody's, or choices are thrown away."""
+        shared = self.room
+        mine = room(1, 1, len(shared[1]), self.given)
+        choices = shared[11] if self.whole else np.empty(self.vectors * 4, np.uint16)
+        return [shared[0], *shared[1:7], *mine[7:11], choices]
+
+    def _walk(self, rooms: list[np.ndarray], part: tuple[int, ...], columns: Any, saved: Any) -> bool:
+        given, todo = self.given, np.array([self.b])
+        done = cpu_best_path.walk(
+            given.source,
+            given.strides,
+            given.fields,
+            given.lengths,
+            self.bands,
+            given.general,
+            given.dense,
+            todo,
+            tuple(int(number) for number in part),
+            tuple(rooms),
+            columns,
+            saved,
+            self.states,
+            self.scores,
+        )
+        return bool(done)
+
+    def _back(self, state: int) -> None:
+        """Walks the choices from the last frame to the first."""
+        general, states = self.given.general is not None, self.states[self.b]
+        if self.whole:
+            by_frame = self.vectors * 4
+            cpu_best_path.trace(self.room[11], 0, by_frame, general, 0, self.frames - 1, state, states)
+            return
+        choices = np.empty(self.window * 4 * (self.block + 1), np.uint16)
+        rooms = [*self.room[:11], choices]
+        odd, even = self.room[5:7]
+        last = self.frames - 1
+        for k in range(len(self.saved[0]) - 1, -1, -1):
+            f0 = k * self.block
+            low = max(0, state - 2 * (last - f0)) // 2 // WIDTH
+            high = state // 2 // WIDTH + 1
+            begin, end = place(max(low - 1, 0)) - WIDTH, place(high - 1) + WIDTH
+            odd[begin:end], even[begin:end] = self.saved[0][k, begin:end], self.saved[1][k, begin:end]
+            by_frame = (high - low) * 4
+            base = -f0 * by_frame - low * 4
+            self._walk(
+                rooms,
+                (f0, last + 1, 0, high, last, state, state, self.used, base, by_frame),
+                (_NOTHING, _NOTHING),
+                _UNSAVED,
+            )
+            state = cpu_best_path.trace(choices, base, by_frame, general, f0, last, state, states)
+            last = f0

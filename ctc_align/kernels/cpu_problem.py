@@ -1,0 +1,155 @@
+"""Torch tensors and a topology as the flat arrays that compiled code takes, and work dealt to threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import Thread
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from ctc_align.kernels.simd import WIDTH
+from ctc_align.topology import Topology
+
+DENSE_CLASSES = 128
+"""So many classes, if they lie side by side, are taken whole; of more only those that are used."""
+
+SMALL_CELLS = 200_000
+"""Less work than this is done by one thread: to start another takes as long."""
+
+
+class Problem(NamedTuple):
+    """What every kernel takes: log-probs, scores of the wildcard, topology, lengths.
+
+    `source`: x, classes, scores of the wildcard; `strides`: of x by utterance, frame, class, of the scores by utterance,
+    frame; `fields`: emit, skip, stay (B, S), states, starts, finals, min_frames (B,); `general`: None where even states
+    emit one class, are not skipped into and every state may be stayed in, else True (compiled code is made for either);
+    `dense`: see `cpu_emissions`; `like`: an empty array of the type of the numbers (float32, or float64 for float64).
+    """
+
+    source: tuple[np.ndarray, int, np.ndarray]
+    strides: tuple[int, int, int, int, int]
+    fields: tuple[np.ndarray, ...]
+    lengths: np.ndarray
+    general: bool | None
+    dense: bool
+    like: np.ndarray
+
+
+def problem(
+    log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, wildcard: torch.Tensor | None
+) -> Problem:
+    """Views of what lies in memory: no log-prob is copied, whatever its type and strides."""
+    x = _flat(log_probs)
+    frames, classes = log_probs.shape[1:]
+    like = np.empty(0, np.float64 if log_probs.dtype == torch.float64 else np.float32)
+    wild = like if wildcard is None else np.ascontiguousarray(wildcard.to("cpu", torch.float64).numpy(), like.dtype)
+    kinds = (np.int32, np.bool_, np.bool_, np.int64, np.int64, np.int64, np.int64)
+    fields = (topology.emit, topology.skip, topology.stay, topology.states)
+    fields += (topology.starts, topology.finals, topology.min_frames)  # type: ignore[assignment]
+    dense = log_probs.stride(2) == 1 and x.dtype == like.dtype and classes <= DENSE_CLASSES
+    return Problem(
+        (x, classes, wild.reshape(-1)),
+        (*log_probs.stride(), frames, 1),
+        tuple(_ordinary(field, kind) for field, kind in zip(fields, kinds)),
+        lengths.numpy(),
+        None if _is_ctc(topology) else True,
+        dense and classes <= 2 * topology.emit.shape[1] + WIDTH,
+        like,
+    )
+
+
+def _flat(log_probs: torch.Tensor) -> np.ndarray:
+    """The memory from the first to the last element, in one row; half precision as int16 (bfloat16) or uint16."""
+    kind = log_probs.dtype
+    if log_probs.device.type != "cpu":
+        log_probs = log_probs.cpu()
+    extent = 1 + sum((n - 1) * step for n, step in zip(log_probs.shape, log_probs.stride())) if log_probs.numel() else 0
+    row = torch.as_strided(log_probs, (extent,), (1,))
+    if kind in (torch.float32, torch.float64):
+        return row.numpy()
+    words = row.view(torch.int16).numpy()
+    return words.view(np.uint16) if kind == torch.float16 else words
+
+
+def _ordinary(array: np.ndarray, kind: Any) -> np.ndarray:
+    """Dense, writable and of this type, as compiled code is made for."""
+    if array.dtype == kind and array.flags.c_contiguous and array.flags.writeable:
+        return array
+    return np.array(array, kind, order="C")
+
+
+def _is_ctc(topology: Topology) -> bool:
+    """Whether all even states emit one class and are not skipped into, and every state may be stayed in."""
+    even = topology.emit[:, ::2]
+    if not even.size or not topology.all_stay or topology.skip[:, ::2].any():
+        return False
+    same = even == even[0, 0]
+    if not same.all():
+        same |= np.arange(0, topology.emit.shape[1], 2) >= topology.states[:, None]
+        return bool(same.all())
+    return True
+
+
+def vectors_of(states: int) -> int:
+    """How many vectors hold the lanes of so many states."""
+    return ((states + 1) // 2 + WIDTH - 1) // WIDTH
+
+
+def aligned(*parts: tuple[int, Any]) -> list[np.ndarray]:
+    """Uninitialised rows of (size, dtype), each beginning at a cache line."""
+    sizes = [-(-size * np.dtype(kind).itemsize // 64) * 64 for size, kind in parts]
+    room = np.empty(sum(sizes) + 64, np.uint8)
+    at = -room.ctypes.data % 64
+    rows = []
+    for (size, kind), taken in zip(parts, sizes):
+        rows.append(room[at : at + taken].view(kind)[:size])
+        at += taken
+    return rows
+
+
+def deal(work: Callable[[np.ndarray], object], cells: np.ndarray, these: np.ndarray | None = None) -> None:
+    """Calls `work(some utterances)` until all, or all of `these`, are done, the largest first, on torch's number of
+    threads."""
+    if these is None:
+        these = np.arange(len(cells))
+    threads = min(torch.get_num_threads(), len(these))
+    if threads < 2 or int(cells[these].sum()) < SMALL_CELLS:
+        if len(these):
+            work(these)
+        return
+    order = these[np.argsort(-cells[these], kind="stable")]
+    # A few portions for each thread: one that is held up by other programs leaves the rest to the others.
+    portions = iter([order[k :: 4 * threads] for k in range(4 * threads)])
+
+    def one() -> None:
+        for portion in portions:
+            if len(portion):
+                work(portion)
+
+    run([one] * threads)
+
+
+def run(tasks: Sequence[Callable[[], None]]) -> None:
+    """Runs the tasks at once, each on a thread of its own, and raises the first error of any.
+
+    Threads live as long as the call: nothing survives a fork, and callers may use threads of their own.
+    """
+    errors: list[BaseException] = []
+
+    def guarded(task: Callable[[], None]) -> None:
+        try:
+            task()
+        except BaseException as error:
+            errors.append(error)
+
+    # The caller is one of the workers: a pool that it only waits for costs a quarter of a small batch's time.
+    others = [Thread(target=guarded, args=(task,)) for task in tasks[1:]]
+    for other in others:
+        other.start()
+    guarded(tasks[0])
+    for other in others:
+        other.join()
+    if errors:
+        raise errors[0]

@@ -1,0 +1,89 @@
+"""One utterance at a time by the kernels that walk every topology and every number, row by row in float64.
+
+For topologies with detours, and for utterances that the fast kernels hand back: those in which NaN or +inf was met, and
+those whose sums cannot be trusted to scaled numbers.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+
+from ctc_align.kernels import cpu_detours, cpu_log, memory
+from ctc_align.topology import Topology
+
+ROWS_BYTES = 2**19
+"""Rows of the forward pass that occupancy keeps at once: rows made twice in the cache beat rows fetched from memory."""
+
+
+class Slow:
+    """A batch, one utterance of which is done at a time."""
+
+    def __init__(
+        self, log_probs: torch.Tensor, topology: Topology, lengths: np.ndarray, wildcard: torch.Tensor | None
+    ) -> None:
+        self.log_probs, self.topology, self.lengths, self.wildcard = log_probs, topology, lengths, wildcard
+
+    def best_path(self, b: int, bands: np.ndarray | None, states: np.ndarray, scores: np.ndarray) -> None:
+        """Fills the utterance's row of `states` (B, T) and its score."""
+        if self._is_decided(b, scores):
+            return
+        length, size = int(self.lengths[b]), int(self.topology.states[b])
+        band = np.empty((0, 2), np.int64) if bands is None else bands[b, :length]
+        ways = self._ways(b, size)
+        reach, *room = cpu_detours.plan(b, length, size, ways[3])
+        score = cpu_detours.utterance(*self._row(b), *ways, self._extra(b), band, reach, *room, states[b, :length])
+        if not score < np.inf:
+            score, states[b] = np.nan, -1
+        scores[b] = score
+
+    def add_up(self, b: int, scores: np.ndarray, out: np.ndarray | None, own: np.ndarray | None) -> None:
+        """Its total; and adds its posteriors to `out` (B, T, C), those of the wildcard to `own` (B, T)."""
+        if self._is_decided(b, scores):
+            return
+        length, size = int(self.lengths[b]), int(self.topology.states[b])
+        row_bytes = 8 * (size + 2)
+        block = min(length, max(math.isqrt(length - 1) + 1, ROWS_BYTES // row_bytes))
+        x, stride = self._row(b)
+        posteriors, wild = np.empty((0, 0), x.dtype), np.empty(0, x.dtype)
+        if out is not None:
+            memory.require(row_bytes * (block + -(-length // block)), f"occupancy of {length} frames x {size} states", b)
+            posteriors = out[b, :length]
+            wild = np.empty(length, x.dtype) if own is None else own[b, :length]
+        score = cpu_log.logarithmic(
+            x, stride, length, *self._ways(b, size), self._extra(b), block, posteriors, wild
+        )  # fmt: skip
+        if not score < np.inf:
+            score = np.nan
+            posteriors[:], wild[:] = np.nan, np.nan
+        scores[b] = score
+
+    def _is_decided(self, b: int, scores: np.ndarray) -> bool:
+        """No frame, or fewer than any path needs."""
+        length, least = self.lengths[b], self.topology.min_frames[b]
+        if length == 0 or length < least:
+            scores[b] = 0.0 if length == least else -np.inf
+            return True
+        return False
+
+    def _row(self, b: int) -> tuple[np.ndarray, int]:
+        """The utterance's log-probs in one row, float32 or float64, and the step from frame to frame."""
+        x = self.log_probs[b, : self.lengths[b]]
+        x = x if x.dtype in (torch.float32, torch.float64) else x.float()
+        return x.contiguous().cpu().numpy().reshape(-1), x.shape[1]
+
+    def _extra(self, b: int) -> np.ndarray:
+        if self.wildcard is None:
+            return np.empty(0)
+        return self.wildcard[b, : self.lengths[b]].to("cpu", torch.float64).contiguous().numpy()
+
+    def _ways(self, b: int, size: int) -> tuple[np.ndarray, ...]:
+        """emit, skip, stay, sources, begin and end of its states."""
+        topology = self.topology
+        fields = topology.emit[b, :size], topology.skip[b, :size], topology.stay[b, :size]
+        if (detours := topology.detours) is not None:
+            return *fields, detours.sources[b, :size], detours.begin[b, :size], detours.end[b, :size]
+        state = np.arange(size)
+        return *fields, np.empty((size, 0), np.int32), state < topology.starts[b], state >= size - topology.finals[b]
