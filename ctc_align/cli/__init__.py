@@ -19,6 +19,7 @@ import typer
 
 from ctc_align._version import __version__
 from ctc_align.cli.align import align
+from ctc_align.cli.bench import bench
 from ctc_align.cli.demo import demo
 from ctc_align.cli.evaluate import evaluate
 from ctc_align.cli.models import models
@@ -34,10 +35,16 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-COMMANDS: dict[str, Callable[..., None]] = {"align": align, "demo": demo, "evaluate": evaluate, "models": models}
+COMMANDS: dict[str, Callable[..., None]] = {
+    "align": align,
+    "bench": bench,
+    "demo": demo,
+    "evaluate": evaluate,
+    "models": models,
+}
 
 
-LATER = ("corpus", "score", "train", "view", "bench")
+LATER = ("corpus", "score", "train", "view")
 """Commands that have a name but no code yet: said, not taken for a recording."""
 
 

@@ -1,0 +1,289 @@
+"""The kernels beside PyTorch's and torchaudio's on this machine: how long they take, and how far they are from float64.
+
+Everything of one case is measured in turns, so that what else the machine does hits all alike. The log-probs are noise
+with a planted path (see `planted`): like a network's, they have one transcript to find.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ctc_align import kernels, lattice
+from ctc_align._version import __version__
+from ctc_align.errors import BackendError
+from ctc_align.kernels.rivals import Contender, import_forced_align, torchaudios_path, torchs_loss
+
+BEST_PATH, LOSS, GRADIENT = "best path", "loss", "loss + gradient"
+TASKS = (BEST_PATH, LOSS, GRADIENT)
+TOLERANCES = {BEST_PATH: 1e-6, LOSS: 1e-5, GRADIENT: 1e-4}
+"""Largest error of our own kernels that is right: relative for scores and losses, absolute for occupancies."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is aligned: `batch` utterances of `frames` frames with `tokens` tokens of `classes` - 1."""
+
+    batch: int
+    frames: int
+    tokens: int
+    classes: int
+    tasks: tuple[str, ...] = TASKS
+    reference: bool = False  # measured too, slow as it is
+
+    @property
+    def cells(self) -> int:
+        """Frames times states."""
+        return self.batch * self.frames * (2 * self.tokens + 1)
+
+    def __str__(self) -> str:
+        return f"{self.batch} x {self.frames} frames, {self.tokens} tokens, {self.classes} classes"
+
+
+CASES = (
+    Case(4, 100, 15, 32, reference=True),
+    Case(1, 1500, 250, 32),
+    Case(16, 1500, 250, 32),
+    Case(4, 1500, 250, 1024),
+    Case(256, 128, 30, 32),
+    Case(1, 15000, 2500, 32, (BEST_PATH,)),
+)
+QUICK = (Case(2, 60, 10, 32, reference=True), Case(4, 500, 80, 32), Case(64, 128, 30, 32))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table.
+
+    Attributes:
+        who: a backend of ours, or "torch", "torchaudio".
+        seconds: the median of one call.
+        speedup: how many times as long the rival takes on the same device; None for rivals, and without one.
+        error: distance from float64: of the score, its path and the loss relative, of occupancies absolute; infinite
+            where a path does not read the target.
+        right: whether that is within `TOLERANCES`; None for rivals.
+    """
+
+    case: Case
+    task: str
+    who: str
+    device: str
+    seconds: float
+    error: float
+    speedup: float | None = None
+    right: bool | None = None
+
+    @property
+    def ns_per_cell(self) -> float:
+        return self.seconds * 1e9 / self.case.cells
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: an error that is no number is null."""
+        return {
+            "batch": self.case.batch,
+            "frames": self.case.frames,
+            "tokens": self.case.tokens,
+            "classes": self.case.classes,
+            "task": self.task,
+            "who": self.who,
+            "device": self.device,
+            "ms": self.seconds * 1e3,
+            "ns_per_cell": self.ns_per_cell,
+            "speedup": self.speedup,
+            "error": self.error if np.isfinite(self.error) else None,
+            "right": self.right,
+        }
+
+
+def planted(case: Case, seed: int = 0) -> tuple[torch.Tensor, np.ndarray]:
+    """Log-probs (B, T, C) float32 in which a random transcript can be found, and the transcripts (B, L) int64.
+
+    Tokens begin at random frames, at least two apart, and last for a random part of the time to the next; blanks are
+    between. Logits are normal with variance 1, and 5 more for the planted label.
+
+    >>> log_probs, targets = planted(Case(2, 30, 5, 8))
+    >>> log_probs.shape, targets.shape
+    (torch.Size([2, 30, 8]), (2, 5))
+    """
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((case.batch, case.frames, case.classes), np.float32)
+    targets = rng.integers(1, case.classes, (case.batch, case.tokens))
+    free = case.frames - 2 * case.tokens
+    for b in range(case.batch):
+        starts = np.sort(rng.integers(0, free + 1, case.tokens)) + 2 * np.arange(case.tokens)
+        room = np.diff(starts, append=case.frames) - 1
+        lengths = 1 + (rng.random(case.tokens) * room).astype(np.int64)
+        labels = np.zeros(case.frames, np.int64)
+        inside = (
+            np.repeat(starts, lengths) + np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        )
+        labels[inside] = np.repeat(targets[b], lengths)
+        x[b, np.arange(case.frames), labels] += 5
+    # In place: an hour of frames is large.
+    log_probs = torch.from_numpy(x)
+    return torch.log_softmax(log_probs, 2, out=log_probs), targets
+
+
+def run(cases: Sequence[Case], devices: Sequence[torch.device], rounds: int = 5) -> Iterator[list[Row]]:
+    """The rows of each case: every task on every device, `rounds` times after one call that does not count."""
+    for case in cases:
+        log_probs, targets = planted(case)
+        truths = {task: _truth(task, log_probs, targets) for task in case.tasks}
+        yield [
+            row
+            for device in devices
+            for task in case.tasks
+            for row in _compare(task, case, log_probs.to(device), targets, truths[task], rounds)
+        ]
+
+
+def devices(wanted: torch.device | None = None) -> list[torch.device]:
+    """Where kernels of ours can run: the CPU, and the GPU where there is one; or only where it is wanted.
+
+    Raises:
+        BackendError: there is no kernel for the device that is wanted, or it cannot run.
+    """
+    if wanted is not None and wanted.type not in ("cpu", "cuda"):
+        raise BackendError(f"device: the kernels run on cpu and cuda, met {wanted}")
+    if wanted is not None and wanted.type == "cuda":
+        kernels.check_backend("gpu")
+    if wanted is not None:
+        return [wanted]
+    try:
+        kernels.check_backend("gpu")
+    except BackendError:
+        return [torch.device("cpu")]
+    return [torch.device("cpu"), torch.device("cuda", torch.cuda.current_device())]
+
+
+def _compare(
+    task: str, case: Case, log_probs: torch.Tensor, targets: np.ndarray, truth: tuple[Any, ...], rounds: int
+) -> Iterator[Row]:
+    """One task of one case, where the log-probs lie."""
+    contenders = list(_contenders(task, case, log_probs, targets))
+    errors = [_error(task, truth, contender.read(contender.call())) for contender in contenders]
+    times_s = in_turns([contender.call for contender in contenders], rounds, log_probs.device)
+    rival_s = next((time_s for contender, time_s in zip(contenders, times_s) if not contender.ours), None)
+    for contender, time_s, error in zip(contenders, times_s, errors):
+        yield Row(
+            case,
+            task,
+            contender.who,
+            str(log_probs.device),
+            time_s,
+            error,
+            rival_s / time_s if contender.ours and rival_s is not None else None,
+            error <= TOLERANCES[task] if contender.ours else None,
+        )
+
+
+def in_turns(calls: Sequence[Callable[[], object]], rounds: int, device: torch.device | None = None) -> list[float]:
+    """Median seconds of each call, all of them once a round."""
+    wait = torch.cuda.synchronize if device is not None and device.type == "cuda" else lambda: None
+    times_s: list[list[float]] = [[] for _ in calls]
+    for _ in range(rounds):
+        for call, mine in zip(calls, times_s):
+            wait()
+            started_s = time.perf_counter()
+            call()
+            wait()
+            mine.append(time.perf_counter() - started_s)
+    return [statistics.median(mine) for mine in times_s]
+
+
+def _contenders(task: str, case: Case, log_probs: torch.Tensor, targets: np.ndarray) -> Iterator[Contender]:
+    tokens = np.full(case.batch, case.tokens)
+    kernel: Any = {BEST_PATH: kernels.best_path, LOSS: kernels.forward, GRADIENT: kernels.occupancy}[task]
+    backends = ["gpu"] if log_probs.is_cuda else ["cpu", "reference"] if case.reference else ["cpu"]
+    emit = lattice.ctc_padded(targets, tokens).emit
+
+    def read(result: Any) -> tuple[Any, ...]:
+        if task == BEST_PATH:
+            return np.take_along_axis(emit, result.states.cpu().numpy(), 1), result.scores.cpu().numpy()
+        posteriors = (result.posteriors.cpu().double(),) if task == GRADIENT else ()
+        return -result.scores.cpu(), *posteriors
+
+    for backend in backends:
+        # As for the rivals, what begins with the targets and ends with the result is measured.
+        def call(backend: str = backend) -> Any:
+            return kernel(log_probs, lattice.ctc_padded(targets, tokens), backend=backend)
+
+        yield Contender(backend, call, read, ours=True)
+    if task != BEST_PATH:
+        yield torchs_loss(log_probs, targets, gradient=task == GRADIENT)
+    elif import_forced_align()[0] is not None:
+        yield torchaudios_path(log_probs, targets)
+
+
+def _truth(task: str, log_probs: torch.Tensor, targets: np.ndarray) -> tuple[Any, ...]:
+    """In float64: log-probs, targets and the reference's best scores; or PyTorch's losses and occupancies."""
+    exact = log_probs.double()
+    if task == BEST_PATH:
+        topology = lattice.ctc_padded(targets, np.full(len(targets), targets.shape[1]))
+        return exact.numpy(), targets, kernels.best_path(exact, topology, backend="reference").scores.numpy()
+    witness = torchs_loss(exact, targets, gradient=task == GRADIENT)
+    return witness.read(witness.call())
+
+
+def _error(task: str, truth: tuple[Any, ...], met: tuple[Any, ...]) -> float:
+    """The largest distance from the truth; NaN stays NaN, which is never right."""
+    if task == BEST_PATH:
+        exact, targets, best = truth
+        labels, reported = met
+        scores = np.take_along_axis(exact, labels[:, :, None].astype(np.int64), 2)[:, :, 0].sum(1)
+        if not all(np.array_equal(_collapse(row), target) for row, target in zip(labels, targets)):
+            return np.inf
+        return float(np.max(np.maximum(np.abs(scores - best), np.abs(reported - best)) / np.maximum(np.abs(best), 1)))
+    error = float(((met[0] - truth[0]).abs() / truth[0].abs().clamp(min=1)).max())
+    return max(error, float((met[1] - truth[1]).abs().max())) if task == GRADIENT else error
+
+
+def _collapse(labels: np.ndarray) -> np.ndarray:
+    """Runs become one label, blanks (0) vanish."""
+    kept = labels[np.flatnonzero(np.diff(labels, prepend=-1))]
+    return kept[kept != 0]
+
+
+def machine(used: Sequence[torch.device]) -> dict[str, Any]:
+    """What the figures are figures of: machine, cores, threads, versions."""
+    gpus = [torch.cuda.get_device_name(device) for device in used if device.type == "cuda"]
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "gpu": ", ".join(gpus) or None,
+        "system": f"{platform.system()} {platform.machine()}",
+        "versions": {
+            "python": platform.python_version(),
+            "ctc-align": __version__,
+            **{name: _version(name) for name in ("torch", "numba", "numpy")},
+            "torchaudio": import_forced_align()[1] or _version("torchaudio"),
+        },
+    }
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,194 @@
+"""ctc-align bench: a table of times in which every result is checked; a wrong one is shown and exits with 1."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+
+import numpy as np
+import pytest
+import torch
+from oracles import collapse
+
+from ctc_align import kernels
+from ctc_align.errors import BackendError
+from ctc_align.kernels import benchmark, rivals
+from ctc_align.kernels.benchmark import BEST_PATH, GRADIENT, LOSS, Case
+
+CASE = Case(2, 30, 4, 6, reference=True)
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch) -> None:
+    monkeypatch.setattr(benchmark, "QUICK", (CASE,))
+    monkeypatch.setattr(benchmark, "CASES", (CASE, Case(1, 20, 2, 40, (BEST_PATH,))))
+
+
+@pytest.fixture
+def no_torchaudio(monkeypatch) -> None:
+    for module in (rivals, benchmark):
+        monkeypatch.setattr(module, "import_forced_align", lambda: (None, "cannot be imported: no"))
+
+
+def test_table(cli, no_torchaudio):
+    result = cli("bench", "--quick", "--device", "cpu")
+    assert (result.code, [line for line in result.stderr.splitlines() if "are compiled" not in line]) == (0, [])
+    machine, versions, _, case, head, *rows = result.stdout.splitlines()
+    assert f"{torch.get_num_threads()} threads" in machine
+    assert f"torch {torch.__version__}" in versions
+    assert "torchaudio cannot be imported: no" in versions
+    assert case == "2 x 30 frames, 4 tokens, 6 classes"
+    assert head.split() == ["task", "by", "ms", "ns/cell", "ratio", "error"]
+    assert [row[:28].rstrip() for row in rows] == [
+        "best path        cpu",
+        "best path        reference",
+        "loss             cpu",
+        "loss             reference",
+        "loss             torch",
+        "loss + gradient  cpu",
+        "loss + gradient  reference",
+        "loss + gradient  torch",
+    ]
+    assert max(map(len, rows)) <= 80
+
+
+def test_json(cli, no_torchaudio):
+    result = cli("bench", "--device", "cpu", "--format", "json")
+    assert result.code == 0
+    report = json.loads(result.stdout)
+    assert report["format"] == "ctc-align-bench/1"
+    assert report["machine"]["versions"]["torch"]
+    assert len(report["rows"]) == 9
+    for row in report["rows"]:
+        assert row["ms"] > 0
+        cells = row["batch"] * row["frames"] * (2 * row["tokens"] + 1)
+        assert row["ns_per_cell"] == pytest.approx(row["ms"] * 1e6 / cells)
+        rival = [other for other in report["rows"] if other["task"] == row["task"] and other["right"] is None]
+        if row["who"] == "torch":
+            assert (row["right"], row["speedup"]) == (None, None)
+        elif rival:
+            assert row["speedup"] == pytest.approx(rival[0]["ms"] / row["ms"])
+        assert row["right"] is not False
+        assert row["error"] < 1e-4
+
+
+def test_on_a_terminal(cli, monkeypatch, capsys):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    rows = next(benchmark.run((CASE,), [torch.device("cpu")], 1))
+    from ctc_align.cli.bench import _print_table
+
+    capsys.readouterr()
+    _print_table([rows[0], dataclasses.replace(rows[1], error=float("inf"), right=False)])
+    text = capsys.readouterr().out
+    assert "inf WRONG" in text
+    assert "─" in text
+
+
+def spoil_path(result):
+    return dataclasses.replace(result, scores=result.scores * (1 + 1e-5))
+
+
+def spoil_states(result):
+    """A path that leaves out the last token."""
+    return dataclasses.replace(result, states=result.states.clamp(max=int(result.states.max()) - 2))
+
+
+def spoil_one_loss(result):
+    return dataclasses.replace(result, scores=result.scores * (1 + 1e-4 * (torch.arange(2) == 1)))
+
+
+def spoil_posteriors(result):
+    posteriors = result.posteriors.clone()
+    posteriors[1, -1, 2] += 1e-3
+    return dataclasses.replace(result, posteriors=posteriors)
+
+
+def with_nan(result):
+    return dataclasses.replace(result, scores=result.scores * float("nan"))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "spoil", "task"),
+    [
+        ("best_path", spoil_path, BEST_PATH),
+        ("best_path", spoil_states, BEST_PATH),
+        ("best_path", with_nan, BEST_PATH),
+        ("forward", spoil_one_loss, LOSS),
+        ("forward", with_nan, LOSS),
+        ("occupancy", spoil_posteriors, GRADIENT),
+        ("occupancy", with_nan, GRADIENT),
+    ],
+)
+@pytest.mark.parametrize("format", ["table", "json"])
+def test_a_wrong_result_is_shown_and_exits_with_1(cli, monkeypatch, kernel, spoil, task, format):
+    real = getattr(kernels, kernel)
+
+    def wrong(*arguments, backend):
+        result = real(*arguments, backend=backend)
+        return spoil(result) if backend == "cpu" else result
+
+    monkeypatch.setattr(kernels, kernel, wrong)
+    result = cli("bench", "--quick", "--device", "cpu", "--format", format)
+    assert result.code == 1
+    assert f"ctc-align: {CASE}: {task} by cpu: the error is " in result.stderr.splitlines()[-1]
+    if format == "table":
+        assert [line[:20].rstrip() for line in result.stdout.splitlines() if "WRONG" in line] == [f"{task:15}  cpu"]
+    else:
+        rows = json.loads(result.stdout)["rows"]
+        assert [(row["task"], row["who"]) for row in rows if row["right"] is False] == [(task, "cpu")]
+
+
+def test_planted_paths():
+    case = Case(3, 40, 15, 5)
+    log_probs, targets = benchmark.planted(case)
+    again, _ = benchmark.planted(case)
+    assert torch.equal(log_probs, again), "the same for everyone"
+    torch.testing.assert_close(log_probs.exp().sum(2), torch.ones(3, 40))
+    # With the noise gone, the likeliest label of each frame reads the transcript.
+    clean = benchmark.planted(Case(3, 40, 15, 5))[0]
+    peaks = clean.argmax(2).numpy()
+    assert np.mean([len(collapse(row, 0)) for row in peaks]) == pytest.approx(15, abs=3)
+    assert targets.min() >= 1
+    assert targets.max() <= 4
+
+
+def test_torchaudio_is_measured_where_it_can_be_imported(cli, monkeypatch):
+    """With something in its place: torchaudio has an environment of its own."""
+    from ctc_align.functional import forced_align
+
+    for module in (rivals, benchmark):
+        monkeypatch.setattr(module, "import_forced_align", lambda: (forced_align, ""))
+    report = json.loads(cli("bench", "--quick", "--device", "cpu", "--format", "json").stdout)
+    (row,) = [row for row in report["rows"] if row["who"] == "torchaudio"]
+    assert row["task"] == BEST_PATH
+    assert row["error"] < 1e-6
+    assert report["rows"][0]["speedup"] == pytest.approx(row["ms"] / report["rows"][0]["ms"])
+
+
+def test_devices(monkeypatch):
+    cpu = torch.device("cpu")
+    assert benchmark.devices(cpu) == [cpu]
+    with pytest.raises(BackendError, match="the kernels run on cpu and cuda, met mps"):
+        benchmark.devices(torch.device("mps"))
+
+    def missing(backend):
+        raise BackendError("backend 'gpu' cannot run here")
+
+    monkeypatch.setattr(kernels, "check_backend", missing)
+    assert benchmark.devices() == [cpu]
+    with pytest.raises(BackendError, match="cannot run here"):
+        benchmark.devices(torch.device("cuda"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--format", "xml"], "--format: expected table or json, met 'xml'"),
+        (["--device", "tpu"], "device: expected auto, cpu, cuda, cuda:N or mps, met 'tpu'"),
+    ],
+)
+def test_wrong_calls(cli, arguments, says):
+    result = cli("bench", *arguments)
+    assert result.code == 2
+    assert says in result.error
