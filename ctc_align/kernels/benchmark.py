@@ -266,7 +266,8 @@ def machine(used: Sequence[torch.device]) -> dict[str, Any]:
         "versions": {
             "python": platform.python_version(),
             "ctc-align": __version__,
-            **{name: _version(name) for name in ("torch", "numba", "numpy")},
+            "torch": str(torch.__version__),
+            **{name: _version(name) for name in ("numba", "numpy")},
             "torchaudio": import_forced_align()[1] or _version("torchaudio"),
         },
     }
