@@ -14,7 +14,7 @@ FLOORS = (
     ("audio", "intake", "text", "textgrid", "tokens", "token_letters", "token_phones", "models"),
     ("lattice", "lattice_rows", "topology"),
     ("kernels",),
-    ("loss", "ctc_path", "boundaries", "pauses", "confidence", "functional"),
+    ("loss", "ctc_path", "boundaries", "pauses", "confidence", "functional", "wildcard"),
     ("aligner",),
     ("writers", "evaluate", "pairing"),
     ("corpus", "training", "view"),
