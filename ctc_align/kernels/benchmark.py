@@ -26,6 +26,7 @@ from ctc_align.kernels.rivals import Contender, import_forced_align, torchaudios
 
 BEST_PATH, LOSS, GRADIENT = "best path", "loss", "loss + gradient"
 TASKS = (BEST_PATH, LOSS, GRADIENT)
+_PAUSE_S = 0.002
 TOLERANCES = {BEST_PATH: 1e-6, LOSS: 1e-5, GRADIENT: 1e-4}
 """Largest error of our own kernels that is right: relative for scores and losses, absolute for occupancies."""
 
@@ -194,6 +195,8 @@ def in_turns(calls: Sequence[Callable[[], object]], rounds: int, device: torch.d
     for _ in range(rounds):
         for call, mine in zip(calls, times_s):
             wait()
+            # Threads of the call before spin for a while yet.
+            time.sleep(_PAUSE_S)
             started_s = time.perf_counter()
             call()
             wait()
