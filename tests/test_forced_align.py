@@ -105,7 +105,7 @@ def test_forced_align_of_nothing() -> None:
             "repeats 1",
         ),
         (
-            {"log_probs": torch.tensor([0.0, 0.0, -INF]).repeat(2, 4, 1)},
+            {"log_probs": torch.tensor([0.0, 0.0, -INF]).expand(2, 4, 3)},
             "log_probs of utterance 0: every path of its target meets a log-prob of -inf",
         ),
         (
