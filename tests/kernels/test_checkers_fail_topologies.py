@@ -1,22 +1,70 @@
-"""The checkers, seen to fail, where every topology is walked: `cpu_log`, `cpu_detours` and the reference."""
+"""The checkers, seen to fail, where every topology is walked: planted faults in the builders, the reference, and the
+kernels `cpu_log` and `cpu_detours`, each of which must be told by the tests' own comparisons."""
 
 from __future__ import annotations
 
+import itertools
+import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from kernel_problems import Problem, faults, tiny_ctc, tiny_segments
+from kernel_problems import (
+    TOPOLOGIES,
+    Problem,
+    faults,
+    random_bands,
+    tiny_any,
+    tiny_ctc,
+    tiny_segments,
+    tiny_simple,
+)
+from kernel_problems import batch as random_batch
 from planted import interpreted
 
-from ctc_align.kernels import cpu
+from ctc_align import kernels, lattice, lattice_rows
+from ctc_align.kernels import cpu_detours, cpu_log, reference
 
-LOG = Path(cpu.__file__).with_name("cpu_log.py")
-CTC = list(tiny_ctc(np.random.default_rng(21), 120))
-SEGMENTS = list(tiny_segments(np.random.default_rng(22), 60))
-MIXED: list[Problem] = [problem for three in zip(CTC[::2], CTC[1::2], SEGMENTS) for problem in three]
+REFERENCE = "ctc_align.kernels.reference"
+
+
+def problems(seed: int) -> list[Problem]:
+    rng = np.random.default_rng(seed)
+    kinds = (
+        tiny_ctc(rng, 60, optional=True, wild=True),
+        tiny_ctc(rng, 60, optional=True),
+        tiny_simple(rng, 60, wild=True),
+        tiny_segments(rng, 60, optional=True, wild=True),
+        tiny_any(rng, 60),
+    )
+    return list(itertools.chain.from_iterable(zip(*kinds)))
+
+
+MIXED = problems(21)
+
+
+def first_fault(given: list[Problem], backend: str) -> list[str]:
+    """The first faults against enumeration."""
+    return next((found for problem in given if (found := faults([problem], backend))), [])
+
+
+def first_in_batches() -> list[str]:
+    """The first faults of the CPU's paths against the reference: lengths, bands, ties rare in tiny problems."""
+    rng = np.random.default_rng(23)
+    for number, topology in zip(range(60), TOPOLOGIES * 60):
+        kind = ("tied", "continuous")[number % 2]
+        given = random_batch(rng, 3, 24, 7, 5, kind, topology=topology, wild=number % 4 > 1)
+        bands = random_bands(rng, given) if number % 3 else None
+        paths = [
+            kernels.best_path(
+                given.log_probs.double(), given.topology, given.lengths, wildcard=given.wildcard, bands=bands, backend=b
+            )
+            for b in ("cpu", "reference")
+        ]
+        if paths[0].states.tolist() != paths[1].states.tolist() or not torch.allclose(paths[0].scores, paths[1].scores):
+            return [f"batch {number}: {topology} {kind}"]
+    return []
 
 
 @pytest.fixture(autouse=True)
@@ -26,26 +74,148 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def first_fault(dtype: torch.dtype) -> list[str]:
-    """The first faults against enumeration."""
-    return next((found for problem in MIXED if (found := faults([problem], "cpu", dtype))), [])
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_detours, "_block", lambda frames, needed: min(frames, 5))
 
 
-def test_no_fault_without_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu, "cpu_log", interpreted(LOG))
-    assert first_fault(torch.float64) == []
+def test_no_fault_without_a_fault(monkeypatch: pytest.MonkeyPatch, small_blocks: None) -> None:
+    monkeypatch.setattr(cpu_log, "logarithmic", interpreted(cpu_log).logarithmic)
+    monkeypatch.setattr(cpu_detours, "utterance", interpreted(cpu_detours).utterance)
+    monkeypatch.setitem(sys.modules, REFERENCE, interpreted(reference))
+    for name in ("ctc_row", "segmentation_row"):
+        monkeypatch.setattr(lattice, name, getattr(interpreted(lattice_rows), name))
+    again = problems(21)
+    assert first_fault(again, "cpu") == first_fault(again, "reference") == []
+    assert first_in_batches() == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # Who may come next, begin and end; what parts equal tokens; which silence is whose.
+        ("earliest[required + 1] = required + 1", "earliest[required + 1] = required"),
+        ("max(int(earliest[k]) - 1, 0)", "max(int(earliest[k]), 0)"),
+        ("apart is None or apart[j] != apart[k]", "True"),
+        ("apart is None or apart[j] != apart[k]", "apart is None or j < k - 1 or apart[j] != apart[k]"),
+        ("row.begin[gap] = earliest[k] == 0", "row.begin[gap] = gap == 0"),
+        ("row.begin[state] = earliest[k] == 0", "row.begin[state] = k == 0"),
+        ("row.end[[size - 1, *(lasts[j] for j in before(tokens))]]", "row.end[-2:]"),
+        ("earliest[k] <= plan.group_start", "earliest[k] < plan.group_start"),
+        ("if earliest[k] <= plan.group_start[plan.group[k]]", "if True"),
+        ("lasts = plan.last.tolist()", "lasts = plan.first.tolist()"),
+        ("source < state - 2", "source < state - 3"),
+        ("state - 2 in sources", "False"),
+        ("kept = target[~optional]", "kept = target"),
+        ("parts[~optional].sum()", "parts.sum()"),
+        ("np.where(target < 0, 1, states_per_token)", "np.where(target < 0, states_per_token, states_per_token)"),
+    ],
+)
+def test_planted_faults_in_the_builders_are_told(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    planted = interpreted(lattice_rows, old, new)
+    for name in ("ctc_row", "segmentation_row"):
+        monkeypatch.setattr(lattice, name, getattr(planted, name))
+    try:
+        found = first_fault(problems(21), "cpu") or first_fault(problems(21), "reference")
+    except (ValueError, IndexError) as error:
+        found = [str(error)]
+    assert found != []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("torch.stack((stay, ", "torch.stack((torch.ones_like(stay), "),
+        ("torch.ones_like(stay), skip)", "torch.ones_like(stay), torch.ones_like(skip))"),
+        ("allowed & (entered >= 0)", "allowed"),
+        ("torch.where(emit < 0, wildcard_column, emit)", "emit.clamp(min=0)"),
+        ("begin = torch.as_tensor(topology.detours.begin, device=device)", "begin = state < 2"),
+        ("end = torch.as_tensor(topology.detours.end, device=device)", "end = state >= size - 2"),
+        ("reversed(ends)", "ends"),
+        ("row[b, other] > row", "row[b, other] >= row"),
+        ("state < torch.as_tensor(topology.starts", "state <= torch.as_tensor(topology.starts"),
+    ],
+)
+def test_planted_faults_in_the_reference_are_told(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, REFERENCE, interpreted(reference, old, new))
+    assert first_fault(MIXED, "reference") != []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("(t < lengths)", "(t <= lengths)"),
+        ("state >= limits[:, :, 1:]", "state > limits[:, :, 1:]"),
+        ("ways.begin & ~banned[:, 0]", "ways.begin"),
+    ],
+)
+def test_planted_faults_in_the_reference_are_told_by_batches(
+    old: str, new: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, REFERENCE, interpreted(reference, old, new))
+    assert first_in_batches() != []
 
 
 @pytest.mark.parametrize(
     ("old", "new"),
     [
         ("before[s] if skip[s]", "before[s] if False"),
+        ("before[s + 2] if stay[s]", "before[s + 2] if True"),
+        ("_log_add(total, before[p + 2], -np.inf)", "total"),
         ("w[s + 2] if s + 2 < size and skip[s + 2]", "w[s + 2] if s + 2 < size"),
+        ("w[s] if stay[s]", "w[s] if True"),
+        ("_log_add(beta[p], w[s], -np.inf)", "beta[p]"),
         ("if end[s]:\n            total", "if end[s] and s % 2:\n            total"),
+        ("if end[s]:\n            beta", "if s > size - 3:\n            beta"),
+        ("if begin[s]:", "if s < 2:"),
         ("beta[s] + scores[s]", "beta[s] + scores[0]"),
         ("gamma[s] / total", "gamma[s]"),
+        ("wildcard[t] if", "wildcard[0] if"),
+        ("out_wildcard[t] +=", "out_wildcard[0] +="),
+        ("out_wildcard[t] += gamma[s] / total", "pass"),
     ],
 )
 def test_planted_faults_in_logarithms_are_told(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu, "cpu_log", interpreted(LOG, old, new))
-    assert first_fault(torch.float64) != []
+    monkeypatch.setattr(cpu_log, "logarithmic", interpreted(cpu_log, old, new).logarithmic)
+    assert first_fault(MIXED, "cpu") != []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # Ties: another order, another end.
+        ("old[s - 1] > best", "old[s - 1] >= best"),
+        ("old[s - 2] > best", "old[s - 2] >= best"),
+        ("old[sources[s, p]] > best", "old[sources[s, p]] >= best"),
+        ("row[s] > row[state]", "row[s] >= row[state]"),
+        # Ways that are none, or lead elsewhere.
+        ("old[s] if stay[s] else -np.inf, 0", "old[s], 0"),
+        ("s > 1 and skip[s] and", "s > 1 and"),
+        ("best, choice = old[sources[s, p]], 3 + p", "best, choice = old[sources[s, p]], 3"),
+        ("sources[state, choice - 3]", "sources[state, 0]"),
+        ("if begin[s]:", "if s < 2:"),
+        ("if end[s] and", "if"),
+        ("best + (wildcard[t] if", "best + (wildcard[0] if"),
+        ("row[s] = wildcard[0] if emit[s] < 0 else x[emit[s]]", "row[s] = x[emit[s]]"),
+        ("new[s] = best", "new[s] = best + 1"),
+        # Blocks and bands.
+        ("old[:] = saved[k]", "old[:] = saved[k - 1]"),
+        ("top - reach * (last - t)", "top - reach * (last - t) + 1"),
+        ("min(high, top + 1)", "min(high, top)"),
+        ("new[:] = -np.inf", "pass"),
+        ("max(0, bands[t, 0])", "max(0, bands[t, 0] + 1)"),
+        ("min(size, bands[t, 1])", "min(size, bands[t, 1] + 1)"),
+        ("row, spare = spare, row", "pass"),
+        ("last = first", "last = first + 1"),
+        ("if t % block == 0:", "if t % block == 1:"),
+    ],
+)
+def test_planted_faults_in_detours_are_told(
+    old: str, new: str, monkeypatch: pytest.MonkeyPatch, small_blocks: None
+) -> None:
+    monkeypatch.setattr(cpu_detours, "utterance", interpreted(cpu_detours, old, new).utterance)
+    try:
+        found = first_fault(MIXED, "cpu") or first_in_batches()
+    except IndexError as error:
+        found = [str(error)]
+    assert found != []
