@@ -9,9 +9,11 @@ import numpy as np
 import torch
 
 from ctc_align.kernels import cpu_best_path, cpu_long_path, cpu_sum, memory
+from ctc_align.kernels.cpu_best_path import STRIP
 from ctc_align.kernels.cpu_long_path import LongPath
-from ctc_align.kernels.cpu_problem import deal, problem, vectors_of
+from ctc_align.kernels.cpu_problem import Problem, aligned, deal, problem, vectors_of
 from ctc_align.kernels.cpu_slow import Slow
+from ctc_align.kernels.simd import WIDTH
 from ctc_align.topology import Topology
 
 LONG_CELLS = 2**22
@@ -23,7 +25,7 @@ ROWS_BYTES = 2**19
 
 def is_compiled() -> bool:
     """Whether the compiled kernels lie in Numba's cache already; else their first use takes some seconds."""
-    kernels = ((cpu_best_path.walk, "cpu_best_path.walk"), (cpu_sum.scaled, "cpu_sum.scaled"))
+    kernels = ((cpu_best_path.walk, "cpu_best_path.walk"), (cpu_sum.sums, "cpu_sum.sums"))
     return all(any(Path(kernel.stats.cache_path or "").glob(f"{name}-*.nbi")) for kernel, name in kernels)
 
 
@@ -44,6 +46,7 @@ def best_path(
         deal(lambda todo: [slow.best_path(b, bands, states, scores) for b in todo.tolist()], cells)
         return torch.from_numpy(states), torch.from_numpy(scores)
     given = problem(log_probs, topology, lengths, wildcard)
+    limits = np.empty((0, 0, 2), np.int64) if bands is None else bands
 
     def walk(todo: np.ndarray) -> None:
         states_of, vectors = topology.states[todo], vectors_of(int(topology.states[todo].max()))
@@ -56,7 +59,7 @@ def best_path(
                 given.strides,
                 given.fields,
                 given.lengths,
-                bands,
+                limits,
                 given.general,
                 given.dense,
                 todo,
@@ -73,7 +76,7 @@ def best_path(
     short = np.ones(len(cells), np.bool_)
     for b in _long(frames, topology.states, cells).tolist():
         short[b] = False
-        if not LongPath(given, b, bands, states, scores).find():
+        if not LongPath(given, b, limits, states, scores).find():
             slow.best_path(b, bands, states, scores)
     if short.any():
         deal(walk, cells, np.flatnonzero(short))
@@ -115,31 +118,65 @@ def _sum(
     shape = tuple(log_probs.shape)
     if want:
         memory.require(np.dtype(kind).itemsize * math.prod(shape), f"posteriors {shape}")
-    out = np.zeros(shape, kind) if want else None
-    own = np.zeros(shape[:2], kind) if want and wildcard is not None else None
+    out = np.zeros(shape if want else (0,), kind)
+    own = np.zeros(shape[:2] if want and wildcard is not None else (0,), kind)
     scores, frames = np.empty(shape[0], np.float64), lengths.numpy()
-    slow = Slow(log_probs, topology, frames, wildcard)
-    plain = topology.detours is None and topology.all_stay and wildcard is None and kind == np.float32
+    slow, cells = Slow(log_probs, topology, frames, wildcard), frames * topology.states
 
-    def one(b: int) -> None:
-        trusted = False
-        length, size = int(frames[b]), int(topology.states[b])
-        if plain and length and length >= topology.min_frames[b]:
-            block = min(length, max(math.isqrt(length - 1) + 1, ROWS_BYTES // (8 * (size + 2))))
-            ends = int(topology.starts[b]), int(topology.finals[b])
-            target = np.empty((0, 0), np.float32) if out is None else out[b, :length]
-            x, stride = slow._row(b)
-            scores[b], trusted = cpu_sum.scaled(
-                x, stride, length, topology.emit[b, :size], topology.skip[b, :size], *ends, True, block, target
-            )
-            if trusted and not scores[b] < np.inf:
-                scores[b], target[:] = np.nan, np.nan
-        if not trusted:
+    def add_up(todo: np.ndarray) -> None:
+        for b in todo.tolist():
             slow.add_up(b, scores, out, own)
 
-    deal(lambda todo: [one(b) for b in todo.tolist()], frames * topology.states)
+    if kind == np.float64 or topology.detours is not None:
+        deal(add_up, cells)
+    else:
+        given = problem(log_probs, topology, lengths, wildcard)
+
+        flat = out.reshape(-1) if want else None
+
+        def sums(todo: np.ndarray) -> None:
+            states = int(topology.states[todo].max())
+            room = _sum_room(given, states, int(frames[todo].max()), want)
+            while len(todo):
+                done = cpu_sum.sums(*given, todo, room, flat, own.reshape(-1), scores)
+                add_up(todo[done : done + 1])
+                todo = todo[done + 1 :]
+
+        deal(sums, cells)
     return (
         torch.from_numpy(scores),
-        None if out is None else torch.from_numpy(out),
-        None if own is None else torch.from_numpy(own),
+        torch.from_numpy(out) if want else None,
+        torch.from_numpy(own) if own.ndim == 2 else None,
     )
+
+
+def _sum_room(given: Problem, states: int, frames: int, want: bool) -> tuple:
+    """What `cpu_sum.sums` needs for utterances of so many states and frames."""
+    classes, general = given.source[1], given.general
+    used, vectors = min(states, classes + 1), vectors_of(states)
+    width, row = vectors * WIDTH, (vectors + (vectors - 1) // STRIP + 1) * WIDTH
+    block = min(max(math.isqrt(frames), ROWS_BYTES // (16 * width)), frames) // WIDTH * WIDTH + WIDTH
+    kept, saved = (block * width * 2, -(-frames // block) * row * 2) if want else (0, 0)
+    tile = (classes + 1 if given.dense else used) * WIDTH
+    emitted = WIDTH * max(STRIP * WIDTH, width if want else 0)
+    memory.require(8 * (kept + saved), f"forward pass over {frames} frames x {states} states")
+    real, whole = np.float32, np.int32
+    row_of_class, used_classes, row_of_used, rows, flags, *rest = aligned(
+        (classes + 1, whole),
+        (used, np.int64),
+        (used, np.int64),
+        (2 * width, whole),
+        (4 * (vectors + 1), np.uint16),
+        *[(row, real), (row, whole)] * 2,
+        *[(width + WIDTH, real), (width + WIDTH, whole)] * 2,
+        *[(tile, real), (tile, real), (tile, whole), (WIDTH * WIDTH, real), (WIDTH, whole)],
+        *[(WIDTH, real), (4 * WIDTH, real), (4 * WIDTH, whole)],
+        *[(emitted, real), (emitted, whole)],
+        *[(emitted if general else 0, real), (emitted if general else 0, whole)],
+        *[(kept, real), (kept, whole), (kept // 2, real), (kept // 2 if general else 0, real)],
+        *[(saved, real), (saved, whole)],
+    )
+    row_of_class.fill(-1)
+    parts = iter(rest)
+    groups = [tuple(next(parts) for _ in range(count)) for count in (4, 4, 8, 4, 4, 2)]
+    return (row_of_class, used_classes, row_of_used, rows, flags, *groups, block)

@@ -105,8 +105,8 @@ def walk(source, strides, topology, lengths, bands, general, dense, todo, part, 
         strides: of x by utterance, frame, class; of the wildcard by utterance, frame.
         topology: emit, skip, stay (B, S), states, starts, finals, min_frames (B,).
         lengths: (B,).
-        bands: None or (B, T, 2) int64: first and last (exclusive) state of each frame.
-        general: None where even states emit one class, are not skipped into and every state may be stayed in, else True.
+        bands: (B, T, 2) int64: first and last (exclusive) state of each frame; or without any: (0, 0, 2).
+        general: False where even states emit one class, are not skipped into and every state may be stayed in.
         dense: see `rows_of_classes`.
         todo: the utterances; those with a path get their rows of `states` (B, T), which are -1 before, and all `scores`.
         part: (), or what is walked: first and last (exclusive) frame and vector, the goal's frame and state, the last
@@ -125,7 +125,7 @@ def walk(source, strides, topology, lengths, bands, general, dense, todo, part, 
     row_of_class, used, row_of_used, rows, flags, odd, even, tile, odd_scores, even_scores, hands, choices = room
     column_in, column_out = columns
     saved_odd, saved_even, block = saved
-    never, odd_rows = splat(NEVER), rows.shape[0] // 2
+    never, odd_rows, banded = splat(NEVER), rows.shape[0] // 2, bands.shape[0] > 0
     for done in range(todo.shape[0]):
         b = todo[done]
         size, frames = sizes[b], lengths[b]
@@ -151,7 +151,7 @@ def walk(source, strides, topology, lengths, bands, general, dense, todo, part, 
                     saved_odd[t0 // block, i], saved_even[t0 // block, i] = odd[i], even[i]
             low = max(0, goal - 2 * (goal_frame - t0)) // 2
             high = min(last_of_all // 2 + 1, t0 + now)
-            if bands is not None:
+            if banded:
                 low, high = max(low, bands[b, t0, 0] // 2), min(high, (bands[b, t0 + now - 1, 1] + 1) // 2)
             first, end = min(max(v0, low // WIDTH), v1), min(v1, (high + WIDTH - 1) // WIDTH)
             if first < end and not fetch(emitted, t0, now, number, used, row_of_used, dense, tile):
@@ -174,7 +174,7 @@ def walk(source, strides, topology, lengths, bands, general, dense, todo, part, 
                 stop = min((v // STRIP + 1) * STRIP, end)
                 for w in range(v, stop):
                     gather_transposed(tile, rows, odd_rows + w * WIDTH, odd_scores, (w - v) * WIDTH, STRIP * WIDTH)
-                    if general is not None:
+                    if general:
                         gather_transposed(tile, rows, w * WIDTH, even_scores, (w - v) * WIDTH, STRIP * WIDTH)
                 below, top = place(v) - WIDTH, place(stop - 1) + WIDTH - 1
                 for k in range(now):
@@ -182,38 +182,40 @@ def walk(source, strides, topology, lengths, bands, general, dense, todo, part, 
                     put(hands, next_hand + k, get(odd, top))
                     put(hands, next_hand + WIDTH + k, get(even, top))
                     store(odd, below, splat(get(hands, hand + k)))
-                    if general is not None:
+                    if general:
                         store(even, below, splat(get(hands, hand + WIDTH + k)))
                     blank = splat(np.float64(get(tile, rows[0] * WIDTH + k)))
+                    from_state, to_state = 0, size
+                    if banded:
+                        from_state, to_state = bands[b, t, 0], bands[b, t, 1]
                     for w in range(stop - 1, v - 1, -1):
                         i, j, p = place(w), (k * STRIP + w - v) * WIDTH, base + t * row_choices + w * 4
                         stays, own = load(even, i), load(odd, i)
                         before = moved_up(own, load(odd, i - WIDTH))
                         best = stays
-                        if general is not None:
+                        if general:
                             best = choose(mask_of(get(flags, w * 4 + 1)), best, never)
                         step = greater(before, best)
                         best = choose(step, before, best)
                         put(choices, p, bits_of(step))
-                        if general is not None:
+                        if general:
                             jump = moved_up(stays, load(even, i - WIDTH))
                             skips = greater(jump, best) & mask_of(get(flags, w * 4))
                             best = choose(skips, jump, best) + widened(load(even_scores, j))
                             put(choices, p + 1, bits_of(skips))
                         else:
                             best = best + blank
-                        if bands is not None:
-                            from_state, to_state = bands[b, t, 0], bands[b, t, 1]
+                        if banded:
                             best = _limited(best, w * WIDTH, (from_state + 1) // 2, (to_state + 1) // 2)
                         store(even, i, best)
                         best = own
-                        if general is not None:
+                        if general:
                             best = choose(mask_of(get(flags, w * 4 + 3)), best, never)
                         step = greater(stays, best)
                         best = choose(step, stays, best)
                         skips = greater(before, best) & mask_of(get(flags, w * 4 + 2))
                         best = choose(skips, before, best) + widened(load(odd_scores, j))
-                        if bands is not None:
+                        if banded:
                             best = _limited(best, w * WIDTH, from_state // 2, to_state // 2)
                         store(odd, i, best)
                         put(choices, p + 2, bits_of(step))
@@ -233,5 +235,5 @@ def walk(source, strides, topology, lengths, bands, general, dense, todo, part, 
         if len(part) == 0:
             state, scores[b] = last_state(odd, even, size, finals[b])
             if scores[b] > NEVER:
-                trace(choices, 0, vectors * 4, general is not None, 0, frames - 1, state, states[b])
+                trace(choices, 0, vectors * 4, general, 0, frames - 1, state, states[b])
     return todo.shape[0]

@@ -25,23 +25,18 @@ def rows_of_classes(emit, classes, dense, row_of_class, used, row_of_used, rows)
     is -1), and `row_of_used`. `row_of_class` (C + 1,) is room, -1 before and after; its last place is the wildcard's.
     """
     count, odd_rows = 0, rows.shape[0] // 2
+    for s in range(emit.shape[0]):
+        if row_of_class[emit[s]] < 0:
+            row_of_class[emit[s]] = 0
+            used[count] = emit[s]
+            count += 1
+    _ascend(used, count)
+    for u in range(count):
+        row_of_used[u] = row_of_class[used[u]] = u if not dense else used[u] if used[u] >= 0 else classes
     for i in range(rows.shape[0]):
         rows[i] = 0
     for s in range(emit.shape[0]):
-        c = emit[s]
-        row = row_of_class[c]
-        if row < 0:
-            row = (c if c >= 0 else classes) if dense else count
-            row_of_class[c] = row
-            used[count], row_of_used[count] = c, row
-            count += 1
-        rows[s % 2 * odd_rows + s // 2] = row
-    if not dense:
-        _ascend(used, count)
-        for u in range(count):
-            row_of_class[used[u]] = row_of_used[u] = u
-        for s in range(emit.shape[0]):
-            rows[s % 2 * odd_rows + s // 2] = row_of_class[emit[s]]
+        rows[s % 2 * odd_rows + s // 2] = row_of_class[emit[s]]
     for u in range(count):
         row_of_class[used[u]] = -1
     return count

@@ -53,7 +53,7 @@ def room(vectors: int, frames: int, used: int, given: Problem) -> list[np.ndarra
         ((vectors + (vectors - 1) // STRIP + 2) * WIDTH, np.float64),
         ((classes + 1 if given.dense else used) * WIDTH, kind),
         (scores, kind),
-        (1 if given.general is None else scores, kind),
+        (scores if given.general else 1, kind),
         (4 * WIDTH, np.float64),
         (frames * vectors * 4, np.uint16),
     )
@@ -64,7 +64,7 @@ def room(vectors: int, frames: int, used: int, given: Problem) -> list[np.ndarra
 class LongPath:
     """One utterance's way there and back."""
 
-    def __init__(self, given: Problem, b: int, bands: np.ndarray | None, states: np.ndarray, scores: np.ndarray) -> None:
+    def __init__(self, given: Problem, b: int, bands: np.ndarray, states: np.ndarray, scores: np.ndarray) -> None:
         self.given, self.b, self.bands = given, b, bands
         self.states, self.scores = states, scores
         self.frames, self.size = int(given.lengths[b]), int(given.fields[3][b])
@@ -183,7 +183,7 @@ class LongPath:
 
     def _back(self, state: int) -> None:
         """Walks the choices from the last frame to the first."""
-        general, states = self.given.general is not None, self.states[self.b]
+        general, states = self.given.general, self.states[self.b]
         if self.whole:
             by_frame = self.vectors * 4
             cpu_best_path.trace(self.room[11], 0, by_frame, general, 0, self.frames - 1, state, states)

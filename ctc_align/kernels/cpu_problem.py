@@ -23,8 +23,8 @@ class Problem(NamedTuple):
     """What every kernel takes: log-probs, scores of the wildcard, topology, lengths.
 
     `source`: x, classes, scores of the wildcard; `strides`: of x by utterance, frame, class, of the scores by utterance,
-    frame; `fields`: emit, skip, stay (B, S), states, starts, finals, min_frames (B,); `general`: None where even states
-    emit one class, are not skipped into and every state may be stayed in, else True (compiled code is made for either);
+    frame; `fields`: emit, skip, stay (B, S), states, starts, finals, min_frames (B,); `general`: False where all even
+    states emit one class and are not skipped into, and every state may be stayed in: half of the work then;
     `dense`: see `cpu_emissions`; `like`: an empty array of the type of the numbers (float32, or float64 for float64).
     """
 
@@ -32,7 +32,7 @@ class Problem(NamedTuple):
     strides: tuple[int, int, int, int, int]
     fields: tuple[np.ndarray, ...]
     lengths: np.ndarray
-    general: bool | None
+    general: bool
     dense: bool
     like: np.ndarray
 
@@ -54,7 +54,7 @@ def problem(
         (*log_probs.stride(), frames, 1),
         tuple(_ordinary(field, kind) for field, kind in zip(fields, kinds)),
         lengths.numpy(),
-        None if _is_ctc(topology) else True,
+        not _is_ctc(topology),
         dense and classes <= 2 * topology.emit.shape[1] + WIDTH,
         like,
     )

@@ -39,19 +39,21 @@ class Slow:
             score, states[b] = np.nan, -1
         scores[b] = score
 
-    def add_up(self, b: int, scores: np.ndarray, out: np.ndarray | None, own: np.ndarray | None) -> None:
-        """Its total; and adds its posteriors to `out` (B, T, C), those of the wildcard to `own` (B, T)."""
+    def add_up(self, b: int, scores: np.ndarray, out: np.ndarray, own: np.ndarray) -> None:
+        """Its total; and its posteriors to `out` (B, T, C), those of the wildcard to `own` (B, T), unless these are
+        empty."""
         if self._is_decided(b, scores):
             return
         length, size = int(self.lengths[b]), int(self.topology.states[b])
-        row_bytes = 8 * (size + 2)
-        block = min(length, max(math.isqrt(length - 1) + 1, ROWS_BYTES // row_bytes))
         x, stride = self._row(b)
+        block = min(length, max(math.isqrt(length - 1) + 1, ROWS_BYTES // (8 * (size + 2))))
         posteriors, wild = np.empty((0, 0), x.dtype), np.empty(0, x.dtype)
-        if out is not None:
-            memory.require(row_bytes * (block + -(-length // block)), f"occupancy of {length} frames x {size} states", b)
+        if out.ndim == 3:
+            rows = block + -(-length // block)
+            memory.require(8 * (size + 2) * rows, f"occupancy of {length} frames x {size} states", b)
             posteriors = out[b, :length]
-            wild = np.empty(length, x.dtype) if own is None else own[b, :length]
+            wild = own[b, :length] if own.ndim == 2 else np.empty(length, x.dtype)
+            posteriors[:], wild[:] = 0.0, 0.0
         score = cpu_log.logarithmic(
             x, stride, length, *self._ways(b, size), self._extra(b), block, posteriors, wild
         )  # fmt: skip

@@ -1,333 +1,427 @@
-"""Forward score and occupancy for one utterance (forward-backward, Rabiner 1989; for CTC Graves et al. 2006).
+"""Forward score and occupancy on the CPU (forward-backward, Rabiner 1989; for CTC Graves et al. 2006), in float32.
 
-Each number is mantissa * 2**exponent, float32 about 1 and int32, so that sums need no logarithm and nothing underflows:
-the smaller terms are shifted by building 2**-d from its bits. A state that cannot be reached has the exponent NEVER.
+Each number is mantissa * 2**exponent, float32 in [1, 2) and int32, so that sums need no logarithm and nothing underflows:
+the smaller term is shifted by building 2**-d from its bits. A state that cannot be reached has the exponent NEVER.
 Emissions are taken relative to the best of their frame, whose sum is kept in float64: no number grows, and where one
-path is nearly certain its factors are exactly 1. Two lanes as in `cpu_best_path`: even and odd states.
+path is nearly certain its factors are exactly 1. Lanes, strips and what is walked as in `cpu_best_path`. For CTC, where
+a = even[i] + odd[i-1] is the sum that enters an even state, it is also what enters the odd one beside its own:
 
-    alpha[t, s] = x[t, s] * (alpha[t-1, s] + alpha[t-1, s-1] + alpha[t-1, s-2] if skip[s])
-    beta[t, s]  = w[s] + w[s+1] + w[s+2] if skip[s+2],  where w = x[t+1] * beta[t+1]
-    occupancy   = alpha * beta / total, added up per class
+    alpha:  even[i] = x * a            odd[i] = x * (odd[i] + (a if skip else even[i]))
+    beta:   even[i] = b = we[i] + wo[i]    odd[i] = wo[i] + (b[i+1] if skip else we[i+1]),     w = x * beta of the next frame
+    occupancy = alpha * beta, made to sum to 1 in each frame, added up per class
 
-Rows of alpha are kept for one block of frames; those of earlier blocks are made again from a saved row.
-No compiled code of other files is called: the cache on disk sees changes of this one only.
+Rows of alpha are saved every `block` frames in a first pass; on the way back those of one block after the other are made
+again and kept. Where a frame's occupancies do not add up to the total, or it is too small, the result is not trusted.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
+
+from ctc_align.kernels.cpu_best_path import STRIP, lay_out, place
+from ctc_align.kernels.cpu_emissions import OPTIONS, fetch, rows_of_classes
+from ctc_align.kernels.simd import (
+    WIDTH,
+    add_transposed,
+    choose,
+    from_bits,
+    gather_transposed,
+    get,
+    greater,
+    load,
+    mask_of,
+    moved_down,
+    moved_up,
+    put,
+    raw_bits,
+    real_of,
+    shifted_left,
+    shifted_right,
+    splat,
+    store,
+    whole_of,
+)
 
 NEVER = -(2**28)
 LEAST = -(2**27)
 """Exponent of what has probability zero: a path through it stays below -FAR however many paths there are."""
 FAR = 2**26
 MOST_FRAMES = 2**24
-LOG2_E = 1.4426950408889634
 LN_2 = 0.6931471805599453
-POLYNOMIAL = (
-    6.9314720286e-01,
-    2.4022647914e-01,
-    5.5503324710e-02,
-    9.6184373576e-03,
-    1.3398874453e-03,
-    1.5353361998e-04,
-)
-"""2**f = 1 + f * (… ) on [-1/2, 1/2]: minimax, relative error below 2e-9."""
+LN_2_HIGH, LN_2_LOW = 0.693359375, -2.12194440e-4
+"""The first has 9 bits: its product with a whole number below 2**15 is exact (Cody and Waite 1980)."""
+SLACK = 1e-3
+"""How far a frame's occupancies may be from adding up to the total."""
 
 
-def _bits_of(typingctx, number):
-    """The bits of a float32 as int32."""
-    return types.int32(types.float32), lambda context, builder, signature, args: builder.bitcast(
-        args[0], ir.IntType(32)
-    )
+@njit(**OPTIONS)
+def _exp(x):
+    """e**x for x <= 0 as mantissa about 1 and whole exponent, not below LEAST."""
+    least = splat(np.float32(LEAST * LN_2))
+    x = choose(greater(x, least), x, least)
+    whole = whole_of(x * splat(np.float32(1 / LN_2)) - splat(np.float32(0.5)))
+    count = real_of(whole)
+    f = (x - count * splat(np.float32(LN_2_HIGH))) - count * splat(np.float32(LN_2_LOW))
+    p = splat(np.float32(1 / 5040)) * f + splat(np.float32(1 / 720))
+    p = p * f + splat(np.float32(1 / 120))
+    p = p * f + splat(np.float32(1 / 24))
+    p = p * f + splat(np.float32(1 / 6))
+    p = p * f + splat(np.float32(0.5))
+    p = p * f + splat(np.float32(1.0))
+    return p * f + splat(np.float32(1.0)), whole
 
 
-def _number_of(typingctx, bits):
-    """The float32 with these bits."""
-    return types.float32(types.int32), lambda context, builder, signature, args: builder.bitcast(
-        args[0], ir.FloatType()
-    )
+@njit(**OPTIONS)
+def _powers(tile, count, row_of_used, mantissas, exponents, centres):
+    """e**(scores - the best of their frame) of a tile; the best go to `centres` (WIDTH,)."""
+    best = splat(np.float32(-np.inf))
+    for u in range(count):
+        x = load(tile, row_of_used[u] * WIDTH)
+        best = choose(greater(x, best), x, best)
+    store(centres, 0, best)
+    for u in range(count):
+        at = row_of_used[u] * WIDTH
+        m, e = _exp(load(tile, at) - best)
+        store(mantissas, at, m)
+        store(exponents, at, e)
 
 
-_bits: Any = intrinsic(_bits_of)
-_number: Any = intrinsic(_number_of)
+@njit(**OPTIONS)
+def _power_of_2(exponent, top):
+    """2**(exponent - top), 0 below 2**-126; `top` is given less 127."""
+    down = exponent - top
+    zero = splat(np.int32(0))
+    return from_bits(shifted_left(choose(greater(down, zero), down, zero), 23))
 
 
-@njit(nogil=True, cache=True, inline="always")
-def _shift(number, down):
-    """number * 2**down for down <= 0; 0 below 2**-126."""
-    exponent = np.int32(max(np.int32(down), np.int32(-127)) + np.int32(127))
-    return number * _number(np.int32(exponent << np.int32(23)))
+@njit(**OPTIONS)
+def _sum(am, ae, bm, be):
+    """a + b, not normal."""
+    top = choose(greater(be, ae), be, ae)
+    bias = top - splat(np.int32(127))
+    return am * _power_of_2(ae, bias) + bm * _power_of_2(be, bias), top
 
 
-@njit(nogil=True, cache=True, inline="always")
-def _ordered(bits):
-    """Bits of floats, as integers that compare as the floats do; its own inverse."""
-    return np.int32(bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF)))
+@njit(**OPTIONS)
+def _normal(m, e):
+    """m * 2**e with the mantissa in [1, 2); nothing below NEVER."""
+    bits, never = raw_bits(m), splat(np.int32(NEVER))
+    e = e + shifted_right(bits, 23) - splat(np.int32(127))
+    m = from_bits((bits & splat(np.int32(0x7FFFFF))) | splat(np.int32(0x3F800000)))
+    return m, choose(greater(e, never), e, never)
 
 
-@njit(nogil=True, cache=True, inline="always")
-def _gather(x, row, classes, scores, lane, low, high, best, largest):
-    """Scores of lanes low … high - 1; returns `best` raised to the best of them, as `_ordered` bits, and `largest`
-    raised to the bits of the largest |score|: NaN has the largest."""
-    # Unsigned indices here and below: signed ones may count from the end, which keeps loops from being vectorised.
-    first, row = np.uint64(low), np.uint64(row)
-    for j in range(np.uint64(max(high - low, 0))):
-        scores[lane, first + j] = x[row + np.uint64(classes[lane, first + j])]
-    for j in range(np.uint64(max(high - low, 0))):
-        bits = _bits(scores[lane, first + j])
-        best = max(best, _ordered(bits))
-        largest = max(largest, np.int32(bits & np.int32(0x7FFFFFFF)))
-    return best, largest
+@njit(**OPTIONS)
+def _posterior(am, ae, bm, be, total_e):
+    """alpha * beta / 2**total_e; above 2**126 only what a lost resolution could make."""
+    bias, most = total_e - splat(np.int32(127)), splat(np.int32(253))
+    up = ae + be - bias
+    up = choose(greater(most, up), up, most)
+    zero = splat(np.int32(0))
+    return am * bm * from_bits(shifted_left(choose(greater(up, zero), up, zero), 23))
 
 
-@njit(nogil=True, cache=True, inline="always")
-def _power(x):
-    """2**(log2(e) * x) for x <= 0 as mantissa about 1 and whole exponent, not below LEAST."""
-    y = max(x * np.float32(LOG2_E), np.float32(LEAST))
-    whole = np.floor(y + np.float32(0.5))
-    f = y - whole
-    p = np.float32(POLYNOMIAL[5])
-    p = p * f + np.float32(POLYNOMIAL[4])
-    p = p * f + np.float32(POLYNOMIAL[3])
-    p = p * f + np.float32(POLYNOMIAL[2])
-    p = p * f + np.float32(POLYNOMIAL[1])
-    p = p * f + np.float32(POLYNOMIAL[0])
-    p = p * f + np.float32(1.0)
-    return p, np.int32(whole)
+@njit(**OPTIONS)
+def _allowed(flags, at, exponent):
+    """The exponent where the flag is set, else NEVER."""
+    return choose(mask_of(get(flags, at)), exponent, splat(np.int32(NEVER)))
 
 
-@njit(nogil=True, cache=True, inline="always")
-def _powers(scores, centre, em, ee, lane, low, high):
-    first = np.uint64(low)
-    for j in range(np.uint64(max(high - low, 0))):
-        em[lane, first + j], ee[lane, first + j] = _power(scores[lane, first + j] - centre)
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _normal(value, exponent):
-    """value * 2**exponent with the mantissa in [1, 2); nothing below NEVER."""
-    bits = _bits(value)
-    e = np.int32(exponent + np.int32(np.int32(bits >> np.int32(23)) - np.int32(127)))
-    return _number(np.int32((bits & np.int32(0x7FFFFF)) | np.int32(0x3F800000))), max(e, np.int32(NEVER))
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _sum(a_m, a_e, b_m, b_e, c_m, c_e):
-    """a + b + c, not normal."""
-    top = max(a_e, max(b_e, c_e))
-    value = _shift(a_m, np.int32(a_e - top)) + _shift(b_m, np.int32(b_e - top)) + _shift(c_m, np.int32(c_e - top))
+@njit(**OPTIONS)
+def _total(rows, size, finals):
+    """Mantissa and exponent of the sum over the last states; rows: odd m, odd e, even m, even e."""
+    odd_m, odd_e, even_m, even_e = rows
+    value, top = 0.0, NEVER
+    for s in range(size - finals, size):
+        at = place(s // 2 // WIDTH) + s // 2 % WIDTH
+        top = max(top, odd_e[at] if s % 2 else even_e[at])
+    for s in range(size - finals, size):
+        at = place(s // 2 // WIDTH) + s // 2 % WIDTH
+        m, e = (odd_m[at], odd_e[at]) if s % 2 else (even_m[at], even_e[at])
+        value += np.float64(m) * 2.0 ** max(e - top, -1000)
     return value, top
 
 
-@njit(nogil=True, cache=True, inline="always")
-def _forward_row(old_m, old_e, new_m, new_e, em, ee, jump, low, high):
-    """alpha of one frame; rows (2, lanes + 1), lane i at i + 1, emissions `em`, `ee` (2, lanes), lane i at i."""
-    first, one = np.uint64(low), np.uint64(1)
-    for j in range(np.uint64(high - low)):
-        i, k = first + j, first + j + one
-        value, top = _sum(
-            old_m[0, k], old_e[0, k], old_m[1, i], old_e[1, i], old_m[0, i], np.int32(old_e[0, i] + jump[0, i])
-        )
-        new_m[0, k], new_e[0, k] = _normal(value * em[0, i], np.int32(top + ee[0, i]))
-    for j in range(np.uint64(high - low)):
-        i, k = first + j, first + j + one
-        value, top = _sum(
-            old_m[1, k], old_e[1, k], old_m[0, k], old_e[0, k], old_m[1, i], np.int32(old_e[1, i] + jump[1, i])
-        )
-        new_m[1, k], new_e[1, k] = _normal(value * em[1, i], np.int32(top + ee[1, i]))
-    # The next frame reads the lane above this one's: it must not hold the value of a later frame, walked before.
-    if high + 1 < new_e.shape[1]:
-        new_e[0, high + 1] = NEVER
-        new_e[1, high + 1] = NEVER
+@njit(**OPTIONS)
+def _back(here, general, number, row_of_used, rows, flags, tiles, emitted_rows, kept_rows, back_rows, total_e):
+    """Occupancies of one tile's frames, added up per row of the tile, which holds them afterwards, and beta * x.
 
-
-@njit(nogil=True, cache=True, inline="always")
-def _backward_row(w_m, w_e, beta_m, beta_e, jump, low, high):
-    """beta of one frame from w = x * beta of the next; lane i at index i, (2, lanes + 1), the last stays NEVER."""
-    first, one = np.uint64(low), np.uint64(1)
-    for j in range(np.uint64(high - low)):
-        i, k = first + j, first + j + one
-        value, top = _sum(w_m[0, i], w_e[0, i], w_m[1, i], w_e[1, i], w_m[0, k], np.int32(w_e[0, k] + jump[0, k]))
-        beta_m[0, i], beta_e[0, i] = _normal(value, top)
-    for j in range(np.uint64(high - low)):
-        i, k = first + j, first + j + one
-        value, top = _sum(w_m[1, i], w_e[1, i], w_m[0, k], w_e[0, k], w_m[1, k], np.int32(w_e[1, k] + jump[1, k]))
-        beta_m[1, i], beta_e[1, i] = _normal(value, top)
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _weighted_row(beta_m, beta_e, em, ee, w_m, w_e, low, high):
-    """w = x * beta in lanes low … high - 1; those below were never reached, those above are not read."""
-    first = np.uint64(low)
-    for lane in range(2):
-        for j in range(np.uint64(high - low)):
-            i = first + j
-            value, top = beta_m[lane, i] * em[lane, i], np.int32(beta_e[lane, i] + ee[lane, i])
-            w_m[lane, i], w_e[lane, i] = _normal(value, top)
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _posteriors(alpha_m, alpha_e, beta_m, beta_e, total_m, total_e, gamma, low, high):
-    """alpha * beta / total of one frame, (2, lanes)."""
-    first, one, scale = np.uint64(low), np.uint64(1), np.float32(1.0) / total_m
-    for lane in range(2):
-        for j in range(np.uint64(high - low)):
-            i = first + j
-            # Above 2**126 only what a lost resolution could make; there is nothing to keep.
-            down = np.int32(np.int32(alpha_e[lane, i + one] + beta_e[lane, i]) - np.int32(total_e))
-            value = alpha_m[lane, i + one] * beta_m[lane, i] * scale
-            gamma[lane, i] = _shift(value, min(down, np.int32(126)))
-
-
-@njit(nogil=True, cache=True, fastmath={"reassoc"})
-def _total_of(numbers):
-    total = np.float32(0)
-    for i in range(numbers.shape[0]):
-        total += numbers[i]
-    return total
-
-
-@njit(nogil=True, cache=True)
-def _add_up(classes, general, gamma, low, high, out):
-    """Adds one frame's posteriors of states to its row `out` (C,) of posteriors of classes."""
-    for lane in range(2):
-        if lane == 0 and general is None:
-            out[classes[0, 0]] += _total_of(gamma[0, low:high])
-            continue
-        for i in range(low, high):
-            out[classes[lane, i]] += gamma[lane, i]
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _band(t, frames, size, finals):
-    """Lanes [low, high) that can be reached from the start and can still reach the end."""
-    return max(0, (size - finals - 2 * (frames - 1 - t)) // 2), min((size + 1) // 2, t + 1)
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _emit_frame(x, row, classes, general, size, scores, em, ee, low, high):
-    """Emissions of lanes low … high - 1 relative to the best of them, which is returned: NaN, and no emissions, where
-    NaN or +inf is among them; -inf, and none, where all are -inf. The frame's scores begin at x[row]."""
-    odd_high = min(high, size // 2)
-    best, largest = _ordered(np.int32(-0x800000)), np.int32(0)  # the bits of -inf
-    even_high = low + 1 if general is None else high
-    best, largest = _gather(x, row, classes, scores, 0, low, even_high, best, largest)
-    best, largest = _gather(x, row, classes, scores, 1, low, odd_high, best, largest)
-    centre = _number(_ordered(best))
-    if largest > np.int32(0x7F800000) or centre == np.inf:
-        return np.float32(np.nan)
-    if centre == -np.inf:
-        return centre
-    if general is None:
-        mantissa, exponent = _power(scores[0, low] - centre)
-        for i in range(np.uint64(low), np.uint64(high)):
-            em[0, i], ee[0, i] = mantissa, exponent
-    else:
-        _powers(scores, centre, em, ee, 0, low, high)
-    _powers(scores, centre, em, ee, 1, low, odd_high)
-    if high > odd_high:
-        em[1, high - 1], ee[1, high - 1] = 1.0, NEVER  # an odd number of states: the last lane has no odd state
-    return centre
-
-
-@njit(nogil=True, cache=True)
-def _lay_out(emit, skip):
-    """Classes (2, lanes), 0 where there is no state; `jump` (2, lanes + 1), 0 where a skip may enter, else NEVER."""
-    lanes = (emit.shape[0] + 1) // 2
-    classes, jump = np.zeros((2, lanes), np.int32), np.full((2, lanes + 1), NEVER, np.int32)
-    for s in range(emit.shape[0]):
-        classes[s % 2, s // 2] = emit[s]
-        if skip[s] and s > 1:
-            jump[s % 2, s // 2] = 0
-    return classes, jump
-
-
-@njit(nogil=True, cache=True)
-def _alphas(x, classes, jump, general, plan, first, last, em, ee, scores, alpha_m, alpha_e, saved_m, saved_e):
-    """alpha of frames first … last - 1, frame t in row t % rows; returns the sum of centres, or what ends the matter.
-
-    Frame 0 starts a path; another `first` finds its row in place. Rows at block starts are saved if there is room.
+    `here`: first frame, frames, the last frame of all, the block's first frame, first and last (exclusive) vector, width.
     """
-    stride, frames, size, starts, finals, block = plan
-    rows, offset = alpha_m.shape[0], 0.0
-    for t in range(first + min(first, 1), last):
-        here, before = t % rows, (t - 1) % rows
-        low, high = _band(t, frames, size, finals)
-        offset += _emit_frame(x, t * stride, classes, general, size, scores, em, ee, low, high)
-        if not abs(offset) < np.inf:
-            return offset
-        if t == 0:
-            alpha_e[0] = NEVER
-            for s in range(starts):
-                alpha_m[0, s % 2, 1], alpha_e[0, s % 2, 1] = _normal(em[s % 2, 0], ee[s % 2, 0])
-        else:
-            _forward_row(alpha_m[before], alpha_e[before], alpha_m[here], alpha_e[here], em, ee, jump, low, high)
-        if saved_m.shape[0] and t % block == 0:
-            saved_m[t // block], saved_e[t // block] = alpha_m[here], alpha_e[here]
-    return offset
-
-
-@njit(nogil=True, cache=True)
-def scaled(x, stride, frames, emit, skip, starts, finals, general, block, out):
-    """Log-likelihood of one utterance, and whether to trust it; adds the occupancy to `out` (T, C) unless it is (0, 0).
-
-    `x`, `stride`: class c of frame t is x[t * stride + c], float32; `emit`, `skip` (S,); `general`: None where even
-    states emit one class and are not skipped into, else True; `block`: frames whose rows are kept, at least 2 (or all).
-    NaN where a state emits NaN or +inf.
-    """
-    size, want = emit.shape[0], out.shape[0] > 0
-    classes, jump = _lay_out(emit, skip)
-    lanes = classes.shape[1]
-    plan = stride, frames, size, starts, finals, block
-    rows, blocks = (block if want else 2), (frames + block - 1) // block
-    alpha_m, alpha_e = np.ones((rows, 2, lanes + 1), np.float32), np.full((rows, 2, lanes + 1), NEVER, np.int32)
-    saves = blocks if want and blocks > 1 else 0
-    saved_m, saved_e = np.empty((saves, 2, lanes + 1), np.float32), np.empty((saves, 2, lanes + 1), np.int32)
-    em, ee, scores = np.ones((2, lanes), np.float32), np.zeros((2, lanes), np.int32), np.empty((2, lanes), np.float32)
-    offset = _alphas(x, classes, jump, general, plan, 0, frames, em, ee, scores, alpha_m, alpha_e, saved_m, saved_e)
-    if not abs(offset) < np.inf:
-        return offset, True
-    log2_total, total_m, total_e = _total(alpha_m[(frames - 1) % rows], alpha_e[(frames - 1) % rows], size, finals)
-    trusted = total_e > -FAR and frames <= MOST_FRAMES
-    if trusted and want:
-        nothing_m, nothing_e = saved_m[:0], saved_e[:0]
-        beta_m, beta_e = np.ones((2, lanes + 1), np.float32), np.full((2, lanes + 1), NEVER, np.int32)
-        w_m, w_e = np.ones((2, lanes + 1), np.float32), np.full((2, lanes + 1), NEVER, np.int32)
-        for s in range(size - finals, size):
-            beta_e[s % 2, s // 2] = 0
-        for k in range(blocks - 1, -1, -1):
-            first, last = k * block, min(frames, (k + 1) * block)
-            if k < blocks - 1:
-                alpha_m[0], alpha_e[0] = saved_m[k], saved_e[k]
-                _alphas(
-                    x, classes, jump, general, plan, first, last, em, ee, scores, alpha_m, alpha_e, nothing_m, nothing_e
+    t0, now, last_frame, f0, first, end, width = here
+    tile, tile_m, tile_e, blanks, blank_rows = tiles
+    xm, xe, even_xm, even_xe = emitted_rows
+    kept_m, kept_e, gamma, even_gamma = kept_rows
+    wom, woe, wem, wee = back_rows
+    odd_rows, nothing, total = rows.shape[0] // 2, splat(np.float32(0.0)), splat(np.int32(total_e))
+    for w in range(first, end):
+        gather_transposed(tile_m, rows, odd_rows + w * WIDTH, xm, w * WIDTH, width)
+        gather_transposed(tile_e, rows, odd_rows + w * WIDTH, xe, w * WIDTH, width)
+        if general:
+            gather_transposed(tile_m, rows, w * WIDTH, even_xm, w * WIDTH, width)
+            gather_transposed(tile_e, rows, w * WIDTH, even_xe, w * WIDTH, width)
+    for k in range(now - 1, -1, -1):
+        blank_m, blank_e = splat(get(tile_m, rows[0] * WIDTH + k)), splat(get(tile_e, rows[0] * WIDTH + k))
+        blank = nothing
+        # Of the vector above: w of even and odd states, and their sum.
+        i = end * WIDTH
+        um, ue, vm, ve = load(wem, i), load(wee, i), load(wom, i), load(woe, i)
+        zm, ze = _sum(um, ue, vm, ve)
+        for w in range(end - 1, first - 1, -1):
+            i, j = w * WIDTH, k * width + w * WIDTH
+            em, ee, om, oe = load(wem, i), load(wee, i), load(wom, i), load(woe, i)
+            jump = mask_of(np.uint16((get(flags, w * 4 + 2) >> 1) | (get(flags, w * 4 + 6) << (WIDTH - 1))))
+            if t0 + k == last_frame:
+                bm, be, cm, ce = em, ee, om, oe
+            elif not general:
+                bm, be = _sum(em, ee, om, oe)
+                cm, ce = _sum(
+                    om,
+                    oe,
+                    choose(jump, moved_down(bm, zm), moved_down(em, um)),
+                    choose(jump, moved_down(be, ze), moved_down(ee, ue)),
                 )
-            for t in range(last - 1, first - 1, -1):
-                low, high = _band(t, frames, size, finals)
-                if t < frames - 1:
-                    next_low, next_high = _band(t + 1, frames, size, finals)
-                    _emit_frame(x, (t + 1) * stride, classes, general, size, scores, em, ee, next_low, next_high)
-                    _weighted_row(beta_m, beta_e, em, ee, w_m, w_e, next_low, next_high)
-                    _backward_row(w_m, w_e, beta_m, beta_e, jump, low, high)
-                here = t - first
-                _posteriors(alpha_m[here], alpha_e[here], beta_m, beta_e, total_m, total_e, scores, low, high)
-                _add_up(classes, general, scores, low, high, out[t])
-    return offset + log2_total * LN_2, trusted
+                zm, ze = bm, be
+            else:
+                never = splat(np.int32(NEVER))
+                over = mask_of(np.uint16((get(flags, w * 4) >> 1) | (get(flags, w * 4 + 4) << (WIDTH - 1))))
+                nm, ne = moved_down(em, um), moved_down(ee, ue)
+                bm, be = _sum(em, _allowed(flags, w * 4 + 1, ee), om, oe)
+                bm, be = _sum(bm, be, nm, choose(over, ne, never))
+                cm, ce = _sum(om, _allowed(flags, w * 4 + 3, oe), nm, ne)
+                cm, ce = _sum(cm, ce, moved_down(om, vm), choose(jump, moved_down(oe, ve), never))
+                vm, ve = om, oe
+            um, ue = em, ee
+            p = 2 * ((t0 + k - f0) * width + i)
+            store(gamma, j, _posterior(load(kept_m, p), load(kept_e, p), cm, ce, total))
+            own = _posterior(load(kept_m, p + WIDTH), load(kept_e, p + WIDTH), bm, be, total)
+            if not general:
+                blank = blank + own
+                bm, be = _normal(bm * blank_m, be + blank_e)
+            else:
+                store(even_gamma, j, own)
+                bm, be = _normal(bm * load(even_xm, j), be + load(even_xe, j))
+            store(wem, i, bm)
+            store(wee, i, be)
+            cm, ce = _normal(cm * load(xm, j), ce + load(xe, j))
+            store(wom, i, cm)
+            store(woe, i, ce)
+        store(blanks, k * WIDTH, blank)
+    for k in range(now, WIDTH):
+        store(blanks, k * WIDTH, nothing)
+        for w in range(first, end):
+            store(gamma, k * width + w * WIDTH, nothing)
+            if general:
+                store(even_gamma, k * width + w * WIDTH, nothing)
+    for u in range(number):
+        store(tile, row_of_used[u] * WIDTH, nothing)
+    if not general:
+        add_transposed(blanks, 0, WIDTH, blank_rows, 0, tile)
+    for w in range(first, end):
+        add_transposed(gamma, w * WIDTH, width, rows, odd_rows + w * WIDTH, tile)
+        if general:
+            add_transposed(even_gamma, w * WIDTH, width, rows, w * WIDTH, tile)
 
 
-@njit(nogil=True, cache=True)
-def _total(row_m, row_e, size, finals):
-    """Base-2 logarithm of the sum of the final states, and the sum as mantissa and exponent."""
-    top = np.int32(NEVER)
-    for s in range(size - finals, size):
-        top = max(top, row_e[s % 2, s // 2 + 1])
-    value = np.float32(0)
-    for s in range(size - finals, size):
-        value += _shift(row_m[s % 2, s // 2 + 1], row_e[s % 2, s // 2 + 1] - top)
-    return np.float64(top) + np.log2(np.float64(value)), value, top
+@njit(**OPTIONS)
+def _write(tile, number, used, row_of_used, now, total_m, mass, first_out, classes, out, first_own, own):
+    """A tile's occupancies, made to sum to 1 in each frame, to where they belong; False where they are far from it."""
+    total = splat(np.float32(0.0))
+    for u in range(number):
+        total = total + load(tile, row_of_used[u] * WIDTH)
+    store(mass, 0, total)
+    for k in range(now):
+        if not abs(mass[k] - total_m) <= SLACK * total_m:
+            return False
+        mass[k] = np.float32(1.0) / mass[k]
+    for u in range(number):
+        c, at = used[u], row_of_used[u] * WIDTH
+        if c >= 0:
+            for k in range(now):
+                put(out, first_out + k * classes + c, get(tile, at + k) * get(mass, k))
+        else:
+            for k in range(now):
+                put(own, first_own + k, get(tile, at + k) * get(mass, k))
+    return True
+
+
+@njit(**OPTIONS)
+def sums(source, strides, fields, lengths, general, dense, like, todo, room, out, own, scores):
+    """Log-likelihoods of the utterances `todo`, and their occupancies if there is room for them.
+
+    Args:
+        source, strides, fields, lengths, general, dense: see `cpu_problem.Problem`; `like` is not needed.
+        room: see `cpu.py`.
+        out: where the posteriors of classes go, (B, T, C) flat, zeros before; None for the scores alone (compiled
+            code is made for either).
+        own: where those of the wildcard go, flat, or nothing.
+        scores: (B,) float64.
+
+    Returns:
+        The number of utterances done: fewer than there are where NaN or +inf was met in the next, or it is not trusted.
+    """
+    x, classes, wild = source
+    by_utterance, by_frame, by_class, wild_by_utterance, wild_by_frame = strides
+    emit, skip, stay, sizes, starts, finals, min_frames = fields
+    row_of_class, used, row_of_used, rows, flags, state_rows, back_rows, tiles, emitted_rows, kept_rows, saved, block = room
+    odd_m, odd_e, even_m, even_e = state_rows
+    tile, tile_m, tile_e, blanks, blank_rows, centres, hand_m, hand_e = tiles
+    xm, xe, even_xm, even_xe = emitted_rows
+    kept_m, kept_e, gamma, even_gamma = kept_rows
+    saved_m, saved_e = saved
+    never, one = splat(np.int32(NEVER)), splat(np.float32(1.0))
+    odd_rows = rows.shape[0] // 2
+    for done in range(todo.shape[0]):
+        b = todo[done]
+        size, frames = sizes[b], lengths[b]
+        if frames == 0 or frames < min_frames[b]:
+            scores[b] = 0.0 if frames == min_frames[b] else -np.inf
+            continue
+        vectors = ((size + 1) // 2 + WIDTH - 1) // WIDTH
+        width, row = vectors * WIDTH, place(vectors - 1) + WIDTH
+        emitted = (x, b * by_utterance, by_frame, by_class, classes, wild, b * wild_by_utterance, wild_by_frame)
+        lay_out(emit[b, :size], skip[b], stay[b], starts[b], flags[: 4 * (vectors + 1)])
+        number = rows_of_classes(emit[b, :size], classes, dense, row_of_class, used, row_of_used, rows)
+        for i in range(0, row, WIDTH):
+            store(odd_m, i, one)
+            store(even_m, i, one)
+            store(odd_e, i, never)
+            store(even_e, i, never)
+        blocks = 0
+        if out is not None:
+            blocks = (frames + block - 1) // block
+        offset, total_m, total_e = 0.0, 1.0, 0
+        # Once over all frames, and if the occupancy is wanted, block after block from the last: there and back.
+        for stage in range(-1, blocks):
+            k_block = blocks - 1 - stage
+            f0, f1 = (0, frames) if stage < 0 else (k_block * block, min((k_block + 1) * block, frames))
+            keep = stage >= 0
+            if out is not None and keep:
+                at = k_block * row
+                for i in range(0, row, WIDTH):
+                    store(odd_m, i, load(saved_m, 2 * (at + i)))
+                    store(odd_e, i, load(saved_e, 2 * (at + i)))
+                    store(even_m, i, load(saved_m, 2 * (at + i) + WIDTH))
+                    store(even_e, i, load(saved_e, 2 * (at + i) + WIDTH))
+            for t0 in range(f0, f1, WIDTH):
+                now = min(WIDTH, f1 - t0)
+                if out is not None and not keep and t0 % block == 0:
+                    at = t0 // block * row
+                    for i in range(0, row, WIDTH):
+                        store(saved_m, 2 * (at + i), load(odd_m, i))
+                        store(saved_e, 2 * (at + i), load(odd_e, i))
+                        store(saved_m, 2 * (at + i) + WIDTH, load(even_m, i))
+                        store(saved_e, 2 * (at + i) + WIDTH, load(even_e, i))
+                first = max(0, size - finals[b] - 2 * (frames - 1 - t0)) // 2 // WIDTH
+                end = min(vectors, (t0 + now + WIDTH - 1) // WIDTH)
+                if not fetch(emitted, t0, now, number, used, row_of_used, dense, tile):
+                    return done
+                _powers(tile, number, row_of_used, tile_m, tile_e, centres)
+                if not keep:
+                    for k in range(now):
+                        offset += centres[k]
+                for k in range(4 * WIDTH):
+                    hand_m[k], hand_e[k] = 1.0, NEVER
+                hand, next_hand = 0, 2 * WIDTH
+                if first > 0:
+                    at = place(first - 1) + WIDTH - 1
+                    hand_m[0], hand_e[0], hand_m[WIDTH], hand_e[WIDTH] = odd_m[at], odd_e[at], even_m[at], even_e[at]
+                elif t0 == 0:
+                    hand_e[0] = 0
+                v = first
+                while v < end:
+                    stop = min((v // STRIP + 1) * STRIP, end)
+                    for w in range(v, stop):
+                        j = (w - v) * WIDTH
+                        gather_transposed(tile_m, rows, odd_rows + w * WIDTH, xm, j, STRIP * WIDTH)
+                        gather_transposed(tile_e, rows, odd_rows + w * WIDTH, xe, j, STRIP * WIDTH)
+                        if general:
+                            gather_transposed(tile_m, rows, w * WIDTH, even_xm, j, STRIP * WIDTH)
+                            gather_transposed(tile_e, rows, w * WIDTH, even_xe, j, STRIP * WIDTH)
+                    below, top = place(v) - WIDTH, place(stop - 1) + WIDTH - 1
+                    for k in range(now):
+                        hand_m[next_hand + k], hand_e[next_hand + k] = odd_m[top], odd_e[top]
+                        store(odd_m, below, splat(get(hand_m, hand + k)))
+                        store(odd_e, below, splat(get(hand_e, hand + k)))
+                        if general:
+                            hand_m[next_hand + WIDTH + k], hand_e[next_hand + WIDTH + k] = even_m[top], even_e[top]
+                            store(even_m, below, splat(get(hand_m, hand + WIDTH + k)))
+                            store(even_e, below, splat(get(hand_e, hand + WIDTH + k)))
+                        blank_m = splat(get(tile_m, rows[0] * WIDTH + k))
+                        blank_e = splat(get(tile_e, rows[0] * WIDTH + k))
+                        for w in range(stop - 1, v - 1, -1):
+                            i, j = place(w), (k * STRIP + w - v) * WIDTH
+                            om, oe, em, ee = load(odd_m, i), load(odd_e, i), load(even_m, i), load(even_e, i)
+                            bm, be = moved_up(om, load(odd_m, i - WIDTH)), moved_up(oe, load(odd_e, i - WIDTH))
+                            if not general:
+                                sm, se = _sum(em, ee, bm, be)
+                                jump = mask_of(get(flags, w * 4 + 2))
+                                tm, te = _sum(om, oe, choose(jump, sm, em), choose(jump, se, ee))
+                                sm, se = _normal(sm * blank_m, se + blank_e)
+                            else:
+                                cm, ce = moved_up(em, load(even_m, i - WIDTH)), moved_up(ee, load(even_e, i - WIDTH))
+                                sm, se = _sum(em, _allowed(flags, w * 4 + 1, ee), bm, be)
+                                sm, se = _sum(sm, se, cm, _allowed(flags, w * 4, ce))
+                                sm, se = _normal(sm * load(even_xm, j), se + load(even_xe, j))
+                                tm, te = _sum(om, _allowed(flags, w * 4 + 3, oe), em, ee)
+                                tm, te = _sum(tm, te, bm, _allowed(flags, w * 4 + 2, be))
+                            tm, te = _normal(tm * load(xm, j), te + load(xe, j))
+                            store(even_m, i, sm)
+                            store(even_e, i, se)
+                            store(odd_m, i, tm)
+                            store(odd_e, i, te)
+                            if out is not None and keep:
+                                p = 2 * ((t0 + k - f0) * width + w * WIDTH)
+                                store(kept_m, p, tm)
+                                store(kept_e, p, te)
+                                store(kept_m, p + WIDTH, sm)
+                                store(kept_e, p + WIDTH, se)
+                    hand, next_hand = next_hand, hand
+                    v = stop
+            if stage < 0:
+                total_m, total_e = _total(state_rows, size, finals[b])
+                scores[b] = offset + np.log(total_m) + total_e * LN_2
+                if not offset > -np.inf:
+                    scores[b] = -np.inf
+                    break
+                if total_e <= -FAR or frames > MOST_FRAMES:
+                    return done
+                if out is not None:
+                    for i in range(WIDTH):
+                        blank_rows[i] = rows[0]
+                    for i in range(0, width + WIDTH, WIDTH):
+                        store(back_rows[0], i, one)
+                        store(back_rows[1], i, never)
+                        store(back_rows[2], i, one)
+                        store(back_rows[3], i, never)
+                    for s in range(size - finals[b], size):
+                        if s % 2:
+                            back_rows[1][s // 2] = 0
+                        else:
+                            back_rows[3][s // 2] = 0
+            elif out is not None:
+                for t0 in range(f0 + (f1 - 1 - f0) // WIDTH * WIDTH, f0 - 1, -WIDTH):
+                    now = min(WIDTH, f1 - t0)
+                    first = max(0, size - finals[b] - 2 * (frames - 1 - t0)) // 2 // WIDTH
+                    end = min(vectors, (t0 + now + WIDTH - 1) // WIDTH)
+                    fetch(emitted, t0, now, number, used, row_of_used, dense, tile)
+                    _powers(tile, number, row_of_used, tile_m, tile_e, centres)
+                    here = (t0, now, frames - 1, f0, first, end, width)
+                    _back(
+                        here,
+                        general,
+                        number,
+                        row_of_used,
+                        rows,
+                        flags,
+                        tiles[:5],
+                        emitted_rows,
+                        kept_rows,
+                        back_rows,
+                        total_e,
+                    )
+                    at = b * wild_by_utterance + t0
+                    if not _write(tile, number, used, row_of_used, now, total_m, centres, at * classes, classes, out, at, own):
+                        return done
+    return todo.shape[0]
