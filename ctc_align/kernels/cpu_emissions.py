@@ -33,8 +33,9 @@ def rows_of_classes(emit, classes, dense, row_of_class, used, row_of_used, rows)
     _ascend(used, count)
     for u in range(count):
         row_of_used[u] = row_of_class[used[u]] = u if not dense else used[u] if used[u] >= 0 else classes
+    # Lanes without a state emit what is sure to be there: the row of an unused class may hold anything.
     for i in range(rows.shape[0]):
-        rows[i] = 0
+        rows[i] = row_of_used[0]
     for s in range(emit.shape[0]):
         rows[s % 2 * odd_rows + s // 2] = row_of_class[emit[s]]
     for u in range(count):
