@@ -116,14 +116,16 @@ def forced_align(
     _refuse_too_long(topology, tokens, frames)
     path = kernels.best_path(log_probs, topology, None if input_lengths is None else torch.from_numpy(frames))
     _refuse_pathless(path.scores)
-    labels = _labels(topology, path.states.cpu().numpy(), blank)
-    paths = torch.from_numpy(labels)
-    places = paths.to(log_probs.device)[:, :, None]
-    scores = log_probs.detach().gather(2, places)[:, :, 0]
+    labels = _labels(topology, path.states.cpu().numpy())
+    beyond = None
     if input_lengths is not None:
         beyond = np.arange(most) >= frames[:, None]
+        labels[beyond] = blank
+    paths = torch.from_numpy(labels)
+    scores = log_probs.detach().gather(2, paths.to(log_probs.device, torch.int64).unsqueeze(2)).squeeze(2)
+    if beyond is not None:
         scores.masked_fill_(torch.from_numpy(beyond).to(scores.device), 0.0)
-    return paths.to(targets), scores
+    return paths.to(targets.device, targets.dtype), scores
 
 
 @dataclass(frozen=True)
@@ -207,12 +209,12 @@ def _token_ids(targets: torch.Tensor) -> np.ndarray:
     """Targets as an array of integers; floats that hold whole numbers are taken, as PyTorch takes them."""
     if not isinstance(targets, torch.Tensor):
         raise KernelError(f"targets: expected a tensor of token ids, met {type(targets).__name__}")
-    ids = targets.detach().cpu()
-    if ids.is_floating_point():
-        ids = ids.long()
-        if not torch.equal(ids.to(targets), targets):
-            raise KernelError(f"targets: expected whole numbers, met {targets.dtype} with fractions")
-    return ids.numpy()
+    if not targets.is_floating_point():
+        return targets.cpu().numpy()
+    ids = targets.detach().long()
+    if not torch.equal(ids.to(targets.dtype), targets):
+        raise KernelError(f"targets: expected whole numbers, met {targets.dtype} with fractions")
+    return ids.cpu().numpy()
 
 
 def _padded(targets: torch.Tensor, tokens: np.ndarray) -> np.ndarray:
@@ -257,7 +259,7 @@ def _refuse_too_long(topology: lattice.Topology, tokens: np.ndarray, frames: np.
 
 def _refuse_pathless(scores: torch.Tensor) -> None:
     values = scores.cpu().numpy()
-    if np.isfinite(values).all():
+    if not len(values) or values.min() > -np.inf:  # neither for NaN
         return
     b = int(np.argmin(np.isfinite(values)))
     if np.isnan(values[b]):
@@ -265,12 +267,7 @@ def _refuse_pathless(scores: torch.Tensor) -> None:
     raise KernelError(f"log_probs of utterance {b}: every path of its target meets a log-prob of -inf")
 
 
-def _labels(topology: lattice.Topology, states: np.ndarray, blank: int) -> np.ndarray:
-    """(B, T) int64: what the states emit, blank where there is none (-1)."""
+def _labels(topology: lattice.Topology, states: np.ndarray) -> np.ndarray:
+    """(B, T) int32: what the states emit, anything where there is none (-1)."""
     batch, size = topology.emit.shape
-    places = states if batch == 1 else states + (np.arange(batch) * size)[:, None]
-    labels = topology.emit.take(places).astype(np.int64)
-    beyond = states < 0
-    if beyond.any():
-        labels[beyond] = blank
-    return labels
+    return topology.emit.take(states if batch == 1 else states + (np.arange(batch) * size)[:, None])
