@@ -195,9 +195,10 @@ def in_turns(calls: Sequence[Callable[[], object]], rounds: int, device: torch.d
     for _ in range(rounds):
         for call, mine in zip(calls, times_s):
             wait()
-            # Threads of the call before spin for a while yet.
-            time.sleep(_PAUSE_S)
-            started_s = time.perf_counter()
+            # Threads of the call before spin for a while yet; asleep, this one would lose its caches.
+            until_s = time.perf_counter() + _PAUSE_S
+            while (started_s := time.perf_counter()) < until_s:
+                pass
             call()
             wait()
             mine.append(time.perf_counter() - started_s)
