@@ -29,23 +29,29 @@ class _Losses(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
-        # The posteriors become the gradient in place. Who differentiates a retained graph again has them made again.
+        # Each graph has its posteriors once. Who differentiates a retained one again has them made again.
         posteriors, ctx.posteriors = ctx.posteriors, None
         (log_probs,) = ctx.saved_tensors
         if posteriors is None:
             topology, lengths, backend = ctx.arguments
             posteriors = kernels.occupancy(log_probs, topology, lengths, backend=backend).posteriors
         with torch.no_grad():
-            weights = -upstream.to(posteriors)[:, None, None]
-            if weights.isfinite().all():
-                gradient = posteriors.mul_(weights)
-            else:
-                # What no path visits has gradient zero, whatever comes from above: 0 x inf would not be.
-                gradient = torch.where(posteriors == 0, 0.0, posteriors * weights)
-            gradient = gradient.to(log_probs)
+            gradient = _weighted(posteriors, -upstream.to(posteriors)[:, None, None], log_probs)
         if torch.is_grad_enabled():
             gradient = _Once.apply(gradient, log_probs, upstream)
         return gradient, None, None, None
+
+
+def _weighted(posteriors: torch.Tensor, weights: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
+    """The product, as the log-probs are and lie; in one pass, for the next step would copy what lies otherwise."""
+    if not weights.isfinite().all():
+        # What no path visits has gradient zero, whatever comes from above: 0 x inf would not be.
+        return torch.where(posteriors == 0, 0.0, posteriors * weights).to(log_probs)
+    if posteriors.dtype == log_probs.dtype and posteriors.stride() == log_probs.stride():
+        return posteriors.mul_(weights)
+    if posteriors.device != log_probs.device:
+        return posteriors.mul_(weights).to(log_probs)
+    return torch.mul(posteriors, weights, out=torch.empty_like(log_probs))
 
 
 class _Once(torch.autograd.Function):
