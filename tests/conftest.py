@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,10 +14,6 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Numba's cache sees changes of a kernel's own file only: here each state of the kernels has a cache of its own.
-    kernels = sorted((ROOT / "ctc_align" / "kernels").glob("*.py"))
-    state = hashlib.sha256(b"".join(path.read_bytes() for path in kernels)).hexdigest()[:16]
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".pytest_cache" / f"numba-{state}"))
     config.addinivalue_line(
         "markers", "torchaudio: compares with torchaudio, which has an environment of its own (skipped without it)"
     )

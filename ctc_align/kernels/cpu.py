@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,7 +12,7 @@ import torch
 from ctc_align.kernels import cpu_best_path, cpu_long_path, cpu_sum, memory
 from ctc_align.kernels.cpu_best_path import STRIP
 from ctc_align.kernels.cpu_long_path import LongPath
-from ctc_align.kernels.cpu_problem import Problem, aligned, deal, problem, vectors_of
+from ctc_align.kernels.cpu_problem import Problem, aligned, deal, kept, problem, vectors_of
 from ctc_align.kernels.cpu_slow import Slow
 from ctc_align.kernels.simd import WIDTH
 from ctc_align.topology import Topology
@@ -25,8 +26,7 @@ ROWS_BYTES = 2**19
 
 def is_compiled() -> bool:
     """Whether the compiled kernels lie in Numba's cache already; else their first use takes some seconds."""
-    kernels = ((cpu_best_path.walk, "cpu_best_path.walk"), (cpu_sum.sums, "cpu_sum.sums"))
-    return all(any(Path(kernel.stats.cache_path or "").glob(f"{name}-*.nbi")) for kernel, name in kernels)
+    return all(kernel._cache.is_filled() for kernel in (cpu_best_path.walk, cpu_sum.sums))
 
 
 def best_path(
@@ -43,55 +43,55 @@ def best_path(
     frames = lengths.numpy()
     slow, cells = Slow(log_probs, topology, frames, wildcard), frames * topology.states
     if topology.detours is not None:
-        deal(lambda todo: [slow.best_path(b, bands, states, scores) for b in todo.tolist()], cells)
+
+        def one_by_one(todo: np.ndarray) -> None:
+            for b in todo.tolist():
+                slow.best_path(b, bands, states, scores)
+
+        deal(lambda: one_by_one, cells)
         return torch.from_numpy(states), torch.from_numpy(scores)
     given = problem(log_probs, topology, lengths, wildcard)
     limits = np.empty((0, 0, 2), np.int64) if bands is None else bands
-
-    def walk(todo: np.ndarray) -> None:
-        states_of, vectors = topology.states[todo], vectors_of(int(topology.states[todo].max()))
-        choices = int((frames[todo] * vectors_of(states_of)).max())
-        used = min(int(states_of.max()), log_probs.shape[2] + 1)
-        rooms = tuple(cpu_long_path.room(vectors, -(-choices // vectors), used, given))
-        while len(todo):
-            done = cpu_best_path.walk(
-                given.source,
-                given.strides,
-                given.fields,
-                given.lengths,
-                limits,
-                given.general,
-                given.dense,
-                todo,
-                (),
-                rooms,
-                *cpu_long_path.WHOLE,
-                states,
-                scores,
-            )
-            for b in todo[done : done + 1].tolist():
-                slow.best_path(b, bands, states, scores)
-            todo = todo[done + 1 :]
-
-    short = np.ones(len(cells), np.bool_)
-    for b in _long(frames, topology.states, cells).tolist():
-        short[b] = False
+    these = np.arange(len(cells))
+    for b in _long(frames, topology.states, cells):
+        these = these[these != b]
         if not LongPath(given, b, limits, states, scores).find():
             slow.best_path(b, bands, states, scores)
-    if short.any():
-        deal(walk, cells, np.flatnonzero(short))
+
+    def make() -> Callable[[np.ndarray], None]:
+        rooms = _path_room(given, topology.states[these], frames[these])
+
+        def walk(todo: np.ndarray) -> None:
+            while len(todo):
+                fixed = (given.source, given.strides, given.fields, given.lengths, limits, given.general, given.dense)
+                done = cpu_best_path.walk(*fixed, todo, (), rooms, *cpu_long_path.WHOLE, states, scores)
+                for b in todo[done : done + 1].tolist():
+                    slow.best_path(b, bands, states, scores)
+                todo = todo[done + 1 :]
+
+        return walk
+
+    deal(make, cells, these)
     return torch.from_numpy(states), torch.from_numpy(scores)
 
 
-def _long(frames: np.ndarray, states: np.ndarray, cells: np.ndarray) -> np.ndarray:
+def _path_room(given: Problem, states: np.ndarray, frames: np.ndarray) -> tuple[np.ndarray, ...]:
+    """What `cpu_best_path.walk` needs for utterances of so many states and frames."""
+    most, choices = int(states.max()), int((4 * frames * vectors_of(states)).max())
+    needed = vectors_of(most), choices, min(most, given.source[1] + 1)
+    key = ("path", *needed, given.source[1], given.dense, given.like.dtype, bool(given.general.any()))
+    return kept(key, lambda: (tuple(cpu_long_path.room(*needed, given)), 2 * choices))
+
+
+def _long(frames: np.ndarray, states: np.ndarray, cells: np.ndarray) -> list[int]:
     """The utterances that are not dealt to threads, but shared by them or too long to keep all choices."""
     if not len(cells) or int(cells.max()) < LONG_CELLS:
-        return np.empty(0, np.int64)
+        return []
     threads = torch.get_num_threads()
     most = (cells >= LONG_CELLS) & (cells * 2 * threads > cells.sum()) & (threads > 1)
     large = frames * vectors_of(states) * 8 > cpu_long_path.WHOLE_CHOICES_BYTES
     fits = frames > 0
-    return np.flatnonzero((most | large) & fits)
+    return np.flatnonzero((most | large) & fits).tolist()
 
 
 def forward(
@@ -128,21 +128,24 @@ def _sum(
             slow.add_up(b, scores, out, own)
 
     if kind == np.float64 or topology.detours is not None:
-        deal(add_up, cells)
+        deal(lambda: add_up, cells)
     else:
         given = problem(log_probs, topology, lengths, wildcard)
 
         flat = out.reshape(-1) if want else None
 
-        def sums(todo: np.ndarray) -> None:
-            states = int(topology.states[todo].max())
-            room = _sum_room(given, states, int(frames[todo].max()), want)
-            while len(todo):
-                done = cpu_sum.sums(*given, todo, room, flat, own.reshape(-1), scores)
-                add_up(todo[done : done + 1])
-                todo = todo[done + 1 :]
+        def make() -> Callable[[np.ndarray], None]:
+            room = _sum_room(given, int(topology.states.max()), int(frames.max()), want)
 
-        deal(sums, cells)
+            def sums(todo: np.ndarray) -> None:
+                while len(todo):
+                    done = cpu_sum.sums(*given, todo, room, flat, own.reshape(-1), scores)
+                    add_up(todo[done : done + 1])
+                    todo = todo[done + 1 :]
+
+            return sums
+
+        deal(make, cells)
     return (
         torch.from_numpy(scores),
         torch.from_numpy(out) if want else None,
@@ -152,14 +155,23 @@ def _sum(
 
 def _sum_room(given: Problem, states: int, frames: int, want: bool) -> tuple:
     """What `cpu_sum.sums` needs for utterances of so many states and frames."""
-    classes, general = given.source[1], given.general
+    classes, general = given.source[1], bool(given.general.any())
+    key = ("sum", states, frames if want else 0, want, classes, given.dense, general)
+    return kept(key, lambda: _new_sum_room(states, frames, classes, want, general, given.dense))
+
+
+def _new_sum_room(
+    states: int, frames: int, classes: int, want: bool, general: bool, dense: bool
+) -> tuple[tuple[Any, ...], int]:
     used, vectors = min(states, classes + 1), vectors_of(states)
     width, row = vectors * WIDTH, (vectors + (vectors - 1) // STRIP + 1) * WIDTH
     block = min(max(math.isqrt(frames), ROWS_BYTES // (16 * width)), frames) // WIDTH * WIDTH + WIDTH
-    kept, saved = (block * width * 2, -(-frames // block) * row * 2) if want else (0, 0)
-    tile = (classes + 1 if given.dense else used) * WIDTH
+    rows_kept, rows_saved = (block * width * 2, -(-frames // block) * row * 2) if want else (0, 0)
+    size = 8 * (rows_kept + rows_saved)
+    memory.require(size, f"forward pass over {frames} frames x {states} states")
+    tile = (classes + 1 if dense else used) * WIDTH
     emitted = WIDTH * max(STRIP * WIDTH, width if want else 0)
-    memory.require(8 * (kept + saved), f"forward pass over {frames} frames x {states} states")
+    even_emitted, even_kept = (emitted, rows_kept // 2) if general else (0, 0)
     real, whole = np.float32, np.int32
     row_of_class, used_classes, row_of_used, rows, flags, *rest = aligned(
         (classes + 1, whole),
@@ -171,12 +183,11 @@ def _sum_room(given: Problem, states: int, frames: int, want: bool) -> tuple:
         *[(width + WIDTH, real), (width + WIDTH, whole)] * 2,
         *[(tile, real), (tile, real), (tile, whole), (WIDTH * WIDTH, real), (WIDTH, whole)],
         *[(WIDTH, real), (4 * WIDTH, real), (4 * WIDTH, whole)],
-        *[(emitted, real), (emitted, whole)],
-        *[(emitted if general else 0, real), (emitted if general else 0, whole)],
-        *[(kept, real), (kept, whole), (kept // 2, real), (kept // 2 if general else 0, real)],
-        *[(saved, real), (saved, whole)],
+        *[(emitted, real), (emitted, whole), (even_emitted, real), (even_emitted, whole)],
+        *[(rows_kept, real), (rows_kept, whole), (rows_kept // 2, real), (even_kept, real)],
+        *[(rows_saved, real), (rows_saved, whole)],
     )
     row_of_class.fill(-1)
     parts = iter(rest)
     groups = [tuple(next(parts) for _ in range(count)) for count in (4, 4, 8, 4, 4, 2)]
-    return (row_of_class, used_classes, row_of_used, rows, flags, *groups, block)
+    return (row_of_class, used_classes, row_of_used, rows, flags, *groups, block), size

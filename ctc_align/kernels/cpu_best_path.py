@@ -5,19 +5,19 @@ strip, before which one vector is kept free. One row of float64 for the even and
     odd[i]  = x + max(odd[i], even[i], odd[i-1] if skip)                 ties: stay, step, skip
 
 WIDTH frames of a strip are walked while it lies in the nearest cache; the values of its last lane, frame by frame, are
-handed to the next strip, where they stand in the free vector. Vectors are walked downwards, so a lane reads the values
-of the frame before. Only vectors that can be reached from the start and can still reach the goal are walked: what comes
-from others cannot lie on the path. Choices are bits: per vector and frame 16 of even step, even skip, odd step, odd skip.
-Where these would be too many, rows are saved every `block` frames; the trace-back makes the choices of a block again
-from its saved row, in the lanes from which its goal can be reached. float64 throughout: the sums of the definition.
+handed to the next strip, where they stand in the free vector. Vectors are walked downwards: a lane reads the values of
+the frame before. Only vectors that can be reached from the start and can still reach the goal are walked: what comes
+from others cannot lie on the path. Choices are bits: of each vector and frame 16 each of even step, even skip, odd
+step, odd skip. Where these would be too many, rows are saved every `block` frames; the trace-back makes the choices of
+a block again from its row, in the lanes from which its goal can be reached. float64: the sums of the definition.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from ctc_align.kernels.cpu_emissions import OPTIONS, fetch, rows_of_classes
+from ctc_align.kernels.compiled import compiled
+from ctc_align.kernels.cpu_emissions import fetch, rows_of_classes
 from ctc_align.kernels.simd import (
     WIDTH,
     bits_of,
@@ -39,17 +39,17 @@ STRIP = 16
 NEVER = -np.inf
 
 
-@njit(**OPTIONS)
+@compiled
 def place(v):
     """Where vector v lies in a row."""
     return (v + v // STRIP + 1) * WIDTH
 
 
-@njit(**OPTIONS)
+@compiled
 def lay_out(emit, skip, stay, starts, flags):
-    """`flags` (4 * vectors,): for each vector, bits of the lanes that may be skipped into and stayed in: even skip, even
-    stay, odd skip, odd stay. Lane -1 holds the beginning: from it the first even state is stepped into, the first odd
-    one skipped into."""
+    """`flags` (4 * vectors,): for each vector, bits of the lanes that may be skipped into and stayed in: even skip,
+    even stay, odd skip, odd stay. Lane -1 holds the beginning: from it the first even state is stepped into, the first
+    odd one skipped into."""
     for v in range(flags.shape[0]):
         flags[v] = 0
     for s in range(emit.shape[0]):
@@ -61,7 +61,14 @@ def lay_out(emit, skip, stay, starts, flags):
             flags[kind + 1] |= bit
 
 
-@njit(**OPTIONS)
+@compiled
+def weigh(flags, costs):
+    """`costs` (4 * lanes,): for each vector and kind of flag 0 where it is set, else -inf."""
+    for k in range(flags.shape[0]):
+        store(costs, k * WIDTH, choose(mask_of(flags[k]), splat(0.0), splat(NEVER)))
+
+
+@compiled
 def trace(choices, base, by_frame, skips_even, first, last, state, states):
     """Walks the choices from `state` at frame `last` down to frame `first`, whose state is returned."""
     states[last] = state
@@ -76,7 +83,7 @@ def trace(choices, base, by_frame, skips_even, first, last, state, states):
     return state
 
 
-@njit(**OPTIONS)
+@compiled
 def last_state(odd, even, size, finals):
     """The state in which the best path ends, and its score."""
     state, best = -1, NEVER
@@ -88,7 +95,7 @@ def last_state(odd, even, size, finals):
     return state, best
 
 
-@njit(**OPTIONS)
+@compiled
 def _limited(vector, lane, low, high):
     """-inf in the lanes outside low … high - 1."""
     lanes = count(lane)
@@ -96,8 +103,8 @@ def _limited(vector, lane, low, high):
     return choose(inside, vector, splat(NEVER))
 
 
-@njit(**OPTIONS)
-def walk(source, strides, topology, lengths, bands, general, dense, todo, part, room, columns, saved, states, scores):
+@compiled
+def walk(source, strides, topology, lengths, bands, generals, dense, todo, part, room, columns, saved, states, scores):
     """Best paths of utterances, or one part of the way of a long one.
 
     Args:
@@ -106,13 +113,14 @@ def walk(source, strides, topology, lengths, bands, general, dense, todo, part, 
         topology: emit, skip, stay (B, S), states, starts, finals, min_frames (B,).
         lengths: (B,).
         bands: (B, T, 2) int64: first and last (exclusive) state of each frame; or without any: (0, 0, 2).
-        general: False where even states emit one class, are not skipped into and every state may be stayed in.
+        generals: (B,) False where even states emit one class, are not skipped into and every state may be stayed in.
         dense: see `rows_of_classes`.
-        todo: the utterances; those with a path get their rows of `states` (B, T), which are -1 before, and all `scores`.
+        todo: the utterances; all get their `scores`, those with a path their rows of `states` (B, T), -1 before.
         part: (), or what is walked: first and last (exclusive) frame and vector, the goal's frame and state, the last
             state that matters, the number of classes used, and how the place of the choices of frame t and vector v is
-            made: base + t * by frame + 4 * v. The room must be laid out; rows are taken as they are and left as they become.
-        room: row_of_class, used, row_of_used, rows, flags, odd, even, tile, odd scores, even scores, hands, choices.
+            made: base + t * by frame + 4 * v. The room must be laid out; rows are taken and left as they are.
+        room: row_of_class, used, row_of_used, rows, flags, costs, odd, even, tile, odd scores, even scores, hands and
+            choices: see `cpu_long_path.room`.
         columns: of a part: what the vectors below hand over at each frame, and what is handed on, or nothing.
         saved: of a part: (blocks, row size) odd and even rows to be saved every `block` frames, and that number.
 
@@ -122,21 +130,30 @@ def walk(source, strides, topology, lengths, bands, general, dense, todo, part, 
     x, classes, wild = source
     by_utterance, by_frame, by_class, wild_by_utterance, wild_by_frame = strides
     emit, skip, stay, sizes, starts, finals, min_frames = topology
-    row_of_class, used, row_of_used, rows, flags, odd, even, tile, odd_scores, even_scores, hands, choices = room
+    row_of_class, used, row_of_used, rows, flags, costs, odd, even, tile, odd_scores, even_scores, hands, choices = room
     column_in, column_out = columns
     saved_odd, saved_even, block = saved
-    never, odd_rows, banded = splat(NEVER), rows.shape[0] // 2, bands.shape[0] > 0
+    odd_rows, banded = rows.shape[0] // 2, bands.shape[0] > 0
     for done in range(todo.shape[0]):
         b = todo[done]
-        size, frames = sizes[b], lengths[b]
+        size, frames, general = sizes[b], lengths[b], generals[b]
         if len(part) == 0:
             if frames == 0 or frames < min_frames[b]:
                 scores[b] = 0.0 if frames == min_frames[b] else NEVER
                 continue
             vectors = ((size + 1) // 2 + WIDTH - 1) // WIDTH
-            f0, f1, v0, v1, goal_frame, goal, last_of_all = 0, frames, 0, vectors, frames - 1, size - finals[b], size - 1
+            f0, f1, v0, v1, goal_frame, goal, last_of_all = (
+                0,
+                frames,
+                0,
+                vectors,
+                frames - 1,
+                size - finals[b],
+                size - 1,
+            )
             base, row_choices = 0, vectors * 4
             lay_out(emit[b, :size], skip[b], stay[b], starts[b], flags[: 4 * vectors])
+            weigh(flags[: 4 * vectors], costs)
             number = rows_of_classes(emit[b, :size], classes, dense, row_of_class, used, row_of_used, rows)
             for i in range(place(vectors) + WIDTH):
                 odd[i] = NEVER
@@ -194,13 +211,13 @@ def walk(source, strides, topology, lengths, bands, general, dense, todo, part, 
                         before = moved_up(own, load(odd, i - WIDTH))
                         best = stays
                         if general:
-                            best = choose(mask_of(get(flags, w * 4 + 1)), best, never)
+                            best = best + load(costs, (w * 4 + 1) * WIDTH)
                         step = greater(before, best)
                         best = choose(step, before, best)
                         put(choices, p, bits_of(step))
                         if general:
-                            jump = moved_up(stays, load(even, i - WIDTH))
-                            skips = greater(jump, best) & mask_of(get(flags, w * 4))
+                            jump = moved_up(stays, load(even, i - WIDTH)) + load(costs, w * 4 * WIDTH)
+                            skips = greater(jump, best)
                             best = choose(skips, jump, best) + widened(load(even_scores, j))
                             put(choices, p + 1, bits_of(skips))
                         else:
@@ -210,11 +227,12 @@ def walk(source, strides, topology, lengths, bands, general, dense, todo, part, 
                         store(even, i, best)
                         best = own
                         if general:
-                            best = choose(mask_of(get(flags, w * 4 + 3)), best, never)
+                            best = best + load(costs, (w * 4 + 3) * WIDTH)
                         step = greater(stays, best)
                         best = choose(step, stays, best)
-                        skips = greater(before, best) & mask_of(get(flags, w * 4 + 2))
-                        best = choose(skips, before, best) + widened(load(odd_scores, j))
+                        jump = before + load(costs, (w * 4 + 2) * WIDTH)
+                        skips = greater(jump, best)
+                        best = choose(skips, jump, best) + widened(load(odd_scores, j))
                         if banded:
                             best = _limited(best, w * WIDTH, from_state // 2, to_state // 2)
                         store(odd, i, best)

@@ -4,7 +4,6 @@ Row by row in float64, in the order of the reference: the same sums, the same bi
 number of the alternative that was taken: 0 stay, 1 step, 2 skip, 3 + p the p-th detour. They are kept for one block of
 frames: the first pass keeps the row at each block's first frame, the trace-back walks the blocks from the last and
 makes its rows again, only those states from which its own can be reached.
-No compiled code of other files is called: the cache on disk sees changes of this one only.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numba import njit
 
 from ctc_align.errors import KernelError
+from ctc_align.kernels.compiled import compiled
 
 KEPT_WHOLE_BYTES = 64 * 2**20
 """Back-pointers of one utterance are kept whole up to this size."""
@@ -22,7 +21,7 @@ MOST_BYTES = 512 * 2**20
 """More than this, for one utterance's block of back-pointers and its kept rows, is refused."""
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _begin(x, emit, begin, wildcard, low, high, row):
     row[:] = -np.inf
     for s in range(low, high):
@@ -30,7 +29,7 @@ def _begin(x, emit, begin, wildcard, low, high, row):
             row[s] = wildcard[0] if emit[s] < 0 else x[emit[s]]
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _advance(x, place, emit, skip, stay, sources, wildcard, t, low, high, old, new, pointers, base):
     """States low … high - 1 of frame t, whose class c is x[place + c], from row `old` to `new`; the others are -inf.
 
@@ -52,14 +51,14 @@ def _advance(x, place, emit, skip, stay, sources, wildcard, t, low, high, old, n
         pointers[base + s] = choice
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _limits(bands, t, size):
     if bands.shape[0]:
         return max(0, bands[t, 0]), min(size, bands[t, 1])
     return 0, size
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _last_state(row, end):
     """The best state that may be the last, the highest of equal ones; -1 if there is none at all."""
     state = -1
@@ -69,7 +68,7 @@ def _last_state(row, end):
     return state
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _trace_block(
     x, stride, emit, skip, stay, sources, wildcard, bands, reach, first, last, row, spare, pointers, width, states
 ):
@@ -89,7 +88,7 @@ def _trace_block(
         states[t - 1] = state
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def utterance(
     x, stride, emit, skip, stay, sources, begin, end, wildcard, bands, reach, saved, block, pointers, width, states
 ):

@@ -9,15 +9,14 @@ and they lie side by side, all are taken (*dense*: the row is the class), as tha
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ctc_align.kernels.compiled import compiled
 from ctc_align.kernels.simd import WIDTH, bits_of, get, greater, load, number, put, splat, transpose_into
 
-OPTIONS = {"nogil": True, "cache": True, "error_model": "numpy"}
 ALL = 2**WIDTH - 1
 
 
-@njit(**OPTIONS)
+@compiled
 def rows_of_classes(emit, classes, dense, row_of_class, used, row_of_used, rows):
     """Gives each class of `emit` (S,) a row of the tile; returns how many there are.
 
@@ -43,7 +42,7 @@ def rows_of_classes(emit, classes, dense, row_of_class, used, row_of_used, rows)
     return count
 
 
-@njit(**OPTIONS)
+@compiled
 def _ascend(numbers, count):
     """Sorts the first `count` numbers (Shell 1959): memory is read in the order in which it lies."""
     gap = count // 2
@@ -57,7 +56,7 @@ def _ascend(numbers, count):
         gap //= 2
 
 
-@njit(**OPTIONS)
+@compiled
 def fetch(source, t0, frames, count, used, row_of_used, dense, tile):
     """Fills the tile with frames t0 … t0 + frames - 1; False where NaN or +inf is among the classes that are used.
 

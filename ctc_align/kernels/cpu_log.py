@@ -1,4 +1,4 @@
-"""As `cpu_sum.scaled`, in float64 logarithms and for every topology: for float64 log-probs, for states in which no path
+"""As `cpu_sum`, in float64 logarithms and for every topology: for float64 log-probs, for states in which no path
 may remain, for detours, and where scaled numbers cannot be trusted.
 
     alpha[t, s] = x[t, s] + log(sum of e**alpha[t-1, p] over the states p from which s may be entered)
@@ -6,16 +6,16 @@ may remain, for detours, and where scaled numbers cannot be trusted.
     occupancy   = e**(alpha + beta), made to sum to 1 in each frame, added up per class
 
 Rows of alpha are kept for one block of frames; those of earlier blocks are made again from a saved row.
-No compiled code of other files is called: the cache on disk sees changes of this one only.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from ctc_align.kernels.compiled import compiled
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _log_add(a, b, c):
     top = max(a, b, c)
     if top == -np.inf:
@@ -23,7 +23,7 @@ def _log_add(a, b, c):
     return top + np.log(np.exp(a - top) + np.exp(b - top) + np.exp(c - top))
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _emit(x, place, emit, wildcard, t, scores):
     """Scores of all states at frame t, whose class c is x[place + c]; False when NaN or +inf is met, no log-probs."""
     fine = True
@@ -33,7 +33,7 @@ def _emit(x, place, emit, wildcard, t, scores):
     return fine
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _first_row(scores, begin, row):
     """alpha of the first frame, state s at index s + 2."""
     row[:] = -np.inf
@@ -45,7 +45,7 @@ def _first_row(scores, begin, row):
     return True
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _next_row(scores, skip, stay, sources, before, row):
     for s in range(scores.shape[0]):
         total = _log_add(before[s + 2] if stay[s] else -np.inf, before[s + 1], before[s] if skip[s] else -np.inf)
@@ -56,7 +56,7 @@ def _next_row(scores, skip, stay, sources, before, row):
         row[s + 2] = total + scores[s]
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _previous_row(scores, skip, stay, sources, beta, w):
     """beta of one frame from that of the next, in place; `w` (S + 2,) is room that ends in -inf."""
     size = scores.shape[0]
@@ -72,7 +72,7 @@ def _previous_row(scores, skip, stay, sources, beta, w):
             beta[p] = _log_add(beta[p], w[s], -np.inf)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _add_occupancy(alpha, beta, gamma, emit, out, out_wildcard, t):
     """One frame's; by its own sum, not the total's: at 1e20 even float64 could make anything of their difference."""
     top, total = -np.inf, 0.0
@@ -89,7 +89,7 @@ def _add_occupancy(alpha, beta, gamma, emit, out, out_wildcard, t):
             out[t, emit[s]] += gamma[s] / total
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _total(row, end):
     total = -np.inf
     for s in range(end.shape[0]):
@@ -98,7 +98,7 @@ def _total(row, end):
     return total
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def logarithmic(x, stride, frames, emit, skip, stay, sources, begin, end, wildcard, block, out, out_wildcard):
     """Log-likelihood of one utterance; adds the occupancy to `out` (T, C) unless it is (0, 0).
 

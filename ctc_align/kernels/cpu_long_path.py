@@ -10,7 +10,7 @@ block = (16 * lanes * frames) ** (1/3).
 from __future__ import annotations
 
 from threading import Semaphore
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -39,8 +39,31 @@ def choices_bytes(frames: int, states: int) -> int:
     return frames * vectors_of(states) * 8
 
 
-def room(vectors: int, frames: int, used: int, given: Problem) -> list[np.ndarray]:
-    """What `walk` needs for so many vectors; the choices of `frames` frames."""
+class Plan(NamedTuple):
+    """What is kept of one utterance: frames between saved rows (a multiple of WIDTH; 0: all choices are kept), how many
+    rows are saved, numbers in one, vectors of a block that a path can be in, and the bytes of all that."""
+
+    block: int
+    blocks: int
+    row: int
+    window: int
+    bytes: int
+
+
+def plan(frames: int, states: int) -> Plan:
+    """For an utterance of so many frames and states."""
+    vectors = vectors_of(states)
+    row, whole = (vectors + (vectors - 1) // STRIP + 2) * WIDTH, choices_bytes(frames, states)
+    if whole <= WHOLE_CHOICES_BYTES:
+        return Plan(0, 0, row, vectors, 16 * row + whole)
+    best = (16 * vectors * WIDTH * frames) ** (1 / 3)
+    block = min(-(-frames // WIDTH), max(1, round(best / WIDTH))) * WIDTH
+    blocks, window = -(-frames // block), min(vectors, block // WIDTH + 2)
+    return Plan(block, blocks, row, window, 16 * row * (blocks + 1) + 8 * (block + 1) * window)
+
+
+def room(vectors: int, choices: int, used: int, given: Problem) -> list[np.ndarray]:
+    """What `walk` needs for so many vectors, used classes and choices."""
     classes, kind = given.source[1], given.like.dtype
     scores = STRIP * WIDTH * WIDTH
     row_of_class, *rest = aligned(
@@ -49,13 +72,14 @@ def room(vectors: int, frames: int, used: int, given: Problem) -> list[np.ndarra
         (used, np.int64),
         (2 * vectors * WIDTH, np.int32),
         (4 * vectors, np.uint16),
+        (4 * vectors * WIDTH, np.float64),
         ((vectors + (vectors - 1) // STRIP + 2) * WIDTH, np.float64),
         ((vectors + (vectors - 1) // STRIP + 2) * WIDTH, np.float64),
         ((classes + 1 if given.dense else used) * WIDTH, kind),
         (scores, kind),
-        (scores if given.general else 1, kind),
+        (scores if given.general.any() else 1, kind),
         (4 * WIDTH, np.float64),
-        (frames * vectors * 4, np.uint16),
+        (choices, np.uint16),
     )
     row_of_class.fill(-1)
     return [row_of_class, *rest]
@@ -70,32 +94,21 @@ class LongPath:
         self.frames, self.size = int(given.lengths[b]), int(given.fields[3][b])
         self.finals = int(given.fields[5][b])
         self.vectors = vectors_of(self.size)
-        self.whole = choices_bytes(self.frames, self.size) <= WHOLE_CHOICES_BYTES
-        self.block = self._block()
+        self.plan = plan(self.frames, self.size)
+        self.whole = not self.plan.block
         self.fine = True
         self._lay_out()
-
-    def _block(self) -> int:
-        """Frames between saved rows, a multiple of WIDTH."""
-        if self.whole:
-            return 1
-        best = (16 * self.vectors * WIDTH * self.frames) ** (1 / 3)
-        return min(-(-self.frames // WIDTH), max(1, round(best / WIDTH))) * WIDTH
 
     def _lay_out(self) -> None:
         given, b, size = self.given, self.b, self.size
         used = min(size, given.source[1] + 1)
-        blocks = 0 if self.whole else -(-self.frames // self.block)
-        row = (self.vectors + (self.vectors - 1) // STRIP + 2) * WIDTH
-        window = min(self.vectors, self.block // WIDTH + 2)
-        kept = choices_bytes(self.frames, size) if self.whole else 8 * (self.block + 1) * window
-        memory.require(16 * row * (blocks + 1) + kept, f"best path of {self.frames} frames x {size} states", b)
-        self.window = window
-        self.room = room(self.vectors, self.frames if self.whole else 1, used, given)
-        self.saved = np.empty((blocks, row)), np.empty((blocks, row))
-        row_of_class, used_classes, row_of_used, rows, flags, odd, even = self.room[:7]
+        memory.require(self.plan.bytes, f"best path of {self.frames} frames x {size} states", b)
+        self.room = room(self.vectors, 4 * self.vectors * self.frames if self.whole else 0, used, given)
+        self.saved = np.empty((self.plan.blocks, self.plan.row)), np.empty((self.plan.blocks, self.plan.row))
+        row_of_class, used_classes, row_of_used, rows, flags, costs, odd, even = self.room[:8]
         emit, skip, stay, _, starts = given.fields[:5]
         cpu_best_path.lay_out(emit[b, :size], skip[b], stay[b], starts[b], flags)
+        cpu_best_path.weigh(flags, costs)
         self.used = rows_of_classes(
             emit[b, :size], given.source[1], given.dense, row_of_class, used_classes, row_of_used, rows
         )
@@ -109,7 +122,7 @@ class LongPath:
         self._there()
         if not self.fine:
             return False
-        odd, even = self.room[5:7]
+        odd, even = self.room[6:8]
         state, score = cpu_best_path.last_state(odd, even, self.size, self.finals)
         self.scores[self.b] = score
         if score > NEVER:
@@ -139,7 +152,9 @@ class LongPath:
                         by_frame = self.vectors * 4 if self.whole else 0
                         part = (f0, min(f0 + frames, self.frames), edges[g], edges[g + 1])
                         goal = (self.frames - 1, self.size - self.finals, self.size - 1)
-                        if not self._walk(mine, (*part, *goal, self.used, 0, by_frame), handed, (*self.saved, self.block)):
+                        if not self._walk(
+                            mine, (*part, *goal, self.used, 0, by_frame), handed, (*self.saved, max(1, self.plan.block))
+                        ):
                             self.fine = False
                     if g + 1 < groups:
                         ready[g + 1].release()
@@ -157,9 +172,9 @@ class LongPath:
     def _own_room(self) -> list[np.ndarray]:
         """A thread's: rows, lattice and choices are everybody's, or choices are thrown away."""
         shared = self.room
-        mine = room(1, 1, len(shared[1]), self.given)
-        choices = shared[11] if self.whole else np.empty(self.vectors * 4, np.uint16)
-        return [shared[0], *shared[1:7], *mine[7:11], choices]
+        mine = room(1, 0, len(shared[1]), self.given)
+        choices = shared[12] if self.whole else np.empty(self.vectors * 4, np.uint16)
+        return [*shared[:8], *mine[8:12], choices]
 
     def _walk(self, rooms: list[np.ndarray], part: tuple[int, ...], columns: Any, saved: Any) -> bool:
         given, todo = self.given, np.array([self.b])
@@ -183,17 +198,18 @@ class LongPath:
 
     def _back(self, state: int) -> None:
         """Walks the choices from the last frame to the first."""
-        general, states = self.given.general, self.states[self.b]
+        general, states = bool(self.given.general[self.b]), self.states[self.b]
         if self.whole:
             by_frame = self.vectors * 4
-            cpu_best_path.trace(self.room[11], 0, by_frame, general, 0, self.frames - 1, state, states)
+            cpu_best_path.trace(self.room[12], 0, by_frame, general, 0, self.frames - 1, state, states)
             return
-        choices = np.empty(self.window * 4 * (self.block + 1), np.uint16)
-        rooms = [*self.room[:11], choices]
-        odd, even = self.room[5:7]
+        block = self.plan.block
+        choices = np.empty(self.plan.window * 4 * (block + 1), np.uint16)
+        rooms = [*self.room[:12], choices]
+        odd, even = self.room[6:8]
         last = self.frames - 1
         for k in range(len(self.saved[0]) - 1, -1, -1):
-            f0 = k * self.block
+            f0 = k * block
             low = max(0, state - 2 * (last - f0)) // 2 // WIDTH
             high = state // 2 // WIDTH + 1
             begin, end = place(max(low - 1, 0)) - WIDTH, place(high - 1) + WIDTH

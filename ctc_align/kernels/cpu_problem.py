@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
-from threading import Thread
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,9 @@ from ctc_align.topology import Topology
 DENSE_CLASSES = 128
 """So many classes, if they lie side by side, are taken whole; of more only those that are used."""
 
+KEPT_BYTES = 4 * 2**20
+"""More than this no thread keeps for its next call."""
+
 SMALL_CELLS = 200_000
 """Less work than this is done by one thread: to start another takes as long."""
 
@@ -22,17 +25,17 @@ SMALL_CELLS = 200_000
 class Problem(NamedTuple):
     """What every kernel takes: log-probs, scores of the wildcard, topology, lengths.
 
-    `source`: x, classes, scores of the wildcard; `strides`: of x by utterance, frame, class, of the scores by utterance,
-    frame; `fields`: emit, skip, stay (B, S), states, starts, finals, min_frames (B,); `general`: False where all even
-    states emit one class and are not skipped into, and every state may be stayed in: half of the work then;
+    `source`: x, classes, scores of the wildcard; `strides`: of x by utterance, frame, class, of the scores by
+    utterance, frame; `fields`: emit, skip, stay (B, S), states, starts, finals, min_frames (B,); `general` (B,): False
+    where all even states emit one class and are not skipped into, and every state may be stayed in: half of the work;
     `dense`: see `cpu_emissions`; `like`: an empty array of the type of the numbers (float32, or float64 for float64).
     """
 
     source: tuple[np.ndarray, int, np.ndarray]
-    strides: tuple[int, int, int, int, int]
+    strides: tuple[int, ...]
     fields: tuple[np.ndarray, ...]
     lengths: np.ndarray
-    general: bool
+    general: np.ndarray
     dense: bool
     like: np.ndarray
 
@@ -54,7 +57,7 @@ def problem(
         (*log_probs.stride(), frames, 1),
         tuple(_ordinary(field, kind) for field, kind in zip(fields, kinds)),
         lengths.numpy(),
-        not _is_ctc(topology),
+        ~_is_ctc(topology),
         dense and classes <= 2 * topology.emit.shape[1] + WIDTH,
         like,
     )
@@ -80,21 +83,41 @@ def _ordinary(array: np.ndarray, kind: Any) -> np.ndarray:
     return np.array(array, kind, order="C")
 
 
-def _is_ctc(topology: Topology) -> bool:
-    """Whether all even states emit one class and are not skipped into, and every state may be stayed in."""
+def _is_ctc(topology: Topology) -> np.ndarray:
+    """(B,) bool: whether all even states emit one class and are not skipped into, and every state may be stayed in."""
+    real = np.arange(0, topology.emit.shape[1], 2) < topology.states[:, None]
     even = topology.emit[:, ::2]
-    if not even.size or not topology.all_stay or topology.skip[:, ::2].any():
-        return False
-    same = even == even[0, 0]
-    if not same.all():
-        same |= np.arange(0, topology.emit.shape[1], 2) >= topology.states[:, None]
-        return bool(same.all())
-    return True
+    fine = ((even == even[:, :1]) & ~topology.skip[:, ::2] | ~real).all(1)
+    return fine if topology.all_stay else fine & topology.stay.all(1)
 
 
-def vectors_of(states: int) -> int:
-    """How many vectors hold the lanes of so many states."""
+def vectors_of(states: Any) -> Any:
+    """How many vectors hold the lanes of so many states: of a number or an array."""
     return ((states + 1) // 2 + WIDTH - 1) // WIDTH
+
+
+class _Mine(threading.local):
+    """What a thread used last: fresh memory costs a tenth of a small utterance's time."""
+
+    key: Any = None
+    room: Any = None
+
+
+_mine = _Mine()
+
+
+def kept(key: Any, build: Callable[[], tuple[Any, int]]) -> Any:
+    """What `build` returned when this thread asked for the same thing just before, or what it returns now.
+
+    `build` returns also how many bytes it is: large things are not kept.
+    """
+    if _mine.key == key:
+        return _mine.room
+    _mine.key = None
+    room, size = build()
+    if size <= KEPT_BYTES:
+        _mine.room, _mine.key = room, key
+    return room
 
 
 def aligned(*parts: tuple[int, Any]) -> list[np.ndarray]:
@@ -109,21 +132,26 @@ def aligned(*parts: tuple[int, Any]) -> list[np.ndarray]:
     return rows
 
 
-def deal(work: Callable[[np.ndarray], object], cells: np.ndarray, these: np.ndarray | None = None) -> None:
-    """Calls `work(some utterances)` until all, or all of `these`, are done, the largest first, on torch's number of
-    threads."""
+def deal(
+    make: Callable[[], Callable[[np.ndarray], object]], cells: np.ndarray, these: np.ndarray | None = None
+) -> None:
+    """Has all utterances, or all of `these`, done, the largest first, on torch's number of threads.
+
+    Each thread calls `make()` once and what that returns for one portion of utterances after the other.
+    """
     if these is None:
         these = np.arange(len(cells))
     threads = min(torch.get_num_threads(), len(these))
     if threads < 2 or int(cells[these].sum()) < SMALL_CELLS:
         if len(these):
-            work(these)
+            make()(these)
         return
     order = these[np.argsort(-cells[these], kind="stable")]
     # A few portions for each thread: one that is held up by other programs leaves the rest to the others.
     portions = iter([order[k :: 4 * threads] for k in range(4 * threads)])
 
     def one() -> None:
+        work = make()
         for portion in portions:
             if len(portion):
                 work(portion)
@@ -145,7 +173,7 @@ def run(tasks: Sequence[Callable[[], None]]) -> None:
             errors.append(error)
 
     # The caller is one of the workers: a pool that it only waits for costs a quarter of a small batch's time.
-    others = [Thread(target=guarded, args=(task,)) for task in tasks[1:]]
+    others = [threading.Thread(target=guarded, args=(task,)) for task in tasks[1:]]
     for other in others:
         other.start()
     guarded(tasks[0])

@@ -1,134 +1,49 @@
 """Forward score and occupancy on the CPU (forward-backward, Rabiner 1989; for CTC Graves et al. 2006), in float32.
 
-Each number is mantissa * 2**exponent, float32 in [1, 2) and int32, so that sums need no logarithm and nothing underflows:
-the smaller term is shifted by building 2**-d from its bits. A state that cannot be reached has the exponent NEVER.
+Each number is mantissa * 2**exponent, float32 in [1, 2) and int32: sums need no logarithm and nothing underflows, the
+smaller term is shifted by building 2**-d from its bits. A state that cannot be reached has the exponent NEVER.
 Emissions are taken relative to the best of their frame, whose sum is kept in float64: no number grows, and where one
 path is nearly certain its factors are exactly 1. Lanes, strips and what is walked as in `cpu_best_path`. For CTC, where
 a = even[i] + odd[i-1] is the sum that enters an even state, it is also what enters the odd one beside its own:
 
-    alpha:  even[i] = x * a            odd[i] = x * (odd[i] + (a if skip else even[i]))
-    beta:   even[i] = b = we[i] + wo[i]    odd[i] = wo[i] + (b[i+1] if skip else we[i+1]),     w = x * beta of the next frame
+    alpha:  even[i] = x * a                odd[i] = x * (odd[i] + (a if skip else even[i]))
+    beta:   even[i] = b = we[i] + wo[i]    odd[i] = wo[i] + (b[i+1] if skip else we[i+1]),  w = x * beta, a frame later
     occupancy = alpha * beta, made to sum to 1 in each frame, added up per class
 
-Rows of alpha are saved every `block` frames in a first pass; on the way back those of one block after the other are made
-again and kept. Where a frame's occupancies do not add up to the total, or it is too small, the result is not trusted.
+Rows of alpha are saved every `block` frames in a first pass; on the way back those of one block after the other are
+made again. Where a frame's occupancies do not add up to the total, or it is too small, the result is not trusted.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ctc_align.kernels.compiled import compiled
 from ctc_align.kernels.cpu_best_path import STRIP, lay_out, place
-from ctc_align.kernels.cpu_emissions import OPTIONS, fetch, rows_of_classes
+from ctc_align.kernels.cpu_emissions import fetch, rows_of_classes
+from ctc_align.kernels.cpu_scaled import LN_2, NEVER, added, allowed, normal, posterior, powers
 from ctc_align.kernels.simd import (
     WIDTH,
     add_transposed,
     choose,
-    from_bits,
     gather_transposed,
     get,
-    greater,
     load,
     mask_of,
     moved_down,
     moved_up,
     put,
-    raw_bits,
-    real_of,
-    shifted_left,
-    shifted_right,
     splat,
     store,
-    whole_of,
 )
 
-NEVER = -(2**28)
-LEAST = -(2**27)
-"""Exponent of what has probability zero: a path through it stays below -FAR however many paths there are."""
 FAR = 2**26
 MOST_FRAMES = 2**24
-LN_2 = 0.6931471805599453
-LN_2_HIGH, LN_2_LOW = 0.693359375, -2.12194440e-4
-"""The first has 9 bits: its product with a whole number below 2**15 is exact (Cody and Waite 1980)."""
 SLACK = 1e-3
 """How far a frame's occupancies may be from adding up to the total."""
 
 
-@njit(**OPTIONS)
-def _exp(x):
-    """e**x for x <= 0 as mantissa about 1 and whole exponent, not below LEAST."""
-    least = splat(np.float32(LEAST * LN_2))
-    x = choose(greater(x, least), x, least)
-    whole = whole_of(x * splat(np.float32(1 / LN_2)) - splat(np.float32(0.5)))
-    count = real_of(whole)
-    f = (x - count * splat(np.float32(LN_2_HIGH))) - count * splat(np.float32(LN_2_LOW))
-    p = splat(np.float32(1 / 5040)) * f + splat(np.float32(1 / 720))
-    p = p * f + splat(np.float32(1 / 120))
-    p = p * f + splat(np.float32(1 / 24))
-    p = p * f + splat(np.float32(1 / 6))
-    p = p * f + splat(np.float32(0.5))
-    p = p * f + splat(np.float32(1.0))
-    return p * f + splat(np.float32(1.0)), whole
-
-
-@njit(**OPTIONS)
-def _powers(tile, count, row_of_used, mantissas, exponents, centres):
-    """e**(scores - the best of their frame) of a tile; the best go to `centres` (WIDTH,)."""
-    best = splat(np.float32(-np.inf))
-    for u in range(count):
-        x = load(tile, row_of_used[u] * WIDTH)
-        best = choose(greater(x, best), x, best)
-    store(centres, 0, best)
-    for u in range(count):
-        at = row_of_used[u] * WIDTH
-        m, e = _exp(load(tile, at) - best)
-        store(mantissas, at, m)
-        store(exponents, at, e)
-
-
-@njit(**OPTIONS)
-def _power_of_2(exponent, top):
-    """2**(exponent - top), 0 below 2**-126; `top` is given less 127."""
-    down = exponent - top
-    zero = splat(np.int32(0))
-    return from_bits(shifted_left(choose(greater(down, zero), down, zero), 23))
-
-
-@njit(**OPTIONS)
-def _sum(am, ae, bm, be):
-    """a + b, not normal."""
-    top = choose(greater(be, ae), be, ae)
-    bias = top - splat(np.int32(127))
-    return am * _power_of_2(ae, bias) + bm * _power_of_2(be, bias), top
-
-
-@njit(**OPTIONS)
-def _normal(m, e):
-    """m * 2**e with the mantissa in [1, 2); nothing below NEVER."""
-    bits, never = raw_bits(m), splat(np.int32(NEVER))
-    e = e + shifted_right(bits, 23) - splat(np.int32(127))
-    m = from_bits((bits & splat(np.int32(0x7FFFFF))) | splat(np.int32(0x3F800000)))
-    return m, choose(greater(e, never), e, never)
-
-
-@njit(**OPTIONS)
-def _posterior(am, ae, bm, be, total_e):
-    """alpha * beta / 2**total_e; above 2**126 only what a lost resolution could make."""
-    bias, most = total_e - splat(np.int32(127)), splat(np.int32(253))
-    up = ae + be - bias
-    up = choose(greater(most, up), up, most)
-    zero = splat(np.int32(0))
-    return am * bm * from_bits(shifted_left(choose(greater(up, zero), up, zero), 23))
-
-
-@njit(**OPTIONS)
-def _allowed(flags, at, exponent):
-    """The exponent where the flag is set, else NEVER."""
-    return choose(mask_of(get(flags, at)), exponent, splat(np.int32(NEVER)))
-
-
-@njit(**OPTIONS)
+@compiled
 def _total(rows, size, finals):
     """Mantissa and exponent of the sum over the last states; rows: odd m, odd e, even m, even e."""
     odd_m, odd_e, even_m, even_e = rows
@@ -143,11 +58,11 @@ def _total(rows, size, finals):
     return value, top
 
 
-@njit(**OPTIONS)
+@compiled
 def _back(here, general, number, row_of_used, rows, flags, tiles, emitted_rows, kept_rows, back_rows, total_e):
     """Occupancies of one tile's frames, added up per row of the tile, which holds them afterwards, and beta * x.
 
-    `here`: first frame, frames, the last frame of all, the block's first frame, first and last (exclusive) vector, width.
+    `here`: first frame, frames, the last of all frames, the block's first, first and last (exclusive) vector, width.
     """
     t0, now, last_frame, f0, first, end, width = here
     tile, tile_m, tile_e, blanks, blank_rows = tiles
@@ -167,7 +82,7 @@ def _back(here, general, number, row_of_used, rows, flags, tiles, emitted_rows, 
         # Of the vector above: w of even and odd states, and their sum.
         i = end * WIDTH
         um, ue, vm, ve = load(wem, i), load(wee, i), load(wom, i), load(woe, i)
-        zm, ze = _sum(um, ue, vm, ve)
+        zm, ze = added(um, ue, vm, ve)
         for w in range(end - 1, first - 1, -1):
             i, j = w * WIDTH, k * width + w * WIDTH
             em, ee, om, oe = load(wem, i), load(wee, i), load(wom, i), load(woe, i)
@@ -175,8 +90,8 @@ def _back(here, general, number, row_of_used, rows, flags, tiles, emitted_rows, 
             if t0 + k == last_frame:
                 bm, be, cm, ce = em, ee, om, oe
             elif not general:
-                bm, be = _sum(em, ee, om, oe)
-                cm, ce = _sum(
+                bm, be = added(em, ee, om, oe)
+                cm, ce = added(
                     om,
                     oe,
                     choose(jump, moved_down(bm, zm), moved_down(em, um)),
@@ -187,24 +102,24 @@ def _back(here, general, number, row_of_used, rows, flags, tiles, emitted_rows, 
                 never = splat(np.int32(NEVER))
                 over = mask_of(np.uint16((get(flags, w * 4) >> 1) | (get(flags, w * 4 + 4) << (WIDTH - 1))))
                 nm, ne = moved_down(em, um), moved_down(ee, ue)
-                bm, be = _sum(em, _allowed(flags, w * 4 + 1, ee), om, oe)
-                bm, be = _sum(bm, be, nm, choose(over, ne, never))
-                cm, ce = _sum(om, _allowed(flags, w * 4 + 3, oe), nm, ne)
-                cm, ce = _sum(cm, ce, moved_down(om, vm), choose(jump, moved_down(oe, ve), never))
+                bm, be = added(em, allowed(flags, w * 4 + 1, ee), om, oe)
+                bm, be = added(bm, be, nm, choose(over, ne, never))
+                cm, ce = added(om, allowed(flags, w * 4 + 3, oe), nm, ne)
+                cm, ce = added(cm, ce, moved_down(om, vm), choose(jump, moved_down(oe, ve), never))
                 vm, ve = om, oe
             um, ue = em, ee
             p = 2 * ((t0 + k - f0) * width + i)
-            store(gamma, j, _posterior(load(kept_m, p), load(kept_e, p), cm, ce, total))
-            own = _posterior(load(kept_m, p + WIDTH), load(kept_e, p + WIDTH), bm, be, total)
+            store(gamma, j, posterior(load(kept_m, p), load(kept_e, p), cm, ce, total))
+            own = posterior(load(kept_m, p + WIDTH), load(kept_e, p + WIDTH), bm, be, total)
             if not general:
                 blank = blank + own
-                bm, be = _normal(bm * blank_m, be + blank_e)
+                bm, be = normal(bm * blank_m, be + blank_e)
             else:
                 store(even_gamma, j, own)
-                bm, be = _normal(bm * load(even_xm, j), be + load(even_xe, j))
+                bm, be = normal(bm * load(even_xm, j), be + load(even_xe, j))
             store(wem, i, bm)
             store(wee, i, be)
-            cm, ce = _normal(cm * load(xm, j), ce + load(xe, j))
+            cm, ce = normal(cm * load(xm, j), ce + load(xe, j))
             store(wom, i, cm)
             store(woe, i, ce)
         store(blanks, k * WIDTH, blank)
@@ -224,7 +139,7 @@ def _back(here, general, number, row_of_used, rows, flags, tiles, emitted_rows, 
             add_transposed(even_gamma, w * WIDTH, width, rows, w * WIDTH, tile)
 
 
-@njit(**OPTIONS)
+@compiled
 def _write(tile, number, used, row_of_used, now, total_m, mass, first_out, classes, out, first_own, own):
     """A tile's occupancies, made to sum to 1 in each frame, to where they belong; False where they are far from it."""
     total = splat(np.float32(0.0))
@@ -246,12 +161,12 @@ def _write(tile, number, used, row_of_used, now, total_m, mass, first_out, class
     return True
 
 
-@njit(**OPTIONS)
-def sums(source, strides, fields, lengths, general, dense, like, todo, room, out, own, scores):
+@compiled
+def sums(source, strides, fields, lengths, generals, dense, like, todo, room, out, own, scores):
     """Log-likelihoods of the utterances `todo`, and their occupancies if there is room for them.
 
     Args:
-        source, strides, fields, lengths, general, dense: see `cpu_problem.Problem`; `like` is not needed.
+        source, strides, fields, lengths, generals, dense: see `cpu_problem.Problem`; `like` is not needed.
         room: see `cpu.py`.
         out: where the posteriors of classes go, (B, T, C) flat, zeros before; None for the scores alone (compiled
             code is made for either).
@@ -264,17 +179,30 @@ def sums(source, strides, fields, lengths, general, dense, like, todo, room, out
     x, classes, wild = source
     by_utterance, by_frame, by_class, wild_by_utterance, wild_by_frame = strides
     emit, skip, stay, sizes, starts, finals, min_frames = fields
-    row_of_class, used, row_of_used, rows, flags, state_rows, back_rows, tiles, emitted_rows, kept_rows, saved, block = room
+    (
+        row_of_class,
+        used,
+        row_of_used,
+        rows,
+        flags,
+        state_rows,
+        back_rows,
+        tiles,
+        emitted_rows,
+        kept_rows,
+        saved,
+        block,
+    ) = room
     odd_m, odd_e, even_m, even_e = state_rows
-    tile, tile_m, tile_e, blanks, blank_rows, centres, hand_m, hand_e = tiles
+    tile, tile_m, tile_e, _, blank_rows, centres, hand_m, hand_e = tiles
     xm, xe, even_xm, even_xe = emitted_rows
-    kept_m, kept_e, gamma, even_gamma = kept_rows
+    kept_m, kept_e, _, _ = kept_rows
     saved_m, saved_e = saved
     never, one = splat(np.int32(NEVER)), splat(np.float32(1.0))
     odd_rows = rows.shape[0] // 2
     for done in range(todo.shape[0]):
         b = todo[done]
-        size, frames = sizes[b], lengths[b]
+        size, frames, general = sizes[b], lengths[b], generals[b]
         if frames == 0 or frames < min_frames[b]:
             scores[b] = 0.0 if frames == min_frames[b] else -np.inf
             continue
@@ -317,7 +245,7 @@ def sums(source, strides, fields, lengths, general, dense, like, todo, room, out
                 end = min(vectors, (t0 + now + WIDTH - 1) // WIDTH)
                 if not fetch(emitted, t0, now, number, used, row_of_used, dense, tile):
                     return done
-                _powers(tile, number, row_of_used, tile_m, tile_e, centres)
+                powers(tile, number, row_of_used, tile_m, tile_e, centres)
                 if not keep:
                     for k in range(now):
                         offset += centres[k]
@@ -355,18 +283,18 @@ def sums(source, strides, fields, lengths, general, dense, like, todo, room, out
                             om, oe, em, ee = load(odd_m, i), load(odd_e, i), load(even_m, i), load(even_e, i)
                             bm, be = moved_up(om, load(odd_m, i - WIDTH)), moved_up(oe, load(odd_e, i - WIDTH))
                             if not general:
-                                sm, se = _sum(em, ee, bm, be)
+                                sm, se = added(em, ee, bm, be)
                                 jump = mask_of(get(flags, w * 4 + 2))
-                                tm, te = _sum(om, oe, choose(jump, sm, em), choose(jump, se, ee))
-                                sm, se = _normal(sm * blank_m, se + blank_e)
+                                tm, te = added(om, oe, choose(jump, sm, em), choose(jump, se, ee))
+                                sm, se = normal(sm * blank_m, se + blank_e)
                             else:
                                 cm, ce = moved_up(em, load(even_m, i - WIDTH)), moved_up(ee, load(even_e, i - WIDTH))
-                                sm, se = _sum(em, _allowed(flags, w * 4 + 1, ee), bm, be)
-                                sm, se = _sum(sm, se, cm, _allowed(flags, w * 4, ce))
-                                sm, se = _normal(sm * load(even_xm, j), se + load(even_xe, j))
-                                tm, te = _sum(om, _allowed(flags, w * 4 + 3, oe), em, ee)
-                                tm, te = _sum(tm, te, bm, _allowed(flags, w * 4 + 2, be))
-                            tm, te = _normal(tm * load(xm, j), te + load(xe, j))
+                                sm, se = added(em, allowed(flags, w * 4 + 1, ee), bm, be)
+                                sm, se = added(sm, se, cm, allowed(flags, w * 4, ce))
+                                sm, se = normal(sm * load(even_xm, j), se + load(even_xe, j))
+                                tm, te = added(om, allowed(flags, w * 4 + 3, oe), em, ee)
+                                tm, te = added(tm, te, bm, allowed(flags, w * 4 + 2, be))
+                            tm, te = normal(tm * load(xm, j), te + load(xe, j))
                             store(even_m, i, sm)
                             store(even_e, i, se)
                             store(odd_m, i, tm)
@@ -406,7 +334,7 @@ def sums(source, strides, fields, lengths, general, dense, like, todo, room, out
                     first = max(0, size - finals[b] - 2 * (frames - 1 - t0)) // 2 // WIDTH
                     end = min(vectors, (t0 + now + WIDTH - 1) // WIDTH)
                     fetch(emitted, t0, now, number, used, row_of_used, dense, tile)
-                    _powers(tile, number, row_of_used, tile_m, tile_e, centres)
+                    powers(tile, number, row_of_used, tile_m, tile_e, centres)
                     here = (t0, now, frames - 1, f0, first, end, width)
                     _back(
                         here,
@@ -422,6 +350,8 @@ def sums(source, strides, fields, lengths, general, dense, like, todo, room, out
                         total_e,
                     )
                     at = b * wild_by_utterance + t0
-                    if not _write(tile, number, used, row_of_used, now, total_m, centres, at * classes, classes, out, at, own):
+                    if not _write(
+                        tile, number, used, row_of_used, now, total_m, centres, at * classes, classes, out, at, own
+                    ):
                         return done
     return todo.shape[0]

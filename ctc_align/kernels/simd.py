@@ -2,8 +2,7 @@
 
 Loops over these compile ten times faster than loops that the compiler must first turn into such, and never fall back
 to one number at a time. A `Vec` is an LLVM vector: it becomes one, two or four registers, whatever the processor has.
-`load` and `store` do not check bounds. Numba's cache on disk does not see changes of this file: after one, the cached
-kernels (`__pycache__/*.nbi`) must go; the tests have a cache of their own for each state of these files.
+`load`, `store`, `get` and `put` do not check bounds.
 """
 
 from __future__ import annotations
@@ -19,6 +18,11 @@ from numba.extending import intrinsic, lower_builtin, models, register_model
 
 WIDTH = 16
 _I16, _I32, _I64 = ir.IntType(16), ir.IntType(32), ir.IntType(64)
+
+
+def _compiled(function: Any) -> Any:
+    """`intrinsic`, whose call takes one argument less than the function it decorates."""
+    return intrinsic(function)
 
 
 class Vec(types.Type):
@@ -78,7 +82,7 @@ def _splat(builder: Any, value: Any) -> Any:
     )
 
 
-@intrinsic
+@_compiled
 def get(typingctx, array, index):
     """array[index] of a flat array, which does not count from the end."""
 
@@ -88,7 +92,7 @@ def get(typingctx, array, index):
     return array.dtype(array, types.int64), codegen
 
 
-@intrinsic
+@_compiled
 def put(typingctx, array, index, value):
     """array[index] = value of a flat array, which does not count from the end."""
 
@@ -99,7 +103,7 @@ def put(typingctx, array, index, value):
     return types.void(array, types.int64, array.dtype), codegen
 
 
-@intrinsic
+@_compiled
 def load(typingctx, array, index):
     """array[index : index + WIDTH]."""
 
@@ -112,7 +116,7 @@ def load(typingctx, array, index):
     return Vec(array.dtype)(array, types.int64), codegen
 
 
-@intrinsic
+@_compiled
 def store(typingctx, array, index, value):
     """array[index : index + WIDTH] = value."""
 
@@ -124,13 +128,13 @@ def store(typingctx, array, index, value):
     return types.void(array, types.int64, value), codegen
 
 
-@intrinsic
+@_compiled
 def splat(typingctx, value):
     """The same number everywhere."""
     return Vec(value)(value), lambda context, builder, sig, args: _splat(builder, args[0])
 
 
-@intrinsic
+@_compiled
 def count(typingctx, first):
     """first, first + 1, …: int32."""
 
@@ -141,7 +145,7 @@ def count(typingctx, first):
     return I32(types.int64), codegen
 
 
-@intrinsic
+@_compiled
 def moved_up(typingctx, a, below):
     """Every number one place up, the last of `below` at the first place."""
 
@@ -151,7 +155,7 @@ def moved_up(typingctx, a, below):
     return a(a, below), codegen
 
 
-@intrinsic
+@_compiled
 def moved_down(typingctx, a, above):
     """Every number one place down, the first of `above` at the last place."""
 
@@ -161,7 +165,7 @@ def moved_down(typingctx, a, above):
     return a(a, above), codegen
 
 
-@intrinsic
+@_compiled
 def greater(typingctx, a, b):
     """a > b; False where either is not a number."""
     real = isinstance(a.element, types.Float)
@@ -172,26 +176,26 @@ def greater(typingctx, a, b):
     return MASK(a, b), codegen
 
 
-@intrinsic
+@_compiled
 def choose(typingctx, mask, a, b):
     """a where the mask is true, else b."""
     return a(mask, a, b), lambda context, builder, sig, args: builder.select(*args)
 
 
-@intrinsic
+@_compiled
 def bits_of(typingctx, mask):
     """A mask as 16 bits, the first lane lowest."""
     return types.uint16(mask), lambda context, builder, sig, args: builder.bitcast(args[0], _I16)
 
 
-@intrinsic
+@_compiled
 def mask_of(typingctx, bits):
     """The mask of 16 bits."""
     vector = ir.VectorType(ir.IntType(1), WIDTH)
     return MASK(types.uint16), lambda context, builder, sig, args: builder.bitcast(args[0], vector)
 
 
-@intrinsic
+@_compiled
 def widened(typingctx, a):
     """float64 of float32, exactly."""
     vector = ir.VectorType(ir.DoubleType(), WIDTH)
@@ -200,28 +204,28 @@ def widened(typingctx, a):
     return F64(F32), lambda context, builder, sig, args: builder.fpext(args[0], vector)
 
 
-@intrinsic
+@_compiled
 def whole_of(typingctx, a):
     """Float32 vector of whole numbers as int32."""
     vector = ir.VectorType(_I32, WIDTH)
     return I32(F32), lambda context, builder, sig, args: builder.fptosi(args[0], vector)
 
 
-@intrinsic
+@_compiled
 def real_of(typingctx, a):
     """int32 as float32."""
     vector = ir.VectorType(ir.FloatType(), WIDTH)
     return F32(I32), lambda context, builder, sig, args: builder.sitofp(args[0], vector)
 
 
-@intrinsic
+@_compiled
 def raw_bits(typingctx, a):
     """The bits of float32 as int32."""
     vector = ir.VectorType(_I32, WIDTH)
     return I32(F32), lambda context, builder, sig, args: builder.bitcast(args[0], vector)
 
 
-@intrinsic
+@_compiled
 def from_bits(typingctx, a):
     """The float32 with these bits."""
     vector = ir.VectorType(ir.FloatType(), WIDTH)
@@ -238,8 +242,8 @@ def _shifted(instruction: str) -> Callable[..., Any]:
     return typed
 
 
-shifted_left: Any = intrinsic(_shifted("shl"))
-shifted_right: Any = intrinsic(_shifted("ashr"))
+shifted_left = _compiled(_shifted("shl"))
+shifted_right = _compiled(_shifted("ashr"))
 
 
 def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
@@ -256,7 +260,7 @@ def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
     return rows
 
 
-@intrinsic
+@_compiled
 def gather_transposed(typingctx, tile, rows, first, out, at, stride):
     """out[k * stride + at + i] = tile[rows[first + i] * WIDTH + k] for i, k below WIDTH."""
 
@@ -279,7 +283,7 @@ def gather_transposed(typingctx, tile, rows, first, out, at, stride):
     return types.void(tile, rows, types.int64, out, types.int64, types.int64), codegen
 
 
-@intrinsic
+@_compiled
 def transpose_into(typingctx, x, first, stride, tile, at):
     """tile[at + i * WIDTH + k] = x[first + k * stride + i] for i, k below WIDTH."""
 
@@ -300,7 +304,7 @@ def transpose_into(typingctx, x, first, stride, tile, at):
     return types.void(x, types.int64, types.int64, tile, types.int64), codegen
 
 
-@intrinsic
+@_compiled
 def add_transposed(typingctx, values, first, stride, rows, at, tile):
     """tile[rows[at + i] * WIDTH + k] += values[first + k * stride + i], lane after lane, for i, k below WIDTH."""
 
@@ -323,9 +327,9 @@ def add_transposed(typingctx, values, first, stride, rows, at, tile):
     return types.void(values, types.int64, types.int64, rows, types.int64, tile), codegen
 
 
-@intrinsic
+@_compiled
 def number(typingctx, value):
-    """An element as it lies to a number: int16 holds bfloat16, uint16 holds float16; float32 and float64 are themselves."""
+    """The number that an element stands for: int16 holds bfloat16, uint16 float16, the others are themselves."""
     if isinstance(value, types.Float):
         return value(value), lambda context, builder, sig, args: args[0]
     real = ir.FloatType()
