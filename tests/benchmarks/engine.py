@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -222,7 +223,10 @@ def main() -> int:
         return 0
     here = machine([])
     versions = ", ".join(f"{name} {version}" for name, version in here["versions"].items())
-    print(f"{here['processor']}, {here['cores']} cores, {here['threads']} threads; {versions}\n", flush=True)
+    print(f"{here['processor']}, {here['cores']} cores, {here['threads']} threads; {versions}")
+    if hasattr(os, "getloadavg"):
+        print(f"load before the start: {os.getloadavg()[0]:.1f} (ratios of a busy machine say little)")
+    print(flush=True)
     if arguments.long:
         return 0 if long_recording(arguments.long) else 1
     reached = True
