@@ -1,0 +1,304 @@
+"""Every operation on vectors, compiled, against the same on arrays of numpy: bit for bit."""
+
+from __future__ import annotations
+
+import operator
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import simd_by_numpy
+from numba import njit
+
+from ctc_align.kernels import simd
+
+WIDTH = simd.WIDTH
+KINDS = {"f32": np.float32, "f64": np.float64, "i32": np.int32}
+FLOATS = ["f32", "f64"]
+Array = np.ndarray
+
+
+def same(met: Array, right: Array) -> bool:
+    """The same bits, but that one NaN is as good as another."""
+    if met.dtype != right.dtype or met.shape != right.shape:
+        return False
+    one, other = (array.view(f"u{array.itemsize}") for array in (met, right))
+    differ = one != other
+    return not differ.any() if met.dtype.kind != "f" else bool((np.isnan(met) & np.isnan(right))[differ].all())
+
+
+def numbers(kind: str, count: int, seed: int = 0) -> Array:
+    """Of any size, every other one special: zeros, infinities, NaN, the least and the most."""
+    rng = np.random.default_rng(seed)
+    if kind == "i32":
+        ends = np.array([0, 1, -1, 2**31 - 1, -(2**31), 2**28, -(2**28)], np.int32)
+        return np.where(rng.random(count) < 0.5, rng.choice(ends, count), rng.integers(-99, 99, count, np.int32))
+    tiny, most = np.finfo(KINDS[kind]).smallest_subnormal, np.finfo(KINDS[kind]).max
+    ends = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, 1.0, -1.0, tiny, -tiny, most, -most])
+    usual = rng.normal(size=count) * 10.0 ** rng.integers(-30, 30, count)
+    return np.where(rng.random(count) < 0.5, rng.choice(ends, count), usual).astype(KINDS[kind])
+
+
+def on_vectors(simd: types.ModuleType, function: Callable[..., Any], operands: int) -> Callable[..., None]:
+    """`function` of one or two vectors, over arrays."""
+    load, store = simd.load, simd.store
+
+    def one(out, a):
+        for i in range(0, a.shape[0], 16):
+            store(out, i, function(load(a, i)))
+
+    def two(out, a, b):
+        for i in range(0, a.shape[0], 16):
+            store(out, i, function(load(a, i), load(b, i)))
+
+    return {1: one, 2: two}[operands]
+
+
+def both(name: str, kind: Any, *given: Array) -> tuple[Array, Array]:
+    """What an operation makes of arrays, compiled and by numpy; an operator is its own name."""
+    results = []
+    for module, build in ((simd, njit), (simd_by_numpy, lambda function: function)):
+        function = getattr(operator, name) if hasattr(operator, name) else getattr(module, name)
+        out = np.full(len(given[0]), 77, kind)
+        with np.errstate(all="ignore"):
+            build(on_vectors(module, function, len(given)))(out, *given)
+        results.append(out)
+    return results[0], results[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [*[(name, kind) for name in ("add", "sub") for kind in KINDS], ("mul", "f32"), ("mul", "f64")]
+    + [(name, "i32") for name in ("and_", "or_")],
+)
+def test_operators(name: str, kind: str) -> None:
+    met, right = both(name, KINDS[kind], numbers(kind, 4096), numbers(kind, 4096, 1))
+    assert same(met, right)
+    assert not same(met, numbers(kind, 4096))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["moved_up", "moved_down"])
+def test_moves(name: str, kind: str) -> None:
+    met, right = both(name, KINDS[kind], numbers(kind, 64), numbers(kind, 64, 1))
+    assert same(met, right)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "out"),
+    [
+        ("widened", "f32", "f64"),
+        ("widened", "f64", "f64"),
+        ("real_of", "i32", "f32"),
+        ("raw_bits", "f32", "i32"),
+        ("from_bits", "i32", "f32"),
+    ],
+)
+def test_conversions(name: str, kind: str, out: str) -> None:
+    if (name, kind) == ("widened", "f64"):
+        assert same(both(name, np.float64, numbers(kind, 64))[0], numbers(kind, 64))
+        return
+    met, right = both(name, KINDS[out], numbers(kind, 4096))
+    assert same(met, right)
+
+
+def test_whole_of() -> None:
+    """Towards zero; of what no int32 is nothing is asked."""
+    x = np.concatenate([np.arange(-64, 64) / 4, [2.0**31 - 128, -(2.0**31), -(2.0**27), -0.0] * 4])
+    met, right = both("whole_of", np.int32, x.astype(np.float32))
+    assert same(met, right)
+    assert met[:4].tolist() == [-16, -15, -15, -15]
+
+
+@pytest.mark.parametrize("name", ["shifted_left", "shifted_right"])
+def test_shifts(name: str) -> None:
+    def shifts(simd: types.ModuleType) -> Callable[..., None]:
+        shifted, load, store = getattr(simd, name), simd.load, simd.store
+
+        def run(out, a):
+            for by in range(32):
+                for i in range(0, a.shape[0], 16):
+                    store(out, by * a.shape[0] + i, shifted(load(a, i), by))
+
+        return run
+
+    given = numbers("i32", 256)
+    met, right = np.zeros((2, 32 * 256), np.int32)
+    njit(shifts(simd))(met, given)
+    shifts(simd_by_numpy)(right, given)
+    assert same(met, right)
+    assert same(right, np.concatenate([(given << by if name == "shifted_left" else given >> by) for by in range(32)]))
+
+
+def masks(simd: types.ModuleType) -> Callable[..., None]:
+    load, store, greater, choose = simd.load, simd.store, simd.greater, simd.choose
+    bits_of, mask_of = simd.bits_of, simd.mask_of
+
+    def run(a, b, chosen, bits, either, again):
+        for i in range(0, a.shape[0], 16):
+            x, y = load(a, i), load(b, i)
+            more, less = greater(x, y), greater(y, x)
+            store(chosen, i, choose(more, x, y))
+            bits[i // 16] = bits_of(more)
+            either[i // 16] = bits_of(more | less)
+            again[i // 16] = bits_of(mask_of(bits[i // 16]) & mask_of(np.uint16(0xF0F3)))
+
+    return run
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_comparisons(kind: str) -> None:
+    """What is not a number is not greater and is chosen where it stands second; lanes are bits, the first lowest."""
+    a, b = numbers(kind, 4096), numbers(kind, 4096, 1)
+    runs = []
+    for run in (njit(masks(simd)), masks(simd_by_numpy)):
+        out = np.zeros_like(a), *(np.zeros(256, np.uint16) for _ in range(3))
+        run(a, b, *out)
+        runs.append(out)
+    assert all(same(met, right) for met, right in zip(*runs))
+    chosen, bits, either, again = runs[0]
+    assert same(chosen, np.where(a > b, a, b))
+    more, less = ((one > other).reshape(-1, 16) for one, other in ((a, b), (b, a)))
+    assert bits.tolist() == (more << np.arange(16)).sum(1).tolist()
+    assert either.tolist() == ((more | less) << np.arange(16)).sum(1).tolist()
+    assert again.tolist() == (bits & 0xF0F3).tolist()
+
+
+def test_masks_are_their_bits() -> None:
+    def every(simd: types.ModuleType) -> Callable[..., None]:
+        bits_of, mask_of, choose, splat, store = simd.bits_of, simd.mask_of, simd.choose, simd.splat, simd.store
+
+        def run(bits, lanes):
+            for k in range(bits.shape[0]):
+                mask = mask_of(np.uint16(k))
+                bits[k] = bits_of(mask)
+                store(lanes, k * 16, choose(mask, splat(np.int32(1)), splat(np.int32(0))))
+
+        return run
+
+    bits, lanes = np.zeros(2**16, np.uint16), np.zeros(2**20, np.int32)
+    njit(every(simd))(bits, lanes)
+    assert same(bits, np.arange(2**16).astype(np.uint16))
+    assert same(lanes, (np.arange(2**16)[:, None] >> np.arange(16) & 1).astype(np.int32).reshape(-1))
+    by_numpy = np.zeros(2**16, np.uint16), np.zeros(2**20, np.int32)
+    every(simd_by_numpy)(by_numpy[0][:512], by_numpy[1])
+    assert same(by_numpy[0][:512], bits[:512])
+    assert same(by_numpy[1][: 512 * 16], lanes[: 512 * 16])
+
+
+def places(simd: types.ModuleType) -> Callable[..., None]:
+    get, put, load, store, splat, count = simd.get, simd.put, simd.load, simd.store, simd.splat, simd.count
+
+    def run(a, out, counted):
+        store(out, 5, load(a, 3))
+        put(out, 30, get(a, 0))
+        store(out, 37, splat(a[1]))
+        store(counted, 1, count(a.shape[0]))
+
+    return run
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_places(kind: str) -> None:
+    """Anywhere in memory, and nothing beside it."""
+    a, runs = numbers(kind, 100), []
+    for run in (njit(places(simd)), places(simd_by_numpy)):
+        out, counted = np.full(64, 77, KINDS[kind]), np.full(18, 77, np.int32)
+        run(a, out, counted)
+        runs.append((out, counted))
+    assert all(same(met, right) for met, right in zip(*runs))
+    right = np.full(64, 77, KINDS[kind])
+    right[5:21], right[30], right[37:53] = a[3:19], a[0], a[1]
+    assert same(runs[0][0], right)
+    assert runs[0][1].tolist() == [77, *range(100, 116), 77]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_transposes(kind: str) -> None:
+    def run_both(name: str, build: Callable[..., Callable[..., None]], out: Array, *given: Any) -> Array:
+        met, right = out.copy(), out.copy()
+        njit(build(getattr(simd, name)))(met, *given)
+        build(getattr(simd_by_numpy, name))(right, *given)
+        assert same(met, right)
+        return met
+
+    def gather(operation: Any) -> Callable[..., None]:
+        def run(out, tile, rows):
+            operation(tile, rows, 3, out, 5, 40)
+
+        return run
+
+    def turn(operation: Any) -> Callable[..., None]:
+        def run(out, x):
+            operation(x, 7, 21, out, 33)
+
+        return run
+
+    rng = np.random.default_rng(2)
+    tile, rows = numbers(kind, 20 * 16), rng.integers(0, 20, 24).astype(np.int32)
+    out = np.full(5 + 16 * 40, 77, KINDS[kind])
+    met = run_both("gather_transposed", gather, out, tile, rows)
+    right = out.copy()
+    right[5:].reshape(16, 40)[:, :16] = tile.reshape(20, 16)[rows[3:19]].T
+    assert same(met, right)
+    x, out = numbers(kind, 7 + 21 * 16), np.full(33 + 256 + 5, 77, KINDS[kind])
+    met = run_both("transpose_into", turn, out, x)
+    right = out.copy()
+    right[33:289] = x[7:].reshape(16, 21)[:, :16].T.reshape(-1)
+    assert same(met, right)
+
+
+@pytest.mark.parametrize("kind", FLOATS)
+def test_sums_of_transposes(kind: str) -> None:
+    """Lanes of one row are added one after the other, so that sums round in one way only."""
+
+    def add(operation: Any) -> Callable[..., None]:
+        def run(tile, values, rows):
+            operation(values, 4, 24, rows, 2, tile)
+
+        return run
+
+    rng = np.random.default_rng(3)
+    values, rows = rng.normal(size=4 + 24 * 16).astype(KINDS[kind]), rng.integers(0, 5, 20).astype(np.int32)
+    met = rng.normal(size=5 * 16).astype(KINDS[kind])
+    right, plain = met.copy(), met.copy().reshape(5, 16)
+    njit(add(simd.add_transposed))(met, values, rows)
+    add(simd_by_numpy.add_transposed)(right, values, rows)
+    for i in range(16):
+        for k in range(16):
+            plain[rows[2 + i], k] += values[4 + 24 * k + i]
+    assert same(met, right)
+    assert same(met, plain.reshape(-1))
+
+
+def test_numbers_of_elements_as_they_lie() -> None:
+    """All float16 and all bfloat16."""
+
+    def every(simd: types.ModuleType) -> Callable[..., None]:
+        number = simd.number
+
+        def run(words, out):
+            for i in range(words.shape[0]):
+                out[i] = number(words[i])
+
+        return run
+
+    words = np.arange(2**16).astype(np.uint16)
+    halves, brains = words.view(np.float16).astype(np.float32), (words.astype(np.uint32) << 16).view(np.float32)
+    floats = numbers("f32", 512), numbers("f64", 512)
+    for given, right in ((words, halves), (words.view(np.int16), brains), *((x, x) for x in floats)):
+        met, by_numpy = np.zeros_like(right), np.zeros_like(right)
+        njit(every(simd))(given, met)
+        assert same(met, right)
+        every(simd_by_numpy)(given[::7], by_numpy[: len(given[::7])])
+        assert same(by_numpy[: len(given[::7])], right[::7])
+
+
+def test_nothing_is_missing() -> None:
+    """Whatever kernels may import is here, and by numpy too."""
+    public = {name for name, value in vars(simd).items() if type(value).__name__ == "_Intrinsic"}
+    assert public <= set(vars(simd_by_numpy)), public - set(vars(simd_by_numpy))
+    assert len(public) > 20
+    assert simd_by_numpy.WIDTH == simd.WIDTH == 16
