@@ -155,11 +155,12 @@ def walk(source, strides, topology, lengths, bands, generals, dense, todo, part,
             lay_out(emit[b, :size], skip[b], stay[b], starts[b], flags[: 4 * vectors])
             weigh(flags[: 4 * vectors], costs)
             number = rows_of_classes(emit[b, :size], classes, dense, row_of_class, used, row_of_used, rows)
-            for i in range(place(vectors) + WIDTH):
-                odd[i] = NEVER
-                even[i] = NEVER
+            for v in range(vectors):
+                store(odd, place(v), splat(NEVER))
+                store(even, place(v), splat(NEVER))
         else:
             f0, f1, v0, v1, goal_frame, goal, last_of_all, number, base, row_choices = part
+        blank_row = rows[0] * WIDTH
         emitted = (x, b * by_utterance, by_frame, by_class, classes, wild, b * wild_by_utterance, wild_by_frame)
         for t0 in range(f0, f1, WIDTH):
             now = min(WIDTH, f1 - t0)
@@ -176,16 +177,17 @@ def walk(source, strides, topology, lengths, bands, generals, dense, todo, part,
             hand, next_hand = 0, 2 * WIDTH
             if v0 > 0 and first == v0:
                 at = 2 * (t0 % (column_in.shape[0] // 2))
-                for k in range(2 * WIDTH):
-                    hands[k] = column_in[at + k]
+                store(hands, 0, load(column_in, at))
+                store(hands, WIDTH, load(column_in, at + WIDTH))
             else:
-                for k in range(2 * WIDTH):
-                    hands[k] = NEVER
+                store(hands, 0, splat(NEVER))
+                store(hands, WIDTH, splat(NEVER))
                 if first > 0:
                     at = place(first - 1) + WIDTH - 1
-                    hands[0], hands[WIDTH] = odd[at], even[at]
+                    put(hands, 0, get(odd, at))
+                    put(hands, WIDTH, get(even, at))
                 elif t0 == 0:
-                    hands[0] = 0.0
+                    put(hands, 0, 0.0)
             v = first
             while v < end:
                 stop = min((v // STRIP + 1) * STRIP, end)
@@ -201,7 +203,7 @@ def walk(source, strides, topology, lengths, bands, generals, dense, todo, part,
                     store(odd, below, splat(get(hands, hand + k)))
                     if general:
                         store(even, below, splat(get(hands, hand + WIDTH + k)))
-                    blank = splat(np.float64(get(tile, rows[0] * WIDTH + k)))
+                    blank = splat(np.float64(get(tile, blank_row + k)))
                     from_state, to_state = 0, size
                     if banded:
                         from_state, to_state = bands[b, t, 0], bands[b, t, 1]
@@ -243,13 +245,14 @@ def walk(source, strides, topology, lengths, bands, generals, dense, todo, part,
             if column_out.shape[0]:
                 if end < v1 or first == end:
                     # The top of this group is not walked: only what it held before may still be of use.
-                    for k in range(2 * WIDTH):
-                        hands[hand + k] = NEVER
                     at = place(v1 - 1) + WIDTH - 1
-                    hands[hand], hands[hand + WIDTH] = odd[at], even[at]
+                    store(hands, hand, splat(NEVER))
+                    store(hands, hand + WIDTH, splat(NEVER))
+                    put(hands, hand, get(odd, at))
+                    put(hands, hand + WIDTH, get(even, at))
                 at = 2 * (t0 % (column_out.shape[0] // 2))
-                for k in range(2 * WIDTH):
-                    column_out[at + k] = hands[hand + k]
+                store(column_out, at, load(hands, hand))
+                store(column_out, at + WIDTH, load(hands, hand + WIDTH))
         if len(part) == 0:
             state, scores[b] = last_state(odd, even, size, finals[b])
             if scores[b] > NEVER:

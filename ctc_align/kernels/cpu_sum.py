@@ -50,11 +50,11 @@ def _total(rows, size, finals):
     value, top = 0.0, NEVER
     for s in range(size - finals, size):
         at = place(s // 2 // WIDTH) + s // 2 % WIDTH
-        top = max(top, odd_e[at] if s % 2 else even_e[at])
+        top = max(top, get(odd_e, at) if s % 2 else get(even_e, at))
     for s in range(size - finals, size):
         at = place(s // 2 // WIDTH) + s // 2 % WIDTH
-        m, e = (odd_m[at], odd_e[at]) if s % 2 else (even_m[at], even_e[at])
-        value += np.float64(m) * 2.0 ** max(e - top, -1000)
+        m, e = (get(odd_m, at), get(odd_e, at)) if s % 2 else (get(even_m, at), get(even_e, at))
+        value += m * np.exp((e - top) * LN_2)
     return value, top
 
 
@@ -69,6 +69,7 @@ def _back(here, general, number, row_of_used, rows, flags, tiles, emitted_rows, 
     xm, xe, even_xm, even_xe = emitted_rows
     kept_m, kept_e, gamma, even_gamma = kept_rows
     wom, woe, wem, wee = back_rows
+    blank_row = rows[0] * WIDTH
     odd_rows, nothing, total = rows.shape[0] // 2, splat(np.float32(0.0)), splat(np.int32(total_e))
     for w in range(first, end):
         gather_transposed(tile_m, rows, odd_rows + w * WIDTH, xm, w * WIDTH, width)
@@ -77,7 +78,7 @@ def _back(here, general, number, row_of_used, rows, flags, tiles, emitted_rows, 
             gather_transposed(tile_m, rows, w * WIDTH, even_xm, w * WIDTH, width)
             gather_transposed(tile_e, rows, w * WIDTH, even_xe, w * WIDTH, width)
     for k in range(now - 1, -1, -1):
-        blank_m, blank_e = splat(get(tile_m, rows[0] * WIDTH + k)), splat(get(tile_e, rows[0] * WIDTH + k))
+        blank_m, blank_e = splat(get(tile_m, blank_row + k)), splat(get(tile_e, blank_row + k))
         blank = nothing
         # Of the vector above: w of even and odd states, and their sum.
         i = end * WIDTH
@@ -211,6 +212,7 @@ def sums(source, strides, fields, lengths, generals, dense, like, todo, room, ou
         emitted = (x, b * by_utterance, by_frame, by_class, classes, wild, b * wild_by_utterance, wild_by_frame)
         lay_out(emit[b, :size], skip[b], stay[b], starts[b], flags[: 4 * (vectors + 1)])
         number = rows_of_classes(emit[b, :size], classes, dense, row_of_class, used, row_of_used, rows)
+        blank_row = rows[0] * WIDTH
         for i in range(0, row, WIDTH):
             store(odd_m, i, one)
             store(even_m, i, one)
@@ -249,14 +251,18 @@ def sums(source, strides, fields, lengths, generals, dense, like, todo, room, ou
                 if not keep:
                     for k in range(now):
                         offset += centres[k]
-                for k in range(4 * WIDTH):
-                    hand_m[k], hand_e[k] = 1.0, NEVER
+                for k in range(0, 4 * WIDTH, WIDTH):
+                    store(hand_m, k, one)
+                    store(hand_e, k, never)
                 hand, next_hand = 0, 2 * WIDTH
                 if first > 0:
                     at = place(first - 1) + WIDTH - 1
-                    hand_m[0], hand_e[0], hand_m[WIDTH], hand_e[WIDTH] = odd_m[at], odd_e[at], even_m[at], even_e[at]
+                    put(hand_m, 0, get(odd_m, at))
+                    put(hand_e, 0, get(odd_e, at))
+                    put(hand_m, WIDTH, get(even_m, at))
+                    put(hand_e, WIDTH, get(even_e, at))
                 elif t0 == 0:
-                    hand_e[0] = 0
+                    put(hand_e, 0, np.int32(0))
                 v = first
                 while v < end:
                     stop = min((v // STRIP + 1) * STRIP, end)
@@ -269,15 +275,17 @@ def sums(source, strides, fields, lengths, generals, dense, like, todo, room, ou
                             gather_transposed(tile_e, rows, w * WIDTH, even_xe, j, STRIP * WIDTH)
                     below, top = place(v) - WIDTH, place(stop - 1) + WIDTH - 1
                     for k in range(now):
-                        hand_m[next_hand + k], hand_e[next_hand + k] = odd_m[top], odd_e[top]
+                        put(hand_m, next_hand + k, get(odd_m, top))
+                        put(hand_e, next_hand + k, get(odd_e, top))
                         store(odd_m, below, splat(get(hand_m, hand + k)))
                         store(odd_e, below, splat(get(hand_e, hand + k)))
                         if general:
-                            hand_m[next_hand + WIDTH + k], hand_e[next_hand + WIDTH + k] = even_m[top], even_e[top]
+                            put(hand_m, next_hand + WIDTH + k, get(even_m, top))
+                            put(hand_e, next_hand + WIDTH + k, get(even_e, top))
                             store(even_m, below, splat(get(hand_m, hand + WIDTH + k)))
                             store(even_e, below, splat(get(hand_e, hand + WIDTH + k)))
-                        blank_m = splat(get(tile_m, rows[0] * WIDTH + k))
-                        blank_e = splat(get(tile_e, rows[0] * WIDTH + k))
+                        blank_m = splat(get(tile_m, blank_row + k))
+                        blank_e = splat(get(tile_e, blank_row + k))
                         for w in range(stop - 1, v - 1, -1):
                             i, j = place(w), (k * STRIP + w - v) * WIDTH
                             om, oe, em, ee = load(odd_m, i), load(odd_e, i), load(even_m, i), load(even_e, i)
