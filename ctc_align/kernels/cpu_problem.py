@@ -18,6 +18,9 @@ DENSE_CLASSES = 128
 KEPT_BYTES = 4 * 2**20
 """More than this no thread keeps for its next call."""
 
+AS_THEY_LIE = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+"""Numbers that kernels read from memory."""
+
 SMALL_CELLS = 200_000
 """Less work than this is done by one thread: to start another takes as long."""
 
@@ -43,7 +46,11 @@ class Problem(NamedTuple):
 def problem(
     log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, wildcard: torch.Tensor | None
 ) -> Problem:
-    """Views of what lies in memory: no log-prob is copied, whatever its type and strides."""
+    """Views of what lies in memory: no log-prob is copied, whatever its strides (of types rarer than half precision
+    all are)."""
+    if log_probs.dtype not in AS_THEY_LIE:
+        log_probs = log_probs.float()
+    log_probs = log_probs.cpu()  # strides of views may change on the way from another device
     x = _flat(log_probs)
     frames, classes = log_probs.shape[1:]
     like = np.empty(0, np.float64 if log_probs.dtype == torch.float64 else np.float32)
@@ -56,7 +63,7 @@ def problem(
         (x, classes, wild.reshape(-1)),
         (*log_probs.stride(), frames, 1),
         tuple(_ordinary(field, kind) for field, kind in zip(fields, kinds)),
-        lengths.numpy(),
+        _ordinary(lengths.numpy(), np.int64),
         ~_is_ctc(topology),
         dense and classes <= 2 * topology.emit.shape[1] + WIDTH,
         like,
@@ -66,8 +73,6 @@ def problem(
 def _flat(log_probs: torch.Tensor) -> np.ndarray:
     """The memory from the first to the last element, in one row; half precision as int16 (bfloat16) or uint16."""
     kind = log_probs.dtype
-    if log_probs.device.type != "cpu":
-        log_probs = log_probs.cpu()
     extent = 1 + sum((n - 1) * step for n, step in zip(log_probs.shape, log_probs.stride())) if log_probs.numel() else 0
     row = torch.as_strided(log_probs, (extent,), (1,))
     if kind in (torch.float32, torch.float64):
@@ -85,10 +90,10 @@ def _ordinary(array: np.ndarray, kind: Any) -> np.ndarray:
 
 def _is_ctc(topology: Topology) -> np.ndarray:
     """(B,) bool: whether all even states emit one class and are not skipped into, and every state may be stayed in."""
-    real = np.arange(0, topology.emit.shape[1], 2) < topology.states[:, None]
+    beyond = np.arange(topology.emit.shape[1]) >= topology.states[:, None]
     even = topology.emit[:, ::2]
-    fine = ((even == even[:, :1]) & ~topology.skip[:, ::2] | ~real).all(1)
-    return fine if topology.all_stay else fine & topology.stay.all(1)
+    fine = ((even == even[:, :1]) & ~topology.skip[:, ::2] | beyond[:, ::2]).all(1)
+    return fine if topology.all_stay else fine & (topology.stay | beyond).all(1)
 
 
 def vectors_of(states: Any) -> Any:
