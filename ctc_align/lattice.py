@@ -247,6 +247,8 @@ def _blanks_between(
         min_frames=min_frames,
         stay=stay,
         detours=None,
+        # Known beforehand, and looked for by every kernel.
+        **({"interleaved": np.ones(batch, np.bool_), "all_stay": True} if repeats else {}),
     )
 
 

@@ -103,6 +103,14 @@ class Topology:
         return bool(self.emit.size and self.emit.min() < 0)
 
     @cached_property
+    def interleaved(self) -> np.ndarray:
+        """(B,) bool: whether, as in CTC, all even states emit one class and are not skipped into, and every state may
+        be stayed in. Kernels do such utterances with half of the work."""
+        real = np.arange(0, self.emit.shape[1], 2) < self.states[:, None]
+        even = self.emit[:, ::2]
+        return ((even == even[:, :1]) & ~self.skip[:, ::2] | ~real).all(1) & self.stay.all(1)
+
+    @cached_property
     def all_stay(self) -> bool:
         """Whether a path may remain in every state."""
         return bool(self.stay.all())

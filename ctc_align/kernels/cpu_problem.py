@@ -64,7 +64,7 @@ def problem(
         (*log_probs.stride(), frames, 1),
         tuple(_ordinary(field, kind) for field, kind in zip(fields, kinds)),
         _ordinary(lengths.numpy(), np.int64),
-        ~_is_ctc(topology),
+        ~topology.interleaved,
         dense and classes <= 2 * topology.emit.shape[1] + WIDTH,
         like,
     )
@@ -86,14 +86,6 @@ def _ordinary(array: np.ndarray, kind: Any) -> np.ndarray:
     if array.dtype == kind and array.flags.c_contiguous and array.flags.writeable:
         return array
     return np.array(array, kind, order="C")
-
-
-def _is_ctc(topology: Topology) -> np.ndarray:
-    """(B,) bool: whether all even states emit one class and are not skipped into, and every state may be stayed in."""
-    beyond = np.arange(topology.emit.shape[1]) >= topology.states[:, None]
-    even = topology.emit[:, ::2]
-    fine = ((even == even[:, :1]) & ~topology.skip[:, ::2] | beyond[:, ::2]).all(1)
-    return fine if topology.all_stay else fine & (topology.stay | beyond).all(1)
 
 
 def vectors_of(states: Any) -> Any:
