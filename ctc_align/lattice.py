@@ -74,11 +74,12 @@ def ctc_padded(targets: np.ndarray, lengths: np.ndarray, blank: int = 0) -> Topo
             f"target lengths: expected whole numbers of shape {targets.shape[:1]}, met {lengths.dtype} of shape "
             f"{lengths.shape}"
         )
-    longest = int(lengths.max()) if len(lengths) else 0
-    if len(lengths) and (lengths.min() < 0 or longest > targets.shape[1]):
-        raise KernelError(f"target lengths: expected 0 to {targets.shape[1]}, met {lengths.tolist()[:8]}")
+    counts = lengths.tolist() or [0]
+    shortest, longest = min(counts), max(counts)
+    if shortest < 0 or longest > targets.shape[1]:
+        raise KernelError(f"target lengths: expected 0 to {targets.shape[1]}, met {counts[:8]}")
     targets = targets[:, :longest]
-    inside = None if len(lengths) == 0 or lengths.min() == longest else np.arange(longest) < lengths[:, None]
+    inside = None if shortest == longest else np.arange(longest) < lengths[:, None]
     low, high = (targets.min(), targets.max()) if targets.size else (0, 0)
     if low < WILDCARD or high > MAX_CLASS:
         # Perhaps only beyond the lengths.
@@ -230,7 +231,10 @@ def _blanks_between(
     elif longest > 1:
         differ = targets[:, 1:] != targets[:, :-1]
         skip[:, 3::2] = differ
-        min_frames += np.count_nonzero(~differ if inside is None else inside[:, 1:] > differ, axis=1)
+        if inside is not None:
+            min_frames += np.count_nonzero(inside[:, 1:] > differ, axis=1)
+        elif np.count_nonzero(differ) < differ.size:
+            min_frames += np.count_nonzero(~differ, axis=1)
     states = 2 * lengths + 1
     if inside is not None:
         beyond = np.arange(shape[1]) >= states[:, None]

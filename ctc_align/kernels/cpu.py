@@ -38,7 +38,7 @@ def best_path(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """See `ctc_align.kernels.best_path`."""
     shape = log_probs.shape[0], log_probs.shape[1]
-    memory.require(4 * shape[0] * shape[1], f"states {shape}")
+    memory.require(4 * shape[0] * shape[1], "states of the best paths")
     states, scores = np.full(shape, -1, np.int32), np.empty(shape[0], np.float64)
     frames = lengths.numpy()
     slow, cells = Slow(log_probs, topology, frames, wildcard), frames * topology.states
@@ -117,8 +117,8 @@ def _sum(
     kind = np.float64 if log_probs.dtype == torch.float64 else np.float32
     shape = tuple(log_probs.shape)
     if want:
-        memory.require(np.dtype(kind).itemsize * math.prod(shape), f"posteriors {shape}")
-    out = np.zeros(shape if want else (0,), kind)
+        memory.require(np.dtype(kind).itemsize * math.prod(shape), "posteriors")
+    flat, out = _zeros(log_probs, kind) if want else (None, np.empty(0, kind))
     own = np.zeros(shape[:2] if want and wildcard is not None else (0,), kind)
     scores, frames = np.empty(shape[0], np.float64), lengths.numpy()
     slow, cells = Slow(log_probs, topology, frames, wildcard), frames * topology.states
@@ -131,15 +131,14 @@ def _sum(
         deal(lambda: add_up, cells)
     else:
         given = problem(log_probs, topology, lengths, wildcard)
-
-        flat = out.reshape(-1) if want else None
+        steps = tuple(stride // out.itemsize for stride in out.strides) if want else (0, 0, 0)
 
         def make() -> Callable[[np.ndarray], None]:
             room = _sum_room(given, int(topology.states.max()), int(frames.max()), want)
 
             def sums(todo: np.ndarray) -> None:
                 while len(todo):
-                    done = cpu_sum.sums(*given, todo, room, flat, own.reshape(-1), scores)
+                    done = cpu_sum.sums(*given, todo, room, flat, steps, own.reshape(-1), scores)
                     add_up(todo[done : done + 1])
                     todo = todo[done + 1 :]
 
@@ -151,6 +150,14 @@ def _sum(
         torch.from_numpy(out) if want else None,
         torch.from_numpy(own) if own.ndim == 2 else None,
     )
+
+
+def _zeros(log_probs: torch.Tensor, kind: type) -> tuple[np.ndarray, np.ndarray]:
+    """Zeros in the shape and the order in memory of the log-probs, and the same in one row."""
+    steps = log_probs.stride()
+    order = sorted(range(3), key=lambda axis: -steps[axis])
+    zeros: np.ndarray = np.zeros([log_probs.shape[axis] for axis in order], kind)
+    return zeros.reshape(-1), zeros.transpose(np.argsort(order))
 
 
 def _sum_room(given: Problem, states: int, frames: int, want: bool) -> tuple:
@@ -168,7 +175,7 @@ def _new_sum_room(
     block = min(max(math.isqrt(frames), ROWS_BYTES // (16 * width)), frames) // WIDTH * WIDTH + WIDTH
     rows_kept, rows_saved = (block * width * 2, -(-frames // block) * row * 2) if want else (0, 0)
     size = 8 * (rows_kept + rows_saved)
-    memory.require(size, f"forward pass over {frames} frames x {states} states")
+    memory.require(size, "forward passes")
     tile = (classes + 1 if dense else used) * WIDTH
     emitted = WIDTH * max(STRIP * WIDTH, width if want else 0)
     even_emitted, even_kept = (emitted, rows_kept // 2) if general else (0, 0)

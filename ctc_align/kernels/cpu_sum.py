@@ -141,7 +141,7 @@ def _back(here, general, number, row_of_used, rows, flags, tiles, emitted_rows, 
 
 
 @compiled
-def _write(tile, number, used, row_of_used, now, total_m, mass, first_out, classes, out, first_own, own):
+def _write(tile, number, used, row_of_used, now, total_m, mass, first_out, steps, out, first_own, own):
     """A tile's occupancies, made to sum to 1 in each frame, to where they belong; False where they are far from it."""
     total = splat(np.float32(0.0))
     for u in range(number):
@@ -155,7 +155,7 @@ def _write(tile, number, used, row_of_used, now, total_m, mass, first_out, class
         c, at = used[u], row_of_used[u] * WIDTH
         if c >= 0:
             for k in range(now):
-                put(out, first_out + k * classes + c, get(tile, at + k) * get(mass, k))
+                put(out, first_out + k * steps[1] + c * steps[2], get(tile, at + k) * get(mass, k))
         else:
             for k in range(now):
                 put(own, first_own + k, get(tile, at + k) * get(mass, k))
@@ -163,14 +163,15 @@ def _write(tile, number, used, row_of_used, now, total_m, mass, first_out, class
 
 
 @compiled
-def sums(source, strides, fields, lengths, generals, dense, like, todo, room, out, own, scores):
+def sums(source, strides, fields, lengths, generals, dense, like, todo, room, out, steps, own, scores):
     """Log-likelihoods of the utterances `todo`, and their occupancies if there is room for them.
 
     Args:
         source, strides, fields, lengths, generals, dense: see `cpu_problem.Problem`; `like` is not needed.
         room: see `cpu.py`.
-        out: where the posteriors of classes go, (B, T, C) flat, zeros before; None for the scores alone (compiled
+        out: where the posteriors of classes go, (B, T, C) in one row, zeros before; None for the scores alone (compiled
             code is made for either).
+        steps: of `out` by utterance, frame, class.
         own: where those of the wildcard go, flat, or nothing.
         scores: (B,) float64.
 
@@ -357,9 +358,7 @@ def sums(source, strides, fields, lengths, generals, dense, like, todo, room, ou
                         back_rows,
                         total_e,
                     )
-                    at = b * wild_by_utterance + t0
-                    if not _write(
-                        tile, number, used, row_of_used, now, total_m, centres, at * classes, classes, out, at, own
-                    ):
+                    at, own_at = b * steps[0] + t0 * steps[1], b * wild_by_utterance + t0
+                    if not _write(tile, number, used, row_of_used, now, total_m, centres, at, steps, out, own_at, own):
                         return done
     return todo.shape[0]
