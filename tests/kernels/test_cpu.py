@@ -1,165 +1,327 @@
-"""The compiled backend against the reference, in batches: mixed lengths, ties, holes, poisoned padding, blocks."""
+"""Best paths by the compiled backend: every state and every bit of the scores as the reference has them, in parts, in
+blocks, on any number of threads, in any memory. What batches ask of every backend is in `test_topologies`."""
 
 from __future__ import annotations
 
+import functools
+import itertools
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from cpu_checks import best_path, on_threads, path_faults, poison, split
 from kernel_problems import KINDS, Batch, random_bands, scores
 from kernel_problems import batch as random_batch
 
 from ctc_align import kernels, lattice
 from ctc_align.errors import KernelError
-from ctc_align.kernels import cpu
+from ctc_align.kernels import cpu, cpu_best_path, cpu_long_path, cpu_problem, memory
 
-DTYPES = [torch.float32, torch.float64]
 NEVER = float("-inf")
+WALKED = ("ctc", "simple", "segments")
+"""Topologies without detours."""
+DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
 
-def batches(seed: int, count: int, frames: int = 40, tokens: int = 12) -> list[Batch]:
-    rng = np.random.default_rng(seed)
-    return [
-        random_batch(
-            rng, int(rng.integers(1, 9)), int(rng.integers(1, frames)), tokens, 7, kind, segments=number % 3 == 2
+@pytest.fixture(autouse=True)
+def _poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    poison(monkeypatch)
+
+
+def one(
+    rng: np.random.Generator,
+    tokens: int,
+    spare: int,
+    classes: int,
+    kind: str,
+    topology: str = "ctc",
+    wild: bool = False,
+) -> Batch:
+    """An utterance of so many tokens, and so many frames more than its shortest path has."""
+    row = rng.integers(1, classes - 1, tokens)
+    if topology == "segments":
+        row = row[::3] % (classes // 3)
+    row[rng.random(len(row)) < 0.1 * wild] = lattice.WILDCARD
+    made = {
+        "ctc": lambda: lattice.ctc([row]),
+        "simple": lambda: lattice.simple_ctc([row]),
+        "segments": lambda: lattice.segmentation([row], [np.arange(len(row)) // 2], 3, classes - 1),
+    }[topology]()
+    frames = int(made.min_frames[0]) + spare
+    x, wildcard = scores(rng, frames, classes, kind), scores(rng, frames, 2, kind)[:, 0]
+    if kind == "rounded":
+        x, wildcard = np.round(rng.normal(size=x.shape), 1), np.round(rng.normal(size=frames), 1)
+    return Batch(
+        torch.as_tensor(x, dtype=torch.float32)[None],
+        torch.tensor([frames]),
+        made,
+        torch.as_tensor(wildcard, dtype=torch.float32)[None] if made.has_wildcard else None,
+    )
+
+
+Case = tuple[str, Batch, np.ndarray | None, tuple[list[list[int]], list[str]]]
+
+
+@functools.cache
+def cases() -> tuple[Case, ...]:
+    """Several strips, hundreds of frames, all topologies and kinds, in bands and not, with what is right."""
+    rng = np.random.default_rng(31)
+    shapes = ((40, 660, 6), (300, 30, 40), (500, 110, 200), (280, 160, 129), (260, 840, 12), (240, 4, 30))
+    made = []
+    for number, (topology, shape) in enumerate(itertools.product(WALKED, shapes)):
+        kind = ("tied", "continuous", "rounded", "holes")[number % 4]
+        given = one(rng, *shape, kind, topology, number % 3 == 1)
+        bands = random_bands(rng, given) + np.array([-40, 40]) if number % 2 else None
+        right = best_path(given, bands, "reference")
+        made.append((f"{topology} {kind} {tuple(given.log_probs.shape)}", given, bands, right))
+    return tuple(made)
+
+
+def first_faults() -> list[str]:
+    """The faults of the first case that is not right."""
+    for name, given, bands, right in cases():
+        if found := path_faults(given, bands, right):
+            return [f"{name}: {line}" for line in found]
+    return []
+
+
+def test_the_cases_are_what_they_should_be() -> None:
+    assert sum(score != "-inf" for *_, (_, found) in cases() for score in found) >= 12
+    assert max(given.topology.emit.shape[1] for _, given, _, _ in cases()) > 2 * 16 * 16 + 400
+
+
+def test_at_one_go() -> None:
+    with on_threads(1):
+        assert first_faults() == []
+
+
+@pytest.mark.parametrize(("threads", "part_cells", "ring"), [(2, 1, 2), (3, 20_000, 4), (5, 2**20, 2), (5, 1, 3)])
+def test_shared_by_threads(threads: int, part_cells: int, ring: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    split(monkeypatch, part_cells=part_cells, ring=ring)
+    with on_threads(threads):
+        assert first_faults() == []
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("block", [16, 32, 48, 80, 256, 1104])
+def test_in_blocks(block: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    split(monkeypatch, block=block, part_cells=(1, 30_000)[block % 3 == 0])
+    with on_threads(threads):
+        assert first_faults() == []
+
+
+@pytest.mark.parametrize("topology", WALKED)
+def test_thousands_of_states(topology: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Paths that just fit, and some that need not hurry."""
+    rng = np.random.default_rng(32)
+    for tokens, spare, kind in ((1500, 150, "rounded"), (1500, 3, "tied"), (700, 2300, "continuous")):
+        given = one(rng, tokens, spare, 40, kind, topology)
+        right = best_path(given, None, "reference")
+        assert right[1] != ["-inf"]
+        assert path_faults(given, None, right) == []
+        for threads, block in ((2, 0), (5, 0), (3, 160)):
+            with on_threads(threads), monkeypatch.context() as patch:
+                split(patch, block=block, part_cells=50_000)
+                assert path_faults(given, None, right) == []
+
+
+@pytest.mark.parametrize("topology", WALKED)
+def test_sums_that_tie_without_being_exact(topology: str) -> None:
+    """Tenths: whether two sums of them are equal depends on the order in which they were added."""
+    rng = np.random.default_rng(33)
+    for number in range(12):
+        given = random_batch(rng, 6, 60, 25, 7, "continuous", topology=topology, wild=number % 2 == 1)
+        x = torch.round(given.log_probs, decimals=1)
+        wildcard = None if given.wildcard is None else torch.round(given.wildcard, decimals=1)
+        tenths = Batch(x, given.lengths, given.topology, wildcard)
+        for dtype in (torch.float32, torch.float64):
+            assert path_faults(tenths, dtype=dtype) == []
+        assert path_faults(tenths, random_bands(rng, tenths)) == []
+
+
+@pytest.mark.parametrize("topology", WALKED)
+def test_batches_shared_by_threads(topology: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long and short ones at once: some are shared by the threads, some are dealt to them."""
+    rng = np.random.default_rng(34)
+    monkeypatch.setattr(cpu_problem, "SMALL_CELLS", 1)
+    for number, kind in zip(range(8), KINDS * 2):
+        given = random_batch(rng, 9, 250, 60, 7, kind, topology=topology, wild=number % 2 == 1)
+        bands = random_bands(rng, given) + np.array([-9, 9]) if number % 4 > 1 else None
+        right = best_path(given, bands, "reference")
+        for threads, least in ((1, 1), (2, 10_000), (4, 6_000), (4, 2**22)):
+            with on_threads(threads), monkeypatch.context() as patch:
+                split(patch, block=32 * (number % 2))
+                patch.setattr(cpu, "LONG_CELLS", least)
+                assert path_faults(given, bands, right) == []
+
+
+def memory_layouts(x: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
+    """The same numbers in every order, with gaps, and shared."""
+    for order in itertools.permutations(range(3)):
+        back = [order.index(k) for k in range(3)]
+        yield f"order {order}", x.permute(order).contiguous().permute(back)
+    for step in ((2, 1, 1), (1, 3, 1), (1, 1, 2), (2, 3, 2)):
+        wide = torch.full([n * s for n, s in zip(x.shape, step)], float("nan"), dtype=x.dtype)
+        wide[:: step[0], :: step[1], :: step[2]] = x
+        yield f"steps {step}", wide[:: step[0], :: step[1], :: step[2]]
+    yield "offset", torch.cat((x[..., :1], x), 2)[..., 1:]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_every_memory(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read as it lies, whole rows or one by one: the very bits of the same numbers as dense float32."""
+    rng = np.random.default_rng(35)
+    for topology, wild in (("ctc", False), ("segments", True)):
+        given = random_batch(rng, 5, 70, 40, 37, "continuous", topology=topology, wild=wild)
+        bands = random_bands(rng, given) + np.array([-9, 9])
+        narrow = given.log_probs.to(dtype)
+        wide = narrow if dtype == torch.float64 else narrow.float()
+        right = best_path(Batch(wide, given.lengths, given.topology, given.wildcard), bands, "cpu", wide.dtype)
+        assert right == best_path(
+            Batch(wide, given.lengths, given.topology, given.wildcard), bands, "reference", wide.dtype
         )
-        for number, kind in zip(range(count), KINDS * count)
-    ]
+        assert len(set(right[1])) > 2
+        for name, x in memory_layouts(narrow):
+            each = Batch(x, given.lengths, given.topology, given.wildcard)
+            for classes in (0, 37):
+                monkeypatch.setattr(cpu_problem, "DENSE_CLASSES", classes)
+                assert best_path(each, bands, "cpu", dtype) == right, name
+            with on_threads(2), monkeypatch.context() as patch:
+                split(patch, block=16)
+                assert best_path(each, bands, "cpu", dtype) == right, f"{name}, shared"
 
 
-def same_paths(given: Batch, dtype: torch.dtype, bands: np.ndarray | None = None) -> int:
-    """Compares both backends; returns how many utterances have a path."""
-    x = given.log_probs.to(dtype)
-    met = kernels.best_path(x, given.topology, given.lengths, bands=bands, backend="cpu")
-    right = kernels.best_path(x, given.topology, given.lengths, bands=bands, backend="reference")
-    torch.testing.assert_close(met.scores, right.scores, rtol=1e-12, atol=1e-12)
-    assert met.states.tolist() == right.states.tolist()
-    return int((right.scores > NEVER).sum())
+def test_expanded_and_read_only_arrays() -> None:
+    rng = np.random.default_rng(36)
+    row = torch.as_tensor(scores(rng, 40, 7, "tied"), dtype=torch.float32)[None]
+    topology = lattice.ctc([[1, 2, 2, 5], [3], [4] * 9], blank=0)
+    given = Batch(row.expand(3, -1, -1), torch.tensor([40, 0, 7, 0, 21, 0])[::2], topology)
+    flat = Batch(torch.zeros(1, 1, 1).expand(3, 40, 7), given.lengths, topology)
+    bands = np.broadcast_to(np.array([0, 30]), (3, 40, 2))
+    plans = [(given, None), (given, bands), (flat, None), (flat, bands)]
+    right = [best_path(each, limits, "reference") for each, limits in plans]
+    frozen = np.array(bands)
+    for array in (frozen, topology.emit, topology.skip, topology.states):
+        array.setflags(write=False)
+    for (each, limits), expected in zip(plans, right):
+        assert path_faults(each, limits if limits is None else frozen, expected) == []
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_best_paths(dtype: torch.dtype) -> None:
-    assert sum(same_paths(given, dtype) for given in batches(11, 240)) > 300
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2], ids=str)
+def test_rare_types_are_widened(dtype: torch.dtype) -> None:
+    given = random_batch(np.random.default_rng(37), 3, 30, 8, 7, "continuous")
+    x = torch.nan_to_num(given.log_probs).to(dtype)
+    right = best_path(Batch(x.float(), given.lengths, given.topology), None, "reference")
+    path = kernels.best_path(x, given.topology, given.lengths, backend="cpu")
+    assert (path.states.tolist(), [score.hex() for score in path.scores.tolist()]) == right
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_best_paths_in_bands(dtype: torch.dtype) -> None:
-    rng = np.random.default_rng(12)
-    assert sum(same_paths(given, dtype, random_bands(rng, given)) for given in batches(13, 120)) > 50
+def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Choices whole while they are few; else rows and choices of a block near their least sum."""
+    plan = cpu_long_path.plan(1500, 501)
+    assert (plan.block, plan.blocks) == (0, 0)
+    assert plan.bytes < 2**20
+    for frames, states, most in (
+        (540_000, 274_001, 256),
+        (70_000, 70_001, 80),
+        (2_000_000, 9_001, 120),
+        (10**7, 21, 60),
+    ):
+        plan = cpu_long_path.plan(frames, states)
+        saved, choices = 16 * plan.row * plan.blocks, 8 * (plan.block + 1) * plan.window
+        assert saved + choices <= plan.bytes < most * 2**20, (frames, states)
+        assert plan.block % 16 == 0
+        assert (plan.blocks - 1) * plan.block < frames <= plan.blocks * plan.block
+        assert plan.window * 16 >= min(plan.block + 16, (states + 1) // 2)
+
+    def room(block: int) -> float:
+        return 16 * 274_001 / 2 * 540_000 / block + block**2 / 2
+
+    best = min(range(16, 540_000, 16), key=room)
+    assert room(cpu_long_path.plan(540_000, 274_001).block) < 1.01 * room(best)
+    monkeypatch.setattr(cpu_long_path, "WHOLE_CHOICES_BYTES", 0)
+    assert cpu_long_path.plan(1, 1)[:2] == (16, 1)
+    assert cpu_long_path.plan(17, 3)[:2] == (16, 2)
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_sums(dtype: torch.dtype) -> None:
-    relative, absolute = (1e-12, 1e-12) if dtype == torch.float64 else (1e-6, 2e-6)
-    for given in batches(14, 100):
-        x = given.log_probs.to(dtype)
-        met = kernels.occupancy(x, given.topology, given.lengths, backend="cpu")
-        right = kernels.occupancy(x, given.topology, given.lengths, backend="reference")
-        torch.testing.assert_close(met.scores, right.scores, rtol=relative, atol=absolute)
-        torch.testing.assert_close(met.posteriors, right.posteriors.to(dtype), rtol=relative, atol=10 * absolute)
-        forward = kernels.forward(x, given.topology, given.lengths, backend="cpu")
-        assert forward.scores.tolist() == met.scores.tolist()
-        total = met.posteriors.sum(2)
-        inside = torch.arange(x.shape[1]) < given.lengths[:, None]
-        expected = (inside & (met.scores > NEVER)[:, None]).to(dtype)
-        torch.testing.assert_close(total, expected, rtol=0, atol=1e-5)
+def test_what_cannot_be_held_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = next(given for name, given, _, _ in cases() if name.startswith("ctc"))
+    needed = cpu_long_path.plan(int(given.lengths[0]), int(given.topology.states[0])).bytes
+    monkeypatch.setattr(memory, "UNCHECKED_BYTES", 1)
+    monkeypatch.setattr(memory, "available", lambda device=None: (needed - 1, "a test"))
+    split(monkeypatch)
+    with on_threads(2):
+        with pytest.raises(KernelError, match=rf"of utterance 0: {needed} bytes .* are needed, {needed - 1} .*a test"):
+            best_path(given)
+        monkeypatch.setattr(memory, "available", lambda device=None: (needed, "a test"))
+        best_path(given)
 
 
-def test_a_batch_is_its_utterances() -> None:
-    for given in batches(15, 60):
-        path = kernels.best_path(given.log_probs, given.topology, given.lengths)
-        occupancy = kernels.occupancy(given.log_probs, given.topology, given.lengths)
-        for b, length in enumerate(given.lengths.tolist()):
-            alone = given.log_probs[b : b + 1, :length]
-            size = int(given.topology.states[b])
-            topology = lattice.Topology(
-                *(getattr(given.topology, name)[b : b + 1, :size] for name in ("emit", "skip", "token")),
-                *(getattr(given.topology, name)[b : b + 1] for name in ("states", "starts", "finals", "min_frames")),
-            )
-            own = kernels.best_path(alone, topology)
-            assert path.states[b, :length].tolist() == own.states[0].tolist()
-            assert (path.states[b, length:] == -1).all()
-            assert path.scores[b].tolist() == own.scores[0].tolist()
-            own_occupancy = kernels.occupancy(alone, topology)
-            assert torch.equal(occupancy.posteriors[b, :length], own_occupancy.posteriors[0])
-            assert (occupancy.posteriors[b, length:] == 0).all()
-            assert occupancy.scores[b].tolist() == own_occupancy.scores[0].tolist()
+def within(seconds: float, work: object) -> list[BaseException]:
+    """What `work` raised; it must come to an end."""
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()  # type: ignore[operator]
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    assert not thread.is_alive(), "threads wait for each other"
+    return raised
 
 
-@pytest.mark.parametrize("block", [1, 2, 3, 7, 64, 128, 129])
-@pytest.mark.parametrize("kind", ["continuous", "tied", "holes"])
-def test_best_paths_in_blocks(block: int, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(block)
-    plans = []
-    for number in range(6):
-        given = random_batch(rng, 2, 300, 60, 6, kind, segments=number % 3 == 2)
-        plans.append((given, random_bands(rng, given) if number % 2 else None))
-    run = [kernels.best_path(g.log_probs, g.topology, g.lengths, bands=bands) for g, bands in plans]
-    monkeypatch.setattr(cpu, "_pointer_block", lambda length, size, itemsize: min(length, block))
-    again = [kernels.best_path(g.log_probs, g.topology, g.lengths, bands=bands) for g, bands in plans]
-    for one, other in zip(run, again):
-        assert one.states.tolist() == other.states.tolist()
-        assert one.scores.tolist() == other.scores.tolist()
-    assert sum(int((one.scores > NEVER).sum()) for one in run) > 4
+@pytest.mark.parametrize("group", [0, 1, 2])
+@pytest.mark.parametrize("part", [0, 1, 9])
+def test_an_error_in_one_thread_does_not_hang_the_others(
+    group: int, part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = one(np.random.default_rng(39), 600, 60, 40, "continuous")
+    right = best_path(given, None, "reference")
+    calls: dict[int, int] = {}
+    walk = cpu_best_path.walk
+
+    def failing(*arguments: object) -> int:
+        first = arguments[8][2]  # type: ignore[index]  # the first vector of the part
+        calls[first] = calls.get(first, 0) + 1
+        if calls[first] == part + 1 and first == 16 * group:
+            raise MemoryError("planted")
+        return int(walk(*arguments))
+
+    split(monkeypatch)
+    with on_threads(3):
+        with monkeypatch.context() as patch:
+            patch.setattr(cpu_best_path, "walk", failing)
+            raised = within(30, lambda: best_path(given))
+        assert [str(error) for error in raised] == ["planted"]
+        assert threading.active_count() < 4
+        assert best_path(given) == right
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("block", [2, 3, 7, 64])
-def test_occupancy_in_blocks(block: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(block)
-    plans = [random_batch(rng, 2, 100, 30, 6, kind, segments=number % 3 == 2) for number, kind in enumerate(KINDS * 2)]
-    run = [kernels.occupancy(g.log_probs.to(dtype), g.topology, g.lengths) for g in plans]
-    monkeypatch.setattr(cpu, "_row_block", lambda length, row_bytes: min(length, block))
-    again = [kernels.occupancy(g.log_probs.to(dtype), g.topology, g.lengths) for g in plans]
-    for one, other in zip(run, again):
-        assert torch.equal(one.posteriors, other.posteriors)
-        assert one.scores.tolist() == other.scores.tolist()
-
-
-def test_blocks_are_chosen_by_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert cpu._pointer_block(1500, 501, 4) == 1500
-    long_block = cpu._pointer_block(540_000, 274_001, 4)
-    rows = -(-540_000 // long_block)
-    assert rows * 274_001 * 4 <= 1.05 * cpu.CHECKPOINT_BYTES
-    assert long_block * (long_block + 2) < 2 * cpu.CHECKPOINT_BYTES
-    assert cpu._row_block(100, 8 * 503) == 100
-    assert cpu._row_block(1500, 8 * 503) == 130
-    assert cpu._row_block(100_000, 8 * 50_003) == 317
-    monkeypatch.setattr(cpu, "ROWS_BYTES", 0)
-    assert cpu._row_block(1500, 8 * 503) == 39
-    assert cpu._row_block(1, 8) == 1
-
-
-def test_small_limits_take_the_block_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = random_batch(np.random.default_rng(5), 2, 300, 60, 6, "continuous", segments=False)
-    run = kernels.best_path(given.log_probs, given.topology, given.lengths)
-    monkeypatch.setattr(cpu, "FULL_BACK_POINTERS_BYTES", 0)
-    monkeypatch.setattr(cpu, "BLOCK_FRAMES", 16)
-    assert cpu._pointer_block(300, 121, 4) == 16
-    assert kernels.best_path(given.log_probs, given.topology, given.lengths).states.tolist() == run.states.tolist()
-
-
-def test_occupancy_that_cannot_be_held_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu, "LOGARITHMIC_BYTES", 1000)
-    x = torch.zeros(1, 30, 4, dtype=torch.float64)
-    with pytest.raises(KernelError, match=r"30 frames x 7 states need 2232 bytes, at most 1000"):
-        kernels.occupancy(x, lattice.ctc([[1, 2, 3]]))
-    kernels.forward(x, lattice.ctc([[1, 2, 3]]))
-    kernels.occupancy(x.float(), lattice.ctc([[1, 2, 3]]))
-
-
-def test_many_classes() -> None:
-    rng = np.random.default_rng(6)
-    x = torch.as_tensor(scores(rng, 20, 100_000, "continuous"), dtype=torch.float32)[None]
-    topology = lattice.ctc([[99_999, 50_000, 50_000, 7]], blank=12_345)
-    met, right = (kernels.best_path(x, topology, backend=backend) for backend in ("cpu", "reference"))
-    assert met.states.tolist() == right.states.tolist()
-    met, right = (kernels.occupancy(x, topology, backend=backend) for backend in ("cpu", "reference"))
-    torch.testing.assert_close(met.posteriors, right.posteriors, rtol=0, atol=1e-5)
+def test_what_is_no_number_stops_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any group may be the one that meets it, in any part; the others neither wait nor go on for long."""
+    rng = np.random.default_rng(38)
+    given = one(rng, 290, 100, 40, "continuous")
+    split(monkeypatch)
+    for frame, bad in ((0, float("nan")), (130, float("inf")), (-1, float("nan"))):
+        x = given.log_probs.clone()
+        x[0, frame] = bad
+        spoilt = Batch(x, given.lengths, given.topology)
+        for threads in (1, 3):
+            with on_threads(threads):
+                assert within(30, functools.partial(best_path, spoilt)) == []
+                states, found = best_path(spoilt)
+                assert found == ["nan"]
+                assert set(states[0]) == {-1}
 
 
 def test_whether_the_kernels_are_compiled_is_known(tmp_path: Path) -> None:
