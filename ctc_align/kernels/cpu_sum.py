@@ -223,21 +223,23 @@ def sums(source, strides, fields, lengths, generals, dense, like, todo, room, ou
         if out is not None:
             blocks = (frames + block - 1) // block
         offset, total_m, total_e = 0.0, 1.0, 0
-        # Once over all frames, and if the occupancy is wanted, block after block from the last: there and back.
+        # Once over all frames, which keeps the last block; then back, and the blocks before it there and back.
         for stage in range(-1, blocks):
-            k_block = blocks - 1 - stage
-            f0, f1 = (0, frames) if stage < 0 else (k_block * block, min((k_block + 1) * block, frames))
-            keep = stage >= 0
-            if out is not None and keep:
-                at = k_block * row
+            f0, f1, kept_from = 0, frames, (blocks - 1) * block
+            if stage >= 0:
+                f0 = kept_from = (blocks - 1 - stage) * block
+                f1 = min(f0 + block, frames)
+            there = f1 if stage != 0 else f0
+            if out is not None and stage > 0:
+                at = (blocks - 1 - stage) * row
                 for i in range(0, row, WIDTH):
                     store(odd_m, i, load(saved_m, 2 * (at + i)))
                     store(odd_e, i, load(saved_e, 2 * (at + i)))
                     store(even_m, i, load(saved_m, 2 * (at + i) + WIDTH))
                     store(even_e, i, load(saved_e, 2 * (at + i) + WIDTH))
-            for t0 in range(f0, f1, WIDTH):
+            for t0 in range(f0, there, WIDTH):
                 now = min(WIDTH, f1 - t0)
-                if out is not None and not keep and t0 % block == 0:
+                if out is not None and stage < 0 and t0 % block == 0:
                     at = t0 // block * row
                     for i in range(0, row, WIDTH):
                         store(saved_m, 2 * (at + i), load(odd_m, i))
@@ -249,7 +251,7 @@ def sums(source, strides, fields, lengths, generals, dense, like, todo, room, ou
                 if not fetch(emitted, t0, now, number, used, row_of_used, dense, tile):
                     return done
                 powers(tile, number, row_of_used, tile_m, tile_e, centres)
-                if not keep:
+                if stage < 0:
                     for k in range(now):
                         offset += centres[k]
                 for k in range(0, 4 * WIDTH, WIDTH):
@@ -308,8 +310,8 @@ def sums(source, strides, fields, lengths, generals, dense, like, todo, room, ou
                             store(even_e, i, se)
                             store(odd_m, i, tm)
                             store(odd_e, i, te)
-                            if out is not None and keep:
-                                p = 2 * ((t0 + k - f0) * width + w * WIDTH)
+                            if out is not None and t0 >= kept_from:
+                                p = 2 * ((t0 + k - kept_from) * width + w * WIDTH)
                                 store(kept_m, p, tm)
                                 store(kept_e, p, te)
                                 store(kept_m, p + WIDTH, sm)
