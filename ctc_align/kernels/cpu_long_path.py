@@ -142,32 +142,30 @@ class LongPath:
         def group(g: int) -> None:
             mine = self._own_room()
             handed = columns[g - 1] if g else _NOTHING, columns[g] if g + 1 < groups else _NOTHING
-            try:
-                for f0 in range(0, self.frames, frames):
-                    if g:
-                        ready[g].acquire()
-                    if g + 1 < groups:
-                        space[g].acquire()
-                    if self.fine:
-                        by_frame = self.vectors * 4 if self.whole else 0
-                        part = (f0, min(f0 + frames, self.frames), edges[g], edges[g + 1])
-                        goal = (self.frames - 1, self.size - self.finals, self.size - 1)
-                        if not self._walk(
-                            mine, (*part, *goal, self.used, 0, by_frame), handed, (*self.saved, max(1, self.plan.block))
-                        ):
-                            self.fine = False
-                    if g + 1 < groups:
-                        ready[g + 1].release()
-                    if g:
-                        space[g - 1].release()
-            except BaseException:
-                # The others must not wait for what will never come.
-                self.fine = False
-                for semaphore in (*ready, *space):
-                    semaphore.release(self.frames)
-                raise
+            for f0 in range(0, self.frames, frames):
+                if g:
+                    ready[g].acquire()
+                if g + 1 < groups:
+                    space[g].acquire()
+                if self.fine:
+                    by_frame = self.vectors * 4 if self.whole else 0
+                    part = (f0, min(f0 + frames, self.frames), edges[g], edges[g + 1])
+                    goal = (self.frames - 1, self.size - self.finals, self.size - 1)
+                    saved = (*self.saved, max(1, self.plan.block))
+                    if not self._walk(mine, (*part, *goal, self.used, 0, by_frame), handed, saved):
+                        self.fine = False
+                if g + 1 < groups:
+                    ready[g + 1].release()
+                if g:
+                    space[g - 1].release()
 
-        run([lambda g=g: group(g) for g in range(groups)])  # type: ignore[misc]
+        def stop() -> None:
+            """The others must not wait for what will never come."""
+            self.fine = False
+            for semaphore in (*ready, *space):
+                semaphore.release(self.frames)
+
+        run([lambda g=g: group(g) for g in range(groups)], stop)  # type: ignore[misc]
 
     def _own_room(self) -> list[np.ndarray]:
         """A thread's: rows, lattice and choices are everybody's, or choices are thrown away."""

@@ -156,9 +156,10 @@ def deal(
     run([one] * threads)
 
 
-def run(tasks: Sequence[Callable[[], None]]) -> None:
+def run(tasks: Sequence[Callable[[], None]], stop: Callable[[], None] = lambda: None) -> None:
     """Runs the tasks at once, each on a thread of its own, and raises the first error of any.
 
+    After an error `stop()` is called: tasks that wait for each other must then come to an end.
     Threads live as long as the call: nothing survives a fork, and callers may use threads of their own.
     """
     errors: list[BaseException] = []
@@ -168,13 +169,19 @@ def run(tasks: Sequence[Callable[[], None]]) -> None:
             task()
         except BaseException as error:
             errors.append(error)
+            stop()
 
-    # The caller is one of the workers: a pool that it only waits for costs a quarter of a small batch's time.
     others = [threading.Thread(target=guarded, args=(task,)) for task in tasks[1:]]
+
+    def lead() -> None:
+        for other in others:
+            other.start()
+        # The caller is one of the workers: a pool that it only waits for costs a quarter of a small batch's time.
+        tasks[0]()
+
+    guarded(lead)
     for other in others:
-        other.start()
-    guarded(tasks[0])
-    for other in others:
-        other.join()
+        if other.ident is not None:
+            other.join()
     if errors:
         raise errors[0]

@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -304,6 +304,38 @@ def test_an_error_in_one_thread_does_not_hang_the_others(
             raised = within(30, lambda: best_path(given))
         assert [str(error) for error in raised] == ["planted"]
         assert threading.active_count() < 4
+        assert best_path(given) == right
+
+
+def refused(wrapped: Callable[..., object], allowed: int) -> Callable[..., object]:
+    """The function, but it can be called so often only."""
+    calls = itertools.count(1)
+
+    def call(*arguments: object) -> object:
+        if next(calls) > allowed:
+            raise RuntimeError("planted")
+        return wrapped(*arguments)
+
+    return call
+
+
+@pytest.mark.parametrize("what", ["start", "room"])
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_that_cannot_be_had(threads: int, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last one, or its memory, is not to be had: an error, and nobody waits for it."""
+    given = one(np.random.default_rng(39), 600, 60, 40, "continuous")
+    right = best_path(given, None, "reference")
+    split(monkeypatch)
+    with on_threads(threads):
+        with monkeypatch.context() as patch:
+            if what == "start":
+                # The first is that of `within`.
+                patch.setattr(threading.Thread, "start", refused(threading.Thread.start, threads - 1))
+            else:
+                own_room = cpu_long_path.LongPath._own_room
+                patch.setattr(cpu_long_path.LongPath, "_own_room", refused(own_room, threads - 1))
+            raised = within(20, functools.partial(best_path, given))
+        assert [str(error) for error in raised] == ["planted"]
         assert best_path(given) == right
 
 
