@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ctc_align.kernels import cpu_best_path, cpu_long_path, cpu_sum, memory
+from ctc_align.kernels import cpu_best_path, cpu_long_path, cpu_sum, cpu_tangent, memory
 from ctc_align.kernels.cpu_best_path import STRIP
 from ctc_align.kernels.cpu_long_path import LongPath
 from ctc_align.kernels.cpu_problem import Problem, aligned, deal, kept, problem, vectors_of
@@ -109,6 +109,25 @@ def occupancy(
     scores, posteriors, own = _sum(log_probs, topology, lengths, wildcard, want=True)
     assert posteriors is not None
     return posteriors, scores, own
+
+
+def tangent(
+    log_probs: torch.Tensor,
+    topology: Topology,
+    lengths: torch.Tensor,
+    wildcard: torch.Tensor | None,
+    direction: torch.Tensor,
+    posteriors: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """See `ctc_align.kernels.tangent`."""
+    if posteriors is None:
+        posteriors, _, _ = occupancy(log_probs, topology, lengths, wildcard)
+    kind = np.float64 if log_probs.dtype == torch.float64 else np.float32
+    memory.require(np.dtype(kind).itemsize * log_probs.numel(), "tangents")
+    scores, (_, out) = np.empty(topology.batch), _zeros(log_probs, kind)
+    slow = cpu_tangent.SlowTangents(log_probs, topology, lengths.numpy(), wildcard, posteriors, direction)
+    cpu_tangent.fill(slow, scores, out)
+    return posteriors, torch.from_numpy(out), torch.from_numpy(scores)
 
 
 def _sum(

@@ -6,6 +6,12 @@ may remain, for detours, and where scaled numbers cannot be trusted.
     occupancy   = e**(alpha + beta), made to sum to 1 in each frame, added up per class
 
 Rows of alpha are kept for one block of frames; those of earlier blocks are made again from a saved row.
+
+Tangents, the derivatives along a direction v, of logarithms are means: where one number is the log of a sum, its tangent
+is the mean of the terms', each weighted by its share. So alpha's is the expected sum of v on the way there, beta's that
+on the way on, and
+
+    tangent of occupancy = occupancy * (alpha's + beta's - their mean in the frame, weighted by the occupancies)
 """
 
 from __future__ import annotations
@@ -144,3 +150,122 @@ def logarithmic(x, stride, frames, emit, skip, stay, sources, begin, end, wildca
                 _previous_row(scores, skip, stay, sources, beta, w)
             _add_occupancy(alpha[t - first], beta, w, emit, out, out_wildcard, t)
     return total
+
+
+@compiled
+def _add(a, da, b, db):
+    """log(e**a + e**b) and its tangent; 0 where there is nothing."""
+    if a < b:
+        a, da, b, db = b, db, a, da
+    if a == -np.inf:
+        return a, 0.0
+    ratio = np.exp(b - a)
+    return a + np.log1p(ratio), da + (db - da) * (ratio / (1.0 + ratio))
+
+
+@compiled
+def _next_tangents(scores, moves, skip, stay, sources, before, row):
+    """Rows of alpha and its tangents, (2, S + 2): state s at index s + 2."""
+    for s in range(scores.shape[0]):
+        a, da = -np.inf, 0.0
+        if stay[s]:
+            a, da = before[0, s + 2], before[1, s + 2]
+        a, da = _add(a, da, before[0, s + 1], before[1, s + 1])
+        if skip[s]:
+            a, da = _add(a, da, before[0, s], before[1, s])
+        for p in sources[s]:
+            if p < 0:
+                break
+            a, da = _add(a, da, before[0, p + 2], before[1, p + 2])
+        row[0, s + 2], row[1, s + 2] = a + scores[s], da + moves[s]
+
+
+@compiled
+def _previous_tangents(scores, moves, skip, stay, sources, beta, w):
+    """beta and its tangents (2, S) of one frame from those of the next, in place; `w` (2, S + 2) ends in -inf."""
+    size = scores.shape[0]
+    for s in range(size):
+        w[0, s], w[1, s] = beta[0, s] + scores[s], beta[1, s] + moves[s]
+    for s in range(size):
+        a, da = w[0, s + 1], w[1, s + 1]
+        if stay[s]:
+            a, da = _add(a, da, w[0, s], w[1, s])
+        if s + 2 < size and skip[s + 2]:
+            a, da = _add(a, da, w[0, s + 2], w[1, s + 2])
+        beta[0, s], beta[1, s] = a, da
+    for s in range(size):
+        for p in sources[s]:
+            if p < 0:
+                break
+            beta[0, p], beta[1, p] = _add(beta[0, p], beta[1, p], w[0, s], w[1, s])
+
+
+@compiled
+def _add_tangents(alpha, beta, gamma, emit, out):
+    """One frame's to `out` (C,); `gamma` (S + 2,) is room."""
+    size = emit.shape[0]
+    top, total, mean = -np.inf, 0.0, 0.0
+    for s in range(size):
+        gamma[s] = alpha[0, s + 2] + beta[0, s]
+        top = max(top, gamma[s])
+    for s in range(size):
+        gamma[s] = np.exp(gamma[s] - top)
+        total += gamma[s]
+        mean += gamma[s] * (alpha[1, s + 2] + beta[1, s])
+    mean /= total
+    for s in range(size):
+        if emit[s] >= 0:
+            out[emit[s]] += gamma[s] / total * (alpha[1, s + 2] + beta[1, s] - mean)
+
+
+@compiled
+def _move(direction, own_direction, emit, t, moves):
+    for s in range(emit.shape[0]):
+        moves[s] = own_direction[t] if emit[s] < 0 else direction[t, emit[s]]
+
+
+@compiled
+def tangents(
+    x, stride, frames, emit, skip, stay, sources, begin, end, wildcard, block, direction, own_direction, out
+):  # fmt: skip
+    """Adds the tangents of one utterance's occupancy to `out` (T, C) float64; the utterance must have a path.
+
+    `direction` (T, C) and the wildcard's `own_direction` (T,), both float64 and finite: best with a mean of 0, weighted
+    by the posteriors, in each frame, for then all numbers are small. The rest as in `logarithmic`.
+    """
+    size = emit.shape[0]
+    scores, moves = np.empty(size), np.empty(size)
+    alpha = np.full((block, 2, size + 2), -np.inf)
+    alpha[:, 1] = 0.0
+    blocks = (frames + block - 1) // block
+    saved = np.empty((blocks, 2, size + 2))
+    beta, w = np.zeros((2, size)), np.zeros((2, size + 2))
+    w[0] = -np.inf
+    for s in range(size):
+        beta[0, s] = 0.0 if end[s] else -np.inf
+    # Once over all frames, which keeps the last block; then back, and the blocks before it there and back.
+    for stage in range(-1, blocks):
+        first = 0 if stage < 0 else (blocks - 1 - stage) * block
+        last = frames if stage < 0 else min(first + block, frames)
+        if stage > 0:
+            alpha[0] = saved[blocks - 1 - stage]
+        for t in range(first if stage < 0 else first + 1, last if stage else first):
+            _emit(x, t * stride, emit, wildcard, t, scores)
+            _move(direction, own_direction, emit, t, moves)
+            row = alpha[t % block]
+            if t == 0:
+                _first_row(scores, begin, row[0])
+                for s in range(size):
+                    row[1, s + 2] = moves[s] if begin[s] else 0.0
+            else:
+                _next_tangents(scores, moves, skip, stay, sources, alpha[(t - 1) % block], row)
+            if t % block == 0:
+                saved[t // block] = row
+        if stage < 0:
+            continue
+        for t in range(last - 1, first - 1, -1):
+            if t < frames - 1:
+                _emit(x, (t + 1) * stride, emit, wildcard, t + 1, scores)
+                _move(direction, own_direction, emit, t + 1, moves)
+                _previous_tangents(scores, moves, skip, stay, sources, beta, w)
+            _add_tangents(alpha[t % block], beta, w[0], emit, out[t])

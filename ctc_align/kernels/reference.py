@@ -6,7 +6,8 @@
 
 State s may be entered from s (if stay[s]), s - 1, s - 2 (if skip[s]) and its detours, in this order, which decides
 ties. x has one column more, the wildcard's. Max-plus gives the best path (choices traced back), log-plus the total; the
-occupancy is the derivative of the total by x, taken by autograd, so that it shares no recursion with the fast kernels.
+occupancy is the derivative of the total by x, its tangent the derivative of that, both taken by autograd, so that they
+share no recursion with the fast kernels.
 """
 
 from __future__ import annotations
@@ -157,6 +158,38 @@ def occupancy(
     wrong = scores.detach().isnan()[:, None, None] & _inside(leaf, lengths)
     posterior = torch.where(wrong, math.nan, posterior)
     return posterior[..., :classes], scores.detach(), None if wildcard is None else posterior[..., classes]
+
+
+def tangent(
+    log_probs: torch.Tensor,
+    topology: Topology,
+    lengths: torch.Tensor,
+    wildcard: torch.Tensor | None,
+    direction: torch.Tensor,
+    posteriors: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Posterior of each class (B, T, C) float64, its derivative along `direction` (B, T, C), and scores (B,).
+
+    By the derivative of sum(posteriors * direction): the second derivatives of a score are symmetric. `posteriors` are
+    not needed.
+    """
+    leaf = _clean(log_probs, None, lengths).requires_grad_()
+    inside = _inside(leaf, lengths)
+    with torch.enable_grad():
+        scores = forward(leaf, topology, lengths, wildcard)
+        possible = scores.detach() > NEVER
+        made = tangents = torch.zeros_like(leaf)
+        if possible.any() and scores.requires_grad:
+            (made,) = torch.autograd.grad(scores[possible].sum(), leaf, create_graph=True)
+            # Where nothing passes, nothing changes, wherever one goes from there.
+            along = torch.where((made == 0) | ~inside, 0.0, direction.to(torch.float64))
+            endless = ~along.isfinite().flatten(1).all(1)
+            along = torch.where(endless[:, None, None], 0.0, along)
+            (tangents,) = torch.autograd.grad((made * along).sum(), leaf)
+            tangents = torch.where(endless[:, None, None] & inside, math.nan, tangents)
+    wrong = scores.detach().isnan()[:, None, None] & inside
+    made, tangents = (torch.where(wrong, math.nan, each.detach()) for each in (made, tangents))
+    return made, tangents, scores.detach()
 
 
 def _clean(log_probs: torch.Tensor, wildcard: torch.Tensor | None, lengths: torch.Tensor) -> torch.Tensor:
