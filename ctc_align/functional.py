@@ -9,17 +9,15 @@ Whatever is wrong with the arguments is a `KernelError`, which is a ValueError a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
+from ctc_align import functional_arguments as arguments
 from ctc_align import kernels, lattice, loss
 from ctc_align.errors import KernelError
-
-Lengths = torch.Tensor | Sequence[int] | np.ndarray
-REDUCTIONS = ("none", "mean", "sum")
+from ctc_align.functional_arguments import Lengths, utterances
 
 
 def ctc_loss(
@@ -57,21 +55,9 @@ def ctc_loss(
     >>> ctc_loss(log_probs, torch.tensor([[1]]), [2], [1]).exp()    # three of the four paths read it
     tensor(1.3333)
     """
-    if reduction not in REDUCTIONS:
-        raise KernelError(f"reduction: expected one of {', '.join(REDUCTIONS)}; met {reduction!r}")
-    utterances = _batch_first(log_probs)
-    batch, _, classes = utterances.shape
-    tokens = _whole_numbers(target_lengths, "target_lengths", batch)
-    topology = _ctc(_padded(targets, tokens), tokens, blank, classes)
-    frames = _frames(input_lengths, utterances)
-    result = loss.losses(utterances, topology, torch.from_numpy(frames))
-    if zero_infinity:
-        result = torch.where(result == torch.inf, 0.0, result)
-    if reduction == "sum":
-        return result.sum()
-    if reduction == "mean":
-        return (result / torch.from_numpy(np.maximum(tokens, 1)).to(result)).mean()
-    return result if log_probs.dim() == 3 else result[0]
+    arguments.check_reduction(reduction)
+    given = utterances(log_probs, targets, input_lengths, target_lengths, blank)
+    return given.reduce(loss.losses(given.log_probs, given.topology, given.frames), reduction, zero_infinity)
 
 
 def forced_align(
@@ -102,17 +88,17 @@ def forced_align(
     >>> forced_align(log_probs, torch.tensor([[1, 1]]))[0]
     tensor([[1, 0, 1]])
     """
-    _check_log_probs(log_probs, "(B, T, C)", (3,))
+    arguments.check_log_probs(log_probs, "(B, T, C)", (3,))
     batch, most, classes = log_probs.shape
-    rows = _token_ids(targets)
+    rows = arguments.token_ids(targets)
     if rows.ndim != 2 or len(rows) != batch:
         raise KernelError(f"targets: expected token ids ({batch}, L), met shape {rows.shape}")
-    frames = np.full(batch, most) if input_lengths is None else _frames(input_lengths, log_probs)
+    frames = np.full(batch, most) if input_lengths is None else arguments.frame_counts(input_lengths, log_probs)
     if target_lengths is None:
         tokens = np.full(batch, rows.shape[1])
     else:
-        tokens = _whole_numbers(target_lengths, "target_lengths", batch)
-    topology = _ctc(rows, tokens, blank, classes)
+        tokens = arguments.whole_numbers(target_lengths, "target_lengths", batch)
+    topology = arguments.ctc(rows, tokens, blank, classes)
     _refuse_too_long(topology, tokens, frames)
     path = kernels.best_path(log_probs, topology, None if input_lengths is None else torch.from_numpy(frames))
     _refuse_pathless(path.scores)
@@ -168,83 +154,6 @@ def merge_tokens(tokens: torch.Tensor, scores: torch.Tensor, blank: int = 0) -> 
     means = np.add.reduceat(values, starts) / (ends - starts)
     rows = zip(labels[starts].tolist(), starts.tolist(), ends.tolist(), means.tolist())
     return [TokenSpan(*row) for row in rows if row[0] != blank]
-
-
-def _check_log_probs(log_probs: torch.Tensor, shapes: str, dims: tuple[int, ...]) -> None:
-    if not isinstance(log_probs, torch.Tensor) or not log_probs.is_floating_point():
-        met = log_probs.dtype if isinstance(log_probs, torch.Tensor) else type(log_probs).__name__
-        raise KernelError(f"log_probs: expected a floating-point tensor {shapes}, met {met}")
-    if log_probs.dim() not in dims or not log_probs.shape[-1]:
-        raise KernelError(f"log_probs: expected {shapes} with at least one class, met shape {tuple(log_probs.shape)}")
-
-
-def _batch_first(log_probs: torch.Tensor) -> torch.Tensor:
-    """(T, N, C) or (T, C) as a view (N, T, C)."""
-    _check_log_probs(log_probs, "(T, N, C) or (T, C)", (2, 3))
-    utterances = log_probs.transpose(0, 1) if log_probs.dim() == 3 else log_probs.unsqueeze(0)
-    if not len(utterances):
-        raise KernelError(f"log_probs: expected at least one utterance, met shape {tuple(log_probs.shape)}")
-    return utterances
-
-
-def _whole_numbers(values: Lengths, name: str, batch: int) -> np.ndarray:
-    """(B,) int64, of a tensor, an array or a sequence with one number for each utterance, in any shape."""
-    array = values.cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
-    if array.size != batch or (batch and array.dtype.kind not in "iu"):
-        raise KernelError(f"{name}: expected {batch} whole numbers, met {array.dtype} of shape {array.shape}")
-    return array.reshape(batch).astype(np.int64)
-
-
-def _frames(input_lengths: Lengths, log_probs: torch.Tensor) -> np.ndarray:
-    """The frames that count of each utterance of log_probs (B, T, C)."""
-    batch, most, _ = log_probs.shape
-    frames = _whole_numbers(input_lengths, "input_lengths", batch)
-    if batch and (frames.min() < 0 or frames.max() > most):
-        b = int(np.argmax((frames < 0) | (frames > most)))
-        raise KernelError(f"input_lengths: utterance {b} has {frames[b]} frames, expected 0 to {most} as in log_probs")
-    return frames
-
-
-def _token_ids(targets: torch.Tensor) -> np.ndarray:
-    """Targets as an array of integers; floats that hold whole numbers are taken, as PyTorch takes them."""
-    if not isinstance(targets, torch.Tensor):
-        raise KernelError(f"targets: expected a tensor of token ids, met {type(targets).__name__}")
-    if not targets.is_floating_point():
-        return targets.cpu().numpy()
-    ids = targets.detach().long()
-    if not torch.equal(ids.to(targets.dtype), targets):
-        raise KernelError(f"targets: expected whole numbers, met {targets.dtype} with fractions")
-    return ids.cpu().numpy()
-
-
-def _padded(targets: torch.Tensor, tokens: np.ndarray) -> np.ndarray:
-    """Targets (N, S), or those in a row, as rows of ids of which the first `tokens` (N,) count."""
-    ids = _token_ids(targets)
-    if ids.ndim == 2 and len(ids) == len(tokens):
-        return ids
-    total = int(tokens.sum())
-    if ids.shape != (total,) or tokens.min() < 0:
-        raise KernelError(
-            f"targets: expected ({len(tokens)}, S), or ({total},) as target_lengths add up to, met {ids.shape}"
-        )
-    inside = np.arange(tokens.max()) < tokens[:, None]
-    rows = np.zeros(inside.shape, ids.dtype)
-    rows[inside] = ids
-    return rows
-
-
-def _ctc(rows: np.ndarray, tokens: np.ndarray, blank: int, classes: int) -> lattice.Topology:
-    """The lattice of rows of ids (B, L), each one a class."""
-    if not 0 <= blank < classes:
-        raise KernelError(f"blank: expected a class from 0 to {classes - 1}, met {blank}")
-    topology = lattice.ctc_padded(rows, tokens, blank)
-    # As unsigned, a negative id is a large one. -1 must not pass: the lattice takes it for a wildcard.
-    if topology.emit.size and topology.emit.view(np.uint32).max() >= classes:
-        b, state = np.argwhere(topology.emit.view(np.uint32) >= classes)[0].tolist()
-        raise KernelError(
-            f"target {b}: token {state // 2} is {topology.emit[b, state]}; log_probs has the classes 0 to {classes - 1}"
-        )
-    return topology
 
 
 def _refuse_too_long(topology: lattice.Topology, tokens: np.ndarray, frames: np.ndarray) -> None:
