@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from kernel_problems import Batch
+from kernel_problems import Batch, scores
 
-from ctc_align import kernels
+from ctc_align import kernels, lattice
 from ctc_align.kernels import cpu, cpu_problem
 
 Outcome = tuple[list[list[int]], list[str]]
@@ -66,9 +67,8 @@ def best_path(
     given: Batch, bands: np.ndarray | None = None, backend: str = "cpu", dtype: torch.dtype = torch.float32
 ) -> Outcome:
     """States, and scores to the last bit; `dtype` is that of the log-probs."""
-    wildcard = given.wildcard if given.wildcard is None or dtype != torch.float64 else given.wildcard.double()
     path = kernels.best_path(
-        given.log_probs.to(dtype), given.topology, given.lengths, wildcard=wildcard, bands=bands, backend=backend
+        given.log_probs.to(dtype), given.topology, given.lengths, wildcard=given.wildcard, bands=bands, backend=backend
     )
     return path.states.tolist(), [score.hex() for score in path.scores.tolist()]
 
@@ -95,10 +95,9 @@ Sums = tuple[torch.Tensor, torch.Tensor]
 
 def occupancy(given: Batch, backend: str = "cpu", dtype: torch.dtype = torch.float32) -> Sums:
     """Posteriors (B, T, C + 1) with those of the wildcard last, and the scores, which `forward` must say too."""
-    wildcard = None if given.wildcard is None else given.wildcard.to(dtype)
     rest = (given.log_probs.to(dtype), given.topology, given.lengths)
-    result = kernels.occupancy(*rest, wildcard=wildcard, backend=backend)
-    forward = kernels.forward(*rest, wildcard=wildcard, backend=backend)
+    result = kernels.occupancy(*rest, wildcard=given.wildcard, backend=backend)
+    forward = kernels.forward(*rest, wildcard=given.wildcard, backend=backend)
     assert [score.hex() for score in forward.scores.tolist()] == [score.hex() for score in result.scores.tolist()]
     own = result.wildcard if result.wildcard is not None else torch.zeros_like(result.posteriors[..., 0])
     return torch.cat((result.posteriors, own[..., None]), 2), result.scores
@@ -121,3 +120,46 @@ def sum_faults(given: Batch, right: Sums | None = None) -> list[str]:
 
 def same_sums(one: Sums, other: Sums) -> bool:
     return torch.equal(one[0], other[0]) and one[1].tolist() == other[1].tolist()
+
+
+def one(
+    rng: np.random.Generator,
+    tokens: int,
+    spare: int,
+    classes: int,
+    kind: str,
+    topology: str = "ctc",
+    wild: bool = False,
+) -> Batch:
+    """An utterance of so many tokens, and so many frames more than its shortest path has."""
+    row = rng.integers(1, classes - 1, tokens)
+    if topology == "segments":
+        row = row[::3] % (classes // 3)
+    row[rng.random(len(row)) < 0.1 * wild] = lattice.WILDCARD
+    made = {
+        "ctc": lambda: lattice.ctc([row]),
+        "simple": lambda: lattice.simple_ctc([row]),
+        "segments": lambda: lattice.segmentation([row], [np.arange(len(row)) // 2], 3, classes - 1),
+    }[topology]()
+    frames = int(made.min_frames[0]) + spare
+    x, wildcard = scores(rng, frames, classes, kind), scores(rng, frames, 2, kind)[:, 0]
+    if kind == "rounded":
+        x, wildcard = np.round(rng.normal(size=x.shape), 1), np.round(rng.normal(size=frames), 1)
+    return Batch(
+        torch.as_tensor(x, dtype=torch.float32)[None],
+        torch.tensor([frames]),
+        made,
+        torch.as_tensor(wildcard, dtype=torch.float32)[None] if made.has_wildcard else None,
+    )
+
+
+def memory_layouts(x: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
+    """The same numbers in every order, with gaps, and shared."""
+    for order in itertools.permutations(range(3)):
+        back = [order.index(k) for k in range(3)]
+        yield f"order {order}", x.permute(order).contiguous().permute(back)
+    for step in ((2, 1, 1), (1, 3, 1), (1, 1, 2), (2, 3, 2)):
+        wide = torch.full([n * s for n, s in zip(x.shape, step)], float("nan"), dtype=x.dtype)
+        wide[:: step[0], :: step[1], :: step[2]] = x
+        yield f"steps {step}", wide[:: step[0], :: step[1], :: step[2]]
+    yield "offset", torch.cat((x[..., :1], x), 2)[..., 1:]

@@ -9,13 +9,13 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from cpu_checks import best_path, on_threads, path_faults, poison, split
+from cpu_checks import best_path, memory_layouts, on_threads, one, path_faults, poison, split
 from kernel_problems import KINDS, Batch, random_bands, scores
 from kernel_problems import batch as random_batch
 
@@ -32,37 +32,6 @@ DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 @pytest.fixture(autouse=True)
 def _poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
     poison(monkeypatch)
-
-
-def one(
-    rng: np.random.Generator,
-    tokens: int,
-    spare: int,
-    classes: int,
-    kind: str,
-    topology: str = "ctc",
-    wild: bool = False,
-) -> Batch:
-    """An utterance of so many tokens, and so many frames more than its shortest path has."""
-    row = rng.integers(1, classes - 1, tokens)
-    if topology == "segments":
-        row = row[::3] % (classes // 3)
-    row[rng.random(len(row)) < 0.1 * wild] = lattice.WILDCARD
-    made = {
-        "ctc": lambda: lattice.ctc([row]),
-        "simple": lambda: lattice.simple_ctc([row]),
-        "segments": lambda: lattice.segmentation([row], [np.arange(len(row)) // 2], 3, classes - 1),
-    }[topology]()
-    frames = int(made.min_frames[0]) + spare
-    x, wildcard = scores(rng, frames, classes, kind), scores(rng, frames, 2, kind)[:, 0]
-    if kind == "rounded":
-        x, wildcard = np.round(rng.normal(size=x.shape), 1), np.round(rng.normal(size=frames), 1)
-    return Batch(
-        torch.as_tensor(x, dtype=torch.float32)[None],
-        torch.tensor([frames]),
-        made,
-        torch.as_tensor(wildcard, dtype=torch.float32)[None] if made.has_wildcard else None,
-    )
 
 
 Case = tuple[str, Batch, np.ndarray | None, tuple[list[list[int]], list[str]]]
@@ -159,18 +128,6 @@ def test_batches_shared_by_threads(topology: str, monkeypatch: pytest.MonkeyPatc
                 split(patch, block=32 * (number % 2))
                 patch.setattr(cpu, "LONG_CELLS", least)
                 assert path_faults(given, bands, right) == []
-
-
-def memory_layouts(x: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
-    """The same numbers in every order, with gaps, and shared."""
-    for order in itertools.permutations(range(3)):
-        back = [order.index(k) for k in range(3)]
-        yield f"order {order}", x.permute(order).contiguous().permute(back)
-    for step in ((2, 1, 1), (1, 3, 1), (1, 1, 2), (2, 3, 2)):
-        wide = torch.full([n * s for n, s in zip(x.shape, step)], float("nan"), dtype=x.dtype)
-        wide[:: step[0], :: step[1], :: step[2]] = x
-        yield f"steps {step}", wide[:: step[0], :: step[1], :: step[2]]
-    yield "offset", torch.cat((x[..., :1], x), 2)[..., 1:]
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

@@ -1,0 +1,181 @@
+"""Forward and occupancy by the compiled backend: as exact as scaled numbers in float32 can be, and the same bits in any
+blocks, in any company, on any number of threads and from any memory."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from cpu_checks import Sums, memory_layouts, occupancy, on_threads, one, poison, same_sums, sum_faults
+from kernel_problems import KINDS, Batch
+from kernel_problems import batch as random_batch
+
+from ctc_align import kernels, lattice
+from ctc_align.errors import KernelError
+from ctc_align.kernels import cpu, cpu_problem, cpu_slow, memory
+
+NEVER = float("-inf")
+WALKED = ("ctc", "simple", "segments")
+"""Topologies without detours."""
+HALVES = [torch.float16, torch.bfloat16]
+
+
+@pytest.fixture(autouse=True)
+def _poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    poison(monkeypatch)
+
+
+@functools.cache
+def cases() -> tuple[tuple[str, Batch, Sums], ...]:
+    """Several strips, hundreds of frames, all topologies and kinds, with what is right."""
+    rng = np.random.default_rng(41)
+    shapes = ((30, 130, 6), (265, 9, 40), (20, 90, 129), (60, 2, 200), (40, 40, 30))
+    made = []
+    for number, (topology, shape) in enumerate(itertools.product(WALKED, shapes)):
+        kind = ("tied", "continuous", "rounded", "holes", "unnormalised", "continuous")[number % 6]
+        given = one(rng, *shape, kind, topology, number % 2 == 1)
+        right = occupancy(given, "reference", torch.float64)
+        made.append((f"{topology} {kind} {tuple(given.log_probs.shape)}", given, right))
+    return tuple(made)
+
+
+def test_as_the_reference() -> None:
+    assert sum(bool(right[1] > NEVER) for *_, right in cases()) >= 12
+    assert [f"{name}: {line}" for name, given, right in cases() for line in sum_faults(given, right)] == []
+
+
+@pytest.mark.parametrize("rows_bytes", [0, 2**13, 2**16, 2**30])
+def test_blocks_change_no_bit(rows_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = [occupancy(given) for _, given, _ in cases()]
+    monkeypatch.setattr(cpu, "ROWS_BYTES", rows_bytes)
+    for (name, given, _), expected in zip(cases(), usual):
+        assert same_sums(occupancy(given), expected), name
+
+
+@pytest.mark.parametrize("topology", WALKED)
+def test_thousands_of_states(topology: str) -> None:
+    """Against the logarithms in float64, which are tested against the reference."""
+    rng = np.random.default_rng(42)
+    for tokens, spare, kind in ((1400, 60, "rounded"), (1400, 1, "tied"), (500, 1500, "continuous")):
+        given = one(rng, tokens, spare, 40, kind, topology)
+        right = occupancy(given, "cpu", torch.float64)
+        assert right[1] > NEVER
+        assert sum_faults(given, right) == []
+
+
+def test_a_hundred_thousand_frames() -> None:
+    given = one(np.random.default_rng(43), 30, 100_000, 12, "continuous")
+    assert sum_faults(given, occupancy(given, "cpu", torch.float64)) == []
+
+
+def alone(given: Batch, b: int) -> Batch:
+    """One utterance, its padding filled with what must not be read."""
+    topology = given.topology
+    rows = {name: getattr(topology, name)[b : b + 1].copy() for name in ("emit", "skip", "token", "stay")}
+    size = int(topology.states[b])
+    for name, poisoned in (("emit", 1), ("skip", True), ("token", 9), ("stay", False)):
+        rows[name][:, size:] = poisoned
+    rows |= {name: getattr(topology, name)[b : b + 1] for name in ("states", "starts", "finals", "min_frames")}
+    wildcard = None if given.wildcard is None else given.wildcard[b : b + 1]
+    return Batch(given.log_probs[b : b + 1], given.lengths[b : b + 1], lattice.Topology(**rows), wildcard)
+
+
+def test_neighbours_change_no_bit() -> None:
+    """Not even those whose blanks or silences are not all of a kind, or whose tokens may not stay."""
+    rng = np.random.default_rng(44)
+    rows, lengths = [rng.integers(0, 5, 30) for _ in range(4)], torch.tensor([90, 150, 80, 90])
+    words = [np.arange(30), np.arange(30) // 2, np.arange(30), np.arange(30) // 5]
+    x = torch.as_tensor(rng.normal(size=(4, 150, 6)), dtype=torch.float32)
+    plain, simple = lattice.ctc(rows, 5), lattice.simple_ctc(rows, 5)
+    names = ("emit", "skip", "token", "stay", "states", "starts", "finals", "min_frames")
+    mixed = lattice.Topology(
+        **{name: np.concatenate((getattr(plain, name)[:2], getattr(simple, name)[2:])) for name in names}
+    )
+    for topology in (lattice.segmentation(rows, words, 1, 5), mixed):
+        given = Batch(x, lengths, topology)
+        together = occupancy(given)
+        assert together[1].isfinite().all()
+        for b in range(4):
+            assert same_sums(occupancy(alone(given, b)), (together[0][b : b + 1], together[1][b : b + 1]))
+
+
+@pytest.mark.parametrize("topology", WALKED)
+def test_threads_and_portions_change_no_bit(topology: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(45)
+    monkeypatch.setattr(cpu_problem, "SMALL_CELLS", 1)
+    for number, kind in zip(range(6), KINDS):
+        given = random_batch(rng, 13, 120, 40, 7, kind, topology=topology, wild=number % 2 == 1)
+        with on_threads(1):
+            expected = occupancy(given)
+        for threads in (2, 3, 5):
+            with on_threads(threads):
+                assert same_sums(occupancy(given), expected)
+
+
+def halves(given: Batch) -> Iterator[tuple[Batch, torch.dtype, Sums]]:
+    """A batch in half precision, and the sums of the very same numbers in float32."""
+    for dtype in HALVES:
+        narrow = given.log_probs.to(dtype)
+        yield (
+            Batch(narrow, given.lengths, given.topology, given.wildcard),
+            dtype,
+            occupancy(Batch(narrow.float(), given.lengths, given.topology, given.wildcard)),
+        )
+
+
+def test_every_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read as it lies, whole rows or one by one: the very bits of the same numbers as dense float32."""
+    rng = np.random.default_rng(46)
+    for topology, wild in (("ctc", False), ("segments", True)):
+        given = random_batch(rng, 5, 60, 30, 37, "continuous", topology=topology, wild=wild)
+        for each, dtype, right in (*halves(given), (given, torch.float32, occupancy(given))):
+            assert len(set(right[1].tolist())) > 2
+            for name, x in memory_layouts(each.log_probs):
+                for classes in (0, 37):
+                    monkeypatch.setattr(cpu_problem, "DENSE_CLASSES", classes)
+                    turned = Batch(x, given.lengths, given.topology, given.wildcard)
+                    assert same_sums(occupancy(turned, "cpu", dtype), right), f"{dtype} {name}"
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2], ids=str)
+def test_rare_types_are_widened(dtype: torch.dtype) -> None:
+    given = random_batch(np.random.default_rng(47), 3, 30, 8, 7, "continuous")
+    x = torch.nan_to_num(given.log_probs).to(dtype)
+    right = occupancy(Batch(x.float(), given.lengths, given.topology))
+    result = kernels.occupancy(x, given.topology, given.lengths, backend="cpu")
+    assert torch.equal(result.posteriors, right[0][..., :-1])
+    assert result.scores.tolist() == right[1].tolist()
+
+
+def test_what_is_usual_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scaled numbers suffice for all that models say; what is beyond them goes to the logarithms, and only that."""
+    calls = []
+    add_up = cpu_slow.Slow.add_up
+    monkeypatch.setattr(cpu_slow.Slow, "add_up", lambda self, b, *rest: (calls.append(b), add_up(self, b, *rest))[1])
+    for _, given, right in cases():
+        if right[1] > NEVER:
+            occupancy(given)
+    assert calls == []
+    x = torch.zeros(3, 300, 4)
+    x[1, ::2, :3] = x[1, 1::2, [0, 2, 3]] = -1e6
+    occupancy(Batch(x, torch.tensor([300] * 3), lattice.ctc([[1, 3] + [2] * 140 + [1, 3]] * 3)))
+    assert set(calls) == {1}
+
+
+def test_what_cannot_be_held_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = cases()[0][1]
+    needed = 4 * given.log_probs.numel()
+    monkeypatch.setattr(memory, "UNCHECKED_BYTES", 1)
+    monkeypatch.setattr(memory, "available", lambda device=None: (needed - 1, "a test"))
+    with pytest.raises(KernelError, match=rf"posteriors.*: {needed} bytes .* are needed, {needed - 1} .*a test"):
+        occupancy(given)
+    kernels.forward(given.log_probs, given.topology, given.lengths)
+    monkeypatch.setattr(memory, "available", lambda device=None: (needed, "a test"))
+    with pytest.raises(KernelError, match=r"forward pass.*: \d+ bytes"):
+        occupancy(given)
+    with pytest.raises(KernelError, match=rf"{2 * needed} bytes"):
+        kernels.occupancy(given.log_probs.double(), given.topology)
