@@ -77,10 +77,10 @@ def best_path(
 
 def _path_room(given: Problem, states: np.ndarray, frames: np.ndarray) -> tuple[np.ndarray, ...]:
     """What `cpu_best_path.walk` needs for utterances of so many states and frames."""
-    most, choices = int(states.max()), int((4 * frames * vectors_of(states)).max())
+    most, choices = int(states.max()), int((2 * frames * vectors_of(states)).max())
     needed = vectors_of(most), choices, min(most, given.source[1] + 1)
     key = ("path", *needed, given.source[1], given.dense, given.like.dtype, bool(given.general.any()))
-    return kept(key, lambda: (tuple(cpu_long_path.room(*needed, given)), 2 * choices))
+    return kept(key, lambda: (tuple(cpu_long_path.room(*needed, given)), 4 * choices))
 
 
 def _long(frames: np.ndarray, states: np.ndarray, cells: np.ndarray) -> list[int]:

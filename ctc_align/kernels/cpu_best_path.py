@@ -7,9 +7,10 @@ strip, before which one vector is kept free. One row of float64 for the even and
 WIDTH frames of a strip are walked while it lies in the nearest cache; the values of its last lane, frame by frame, are
 handed to the next strip, where they stand in the free vector. Vectors are walked downwards: a lane reads the values of
 the frame before. Only vectors that can be reached from the start and can still reach the goal are walked: what comes
-from others cannot lie on the path. Choices are bits: of each vector and frame 16 each of even step, even skip, odd
-step, odd skip. Where these would be too many, rows are saved every `block` frames; the trace-back makes the choices of
-a block again from its row, in the lanes from which its goal can be reached. float64: the sums of the definition.
+from others cannot lie on the path. Choices are words of two times 16 bits for each vector and frame: even step and
+skip, odd step and skip; of CTC one word: even step, odd entered (by a skip if the even state is stepped into and it may
+be). Where these would be too many, rows are saved every `block` frames; the trace-back makes the choices of a block
+again from its row, in the lanes from which its goal can be reached. float64: the sums of the definition.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from __future__ import annotations
 import numpy as np
 
 from ctc_align.kernels.compiled import compiled
-from ctc_align.kernels.cpu_emissions import fetch, rows_of_classes
+from ctc_align.kernels.cpu_emissions import ALL, fetch, rows_of_classes
 from ctc_align.kernels.simd import (
     WIDTH,
-    bits_of,
+    bits_of_both,
     choose,
     count,
     gather_transposed,
@@ -69,16 +70,22 @@ def weigh(flags, costs):
 
 
 @compiled
-def trace(choices, base, by_frame, skips_even, first, last, state, states):
+def trace(choices, base, by_frame, general, flags, first, last, state, states):
     """Walks the choices from `state` at frame `last` down to frame `first`, whose state is returned."""
+    words = 2 if general else 1
     states[last] = state
     for t in range(last, first, -1):
-        lane = state // 2
-        p, bit = base + t * by_frame + lane // WIDTH * 4 + state % 2 * 2, lane % WIDTH
-        if (skips_even or state % 2) and get(choices, p + 1) >> bit & 1:
-            state -= 2
-        elif get(choices, p) >> bit & 1:
-            state -= 1
+        v, bit, odd = state // 2 // WIDTH, state // 2 % WIDTH, state % 2
+        p = base + t * by_frame + v * words
+        if general:
+            chosen = get(choices, p + odd) >> bit
+            state -= 2 if chosen >> WIDTH & 1 else chosen & 1
+        else:
+            chosen = get(choices, p) >> bit
+            if not odd:
+                state -= chosen & 1
+            elif chosen >> WIDTH & 1:
+                state -= 1 + (chosen & (get(flags, v * 4 + 2) >> bit) & 1)
         states[t - 1] = state
     return state
 
@@ -118,7 +125,8 @@ def walk(source, strides, topology, lengths, bands, generals, dense, todo, part,
         todo: the utterances; all get their `scores`, those with a path their rows of `states` (B, T), -1 before.
         part: (), or what is walked: first and last (exclusive) frame and vector, the goal's frame and state, the last
             state that matters, the number of classes used, and how the place of the choices of frame t and vector v is
-            made: base + t * by frame + 4 * v. The room must be laid out; rows are taken and left as they are.
+            made: base + t * by frame + 2 * v (v unless general). The room must be laid out; rows are taken and left as
+            they are.
         room: row_of_class, used, row_of_used, rows, flags, costs, odd, even, tile, odd scores, even scores, hands and
             choices: see `cpu_long_path.room`.
         columns: of a part: what the vectors below hand over at each frame, and what is handed on, or nothing.
@@ -137,6 +145,7 @@ def walk(source, strides, topology, lengths, bands, generals, dense, todo, part,
     for done in range(todo.shape[0]):
         b = todo[done]
         size, frames, general = sizes[b], lengths[b], generals[b]
+        words = 2 if general else 1
         if len(part) == 0:
             if frames == 0 or frames < min_frames[b]:
                 scores[b] = 0.0 if frames == min_frames[b] else NEVER
@@ -151,7 +160,7 @@ def walk(source, strides, topology, lengths, bands, generals, dense, todo, part,
                 size - finals[b],
                 size - 1,
             )
-            base, row_choices = 0, vectors * 4
+            base, row_choices = 0, vectors * words
             lay_out(emit[b, :size], skip[b], stay[b], starts[b], flags[: 4 * vectors])
             weigh(flags[: 4 * vectors], costs)
             number = rows_of_classes(emit[b, :size], classes, dense, row_of_class, used, row_of_used, rows)
@@ -196,50 +205,56 @@ def walk(source, strides, topology, lengths, bands, generals, dense, todo, part,
                     if general:
                         gather_transposed(tile, rows, w * WIDTH, even_scores, (w - v) * WIDTH, STRIP * WIDTH)
                 below, top = place(v) - WIDTH, place(stop - 1) + WIDTH - 1
+                # The lowest vector is handed something at each frame only by another group.
+                handed, hands_on = v > first or (v0 > 0 and first == v0), stop < end or column_out.shape[0] > 0
                 for k in range(now):
                     t = t0 + k
-                    put(hands, next_hand + k, get(odd, top))
-                    put(hands, next_hand + WIDTH + k, get(even, top))
-                    store(odd, below, splat(get(hands, hand + k)))
-                    if general:
+                    if hands_on:
+                        put(hands, next_hand + k, get(odd, top))
+                        put(hands, next_hand + WIDTH + k, get(even, top))
+                    if handed or k < 2:
+                        store(odd, below, splat(get(hands, hand + k)))
                         store(even, below, splat(get(hands, hand + WIDTH + k)))
                     blank = splat(np.float64(get(tile, blank_row + k)))
                     from_state, to_state = 0, size
                     if banded:
                         from_state, to_state = bands[b, t, 0], bands[b, t, 1]
                     for w in range(stop - 1, v - 1, -1):
-                        i, j, p = place(w), (k * STRIP + w - v) * WIDTH, base + t * row_choices + w * 4
+                        i, j, p = place(w), (k * STRIP + w - v) * WIDTH, base + t * row_choices + w * words
                         stays, own = load(even, i), load(odd, i)
                         before = moved_up(own, load(odd, i - WIDTH))
-                        best = stays
                         if general:
-                            best = best + load(costs, (w * 4 + 1) * WIDTH)
-                        step = greater(before, best)
-                        best = choose(step, before, best)
-                        put(choices, p, bits_of(step))
-                        if general:
+                            best = stays + load(costs, (w * 4 + 1) * WIDTH)
+                            step = greater(before, best)
+                            best = choose(step, before, best)
                             jump = moved_up(stays, load(even, i - WIDTH)) + load(costs, w * 4 * WIDTH)
                             skips = greater(jump, best)
                             best = choose(skips, jump, best) + widened(load(even_scores, j))
-                            put(choices, p + 1, bits_of(skips))
+                            put(choices, p, bits_of_both(step, skips))
+                            other = own + load(costs, (w * 4 + 3) * WIDTH)
+                            step = greater(stays, other)
+                            other = choose(step, stays, other)
+                            jump = before + load(costs, (w * 4 + 2) * WIDTH)
+                            skips = greater(jump, other)
+                            other = choose(skips, jump, other)
+                            put(choices, p + 1, bits_of_both(step, skips))
                         else:
+                            # What enters the even state enters the odd one too, where it may be skipped into.
+                            step = greater(before, stays)
+                            best = choose(step, before, stays)
+                            into = best
+                            if get(flags, w * 4 + 2) != ALL:
+                                into = choose(mask_of(get(flags, w * 4 + 2)), best, stays)
+                            enters = greater(into, own)
+                            other = choose(enters, into, own)
                             best = best + blank
+                            put(choices, p, bits_of_both(step, enters))
+                        other = other + widened(load(odd_scores, j))
                         if banded:
                             best = _limited(best, w * WIDTH, (from_state + 1) // 2, (to_state + 1) // 2)
+                            other = _limited(other, w * WIDTH, from_state // 2, to_state // 2)
                         store(even, i, best)
-                        best = own
-                        if general:
-                            best = best + load(costs, (w * 4 + 3) * WIDTH)
-                        step = greater(stays, best)
-                        best = choose(step, stays, best)
-                        jump = before + load(costs, (w * 4 + 2) * WIDTH)
-                        skips = greater(jump, best)
-                        best = choose(skips, jump, best) + widened(load(odd_scores, j))
-                        if banded:
-                            best = _limited(best, w * WIDTH, from_state // 2, to_state // 2)
-                        store(odd, i, best)
-                        put(choices, p + 2, bits_of(step))
-                        put(choices, p + 3, bits_of(skips))
+                        store(odd, i, other)
                 hand, next_hand = next_hand, hand
                 v = stop
             if column_out.shape[0]:
@@ -256,5 +271,5 @@ def walk(source, strides, topology, lengths, bands, generals, dense, todo, part,
         if len(part) == 0:
             state, scores[b] = last_state(odd, even, size, finals[b])
             if scores[b] > NEVER:
-                trace(choices, 0, vectors * 4, general, 0, frames - 1, state, states[b])
+                trace(choices, 0, vectors * words, general, flags, 0, frames - 1, state, states[b])
     return todo.shape[0]

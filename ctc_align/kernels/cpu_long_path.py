@@ -79,7 +79,7 @@ def room(vectors: int, choices: int, used: int, given: Problem) -> list[np.ndarr
         (scores, kind),
         (scores if given.general.any() else 1, kind),
         (4 * WIDTH, np.float64),
-        (choices, np.uint16),
+        (choices, np.uint32),
     )
     row_of_class.fill(-1)
     return [row_of_class, *rest]
@@ -93,6 +93,7 @@ class LongPath:
         self.states, self.scores = states, scores
         self.frames, self.size = int(given.lengths[b]), int(given.fields[3][b])
         self.finals = int(given.fields[5][b])
+        self.words = 2 if given.general[b] else 1
         self.vectors = vectors_of(self.size)
         self.plan = plan(self.frames, self.size)
         self.whole = not self.plan.block
@@ -103,7 +104,7 @@ class LongPath:
         given, b, size = self.given, self.b, self.size
         used = min(size, given.source[1] + 1)
         memory.require(self.plan.bytes, f"best path of {self.frames} frames x {size} states", b)
-        self.room = room(self.vectors, 4 * self.vectors * self.frames if self.whole else 0, used, given)
+        self.room = room(self.vectors, 2 * self.vectors * self.frames if self.whole else 0, used, given)
         self.saved = np.empty((self.plan.blocks, self.plan.row)), np.empty((self.plan.blocks, self.plan.row))
         row_of_class, used_classes, row_of_used, rows, flags, costs, odd, even = self.room[:8]
         emit, skip, stay, _, starts = given.fields[:5]
@@ -148,7 +149,7 @@ class LongPath:
                 if g + 1 < groups:
                     space[g].acquire()
                 if self.fine:
-                    by_frame = self.vectors * 4 if self.whole else 0
+                    by_frame = self.vectors * self.words if self.whole else 0
                     part = (f0, min(f0 + frames, self.frames), edges[g], edges[g + 1])
                     goal = (self.frames - 1, self.size - self.finals, self.size - 1)
                     saved = (*self.saved, max(1, self.plan.block))
@@ -171,7 +172,7 @@ class LongPath:
         """A thread's: rows, lattice and choices are everybody's, or choices are thrown away."""
         shared = self.room
         mine = room(1, 0, len(shared[1]), self.given)
-        choices = shared[12] if self.whole else np.empty(self.vectors * 4, np.uint16)
+        choices = shared[12] if self.whole else np.empty(self.vectors * 2, np.uint32)
         return [*shared[:8], *mine[8:12], choices]
 
     def _walk(self, rooms: list[np.ndarray], part: tuple[int, ...], columns: Any, saved: Any) -> bool:
@@ -196,13 +197,13 @@ class LongPath:
 
     def _back(self, state: int) -> None:
         """Walks the choices from the last frame to the first."""
-        general, states = bool(self.given.general[self.b]), self.states[self.b]
+        general, flags, states = bool(self.given.general[self.b]), self.room[4], self.states[self.b]
         if self.whole:
-            by_frame = self.vectors * 4
-            cpu_best_path.trace(self.room[12], 0, by_frame, general, 0, self.frames - 1, state, states)
+            by_frame = self.vectors * self.words
+            cpu_best_path.trace(self.room[12], 0, by_frame, general, flags, 0, self.frames - 1, state, states)
             return
         block = self.plan.block
-        choices = np.empty(self.plan.window * 4 * (block + 1), np.uint16)
+        choices = np.empty(self.plan.window * 2 * (block + 1), np.uint32)
         rooms = [*self.room[:12], choices]
         odd, even = self.room[6:8]
         last = self.frames - 1
@@ -212,13 +213,13 @@ class LongPath:
             high = state // 2 // WIDTH + 1
             begin, end = place(max(low - 1, 0)) - WIDTH, place(high - 1) + WIDTH
             odd[begin:end], even[begin:end] = self.saved[0][k, begin:end], self.saved[1][k, begin:end]
-            by_frame = (high - low) * 4
-            base = -f0 * by_frame - low * 4
+            by_frame = (high - low) * self.words
+            base = -f0 * by_frame - low * self.words
             self._walk(
                 rooms,
                 (f0, last + 1, 0, high, last, state, state, self.used, base, by_frame),
                 (_NOTHING, _NOTHING),
                 _UNSAVED,
             )
-            state = cpu_best_path.trace(choices, base, by_frame, general, f0, last, state, states)
+            state = cpu_best_path.trace(choices, base, by_frame, general, flags, f0, last, state, states)
             last = f0

@@ -189,6 +189,17 @@ def bits_of(typingctx, mask):
 
 
 @_compiled
+def bits_of_both(typingctx, low, high):
+    """Two masks as 32 bits, the first lane of `low` lowest."""
+    lanes = ir.Constant(ir.VectorType(_I32, 2 * WIDTH), list(range(2 * WIDTH)))
+
+    def codegen(context, builder, sig, args):
+        return builder.bitcast(builder.shuffle_vector(*args, lanes), _I32)
+
+    return types.uint32(low, high), codegen
+
+
+@_compiled
 def mask_of(typingctx, bits):
     """The mask of 16 bits."""
     vector = ir.VectorType(ir.IntType(1), WIDTH)
