@@ -18,6 +18,10 @@ from ctc_align import functional_arguments as arguments
 from ctc_align import kernels, lattice, loss
 from ctc_align.errors import KernelError
 from ctc_align.functional_arguments import Lengths, utterances
+from ctc_align.kernels import memory
+
+UNITS_CELLS = 2**20
+"""Unit vectors whose products are made at once, times the numbers in each."""
 
 
 def ctc_loss(
@@ -58,6 +62,102 @@ def ctc_loss(
     arguments.check_reduction(reduction)
     given = utterances(log_probs, targets, input_lengths, target_lengths, blank)
     return given.reduce(loss.losses(given.log_probs, given.topology, given.frames), reduction, zero_infinity)
+
+
+def simple_ctc_loss(
+    log_probs: torch.Tensor,
+    targets: torch.Tensor,
+    input_lengths: Lengths,
+    target_lengths: Lengths,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> torch.Tensor:
+    """The loss of simple CTC: each token is exactly one frame, repeats do not collapse, equal neighbours need no blank.
+
+    All else as `ctc_loss`. A target fits where there are no more tokens than frames.
+
+    >>> log_probs = torch.full((2, 1, 2), 0.5).log()
+    >>> simple_ctc_loss(log_probs, torch.tensor([[1]]), [2], [1]).exp()    # two of the four paths read it
+    tensor(2.)
+    """
+    arguments.check_reduction(reduction)
+    given = utterances(log_probs, targets, input_lengths, target_lengths, blank, arguments.simple_padded)
+    return given.reduce(loss.losses(given.log_probs, given.topology, given.frames), reduction, zero_infinity)
+
+
+def occupancy(
+    log_probs: torch.Tensor,
+    targets: torch.Tensor,
+    input_lengths: Lengths,
+    target_lengths: Lengths,
+    blank: int = 0,
+) -> torch.Tensor:
+    """The posterior of each class at each frame given the transcript: CTC's own soft alignment targets.
+
+    They are constants: no gradient goes through them. (`ctc_align.loss.occupancies` is differentiable.)
+
+    Args:
+        log_probs, targets, input_lengths, target_lengths, blank: as `ctc_loss`.
+
+    Returns:
+        (T, N, C), or (T, C) of one utterance, where `log_probs` lie; float64 for float64 log-probs, else float32. Every
+        row sums to 1; those beyond the input length, and of targets that do not fit, are 0.
+
+    Raises:
+        KernelError: as `ctc_loss`.
+
+    >>> log_probs = torch.full((2, 1, 2), 0.5).log()
+    >>> occupancy(log_probs, torch.tensor([[1]]), [2], [1])[:, 0]
+    tensor([[0.3333, 0.6667],
+            [0.3333, 0.6667]])
+    """
+    given = utterances(log_probs, targets, input_lengths, target_lengths, blank)
+    posteriors = kernels.occupancy(given.log_probs, given.topology, given.frames).posteriors
+    return given.as_given(posteriors.to(log_probs.device))
+
+
+def hessian(
+    logits: torch.Tensor,
+    targets: torch.Tensor,
+    input_lengths: Lengths,
+    target_lengths: Lengths,
+    blank: int = 0,
+) -> torch.Tensor:
+    """All second derivatives of each utterance's CTC loss by the logits, for problems small enough to write them down.
+
+        loss = sum_t logsumexp(logits[t]) - log Z(logits)
+        d2 loss = (diag(y_t) - y_t y_t') in each frame, y = softmax, less the covariance of the occupancy
+
+    The covariance is exact: a product with each unit vector. Two derivatives of `ctc_loss` behind `log_softmax` give
+    the product with one vector in the time of two or three losses.
+
+    Args:
+        logits: (N, T, C), batch first, before `log_softmax`. No gradient goes through the result.
+        targets, input_lengths, target_lengths, blank: as `ctc_loss`.
+
+    Returns:
+        (N, T, C, T, C) where `logits` lie, symmetric; worked out in float64, and float64 for float64 logits, else
+        float32. 0 beyond the input length, and where the target does not fit.
+
+    Raises:
+        KernelError: as `ctc_loss`; logits so many that the result cannot be kept.
+
+    >>> curvature = hessian(torch.zeros(1, 2, 2), torch.tensor([[1]]), [2], [1])
+    >>> curvature.shape, curvature[0, 0, 0]
+    (torch.Size([1, 2, 2, 2, 2]), tensor([[ 0.0278, -0.0278],
+            [ 0.1111, -0.1111]]))
+    """
+    arguments.check_log_probs(logits, "(N, T, C)", (3,), "logits")
+    dtype = torch.float64 if logits.dtype == torch.float64 else torch.float32
+    batch, frames, classes = logits.shape
+    memory.require(dtype.itemsize * batch * (frames * classes) ** 2, f"second derivatives of {tuple(logits.shape)}")
+    given = utterances(logits.detach().transpose(0, 1), targets, input_lengths, target_lengths, blank)
+    result = logits.new_zeros((batch, frames, classes, frames, classes), dtype=dtype)
+    for b, (count, tokens) in enumerate(zip(given.frames.tolist(), given.tokens.tolist())):
+        target = given.topology.emit[b, 1 : 2 * tokens : 2]
+        result[b, :count, :, :count] = _curvature(given.log_probs[b, :count].double().cpu(), target, blank).to(result)
+    return result
 
 
 def forced_align(
@@ -154,6 +254,33 @@ def merge_tokens(tokens: torch.Tensor, scores: torch.Tensor, blank: int = 0) -> 
     means = np.add.reduceat(values, starts) / (ends - starts)
     rows = zip(labels[starts].tolist(), starts.tolist(), ends.tolist(), means.tolist())
     return [TokenSpan(*row) for row in rows if row[0] != blank]
+
+
+def _curvature(logits: torch.Tensor, target: np.ndarray, blank: int) -> torch.Tensor:
+    """`hessian` of one utterance (T, C) float64: (T, C, T, C)."""
+    frames, classes = logits.shape
+    log_probs, size = logits.log_softmax(1), frames * classes
+
+    def rows(count: int) -> tuple[torch.Tensor, lattice.Topology, None]:
+        ids = np.broadcast_to(target, (count, len(target)))
+        return (
+            log_probs.expand(count, frames, classes),
+            lattice.ctc_padded(ids, np.full(count, len(target)), blank),
+            None,
+        )
+
+    met = kernels.occupancy(*rows(1))
+    if not met.scores[0] > -torch.inf and not met.scores[0].isnan():
+        return logits.new_zeros((frames, classes, frames, classes))
+    softmax = log_probs.exp()
+    result = torch.diag_embed(softmax) - softmax[:, :, None] * softmax[:, None, :]
+    result = torch.einsum("tcd,tu->tcud", result, torch.eye(frames, dtype=logits.dtype)).reshape(size, size)
+    # Where the posterior is 0 nothing changes it.
+    places = met.posteriors.reshape(-1).nonzero()[:, 0]
+    for some in places.split(max(1, UNITS_CELLS // size)):
+        units = torch.nn.functional.one_hot(some, size).double().view(len(some), frames, classes)
+        result[some] -= kernels.tangent(*rows(len(some)), units).tangents.reshape(len(some), size)
+    return ((result + result.T) / 2).view(frames, classes, frames, classes)
 
 
 def _refuse_too_long(topology: lattice.Topology, tokens: np.ndarray, frames: np.ndarray) -> None:

@@ -42,8 +42,7 @@ class Utterances:
     @property
     def inside(self) -> torch.Tensor:
         """(B, T, 1) bool, where the log-probs lie: the frames that count."""
-        frame = torch.arange(self.log_probs.shape[1], device=self.log_probs.device)
-        return (frame < self.frames.to(frame.device)[:, None])[:, :, None]
+        return frames_inside(self.frames, self.log_probs)
 
     def as_given(self, values: torch.Tensor) -> torch.Tensor:
         """Values (B, T, …) of the frames in the order in which the log-probs came: (T, N, …), or (T, …)."""
@@ -88,13 +87,13 @@ def check_reduction(reduction: str) -> None:
         raise KernelError(f"reduction: expected one of {', '.join(REDUCTIONS)}; met {reduction!r}")
 
 
-def check_log_probs(log_probs: torch.Tensor, shapes: str, dims: tuple[int, ...]) -> None:
+def check_log_probs(log_probs: torch.Tensor, shapes: str, dims: tuple[int, ...], name: str = "log_probs") -> None:
     """Raises KernelError for what is no floating-point tensor of one of the dimensions, or has no classes."""
     if not isinstance(log_probs, torch.Tensor) or not log_probs.is_floating_point():
         met = log_probs.dtype if isinstance(log_probs, torch.Tensor) else type(log_probs).__name__
-        raise KernelError(f"log_probs: expected a floating-point tensor {shapes}, met {met}")
+        raise KernelError(f"{name}: expected a floating-point tensor {shapes}, met {met}")
     if log_probs.dim() not in dims or not log_probs.shape[-1]:
-        raise KernelError(f"log_probs: expected {shapes} with at least one class, met shape {tuple(log_probs.shape)}")
+        raise KernelError(f"{name}: expected {shapes} with at least one class, met shape {tuple(log_probs.shape)}")
 
 
 def batch_first(log_probs: torch.Tensor) -> torch.Tensor:
@@ -122,6 +121,12 @@ def frame_counts(input_lengths: Lengths, log_probs: torch.Tensor) -> np.ndarray:
         b = int(np.argmax((frames < 0) | (frames > most)))
         raise KernelError(f"input_lengths: utterance {b} has {frames[b]} frames, expected 0 to {most} as in log_probs")
     return frames
+
+
+def frames_inside(frames: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
+    """(B, T, 1) bool, where the log-probs (B, T, C) lie: those of the frames that count."""
+    frame = torch.arange(log_probs.shape[1], device=log_probs.device)
+    return (frame < frames.to(frame.device)[:, None])[:, :, None]
 
 
 def token_ids(targets: torch.Tensor) -> np.ndarray:
