@@ -16,13 +16,15 @@ from ctc_align._version import __version__
 if TYPE_CHECKING:
     from ctc_align.aligner import Aligner, align
     from ctc_align.errors import CtcAlignError
+    from ctc_align.losses import CTCLoss
     from ctc_align.types import Alignment, Emissions
 
-__all__ = ["Aligner", "Alignment", "CtcAlignError", "Emissions", "__version__", "align"]
+__all__ = ["Aligner", "Alignment", "CTCLoss", "CtcAlignError", "Emissions", "__version__", "align"]
 
 _HOMES = {
     "Aligner": "ctc_align.aligner",
     "Alignment": "ctc_align.types",
+    "CTCLoss": "ctc_align.losses",
     "CtcAlignError": "ctc_align.errors",
     "Emissions": "ctc_align.types",
     "align": "ctc_align.aligner",

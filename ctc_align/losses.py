@@ -1,0 +1,392 @@
+"""Losses made of CTC: a formula and a paper each, on one kernel.
+
+    CTCLoss                     the module form of `functional.ctc_loss`; `ctc_align.CTCLoss`
+    soft_target_cross_entropy   cross-entropy to CTC's own soft targets: CTC's gradient, as a sum over frames
+    reweighted_ctc_loss         that sum, with weights for classes and frames (Li and Wang 2019)
+    focal_ctc_loss              easy utterances count less (Feng et al. 2019)
+    label_smoothed_ctc_loss     CTC, and a distance from the uniform distribution (Kim et al. 2017)
+    label_prior_ctc_loss        CTC over posteriors divided by priors: less peaky (Huang et al. 2024)
+    LabelPrior                  such priors, estimated steadily while training
+    alignment_entropy           how many paths there are, in nats; differentiable
+
+All take what `functional.ctc_loss` takes, in all its forms. Log-probs are natural and, unless said otherwise, may be
+unnormalised. A target that does not fit has loss inf and gradient zero. `soft_target_cross_entropy` and
+`reweighted_ctc_loss` take the soft targets z, the occupancy, as constants, as their papers do; the others are
+differentiated whole. ASG (Collobert et al. 2016) is not here: its learned scores of transitions from class to class
+are no log-probs of frames, and topologies have none.
+
+A step of training:
+
+>>> from ctc_align.losses import label_smoothed_ctc_loss
+>>> network = torch.nn.Linear(20, 5)
+>>> features, targets = torch.randn(50, 2, 20), torch.tensor([[1, 2, 2], [3, 4, 0]])
+>>> loss = label_smoothed_ctc_loss(network(features).log_softmax(2), targets, [50, 40], [3, 2], alpha=0.05)
+>>> loss.backward()
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from ctc_align import functional, kernels, loss
+from ctc_align.errors import KernelError
+from ctc_align.functional_arguments import (
+    Lengths,
+    Utterances,
+    batch_first,
+    check_log_probs,
+    check_reduction,
+    frame_counts,
+    frames_inside,
+    utterances,
+)
+
+__all__ = [
+    "CTCLoss",
+    "LabelPrior",
+    "alignment_entropy",
+    "focal_ctc_loss",
+    "label_prior_ctc_loss",
+    "label_smoothed_ctc_loss",
+    "reweighted_ctc_loss",
+    "soft_target_cross_entropy",
+]
+
+
+class CTCLoss(torch.nn.Module):
+    """The CTC loss as a module: `torch.nn.CTCLoss`, and its values; see `ctc_align.functional.ctc_loss`.
+
+    Args:
+        blank: the class of the blank.
+        reduction: "none", "mean" or "sum".
+        zero_infinity: infinite losses count as 0.
+
+    Raises:
+        KernelError: no such reduction; and when called, as `ctc_loss`.
+
+    >>> CTCLoss(reduction="sum")(torch.full((2, 1, 2), 0.5).log(), torch.tensor([[1]]), [2], [1])
+    tensor(0.2877)
+    """
+
+    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
+        super().__init__()
+        check_reduction(reduction)
+        self.blank, self.reduction, self.zero_infinity = blank, reduction, zero_infinity
+
+    def forward(
+        self, log_probs: torch.Tensor, targets: torch.Tensor, input_lengths: Lengths, target_lengths: Lengths
+    ) -> torch.Tensor:
+        """The loss of log-probs (T, N, C) or (T, C)."""
+        return functional.ctc_loss(
+            log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity
+        )
+
+    def extra_repr(self) -> str:
+        return f"blank={self.blank}, reduction={self.reduction!r}, zero_infinity={self.zero_infinity}"
+
+
+@dataclass(frozen=True)
+class _Soft:
+    """Utterances with their soft targets: `posteriors` (B, T, C), a constant; `log_probs` of the same dtype, 0 where
+    the posterior is 0; `impossible` (B,), whose target does not fit."""
+
+    given: Utterances
+    log_probs: torch.Tensor
+    posteriors: torch.Tensor
+    impossible: torch.Tensor
+
+    def losses(self, terms: torch.Tensor) -> torch.Tensor:
+        """(B,): minus the sum of terms (B, T, C), inf where the target does not fit."""
+        return torch.where(self.impossible, torch.inf, -terms.sum((1, 2)))
+
+
+def _soft(given: Utterances) -> _Soft:
+    met = kernels.occupancy(given.log_probs, given.topology, given.frames)
+    posteriors = met.posteriors.to(given.log_probs.device)
+    # Where nothing is wanted, a log-prob of -inf, or whatever the padding holds, costs nothing: 0 x inf would.
+    log_probs = torch.where(posteriors == 0, 0.0, given.log_probs.to(posteriors.dtype))
+    return _Soft(given, log_probs, posteriors, (met.scores == -torch.inf).to(posteriors.device))
+
+
+def soft_target_cross_entropy(
+    log_probs: torch.Tensor,
+    targets: torch.Tensor,
+    input_lengths: Lengths,
+    target_lengths: Lengths,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> torch.Tensor:
+    """Cross-entropy to CTC's own soft targets: the gradient of `ctc_loss`, as a sum over frames and classes.
+
+        loss = -sum_t sum_k z[t, k] log y[t, k],    z the occupancy, a constant
+
+    Its value is that of the CTC loss and the entropy of the alignment together. So Li and Wang 2019
+    (https://arxiv.org/abs/1904.10619) read CTC: in each step a network is fitted to z.
+
+    Args and raises as `ctc_align.functional.ctc_loss`.
+    """
+    check_reduction(reduction)
+    given = utterances(log_probs, targets, input_lengths, target_lengths, blank)
+    soft = _soft(given)
+    return given.reduce(soft.losses(soft.posteriors * soft.log_probs), reduction, zero_infinity)
+
+
+def reweighted_ctc_loss(
+    log_probs: torch.Tensor,
+    targets: torch.Tensor,
+    input_lengths: Lengths,
+    target_lengths: Lengths,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+    *,
+    class_weights: torch.Tensor | None = None,
+    focus: float = 0.0,
+) -> torch.Tensor:
+    """CTC with weights against the many blanks (Li and Wang 2019, https://arxiv.org/abs/1904.10619).
+
+        loss = -sum_t w[t] sum_k c[k] z[t, k] log y[t, k],    z the occupancy, a constant
+        w[t] = (max_k (z[t, k] - y[t, k])) ** focus, divided by its mean over the utterance's frames
+
+    Frames on which the network says already what CTC wants of it are mostly blank; `focus` turns the loss to the
+    others. Without weights the gradient is that of `ctc_loss`.
+
+    Args:
+        log_probs: normalised, for they are taken for log y; all else as `ctc_align.functional.ctc_loss`.
+        class_weights: (C,) the weights c, not negative; None means 1 each.
+        focus: 0 or more; 0 means equal weights of all frames.
+
+    Raises:
+        KernelError: as `ctc_loss`; weights of another shape, a negative focus.
+    """
+    check_reduction(reduction)
+    given = utterances(log_probs, targets, input_lengths, target_lengths, blank)
+    if not focus >= 0:
+        raise KernelError(f"focus: expected 0 or more, met {focus}")
+    soft = _soft(given)
+    weights = _frame_weights(soft, focus)
+    if class_weights is not None:
+        if class_weights.shape != log_probs.shape[-1:]:
+            raise KernelError(
+                f"class_weights: expected shape ({log_probs.shape[-1]},), met {tuple(class_weights.shape)}"
+            )
+        weights = weights * class_weights.to(weights)
+    return given.reduce(soft.losses(weights * soft.posteriors * soft.log_probs), reduction, zero_infinity)
+
+
+def _frame_weights(soft: _Soft, focus: float) -> torch.Tensor:
+    """(B, T, 1): how far each frame is from what is wanted of it, to the power of `focus`, with a mean of 1."""
+    inside = soft.given.inside.to(soft.posteriors.dtype)
+    if not focus:
+        return inside
+    wanted = soft.posteriors - soft.given.log_probs.detach().to(soft.posteriors.dtype).exp()
+    distance = torch.where(inside > 0, wanted.amax(2, keepdim=True).clamp(min=0), 0.0) ** focus
+    total = distance.sum(1, keepdim=True)
+    # Where every frame is as it is wanted, none is before the others.
+    return torch.where(total > 0, distance * (inside.sum(1, keepdim=True) / total), inside)
+
+
+def focal_ctc_loss(
+    log_probs: torch.Tensor,
+    targets: torch.Tensor,
+    input_lengths: Lengths,
+    target_lengths: Lengths,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+    *,
+    alpha: float = 1.0,
+    gamma: float = 2.0,
+) -> torch.Tensor:
+    """CTC in which easy utterances count less (Feng, Yao and Zhang 2019, "Focal CTC Loss for Chinese Optical Character
+    Recognition on Unbalanced Datasets", https://doi.org/10.1155/2019/9345861).
+
+        loss = alpha (1 - p) ** gamma ctc,    p = exp(-ctc)
+
+    Args:
+        log_probs: normalised: p is a probability, and where it is 1 or more the loss is 0; all else as
+            `ctc_align.functional.ctc_loss`.
+        alpha: the weight of the loss.
+        gamma: 0 or more; 0 means `alpha` times the CTC loss.
+
+    Raises:
+        KernelError: as `ctc_loss`; a negative gamma.
+    """
+    check_reduction(reduction)
+    given = utterances(log_probs, targets, input_lengths, target_lengths, blank)
+    if not gamma >= 0:
+        raise KernelError(f"gamma: expected 0 or more, met {gamma}")
+    plain = loss.losses(given.log_probs, given.topology, given.frames)
+    if gamma:
+        # A power below 1 has no derivative at 0.
+        hard = (-torch.expm1(-plain)).clamp(min=torch.finfo(plain.dtype).tiny)
+        plain = plain.clamp(min=0) * hard**gamma
+    return given.reduce(alpha * plain, reduction, zero_infinity)
+
+
+def label_smoothed_ctc_loss(
+    log_probs: torch.Tensor,
+    targets: torch.Tensor,
+    input_lengths: Lengths,
+    target_lengths: Lengths,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+    *,
+    alpha: float = 0.1,
+) -> torch.Tensor:
+    """CTC, and a distance from the uniform distribution U over the C classes (Kim et al. 2017,
+    https://arxiv.org/abs/1711.02212).
+
+        loss = (1 - alpha) ctc + alpha sum_t KL(U || y[t]),    KL(U || y[t]) = -log C - 1/C sum_k log y[t, k]
+
+    Args:
+        log_probs: normalised; all else as `ctc_align.functional.ctc_loss`. One of -inf makes the loss infinite.
+        alpha: from 0, which means the CTC loss, to below 1.
+
+    Raises:
+        KernelError: as `ctc_loss`; alpha out of range.
+    """
+    check_reduction(reduction)
+    given = utterances(log_probs, targets, input_lengths, target_lengths, blank)
+    if not 0 <= alpha < 1:
+        raise KernelError(f"alpha: expected 0 to below 1, met {alpha}")
+    plain = loss.losses(given.log_probs, given.topology, given.frames)
+    if not alpha:
+        return given.reduce(plain, reduction, zero_infinity)
+    inside = torch.where(given.inside, given.log_probs.to(plain.dtype), 0.0)
+    uniform = torch.log(plain.new_tensor(float(inside.shape[2])))
+    far = -inside.mean(2).sum(1) - given.frames.to(plain) * uniform
+    return given.reduce((1 - alpha) * plain + alpha * far, reduction, zero_infinity)
+
+
+def label_prior_ctc_loss(
+    log_probs: torch.Tensor,
+    targets: torch.Tensor,
+    input_lengths: Lengths,
+    target_lengths: Lengths,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+    *,
+    log_prior: torch.Tensor,
+    scale: float = 0.3,
+) -> torch.Tensor:
+    """CTC over posteriors divided by priors, which spreads its peaks (Huang et al. 2024,
+    https://arxiv.org/abs/2406.02560).
+
+        loss = -log sum over paths of prod_t y[t, path[t]] / prior[path[t]] ** scale
+
+    Scores so divided are not normalised: the gradient is right for them. Aligning afterwards, subtract the same.
+
+    Args:
+        log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity: as
+            `ctc_align.functional.ctc_loss`.
+        log_prior: (C,) natural log of each class's share of the frames, a constant; `LabelPrior` estimates it.
+        scale: 0 means `ctc_loss`.
+
+    Raises:
+        KernelError: as `ctc_loss`; priors of another shape, or infinite.
+    """
+    check_log_probs(log_probs, "(T, N, C) or (T, C)", (2, 3))
+    if log_prior.shape != log_probs.shape[-1:] or not log_prior.isfinite().all():
+        raise KernelError(
+            f"log_prior: expected finite numbers ({log_probs.shape[-1]},), met shape {tuple(log_prior.shape)}"
+        )
+    divided = log_probs - scale * log_prior.detach().to(log_probs)
+    return functional.ctc_loss(divided, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)
+
+
+class LabelPrior(torch.nn.Module):
+    """The share of the frames that a network gives to each class, for `label_prior_ctc_loss`, estimated while training.
+
+    Priors that jump, as those counted once an epoch, or that are wrong, as those of the first steps, make training
+    oscillate and collapse. These begin uniform, which changes nothing, follow the batches slowly, and never fall below
+    a floor:
+
+        mean = decay * mean + (1 - decay) * the batch's mean of y over the frames that count
+        prior = (1 - floor) * mean + floor / C
+
+    Args:
+        classes: C.
+        decay: how much is kept from batch to batch: what was seen 1 / (1 - decay) batches ago counts a third.
+        floor: the part of the prior that is uniform.
+
+    Raises:
+        KernelError: numbers out of range; and when called, log-probs or lengths that do not fit.
+
+    >>> prior, log_probs = LabelPrior(2, decay=0.5), torch.tensor([[[0.9, 0.1]], [[0.7, 0.3]]]).log()
+    >>> prior(log_probs, [2]).exp()                     # on its way from 0.5 to 0.8
+    tensor([0.6485, 0.3515])
+    >>> prior.eval()(log_probs, [2]).exp()              # and it stays
+    tensor([0.6485, 0.3515])
+    """
+
+    mean: torch.Tensor
+
+    def __init__(self, classes: int, decay: float = 0.99, floor: float = 0.01) -> None:
+        super().__init__()
+        if classes < 1 or not 0 <= decay < 1 or not 0 < floor <= 1:
+            raise KernelError(
+                f"expected one class or more, 0 <= decay < 1 and 0 < floor <= 1; met classes {classes}, decay {decay}, "
+                f"floor {floor}"
+            )
+        self.decay, self.floor = decay, floor
+        self.register_buffer("mean", torch.full((classes,), 1 / classes))
+
+    @torch.no_grad()
+    def forward(self, log_probs: torch.Tensor, input_lengths: Lengths) -> torch.Tensor:
+        """The logarithm of the prior (C,), after this batch of normalised log-probs (T, N, C) while training."""
+        rows = batch_first(log_probs)
+        if rows.shape[2] != len(self.mean):
+            raise KernelError(f"log_probs: expected {len(self.mean)} classes, met shape {tuple(log_probs.shape)}")
+        frames = torch.from_numpy(frame_counts(input_lengths, rows))
+        if self.training and frames.sum():
+            probs = torch.where(frames_inside(frames, rows), rows.to(self.mean).exp(), 0.0)
+            mean = probs.sum((0, 1)) / frames.sum().to(probs)
+            # A batch of NaN, as mixed precision has at times, is none.
+            if mean.isfinite().all():
+                self.mean.lerp_(mean, 1 - self.decay)
+        return ((1 - self.floor) * self.mean + self.floor / len(self.mean)).log()
+
+
+def alignment_entropy(
+    log_probs: torch.Tensor,
+    targets: torch.Tensor,
+    input_lengths: Lengths,
+    target_lengths: Lengths,
+    blank: int = 0,
+    reduction: str = "mean",
+) -> torch.Tensor:
+    """The entropy of the paths given the transcript, in nats: 0 where one path is certain.
+
+        H = log Z - sum_t sum_k z[t, k] x[t, k],    z the occupancy, x the log-probs, Z their sum over paths
+
+    `ctc_loss - beta * alignment_entropy` is CTC with maximum entropy regularisation (Liu, Jin and Zhang 2018,
+    "Connectionist Temporal Classification with Maximum Entropy Regularization", NeurIPS). Differentiated whole, through
+    z as well: the gradient is minus the occupancy's covariance times x.
+
+    Args:
+        log_probs, targets, input_lengths, target_lengths, blank, reduction: as `ctc_align.functional.ctc_loss`. In
+            float32 the entropy is as exact as the loss is, of which it is a small difference.
+
+    Returns:
+        As `ctc_loss`; the entropy of a target that does not fit is 0.
+
+    Raises:
+        KernelError: as `ctc_loss`.
+
+    >>> log_probs = torch.full((2, 1, 2), 0.5).log()
+    >>> alignment_entropy(log_probs, torch.tensor([[1]]), [2], [1], reduction="sum").exp()      # three paths
+    tensor(3.)
+    """
+    check_reduction(reduction)
+    given = utterances(log_probs, targets, input_lengths, target_lengths, blank)
+    negative = loss.losses(given.log_probs, given.topology, given.frames)
+    posteriors = loss.occupancies(given.log_probs, given.topology, given.frames)
+    met = torch.where(posteriors == 0, 0.0, given.log_probs.to(posteriors.dtype))
+    entropy = -negative - (posteriors * met).sum((1, 2))
+    return given.reduce(torch.where(negative == torch.inf, 0.0, entropy), reduction)
