@@ -2,51 +2,70 @@
 
 The gradient by the log-probs is minus the occupancy (Graves et al. 2006, eq. 14, taken by the log-probability), which
 is right for unnormalised scores too; behind `log_softmax` it gives softmax - occupancy by the logits. The forward pass
-computes it already where somebody will ask for it.
+computes it already where somebody will ask for it. The second derivatives are those of the occupancy, one product of
+the Hessian with a direction at a time, which costs about as much as two or three gradients.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from ctc_align import kernels, lattice
 from ctc_align.errors import KernelError
 
+Lengths = torch.Tensor | Sequence[int] | None
+
+
+@dataclass(frozen=True)
+class _Arguments:
+    """What a loss is made of beside the log-probs."""
+
+    topology: lattice.Topology
+    lengths: Lengths
+    backend: str
+
+    def posteriors(self, log_probs: torch.Tensor) -> torch.Tensor:
+        return kernels.occupancy(log_probs, self.topology, self.lengths, backend=self.backend).posteriors
+
 
 class _Losses(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, log_probs: torch.Tensor, topology: lattice.Topology, lengths: torch.Tensor, backend: str
-    ) -> torch.Tensor:
-        result = kernels.occupancy(log_probs, topology, lengths, backend=backend)
+    def forward(ctx: Any, log_probs: torch.Tensor, arguments: _Arguments) -> torch.Tensor:
+        result = kernels.occupancy(log_probs, arguments.topology, arguments.lengths, backend=arguments.backend)
         ctx.save_for_backward(log_probs)
-        ctx.arguments = topology, lengths, backend
+        ctx.arguments = arguments
         ctx.posteriors = result.posteriors
         return _negative(result.scores, log_probs)
 
     @staticmethod
-    def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
+    def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor, None]:
+        _refuse_transforms(upstream)
         # Each graph has its posteriors once. Who differentiates a retained one again has them made again.
-        posteriors, ctx.posteriors = ctx.posteriors, None
+        known, ctx.posteriors = ctx.posteriors, None
         (log_probs,) = ctx.saved_tensors
-        if posteriors is None:
-            topology, lengths, backend = ctx.arguments
-            posteriors = kernels.occupancy(log_probs, topology, lengths, backend=backend).posteriors
-        with torch.no_grad():
-            gradient = _weighted(posteriors, -upstream.to(posteriors)[:, None, None], log_probs)
         if torch.is_grad_enabled():
-            gradient = _Once.apply(gradient, log_probs, upstream)
-        return gradient, None, None, None
+            posteriors = _Occupancies.apply(log_probs, ctx.arguments, known)
+            return _product(posteriors, -upstream.to(posteriors)[:, None, None]).to(log_probs.dtype), None
+        posteriors = ctx.arguments.posteriors(log_probs) if known is None else known
+        return _weighted(posteriors, -upstream.to(posteriors)[:, None, None], log_probs), None
+
+
+def _product(posteriors: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    if weights.isfinite().all():
+        return posteriors * weights
+    # What no path visits has gradient zero, whatever comes from above: 0 x inf would not be.
+    return torch.where(posteriors == 0, 0.0, posteriors * weights)
 
 
 def _weighted(posteriors: torch.Tensor, weights: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
     """The product, as the log-probs are and lie; in one pass, for the next step would copy what lies otherwise."""
     if not weights.isfinite().all():
-        # What no path visits has gradient zero, whatever comes from above: 0 x inf would not be.
-        return torch.where(posteriors == 0, 0.0, posteriors * weights).to(log_probs)
+        return _product(posteriors, weights).to(log_probs)
     if posteriors.dtype == log_probs.dtype and posteriors.stride() == log_probs.stride():
         return posteriors.mul_(weights)
     if posteriors.device != log_probs.device:
@@ -54,28 +73,70 @@ def _weighted(posteriors: torch.Tensor, weights: torch.Tensor, log_probs: torch.
     return torch.mul(posteriors, weights, out=torch.empty_like(log_probs))
 
 
-class _Once(torch.autograd.Function):
-    """Ties a gradient to what it depends on, so that a second derivative is refused instead of wrongly zero."""
+class _Occupancies(torch.autograd.Function):
+    """Posteriors; those that are known are not made again, and are not to be changed any more."""
 
     @staticmethod
-    def forward(ctx: Any, gradient: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
-        return gradient.view_as(gradient)
+    def forward(ctx: Any, log_probs: torch.Tensor, arguments: _Arguments, known: torch.Tensor | None) -> torch.Tensor:
+        posteriors = arguments.posteriors(log_probs) if known is None else known.detach()
+        posteriors = posteriors.to(log_probs.device)
+        ctx.arguments = arguments
+        ctx.save_for_backward(log_probs, posteriors)
+        return posteriors
+
+    @staticmethod
+    def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        _refuse_transforms(upstream)
+        log_probs, posteriors = ctx.saved_tensors
+        given: _Arguments = ctx.arguments
+        # The Jacobian is the score's Hessian, which is symmetric: its product from the left is that from the right.
+        with torch.no_grad():
+            tangents = kernels.tangent(
+                log_probs, given.topology, given.lengths, upstream, posteriors=posteriors, backend=given.backend
+            ).tangents.to(log_probs)
+        return _Last.apply(tangents, log_probs, upstream) if torch.is_grad_enabled() else tangents, None, None
+
+
+class _Last(torch.autograd.Function):
+    """Ties derivatives to what they depend on, so that further ones are refused instead of wrongly zero."""
+
+    @staticmethod
+    def forward(ctx: Any, derivatives: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
+        return derivatives.view_as(derivatives)
 
     @staticmethod
     def backward(ctx: Any, *_: torch.Tensor) -> None:
-        raise KernelError("the CTC loss is differentiable once, not twice: call backward without create_graph=True")
+        raise KernelError(
+            "the CTC loss is differentiable twice, its occupancies once, not once more: call backward for the last "
+            "derivative without create_graph=True"
+        )
+
+
+def _refuse_transforms(tensor: torch.Tensor) -> None:
+    """Raises KernelError for what stands for other tensors: kernels would see none of them, or no tangent."""
+    try:
+        tensor.data_ptr()
+        plain = forward_ad.unpack_dual(tensor).tangent is None
+    except RuntimeError:
+        plain = False
+    if not plain:
+        raise KernelError(
+            "the CTC loss is differentiable by torch.autograd: torch.func (vmap, grad, jvp …), batched gradients and "
+            "forward-mode derivatives cannot see its kernels; call it on tensors themselves, and use "
+            "torch.autograd.grad or torch.autograd.functional"
+        )
 
 
 def losses(
     log_probs: torch.Tensor,
     topology: lattice.Topology,
-    lengths: torch.Tensor | Sequence[int] | None = None,
+    lengths: Lengths = None,
     backend: str = "auto",
 ) -> torch.Tensor:
     """-log p of each utterance over all paths of its topology.
 
     Args:
-        log_probs: (B, T, C), natural log, normalised or not; differentiable once.
+        log_probs: (B, T, C), natural log, normalised or not; differentiable twice.
         topology: of the same B, without wildcards.
         lengths: (B,) frames that count; None means T for all.
         backend: see `ctc_align.kernels`.
@@ -85,11 +146,31 @@ def losses(
         a loss may well be larger); inf where no path fits, with gradient zero.
 
     Raises:
-        KernelError: arguments that do not fit together.
+        KernelError: arguments that do not fit together; in backward, a third derivative.
     """
-    if torch.is_grad_enabled() and getattr(log_probs, "requires_grad", False):
-        return _Losses.apply(log_probs, topology, lengths, backend)
+    if _is_differentiable(log_probs):
+        return _Losses.apply(log_probs, _Arguments(topology, lengths, backend))
     return _negative(kernels.forward(log_probs, topology, lengths, backend=backend).scores, log_probs)
+
+
+def occupancies(
+    log_probs: torch.Tensor, topology: lattice.Topology, lengths: Lengths = None, backend: str = "auto"
+) -> torch.Tensor:
+    """Posterior of each class at each frame over all paths of the topology: the soft alignment, differentiable.
+
+    Args: as `losses`; differentiable once.
+
+    Returns:
+        (B, T, C) where log_probs lie, float64 for float64 log-probs, else float32; 0 beyond the lengths and where no
+        path fits.
+
+    Raises:
+        KernelError: arguments that do not fit together; in backward, a second derivative.
+    """
+    arguments = _Arguments(topology, lengths, backend)
+    if _is_differentiable(log_probs):
+        return _Occupancies.apply(log_probs, arguments, None)
+    return arguments.posteriors(log_probs).to(log_probs.device)
 
 
 def ctc_loss(
@@ -117,6 +198,13 @@ def ctc_loss(
         raise KernelError(f"blank: expected a class below {log_probs.shape[2]}, met {blank}")
     lengths = torch.as_tensor(target_lengths).cpu().numpy()
     return losses(log_probs, lattice.ctc_padded(targets.cpu().numpy(), lengths, blank), input_lengths, backend)
+
+
+def _is_differentiable(log_probs: torch.Tensor) -> bool:
+    if not isinstance(log_probs, torch.Tensor):
+        return False  # which the kernels refuse
+    _refuse_transforms(log_probs)
+    return torch.is_grad_enabled() and log_probs.requires_grad
 
 
 def _negative(scores: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:

@@ -102,6 +102,29 @@ def best_path(
     return Path(states, scores, name)
 
 
+def read_off(
+    log_probs: torch.Tensor, topology: Topology, path: Path, lengths: torch.Tensor, blank: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """What the states of a path emit.
+
+    Args:
+        log_probs, topology, lengths: as given to `best_path`; lengths int64 on the CPU, the topology without wildcards.
+        path: the result.
+        blank: what is read where there is no state: beyond the lengths, and where an utterance has no path.
+
+    Returns:
+        (B, T) classes, int64, and (B, T) their log-probs in the dtype of log_probs, 0 where there is no state.
+    """
+    if log_probs.device.type == "cpu" and log_probs.dtype in (torch.float32, torch.float64):
+        from ctc_align.kernels import cpu
+
+        return cpu.read_off(log_probs.detach(), topology, lengths, path.states.cpu(), blank)
+    states = path.states.to(log_probs.device, torch.int64)
+    labels = torch.as_tensor(topology.emit, device=log_probs.device).long().gather(1, states.clamp(min=0))
+    scores = log_probs.detach().gather(2, labels.unsqueeze(2)).squeeze(2)
+    return labels.masked_fill(states < 0, blank), scores.masked_fill(states < 0, 0.0)
+
+
 def forward(
     log_probs: torch.Tensor,
     topology: Topology,

@@ -7,9 +7,9 @@ may remain, for detours, and where scaled numbers cannot be trusted.
 
 Rows of alpha are kept for one block of frames; those of earlier blocks are made again from a saved row.
 
-Tangents, the derivatives along a direction v, of logarithms are means: where one number is the log of a sum, its tangent
-is the mean of the terms', each weighted by its share. So alpha's is the expected sum of v on the way there, beta's that
-on the way on, and
+Tangents of logarithms, along a direction v, are means: where a number is the log of a sum, its tangent is the mean of
+those of its terms, each weighted by its share. So alpha's is the expected sum of v on the way there, beta's that on the
+way on, and
 
     tangent of occupancy = occupancy * (alpha's + beta's - their mean in the frame, weighted by the occupancies)
 """
