@@ -40,7 +40,7 @@ def ctc_loss(
     target that does not fit has gradient zero, never NaN. The padding has no gradient and is never read.
 
     Args:
-        log_probs: (T, N, C), or (T, C) of one utterance, natural log, floating point; differentiable once.
+        log_probs: (T, N, C), or (T, C) of one utterance, natural log, floating point; differentiable twice.
         targets: (N, S) token ids, padded with anything, or all of them in a row (sum of target_lengths,).
         input_lengths: (N,) frames that count, tensor or sequence.
         target_lengths: (N,) tokens that count.
@@ -200,18 +200,11 @@ def forced_align(
         tokens = arguments.whole_numbers(target_lengths, "target_lengths", batch)
     topology = arguments.ctc(rows, tokens, blank, classes)
     _refuse_too_long(topology, tokens, frames)
-    path = kernels.best_path(log_probs, topology, None if input_lengths is None else torch.from_numpy(frames))
+    lengths = torch.from_numpy(frames)
+    path = kernels.best_path(log_probs, topology, None if input_lengths is None else lengths)
     _refuse_pathless(path.scores)
-    labels = _labels(topology, path.states.cpu().numpy())
-    beyond = None
-    if input_lengths is not None:
-        beyond = np.arange(most) >= frames[:, None]
-        labels[beyond] = blank
-    paths = torch.from_numpy(labels)
-    scores = log_probs.detach().gather(2, paths.to(log_probs.device, torch.int64).unsqueeze(2)).squeeze(2)
-    if beyond is not None:
-        scores.masked_fill_(torch.from_numpy(beyond).to(scores.device), 0.0)
-    return paths.to(targets.device, targets.dtype), scores
+    labels, scores = kernels.read_off(log_probs, topology, path, lengths, blank)
+    return labels.to(targets.device, targets.dtype), scores
 
 
 @dataclass(frozen=True)
@@ -301,9 +294,3 @@ def _refuse_pathless(scores: torch.Tensor) -> None:
     if np.isnan(values[b]):
         raise KernelError(f"log_probs of utterance {b}: expected log-probs, met NaN or +inf where its target is")
     raise KernelError(f"log_probs of utterance {b}: every path of its target meets a log-prob of -inf")
-
-
-def _labels(topology: lattice.Topology, states: np.ndarray) -> np.ndarray:
-    """(B, T) int32: what the states emit, anything where there is none (-1)."""
-    batch, size = topology.emit.shape
-    return topology.emit.take(states if batch == 1 else states + (np.arange(batch) * size)[:, None])
