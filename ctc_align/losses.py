@@ -260,7 +260,8 @@ def label_smoothed_ctc_loss(
     inside = torch.where(given.inside, given.log_probs.to(plain.dtype), 0.0)
     uniform = torch.log(plain.new_tensor(float(inside.shape[2])))
     far = -inside.mean(2).sum(1) - given.frames.to(plain) * uniform
-    return given.reduce((1 - alpha) * plain + alpha * far, reduction, zero_infinity)
+    both = torch.where(plain == torch.inf, plain, (1 - alpha) * plain + alpha * far)
+    return given.reduce(both, reduction, zero_infinity)
 
 
 def label_prior_ctc_loss(
