@@ -164,8 +164,8 @@ def ctc(
     if not 0 <= blank < classes:
         raise KernelError(f"blank: expected a class from 0 to {classes - 1}, met {blank}")
     topology = padded(rows, tokens, blank)
-    # As unsigned, a negative id is a large one. -1 must not pass: the lattice takes it for a wildcard.
-    if topology.emit.size and topology.emit.view(np.uint32).max() >= classes:
+    # -1 must not pass: the lattice takes it for a wildcard.
+    if topology.max_class >= classes or topology.has_wildcard:
         b, state = np.argwhere(topology.emit.view(np.uint32) >= classes)[0].tolist()
         raise KernelError(
             f"target {b}: token {state // 2} is {topology.emit[b, state]}; log_probs has the classes 0 to {classes - 1}"

@@ -8,6 +8,7 @@ without blanks (each token a few states, optional silence between words). In the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -86,7 +87,10 @@ def ctc_padded(targets: np.ndarray, lengths: np.ndarray, blank: int = 0) -> Topo
         targets = targets if inside is None else np.where(inside, targets, blank)
         for b, length in enumerate(lengths.tolist()):
             _refuse_no_class(targets[b, :length], b)
-    return _blanks_between(targets, lengths.astype(np.int64), inside, blank, repeats=True)
+    topology = _blanks_between(targets, lengths.astype(np.int64), inside, blank, repeats=True)
+    if inside is None:
+        topology.__dict__.update(max_class=max(int(high), blank), has_wildcard=bool(low < 0))
+    return topology
 
 
 def simple_ctc(targets: Rows, blank: int = 0) -> Topology:
@@ -211,6 +215,15 @@ def _refuse_blank(targets: np.ndarray, inside: np.ndarray | None, blank: int, fi
         )
 
 
+@lru_cache(maxsize=16)
+def _tokens_between(count: int) -> np.ndarray:
+    """(2 * count + 1,) int32: -1, 0, -1, 1, … -1."""
+    tokens = np.full(2 * count + 1, -1, np.int32)
+    tokens[1::2] = np.arange(count)
+    tokens.flags.writeable = False
+    return tokens
+
+
 def _blanks_between(
     targets: np.ndarray, lengths: np.ndarray, inside: np.ndarray | None, blank: int, *, repeats: bool
 ) -> Topology:
@@ -221,8 +234,7 @@ def _blanks_between(
     emit = np.empty(shape, np.int32)
     emit[:, ::2] = blank
     emit[:, 1::2] = targets
-    token = np.full(shape, -1, np.int32)
-    token[:, 1::2] = np.arange(longest, dtype=np.int32)
+    token = _tokens_between(longest)[None] if batch == 1 else np.tile(_tokens_between(longest), (batch, 1))
     skip, stay = np.zeros(shape, np.bool_), np.ones(shape, np.bool_)
     min_frames = lengths.copy()
     if not repeats:
@@ -233,7 +245,9 @@ def _blanks_between(
         skip[:, 3::2] = differ
         if inside is not None:
             min_frames += np.count_nonzero(inside[:, 1:] > differ, axis=1)
-        elif np.count_nonzero(differ) < differ.size:
+        elif batch == 1:
+            min_frames += differ.size - np.count_nonzero(differ)
+        else:
             min_frames += np.count_nonzero(~differ, axis=1)
     states = 2 * lengths + 1
     if inside is not None:

@@ -12,13 +12,15 @@ import torch
 from ctc_align.kernels import cpu_best_path, cpu_long_path, cpu_sum, cpu_tangent, memory
 from ctc_align.kernels.cpu_best_path import STRIP
 from ctc_align.kernels.cpu_long_path import LongPath
-from ctc_align.kernels.cpu_problem import Problem, aligned, deal, kept, problem, vectors_of
+from ctc_align.kernels.cpu_problem import Problem, aligned, deal, flat, kept, problem, vectors_of
 from ctc_align.kernels.cpu_slow import Slow
 from ctc_align.kernels.simd import WIDTH
 from ctc_align.topology import Topology
 
 LONG_CELLS = 2**22
 """An utterance with more work than this is shared by the threads, if it is most of what there is to do."""
+
+_NO_BANDS = np.empty((0, 0, 2), np.int64)
 
 ROWS_BYTES = 2**19
 """Rows of the forward pass that occupancy keeps at once: rows made twice in the cache beat rows fetched from memory."""
@@ -41,18 +43,18 @@ def best_path(
     memory.require(4 * shape[0] * shape[1], "states of the best paths")
     states, scores = np.full(shape, -1, np.int32), np.empty(shape[0], np.float64)
     frames = lengths.numpy()
-    slow, cells = Slow(log_probs, topology, frames, wildcard), frames * topology.states
+    slow = Slow(log_probs, topology, frames, wildcard)
     if topology.detours is not None:
 
         def one_by_one(todo: np.ndarray) -> None:
             for b in todo.tolist():
                 slow.best_path(b, bands, states, scores)
 
-        deal(lambda: one_by_one, cells)
+        deal(lambda: one_by_one, frames * topology.states)
         return torch.from_numpy(states), torch.from_numpy(scores)
     given = problem(log_probs, topology, lengths, wildcard)
-    limits = np.empty((0, 0, 2), np.int64) if bands is None else bands
-    these = np.arange(len(cells))
+    limits = _NO_BANDS if bands is None else bands
+    cells, these = frames * topology.states, np.arange(shape[0])
     for b in _long(frames, topology.states, cells):
         these = these[these != b]
         if not LongPath(given, b, limits, states, scores).find():
@@ -60,10 +62,10 @@ def best_path(
 
     def make() -> Callable[[np.ndarray], None]:
         rooms = _path_room(given, topology.states[these], frames[these])
+        fixed = (*given[:4], limits, given.general, given.dense)
 
         def walk(todo: np.ndarray) -> None:
             while len(todo):
-                fixed = (given.source, given.strides, given.fields, given.lengths, limits, given.general, given.dense)
                 done = cpu_best_path.walk(*fixed, todo, (), rooms, *cpu_long_path.WHOLE, states, scores)
                 for b in todo[done : done + 1].tolist():
                     slow.best_path(b, bands, states, scores)
@@ -75,9 +77,24 @@ def best_path(
     return torch.from_numpy(states), torch.from_numpy(scores)
 
 
+def read_off(
+    log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, states: torch.Tensor, blank: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """See `ctc_align.kernels.read_off`; for float32 and float64."""
+    batch, most, _ = log_probs.shape
+    x, width = flat(log_probs), topology.emit.shape[1]
+    labels, scores = np.empty(batch * most, np.int64), np.empty(batch * most, x.dtype)
+    rows = topology.emit.reshape(-1), lengths.numpy(), states.numpy().reshape(-1)
+    cpu_best_path.read_off(x, log_probs.stride(), (batch, most, width, blank), *rows, labels, scores)
+    return torch.from_numpy(labels.reshape(batch, most)), torch.from_numpy(scores.reshape(batch, most))
+
+
 def _path_room(given: Problem, states: np.ndarray, frames: np.ndarray) -> tuple[np.ndarray, ...]:
     """What `cpu_best_path.walk` needs for utterances of so many states and frames."""
-    most, choices = int(states.max()), int((2 * frames * vectors_of(states)).max())
+    if len(states) == 1:
+        most, choices = int(states[0]), 2 * int(frames[0]) * vectors_of(int(states[0]))
+    else:
+        most, choices = int(states.max()), int((2 * frames * vectors_of(states)).max())
     needed = vectors_of(most), choices, min(most, given.source[1] + 1)
     key = ("path", *needed, given.source[1], given.dense, given.like.dtype, bool(given.general.any()))
     return kept(key, lambda: (tuple(cpu_long_path.room(*needed, given)), 4 * choices))
@@ -137,7 +154,7 @@ def _sum(
     shape = tuple(log_probs.shape)
     if want:
         memory.require(np.dtype(kind).itemsize * math.prod(shape), "posteriors")
-    flat, out = _zeros(log_probs, kind) if want else (None, np.empty(0, kind))
+    out_row, out = _zeros(log_probs, kind) if want else (None, np.empty(0, kind))
     own = np.zeros(shape[:2] if want and wildcard is not None else (0,), kind)
     scores, frames = np.empty(shape[0], np.float64), lengths.numpy()
     slow, cells = Slow(log_probs, topology, frames, wildcard), frames * topology.states
@@ -153,11 +170,11 @@ def _sum(
         steps = tuple(stride // out.itemsize for stride in out.strides) if want else (0, 0, 0)
 
         def make() -> Callable[[np.ndarray], None]:
-            room = _sum_room(given, int(topology.states.max()), int(frames.max()), want)
+            room = _sum_room(given, topology.states, frames, want)
 
             def sums(todo: np.ndarray) -> None:
                 while len(todo):
-                    done = cpu_sum.sums(*given, todo, room, flat, steps, own.reshape(-1), scores)
+                    done = cpu_sum.sums(*given, todo, room, out_row, steps, own.reshape(-1), scores)
                     add_up(todo[done : done + 1])
                     todo = todo[done + 1 :]
 
@@ -179,24 +196,30 @@ def _zeros(log_probs: torch.Tensor, kind: type) -> tuple[np.ndarray, np.ndarray]
     return zeros.reshape(-1), zeros.transpose(np.argsort(order))
 
 
-def _sum_room(given: Problem, states: int, frames: int, want: bool) -> tuple:
+def _sum_room(given: Problem, states: np.ndarray, frames: np.ndarray, want: bool) -> tuple:
     """What `cpu_sum.sums` needs for utterances of so many states and frames."""
-    classes, general = given.source[1], bool(given.general.any())
-    key = ("sum", states, frames if want else 0, want, classes, given.dense, general)
-    return kept(key, lambda: _new_sum_room(states, frames, classes, want, general, given.dense))
+    classes, general, most = given.source[1], bool(given.general.any()), int(states.max())
+    widths, block, kept_rows, saved_rows = vectors_of(states) * WIDTH, WIDTH, 0, 0
+    if want:
+        longest = int(frames.max())
+        block = max(math.isqrt(longest), ROWS_BYTES // (16 * int(widths.max())))
+        block = min(block, longest) // WIDTH * WIDTH + WIDTH
+        # Each utterance's own: the longest and the one with most states may be two.
+        kept_rows = int((np.minimum(block, frames + WIDTH) * widths).max()) * 2
+        saved_rows = int((-(-frames // block) * (widths + widths // STRIP + WIDTH)).max()) * 2
+    key = ("sum", most, kept_rows, saved_rows, block, classes, given.dense, general)
+    return kept(key, lambda: _new_sum_room(most, classes, kept_rows, saved_rows, block, general, given.dense))
 
 
 def _new_sum_room(
-    states: int, frames: int, classes: int, want: bool, general: bool, dense: bool
+    states: int, classes: int, rows_kept: int, rows_saved: int, block: int, general: bool, dense: bool
 ) -> tuple[tuple[Any, ...], int]:
     used, vectors = min(states, classes + 1), vectors_of(states)
     width, row = vectors * WIDTH, (vectors + (vectors - 1) // STRIP + 1) * WIDTH
-    block = min(max(math.isqrt(frames), ROWS_BYTES // (16 * width)), frames) // WIDTH * WIDTH + WIDTH
-    rows_kept, rows_saved = (block * width * 2, -(-frames // block) * row * 2) if want else (0, 0)
     size = 8 * (rows_kept + rows_saved)
     memory.require(size, "forward passes")
     tile = (classes + 1 if dense else used) * WIDTH
-    emitted = WIDTH * max(STRIP * WIDTH, width if want else 0)
+    emitted = WIDTH * max(STRIP * WIDTH, width if rows_kept else 0)
     even_emitted, even_kept = (emitted, rows_kept // 2) if general else (0, 0)
     real, whole = np.float32, np.int32
     row_of_class, used_classes, row_of_used, rows, flags, *rest = aligned(

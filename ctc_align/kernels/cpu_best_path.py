@@ -162,7 +162,8 @@ def walk(source, strides, topology, lengths, bands, generals, dense, todo, part,
             )
             base, row_choices = 0, vectors * words
             lay_out(emit[b, :size], skip[b], stay[b], starts[b], flags[: 4 * vectors])
-            weigh(flags[: 4 * vectors], costs)
+            if general:
+                weigh(flags[: 4 * vectors], costs)
             number = rows_of_classes(emit[b, :size], classes, dense, row_of_class, used, row_of_used, rows)
             for v in range(vectors):
                 store(odd, place(v), splat(NEVER))
@@ -273,3 +274,29 @@ def walk(source, strides, topology, lengths, bands, generals, dense, todo, part,
             if scores[b] > NEVER:
                 trace(choices, 0, vectors * words, general, flags, 0, frames - 1, state, states[b])
     return todo.shape[0]
+
+
+@compiled
+def read_off(x, steps, sizes, emit, lengths, states, labels, scores):
+    """What a path's states emit: fills `labels` (B * T,) with classes, `scores` (B * T,) with their log-probs; where
+    there is no state, with the blank and 0.
+
+    `steps`: of x by utterance, frame, class; `sizes`: B, T, S and the blank; `emit` (B * S,); `states` (B * T,).
+    """
+    batch, frames, width, blank = sizes
+    nothing = scores.dtype.type(0)
+    for b in range(batch):
+        known, row, i = min(frames, lengths[b]), b * steps[0], b * frames
+        for t in range(known):
+            state = get(states, i + t)
+            if state >= 0:
+                label = np.int64(get(emit, b * width + state))
+                put(labels, i + t, label)
+                put(scores, i + t, get(x, row + label * steps[2]))
+            else:
+                put(labels, i + t, blank)
+                put(scores, i + t, nothing)
+            row += steps[1]
+        for t in range(known, frames):
+            put(labels, i + t, blank)
+            put(scores, i + t, nothing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -51,7 +52,7 @@ def problem(
     if log_probs.dtype not in AS_THEY_LIE:
         log_probs = log_probs.float()
     log_probs = log_probs.cpu()  # strides of views may change on the way from another device
-    x = _flat(log_probs)
+    x = flat(log_probs)
     frames, classes = log_probs.shape[1:]
     like = np.empty(0, np.float64 if log_probs.dtype == torch.float64 else np.float32)
     wild = like if wildcard is None else np.ascontiguousarray(wildcard.to("cpu", torch.float64).numpy(), like.dtype)
@@ -70,11 +71,15 @@ def problem(
     )
 
 
-def _flat(log_probs: torch.Tensor) -> np.ndarray:
+def flat(log_probs: torch.Tensor) -> np.ndarray:
     """The memory from the first to the last element, in one row; half precision as int16 (bfloat16) or uint16."""
     kind = log_probs.dtype
-    extent = 1 + sum((n - 1) * step for n, step in zip(log_probs.shape, log_probs.stride())) if log_probs.numel() else 0
-    row = torch.as_strided(log_probs, (extent,), (1,))
+    if log_probs.is_contiguous():
+        row = log_probs.view(-1)
+    else:
+        steps = zip(log_probs.shape, log_probs.stride())
+        extent = 1 + sum((n - 1) * step for n, step in steps) if log_probs.numel() else 0
+        row = torch.as_strided(log_probs, (extent,), (1,))
     if kind in (torch.float32, torch.float64):
         return row.numpy()
     words = row.view(torch.int16).numpy()
@@ -139,7 +144,7 @@ def deal(
     if these is None:
         these = np.arange(len(cells))
     threads = min(torch.get_num_threads(), len(these))
-    if threads < 2 or int(cells[these].sum()) < SMALL_CELLS:
+    if threads < 2 or cells[these].sum() < SMALL_CELLS:
         if len(these):
             make()(these)
         return
@@ -154,6 +159,24 @@ def deal(
                 work(portion)
 
     run([one] * threads)
+
+
+def _start(guarded: Callable[[Callable[[], None]], None], task: Callable[[], None]) -> Any:
+    """A thread that does the task; returns a lock that is free when it has ended.
+
+    Not `threading.Thread`: its start waits until the thread runs, which takes longer than a short utterance.
+    """
+    end = _thread.allocate_lock()
+    end.acquire()
+
+    def work() -> None:
+        try:
+            guarded(task)
+        finally:
+            end.release()
+
+    _thread.start_new_thread(work, ())
+    return end
 
 
 def run(tasks: Sequence[Callable[[], None]], stop: Callable[[], None] = lambda: None) -> None:
@@ -171,17 +194,16 @@ def run(tasks: Sequence[Callable[[], None]], stop: Callable[[], None] = lambda: 
             errors.append(error)
             stop()
 
-    others = [threading.Thread(target=guarded, args=(task,)) for task in tasks[1:]]
+    ends = []
 
     def lead() -> None:
-        for other in others:
-            other.start()
+        for task in tasks[1:]:
+            ends.append(_start(guarded, task))
         # The caller is one of the workers: a pool that it only waits for costs a quarter of a small batch's time.
         tasks[0]()
 
     guarded(lead)
-    for other in others:
-        if other.ident is not None:
-            other.join()
+    for end in ends:
+        end.acquire()
     if errors:
         raise errors[0]

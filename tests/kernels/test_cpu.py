@@ -286,8 +286,7 @@ def test_threads_that_cannot_be_had(threads: int, what: str, monkeypatch: pytest
     with on_threads(threads):
         with monkeypatch.context() as patch:
             if what == "start":
-                # The first is that of `within`.
-                patch.setattr(threading.Thread, "start", refused(threading.Thread.start, threads - 1))
+                patch.setattr(cpu_problem, "_start", refused(cpu_problem._start, threads - 2))
             else:
                 own_room = cpu_long_path.LongPath._own_room
                 patch.setattr(cpu_long_path.LongPath, "_own_room", refused(own_room, threads - 1))
