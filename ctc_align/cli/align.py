@@ -218,7 +218,7 @@ def say_if_compiling(talk: Talk) -> None:
     from ctc_align.kernels.cpu import is_compiled
 
     if not is_compiled():
-        talk.note("the kernels are compiled for this machine now: this once it takes about 20 seconds longer")
+        talk.note("the kernels are compiled for this machine now: this once it takes about 6 seconds longer")
 
 
 def unknown_letters(text: str, vocab: Sequence[str], blank: int, aligner_options: dict[str, Any]) -> str:

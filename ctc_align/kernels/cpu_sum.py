@@ -47,15 +47,20 @@ SLACK = 1e-3
 def _total(rows, size, finals):
     """Mantissa and exponent of the sum over the last states; rows: odd m, odd e, even m, even e."""
     odd_m, odd_e, even_m, even_e = rows
-    value, top = 0.0, NEVER
-    for s in range(size - finals, size):
-        at = place(s // 2 // WIDTH) + s // 2 % WIDTH
-        top = max(top, get(odd_e, at) if s % 2 else get(even_e, at))
-    for s in range(size - finals, size):
-        at = place(s // 2 // WIDTH) + s // 2 % WIDTH
-        m, e = (get(odd_m, at), get(odd_e, at)) if s % 2 else (get(even_m, at), get(even_e, at))
-        value += m * np.exp((e - top) * LN_2)
-    return value, top
+    # The last state, and the one before it or nothing.
+    at, before = place((size - 1) // 2 // WIDTH) + (size - 1) // 2 % WIDTH, 0
+    m, e, other_m, other_e = get(even_m, at), get(even_e, at), get(odd_m, at), get(odd_e, at)
+    if size % 2:
+        if finals > 1:
+            before = place((size - 2) // 2 // WIDTH) + (size - 2) // 2 % WIDTH
+            other_m, other_e = get(odd_m, before), get(odd_e, before)
+        else:
+            other_e = np.int32(NEVER)
+    elif finals < 2:
+        m, e = other_m, other_e
+        other_e = np.int32(NEVER)
+    top = max(e, other_e)
+    return m * np.exp((e - top) * LN_2) + other_m * np.exp((other_e - top) * LN_2), top
 
 
 @compiled
