@@ -38,16 +38,19 @@ def _advance(x, place, emit, skip, stay, sources, wildcard, t, low, high, old, n
     new[:] = -np.inf
     for s in range(low, high):
         best, choice = old[s] if stay[s] else -np.inf, 0
-        if s > 0 and old[s - 1] > best:
+        # NaN wins: what is not itself.
+        if s > 0 and (old[s - 1] > best or old[s - 1] != old[s - 1]):
             best, choice = old[s - 1], 1
-        if s > 1 and skip[s] and old[s - 2] > best:
+        if s > 1 and skip[s] and (old[s - 2] > best or old[s - 2] != old[s - 2]):
             best, choice = old[s - 2], 2
         for p in range(sources.shape[1]):
             if sources[s, p] < 0:
                 break
-            if old[sources[s, p]] > best:
+            if old[sources[s, p]] > best or old[sources[s, p]] != old[sources[s, p]]:
                 best, choice = old[sources[s, p]], 3 + p
         new[s] = best + (wildcard[t] if emit[s] < 0 else x[place + emit[s]])
+        if best == -np.inf:
+            new[s] = best
         pointers[base + s] = choice
 
 
@@ -63,7 +66,7 @@ def _last_state(row, end):
     """The best state that may be the last, the highest of equal ones; -1 if there is none at all."""
     state = -1
     for s in range(end.shape[0] - 1, -1, -1):
-        if end[s] and (state < 0 or row[s] > row[state]):
+        if end[s] and (state < 0 or row[s] > row[state] or row[s] != row[s]):
             state = s
     return state
 

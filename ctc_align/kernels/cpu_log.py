@@ -23,6 +23,8 @@ from ctc_align.kernels.compiled import compiled
 
 @compiled
 def _log_add(a, b, c):
+    if not (a < np.inf and b < np.inf and c < np.inf):
+        return np.nan
     top = max(a, b, c)
     if top == -np.inf:
         return top
@@ -31,12 +33,18 @@ def _log_add(a, b, c):
 
 @compiled
 def _emit(x, place, emit, wildcard, t, scores):
-    """Scores of all states at frame t, whose class c is x[place + c]; False when NaN or +inf is met, no log-probs."""
-    fine = True
+    """Scores of all states at frame t, whose class c is x[place + c]."""
     for s in range(emit.shape[0]):
         scores[s] = wildcard[t] if emit[s] < 0 else x[place + emit[s]]
-        fine &= scores[s] < np.inf
-    return fine
+
+
+@compiled
+def _emit_met(x, place, emit, wildcard, t, scores):
+    """As `_emit` of an utterance that has a total: NaN and +inf, which no path meets then, are impossible."""
+    _emit(x, place, emit, wildcard, t, scores)
+    for s in range(emit.shape[0]):
+        if not scores[s] < np.inf:
+            scores[s] = -np.inf
 
 
 @compiled
@@ -45,10 +53,7 @@ def _first_row(scores, begin, row):
     row[:] = -np.inf
     for s in range(scores.shape[0]):
         if begin[s]:
-            if not scores[s] < np.inf:
-                return False
             row[s + 2] = scores[s]
-    return True
 
 
 @compiled
@@ -59,7 +64,7 @@ def _next_row(scores, skip, stay, sources, before, row):
             if p < 0:
                 break
             total = _log_add(total, before[p + 2], -np.inf)
-        row[s + 2] = total + scores[s]
+        row[s + 2] = total + scores[s] if total != -np.inf else total
 
 
 @compiled
@@ -83,7 +88,7 @@ def _add_occupancy(alpha, beta, gamma, emit, out, out_wildcard, t):
     """One frame's; by its own sum, not the total's: at 1e20 even float64 could make anything of their difference."""
     top, total = -np.inf, 0.0
     for s in range(emit.shape[0]):
-        gamma[s] = alpha[s + 2] + beta[s]
+        gamma[s] = alpha[s + 2] + beta[s] if beta[s] != -np.inf else beta[s]
         top = max(top, gamma[s])
     for s in range(emit.shape[0]):
         gamma[s] = np.exp(gamma[s] - top)
@@ -110,7 +115,7 @@ def logarithmic(x, stride, frames, emit, skip, stay, sources, begin, end, wildca
 
     `x`, `stride`: class c of frame t is x[t * stride + c]; `emit`, `skip`, `stay`, `begin`, `end` (S,); `sources`
     (S, P); `wildcard` (T,), read where emit is below 0, whose occupancy is added to `out_wildcard` (T,); `block`:
-    frames whose rows are kept, at least 2 (or all). NaN where a state emits NaN or +inf.
+    frames whose rows are kept, at least 2 (or all). NaN where paths meet NaN or +inf.
     """
     size = emit.shape[0]
     want = out.shape[0] > 0
@@ -121,17 +126,15 @@ def logarithmic(x, stride, frames, emit, skip, stay, sources, begin, end, wildca
     saved = np.empty((blocks if want and blocks > 1 else 0, size + 2))
     for t in range(frames):
         row, before = alpha[t % kept], alpha[(t - 1) % kept]
-        fine = _emit(x, t * stride, emit, wildcard, t, scores)
+        _emit(x, t * stride, emit, wildcard, t, scores)
         if t == 0:
-            fine = _first_row(scores, begin, row)
+            _first_row(scores, begin, row)
         else:
             _next_row(scores, skip, stay, sources, before, row)
-        if not fine:
-            return np.nan
         if saved.shape[0] and t % block == 0:
             saved[t // block] = row
     total = _total(alpha[(frames - 1) % kept], end)
-    if not want or total == -np.inf:
+    if not want or not -np.inf < total < np.inf:
         return total
     beta, w = np.full(size, -np.inf), np.full(size + 2, -np.inf)
     for s in range(size):
@@ -142,11 +145,11 @@ def logarithmic(x, stride, frames, emit, skip, stay, sources, begin, end, wildca
         if k < blocks - 1:
             alpha[0] = saved[k]
             for t in range(first + 1, last):
-                _emit(x, t * stride, emit, wildcard, t, scores)
+                _emit_met(x, t * stride, emit, wildcard, t, scores)
                 _next_row(scores, skip, stay, sources, alpha[t - first - 1], alpha[t - first])
         for t in range(last - 1, first - 1, -1):
             if t < frames - 1:
-                _emit(x, (t + 1) * stride, emit, wildcard, t + 1, scores)
+                _emit_met(x, (t + 1) * stride, emit, wildcard, t + 1, scores)
                 _previous_row(scores, skip, stay, sources, beta, w)
             _add_occupancy(alpha[t - first], beta, w, emit, out, out_wildcard, t)
     return total
@@ -250,7 +253,7 @@ def tangents(
         if stage > 0:
             alpha[0] = saved[blocks - 1 - stage]
         for t in range(first if stage < 0 else first + 1, last if stage else first):
-            _emit(x, t * stride, emit, wildcard, t, scores)
+            _emit_met(x, t * stride, emit, wildcard, t, scores)
             _move(direction, own_direction, emit, t, moves)
             row = alpha[t % block]
             if t == 0:
@@ -265,7 +268,7 @@ def tangents(
             continue
         for t in range(last - 1, first - 1, -1):
             if t < frames - 1:
-                _emit(x, (t + 1) * stride, emit, wildcard, t + 1, scores)
+                _emit_met(x, (t + 1) * stride, emit, wildcard, t + 1, scores)
                 _move(direction, own_direction, emit, t + 1, moves)
                 _previous_tangents(scores, moves, skip, stay, sources, beta, w)
             _add_tangents(alpha[t % block], beta, w[0], emit, out[t])

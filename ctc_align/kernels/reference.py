@@ -69,7 +69,9 @@ def _scan(
         before = torch.gather(row, 1, ways.entered.flatten(1)).reshape(batch, size, most)
         total, choice = semiring.combine(*torch.where(ways.allowed, before, NEVER).unbind(2))
         inside = (t < lengths).to(x.device)[:, None] & ways.real
-        total = (total + torch.gather(x[:, t], 1, ways.emit)).masked_fill(banned[:, t], NEVER)
+        # Where no path comes, what is emitted there is not met, even if it is NaN.
+        total = torch.where(total == NEVER, NEVER, total + torch.gather(x[:, t], 1, ways.emit))
+        total = total.masked_fill(banned[:, t], NEVER)
         row = torch.where(inside, total, row)
         choices.append(choice)
     return row, choices
@@ -107,7 +109,7 @@ def best_path(
             continue
         state = ends[-1]
         for other in reversed(ends):
-            if row[b, other] > row[b, state]:
+            if row[b, other] > row[b, state] or row[b, other].isnan():
                 state = other
         scores[b] = row[b, state] if row[b, state] < math.inf else math.nan
         if not scores[b] > NEVER:
@@ -146,7 +148,8 @@ def occupancy(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
     """Posterior of each class (B, T, C) float64, zero beyond the length and where there is no path; scores (B,); and
     the posterior of the wildcard (B, T), if there is one."""
-    leaf = _clean(log_probs, wildcard, lengths).requires_grad_()
+    wrong = forward(log_probs, topology, lengths, wildcard).isnan()[:, None, None]
+    leaf = _unmet_is_impossible(_clean(log_probs, wildcard, lengths)).requires_grad_()
     classes = log_probs.shape[2]
     with torch.enable_grad():
         scores = forward(leaf[..., :classes], topology, lengths, None if wildcard is None else leaf[..., classes])
@@ -155,9 +158,9 @@ def occupancy(
             (posterior,) = torch.autograd.grad(scores[possible].sum(), leaf)
         else:
             posterior = torch.zeros_like(leaf)
-    wrong = scores.detach().isnan()[:, None, None] & _inside(leaf, lengths)
-    posterior = torch.where(wrong, math.nan, posterior)
-    return posterior[..., :classes], scores.detach(), None if wildcard is None else posterior[..., classes]
+    posterior = torch.where(wrong & _inside(leaf, lengths), math.nan, posterior)
+    scores = torch.where(wrong[:, 0, 0], math.nan, scores.detach())
+    return posterior[..., :classes], scores, None if wildcard is None else posterior[..., classes]
 
 
 def tangent(
@@ -173,7 +176,9 @@ def tangent(
     By the derivative of sum(posteriors * direction): the second derivatives of a score are symmetric. `posteriors` are
     not needed.
     """
-    leaf = _clean(log_probs, None, lengths).requires_grad_()
+    wrong = forward(log_probs, topology, lengths, wildcard).isnan()[:, None, None]
+    leaf = _unmet_is_impossible(_clean(log_probs, None, lengths)).requires_grad_()
+    wildcard = None if wildcard is None else _unmet_is_impossible(wildcard)
     inside = _inside(leaf, lengths)
     with torch.enable_grad():
         scores = forward(leaf, topology, lengths, wildcard)
@@ -187,9 +192,8 @@ def tangent(
             along = torch.where(endless[:, None, None], 0.0, along)
             (tangents,) = torch.autograd.grad((made * along).sum(), leaf)
             tangents = torch.where(endless[:, None, None] & inside, math.nan, tangents)
-    wrong = scores.detach().isnan()[:, None, None] & inside
-    made, tangents = (torch.where(wrong, math.nan, each.detach()) for each in (made, tangents))
-    return made, tangents, scores.detach()
+    made, tangents = (torch.where(wrong & inside, math.nan, each.detach()) for each in (made, tangents))
+    return made, tangents, torch.where(wrong[:, 0, 0], math.nan, scores.detach())
 
 
 def _clean(log_probs: torch.Tensor, wildcard: torch.Tensor | None, lengths: torch.Tensor) -> torch.Tensor:
@@ -198,6 +202,11 @@ def _clean(log_probs: torch.Tensor, wildcard: torch.Tensor | None, lengths: torc
     if wildcard is not None:
         x = torch.cat((x, wildcard.to(torch.float64)[:, :, None]), 2)
     return torch.where(_inside(x, lengths), x, 0.0)
+
+
+def _unmet_is_impossible(x: torch.Tensor) -> torch.Tensor:
+    """-inf for NaN and +inf: of an utterance with a score no path meets them, and none shall by way of a derivative."""
+    return torch.where(x < math.inf, x, NEVER)
 
 
 def _inside(log_probs: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:

@@ -14,13 +14,14 @@ class Semiring(Protocol):
 
 
 class MaxPlus:
-    """Best path. Ties are contract: the alternative that comes first."""
+    """Best path. Ties are contract: the alternative that comes first. NaN wins always, as it does in sums."""
 
     def combine(self, *alternatives: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         best, choice = alternatives[0], torch.zeros_like(alternatives[0], dtype=torch.int64)
         for number, other in enumerate(alternatives[1:], start=1):
-            choice = torch.where(other > best, number, choice)
-            best = torch.where(other > best, other, best)
+            better = (other > best) | other.isnan()
+            choice = torch.where(better, number, choice)
+            best = torch.where(better, other, best)
         return best, choice
 
 
