@@ -55,7 +55,7 @@ def problem(
     x = flat(log_probs)
     frames, classes = log_probs.shape[1:]
     like = np.empty(0, np.float64 if log_probs.dtype == torch.float64 else np.float32)
-    wild = like if wildcard is None else np.ascontiguousarray(wildcard.to("cpu", torch.float64).numpy(), like.dtype)
+    wild = like if wildcard is None else np.ascontiguousarray(in_numpy(wildcard), like.dtype)
     kinds = (np.int32, np.bool_, np.bool_, np.int64, np.int64, np.int64, np.int64)
     fields = (topology.emit, topology.skip, topology.stay, topology.states)
     fields += (topology.starts, topology.finals, topology.min_frames)  # type: ignore[assignment]
@@ -84,6 +84,16 @@ def flat(log_probs: torch.Tensor) -> np.ndarray:
         return row.numpy()
     words = row.view(torch.int16).numpy()
     return words.view(np.uint16) if kind == torch.float16 else words
+
+
+def in_numpy(numbers: torch.Tensor) -> np.ndarray:
+    """As float32 or float64, of whatever strides. Not by torch's own threads, which hang in a forked process."""
+    numbers = numbers.cpu()
+    if numbers.dtype == torch.bfloat16:
+        return (numbers.view(torch.int16).numpy().view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    if numbers.dtype == torch.float16:
+        return numbers.numpy().astype(np.float32)
+    return (numbers if numbers.dtype in AS_THEY_LIE else numbers.float()).numpy()
 
 
 def _ordinary(array: np.ndarray, kind: Any) -> np.ndarray:

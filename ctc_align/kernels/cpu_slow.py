@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from ctc_align.kernels import cpu_detours, cpu_log, memory
+from ctc_align.kernels.cpu_problem import in_numpy
 from ctc_align.topology import Topology
 
 ROWS_BYTES = 2**19
@@ -72,14 +73,13 @@ class Slow:
 
     def _row(self, b: int) -> tuple[np.ndarray, int]:
         """The utterance's log-probs in one row, float32 or float64, and the step from frame to frame."""
-        x = self.log_probs[b, : self.lengths[b]]
-        x = x if x.dtype in (torch.float32, torch.float64) else x.float()
-        return x.contiguous().cpu().numpy().reshape(-1), x.shape[1]
+        x = in_numpy(self.log_probs[b, : self.lengths[b]])
+        return np.ascontiguousarray(x).reshape(-1), x.shape[1]
 
     def _extra(self, b: int) -> np.ndarray:
         if self.wildcard is None:
             return np.empty(0)
-        return self.wildcard[b, : self.lengths[b]].to("cpu", torch.float64).contiguous().numpy()
+        return np.ascontiguousarray(in_numpy(self.wildcard[b, : self.lengths[b]]), np.float64)
 
     def _ways(self, b: int, size: int) -> tuple[np.ndarray, ...]:
         """emit, skip, stay, sources, begin and end of its states."""
