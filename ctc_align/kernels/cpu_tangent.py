@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
 
-from ctc_align.kernels import cpu_log, memory
-from ctc_align.kernels.cpu_problem import deal
+from ctc_align.kernels import cpu_dual_sum, cpu_log, memory
+from ctc_align.kernels.cpu_best_path import STRIP
+from ctc_align.kernels.cpu_problem import Problem, aligned, deal, flat, in_numpy, problem, vectors_of
 from ctc_align.kernels.cpu_slow import ROWS_BYTES, Slow
+from ctc_align.kernels.simd import WIDTH
 from ctc_align.topology import Topology
 
 NOTHING = np.empty(0)
@@ -54,9 +58,7 @@ class SlowTangents(Slow):
         """The direction (T, C) in small numbers with a mean of 0 in each frame, the wildcard's, and their scale; None
         where there is an infinite move, or none that is a number, of what a path meets."""
         length = int(self.lengths[b])
-        weights, moves = (
-            each[b, :length].to("cpu", torch.float64).numpy() for each in (self.posteriors, self.direction)
-        )
+        weights, moves = (in_numpy(each[b, :length]).astype(np.float64) for each in (self.posteriors, self.direction))
         moves = np.where(weights == 0, 0.0, moves)
         if not np.isfinite(moves).all():
             return None
@@ -66,11 +68,79 @@ class SlowTangents(Slow):
         return np.ascontiguousarray(moves - means[:, None]), -means, scale
 
 
-def fill(slow: SlowTangents, scores: np.ndarray, out: np.ndarray) -> None:
-    """Totals of all utterances, and their tangents to `out` (B, T, C), zeros before."""
+def fill(slow: SlowTangents, own: torch.Tensor | None, scores: np.ndarray, out: np.ndarray) -> None:
+    """Totals of all utterances, and their tangents to `out` (B, T, C), zeros before; `own` (B, T) are the posteriors of
+    the wildcard, if there is one."""
+    cells = slow.lengths * slow.topology.states
 
     def differentiate(todo: np.ndarray) -> None:
         for b in todo.tolist():
             slow.differentiate(b, scores, out)
 
-    deal(lambda: differentiate, slow.lengths * slow.topology.states)
+    if out.dtype == np.float64 or slow.topology.detours is not None:
+        deal(lambda: differentiate, cells)
+        return
+    given = problem(slow.log_probs, slow.topology, torch.from_numpy(slow.lengths), slow.wildcard)
+    direction, known = _in_a_row(slow.direction, None), _in_a_row(slow.posteriors, own)
+    row, *steps = _in_a_row(torch.from_numpy(out), None)[:4]
+
+    def make() -> Callable[[np.ndarray], None]:
+        room = _room(given, slow.topology.states, slow.lengths)
+
+        def tangents(todo: np.ndarray) -> None:
+            while len(todo):
+                done = cpu_dual_sum.tangents(*given, todo, room, direction, known, row, tuple(steps), scores)
+                differentiate(todo[done : done + 1])
+                todo = todo[done + 1 :]
+
+        return tangents
+
+    deal(make, cells)
+
+
+def _in_a_row(given: torch.Tensor, own: torch.Tensor | None) -> tuple:
+    """What `cpu_dual_sum.tangents` takes of float32 (B, T, C), in whichever order, and the wildcard's (B, T), or 0."""
+    given = given.cpu()
+    row, strides = flat(given), given.stride()
+    wild, by_utterance, by_frame = np.zeros(1, np.float32), 0, 0
+    if own is not None:
+        wild, by_utterance, by_frame = np.ascontiguousarray(in_numpy(own)).reshape(-1), own.shape[1], 1
+    return row, *strides, strides[2] == 1, wild, by_utterance, by_frame, given.shape[2]
+
+
+def _room(given: Problem, states: np.ndarray, frames: np.ndarray) -> tuple[Any, ...]:
+    """What `cpu_dual_sum.tangents` needs for utterances of so many states and frames."""
+    classes, general = given.source[1], bool(given.general.any())
+    most, longest, widths = int(states.max()), int(frames.max()), vectors_of(states) * WIDTH
+    used, vectors = min(most, classes + 1), vectors_of(most)
+    width, row = vectors * WIDTH, (vectors + (vectors - 1) // STRIP + 1) * WIDTH
+    block = min(max(math.isqrt(longest), ROWS_BYTES // (24 * width)), longest) // WIDTH * WIDTH + WIDTH
+    # Each utterance's own: the longest and the one with most states may be two.
+    kept = int((np.minimum(block, frames + WIDTH) * widths).max())
+    saved = int((-(-frames // block) * (widths + widths // STRIP + WIDTH)).max())
+    tile, tiles = (classes + 1 if given.dense else used) * WIDTH, -(-longest // WIDTH)
+    memory.require(24 * (kept + saved) + 8 * tiles * tile, "forward passes with tangents")
+    emitted = WIDTH * max(STRIP * WIDTH, width)
+    even = emitted if general else 0
+    real, whole = np.float32, np.int32
+    row_of_class, used_classes, row_of_used, rows, flags, *rest = aligned(
+        (classes + 1, whole),
+        (used, np.int64),
+        (used, np.int64),
+        (2 * width, whole),
+        (4 * (vectors + 1), np.uint16),
+        *[(4 * row, real), (2 * row, whole)],
+        *[(4 * (width + WIDTH), real), (2 * (width + WIDTH), whole)],
+        *[(tile, real), (tile, real), (tile, whole), (WIDTH, real), (tiles * tile, real), (tiles * tile, real)],
+        *[(emitted, real)] * 2,
+        *[(emitted, whole), (even, real), (even, real), (even, whole)],
+        *[(8 * WIDTH, real), (4 * WIDTH, whole)],
+        *[(4 * kept, real), (2 * kept, whole)],
+        *[(WIDTH * width, real), (WIDTH * width * general, real)],
+        *[(WIDTH * WIDTH, real), (WIDTH * WIDTH, real), (WIDTH, whole), (WIDTH, whole)],
+        *[(4 * saved, real), (2 * saved, whole)],
+    )
+    row_of_class.fill(-1)
+    parts = iter(rest)
+    groups = [tuple(next(parts) for _ in range(count)) for count in (2, 2, 6, 6, 2, 2, 6, 2)]
+    return (row_of_class, used_classes, row_of_used, rows, flags, *groups, block)
