@@ -1,0 +1,79 @@
+"""The picture of a soft alignment: what it draws, and that matplotlib is asked for only then."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from ctc_align.errors import KernelError, UsageError
+from ctc_align.functional import forced_align, occupancy
+from ctc_align.view import occupancy_figure
+
+TARGET = torch.tensor([3, 1, 1])
+
+
+@pytest.fixture
+def log_probs() -> torch.Tensor:
+    return torch.randn(30, 5, generator=torch.Generator().manual_seed(0)).log_softmax(1)
+
+
+def test_both_panels(log_probs: torch.Tensor, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    figure = occupancy_figure(log_probs.requires_grad_(), TARGET, blank=2, labels="abcde", frame_shift_s=0.02)
+    soft, best, _ = figure.axes
+    rows = [2, 3, 1]
+    np.testing.assert_allclose(
+        soft.images[0].get_array(), occupancy(log_probs, TARGET, [30], [3], 2)[:, rows].T, rtol=0, atol=1e-7
+    )
+    drawn = best.images[0].get_array()
+    assert [rows[row] for row in drawn.argmax(0)] == forced_align(log_probs[None], TARGET[None], blank=2)[0][0].tolist()
+    assert drawn.sum() == 30
+    assert [label.get_text() for label in soft.get_yticklabels()] == ["c", "d", "b"]
+    assert soft.images[0].get_extent() == [0, pytest.approx(0.6), 2.5, -0.5]
+    assert best.get_xlabel() == "seconds"
+    assert "loss" in soft.get_title(loc="left")
+    figure.savefig(tmp_path / "soft.png")
+    assert (tmp_path / "soft.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_frames_and_numbers(log_probs: torch.Tensor) -> None:
+    pytest.importorskip("matplotlib")
+    figure = occupancy_figure(log_probs, TARGET)
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["0", "3", "1"]
+    assert figure.axes[1].get_xlabel() == "frames"
+    long = torch.zeros(400, 200), torch.arange(1, 180)
+    assert len(occupancy_figure(*long).axes[0].get_yticklabels()) == 60
+
+
+def test_matplotlib_is_imported_late_and_its_absence_is_said(
+    log_probs: torch.Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = "import sys, ctc_align.view; print('matplotlib' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "False"
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(UsageError, match=r"pip install 'ctc-align\[plot\]'"):
+        occupancy_figure(log_probs, TARGET)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"log_probs": torch.zeros(4, 1, 3)}, "log_probs: expected those of one utterance (T, C), met (4, 1, 3)"),
+        ({"log_probs": [[0.0]]}, "log_probs: expected those of one utterance (T, C), met list"),
+        ({"target": torch.tensor([[1]])}, "target: expected the token ids of one utterance (L,), met (1, 1)"),
+        ({"target": [1]}, "target: expected the token ids of one utterance (L,), met list"),
+        ({"target": torch.tensor([1, 1, 1])}, "targets length is too long for CTC"),
+        ({"labels": "ab"}, "labels: expected 3, one for each class, met 2"),
+    ],
+)
+def test_wrong_arguments(change: dict, said: str) -> None:
+    pytest.importorskip("matplotlib")
+    with pytest.raises(KernelError) as error:
+        occupancy_figure(**({"log_probs": torch.zeros(4, 3), "target": torch.tensor([1, 2])} | change))
+    assert said in str(error.value)
