@@ -12,6 +12,7 @@ from torch.autograd import forward_ad, gradcheck, gradgradcheck
 
 from ctc_align import kernels, lattice
 from ctc_align.errors import BackendError, KernelError
+from ctc_align.kernels import cpu, reference
 from ctc_align.loss import losses, occupancies
 
 BACKENDS = ["cpu", "reference"]
@@ -73,7 +74,7 @@ def test_a_whole_hessian(kind: str) -> None:
     rest = topology, lengths
 
     def right(x: torch.Tensor) -> torch.Tensor:
-        return -kernels.reference.forward(x, *rest).sum()
+        return -reference.forward(x, *rest).sum()
 
     met = torch.autograd.functional.hessian(lambda x: losses(x, *rest).sum(), x)
     torch.testing.assert_close(met, torch.autograd.functional.hessian(right, x), rtol=0, atol=1e-12)
@@ -234,7 +235,7 @@ def test_a_backend_without_tangents_says_so(monkeypatch: pytest.MonkeyPatch) -> 
     """`auto` takes another one, whose name the result says; by name it is an error."""
     x, topology, lengths = problem(11, "ctc")
     monkeypatch.setattr(kernels, "_gpu_is_missing", lambda: None)
-    bare = type("gpu", (), {name: staticmethod(getattr(kernels.cpu, name)) for name in ("forward", "occupancy")})
+    bare = type("gpu", (), {name: staticmethod(getattr(cpu, name)) for name in ("forward", "occupancy")})
     opened = kernels._open
     monkeypatch.setattr(kernels, "_open", lambda name, x: ("gpu", bare) if name in ("gpu", "auto") else opened(name, x))
     assert kernels.tangent(x, topology, lengths, x).backend == "cpu"
