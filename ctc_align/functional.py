@@ -1,10 +1,53 @@
 """Arrays in, arrays out: what callers of PyTorch and torchaudio call already, on the project's own kernels.
 
-    ctc_loss       as torch.nn.functional.ctc_loss; its gradient is right for unnormalised scores too
-    forced_align   as torchaudio.functional.forced_align, for any batch size, and optimal on ties as well
-    merge_tokens   as torchaudio.functional.merge_tokens
+    ctc_loss          as torch.nn.functional.ctc_loss; its gradient is right for unnormalised scores too, and so is the
+                      second; `ctc_align.CTCLoss` is its module
+    simple_ctc_loss   the same where each token is exactly one frame
+    occupancy         soft alignment targets
+    hessian           all second derivatives, of small problems
+    forced_align      as torchaudio.functional.forced_align, for any batch size, and optimal on ties as well
+    merge_tokens      as torchaudio.functional.merge_tokens
 
-Whatever is wrong with the arguments is a `KernelError`, which is a ValueError and a RuntimeError too.
+Whatever is wrong with the arguments is a `KernelError`, which is a ValueError and a RuntimeError too. Losses made of
+these (re-weighted, focal, smoothed, with label priors, entropy) are in `ctc_align.losses`.
+
+Log-probs of two utterances, and their transcripts in a row, as all that follows has them:
+
+>>> import torch
+>>> from ctc_align import functional
+>>> logits = torch.randn(50, 2, 5, requires_grad=True)
+>>> targets, frames, tokens = torch.tensor([1, 2, 2, 4, 3]), [50, 40], [3, 2]
+>>> log_probs = logits.log_softmax(2)
+
+Soft targets, and the loss as cross-entropy to them, which has CTC's gradient:
+
+>>> soft = functional.occupancy(log_probs, targets, frames, tokens)
+>>> soft.shape, round(float(soft[0, 1].sum()), 4)
+(torch.Size([50, 2, 5]), 1.0)
+>>> loss = -(soft * log_probs).sum()
+
+A step of training, as with PyTorch's own:
+
+>>> network = torch.nn.Linear(80, 5)
+>>> optimizer = torch.optim.Adam(network.parameters())
+>>> loss = functional.ctc_loss(network(torch.randn(50, 2, 80)).log_softmax(2), targets, frames, tokens)
+>>> loss.backward()
+>>> optimizer.step()
+
+The Hessian times a vector, in the time of a few gradients, and whole:
+
+>>> loss = functional.ctc_loss(log_probs, targets, frames, tokens, reduction="sum")
+>>> gradient, = torch.autograd.grad(loss, logits, create_graph=True)
+>>> product, = torch.autograd.grad(gradient, logits, torch.randn_like(gradient))
+>>> functional.hessian(logits[:6, :1].transpose(0, 1), torch.tensor([1, 2]), [6], [2]).shape
+torch.Size([1, 6, 5, 6, 5])
+
+The best path and its tokens; next to the soft alignment it is drawn by `ctc_align.view.occupancy_figure`:
+
+>>> padded = torch.tensor([[1, 2, 2], [4, 3, 0]])
+>>> paths, scores = functional.forced_align(log_probs.transpose(0, 1), padded, frames, tokens)
+>>> [span.token for span in functional.merge_tokens(paths[0], scores[0])]
+[1, 2, 2]
 """
 
 from __future__ import annotations
