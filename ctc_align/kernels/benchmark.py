@@ -189,7 +189,7 @@ def _compare(
 
 
 def in_turns(calls: Sequence[Callable[[], object]], rounds: int, device: torch.device | None = None) -> list[float]:
-    """Median seconds of each call, all of them once a round."""
+    """Median seconds of each call, all of them once a round, after one that fills the caches again."""
     wait = torch.cuda.synchronize if device is not None and device.type == "cuda" else lambda: None
     times_s: list[list[float]] = [[] for _ in calls]
     for _ in range(rounds):
@@ -197,8 +197,11 @@ def in_turns(calls: Sequence[Callable[[], object]], rounds: int, device: torch.d
             wait()
             # Threads of the call before spin for a while yet; asleep, this one would lose its caches.
             until_s = time.perf_counter() + _PAUSE_S
-            while (started_s := time.perf_counter()) < until_s:
+            while time.perf_counter() < until_s:
                 pass
+            call()
+            wait()
+            started_s = time.perf_counter()
             call()
             wait()
             mine.append(time.perf_counter() - started_s)

@@ -12,7 +12,7 @@ import torch
 from ctc_align.kernels import cpu_best_path, cpu_long_path, cpu_sum, cpu_tangent, memory
 from ctc_align.kernels.cpu_best_path import STRIP
 from ctc_align.kernels.cpu_long_path import LongPath
-from ctc_align.kernels.cpu_problem import Problem, aligned, deal, flat, kept, problem, vectors_of
+from ctc_align.kernels.cpu_problem import Lent, Problem, aligned, deal, flat, problem, vectors_of
 from ctc_align.kernels.cpu_slow import Slow
 from ctc_align.kernels.simd import WIDTH
 from ctc_align.topology import Topology
@@ -61,12 +61,12 @@ def best_path(
             slow.best_path(b, bands, states, scores)
 
     def make() -> Callable[[np.ndarray], None]:
-        rooms = _path_room(given, topology.states[these], frames[these])
+        lent = _path_room(given, topology.states[these], frames[these])
         fixed = (*given[:4], limits, given.general, given.dense)
 
         def walk(todo: np.ndarray) -> None:
             while len(todo):
-                done = cpu_best_path.walk(*fixed, todo, (), rooms, *cpu_long_path.WHOLE, states, scores)
+                done = cpu_best_path.walk(*fixed, todo, (), lent.room, *cpu_long_path.WHOLE, states, scores)
                 for b in todo[done : done + 1].tolist():
                     slow.best_path(b, bands, states, scores)
                 todo = todo[done + 1 :]
@@ -89,15 +89,15 @@ def read_off(
     return torch.from_numpy(labels.reshape(batch, most)), torch.from_numpy(scores.reshape(batch, most))
 
 
-def _path_room(given: Problem, states: np.ndarray, frames: np.ndarray) -> tuple[np.ndarray, ...]:
+def _path_room(given: Problem, states: np.ndarray, frames: np.ndarray) -> Lent:
     """What `cpu_best_path.walk` needs for utterances of so many states and frames."""
     if len(states) == 1:
         most, choices = int(states[0]), 2 * int(frames[0]) * vectors_of(int(states[0]))
     else:
         most, choices = int(states.max()), int((2 * frames * vectors_of(states)).max())
     needed = vectors_of(most), choices, min(most, given.source[1] + 1)
-    key = ("path", *needed, given.source[1], given.dense, given.like.dtype, bool(given.general.any()))
-    return kept(key, lambda: (tuple(cpu_long_path.room(*needed, given)), 4 * choices))
+    key = ("path", *needed, given.source[1], given.dense, given.like.dtype.char, bool(given.general.any()))
+    return Lent(key, lambda: (tuple(cpu_long_path.room(*needed, given)), 4 * choices))
 
 
 def _long(frames: np.ndarray, states: np.ndarray, cells: np.ndarray) -> list[int]:
@@ -171,11 +171,11 @@ def _sum(
         steps = tuple(stride // out.itemsize for stride in out.strides) if want else (0, 0, 0)
 
         def make() -> Callable[[np.ndarray], None]:
-            room = _sum_room(given, topology.states, frames, want)
+            lent = _sum_room(given, topology.states, frames, want)
 
             def sums(todo: np.ndarray) -> None:
                 while len(todo):
-                    done = cpu_sum.sums(*given, todo, room, out_row, steps, own.reshape(-1), scores)
+                    done = cpu_sum.sums(*given, todo, lent.room, out_row, steps, own.reshape(-1), scores)
                     add_up(todo[done : done + 1])
                     todo = todo[done + 1 :]
 
@@ -197,7 +197,7 @@ def _zeros(log_probs: torch.Tensor, kind: type) -> tuple[np.ndarray, np.ndarray]
     return zeros.reshape(-1), zeros.transpose(np.argsort(order))
 
 
-def _sum_room(given: Problem, states: np.ndarray, frames: np.ndarray, want: bool) -> tuple:
+def _sum_room(given: Problem, states: np.ndarray, frames: np.ndarray, want: bool) -> Lent:
     """What `cpu_sum.sums` needs for utterances of so many states and frames."""
     classes, general, most = given.source[1], bool(given.general.any()), int(states.max())
     widths, block, kept_rows, saved_rows = vectors_of(states) * WIDTH, WIDTH, 0, 0
@@ -209,7 +209,7 @@ def _sum_room(given: Problem, states: np.ndarray, frames: np.ndarray, want: bool
         kept_rows = int((np.minimum(block, frames + WIDTH) * widths).max()) * 2
         saved_rows = int((-(-frames // block) * (widths + widths // STRIP + WIDTH)).max()) * 2
     key = ("sum", most, kept_rows, saved_rows, block, classes, given.dense, general)
-    return kept(key, lambda: _new_sum_room(most, classes, kept_rows, saved_rows, block, general, given.dense))
+    return Lent(key, lambda: _new_sum_room(most, classes, kept_rows, saved_rows, block, general, given.dense))
 
 
 def _new_sum_room(

@@ -18,7 +18,7 @@ import torch
 from ctc_align.kernels import cpu_best_path, memory
 from ctc_align.kernels.cpu_best_path import NEVER, STRIP, place
 from ctc_align.kernels.cpu_emissions import rows_of_classes
-from ctc_align.kernels.cpu_problem import Problem, aligned, run, vectors_of
+from ctc_align.kernels.cpu_problem import Lent, Problem, aligned, run, vectors_of
 from ctc_align.kernels.simd import WIDTH
 
 WHOLE_CHOICES_BYTES = 64 * 2**20
@@ -104,7 +104,10 @@ class LongPath:
         given, b, size = self.given, self.b, self.size
         used = min(size, given.source[1] + 1)
         memory.require(self.plan.bytes, f"best path of {self.frames} frames x {size} states", b)
-        self.room = room(self.vectors, 2 * self.vectors * self.frames if self.whole else 0, used, given)
+        choices = self.words * self.vectors * self.frames if self.whole else 0
+        key = ("long", self.vectors, choices, used, given.source[1], given.dense, given.like.dtype.char, self.words)
+        self.lent = Lent(key, lambda: (room(self.vectors, choices, used, given), 4 * choices))
+        self.room = self.lent.room
         self.saved = np.empty((self.plan.blocks, self.plan.row)), np.empty((self.plan.blocks, self.plan.row))
         row_of_class, used_classes, row_of_used, rows, flags, costs, odd, even = self.room[:8]
         emit, skip, stay, _, starts = given.fields[:5]

@@ -16,8 +16,8 @@ from ctc_align.topology import Topology
 DENSE_CLASSES = 128
 """So many classes, if they lie side by side, are taken whole; of more only those that are used."""
 
-KEPT_BYTES = 4 * 2**20
-"""More than this no thread keeps for its next call."""
+KEPT_BYTES = 32 * 2**20
+"""More than this is not kept for the next call."""
 
 AS_THEY_LIE = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 """Numbers that kernels read from memory."""
@@ -108,28 +108,39 @@ def vectors_of(states: Any) -> Any:
     return ((states + 1) // 2 + WIDTH - 1) // WIDTH
 
 
-class _Mine(threading.local):
-    """What a thread used last: fresh memory costs a tenth of a small utterance's time."""
+class Lent:
+    """Memory for one thread's work, `room`: what an earlier call left behind, or new. It goes back when nobody holds
+    this any more. Fresh memory costs a tenth of a short utterance's time, and a third of a long one's."""
 
-    key: Any = None
-    room: Any = None
+    def __init__(self, key: Any, build: Callable[[], tuple[Any, int]]) -> None:
+        """`key` says all that `build` depends on, which returns the room and how many bytes it has."""
+        self.key = key
+        self.room, self.bytes = _take(key) or build()
+
+    def __del__(self) -> None:
+        if hasattr(self, "room"):
+            _give(self.key, self.room, self.bytes)
 
 
-_mine = _Mine()
+_free: list[tuple[Any, Any, int]] = []
+_lock = threading.Lock()
 
 
-def kept(key: Any, build: Callable[[], tuple[Any, int]]) -> Any:
-    """What `build` returned when this thread asked for the same thing just before, or what it returns now.
+def _take(key: Any) -> tuple[Any, int] | None:
+    with _lock:
+        for place, (other, room, size) in enumerate(_free):
+            if other == key:
+                del _free[place]
+                return room, size
+    return None
 
-    `build` returns also how many bytes it is: large things are not kept.
-    """
-    if _mine.key == key:
-        return _mine.room
-    _mine.key = None
-    room, size = build()
-    if size <= KEPT_BYTES:
-        _mine.room, _mine.key = room, key
-    return room
+
+def _give(key: Any, room: Any, size: int) -> None:
+    with _lock:
+        _free.append((key, room, size))
+        # The oldest go first; what is too large for all of it goes at once.
+        while sum(entry[2] for entry in _free) > KEPT_BYTES:
+            del _free[0]
 
 
 def aligned(*parts: tuple[int, Any]) -> list[np.ndarray]:
