@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch.autograd import forward_ad
 
@@ -67,6 +68,11 @@ def _weighted(posteriors: torch.Tensor, weights: torch.Tensor, log_probs: torch.
     if not weights.isfinite().all():
         return _product(posteriors, weights).to(log_probs)
     if posteriors.dtype == log_probs.dtype and posteriors.stride() == log_probs.stride():
+        if posteriors.device.type == "cpu":
+            # Not by torch's threads: they would go on spinning where the kernels of the next step want to run.
+            product = posteriors.numpy()
+            np.multiply(product, weights.numpy(), out=product)
+            return posteriors
         return posteriors.mul_(weights)
     if posteriors.device != log_probs.device:
         return posteriors.mul_(weights).to(log_probs)
