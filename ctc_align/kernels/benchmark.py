@@ -27,6 +27,7 @@ from ctc_align.kernels.rivals import Contender, import_forced_align, torchaudios
 BEST_PATH, LOSS, GRADIENT = "best path", "loss", "loss + gradient"
 TASKS = (BEST_PATH, LOSS, GRADIENT)
 _PAUSE_S = 0.002
+_LEAST_S = 0.01
 TOLERANCES = {BEST_PATH: 1e-6, LOSS: 1e-5, GRADIENT: 1e-4}
 """Largest error of our own kernels that is right: relative for scores and losses, absolute for occupancies."""
 
@@ -189,7 +190,8 @@ def _compare(
 
 
 def in_turns(calls: Sequence[Callable[[], object]], rounds: int, device: torch.device | None = None) -> list[float]:
-    """Median seconds of each call, all of them once a round, after one that fills the caches again."""
+    """Median seconds of each call, all of them in each round: one that fills the caches again and does not count, and
+    then as many as take `_LEAST_S` together, as `timeit` does."""
     wait = torch.cuda.synchronize if device is not None and device.type == "cuda" else lambda: None
     times_s: list[list[float]] = [[] for _ in calls]
     for _ in range(rounds):
@@ -199,12 +201,15 @@ def in_turns(calls: Sequence[Callable[[], object]], rounds: int, device: torch.d
             until_s = time.perf_counter() + _PAUSE_S
             while time.perf_counter() < until_s:
                 pass
-            call()
-            wait()
             started_s = time.perf_counter()
             call()
             wait()
-            mine.append(time.perf_counter() - started_s)
+            number = max(1, int(_LEAST_S / (time.perf_counter() - started_s)))
+            started_s = time.perf_counter()
+            for _ in range(number):
+                call()
+            wait()
+            mine.append((time.perf_counter() - started_s) / number)
     return [statistics.median(mine) for mine in times_s]
 
 
