@@ -17,7 +17,9 @@ DENSE_CLASSES = 128
 """So many classes, if they lie side by side, are taken whole; of more only those that are used."""
 
 KEPT_BYTES = 32 * 2**20
-"""More than this is not kept for the next call."""
+SMALL_BYTES = 2**20
+MOST_KEPT = 16
+"""So much, and so many small ones beside it, are kept for the next call."""
 
 AS_THEY_LIE = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 """Numbers that kernels read from memory."""
@@ -114,32 +116,32 @@ class Lent:
 
     def __init__(self, key: Any, build: Callable[[], tuple[Any, int]]) -> None:
         """`key` says all that `build` depends on, which returns the room and how many bytes it has."""
-        self.key = key
-        self.room, self.bytes = _take(key) or build()
+        self.entry = _take(key) or (key, *build())
+        self.room = self.entry[1]
 
     def __del__(self) -> None:
-        if hasattr(self, "room"):
-            _give(self.key, self.room, self.bytes)
+        if hasattr(self, "entry"):
+            _give(self.entry)
 
 
 _free: list[tuple[Any, Any, int]] = []
 _lock = threading.Lock()
 
 
-def _take(key: Any) -> tuple[Any, int] | None:
+def _take(key: Any) -> tuple[Any, Any, int] | None:
+    """The one that was given back last."""
     with _lock:
-        for place, (other, room, size) in enumerate(_free):
-            if other == key:
-                del _free[place]
-                return room, size
+        for place in range(len(_free) - 1, -1, -1):
+            if _free[place][0] == key:
+                return _free.pop(place)
     return None
 
 
-def _give(key: Any, room: Any, size: int) -> None:
+def _give(entry: tuple[Any, Any, int]) -> None:
     with _lock:
-        _free.append((key, room, size))
+        _free.append(entry)
         # The oldest go first; what is too large for all of it goes at once.
-        while sum(entry[2] for entry in _free) > KEPT_BYTES:
+        while len(_free) > MOST_KEPT or (entry[2] > SMALL_BYTES and sum(other[2] for other in _free) > KEPT_BYTES):
             del _free[0]
 
 
@@ -170,16 +172,29 @@ def deal(
             make()(these)
         return
     order = these[np.argsort(-cells[these], kind="stable")]
-    # A few portions for each thread: one that is held up by other programs leaves the rest to the others.
-    portions = iter([order[k :: 4 * threads] for k in range(4 * threads)])
+    portions = iter(_portions(order, cells[order], threads))
 
     def one() -> None:
         work = make()
         for portion in portions:
-            if len(portion):
-                work(portion)
+            work(portion)
 
     run([one] * threads)
+
+
+def _portions(order: np.ndarray, cells: np.ndarray, threads: int) -> list[np.ndarray]:
+    """What is left over is dealt in halves of each thread's share, to the last utterance: a thread that begins late or
+    is held up leaves the rest to the others (guided self-scheduling, Polychronopoulos and Kuck 1987)."""
+    portions, first = [], 0
+    left = int(cells.sum())
+    while first < len(order):
+        last, taken = first, 0
+        while last < len(order) and (last == first or taken + cells[last] <= left // (2 * threads)):
+            taken += int(cells[last])
+            last += 1
+        portions.append(order[first:last])
+        first, left = last, left - taken
+    return portions
 
 
 def _start(guarded: Callable[[Callable[[], None]], None], task: Callable[[], None]) -> Any:
