@@ -18,7 +18,7 @@ LANES = 32
 MOST_STRIPS = 16
 """Strips of a tile. A tile holds MOST_STRIPS * (LANES - HALO) units, about 900 states, then there are several."""
 
-LEAST_HALO, TILED_HALO, MOST_HALO = 4, 8, 16
+LEAST_HALO, TILED_HALO, MOST_HALO = 8, 8, 16
 """Frames between two meetings of strips, multiples of four, for the frames go by fours."""
 
 INTERPRETED_LANES = 4096
