@@ -1,5 +1,6 @@
-"""How many times as fast as PyTorch's the CTC loss and its gradient are, and what a product of its Hessian with a vector
-costs; exits 1 if less than asked is reached.
+"""How many times as fast as PyTorch's the CTC loss and its gradient are, and what a product of its Hessian with a
+vector costs; exits 1 if less than asked is reached.
+
     python tests/benchmarks/losses.py [--only NAME …] [--rounds N] [--threads N]
 
 T x N x C = 128 x 256 x 32, 30 tokens each, float32. Log-probs are noise with a planted path
