@@ -52,9 +52,8 @@ class Slow:
         if out.ndim == 3:
             rows = block + -(-length // block)
             memory.require(8 * (size + 2) * rows, f"occupancy of {length} frames x {size} states", b)
-            posteriors = out[b, :length]
-            wild = own[b, :length] if own.ndim == 2 else np.empty(length, x.dtype)
-            posteriors[:], wild[:] = 0.0, 0.0
+            # Dense, whatever the order of `out`: for each other order the kernel would be compiled again.
+            posteriors, wild = np.zeros((length, out.shape[2]), x.dtype), np.zeros(length, x.dtype)
         score = cpu_log.logarithmic(
             x, stride, length, *self._ways(b, size), self._extra(b), block, posteriors, wild
         )  # fmt: skip
@@ -62,6 +61,10 @@ class Slow:
             score = np.nan
             posteriors[:], wild[:] = np.nan, np.nan
         scores[b] = score
+        if out.ndim == 3:
+            out[b, :length] = posteriors
+        if own.ndim == 2:
+            own[b, :length] = wild
 
     def _is_decided(self, b: int, scores: np.ndarray) -> bool:
         """No frame, or fewer than any path needs."""
