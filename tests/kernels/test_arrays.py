@@ -1,13 +1,9 @@
-"""The door and the arrays behind it: memory layouts, dtypes, threads and processes, and arguments that do not fit."""
+"""The door and the arrays behind it: memory layouts, dtypes, threads, and arguments that do not fit."""
 
 from __future__ import annotations
 
-import dataclasses
-import multiprocessing
-import os
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -17,6 +13,7 @@ from kernel_problems import batch as random_batch
 
 from ctc_align import kernels, lattice
 from ctc_align.errors import BackendError, KernelError, UsageError
+from ctc_align.kernels import cpu_problem, memory
 
 BACKENDS = ["cpu", "reference"]
 Result = tuple[list, list, torch.Tensor]
@@ -137,60 +134,21 @@ def test_threads_do_not_change_a_bit(threads: Callable[[int], None]) -> None:
         assert same(everything(given.log_probs, given), one)
 
 
-def test_callers_with_threads_of_their_own(threads: Callable[[int], None]) -> None:
-    given = given_batch(8, 200, 60)
-    threads(2)
-    one = everything(given.log_probs, given)
-    with ThreadPoolExecutor(4) as pool:
-        results = list(pool.map(lambda _: everything(given.log_probs, given), range(12)))
-    assert all(same(result, one) for result in results)
-
-
 def test_errors_leave_the_threads(threads: Callable[[int], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    from ctc_align.kernels import cpu
-
-    given = given_batch(8, 400, 60)
-    threads(2)
-    monkeypatch.setattr(cpu, "LOGARITHMIC_BYTES", 0)
-    with pytest.raises(KernelError, match="cut the utterance"):
-        kernels.occupancy(given.log_probs.double(), given.topology, given.lengths)
-
-
-def child(given: Batch, expected: list) -> bool:
-    torch.set_num_threads(2)
-    return everything(given.log_probs, given)[1] == expected
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-def test_after_a_fork(threads: Callable[[int], None]) -> None:
-    given = given_batch(8, 400, 60)
-    threads(2)
-    expected = everything(given.log_probs, given)[1]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        pid = os.fork()
-    if pid == 0:
-        code = 2
-        try:
-            code = 0 if child(given, expected) else 1
-        finally:
-            os._exit(code)
-    _, status = os.waitpid(pid, 0)
-    assert os.waitstatus_to_exitcode(status) == 0
-
-
-def test_in_a_spawned_process() -> None:
-    given = given_batch(8, 400, 60)
-    plain = Batch(given.log_probs.numpy(), given.lengths.numpy(), given.topology)
-    expected = everything(given.log_probs, given)[1]
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(1) as pool:
-        assert pool.apply(spawned, (dataclasses.astuple(plain)[:2], given.topology)) == expected
-
-
-def spawned(arrays: tuple[np.ndarray, np.ndarray], topology: lattice.Topology) -> list:
-    given = Batch(torch.from_numpy(arrays[0]), torch.from_numpy(arrays[1]), topology)
-    return everything(given.log_probs, given)[1]
+    """An error on any thread is the caller's; the others come to an end, and the next call is as if it had not been."""
+    given = given_batch(8, 403, 61)
+    for x in (given.log_probs, given.log_probs.double()):
+        threads(2)
+        needed = x.element_size() * x.numel()
+        with monkeypatch.context() as patch:
+            patch.setattr(cpu_problem, "SMALL_CELLS", 1)
+            patch.setattr(memory, "UNCHECKED_BYTES", 1)
+            patch.setattr(memory, "available", lambda device=None, needed=needed: (needed, "a test"))
+            with pytest.raises(KernelError, match=r": \d+ bytes .* are needed, \d+ .*take fewer utterances"):
+                kernels.occupancy(x, given.topology, given.lengths)
+        result = everything(x, given)
+        threads(1)
+        assert same(everything(x, given), result)
 
 
 TOPOLOGY = lattice.ctc([[1, 2], [1]])
