@@ -52,6 +52,7 @@ The best path and its tokens; next to the soft alignment it is drawn by `ctc_ali
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -243,10 +244,9 @@ def forced_align(
         tokens = arguments.whole_numbers(target_lengths, "target_lengths", batch)
     topology = arguments.ctc(rows, tokens, blank, classes)
     _refuse_too_long(topology, tokens, frames)
-    lengths = torch.from_numpy(frames)
-    path = kernels.best_path(log_probs, topology, None if input_lengths is None else lengths)
-    _refuse_pathless(path.scores)
-    labels, scores = kernels.read_off(log_probs, topology, path, lengths, blank)
+    lengths = None if input_lengths is None else torch.from_numpy(frames)
+    labels, scores, totals = kernels.best_labels(log_probs, topology, lengths, blank)
+    _refuse_pathless(totals)
     return labels.to(targets.device, targets.dtype), scores
 
 
@@ -330,9 +330,10 @@ def _refuse_too_long(topology: lattice.Topology, tokens: np.ndarray, frames: np.
 
 
 def _refuse_pathless(scores: torch.Tensor) -> None:
-    values = scores.cpu().numpy()
-    if not len(values) or values.min() > -np.inf:  # neither for NaN
+    totals = scores.tolist()
+    if all(total > -math.inf for total in totals):  # neither for NaN
         return
+    values = np.array(totals)
     b = int(np.argmin(np.isfinite(values)))
     if np.isnan(values[b]):
         raise KernelError(f"log_probs of utterance {b}: expected log-probs, met NaN or +inf where its target is")

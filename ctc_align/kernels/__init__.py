@@ -102,27 +102,35 @@ def best_path(
     return Path(states, scores, name)
 
 
-def read_off(
-    log_probs: torch.Tensor, topology: Topology, path: Path, lengths: torch.Tensor, blank: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """What the states of a path emit.
+def best_labels(
+    log_probs: torch.Tensor,
+    topology: Topology,
+    lengths: torch.Tensor | Sequence[int] | None,
+    blank: int,
+    *,
+    backend: str = "auto",
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """As `best_path` of a topology without wildcards, told as what the states emit.
 
     Args:
-        log_probs, topology, lengths: as given to `best_path`; lengths int64 on the CPU, the topology without wildcards.
-        path: the result.
-        blank: what is read where there is no state: beyond the lengths, and where an utterance has no path.
+        log_probs, topology, lengths, backend: as for `best_path`.
+        blank: what is told where there is no state: beyond the lengths, and where an utterance has no path.
 
     Returns:
-        (B, T) classes, int64, and (B, T) their log-probs in the dtype of log_probs, 0 where there is no state.
+        (B, T) classes, int64; (B, T) their log-probs in the dtype of log_probs, 0 where there is no state; and the
+        paths' scores (B,) float64.
     """
-    if log_probs.device.type == "cpu" and log_probs.dtype in (torch.float32, torch.float64):
-        from ctc_align.kernels import cpu
-
-        return cpu.read_off(log_probs.detach(), topology, lengths, path.states.cpu(), blank)
-    states = path.states.to(log_probs.device, torch.int64)
-    labels = torch.as_tensor(topology.emit, device=log_probs.device).long().gather(1, states.clamp(min=0))
-    scores = log_probs.detach().gather(2, labels.unsqueeze(2)).squeeze(2)
-    return labels.masked_fill(states < 0, blank), scores.masked_fill(states < 0, 0.0)
+    frames = _check(log_probs, topology, lengths)
+    name, module = _open(backend, log_probs)
+    given = log_probs.detach()
+    in_place = given.device.type == "cpu" and given.dtype in (torch.float32, torch.float64)
+    if name == "cpu" and in_place and topology.detours is None:
+        return module.best_labels(given, topology, frames, blank)
+    states, scores = module.best_path(given, topology, frames, None, None)
+    states = states.to(given.device, torch.int64)
+    labels = torch.as_tensor(topology.emit, device=given.device).long().gather(1, states.clamp(min=0))
+    values = given.gather(2, labels.unsqueeze(2)).squeeze(2)
+    return labels.masked_fill(states < 0, blank), values.masked_fill(states < 0, 0.0), scores
 
 
 def forward(

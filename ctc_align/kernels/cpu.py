@@ -12,7 +12,7 @@ import torch
 from ctc_align.kernels import cpu_best_path, cpu_long_path, cpu_sum, cpu_tangent, memory
 from ctc_align.kernels.cpu_best_path import STRIP
 from ctc_align.kernels.cpu_long_path import LongPath
-from ctc_align.kernels.cpu_problem import Lent, Problem, aligned, deal, flat, problem, vectors_of
+from ctc_align.kernels.cpu_problem import Lent, Problem, aligned, deal, problem, vectors_of
 from ctc_align.kernels.cpu_slow import Slow
 from ctc_align.kernels.simd import WIDTH
 from ctc_align.topology import Topology
@@ -39,6 +39,30 @@ def best_path(
     bands: np.ndarray | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """See `ctc_align.kernels.best_path`."""
+    return _best_path(log_probs, topology, lengths, wildcard, bands, None)
+
+
+def best_labels(
+    log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, blank: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """See `ctc_align.kernels.best_labels`; for float32 and float64."""
+    batch, frames, _ = log_probs.shape
+    kind = np.float64 if log_probs.dtype == torch.float64 else np.float32
+    labels, values = np.zeros(batch * frames, np.int64), np.zeros(batch * frames, kind)
+    if blank:
+        labels.fill(blank)
+    _, scores = _best_path(log_probs, topology, lengths, None, None, (labels, values))
+    return torch.from_numpy(labels.reshape(batch, frames)), torch.from_numpy(values.reshape(batch, frames)), scores
+
+
+def _best_path(
+    log_probs: torch.Tensor,
+    topology: Topology,
+    lengths: torch.Tensor,
+    wildcard: torch.Tensor | None,
+    bands: np.ndarray | None,
+    read: tuple[np.ndarray, np.ndarray] | None,
+) -> tuple[torch.Tensor, torch.Tensor]:
     shape = log_probs.shape[0], log_probs.shape[1]
     memory.require(4 * shape[0] * shape[1], "states of the best paths")
     states, scores = np.full(shape, -1, np.int32), np.empty(shape[0], np.float64)
@@ -55,10 +79,20 @@ def best_path(
     given = problem(log_probs, topology, lengths, wildcard)
     limits = _NO_BANDS if bands is None else bands
     cells, these = frames * topology.states, np.arange(shape[0])
+    targets = cpu_long_path.UNREAD[given.like.dtype] if read is None else read
+
+    def later(b: int) -> None:
+        """What the fast kernel reads off at once."""
+        if read is not None and states[b, 0] >= 0:
+            steps = given.strides
+            emitted = (given.source[0], b * steps[0], steps[1], steps[2])
+            cpu_best_path.read_off(emitted, int(frames[b]), given.fields[0][b], states[b], b * shape[1], read)
+
     for b in _long(frames, topology.states, cells):
         these = these[these != b]
         if not LongPath(given, b, limits, states, scores).find():
             slow.best_path(b, bands, states, scores)
+        later(b)
 
     def make() -> Callable[[np.ndarray], None]:
         lent = _path_room(given, topology.states[these], frames[these])
@@ -66,27 +100,16 @@ def best_path(
 
         def walk(todo: np.ndarray) -> None:
             while len(todo):
-                done = cpu_best_path.walk(*fixed, todo, (), lent.room, *cpu_long_path.WHOLE, states, scores)
+                done = cpu_best_path.walk(*fixed, todo, (), lent.room, *cpu_long_path.WHOLE, states, scores, targets)
                 for b in todo[done : done + 1].tolist():
                     slow.best_path(b, bands, states, scores)
+                    later(b)
                 todo = todo[done + 1 :]
 
         return walk
 
     deal(make, cells, these)
     return torch.from_numpy(states), torch.from_numpy(scores)
-
-
-def read_off(
-    log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, states: torch.Tensor, blank: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """See `ctc_align.kernels.read_off`; for float32 and float64."""
-    batch, most, _ = log_probs.shape
-    x, width = flat(log_probs), topology.emit.shape[1]
-    labels, scores = np.empty(batch * most, np.int64), np.empty(batch * most, x.dtype)
-    rows = topology.emit.reshape(-1), lengths.numpy(), states.numpy().reshape(-1)
-    cpu_best_path.read_off(x, log_probs.stride(), (batch, most, width, blank), *rows, labels, scores)
-    return torch.from_numpy(labels.reshape(batch, most)), torch.from_numpy(scores.reshape(batch, most))
 
 
 def _path_room(given: Problem, states: np.ndarray, frames: np.ndarray) -> Lent:
@@ -102,7 +125,7 @@ def _path_room(given: Problem, states: np.ndarray, frames: np.ndarray) -> Lent:
 
 def _long(frames: np.ndarray, states: np.ndarray, cells: np.ndarray) -> list[int]:
     """The utterances that are not dealt to threads, but shared by them or too long to keep all choices."""
-    if not len(cells) or int(cells.max()) < LONG_CELLS:
+    if not len(cells) or (cells[0] if len(cells) == 1 else cells.max()) < LONG_CELLS:
         return []
     threads = torch.get_num_threads()
     most = (cells >= LONG_CELLS) & (cells * 2 * threads > cells.sum()) & (threads > 1)

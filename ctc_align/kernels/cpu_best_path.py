@@ -30,6 +30,7 @@ from ctc_align.kernels.simd import (
     load,
     mask_of,
     moved_up,
+    number,
     put,
     splat,
     store,
@@ -111,7 +112,20 @@ def _limited(vector, lane, low, high):
 
 
 @compiled
-def walk(source, strides, topology, lengths, bands, generals, dense, todo, part, room, columns, saved, states, scores):
+def read_off(emitted, frames, emit, states, first, read):
+    """The classes that the states emit and their log-probs, to `read` from `first` on."""
+    x, base, by_frame, by_class = emitted[0], emitted[1], emitted[2], emitted[3]
+    labels, values = read
+    for t in range(frames):
+        label = np.int64(get(emit, np.int64(get(states, t))))
+        put(labels, first + t, label)
+        put(values, first + t, number(get(x, base + t * by_frame + label * by_class)))
+
+
+@compiled
+def walk(
+    source, strides, topology, lengths, bands, generals, dense, todo, part, room, columns, saved, states, scores, read
+):
     """Best paths of utterances, or one part of the way of a long one.
 
     Args:
@@ -131,6 +145,7 @@ def walk(source, strides, topology, lengths, bands, generals, dense, todo, part,
             choices: see `cpu_long_path.room`.
         columns: of a part: what the vectors below hand over at each frame, and what is handed on, or nothing.
         saved: of a part: (blocks, row size) odd and even rows to be saved every `block` frames, and that number.
+        read: (B * T,) where the classes of the states go and their log-probs, of utterances with a path; or nothing.
 
     Returns:
         The number of utterances done: fewer than there are where NaN or +inf was met in the next.
@@ -164,12 +179,12 @@ def walk(source, strides, topology, lengths, bands, generals, dense, todo, part,
             lay_out(emit[b, :size], skip[b], stay[b], starts[b], flags[: 4 * vectors])
             if general:
                 weigh(flags[: 4 * vectors], costs)
-            number = rows_of_classes(emit[b, :size], classes, dense, row_of_class, used, row_of_used, rows)
+            count_used = rows_of_classes(emit[b, :size], classes, dense, row_of_class, used, row_of_used, rows)
             for v in range(vectors):
                 store(odd, place(v), splat(NEVER))
                 store(even, place(v), splat(NEVER))
         else:
-            f0, f1, v0, v1, goal_frame, goal, last_of_all, number, base, row_choices = part
+            f0, f1, v0, v1, goal_frame, goal, last_of_all, count_used, base, row_choices = part
         blank_row = rows[0] * WIDTH
         emitted = (x, b * by_utterance, by_frame, by_class, classes, wild, b * wild_by_utterance, wild_by_frame)
         for t0 in range(f0, f1, WIDTH):
@@ -182,7 +197,7 @@ def walk(source, strides, topology, lengths, bands, generals, dense, todo, part,
             if banded:
                 low, high = max(low, bands[b, t0, 0] // 2), min(high, (bands[b, t0 + now - 1, 1] + 1) // 2)
             first, end = min(max(v0, low // WIDTH), v1), min(v1, (high + WIDTH - 1) // WIDTH)
-            if first < end and not fetch(emitted, t0, now, number, used, row_of_used, dense, tile):
+            if first < end and not fetch(emitted, t0, now, count_used, used, row_of_used, dense, tile):
                 return done
             hand, next_hand = 0, 2 * WIDTH
             if v0 > 0 and first == v0:
@@ -273,30 +288,6 @@ def walk(source, strides, topology, lengths, bands, generals, dense, todo, part,
             state, scores[b] = last_state(odd, even, size, finals[b])
             if scores[b] > NEVER:
                 trace(choices, 0, vectors * words, general, flags, 0, frames - 1, state, states[b])
+                if read[0].shape[0]:
+                    read_off(emitted, frames, emit[b], states[b], b * states.shape[1], read)
     return todo.shape[0]
-
-
-@compiled
-def read_off(x, steps, sizes, emit, lengths, states, labels, scores):
-    """What a path's states emit: fills `labels` (B * T,) with classes, `scores` (B * T,) with their log-probs; where
-    there is no state, with the blank and 0.
-
-    `steps`: of x by utterance, frame, class; `sizes`: B, T, S and the blank; `emit` (B * S,); `states` (B * T,).
-    """
-    batch, frames, width, blank = sizes
-    nothing = scores.dtype.type(0)
-    for b in range(batch):
-        known, row, i = min(frames, lengths[b]), b * steps[0], b * frames
-        for t in range(known):
-            state = get(states, i + t)
-            if state >= 0:
-                label = np.int64(get(emit, b * width + state))
-                put(labels, i + t, label)
-                put(scores, i + t, get(x, row + label * steps[2]))
-            else:
-                put(labels, i + t, blank)
-                put(scores, i + t, nothing)
-            row += steps[1]
-        for t in range(known, frames):
-            put(labels, i + t, blank)
-            put(scores, i + t, nothing)

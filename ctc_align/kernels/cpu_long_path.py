@@ -30,6 +30,8 @@ RING = 4
 
 _NOTHING = np.empty(0)
 _UNSAVED = (np.empty((0, 0)), np.empty((0, 0)), 1)
+UNREAD = {np.dtype(kind): (np.empty(0, np.int64), np.empty(0, kind)) for kind in (np.float32, np.float64)}
+"""Where nothing is to be read off a path, by the type of the numbers."""
 WHOLE = (_NOTHING, _NOTHING), _UNSAVED
 """Columns and saved rows of utterances that are walked at one go."""
 
@@ -195,6 +197,7 @@ class LongPath:
             saved,
             self.states,
             self.scores,
+            UNREAD[self.given.like.dtype],
         )
         return bool(done)
 
