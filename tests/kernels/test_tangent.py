@@ -1,0 +1,350 @@
+"""Tangents of occupancies: against enumeration, the reference and themselves, in any blocks, company and memory."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from cpu_checks import memory_layouts, on_threads, one
+from kernel_problems import (
+    KINDS,
+    TOPOLOGIES,
+    Batch,
+    Problem,
+    tiny_any,
+    tiny_ctc,
+    tiny_segments,
+    tiny_simple,
+)
+from kernel_problems import batch as random_batch
+from tangent_checks import (
+    Tangents,
+    direction_for,
+    enumerated,
+    enumeration_faults,
+    is_small,
+    same,
+    tangent,
+    tangent_faults,
+)
+
+from ctc_align import kernels, lattice
+from ctc_align.errors import KernelError
+from ctc_align.kernels import cpu_problem, cpu_tangent, memory
+
+NEVER = float("-inf")
+WALKED = ("ctc", "simple", "segments")
+"""Topologies without detours: those of the fast kernel."""
+F32, F64 = torch.float32, torch.float64
+
+
+@pytest.fixture(autouse=True)
+def _poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fresh memory of the kernel is full of NaN and of indices that are none."""
+    aligned = cpu_problem.aligned
+
+    def poisoned(*parts: tuple) -> list[np.ndarray]:
+        rows = aligned(*parts)
+        for row in rows:
+            row.view(np.uint8).fill(0xFF)
+        return rows
+
+    monkeypatch.setattr(cpu_tangent, "aligned", poisoned)
+
+
+@functools.cache
+def tiny() -> tuple[tuple[Problem, np.ndarray, np.ndarray], ...]:
+    """Problems, directions, and what is right."""
+    rng = np.random.default_rng(61)
+    kinds = (tiny_ctc(rng, 60), tiny_ctc(rng, 60, optional=True, wild=True), tiny_simple(rng, 60, wild=True))
+    kinds += (tiny_segments(rng, 60, optional=True), tiny_segments(rng, 60, wild=True), tiny_any(rng, 60))
+    small = [problem for problem in itertools.chain.from_iterable(zip(*kinds)) if is_small(problem)]
+    moves = [rng.normal(size=problem.log_probs.shape).astype(np.float32).astype(np.float64) for problem in small]
+    return tuple((problem, move, enumerated(problem, move)) for problem, move in zip(small, moves))
+
+
+@pytest.mark.parametrize(("backend", "dtype"), [("reference", F64), ("cpu", F64), ("cpu", F32)], ids=str)
+def test_as_enumerated(backend: str, dtype: torch.dtype) -> None:
+    assert sum(np.abs(right).max() > 0.1 for *_, right in tiny()) > 70
+    assert [line for problem in tiny() for line in enumeration_faults(*problem, backend, dtype)] == []
+
+
+def batches(seed: int, count: int, topology: str, frames: int = 40, tokens: int = 12) -> Iterator[Batch]:
+    rng = np.random.default_rng(seed)
+    for number, kind in zip(range(count), KINDS * count):
+        utterances, most = int(rng.integers(1, 7)), int(rng.integers(1, frames))
+        yield random_batch(rng, utterances, most, tokens, 7, kind, topology=topology, wild=number % 2 == 1)
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+def test_batches_as_the_reference(topology: str) -> None:
+    """Mixed lengths, ties, holes, unnormalised scores, wildcards, padding of NaN."""
+    for number, given in enumerate(batches(62, 24, topology)):
+        direction = direction_for(given.log_probs, number)
+        right = tangent(given, direction, "reference", F64)
+        met = tangent(given, direction, "cpu", F64)
+        for a, b in zip(met, right):
+            torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-11)
+        assert tangent_faults(given, right, tangent(given, direction)) == []
+        torch.testing.assert_close(tangent(given, direction, "reference")[1], right[1].float())
+
+
+@functools.cache
+def cases() -> tuple[tuple[str, Batch, torch.Tensor, Tangents], ...]:
+    """Several strips, hundreds of frames, all topologies and kinds, with what is right."""
+    rng = np.random.default_rng(63)
+    shapes = ((30, 130, 6), (265, 9, 40), (20, 90, 129), (60, 2, 200), (540, 40, 30), (6, 700, 6))
+    made = []
+    for number, (topology, shape) in enumerate(itertools.product(WALKED, shapes)):
+        kind = ("tied", "continuous", "rounded", "unnormalised", "continuous")[number % 5]
+        given = one(rng, *shape, kind, topology, number % 2 == 1)
+        direction = direction_for(given.log_probs, number)
+        name = f"{topology} {kind} {tuple(given.log_probs.shape)}"
+        # The logarithms in float64, which are compared with the reference above: it would keep every frame's graph.
+        made.append((name, given, direction, tangent(given, direction, "cpu", F64)))
+    return tuple(made)
+
+
+def test_long_ones() -> None:
+    assert sum(float(right[1].abs().max()) > 0.1 for *_, right in cases()) >= 14
+    found = [
+        f"{name}: {line}"
+        for name, given, direction, right in cases()
+        for line in tangent_faults(given, right, tangent(given, direction))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("rows_bytes", [0, 2**14, 2**17, 2**30])
+def test_blocks_change_no_bit(rows_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = [tangent(given, direction) for _, given, direction, _ in cases()]
+    doubles = [tangent(given, direction, "cpu", F64) for _, given, direction, _ in cases()[::5]]
+    monkeypatch.setattr(cpu_tangent, "ROWS_BYTES", rows_bytes)
+    for (name, given, direction, _), expected in zip(cases(), usual):
+        assert same(tangent(given, direction), expected), name
+    for (name, given, direction, _), expected in zip(cases()[::5], doubles):
+        assert same(tangent(given, direction, "cpu", F64), expected), name
+
+
+def test_no_error_grows_with_the_frames() -> None:
+    """Uncertain posteriors, thousands of frames and states; and a thousand times as much of what moves nothing."""
+    rng = np.random.default_rng(64)
+    for tokens, spare in ((30, 20_000), (700, 2_000)):
+        given = one(rng, tokens, spare, 12, "continuous")
+        direction = torch.round(64 * direction_for(given.log_probs)) / 64
+        shift = torch.round(1000 * torch.randn(1, given.log_probs.shape[1], 1))
+        _, right, _ = tangent(given, direction, "cpu", F64)
+        for moves in (direction, direction + shift):
+            assert (tangent(given, moves)[1] - right).abs().max() < 5e-6 * right.abs().max()
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+def test_company_and_threads_change_no_bit(topology: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_problem, "SMALL_CELLS", 1)
+    for number, given in enumerate(batches(65, 6, topology, 120, 40)):
+        direction = direction_for(given.log_probs, number)
+        with on_threads(1):
+            expected = tangent(given, direction)
+        for threads in (2, 3, 5):
+            with on_threads(threads):
+                assert same(tangent(given, direction), expected)
+        for b in range(len(given.lengths)):
+            mine = _alone(given, b)
+            own = tangent(mine, direction[b : b + 1])
+            assert same(own, (expected[0][b : b + 1], expected[1][b : b + 1], expected[2][b : b + 1]))
+
+
+def _alone(given: Batch, b: int) -> Batch:
+    topology = given.topology
+    rows = {name: getattr(topology, name)[b : b + 1] for name in ("emit", "skip", "token", "stay")}
+    rows |= {name: getattr(topology, name)[b : b + 1] for name in ("states", "starts", "finals", "min_frames")}
+    if topology.detours is not None:
+        ways = (getattr(topology.detours, name)[b : b + 1] for name in ("sources", "begin", "end"))
+        rows["detours"] = lattice.Detours(*ways)
+    wildcard = None if given.wildcard is None else given.wildcard[b : b + 1]
+    return Batch(given.log_probs[b : b + 1], given.lengths[b : b + 1], lattice.Topology(**rows), wildcard)
+
+
+def test_every_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Log-probs, directions and posteriors as they lie; known posteriors or not: the very same bits."""
+    rng = np.random.default_rng(66)
+    for topology, wild in (("ctc", False), ("segments", True)):
+        given = random_batch(rng, 5, 60, 30, 37, "continuous", topology=topology, wild=wild)
+        direction = direction_for(given.log_probs)
+        right = tangent(given, direction)
+        assert float(right[1].abs().max()) > 0.1
+        for classes in (0, 37):
+            monkeypatch.setattr(cpu_problem, "DENSE_CLASSES", classes)
+            for name, x in memory_layouts(given.log_probs):
+                turned = Batch(x, given.lengths, given.topology, given.wildcard)
+                assert same(tangent(turned, direction), right), name
+            for (name, moves), (_, known) in zip(memory_layouts(direction), memory_layouts(right[0])):
+                for x in (given.log_probs, given.log_probs.transpose(0, 1).contiguous().transpose(0, 1)):
+                    met = kernels.tangent(
+                        x, given.topology, given.lengths, moves, wildcard=given.wildcard, posteriors=known
+                    )
+                    assert same((met.posteriors, met.tangents, met.scores), right), name
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_half_precision_is_widened(dtype: torch.dtype) -> None:
+    given = random_batch(np.random.default_rng(67), 5, 60, 30, 37, "continuous")
+    narrow, moves = given.log_probs.to(dtype), direction_for(given.log_probs.to(dtype))
+    right = tangent(Batch(narrow.float(), given.lengths, given.topology), moves.float())
+    met = kernels.tangent(narrow, given.topology, given.lengths, moves)
+    assert same((met.posteriors, met.tangents, met.scores), right)
+    assert met.tangents.dtype == F32
+
+
+@pytest.mark.parametrize("topology", ["ctc", "simple", "optional"])
+def test_linear_in_the_direction(topology: str) -> None:
+    """Exactly, for powers of 2 as far as float32 goes, and where it has no room for sums in float64."""
+    given = next(batches(68, 1, topology))
+    direction = direction_for(given.log_probs)
+    _, expected, _ = tangent(given, direction)
+    assert expected.abs().max() > 0.01
+    exactly = {"rtol": 0, "atol": 0} if topology in WALKED else {"rtol": 1e-6, "atol": 0}
+    for power in (-90, -30, 1, 60, 97):
+        _, met, _ = tangent(given, direction * 2.0**power)
+        torch.testing.assert_close(met, expected * 2.0**power, **exactly)
+    for power in (-115, 120):
+        _, met, _ = tangent(given, direction * 2.0**power)
+        torch.testing.assert_close(met * 2.0**-power, expected, rtol=1e-4, atol=1e-4)
+    for power in (-1000, 1000):
+        _, met, _ = tangent(given, direction.double() * 2.0**power, "cpu", F64)
+        torch.testing.assert_close(met * 2.0**-power, expected.double(), rtol=1e-6, atol=1e-6)
+    assert (tangent(given, 0 * direction)[1] == 0).all()
+    for backend in ("cpu", "reference"):
+        assert tangent(given, torch.full_like(direction, 3.0), backend, F64)[1].abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("topology", ["ctc", "segments", "optional"])
+@pytest.mark.parametrize(("backend", "dtype"), [("reference", F64), ("cpu", F64), ("cpu", F32)], ids=str)
+def test_endless_directions(backend: str, dtype: torch.dtype, topology: str, bad: float) -> None:
+    """Where a path passes they make NaN of their utterance; where none does they do not matter."""
+    given = next(batches(69, 1, topology))
+    x = given.log_probs.clone()
+    x[:, 1, 2] = NEVER
+    given = Batch(x, given.lengths, given.topology, given.wildcard)
+    direction = direction_for(x)
+    posteriors, expected, scores = tangent(given, direction, backend, dtype)
+    b = int(scores.nan_to_num(neginf=-1e9).argmax())
+    beside = direction.clone()
+    beside[posteriors == 0] = bad
+    met = tangent(given, beside, backend, dtype)
+    torch.testing.assert_close(met[1], expected, rtol=0, atol=1e-6)
+    t, c = divmod(int(posteriors[b].argmax()), x.shape[2])
+    direction[b, t, c] = bad
+    met = tangent(given, direction, backend, dtype)
+    assert met[1][b, : given.lengths[b]].isnan().all()
+    assert (met[1][b, given.lengths[b] :] == 0).all()
+    others = torch.arange(len(scores)) != b
+    assert torch.equal(met[1][others], expected[others])
+
+
+LEVELS = [-9e4, -1e10, -3.4e38, 9e4, 1e10, 1e30]
+PLACES = ["all", "a class", "another class", "a frame", "a cell"]
+
+
+@pytest.mark.parametrize("topology", ["ctc", "simple", "segments", "optional"])
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("level", [*LEVELS, NEVER])
+def test_extreme_scores(level: float, place: str, topology: str) -> None:
+    """Never NaN, each frame's tangents add up to 0, and as the reference where float64 has digits."""
+    given = random_batch(np.random.default_rng(70), 3, 60, 6, 7, "continuous", topology=topology)
+    x = given.log_probs.clone()
+    cells = {
+        "all": (slice(None),),
+        "a class": (..., 1),
+        "another class": (..., 4),
+        "a frame": (slice(None), 9),
+        "a cell": (0, 5, 2),
+    }
+    x[cells[place]] = level + (x[cells[place]] if abs(level) < 1e6 else 0.0)
+    given = Batch(x, given.lengths, given.topology)
+    direction = direction_for(x)
+    posteriors, tangents, scores = tangent(given, direction)
+    assert not tangents.isnan().any()
+    assert not posteriors.isnan().any()
+    assert (tangents[scores == NEVER] == 0).all()
+    torch.testing.assert_close(tangents.sum(2), torch.zeros(tangents.shape[:2]), rtol=0, atol=1e-4)
+    if abs(level) < 1e12 or level == NEVER:
+        right = tangent(given, direction, "reference", F64)
+        torch.testing.assert_close(tangents, right[1].float(), rtol=0, atol=1e-2 if abs(level) < math.inf else 1e-5)
+
+
+@pytest.mark.parametrize(("backend", "dtype"), [("reference", F64), ("cpu", F64), ("cpu", F32)], ids=str)
+def test_no_log_probs(backend: str, dtype: torch.dtype) -> None:
+    """NaN and +inf where every path of the first utterance meets them, and where none of the second does."""
+    x = torch.randn(2, 12, 4, generator=torch.Generator().manual_seed(1)).to(dtype)
+    direction = direction_for(x)
+    topology = lattice.ctc([[1, 2, 2], [1, 2]])
+    for bad in (math.nan, math.inf):
+        spoilt = x.clone()
+        spoilt[0, 5], spoilt[1, :, 3] = bad, bad
+        met = kernels.tangent(spoilt, topology, None, direction, backend=backend)
+        assert met.scores.isnan().tolist() == [True, False]
+        assert met.tangents[0].isnan().all()
+        clean = kernels.tangent(x[1:], lattice.ctc([[1, 2]]), None, direction[1:], backend=backend)
+        torch.testing.assert_close(met.tangents[1:, :, :3], clean.tangents[..., :3])
+        assert (met.tangents[1, :, 3] == 0).all()
+        again = kernels.tangent(spoilt, topology, None, direction, posteriors=met.posteriors, backend=backend)
+        assert torch.equal(again.tangents.nan_to_num(9.0), met.tangents.nan_to_num(9.0))
+
+
+@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+@pytest.mark.parametrize("tokens", [0, 1, 2, 5])
+@pytest.mark.parametrize("frames", [0, 1, 2, 3, 6])
+def test_corners(frames: int, tokens: int, dtype: torch.dtype) -> None:
+    given = Batch(
+        torch.randn(1, frames, 4, generator=torch.Generator().manual_seed(frames)).to(dtype),
+        torch.tensor([frames]),
+        lattice.ctc([[1, 2, 2, 3, 1][:tokens]]),
+    )
+    direction = direction_for(given.log_probs)
+    met, right = (tangent(given, direction, backend, dtype) for backend in ("cpu", "reference"))
+    for a, b in zip(met, right):
+        torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-6)
+    assert met[1].shape == (1, frames, 4)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_nothing_at_all(backend: str) -> None:
+    nobody = kernels.tangent(torch.zeros(0, 5, 3), lattice.ctc([]), None, torch.zeros(0, 5, 3), backend=backend)
+    assert (nobody.tangents.shape, nobody.scores.shape) == ((0, 5, 3), (0,))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"direction": None}, "direction: expected a floating-point tensor (B, T, C), met NoneType"),
+        ({"direction": torch.zeros(2, 5, 3, dtype=torch.int64)}, "direction: expected a floating-point tensor"),
+        ({"direction": torch.zeros(2, 5, 4)}, "direction: expected shape (2, 5, 3) as log_probs, met (2, 5, 4)"),
+        ({"posteriors": torch.zeros(2, 5)}, "posteriors: expected shape (2, 5, 3) as log_probs, met (2, 5)"),
+        ({"posteriors": [[0.0]]}, "posteriors: expected a floating-point tensor (B, T, C), met list"),
+        ({"lengths": [5, 6]}, "lengths: expected 0 to 5"),
+        ({"log_probs": torch.zeros(2, 5)}, "log_probs: expected shape (B, T, C)"),
+        ({"topology": lattice.ctc([[lattice.WILDCARD], [1]])}, "a state emits the wildcard: expected its scores"),
+    ],
+)
+def test_wrong_arguments(arguments: dict, said: str) -> None:
+    given = {"log_probs": torch.zeros(2, 5, 3), "topology": lattice.ctc([[1], [1]]), "lengths": None}
+    with pytest.raises(KernelError) as error:
+        kernels.tangent(**({"direction": torch.zeros(2, 5, 3)} | given | arguments))
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize("topology", ["ctc", "optional"])
+def test_what_cannot_be_held_is_refused(topology: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = random_batch(np.random.default_rng(71), 2, 200, 30, 7, "continuous", topology=topology)
+    posteriors = tangent(given, direction_for(given.log_probs))[0]
+    monkeypatch.setattr(memory, "UNCHECKED_BYTES", 1)
+    monkeypatch.setattr(memory, "available", lambda device=None: (4 * 2 * 200 * 7, "a test"))
+    with pytest.raises(KernelError, match=r"tangents.* \d+ bytes .* are needed, 11200 .*a test"):
+        tangent(given, direction_for(given.log_probs), posteriors=posteriors)
