@@ -164,7 +164,8 @@ def norm(
     x_b, x_t, x_c, wild_b, wild_t, batch, frames, width, units, first, slots, span, row_frames,
     LINES: tl.constexpr, STATES: tl.constexpr, AGAIN: tl.constexpr,
 ):  # fmt: skip
-    """For frames of utterances in logarithms, that of the sum over all states of forward * backward / emission.
+    """For frames of utterances in logarithms, the sum over all states of forward * backward / emission, in two parts:
+    the logarithm of the greatest, and the sum in units of it.
 
     They are normalised by it, not by the total: at 1e20 even float64 could make anything of their difference.
     """
@@ -197,9 +198,10 @@ def norm(
     top, value = tl.reshape(top, (LINES, STATES)), tl.reshape(value, (LINES, STATES))
     highest = tl.max(top, 1)
     safe = tl.where(highest == float("-inf"), 0.0, highest)
-    result = safe + tl.log(tl.sum(value * tl.exp(top - safe[:, None]), 1))
     place = tl.program_id(0).to(tl.int64) * LINES + tl.arange(0, LINES)
-    tl.store(norms + place, result, mask=place < batch.to(tl.int64) * frames)
+    cells = batch.to(tl.int64) * frames
+    tl.store(norms + place, safe, mask=place < cells)
+    tl.store(norms + cells + place, tl.sum(value * tl.exp(top - safe[:, None]), 1), mask=place < cells)
 
 
 @jit
@@ -268,7 +270,8 @@ def posterior(
         log_stop = tl.where(status == LOGARITHMIC, stop, start)
         many = tl.max(log_stop - start)
         level = score.to(tl.float64) - centre_of
-        level += tl.load(norms + line, mask=start < log_stop, other=0.0)
+        top = tl.load(norms + line, mask=start < log_stop, other=0.0)
+        norm_of = tl.load(norms + batch.to(tl.int64) * frames + line, mask=start < log_stop, other=1.0)
         for further in range(0, many, EACH):
             inside = place + further < log_stop
             state = tl.load(order + place + further, mask=inside, other=0)
@@ -276,7 +279,8 @@ def posterior(
             ahead = tl.load(forward + (state & 1) * units + (state >> 1), mask=inside, other=NEVER_LOG)
             after = tl.load(backward + (mirrored & 1) * units + (mirrored >> 1), mask=inside, other=NEVER_LOG)
             power = ahead.to(tl.float64, bitcast=True) + after.to(tl.float64, bitcast=True)
-            result += tl.where(power > float("-inf"), tl.exp(power - level), 0.0).to(result.dtype)
+            power = tl.where(power > float("-inf"), (power - level) - top, power)
+            result += (tl.exp(power) / norm_of).to(result.dtype)
 
         own_one = low + cell % CLASSES
         sums = tl.sum(tl.reshape(result, (LINES * CLASSES, EACH)), 1)

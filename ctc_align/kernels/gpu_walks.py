@@ -169,7 +169,7 @@ class Sums:
         out = torch.empty_like(problem.x, dtype=dtype)
         wild = self._room((problem.batch, problem.frames) if problem.has_wild else (0,), dtype)
         order, bounds = by_class(problem)
-        self.norms = self._room((problem.batch, problem.frames), torch.float64)
+        self.norms = self._room((2, problem.batch, problem.frames), torch.float64)
         if not self.again:
             self._posteriors(out, wild, order, bounds, 0)
         else:

@@ -1,0 +1,272 @@
+"""The GPU's backend at the ends of what floats hold, on every layout and dtype, and what it refuses."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import types
+
+import gpu_interpreted
+import numpy as np
+import pytest
+import torch
+from gpu_problems import DEVICE, NEVER, same_paths, same_sums
+from kernel_problems import Batch
+from kernel_problems import batch as random_batch
+
+from ctc_align import kernels, lattice
+from ctc_align.errors import KernelError
+
+REASON = None if torch.cuda.is_available() else gpu_interpreted.missing()
+pytestmark = pytest.mark.skipif(REASON is not None, reason=f"the GPU's kernels cannot run here: {REASON}")
+TARGET = [1, 2, 2, 3, 1]
+Modules = dict[str, types.ModuleType]
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Modules:
+    return gpu_interpreted.backend(tmp_path_factory.mktemp("kernels"))
+
+
+@pytest.fixture(autouse=True)
+def modules(loaded: Modules, monkeypatch: pytest.MonkeyPatch) -> Modules:
+    monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu", loaded["gpu"])
+    return loaded
+
+
+def noise(utterances: int, frames: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(utterances, frames, 4, generator=torch.Generator().manual_seed(seed)).log_softmax(-1)
+
+
+def agrees(x: torch.Tensor, topology: lattice.Topology, atol: float) -> torch.Tensor:
+    """float32 against the float64 reference on the same numbers; returns the totals."""
+    met = kernels.occupancy(x.to(DEVICE), topology, backend="gpu")
+    right = kernels.occupancy(x.double(), topology, backend="reference")
+    torch.testing.assert_close(met.scores.cpu(), right.scores, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(met.posteriors.cpu(), right.posteriors.float(), rtol=0, atol=atol)
+    path, best = (
+        kernels.best_path(one, topology, backend=name) for one, name in ((x.to(DEVICE), "gpu"), (x, "reference"))
+    )
+    assert path.scores.tolist() == best.scores.tolist()
+    assert path.states.tolist() == best.states.tolist()
+    return right.scores
+
+
+def test_scores_at_a_level() -> None:
+    """Every class, one, one frame, one cell, all but the blank, at every level: each a line of one batch."""
+    x, cells = [], [(), (slice(None), 0), (slice(None), 2), (20,), (25, 1), (slice(None), slice(1, None))]
+    for number, (level, where) in enumerate(itertools.product([-9e4, -1e6, -1e10, 200.0, 9e4, 1e10], cells)):
+        row = noise(1, 40, number)[0]
+        row[where] = row + level if where == () else level
+        x.append(row)
+    agrees(torch.stack(x), lattice.ctc([TARGET] * len(x)), 1e-2)
+
+
+def test_far_below_the_best_of_each_frame() -> None:
+    """The target's classes all but impossible, another class of the lattice likely: totals beyond scaled numbers."""
+    x = torch.full((2, 60, 4), -2e6)
+    x[:, :, 3] = 0.0
+    assert (agrees(x + noise(2, 60, 2), lattice.ctc([[1, 2, 3] + [1, 2] * 9, [1, 2]]), 1e-2) < -1e6).all()
+
+
+def test_impossible_rows() -> None:
+    x = noise(7, 12)
+    holes: list[tuple] = [(0,), (11,), (5,), (slice(None),), (slice(None), 0), (5, slice(1, None)), (slice(0, 6), 1)]
+    for row, cells in zip(x, holes):
+        row[cells] = NEVER
+    totals = agrees(x, lattice.ctc([TARGET] * len(holes)), 1e-5)
+    assert (totals == NEVER).tolist() == [True] * 5 + [False] * 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_beyond_what_sums_can_tell(dtype: torch.dtype) -> None:
+    """Where even float64 has no digits left, scores have the right size and occupancy is still a distribution."""
+    cells = [(0,), (slice(None), 0), (20,), (slice(None), slice(1, None))]
+    x = noise(16, 30).to(dtype)
+    for row, (where, level) in zip(x, itertools.product(cells, [-1e30, 1e30, -3.4e38, 3.4e38])):
+        row[where] = level
+    topology = lattice.ctc([TARGET] * len(x))
+    met = kernels.occupancy(x.to(DEVICE), topology, backend="gpu")
+    right = kernels.best_path(x.double(), topology, backend="reference").scores.tolist()
+    torch.testing.assert_close(met.posteriors.sum(2).cpu(), torch.ones(16, 30, dtype=dtype))
+    assert met.scores.tolist() == pytest.approx(right, rel=1e-6)
+    assert kernels.best_path(x.to(DEVICE), topology, backend="gpu").scores.tolist() == pytest.approx(right, rel=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_no_log_probs(dtype: torch.dtype) -> None:
+    """Every path of all but the last utterance meets what is no number; the last is not concerned."""
+    x = noise(5, 12).to(dtype)
+    for row, bad in zip(x, [torch.nan, -torch.nan, torch.inf, torch.nan]):
+        row[5] = bad
+    x[3, :5], x[3, 6:] = NEVER, torch.inf
+    topology = lattice.ctc([TARGET] * 5)
+    path = kernels.best_path(x.to(DEVICE), topology, backend="gpu")
+    occupancy = kernels.occupancy(x.to(DEVICE), topology, backend="gpu")
+    for scores in (path.scores, occupancy.scores, kernels.forward(x.to(DEVICE), topology, backend="gpu").scores):
+        assert scores.isnan().tolist() == [True] * 4 + [False]
+    assert (path.states[:4] == -1).all()
+    assert (path.states[4] >= 0).all()
+    assert occupancy.posteriors[:4].isnan().all()
+    assert not occupancy.posteriors[4].isnan().any()
+
+
+@pytest.mark.parametrize("frames", [0, 1, 2, 3, 6])
+def test_corners(frames: int) -> None:
+    topology = lattice.ctc([TARGET[:tokens] for tokens in (0, 1, 2, 5)])
+    totals = agrees(noise(4, frames), topology, 1e-5)
+    assert (totals == NEVER).tolist() == (frames < topology.min_frames).tolist()
+
+
+def test_no_utterances() -> None:
+    x, topology = torch.zeros(0, 5, 3, device=DEVICE), lattice.ctc([])
+    assert kernels.best_path(x, topology, backend="gpu").states.shape == (0, 5)
+    assert kernels.forward(x, topology, backend="gpu").scores.shape == (0,)
+    assert kernels.occupancy(x, topology, backend="gpu").posteriors.shape == (0, 5, 3)
+
+
+def test_digits_of_long_utterances() -> None:
+    """Better than 1e-5 where PyTorch's own loss in float32 has lost two digits more."""
+    rng = np.random.default_rng(8)
+    x = torch.as_tensor(rng.normal(size=(2, 200, 20)) * 3, dtype=torch.float32).log_softmax(-1)
+    topology = lattice.ctc(rng.integers(1, 20, (2, 40)))
+    met = kernels.occupancy(x.to(DEVICE), topology, backend="gpu")
+    right = kernels.occupancy(x.double(), topology, backend="cpu")
+    torch.testing.assert_close(met.scores.cpu(), right.scores, rtol=1e-6, atol=0)
+    torch.testing.assert_close(met.posteriors.cpu(), right.posteriors.float(), rtol=0, atol=1e-5)
+
+
+def given_batch() -> Batch:
+    return random_batch(np.random.default_rng(7), 6, 12, 5, 7, "continuous", wild=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_half_precision(dtype: torch.dtype) -> None:
+    """Read as it lies, summed in float32."""
+    assert same_paths(given_batch(), dtype) > 2
+    same_sums(given_batch(), dtype)
+    assert (
+        kernels.occupancy(noise(1, 5).to(DEVICE, dtype), lattice.ctc([[1]]), backend="gpu").posteriors.dtype
+        == torch.float32
+    )
+
+
+def strided(x: torch.Tensor) -> torch.Tensor:
+    wide = torch.full((2 * x.shape[0], 3 * x.shape[1], 2 * x.shape[2]), torch.nan, dtype=x.dtype, device=x.device)
+    wide[::2, ::3, ::2] = x
+    return wide[::2, ::3, ::2]
+
+
+@pytest.mark.parametrize("layout", ["time first", "classes first", "strided", "expanded"])
+def test_layouts(layout: str) -> None:
+    given = given_batch()
+    x = given.log_probs.to(DEVICE)
+    assert given.wildcard is not None
+    views = {
+        "time first": lambda: x.transpose(0, 1).contiguous().transpose(0, 1),
+        "classes first": lambda: x.permute(2, 0, 1).contiguous().permute(1, 2, 0),
+        "strided": lambda: strided(x),
+        "expanded": lambda: x[:1].expand(6, -1, -1),
+    }
+    if layout == "expanded":
+        x = x[:1].repeat(6, 1, 1)
+    view = views[layout]()
+    wildcard = given.wildcard[:1].repeat(6, 1).to(DEVICE) if layout == "expanded" else given.wildcard.to(DEVICE)
+    lengths = given.lengths[:1].repeat(6) if layout == "expanded" else given.lengths
+    more = {"wildcard": wildcard.T.contiguous().T, "backend": "gpu"}
+    one, other = (kernels.occupancy(each, given.topology, lengths, **more) for each in (x, view))
+    assert torch.equal(one.posteriors, other.posteriors)
+    assert one.wildcard is not None
+    assert torch.equal(one.wildcard, other.wildcard)
+    if layout in ("time first", "classes first"):
+        assert other.posteriors.stride() == view.stride()
+    one, other = (kernels.best_path(each, given.topology, lengths, **more) for each in (x, view))
+    assert torch.equal(one.states, other.states)
+    assert one.states.device == x.device
+
+
+def test_launches_do_not_grow_with_time(modules: Modules, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[object] = []
+    launch = modules["gpu_walks"].launch
+    monkeypatch.setattr(
+        modules["gpu_walks"],
+        "launch",
+        lambda kernel, *rest, **more: (calls.append(kernel), launch(kernel, *rest, **more)),
+    )
+    for kernel, most in ((kernels.best_path, 3), (kernels.forward, 4), (kernels.occupancy, 6)):
+        numbers = []
+        for frames in (9, 70):
+            calls.clear()
+            kernel(noise(3, frames).to(DEVICE), lattice.ctc([TARGET, [1], []]), backend="gpu")
+            numbers.append(len(calls))
+        assert numbers == [most, most]
+
+
+def test_all_states_find_a_thread(modules: Modules) -> None:
+    plan = modules["gpu_plan"]
+    for states in [*range(1, 2000), 12_345, 274_001]:
+        shape = plan.shape(states, 1)
+        assert shape.units >= (states + 1) // 2
+        assert shape.units - shape.tile_units < (states + 1) // 2
+        assert shape.lanes == 32
+        assert shape.warps <= 16
+        if shape.halo:
+            assert plan.LEAST_HALO <= shape.halo <= shape.lanes - shape.halo
+            assert modules["gpu_walks"].LEAST_BLOCK % shape.halo == 0
+            assert shape.tiles == 1 or modules["gpu_walks"].TILE_FRAMES % shape.halo == 0
+        else:
+            assert shape.strips * shape.tiles == 1
+    assert plan.shape(61, 1).strips == 1
+    assert plan.shape(501, 1).tiles == 1
+    assert plan.shape(5001, 1).tiles > 1
+
+
+def test_every_tile_comes_after_what_it_needs(modules: Modules) -> None:
+    for tiles, blocks in itertools.product(range(1, 6), range(1, 6)):
+        done: set[tuple[int, int]] = set()
+        for diagonal, first, many in modules["gpu_walks"].diagonals(tiles, blocks):
+            together = [(tile, diagonal - tile) for tile in range(first, first + many)]
+            for tile, block in together:
+                assert tile == 0 or (tile - 1, block) in done
+                assert block == 0 or (tile, block - 1) in done
+            done.update(together)
+        assert done == set(itertools.product(range(tiles), range(blocks)))
+
+
+def test_back_pointers_are_as_wide_as_detours_are_many(modules: Modules) -> None:
+    bits = modules["gpu_walks"].pointer_bits
+    assert bits(0) == (2, torch.int8)
+    assert bits(1) == bits(253) == (8, torch.int32)
+    assert bits(254) == (16, torch.int64)
+    with pytest.raises(KernelError, match="a state has 70000 detours, at most 65533"):
+        bits(70_000)
+
+
+def test_many_detours() -> None:
+    """More than a byte can tell: of 260 optional tokens one is said."""
+    topology = lattice.ctc([[1] + [2] * 260 + [3]], optional=[[False] + [True] * 260 + [False]])
+    x = noise(1, 4)
+    path, best = (
+        kernels.best_path(one, topology, backend=name) for one, name in ((x.to(DEVICE), "gpu"), (x, "reference"))
+    )
+    assert path.states.tolist() == best.states.tolist()
+
+
+def test_memory_that_is_not_there(modules: Modules, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise torch.cuda.OutOfMemoryError("no more")
+
+    monkeypatch.setattr(modules["gpu_plan"].torch, "empty", full)
+    with pytest.raises(KernelError, match=r"rows \(2, 3\): 48 bytes \(0.0 GiB\) are not available on cpu; take fewer"):
+        modules["gpu_plan"].room((2, 3), torch.float64, torch.device("cpu"), "rows")
+
+
+def test_why_it_cannot_run(modules: Modules, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = modules["gpu_triton"]
+    monkeypatch.setattr(module, "INTERPRETED", False)
+    monkeypatch.setattr(module.torch.cuda, "is_available", lambda: False)
+    assert module.unavailable() == "PyTorch sees no CUDA device"
+    monkeypatch.setattr(module, "triton", types.SimpleNamespace(__version__="3.0.0"))
+    assert module.unavailable() == "Triton 3.4 or newer is needed, 3.0.0 is installed"
+    monkeypatch.setattr(module, "triton", None)
+    assert module.unavailable() == "Triton is not installed (it comes with PyTorch for CUDA)"
