@@ -200,7 +200,7 @@ def hessian(
     result = logits.new_zeros((batch, frames, classes, frames, classes), dtype=dtype)
     for b, (count, tokens) in enumerate(zip(given.frames.tolist(), given.tokens.tolist())):
         target = given.topology.emit[b, 1 : 2 * tokens : 2]
-        result[b, :count, :, :count] = _curvature(given.log_probs[b, :count].double().cpu(), target, blank).to(result)
+        result[b, :count, :, :count] = _curvature(given.log_probs[b, :count].cpu().double(), target, blank).to(result)
     return result
 
 

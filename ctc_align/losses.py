@@ -346,7 +346,8 @@ class LabelPrior(torch.nn.Module):
             raise KernelError(f"log_probs: expected {len(self.mean)} classes, met shape {tuple(log_probs.shape)}")
         frames = torch.from_numpy(frame_counts(input_lengths, rows))
         if self.training and frames.sum():
-            probs = torch.where(frames_inside(frames, rows), rows.to(self.mean).exp(), 0.0)
+            rows = rows.to(self.mean)
+            probs = torch.where(frames_inside(frames, rows), rows.exp(), 0.0)
             mean = probs.sum((0, 1)) / frames.sum().to(probs)
             # A batch of NaN, as mixed precision has at times, is none.
             if mean.isfinite().all():

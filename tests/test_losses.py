@@ -15,7 +15,7 @@ from oracles import Answer, ctc_paths, enumerate_all
 import ctc_align
 from ctc_align import losses
 from ctc_align.errors import CtcAlignError, KernelError
-from ctc_align.functional import ctc_loss, occupancy
+from ctc_align.functional import ctc_loss, hessian, occupancy
 
 INF, NAN = float("inf"), float("nan")
 LOG_PRIOR = torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64).log()
@@ -287,6 +287,38 @@ def test_focus_turns_to_the_frames_that_are_not_as_they_should_be() -> None:
     assert share[0] < share[1] < share[2]
     nothing_to_do = torch.tensor([[[-INF, 0.0, -INF]], [[-INF, -INF, 0.0]]])
     assert losses.reweighted_ctc_loss(nothing_to_do, torch.tensor([[1, 2]]), [2], [2], focus=1.0) == 0
+
+
+def test_a_prior_is_a_constant() -> None:
+    logits, rest = ragged()
+    log_prior = LOG_PRIOR.clone().requires_grad_()
+    loss = losses.label_prior_ctc_loss(logits.requires_grad_().log_softmax(2), *rest, log_prior=log_prior)
+    loss.backward()
+    assert logits.grad is not None
+    assert log_prior.grad is None
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_same_on_cuda(name: str, dtype: torch.dtype) -> None:
+    logits, rest = ragged(7, dtype)
+    values, gradients = [], []
+    for device in ("cpu", "cuda"):
+        leaf = logits.to(device).requires_grad_()
+        values.append(LOSSES[name](leaf.log_softmax(2), *rest, reduction="none"))
+        assert values[-1].device.type == device
+        values[-1].sum().backward()
+        gradients.append(leaf.grad.cpu())
+    torch.testing.assert_close(values[1].cpu(), values[0])
+    torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-4, atol=1e-5)
+    log_probs, prior = logits.cuda().log_softmax(2), losses.LabelPrior(3)
+    torch.testing.assert_close(prior(log_probs, rest[1]), losses.LabelPrior(3)(log_probs.cpu(), rest[1]))
+    assert prior.cuda()(log_probs, rest[1]).is_cuda
+    assert occupancy(log_probs, *rest).is_cuda
+    on_cuda = hessian(logits.cuda().transpose(0, 1), *rest)
+    assert on_cuda.is_cuda
+    torch.testing.assert_close(on_cuda.cpu(), hessian(logits.transpose(0, 1), *rest))
 
 
 def test_the_module() -> None:
