@@ -29,6 +29,8 @@ _HOMES = {
     "Emissions": "ctc_align.types",
     "align": "ctc_align.aligner",
 }
+_MODULES = ("functional", "losses")
+"""Also `ctc_align.functional` is there without an import of its own."""
 
 
 def __getattr__(name: str) -> Any:
@@ -36,6 +38,8 @@ def __getattr__(name: str) -> Any:
 
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return importlib.import_module(f"ctc_align.{name}")
     raise AttributeError(f"module 'ctc_align' has no attribute {name!r}")
 
 

@@ -58,6 +58,12 @@ def test_the_public_names() -> None:
     assert [name for name in ctc_align.__all__ if not hasattr(ctc_align, name)] == []
 
 
+def test_modules_of_functions_need_no_import_of_their_own() -> None:
+    code = "import ctc_align; print(ctc_align.functional.ctc_loss.__module__, ctc_align.losses.CTCLoss.__module__)"
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["ctc_align.functional", "ctc_align.losses"]
+
+
 @pytest.mark.parametrize("module", ["ctc_align", "ctc_align.cli"])
 def test_imports_are_light(module: str) -> None:
     code = f"import sys, {module}; print([name for name in {HEAVY} if name in sys.modules])"
