@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import _thread
-import threading
+import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -110,39 +111,51 @@ def vectors_of(states: Any) -> Any:
     return ((states + 1) // 2 + WIDTH - 1) // WIDTH
 
 
+@dataclass(eq=False)
+class _Entry:
+    key: Any
+    room: Any
+    size: int
+
+
 class Lent:
     """Memory for one thread's work, `room`: what an earlier call left behind, or new. It goes back when nobody holds
     this any more. Fresh memory costs a tenth of a short utterance's time, and a third of a long one's."""
 
     def __init__(self, key: Any, build: Callable[[], tuple[Any, int]]) -> None:
         """`key` says all that `build` depends on, which returns the room and how many bytes it has."""
-        self.entry = _take(key) or (key, *build())
-        self.room = self.entry[1]
+        self.entry = _take(key) or _Entry(key, *build())
+        self.room = self.entry.room
 
     def __del__(self) -> None:
         if hasattr(self, "entry"):
             _give(self.entry)
 
 
-_free: list[tuple[Any, Any, int]] = []
-_lock = threading.Lock()
+# No lock: a process forked while another thread held it would wait for ever, and so would a thread that the garbage
+# collector stops while it holds it, to give back what an error left. Each step is one operation of the list.
+_free: list[_Entry] = []
 
 
-def _take(key: Any) -> tuple[Any, Any, int] | None:
+def _take(key: Any) -> _Entry | None:
     """The one that was given back last."""
-    with _lock:
-        for place in range(len(_free) - 1, -1, -1):
-            if _free[place][0] == key:
-                return _free.pop(place)
+    for entry in reversed(list(_free)):
+        if entry.key == key:
+            with contextlib.suppress(ValueError):  # another thread was faster
+                _free.remove(entry)
+                return entry
     return None
 
 
-def _give(entry: tuple[Any, Any, int]) -> None:
-    with _lock:
-        _free.append(entry)
-        # The oldest go first; what is too large for all of it goes at once.
-        while len(_free) > MOST_KEPT or (entry[2] > SMALL_BYTES and sum(other[2] for other in _free) > KEPT_BYTES):
-            del _free[0]
+def _give(entry: _Entry) -> None:
+    _free.append(entry)
+    # The oldest go first; what is too large for all of it goes at once.
+    while kept := list(_free):
+        too_much = entry.size > SMALL_BYTES and sum(other.size for other in kept) > KEPT_BYTES
+        if len(kept) <= MOST_KEPT and not too_much:
+            return
+        with contextlib.suppress(ValueError):
+            _free.remove(kept[0])
 
 
 def aligned(*parts: tuple[int, Any]) -> list[np.ndarray]:

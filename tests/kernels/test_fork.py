@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import _thread
+import contextlib
 import functools
+import gc
 import multiprocessing
 import os
 import pickle
@@ -144,6 +146,67 @@ def test_forked_while_other_threads_are_inside_kernels(shared_work: None) -> Non
     assert len(done) > 2
     assert all(done)
     assert not any(caller.is_alive() for caller in callers)
+
+
+@forks
+def test_forked_while_another_thread_holds_whatever_can_be_held(shared_work: None) -> None:
+    """Nobody lets go of a lock in a forked process that another thread of its parent held."""
+    locks = (type(threading.Lock()), type(threading.RLock()))
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("ctc_align.")]
+    held = [value for module in modules for value in vars(module).values() if isinstance(value, locks)]
+    expected, holding, stop = results(), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with contextlib.ExitStack() as stack:
+            for lock in held:
+                stack.enter_context(lock)
+            holding.set()
+            stop.wait(PATIENCE_S)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    try:
+        assert holding.wait(5)
+        assert forked(results) == expected
+    finally:
+        stop.set()
+        holder.join()
+
+
+def test_memory_may_come_back_at_any_time() -> None:
+    """While some is taken or given, the garbage collector may find what an error left behind."""
+
+    class Key:
+        """A key whose looking up collects garbage."""
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def __hash__(self) -> int:
+            gc.collect(0)
+            return hash(self.name)
+
+        def __eq__(self, other: object) -> bool:
+            gc.collect(0)
+            return isinstance(other, Key) and self.name == other.name
+
+    def leave_garbage(name: str) -> None:
+        lent: Any = cpu_problem.Lent(Key(name), lambda: (name, 8))
+        lent.itself = lent
+
+    def work() -> None:
+        for name in "abcabcaabbcc":
+            lent = cpu_problem.Lent(Key(name), lambda name=name: (name, 8))
+            assert lent.room == name
+            leave_garbage("b")
+            leave_garbage(name)
+        done.append(True)
+
+    done: list[bool] = []
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert done == [True]
 
 
 def end_of_threads() -> int:
