@@ -345,11 +345,11 @@ class LabelPrior(torch.nn.Module):
         if rows.shape[2] != len(self.mean):
             raise KernelError(f"log_probs: expected {len(self.mean)} classes, met shape {tuple(log_probs.shape)}")
         frames = torch.from_numpy(frame_counts(input_lengths, rows))
-        if self.training and frames.sum():
+        if self.training:
             rows = rows.to(self.mean)
             probs = torch.where(frames_inside(frames, rows), rows.exp(), 0.0)
             mean = probs.sum((0, 1)) / frames.sum().to(probs)
-            # A batch of NaN, as mixed precision has at times, is none.
+            # A batch of NaN, as mixed precision has at times, or without frames is none.
             if mean.isfinite().all():
                 self.mean.lerp_(mean, 1 - self.decay)
         return ((1 - self.floor) * self.mean + self.floor / len(self.mean)).log()
