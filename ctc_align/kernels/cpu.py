@@ -160,14 +160,13 @@ def tangent(
     posteriors: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """See `ctc_align.kernels.tangent`."""
-    own = None
-    if posteriors is None or wildcard is not None:
-        posteriors, _, own = occupancy(log_probs, topology, lengths, wildcard)
+    if posteriors is None:
+        posteriors, _, _ = occupancy(log_probs, topology, lengths, wildcard)
     kind = np.float64 if log_probs.dtype == torch.float64 else np.float32
     memory.require(np.dtype(kind).itemsize * log_probs.numel(), "tangents")
     scores, (_, out) = np.empty(topology.batch), _zeros(log_probs, kind)
     slow = cpu_tangent.SlowTangents(log_probs, topology, lengths.numpy(), wildcard, posteriors, direction)
-    cpu_tangent.fill(slow, own, scores, out)
+    cpu_tangent.fill(slow, scores, out)
     return posteriors, torch.from_numpy(out), torch.from_numpy(scores)
 
 

@@ -17,11 +17,12 @@ LEAST, MOST = 1e-30, 1e30
 
 
 @compiled
-def _fetch(given, b, t0, frames, classes, tile):
-    """One tile of utterance b; `given` as in `cpu_dual_sum`."""
-    row, by_utterance, by_frame, by_class, aside, wild, wild_by_utterance, wild_by_frame, count = given
+def _fetch(given, b, t0, frames, classes, nothing, tile):
+    """One tile of utterance b; `given` and `classes` as in `cpu_dual_sum`. Of the wildcard it is `nothing` (1,): its
+    scores stand still, and what its posterior weighs is not asked for."""
+    row, by_utterance, by_frame, by_class, aside, count = given
     number, used, row_of_used, dense = classes
-    source = (row, b * by_utterance, by_frame, by_class, count, wild, b * wild_by_utterance, wild_by_frame)
+    source = (row, b * by_utterance, by_frame, by_class, count, nothing, 0, 0)
     return fetch(source, t0, min(WIDTH, frames - t0), number, used, row_of_used, dense and aside, tile)
 
 
@@ -34,12 +35,14 @@ def moves_and_weights(direction, known, b, frames, classes, size, moves, weights
     number, or all are so small or large that float32 has no room for their sums.
     """
     number, _, row_of_used, _ = classes
+    still = np.zeros(1, np.float32)
     least, nothing = splat(np.float32(-np.inf)), splat(np.float32(0.0))
     most = nothing
     for t0 in range(0, frames, WIDTH):
         at = t0 // WIDTH * size
         mine, own = moves[at : at + size], weights[at : at + size]
-        if not _fetch(direction, b, t0, frames, classes, mine) or not _fetch(known, b, t0, frames, classes, own):
+        fine = _fetch(direction, b, t0, frames, classes, still, mine)
+        if not fine or not _fetch(known, b, t0, frames, classes, still, own):
             return np.float32(-1.0)
         mean = nothing
         for u in range(number):

@@ -202,13 +202,7 @@ def _back(here, lattice, tiles, emitted, kept, back, gammas, total_e, classes, t
             store(back_e, e + WIDTH, be)
         store(blanks, k * WIDTH, blank)
         store(masses, k * WIDTH, weight)
-    for k in range(now, WIDTH):
-        store(blanks, k * WIDTH, nothing)
-        store(masses, k * WIDTH, nothing)
-        for w in range(end - first):
-            store(gamma, k * width + w * WIDTH, nothing)
-            if general:
-                store(even_gamma, k * width + w * WIDTH, nothing)
+    # Lanes of frames beyond the last hold anything, and are never written.
     for u in range(number):
         store(tile, row_of_used[u] * WIDTH, nothing)
     store(mass, 0, nothing)
@@ -232,8 +226,7 @@ def tangents(
         source, strides, fields, lengths, generals, dense: see `cpu_problem.Problem`; `like` is not needed.
         room: see `cpu_tangent`.
         direction, known: the direction and the posteriors: float32 in one row, its strides by utterance, frame, class,
-            whether classes lie side by side; the wildcard's (B, T) in one row, or (1,) for all, and its strides by
-            utterance and frame; the number of classes.
+            whether classes lie side by side, and how many there are.
         out: where tangents go, (B, T, C) in one row, zeros before.
         steps: of `out` by utterance, frame, class.
         scores: (B,) float64.

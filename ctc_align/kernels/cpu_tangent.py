@@ -68,9 +68,8 @@ class SlowTangents(Slow):
         return np.ascontiguousarray(moves - means[:, None]), -means, scale
 
 
-def fill(slow: SlowTangents, own: torch.Tensor | None, scores: np.ndarray, out: np.ndarray) -> None:
-    """Totals of all utterances, and their tangents to `out` (B, T, C), zeros before; `own` (B, T) are the posteriors of
-    the wildcard, if there is one."""
+def fill(slow: SlowTangents, scores: np.ndarray, out: np.ndarray) -> None:
+    """Totals of all utterances, and their tangents to `out` (B, T, C), zeros before."""
     cells = slow.lengths * slow.topology.states
 
     def differentiate(todo: np.ndarray) -> None:
@@ -81,8 +80,8 @@ def fill(slow: SlowTangents, own: torch.Tensor | None, scores: np.ndarray, out: 
         deal(lambda: differentiate, cells)
         return
     given = problem(slow.log_probs, slow.topology, torch.from_numpy(slow.lengths), slow.wildcard)
-    direction, known = _in_a_row(slow.direction, None), _in_a_row(slow.posteriors, own)
-    row, *steps = _in_a_row(torch.from_numpy(out), None)[:4]
+    direction, known = _in_a_row(slow.direction), _in_a_row(slow.posteriors)
+    row, *steps = _in_a_row(torch.from_numpy(out))[:4]
 
     def make() -> Callable[[np.ndarray], None]:
         room = _room(given, slow.topology.states, slow.lengths)
@@ -98,14 +97,11 @@ def fill(slow: SlowTangents, own: torch.Tensor | None, scores: np.ndarray, out: 
     deal(make, cells)
 
 
-def _in_a_row(given: torch.Tensor, own: torch.Tensor | None) -> tuple:
-    """What `cpu_dual_sum.tangents` takes of float32 (B, T, C), in whichever order, and the wildcard's (B, T), or 0."""
+def _in_a_row(given: torch.Tensor) -> tuple[Any, ...]:
+    """What `cpu_dual_sum.tangents` takes of float32 (B, T, C), in whichever order they lie."""
     given = given.cpu()
-    row, strides = flat(given), given.stride()
-    wild, by_utterance, by_frame = np.zeros(1, np.float32), 0, 0
-    if own is not None:
-        wild, by_utterance, by_frame = np.ascontiguousarray(in_numpy(own)).reshape(-1), own.shape[1], 1
-    return row, *strides, strides[2] == 1, wild, by_utterance, by_frame, given.shape[2]
+    strides = given.stride()
+    return flat(given), *strides, strides[2] == 1, given.shape[2]
 
 
 def _room(given: Problem, states: np.ndarray, frames: np.ndarray) -> tuple[Any, ...]:
