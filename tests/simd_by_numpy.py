@@ -65,6 +65,10 @@ def bits_of(mask: Array) -> np.uint16:
     return np.packbits(mask, bitorder="little").view(np.uint16)[0]
 
 
+def bits_of_both(low: Array, high: Array) -> np.uint32:
+    return np.packbits(np.concatenate((low, high)), bitorder="little").view(np.uint32)[0]
+
+
 def mask_of(bits: np.uint16) -> Array:
     return np.unpackbits(np.array([bits], np.uint16).view(np.uint8), bitorder="little").astype(np.bool_)
 

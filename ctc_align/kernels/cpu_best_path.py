@@ -79,14 +79,14 @@ def trace(choices, base, by_frame, general, flags, first, last, state, states):
         v, bit, odd = state // 2 // WIDTH, state // 2 % WIDTH, state % 2
         p = base + t * by_frame + v * words
         if general:
-            chosen = get(choices, p + odd) >> bit
+            chosen = np.int64(get(choices, p + odd)) >> bit
             state -= 2 if chosen >> WIDTH & 1 else chosen & 1
         else:
-            chosen = get(choices, p) >> bit
+            chosen = np.int64(get(choices, p)) >> bit
             if not odd:
                 state -= chosen & 1
             elif chosen >> WIDTH & 1:
-                state -= 1 + (chosen & (get(flags, v * 4 + 2) >> bit) & 1)
+                state -= 1 + (chosen & (np.int64(get(flags, v * 4 + 2)) >> bit) & 1)
         states[t - 1] = state
     return state
 
