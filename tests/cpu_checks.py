@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -29,19 +30,35 @@ def on_threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def poison(patch: pytest.MonkeyPatch) -> None:
-    """Fresh memory of the kernels is full of NaN and of indices that are none, in every call."""
+def _spoil(room: Any) -> None:
+    if isinstance(room, np.ndarray):
+        room.view(np.uint8).fill(0xFF)
+    elif isinstance(room, (tuple, list)):
+        for each in room:
+            _spoil(each)
+
+
+def poison(patch: pytest.MonkeyPatch, *, lend: bool = False) -> None:
+    """Memory of the kernels is full of NaN and of indices that are none: fresh memory in every call, or, if they may
+    lend it, what an earlier call left behind too."""
 
     def poisoned(*parts: tuple[int, Any]) -> list[np.ndarray]:
         rows = aligned(*parts)
-        for row in rows:
-            row.view(np.uint8).fill(0xFF)
+        _spoil(rows)
         return rows
 
+    def spoilt(entry: Any) -> None:
+        _spoil(entry.room)
+        give(entry)
+
     aligned: Callable[..., list[np.ndarray]] = cpu_problem.aligned
-    for module in (cpu, cpu.cpu_long_path):
-        patch.setattr(module, "aligned", poisoned)
-    patch.setattr(cpu_problem, "KEPT_BYTES", -1)
+    give: Callable[[Any], None] = cpu_problem._give
+    for name, module in list(sys.modules.items()):
+        if name.startswith("ctc_align.kernels.") and getattr(module, "aligned", None) is aligned:
+            patch.setattr(module, "aligned", poisoned)
+    patch.setattr(cpu_problem, "_give", spoilt)
+    patch.setattr(cpu_problem, "MOST_KEPT", 16 * lend)
+    cpu_problem._free.clear()
 
 
 def split(patch: pytest.MonkeyPatch, *, block: int = 0, part_cells: int = 1, ring: int = 2) -> None:

@@ -85,6 +85,15 @@ def test_in_blocks(block: int, threads: int, monkeypatch: pytest.MonkeyPatch) ->
         assert first_faults() == []
 
 
+def test_memory_that_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What earlier calls left behind is no better than fresh memory."""
+    poison(monkeypatch, lend=True)
+    for threads in (1, 1, 2):
+        with on_threads(threads):
+            assert first_faults() == []
+    assert cpu_problem._free
+
+
 @pytest.mark.parametrize("topology", WALKED)
 def test_thousands_of_states(topology: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Paths that just fit, and some that need not hurry."""

@@ -56,6 +56,15 @@ def test_blocks_change_no_bit(rows_bytes: int, monkeypatch: pytest.MonkeyPatch) 
         assert same_sums(occupancy(given), expected), name
 
 
+def test_memory_that_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What earlier calls left behind is no better than fresh memory."""
+    usual = [occupancy(given) for _, given, _ in cases()]
+    poison(monkeypatch, lend=True)
+    for _ in range(3):
+        assert all(same_sums(occupancy(given), expected) for (_, given, _), expected in zip(cases(), usual))
+    assert cpu_problem._free
+
+
 @pytest.mark.parametrize("topology", WALKED)
 def test_thousands_of_states(topology: str) -> None:
     """Against the logarithms in float64, which are tested against the reference."""
