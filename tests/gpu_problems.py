@@ -50,7 +50,11 @@ def plain_ways(topology: Topology) -> Detours:
 
 def faults(problems: Sequence[Problem], dtype: torch.dtype) -> list[str]:
     """Where the backend says otherwise than enumeration; as `kernel_problems.faults`, all problems in one batch."""
-    relative, absolute = (1e-12, 1e-12) if dtype == torch.float64 else (1e-6, 1e-5)
+    return path_faults(problems, dtype) + sum_faults(problems, dtype)
+
+
+def side_by_side(problems: Sequence[Problem], dtype: torch.dtype) -> Batch:
+    """The problems as one batch, NaN beyond their frames and classes."""
     lengths = torch.tensor([len(problem.log_probs) for problem in problems])
     classes = max(problem.log_probs.shape[1] for problem in problems)
     x = torch.full((len(problems), int(lengths.max()), classes), torch.nan, dtype=dtype)
@@ -58,35 +62,49 @@ def faults(problems: Sequence[Problem], dtype: torch.dtype) -> list[str]:
     for b, problem in enumerate(problems):
         x[b, : lengths[b], : problem.log_probs.shape[1]] = torch.as_tensor(problem.log_probs)
         wildcard[b, : lengths[b]] = torch.as_tensor(problem.wildcard)
-    topology = together([problem.topology for problem in problems])
-    given = (x.to(DEVICE), topology, lengths)
-    path, forward, occupancy = (
-        kernel(*given, wildcard=wildcard.to(DEVICE), backend="gpu")
-        for kernel in (kernels.best_path, kernels.forward, kernels.occupancy)
-    )
-    posteriors, states = occupancy.posteriors.cpu().double(), path.states.tolist()
-    own = None if occupancy.wildcard is None else occupancy.wildcard.cpu().double()
-    found = []
+    return Batch(x, lengths, together([problem.topology for problem in problems]), wildcard)
+
+
+def score_faults(what: str, met: torch.Tensor, right: Sequence[float], given: Batch, names: Sequence[str]) -> list[str]:
+    relative, absolute = (1e-12, 1e-12) if given.log_probs.dtype == torch.float64 else (1e-6, 1e-5)
+    return [
+        f"{name}: {what} {one!r}, expected {other!r}"
+        for name, one, other in zip(names, met.tolist(), right)
+        if not close(one, other, relative, absolute)
+    ]
+
+
+def path_faults(problems: Sequence[Problem], dtype: torch.dtype) -> list[str]:
+    given, names = side_by_side(problems, dtype), [problem.name for problem in problems]
+    path = kernels.best_path(**on(given, dtype), backend="gpu")
+    found = score_faults("best", path.scores, [problem.answer.best for problem in problems], given, names)
+    for problem, length, states in zip(problems, given.lengths.tolist(), path.states.tolist()):
+        expected = list(problem.answer.path) if problem.answer.path is not None else [-1] * length
+        if states != expected + [-1] * (len(states) - length):
+            found.append(f"{problem.name}: path {states}, expected {expected}")
+    return found
+
+
+def sum_faults(problems: Sequence[Problem], dtype: torch.dtype) -> list[str]:
+    given, names = side_by_side(problems, dtype), [problem.name for problem in problems]
+    totals = [problem.answer.total for problem in problems]
+    occupancy = kernels.occupancy(**on(given, dtype), backend="gpu")
+    forward = kernels.forward(**on(given, dtype), backend="gpu")
+    found = score_faults("total", forward.scores, totals, given, names)
+    found += score_faults("total beside occupancy", occupancy.scores, totals, given, names)
+    shape = given.log_probs.shape
+    right, wild = torch.zeros(shape, dtype=torch.float64), torch.zeros(shape[:2], dtype=torch.float64)
     for b, problem in enumerate(problems):
-        length, answer = int(lengths[b]), problem.answer
-        expected = list(answer.path) if answer.path is not None else [-1] * length
-        if states[b] != expected + [-1] * (x.shape[1] - length):
-            found.append(f"{problem.name}: path {states[b]}, expected {expected}")
-        for what, met, right in (
-            ("best", path.scores, answer.best),
-            ("total", forward.scores, answer.total),
-            ("total beside occupancy", occupancy.scores, answer.total),
-        ):
-            if not close(float(met[b]), right, relative, absolute):
-                found.append(f"{problem.name}: {what} {float(met[b])!r}, expected {right!r}")
-        right = torch.zeros(x.shape[1:], dtype=torch.float64)
-        right[:length, : problem.log_probs.shape[1]] = torch.as_tensor(answer.occupancy)
-        if not torch.allclose(posteriors[b], right, rtol=0, atol=absolute):
-            found.append(f"{problem.name}: occupancy is off by {(posteriors[b] - right).abs().max()}")
-        right = torch.zeros(x.shape[1], dtype=torch.float64)
-        right[:length] = torch.as_tensor(answer.wildcard)
-        if own is not None and not torch.allclose(own[b], right, rtol=0, atol=absolute):
-            found.append(f"{problem.name}: the wildcard's occupancy is off by {(own[b] - right).abs().max()}")
+        frames, classes = problem.log_probs.shape
+        right[b, :frames, :classes] = torch.as_tensor(problem.answer.occupancy)
+        wild[b, :frames] = torch.as_tensor(problem.answer.wildcard)
+    for what, met, expected in (("occupancy", occupancy.posteriors, right), ("wildcard", occupancy.wildcard, wild)):
+        if met is not None:
+            wrong = (met.cpu().double() - expected).abs().flatten(1).amax(1)
+            absolute = 1e-12 if dtype == torch.float64 else 1e-5
+            found += [
+                f"{name}: {what} is off by {off}" for name, off in zip(names, wrong.tolist()) if not off <= absolute
+            ]
     return found
 
 

@@ -41,7 +41,9 @@ SHAPES = {
     "strips": {"LANES": 8, "MOST_STRIPS": 8, "LEAST_HALO": 4},
     "tiles": {"LANES": 8, "MOST_STRIPS": 2, "LEAST_HALO": 4, "TILED_HALO": 4},
 }
-"""How threads are dealt; on a card a strip is a warp, and all states must be in one, or there are many tokens."""
+"""How states are dealt to threads; on a card a strip is a warp."""
+STEPS = {"STATES": 8, "CLASSES": 2, "EACH": 2, "STEP": 8}
+"""Programs before and after the walks that have to go on and on."""
 
 
 def small(modules: Modules, monkeypatch: pytest.MonkeyPatch, shape: str, **limits: int) -> None:
@@ -50,7 +52,7 @@ def small(modules: Modules, monkeypatch: pytest.MonkeyPatch, shape: str, **limit
         pytest.skip("on a card a strip is a warp")
     for name, value in SHAPES[shape].items():
         monkeypatch.setattr(modules["gpu_plan"], name, value)
-    for name, value in limits.items():
+    for name, value in {**(STEPS if shape == "tiles" else {}), **limits}.items():
         monkeypatch.setattr(modules["gpu_walks"], name, value)
 
 

@@ -1,0 +1,203 @@
+"""The checkers of the GPU's backend, seen to fail: faults planted in the kernels' source must be told by the tests' own
+comparisons, with enumeration and with the reference."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import gpu_interpreted
+import numpy as np
+import pytest
+import torch
+from gpu_problems import path_faults, same_paths, same_sums, sum_faults
+from kernel_problems import Batch, Problem, scores, target, tiny_any, tiny_ctc, tiny_segments
+
+from ctc_align import lattice
+
+REASON = gpu_interpreted.missing()
+pytestmark = pytest.mark.skipif(REASON is not None, reason=f"the GPU's kernels cannot be interpreted here: {REASON}")
+
+STRIPS = {"LANES": 8, "MOST_STRIPS": 8, "LEAST_HALO": 4}
+TILES = {"LANES": 8, "MOST_STRIPS": 2, "LEAST_HALO": 4, "TILED_HALO": 4}
+LONG_BLOCKS = {**TILES, "TILE_FRAMES": 32}
+BLOCKS = {"PATH_FRAMES": 4, "TILE_FRAMES": 8, "LEAST_BLOCK": 4}
+AGAIN = {**BLOCKS, "ROWS_BYTES": 1, "POINTERS_BYTES": 1}
+AGAIN_IN_TILES = {**TILES, **AGAIN}
+
+
+def plant(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, old: str, new: str, **sizes: int) -> None:
+    """The backend with a fault in it, and with these sizes."""
+    modules = gpu_interpreted.copies(folder, {name: (old, new)} if old else None)
+    monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu", modules["gpu"])
+    for size, value in sizes.items():
+        monkeypatch.setattr(modules["gpu_plan" if size in TILES else "gpu_walks"], size, value)
+
+
+@functools.cache
+def tiny() -> list[Problem]:
+    rng = np.random.default_rng(51)
+    return [*tiny_ctc(rng, 150), *tiny_segments(rng, 80, wild=True)]
+
+
+@functools.cache
+def detours() -> list[Problem]:
+    rng = np.random.default_rng(52)
+    return [*tiny_any(rng, 60), *tiny_ctc(rng, 60, optional=True, wild=True)]
+
+
+@functools.cache
+def longer(kind: str) -> Batch:
+    """Utterances with frames to spare, some with so many tokens that they reach into the third strip."""
+    rng = np.random.default_rng(53)
+    topology = lattice.ctc([target(rng, tokens, 6, 0) for tokens in (11, 10, 9, 3)])
+    lengths = torch.tensor([21, 20, 17, 13])
+    assert (lengths.numpy() > topology.min_frames + 2).all()
+    x = torch.full((4, 21, 6), torch.nan)
+    for row, length in zip(x, lengths.tolist()):
+        row[:length] = torch.as_tensor(scores(rng, length, 6, kind))
+    return Batch(x, lengths, topology)
+
+
+def paths() -> bool:
+    return not path_faults(tiny(), torch.float32)
+
+
+def sums() -> bool:
+    return not sum_faults(tiny(), torch.float32)
+
+
+def sums_of_longer() -> bool:
+    return agrees(same_sums, "continuous")
+
+
+def paths_of_longer() -> bool:
+    return agrees(same_paths, "tied")
+
+
+def sums_in_logarithms() -> bool:
+    return not sum_faults(tiny()[::2], torch.float64)
+
+
+def paths_with_detours() -> bool:
+    return not path_faults(detours(), torch.float32)
+
+
+def sums_with_detours() -> bool:
+    return not sum_faults(detours(), torch.float32)
+
+
+def far_apart() -> bool:
+    """What scaled numbers cannot hold."""
+    x = torch.full((1, 12, 4), -5e7)
+    x[:, ::2, 3], x[:, 1::2, 1] = 0.0, 0.0
+    return agrees(same_sums, Batch(x, torch.tensor([12]), lattice.ctc([[1, 3, 2, 1]])))
+
+
+def agrees(comparison: Callable[[Batch], object], given: str | Batch) -> bool:
+    """Whether backend and reference say the same."""
+    made = longer(given) if isinstance(given, str) else given
+    try:
+        comparison(made)
+    except AssertionError:
+        return False
+    return True
+
+
+def test_no_fault_without_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(tmp_path, monkeypatch, "", "", "")
+    checks = (paths, sums, sums_in_logarithms, paths_with_detours, sums_with_detours, far_apart)
+    assert [check.__name__ for check in checks if not check()] == []
+    for number, sizes in enumerate(({**STRIPS, **BLOCKS}, {**TILES, **BLOCKS}, {**TILES, **AGAIN})):
+        (tmp_path / str(number)).mkdir()
+        plant(tmp_path / str(number), monkeypatch, "", "", "", **sizes)
+        assert paths_of_longer()
+        assert sums_of_longer()
+
+
+PATH, SUM, AFTER, BACK = "gpu_path", "gpu_sum", "gpu_posteriors", "gpu_trace"
+LOWEST = "state = tl.min(tl.where(best == score[:, None], best_state, 1000), 1)"
+
+
+@pytest.mark.parametrize(
+    ("check", "name", "old", "new"),
+    [
+        # Ties: step before stay, skip before step, the first of the best final states.
+        (paths, PATH, "wins = value > best", "wins = value >= best"),
+        (paths, BACK, "state = tl.max(tl.where(best == score[:, None], best_state, -1), 1)", LOWEST),
+        # Ways: over the wrong state, skips everywhere, the mirror forgotten.
+        (paths, PATH, "jump = tl.where(skips[1], odd_before, NEVER)", "jump = tl.where(skips[1], even, NEVER)"),
+        (paths, PATH, "(odd_flags & SKIP) != 0)", "(odd_flags & SKIP) != 2)"),
+        (sums, SUM, "odd_skips = tl.where(skips[1], odd_before", "odd_skips = tl.where(skips[0], odd_before"),
+        (sums, SUM, "above = flags + states + 2 * way", "above = flags + states"),
+        (sums, SUM, "begin = BEGIN + way * (END - BEGIN)", "begin = BEGIN"),
+        (sums, SUM, "frame = t + way * (length - 1 - 2 * t)", "frame = t"),
+        (sums, SUM, "2 * unit + way * (size - 1 - 4 * unit)", "2 * unit"),
+        (sums, AFTER, "mirrored = length - 1 - t\n", "mirrored = t\n"),
+        # One off: frames, bands of states in reach, four frames in a word.
+        (paths, PATH, "t = start + m * EACH + j + 1", "t = start + m * EACH + j"),
+        (sums, AFTER, "size - 2 * (length - t)", "size - 2 * (length - t) + 3"),
+        (paths, BACK, "((t - 1) % 4) * BITS", "(t % 4) * BITS"),
+        (sums, AFTER, "tl.load(numbers + 2 * batch + b", "0 * tl.load(numbers + 2 * batch + b"),
+        # Numbers: a sum without its second term, a constant, what the division takes out, what centres took out.
+        (sums, "gpu_numbers", "+ mantissa_of(b) * power_of_2(f - top)\n            +", "+"),
+        (sums, "gpu_numbers", "constant(0.693359375)", "constant(0.6933)"),
+        (sums, AFTER, "exponent += exponent_of(total_of)", "exponent = exponent_of(total_of)"),
+        (sums, AFTER, "taken + tl.where(logs", "tl.where(logs"),
+        (sums, AFTER, "tl.where(status == SCALED, stop, start)", "tl.where(status == SCALED, stop - 1, start)"),
+        # In logarithms; and the trust that leads there.
+        (far_apart, SUM, "(best <= FAR_EXPONENT)", "(best < NEVER_EXPONENT)"),
+        (sums_in_logarithms, AFTER, "power - (score - centre_of)", "power - score"),
+        (sums_in_logarithms, AFTER, "(power - level) - top, power)", "power - level, power)"),
+        (sums_in_logarithms, AFTER, "tl.exp(power) / norm_of", "tl.exp(power)"),
+        # Detours, forwards and mirrored; states in which no path stays.
+        (paths_with_detours, PATH, "value_origin, 3 + number)", "value_origin, 4 + number)"),
+        (paths_with_detours, PATH, "put(ring + place, even, odd", "put(ring + place, odd, even"),
+        (sums_with_detours, SUM, "total = plus(total, tl.load(row + place", "total = plus(total, tl.load(row + units"),
+        (sums_with_detours, SUM, "(source & 1) * units + (source >> 1)", "(source >> 1)"),
+        (sums_with_detours, SUM, "tl.where(stays[0], even, NEVER), tl.where(stays[1]", "even, tl.where(stays[1]"),
+        (sums_with_detours, "gpu_plan", "states[b] - 1 - sources[b, s, p], states", "s, states"),
+        (sums_with_detours, "gpu_plan", "detours.end.view(np.uint8) << 3", "detours.begin.view(np.uint8) << 3"),
+    ],
+)
+def test_planted_faults_are_told(
+    check: Callable[[], bool], name: str, old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of them may lead out of the arrays, which nothing would tell."""
+    plant(tmp_path, monkeypatch, name, old, new)
+    assert not check()
+
+
+@pytest.mark.parametrize(
+    ("check", "sizes", "name", "old", "new"),
+    [
+        # Strips that do not hear of each other, or too late.
+        (paths_of_longer, STRIPS, PATH, "(lane < HALO) & (strip > 0)", "(lane < HALO) & (strip > 2)"),
+        (paths_of_longer, LONG_BLOCKS, PATH, "(strip == 0) & (lane * 0 + tile > 0)", "(strip == 0) & (lane > 99)"),
+        (sums_of_longer, STRIPS, SUM, "(lane < HALO) & (strip > 0)", "(lane < HALO) & (strip > 2)"),
+        (sums_of_longer, LONG_BLOCKS, SUM, "(strip == 0) & (lane * 0 + tile > 0)", "(strip == 0) & (lane > 99)"),
+        (sums_of_longer, STRIPS, SUM, "meet(even, odd, meeting, m % 2", "meet(even, even, meeting, m % 2"),
+        # Blocks of frames: what comes from the one before, what is left for the next.
+        (paths_of_longer, BLOCKS, PATH, "tl.where(turns, 2 * unit, row[2])", "row[2]"),
+        (paths_of_longer, BLOCKS, PATH, "row[2], row[3], row_units, rest)", "row[3], row[2], row_units, rest)"),
+        (paths_of_longer, AGAIN_IN_TILES, PATH, "tl.maximum(leaving // 2 - keep", "tl.maximum(leaving // 2 - 1"),
+        (paths_of_longer, AGAIN, PATH, "before = entry + n.to(tl.int64)", "before = entry + (n - 1).to(tl.int64)"),
+        (sums_of_longer, AGAIN, SUM, "before = entry + n.to(tl.int64)", "before = entry + (n - 1).to(tl.int64)"),
+        (sums_of_longer, AGAIN, SUM, "mine = now & (t < start + span)", "mine = now & (t < start + 1)"),
+        (sums_of_longer, AGAIN, SUM, "length - (0 if AGAIN else 1)", "length - 1"),
+        (sums_of_longer, AGAIN, SUM, "base += tl.where(forwards, first, ", "base += tl.where(forwards, first, 0 * "),
+    ],
+)  # fmt: skip
+def test_planted_faults_of_strips_and_blocks_are_told(
+    check: Callable[[], bool],
+    sizes: dict[str, int],
+    name: str,
+    old: str,
+    new: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plant(tmp_path, monkeypatch, name, old, new, **{"PATH_FRAMES": 8, "TILE_FRAMES": 8, **sizes})
+    assert not check()
