@@ -33,6 +33,13 @@ class _Arguments:
     def posteriors(self, log_probs: torch.Tensor) -> torch.Tensor:
         return kernels.occupancy(log_probs, self.topology, self.lengths, backend=self.backend).posteriors
 
+    def tangents(self, log_probs: torch.Tensor, posteriors: torch.Tensor, direction: torch.Tensor) -> torch.Tensor:
+        """Products of the Jacobian of the posteriors with the direction, from the left or the right: it is the score's
+        Hessian, which is symmetric."""
+        return kernels.tangent(
+            log_probs, self.topology, self.lengths, direction, posteriors=posteriors, backend=self.backend
+        ).tangents
+
 
 class _Losses(torch.autograd.Function):
     @staticmethod
@@ -49,18 +56,52 @@ class _Losses(torch.autograd.Function):
         # Each graph has its posteriors once. Who differentiates a retained one again has them made again.
         known, ctx.posteriors = ctx.posteriors, None
         (log_probs,) = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            posteriors = _Occupancies.apply(log_probs, ctx.arguments, known)
-            return _product(posteriors, -upstream.to(posteriors)[:, None, None]).to(log_probs.dtype), None
         posteriors = ctx.arguments.posteriors(log_probs) if known is None else known
-        return _weighted(posteriors, -upstream.to(posteriors)[:, None, None], log_probs), None
+        if torch.is_grad_enabled():
+            return _Gradients.apply(log_probs, upstream, ctx.arguments, posteriors), None
+        return _weighted(posteriors, _weights(upstream, posteriors), log_probs), None
+
+
+class _Gradients(torch.autograd.Function):
+    """Posteriors times minus what comes from above: the loss's gradient, differentiable by both."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, log_probs: torch.Tensor, upstream: torch.Tensor, arguments: _Arguments, posteriors: torch.Tensor
+    ) -> torch.Tensor:
+        ctx.save_for_backward(log_probs, upstream, posteriors)
+        ctx.arguments = arguments
+        return _product(posteriors, _weights(upstream, posteriors)).to(log_probs)
+
+    @staticmethod
+    def backward(ctx: Any, direction: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        _refuse_transforms(direction)
+        log_probs, upstream, posteriors = ctx.saved_tensors
+        by_upstream = None
+        with torch.no_grad():
+            tangents = ctx.arguments.tangents(log_probs, posteriors, direction)
+            by_log_probs = _weighted(tangents, _weights(upstream, tangents), log_probs)
+            if ctx.needs_input_grad[1]:
+                by_upstream = -_product(posteriors, direction.to(posteriors)).sum((1, 2)).to(upstream)
+        if torch.is_grad_enabled():
+            depends = log_probs, upstream, direction
+            by_log_probs = _Last.apply(by_log_probs, *depends)
+            by_upstream = None if by_upstream is None else _Last.apply(by_upstream, *depends)
+        return by_log_probs, by_upstream, None, None
+
+
+def _weights(upstream: torch.Tensor, posteriors: torch.Tensor) -> torch.Tensor:
+    return -upstream.to(posteriors)[:, None, None]
 
 
 def _product(posteriors: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    if weights.isfinite().all():
-        return posteriors * weights
-    # What no path visits has gradient zero, whatever comes from above: 0 x inf would not be.
-    return torch.where(posteriors == 0, 0.0, posteriors * weights)
+    if not weights.isfinite().all():
+        # What no path visits has gradient zero, whatever comes from above: 0 x inf would not be.
+        return torch.where(posteriors == 0, 0.0, posteriors * weights)
+    if posteriors.device.type == "cpu":
+        # Not by torch's threads: they would go on spinning where the kernels of the next step want to run.
+        return torch.from_numpy(np.multiply(posteriors.numpy(), weights.numpy()))
+    return posteriors * weights
 
 
 def _weighted(posteriors: torch.Tensor, weights: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
@@ -68,8 +109,7 @@ def _weighted(posteriors: torch.Tensor, weights: torch.Tensor, log_probs: torch.
     if not weights.isfinite().all():
         return _product(posteriors, weights).to(log_probs)
     if posteriors.dtype == log_probs.dtype and posteriors.stride() == log_probs.stride():
-        if posteriors.device.type == "cpu":
-            # Not by torch's threads: they would go on spinning where the kernels of the next step want to run.
+        if posteriors.device.type == "cpu":  # as in `_product`
             product = posteriors.numpy()
             np.multiply(product, weights.numpy(), out=product)
             return posteriors
@@ -80,27 +120,20 @@ def _weighted(posteriors: torch.Tensor, weights: torch.Tensor, log_probs: torch.
 
 
 class _Occupancies(torch.autograd.Function):
-    """Posteriors; those that are known are not made again, and are not to be changed any more."""
-
     @staticmethod
-    def forward(ctx: Any, log_probs: torch.Tensor, arguments: _Arguments, known: torch.Tensor | None) -> torch.Tensor:
-        posteriors = arguments.posteriors(log_probs) if known is None else known.detach()
-        posteriors = posteriors.to(log_probs.device)
-        ctx.arguments = arguments
+    def forward(ctx: Any, log_probs: torch.Tensor, arguments: _Arguments) -> torch.Tensor:
+        posteriors = arguments.posteriors(log_probs).to(log_probs.device)
         ctx.save_for_backward(log_probs, posteriors)
+        ctx.arguments = arguments
         return posteriors
 
     @staticmethod
-    def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+    def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor, None]:
         _refuse_transforms(upstream)
         log_probs, posteriors = ctx.saved_tensors
-        given: _Arguments = ctx.arguments
-        # The Jacobian is the score's Hessian, which is symmetric: its product from the left is that from the right.
         with torch.no_grad():
-            tangents = kernels.tangent(
-                log_probs, given.topology, given.lengths, upstream, posteriors=posteriors, backend=given.backend
-            ).tangents.to(log_probs)
-        return _Last.apply(tangents, log_probs, upstream) if torch.is_grad_enabled() else tangents, None, None
+            tangents = ctx.arguments.tangents(log_probs, posteriors, upstream).to(log_probs)
+        return _Last.apply(tangents, log_probs, upstream) if torch.is_grad_enabled() else tangents, None
 
 
 class _Last(torch.autograd.Function):
@@ -175,7 +208,7 @@ def occupancies(
     """
     arguments = _Arguments(topology, lengths, backend)
     if _is_differentiable(log_probs):
-        return _Occupancies.apply(log_probs, arguments, None)
+        return _Occupancies.apply(log_probs, arguments)
     return arguments.posteriors(log_probs).to(log_probs.device)
 
 
