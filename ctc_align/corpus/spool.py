@@ -1,0 +1,133 @@
+"""What waits to become part of a larger file: a SQLite file in the output folder that survives a killed process."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ctc_align.errors import OutputError
+
+NAME = ".ctc-align-spool.sqlite"
+"""The spool's name in the output folder; a job of several puts its own before the extension."""
+
+_VERSION = "1"
+
+
+class Spool:
+    """Rows of bytes by utterance id, on disk; nothing is held in memory, and nothing is made before the first row.
+
+    What `put` was given is there after a `kill -9` once `put` has returned. One process writes at a time.
+
+    Args:
+        path: the SQLite file; one that another version or another layout wrote, or that cannot be read, is begun anew.
+        signature: what the rows are for; rows with another signature are of no use.
+    """
+
+    def __init__(self, path: str | Path, signature: str = "") -> None:
+        self.path = Path(path)
+        self._signature = f"{_VERSION} {signature}"
+        self._open: sqlite3.Connection | None = None
+        if self.path.exists():
+            self._connect()
+
+    def put(self, rows: Iterable[tuple[str, bytes]]) -> None:
+        """Keep (id, data), all of them or none, in the place of what was there under these ids.
+
+        Raises:
+            OutputError: the disk is full, or the folder cannot be written.
+        """
+        with self._reporting():
+            connection = self._connect()
+            with connection:
+                connection.executemany("INSERT OR REPLACE INTO rows (id, data) VALUES (?, ?)", map(_row, rows))
+
+    def get(self, id: str) -> bytes | None:
+        """The row of one utterance."""
+        if self._open is None:
+            return None
+        with self._reporting():
+            found = self._open.execute("SELECT data FROM rows WHERE id = ?", (_key(id),)).fetchone()
+        return None if found is None else found[0]
+
+    def holds(self, id: str) -> bool:
+        if self._open is None:
+            return False
+        with self._reporting():
+            return self._open.execute("SELECT 1 FROM rows WHERE id = ?", (_key(id),)).fetchone() is not None
+
+    def members(self, ids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        """(id, data) of those of `ids` that have a row, in the order of `ids`, one at a time."""
+        for id in ids:
+            data = self.get(id)
+            if data is not None:
+                yield id, data
+
+    def drop(self, ids: Iterable[str]) -> None:
+        """Forget these rows, all of them or none."""
+        if self._open is not None:
+            with self._reporting(), self._open as connection:
+                connection.executemany("DELETE FROM rows WHERE id = ?", ((_key(id),) for id in ids))
+
+    def close(self, *, remove: bool = False) -> None:
+        """Let go of the file; with `remove` it goes, and whatever is in it."""
+        if self._open is not None:
+            with self._reporting():
+                self._open.close()
+            self._open = None
+        if remove:
+            self._remove()
+
+    def _connect(self) -> sqlite3.Connection:
+        if self._open is not None:
+            return self._open
+        try:
+            self._open = self._opened()
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError):
+                raise OutputError(f"{self.path}: the spool cannot be opened ({error})") from error
+            self._remove()
+            self._open = self._opened()
+        return self._open
+
+    def _opened(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, timeout=30.0)
+        try:
+            # a rollback journal, not a write-ahead log: that needs shared memory, which network folders do not have
+            connection.execute("PRAGMA journal_mode = DELETE")
+            connection.execute("PRAGMA synchronous = OFF")  # safe against a killed process, which is what is promised
+            connection.execute("PRAGMA cache_size = -8192")
+            with connection:
+                connection.execute("CREATE TABLE IF NOT EXISTS about (signature TEXT)")
+                found = connection.execute("SELECT signature FROM about").fetchone()
+                if found != (self._signature,):
+                    connection.execute("DROP TABLE IF EXISTS rows")
+                    connection.execute("DELETE FROM about")
+                    connection.execute("INSERT INTO about VALUES (?)", (self._signature,))
+                connection.execute("CREATE TABLE IF NOT EXISTS rows (id BLOB PRIMARY KEY, data BLOB) WITHOUT ROWID")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _remove(self) -> None:
+        for suffix in ("", "-journal"):
+            with contextlib.suppress(FileNotFoundError):
+                self.path.with_name(self.path.name + suffix).unlink()
+
+    @contextlib.contextmanager
+    def _reporting(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise OutputError(f"{self.path}: the spool cannot be written or read ({error})") from error
+
+
+def _key(id: str) -> bytes:
+    """Ids may hold halves of surrogate pairs, out of file names, which SQLite's text cannot."""
+    return id.encode("utf-8", "surrogatepass")
+
+
+def _row(row: tuple[str, bytes]) -> tuple[bytes, bytes]:
+    return _key(row[0]), row[1]
