@@ -73,7 +73,7 @@ class Aligner:
         """What the model says of an audio: log-probs (T, C), natural log, one row per frame.
 
         Args:
-            audio: a path, (samples float32 mono, sample rate), or `Emissions`, which are returned as they are.
+            audio: a path, (samples float32 mono, sample rate), `Audio`, or `Emissions`, which are returned as they are.
 
         Raises:
             AudioError: the audio cannot be used.
@@ -108,21 +108,47 @@ class Aligner:
             return self._align(emissions, words, name, source)
 
     def align_batch(
-        self, pairs: Iterable[tuple[Any, str]], on_error: Literal["raise", "return"] = "raise"
+        self,
+        pairs: Iterable[tuple[Any, str]],
+        on_error: Literal["raise", "return"] = "raise",
+        *,
+        utterances: Sequence[str] | None = None,
     ) -> list[Alignment | CtcAlignError]:
         """Align many; with on_error="return" a failed pair's place holds its error, and the others are done.
 
-        Audio without a name is called `utterance-I`, I its place from 0.
+        Args:
+            pairs: (audio, text), each as for `align`.
+            on_error: what is done about a pair that cannot be aligned.
+            utterances: names, one for each pair; else the audio's, or `utterance-I`, I its place from 0.
+
+        Raises:
+            UsageError: pairs that are none, or another number of names.
+            CtcAlignError: with on_error="raise", the first pair's that cannot be aligned.
         """
-        if on_error not in ("raise", "return"):
-            raise UsageError(f"on_error: expected 'raise' or 'return', met {on_error!r}")
+        _check_on_error(on_error)
         results: list[Alignment | CtcAlignError] = []
-        for i, pair in enumerate(pairs):
-            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-                raise UsageError(f"pair {i}: expected (audio, text), met {type(pair).__name__}")
-            audio, text = pair
+        for (audio, text), name in _named_pairs(pairs, utterances):
             try:
-                results.append(self.align(audio, text, utterance=None if _names(audio, None)[1] else f"utterance-{i}"))
+                results.append(self.align(audio, text, utterance=name))
+            except CtcAlignError as error:
+                if on_error == "raise":
+                    raise
+                results.append(error)
+        return results
+
+    def emissions_batch(
+        self, audios: Iterable[Any], on_error: Literal["raise", "return"] = "return"
+    ) -> list[Emissions | CtcAlignError]:
+        """Of each audio what `emissions` says of it; with on_error="return" a failed one's place holds its error.
+
+        Raises:
+            CtcAlignError: with on_error="raise", the first audio's that cannot be used.
+        """
+        _check_on_error(on_error)
+        results: list[Emissions | CtcAlignError] = []
+        for audio in audios:
+            try:
+                results.append(self.emissions(audio))
             except CtcAlignError as error:
                 if on_error == "raise":
                     raise
@@ -240,6 +266,30 @@ def _whose(name: str, source: str = "") -> Iterator[None]:
         if source and source in str(error):
             raise
         raise type(error)(f"{name}: {error}") from error
+
+
+def _check_on_error(on_error: str) -> None:
+    if on_error not in ("raise", "return"):
+        raise UsageError(f"on_error: expected 'raise' or 'return', met {on_error!r}")
+
+
+def _named_pairs(
+    pairs: Iterable[tuple[Any, str]], utterances: Sequence[str] | None
+) -> list[tuple[tuple[Any, str], str]]:
+    """The pairs, each with its utterance's name."""
+    pairs = list(pairs)
+    for i, pair in enumerate(pairs):
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise UsageError(f"pair {i}: expected (audio, text), met {type(pair).__name__}")
+    if utterances is None:
+        names = [
+            _names(audio, None if _names(audio, None)[1] else f"utterance-{i}")[0] for i, (audio, _) in enumerate(pairs)
+        ]
+    elif len(utterances) != len(pairs):
+        raise UsageError(f"utterances: expected {len(pairs)} names, one for each pair; met {len(utterances)}")
+    else:
+        names = list(utterances)
+    return list(zip(pairs, names))
 
 
 def _names(audio: Any, utterance: str | None) -> tuple[str, str]:

@@ -21,7 +21,7 @@ import numpy as np
 from ctc_align.errors import AudioError, UsageError
 from ctc_align.intake import MAX_RATE, MIN_RATE, Intake, SourceAudio
 from ctc_align.types import Audio
-from ctc_align.units import samples_to_seconds
+from ctc_align.units import samples_to_seconds, seconds_to_samples
 
 if TYPE_CHECKING:
     import soundfile
@@ -33,6 +33,7 @@ _MISSING_S = 0.1
 """Headers are often off by an encoder's delay; more than this is a file that was cut."""
 _STREAMED_BYTES = 0x7FFF_0000
 """Sizes from here on are what programs write into a header when they stream and do not know the length."""
+_ENDLESS_S, _ENDLESS = 1e9, 2**62
 _INTEGER_SCALE = {"int16": 2.0**15, "int32": 2.0**31}
 
 logger = logging.getLogger(__name__)
@@ -69,6 +70,64 @@ def load_audio(path: str | os.PathLike[str], sample_rate: int = SAMPLE_RATE) -> 
     return intake.finish()
 
 
+def load_segment(
+    path: str | os.PathLike[str],
+    sample_rate: int = SAMPLE_RATE,
+    *,
+    offset_s: float = 0.0,
+    duration_s: float | None = None,
+    channel: int | None = None,
+) -> Audio:
+    """Read a part of a recording, and no more than that part, as `load_audio` reads the whole.
+
+    Args:
+        path, sample_rate: as for `load_audio`.
+        offset_s: where the part begins.
+        duration_s: how long it is; None: to the end. A part may end up to 0.1 s after the recording, as durations that
+            were rounded or taken from another copy of it do; it is then as much shorter.
+        channel: the one to take, from 1; None: all of them, averaged.
+
+    Returns:
+        As `load_audio`; `offset_s` is what was given, sample 0 lies at the nearest sample of the source.
+
+    Raises:
+        AudioError: as `load_audio`; and for a part or a channel that the recording does not have.
+        UsageError: `sample_rate` is not a usable rate.
+    """
+    _check_target_rate(sample_rate)
+    name = os.fspath(path)
+    _check_part(name, offset_s, duration_s, channel)
+    if not offset_s and duration_s is None and channel is None:
+        return load_audio(path, sample_rate)
+    quiet = _quiet_stderr if _is_mpeg(_head(name)) else contextlib.nullcontext
+    with _opened(name, quiet) as sound:
+        first, count = _part(sound, name, offset_s, duration_s)
+        if channel is not None and channel > sound.channels:
+            raise AudioError(f"{name}: expected channel {channel}, met a recording of {sound.channels}")
+        part = f"{name} (from {offset_s:.2f} s on)" if first else name
+        intake = Intake(part, sound.samplerate, sample_rate, expected=min(count, sound.frames))
+        _go_to(sound, name, first, quiet)
+        for block in _blocks(sound, name, quiet, count):
+            intake.add(block if channel is None else block[:, channel - 1 : channel])
+        missing_s = samples_to_seconds(min(count, sound.frames - first) - intake.received, sound.samplerate)
+        if _length_known(sound) and intake.received and missing_s > _MISSING_S:
+            _warn_of_cut(part, missing_s, samples_to_seconds(intake.received, sound.samplerate))
+    return replace(intake.finish(), name=name, offset_s=offset_s)
+
+
+def header_duration_s(path: str | os.PathLike[str]) -> float:
+    """Length of a recording as its header says it, in seconds; a file whose header does not is decoded to its end.
+
+    Raises:
+        MissingAudioError, AudioError: as `load_audio`, for what can be seen without decoding.
+    """
+    name = os.fspath(path)
+    quiet = _quiet_stderr if _is_mpeg(_head(name)) else contextlib.nullcontext
+    with _opened(name, quiet) as sound:
+        samples = sound.frames if _length_known(sound) else sum(map(len, _blocks(sound, name, quiet)))
+        return samples_to_seconds(samples, sound.samplerate)
+
+
 def as_audio(sound: Any, sample_rate: int = SAMPLE_RATE) -> Audio:
     """Make `Audio` at `sample_rate` Hz of a path, of `(samples, rate)`, or of `Audio` at any rate.
 
@@ -98,7 +157,8 @@ def as_audio(sound: Any, sample_rate: int = SAMPLE_RATE) -> Audio:
     intake = Intake(name, rate, sample_rate, expected=len(samples))
     for start in range(0, len(samples), BLOCK_SAMPLES):
         intake.add(_as_float(samples[start : start + BLOCK_SAMPLES])[:, None])
-    audio = replace(intake.finish(), name=sound.name if isinstance(sound, Audio) else "")
+    given = (sound.name, sound.offset_s) if isinstance(sound, Audio) else ("", 0.0)
+    audio = replace(intake.finish(), name=given[0], offset_s=given[1])
     if isinstance(sound, SourceAudio):
         audio = replace(audio, source_samples=sound.source_samples, source_rate=sound.source_rate)
     return audio
@@ -145,15 +205,64 @@ def _opened(name: str, quiet: Any) -> Iterator[soundfile.SoundFile]:
             os.close(handle)
 
 
-def _blocks(sound: soundfile.SoundFile, name: str, quiet: Any) -> Iterator[np.ndarray]:
-    """Blocks (n, channels) float32, each BLOCK_SAMPLES long but the last."""
+def _check_part(name: str, offset_s: float, duration_s: float | None, channel: int | None) -> None:
+    if not 0 <= offset_s < _ENDLESS_S:
+        raise AudioError(f"{name}: expected an offset of 0 s or more, met {offset_s}")
+    if duration_s is not None and not 0 < duration_s < _ENDLESS_S:
+        raise AudioError(f"{name}: expected a duration of more than 0 s, met {duration_s}")
+    if channel is not None and channel < 1:
+        raise AudioError(f"{name}: expected a channel from 1 on, met {channel}")
+
+
+def _part(sound: soundfile.SoundFile, name: str, offset_s: float, duration_s: float | None) -> tuple[int, int]:
+    """First sample of a part and how many it has (no more than there are), in samples of the source."""
+    rate = sound.samplerate
+    first = seconds_to_samples(offset_s, rate)
+    count = _ENDLESS if duration_s is None else seconds_to_samples(offset_s + duration_s, rate) - first
+    if _length_known(sound):
+        late = first + count - sound.frames if duration_s is not None else 0
+        if first >= sound.frames or samples_to_seconds(late, rate) > _MISSING_S:
+            to = "the end" if duration_s is None else f"{offset_s + duration_s:.3f} s"
+            raise AudioError(
+                f"{name}: expected a part of the recording, which is {samples_to_seconds(sound.frames, rate):.3f} s "
+                f"long; met {offset_s:.3f} s to {to}"
+            )
+    return first, count
+
+
+def _length_known(sound: soundfile.SoundFile) -> bool:
+    return 0 < sound.frames < 2**48
+
+
+def _go_to(sound: soundfile.SoundFile, name: str, first: int, quiet: Any) -> None:
+    """Make `first` the next sample that is read: by seeking, or by reading where the file cannot seek."""
+    import soundfile
+
+    if not first:
+        return
+    try:
+        with quiet():
+            if sound.seekable() and sound.seek(first) == first:
+                return
+            sound.seek(0)
+    except soundfile.SoundFileError:
+        pass
+    for _ in _blocks(sound, name, quiet, first):
+        pass
+
+
+def _blocks(sound: soundfile.SoundFile, name: str, quiet: Any, most: int | None = None) -> Iterator[np.ndarray]:
+    """Blocks (n, channels) float32, each BLOCK_SAMPLES long but the last; no more than `most` samples in all."""
     import soundfile
 
     read = 0
     while True:
+        wanted = BLOCK_SAMPLES if most is None else min(BLOCK_SAMPLES, most - read)
+        if not wanted:
+            return
         try:
             with quiet():
-                block = sound.read(BLOCK_SAMPLES, dtype="float32", always_2d=True)
+                block = sound.read(wanted, dtype="float32", always_2d=True)
         except soundfile.SoundFileError as error:
             if not read:
                 raise AudioError(f"{name}: the audio cannot be decoded: the file is cut or damaged") from error
@@ -165,17 +274,21 @@ def _blocks(sound: soundfile.SoundFile, name: str, quiet: Any) -> Iterator[np.nd
 
 
 def _note_missing(sound: soundfile.SoundFile, name: str, received: int) -> None:
-    missing_s = samples_to_seconds(sound.frames - received, sound.samplerate) if sound.frames < 2**48 else 0.0
+    missing_s = samples_to_seconds(sound.frames - received, sound.samplerate) if _length_known(sound) else 0.0
     sizes = re.search(r"^data *: (\d+) \(should be (\d+)\)", sound.extra_info, re.MULTILINE)
     if sizes and int(sizes[1]) < _STREAMED_BYTES:
         missing_s = max(missing_s, (int(sizes[1]) / max(int(sizes[2]), 1) - 1) * received / sound.samplerate)
     if missing_s > _MISSING_S:
-        logger.warning(
-            "%s: the file ends %.2f s before its header says: it is cut or damaged; the first %.2f s are used",
-            name,
-            missing_s,
-            samples_to_seconds(received, sound.samplerate),
-        )
+        _warn_of_cut(name, missing_s, samples_to_seconds(received, sound.samplerate))
+
+
+def _warn_of_cut(name: str, missing_s: float, used_s: float) -> None:
+    logger.warning(
+        "%s: the file ends %.2f s before its header says: it is cut or damaged; the first %.2f s are used",
+        name,
+        missing_s,
+        used_s,
+    )
 
 
 @contextlib.contextmanager

@@ -88,7 +88,7 @@ class Intake:
         self._grow(wanted)
         self._kept[self._filled : wanted] = 0.0
         self._kept.resize(wanted, refcheck=False)
-        return SourceAudio(self._kept, self.rate_out, self.name, self.received, self.rate_in)
+        return SourceAudio(self._kept, self.rate_out, self.name, source_samples=self.received, source_rate=self.rate_in)
 
     def _check(self) -> None:
         seconds = samples_to_seconds(self.received, self.rate_in)

@@ -27,6 +27,8 @@ class Audio:
     sample_rate: int
     name: str = ""
     """Where it came from (a path as the user gave it), or "" for samples in memory."""
+    offset_s: float = 0.0
+    """Place of the first sample in the recording, where this is a part of one."""
 
     @property
     def duration_s(self) -> float:

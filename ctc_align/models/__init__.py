@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -42,6 +42,10 @@ class AcousticModel(Protocol):
 
     def emissions(self, audio: Audio, progress: Callable[[float], None] | None = None) -> Emissions:
         """Log-probs of `audio`; `progress` is called with the share done, in [0, 1]."""
+        ...
+
+    def emissions_batch(self, audios: Sequence[Audio]) -> list[Emissions]:
+        """Of each what `emissions` gives, to the bit where the device allows it; an error concerns them all."""
         ...
 
 
