@@ -8,6 +8,7 @@ the Hessian with a direction at a time, which costs about as much as two or thre
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -110,13 +111,32 @@ def _weighted(posteriors: torch.Tensor, weights: torch.Tensor, log_probs: torch.
         return _product(posteriors, weights).to(log_probs)
     if posteriors.dtype == log_probs.dtype and posteriors.stride() == log_probs.stride():
         if posteriors.device.type == "cpu":  # as in `_product`
-            product = posteriors.numpy()
-            np.multiply(product, weights.numpy(), out=product)
+            _scale(posteriors.numpy(), weights.numpy().reshape(-1))
             return posteriors
         return posteriors.mul_(weights)
     if posteriors.device != log_probs.device:
         return posteriors.mul_(weights).to(log_probs)
     return torch.mul(posteriors, weights, out=torch.empty_like(log_probs))
+
+
+def _scale(posteriors: np.ndarray, weights: np.ndarray) -> None:
+    """Multiplies what each utterance has in (B, T, C) by its weight, in place.
+
+    In rows as long as they lie in memory, where that is without gaps: a row of classes alone is short.
+    """
+    order = sorted(range(3), key=lambda axis: -posteriors.strides[axis])
+    dense = posteriors.transpose(order)
+    if not dense.flags.c_contiguous:
+        np.multiply(posteriors, weights[:, None, None], out=posteriors)
+        return
+    place = order.index(0)
+    inner = math.prod(dense.shape[place + 1 :])
+    rows = dense.reshape(math.prod(dense.shape[:place]), len(weights) * inner)
+    if place:
+        np.multiply(rows, np.repeat(weights, inner), out=rows)
+    else:
+        rows = rows.reshape(len(weights), inner)
+        np.multiply(rows, weights[:, None], out=rows)
 
 
 class _Occupancies(torch.autograd.Function):

@@ -26,7 +26,7 @@ from ctc_align.kernels.rivals import Contender, import_forced_align, torchaudios
 
 BEST_PATH, LOSS, GRADIENT = "best path", "loss", "loss + gradient"
 TASKS = (BEST_PATH, LOSS, GRADIENT)
-_PAUSE_S = 0.002
+_PAUSE_S = 0.008
 _LEAST_S = 0.01
 TOLERANCES = {BEST_PATH: 1e-6, LOSS: 1e-5, GRADIENT: 1e-4}
 """Largest error of our own kernels that is right: relative for scores and losses, absolute for occupancies."""

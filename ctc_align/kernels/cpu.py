@@ -245,10 +245,11 @@ def _new_sum_room(
     emitted = WIDTH * max(STRIP * WIDTH, width if rows_kept else 0)
     even_emitted, even_kept = (emitted, rows_kept // 2) if general else (0, 0)
     real, whole = np.float32, np.int32
-    row_of_class, used_classes, row_of_used, rows, flags, *rest = aligned(
+    row_of_class, used_classes, row_of_used, everyone, rows, flags, *rest = aligned(
         (classes + 1, whole),
         (used, np.int64),
         (used, np.int64),
+        (classes if dense else 0, whole),
         (2 * width, whole),
         (4 * (vectors + 1), np.uint16),
         *[(row, real), (row, whole)] * 2,
@@ -260,6 +261,7 @@ def _new_sum_room(
         *[(rows_saved, real), (rows_saved, whole)],
     )
     row_of_class.fill(-1)
+    everyone[:] = np.arange(len(everyone))
     parts = iter(rest)
     groups = [tuple(next(parts) for _ in range(count)) for count in (4, 4, 8, 4, 4, 2)]
-    return (row_of_class, used_classes, row_of_used, rows, flags, *groups, block), size
+    return (row_of_class, used_classes, row_of_used, everyone, rows, flags, *groups, block), size

@@ -28,6 +28,9 @@ AS_THEY_LIE = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 SMALL_CELLS = 200_000
 """Less work than this is done by one thread: to start another takes as long."""
 
+LEAST_SHARE = 32
+"""What a thread is given at once is at least this part of its share of all work."""
+
 
 class Problem(NamedTuple):
     """What every kernel takes: log-probs, scores of the wildcard, topology, lengths.
@@ -198,16 +201,16 @@ def deal(
 def _portions(order: np.ndarray, cells: np.ndarray, threads: int) -> list[np.ndarray]:
     """What is left over is dealt in halves of each thread's share, to the last utterance: a thread that begins late or
     is held up leaves the rest to the others (guided self-scheduling, Polychronopoulos and Kuck 1987)."""
-    portions, first = [], 0
-    left = int(cells.sum())
-    while first < len(order):
-        last, taken = first, 0
-        while last < len(order) and (last == first or taken + cells[last] <= left // (2 * threads)):
-            taken += int(cells[last])
-            last += 1
-        portions.append(order[first:last])
-        first, left = last, left - taken
-    return portions
+    before = np.concatenate(([0], np.cumsum(cells)))
+    total, firsts = int(before[-1]), [0]
+    # To hand one over takes as long as a few thousand cells.
+    least = total // (LEAST_SHARE * threads)
+    while firsts[-1] < len(order):
+        taken = int(before[firsts[-1]])
+        share = max((total - taken) // (2 * threads), least)
+        # At least one, and no more than fit.
+        firsts.append(max(int(before.searchsorted(taken + share, "right")) - 1, firsts[-1] + 1))
+    return [order[first:last] for first, last in zip(firsts, firsts[1:])]
 
 
 def _start(guarded: Callable[[Callable[[], None]], None], task: Callable[[], None]) -> Any:

@@ -67,9 +67,10 @@ def _total(rows, size, finals):
 def _back(here, general, number, row_of_used, rows, flags, tiles, emitted_rows, kept_rows, back_rows, total_e):
     """Occupancies of one tile's frames, added up per row of the tile, which holds them afterwards, and beta * x.
 
-    `here`: first frame, frames, the last of all frames, the block's first, first and last (exclusive) vector, width.
+    `here`: first frame, frames, the last of all frames, the block's first, first and last (exclusive) vector, width,
+    and how many of the tile's first rows are zero afterwards unless a state emits them.
     """
-    t0, now, last_frame, f0, first, end, width = here
+    t0, now, last_frame, f0, first, end, width, cleared = here
     tile, tile_m, tile_e, blanks, blank_rows = tiles
     xm, xe, even_xm, even_xe = emitted_rows
     kept_m, kept_e, gamma, even_gamma = kept_rows
@@ -135,6 +136,8 @@ def _back(here, general, number, row_of_used, rows, flags, tiles, emitted_rows, 
             store(gamma, k * width + w * WIDTH, nothing)
             if general:
                 store(even_gamma, k * width + w * WIDTH, nothing)
+    for i in range(cleared):
+        store(tile, i * WIDTH, nothing)
     for u in range(number):
         store(tile, row_of_used[u] * WIDTH, nothing)
     if not general:
@@ -146,8 +149,12 @@ def _back(here, general, number, row_of_used, rows, flags, tiles, emitted_rows, 
 
 
 @compiled
-def _write(tile, number, used, row_of_used, now, total_m, mass, first_out, steps, out, first_own, own):
-    """A tile's occupancies, made to sum to 1 in each frame, to where they belong; False where they are far from it."""
+def _write(tile, number, used, row_of_used, now, total_m, mass, first_out, steps, out, first_own, own, whole):
+    """A tile's occupancies, made to sum to 1 in each frame, to where they belong; False where they are far from it.
+
+    `whole`: so many of the first classes, whose rows are 0, 1 …, go there side by side; a list of those rows.
+    """
+    together, everyone = whole
     total = splat(np.float32(0.0))
     for u in range(number):
         total = total + load(tile, row_of_used[u] * WIDTH)
@@ -156,12 +163,18 @@ def _write(tile, number, used, row_of_used, now, total_m, mass, first_out, steps
         if not abs(mass[k] - total_m) <= SLACK * total_m:
             return False
         mass[k] = np.float32(1.0) / mass[k]
+    if together:
+        total = load(mass, 0)
+        for c in range(together):
+            store(tile, c * WIDTH, load(tile, c * WIDTH) * total)
+        for c in range(0, together, WIDTH):
+            gather_transposed(tile, everyone, c, out, first_out + c, steps[1])
     for u in range(number):
         c, at = used[u], row_of_used[u] * WIDTH
-        if c >= 0:
+        if c >= together:
             for k in range(now):
                 put(out, first_out + k * steps[1] + c * steps[2], get(tile, at + k) * get(mass, k))
-        else:
+        elif c < 0:
             for k in range(now):
                 put(own, first_own + k, get(tile, at + k) * get(mass, k))
     return True
@@ -190,6 +203,7 @@ def sums(source, strides, fields, lengths, generals, dense, like, todo, room, ou
         row_of_class,
         used,
         row_of_used,
+        everyone,
         rows,
         flags,
         state_rows,
@@ -351,7 +365,11 @@ def sums(source, strides, fields, lengths, generals, dense, like, todo, room, ou
                     end = min(vectors, (t0 + now + WIDTH - 1) // WIDTH)
                     fetch(emitted, t0, now, number, used, row_of_used, dense, tile)
                     powers(tile, number, row_of_used, tile_m, tile_e, centres)
-                    here = (t0, now, frames - 1, f0, first, end, width)
+                    # Of frames that fill the tile, all classes are written at once, those of no state too.
+                    together = 0
+                    if dense and now == WIDTH and steps[2] == 1:
+                        together = classes - classes % WIDTH
+                    here = (t0, now, frames - 1, f0, first, end, width, together)
                     _back(
                         here,
                         general,
@@ -366,6 +384,9 @@ def sums(source, strides, fields, lengths, generals, dense, like, todo, room, ou
                         total_e,
                     )
                     at, own_at = b * steps[0] + t0 * steps[1], b * wild_by_utterance + t0
-                    if not _write(tile, number, used, row_of_used, now, total_m, centres, at, steps, out, own_at, own):
+                    whole = (together, everyone)
+                    if not _write(
+                        tile, number, used, row_of_used, now, total_m, centres, at, steps, out, own_at, own, whole
+                    ):
                         return done
     return todo.shape[0]
