@@ -24,6 +24,7 @@ from ctc_align.types import AlignedToken, AlignedWord, Alignment, Emissions, Tok
 
 if TYPE_CHECKING:
     from ctc_align.models import AcousticModel
+    from ctc_align.scoring import Scored
 
 Progress = Callable[[float], None]
 
@@ -166,6 +167,12 @@ class Aligner:
         with _whose(name):
             tokens, spikes, _ = self._tokens(emissions, words)
             return self._loss(emissions, tokens, spikes)
+
+    def score_texts(self, audio: Any, texts: Sequence[str]) -> list[Scored]:
+        """Losses of alternatives for one audio, best first: see `ctc_align.scoring.score_texts`."""
+        from ctc_align.scoring import score_texts
+
+        return score_texts(self, audio, texts)
 
     def _heard(self, audio: Any, name: str, source: str, progress: Progress | None) -> Emissions:
         """Emissions, and errors that say whose audio it is: a source's own name, else the utterance's."""

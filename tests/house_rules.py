@@ -14,7 +14,7 @@ FLOORS = (
     ("audio", "intake", "text", "textgrid", "tokens", "token_letters", "token_phones", "models"),
     ("lattice", "lattice_rows", "topology"),
     ("kernels",),
-    ("loss", "ctc_path", "boundaries", "pauses", "confidence", "wildcard"),
+    ("loss", "ctc_path", "boundaries", "pauses", "confidence", "wildcard", "scoring"),
     ("functional", "functional_arguments", "losses"),
     ("aligner",),
     ("writers", "evaluate", "pairing"),
