@@ -107,6 +107,9 @@ class Emissions:
     duration_s: float | None = None
     """Length of the audio; `T * frame_shift_s` when it is not known."""
     name: str = ""
+    first_frame_s: float = 0.0
+    """Where frame 0 begins, counted from the audio's first sample: frame i stands for
+    `first_frame_s + [i, i + 1) * frame_shift_s`. Below 0 where a network pads its input."""
 
 
 @dataclass(frozen=True)
