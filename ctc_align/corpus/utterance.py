@@ -25,6 +25,8 @@ class Utterance:
         channel: from 1; None: all of them, averaged.
         recording: utterances of one recording that come back in one file (MFA's TextGrids) share this name; "" else.
         tier: the name of the tier that the utterance came from, where there is one.
+        transcript: path of the file beside the audio that holds the transcript, an input that no output may replace;
+            "" where it stands in one of the source's `files`.
     """
 
     id: str
@@ -39,6 +41,7 @@ class Utterance:
     channel: int | None = None
     recording: str = ""
     tier: str = ""
+    transcript: str = ""
 
 
 @dataclass(frozen=True)
@@ -53,10 +56,12 @@ class Refused:
 class Source(Protocol):
     """A corpus on disk. Iterating reads it in its own order, streaming, and gives the same every time.
 
-    `kind` is the name for `--source`; `name` what the user gave.
+    `kind` is the name for `--source`; `name` what the user gave; `files` the inputs that hold more than one utterance
+    (manifests), as far as they are known without reading the corpus: no output may replace them.
     """
 
     kind: str
     name: str
+    files: tuple[str, ...]
 
     def __iter__(self) -> Iterator[Utterance | Refused]: ...
