@@ -14,7 +14,7 @@ from ctc_align.writers.files import (
     save,
     write_outputs,
 )
-from ctc_align.writers.json_writer import JsonWriter, read_alignment, to_dict
+from ctc_align.writers.json_writer import JsonWriter, from_dict, read_alignment, to_dict
 from ctc_align.writers.textgrid import TextGridWriter
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "TokenCtmWriter",
     "Writer",
     "check_outputs",
+    "from_dict",
     "output_paths",
     "parse_formats",
     "read_alignment",

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-import secrets
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from ctc_align.writers.base import HasStyle, Style, Writer
 from ctc_align.writers.ctm import CtmWriter, TokenCtmWriter
 from ctc_align.writers.json_writer import JsonWriter
 from ctc_align.writers.textgrid import TextGridWriter
+from ctc_align.writers.whole import placing
 
 WRITERS: dict[str, tuple[type[Writer], ...]] = {
     "json": (JsonWriter,),
@@ -102,11 +101,13 @@ def write_outputs(
     settings: Settings = None,
     force: bool = False,
     protect: Sequence[str | Path] = (),
+    parts: Path | None = None,
 ) -> list[Path]:
     """Write `name` + extension for every format into `out_dir` (made if need be): all of them whole, or none.
 
     Args:
         settings: anything with `times` and `labels`; by default what the alignment's `config` says.
+        parts: a folder, on the same file system, for files in the making; by default they lie beside their places.
 
     Raises:
         OutputError: as `check_outputs`, or writing failed; then nothing half-written is left.
@@ -119,7 +120,7 @@ def write_outputs(
         Path(out_dir).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"{out_dir}: this folder cannot be made ({error.strerror or error})") from error
-    _write_whole([(target, writer) for target, writer in zip(targets, writers)], alignment)
+    _write_whole([(target, writer) for target, writer in zip(targets, writers)], alignment, parts)
     return targets
 
 
@@ -165,29 +166,11 @@ def _encoded(writer: Writer, alignment: Alignment) -> bytes:
     return text.getvalue().encode("utf-8", writer.encoding_errors)
 
 
-def _write_whole(jobs: Sequence[tuple[Path, Writer]], alignment: Alignment) -> None:
-    """Temporary files beside the targets first; only when all are complete do they take their places."""
-    temporary: list[Path] = []
-    placed: list[Path] = []
-    target = jobs[0][0]
-    try:
-        for target, writer in jobs:
-            part = target.with_name(f".ctc-align.{secrets.token_hex(8)}.part")
-            temporary.append(part)
+def _write_whole(jobs: Sequence[tuple[Path, Writer]], alignment: Alignment, parts: Path | None = None) -> None:
+    """Temporary files first; only when all are complete do they take their places."""
+    with placing([target for target, _ in jobs], parts) as files:
+        for (_, part), (_, writer) in zip(files, jobs):
             _write_bytes(part, _encoded(writer, alignment))
-        for (target, _), part in zip(jobs, temporary):
-            is_new = not target.exists()
-            os.replace(part, target)
-            if is_new:
-                placed.append(target)
-    except BaseException as error:
-        for path in (*temporary, *placed):
-            with suppress(OSError):
-                path.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            reason = error.strerror or str(error)
-            raise OutputError(f"{target}: writing failed ({reason}); nothing was written") from error
-        raise
 
 
 def _write_bytes(path: Path, data: bytes) -> None:

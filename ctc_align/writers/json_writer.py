@@ -126,11 +126,19 @@ def read_alignment(path: str | Path) -> Alignment:
     Raises:
         InputError: the file cannot be read, is not JSON, or not of this format.
     """
-    data = read_object(path)
+    return from_dict(read_object(path), path)
+
+
+def from_dict(data: dict[str, Any], name: str | Path = "the JSON object") -> Alignment:
+    """The way back from `to_dict`, as `read_alignment`; `name` says in messages whose the object is.
+
+    Raises:
+        InputError: something is missing.
+    """
     try:
         return _alignment(data)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{path}: not a whole alignment: {type(error).__name__} {error}") from error
+        raise InputError(f"{name}: not a whole alignment: {type(error).__name__} {error}") from error
 
 
 def read_object(path: str | Path, **decoding: Any) -> dict[str, Any]:

@@ -1,0 +1,58 @@
+"""Files that take their places whole, all of them, or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from ctc_align.errors import OutputError
+
+
+class Parts:
+    """(target, part) one after another: write the part, a path at which nothing is yet."""
+
+    def __init__(self, targets: Sequence[Path], folder: Path | None) -> None:
+        self.target = targets[0]
+        names = [f".ctc-align.{secrets.token_hex(8)}.part" for _ in targets]
+        parts = [target.with_name(name) if folder is None else folder / name for target, name in zip(targets, names)]
+        self.pairs = list(zip(targets, parts))
+
+    def __iter__(self) -> Iterator[tuple[Path, Path]]:
+        for target, part in self.pairs:
+            self.target = target
+            yield target, part
+
+
+@contextmanager
+def placing(targets: Sequence[Path], folder: Path | None = None) -> Iterator[Parts]:
+    """Parts to write in the block; at its end all of them take their places, replacing what is there.
+
+    Args:
+        targets: the files; their folders are made.
+        folder: where the parts lie while they are written, on the same file system; None: beside the targets.
+
+    Raises:
+        OutputError: the system refused; no part and none of the files that were not there before is left.
+    """
+    parts = Parts(targets, folder)
+    placed: list[Path] = []
+    try:
+        for parent in {target.parent for target in targets} | ({folder} if folder else set()):
+            parent.mkdir(parents=True, exist_ok=True)
+        yield parts
+        for target, part in parts:
+            is_new = not target.exists()
+            os.replace(part, target)
+            if is_new:
+                placed.append(target)
+    except BaseException as error:
+        for path in (*(part for _, part in parts.pairs), *placed):
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            reason = error.strerror or str(error)
+            raise OutputError(f"{parts.target}: writing failed ({reason}); nothing was written") from error
+        raise
