@@ -269,4 +269,4 @@ def _is_differentiable(log_probs: torch.Tensor) -> bool:
 def _negative(scores: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
     """Losses of scores, in the precision and the place of the log-probs."""
     dtype = torch.float64 if log_probs.dtype == torch.float64 else torch.float32
-    return scores.to(log_probs.device, dtype).neg_()
+    return scores.to(log_probs.device, dtype).neg_().add_(0.0)  # never -0.0, which reads oddly
