@@ -28,9 +28,12 @@ Config = TypeVar("Config")
 _KINDS: dict[type, str] = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
-def setting(default: Any, *, choices: Iterable[Any] = (), above: float | None = None) -> Any:
-    """A dataclass field that may be one of `choices`, or greater than `above`."""
-    return dataclasses.field(default=default, metadata={"choices": tuple(choices), "above": above})
+def setting(
+    default: Any, *, choices: Iterable[Any] = (), above: float | None = None, may_be_empty: bool = False
+) -> Any:
+    """A dataclass field that may be one of `choices`, or greater than `above`; a text that says nothing only if told."""
+    metadata = {"choices": tuple(choices), "above": above, "may_be_empty": may_be_empty}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
@@ -46,13 +49,21 @@ class Settings:
     labels: str = setting("bare", choices=("bare", "written"))
     """Words in CTM and TextGrid without their outer punctuation, or as written."""
     chunk_s: float = setting(60.0, above=0.0)
-    """Long audio goes through the model in pieces of this length; the result does not depend on it."""
+    """Long audio goes through the model in pieces of this length; our own models' result does not depend on it."""
+    context_s: float = setting(5.0, above=0.0)
+    """What a piece sees beyond itself on either side, in models that listen to the whole utterance (wav2vec 2.0 …)."""
     band_s: float = setting(1.0, above=0.0)
     """How far a word edge may move away from where CTC first put it."""
     shortest_pause_s: float = setting(0.04, above=0.0)
     """A shorter gap between two words is no pause: it belongs to the sounds around it."""
     language: str = setting("en")
-    """Language of the transcript, for numbers and abbreviations."""
+    """Language of the transcript, for numbers and abbreviations, and of models that have a part for each language."""
+    precision: str = setting("auto", choices=("auto", "float32", "float16", "bfloat16"))
+    """Of the network's arithmetic; "auto" is float16 on CUDA and float32 elsewhere. Log-probs are float32 always."""
+    revision: str = setting("main")
+    """Branch, tag or commit of a model on the Hugging Face hub."""
+    cache_dir: str = setting("", may_be_empty=True)
+    """Folder for models that are downloaded; "" is where their library keeps them."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain names and values, as the JSON output shows them."""
@@ -172,7 +183,8 @@ def _expected(field: dataclasses.Field[Any], wanted: Any, value: Any) -> str:
     if wanted not in _KINDS:
         return "a table" if dataclasses.is_dataclass(wanted) else "a list"
     if wanted in _KINDS:
-        wrong = type(value) is not wanted or (wanted is float and not math.isfinite(value)) or value == ""
+        empty = value == "" and not field.metadata.get("may_be_empty")
+        wrong = type(value) is not wanted or (wanted is float and not math.isfinite(value)) or empty
         low = not wrong and above is not None and not value > above
         if wrong or low:
             return _KINDS[wanted] + (f" above {above:g}" if above is not None else "")

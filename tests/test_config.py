@@ -10,6 +10,8 @@ import pytest
 from ctc_align.config import Settings, config_names, find_config, load_config, load_settings, setting
 from ctc_align.errors import ConfigError, UsageError
 
+NAMES = ", ".join(field.name for field in dataclasses.fields(Settings))
+
 
 def test_the_default_file_says_what_the_code_says() -> None:
     assert "default" in config_names()
@@ -29,9 +31,13 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
         "times": "utterance",
         "labels": "written",
         "chunk_s": 30.0,
+        "context_s": 5.0,
         "band_s": 1.0,
         "shortest_pause_s": 0.04,
         "language": "en",
+        "precision": "auto",
+        "revision": "main",
+        "cache_dir": "",
     }
 
 
@@ -74,10 +80,10 @@ def test_all_faults_at_once(tmp_path: Path) -> None:
         f"{path}: chunk_s: expected a number above 0, met 0.0",
         f"{path}: band_s: expected a number above 0, met 'x'",
         f"{path}: language: expected a text, met ''",
-        f"{path}: unknown setting 'align': there is times, labels, chunk_s, band_s, shortest_pause_s, language",
+        f"{path}: unknown setting 'align': there is {NAMES}",
         "chunk_s: expected a number above 0, met nan",
         "labels: expected 'bare' or 'written', met 'Bare': did you mean 'bare'?",
-        "unknown setting 'zzz': there is times, labels, chunk_s, band_s, shortest_pause_s, language",
+        f"unknown setting 'zzz': there is {NAMES}",
     ]
     assert isinstance(caught.value, UsageError)
 
