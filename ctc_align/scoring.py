@@ -132,7 +132,8 @@ def _choose(aligner: Listener, emissions: Emissions, text: str, index: int) -> _
         if not any(word.pronunciations for word in word_tokens):
             raise TranscriptError("the model's vocabulary has nothing for any word of the transcript")
     except InputError as error:
-        return _Row(replace(scored, error=error), emissions)
+        told = type(error)(str(error).removeprefix("transcript: "))
+        return _Row(replace(scored, error=told), emissions)
     try:
         tokens, spikes = choose_pronunciations(
             emissions.log_probs,
