@@ -30,6 +30,12 @@ EMBEDDED = Path(__file__).parent / "english"
 CHUNK_S = 60.0
 PIECE_FRAMES = 1024
 """Frames that go through the network in a row, a multiple of its stride; a chunk is so many pieces side by side."""
+LAST_PIECES = 4
+"""The last piece of several is as long as it must be, in quarters of a piece."""
+KEPT_FRAMES = 12_000
+"""Two minutes, whose features are 3 MB; those of longer audio are made three times."""
+PIECES_ON_DEVICE = 128
+"""Pieces that a device other than the CPU takes at once: 2 GB or so while they go through."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,8 @@ class ConvNet:
     def emissions(self, audio: Audio, progress: Callable[[float], None] | None = None) -> Emissions:
         """Log-probs (T, C) float32 on the CPU, one frame for every begun 10 ms, and the segmentation states (T, K).
 
+        May be called by several threads at once.
+
         Args:
             audio: mono at 16 kHz.
             progress: called with the share done, in [0, 1].
@@ -90,56 +98,116 @@ class ConvNet:
         Raises:
             AudioError: no samples, or another rate.
         """
+        heard = _Heard(self._checked(audio))
+        result = self._empty(heard)
+        pieces = heard.pieces()
+        for first in range(0, len(pieces), self.pieces_at_once):
+            together = pieces[first : first + self.pieces_at_once]
+            # The last piece is shorter: alone, so that what is made of it does not depend on how many go at once.
+            whole = [piece for piece in together if piece[1] == together[0][1]]
+            for same in (whole, together[len(whole) :]):
+                if same:
+                    self._fill([(heard, piece, result) for piece in same], same[0][1])
+            if progress:
+                progress(min(1.0, sum(together[-1]) / heard.frames))
+        return result
+
+    @torch.no_grad()
+    def emissions_batch(self, audios: Sequence[Audio]) -> list[Emissions]:
+        """Of each audio what `emissions` gives: on the CPU to the bit, with one number of torch's threads.
+
+        There one after the other: a piece is large enough to keep a core busy, and convolutions of another shape would
+        round differently. On other devices pieces of all audios go together, the long ones first.
+
+        Raises:
+            AudioError: an audio has no samples, or another rate.
+        """
+        if self.device.type == "cpu":
+            return [self.emissions(audio) for audio in audios]
+        every = [_Heard(self._checked(audio)) for audio in audios]
+        results = [self._empty(heard) for heard in every]
+        jobs = [(heard, piece, result) for heard, result in zip(every, results) for piece in heard.pieces()]
+        jobs.sort(key=lambda job: -job[1][1])
+        for first in range(0, len(jobs), PIECES_ON_DEVICE):
+            together = jobs[first : first + PIECES_ON_DEVICE]
+            self._fill(together, together[0][1][1])
+        return results
+
+    def _checked(self, audio: Audio) -> Audio:
         if audio.sample_rate != self.sample_rate or not len(audio.samples):
             raise AudioError(
                 f"{audio.name or 'audio'}: expected samples at {self.sample_rate} Hz, "
                 f"met {len(audio.samples)} samples at {audio.sample_rate} Hz"
             )
-        frames = features.frame_count(len(audio.samples))
-        classes, states = self.description.shape.classes, self.description.shape.states
-        log_probs = torch.empty(frames, classes)
-        scores = torch.empty(frames, states) if states else None
-        statistics = features.gather_statistics(self._pieces(audio, frames))
-        # A piece has the same shape however many go at once, so floating-point sums come out the same, to the bit.
-        length = min(PIECE_FRAMES, frames + frames % STRIDE)
-        chunk = length * self.pieces_at_once
-        for first in range(0, frames, chunk):
-            last = min(frames, first + chunk)
-            starts = range(first, last, length)
-            inputs = torch.cat([self._inputs(audio, start, length, frames, statistics) for start in starts])
-            tokens, segments = self._network(inputs)
-            log_probs[first:last] = tokens.flatten(0, 1)[: last - first].log_softmax(-1).cpu()
-            if scores is not None and segments is not None:
-                posteriors = segments.flatten(0, 1)[: last - first].log_softmax(-1)
-                scores[first:last] = (posteriors + self._state_offset).cpu()
-            if progress:
-                progress(last / frames)
+        return audio
+
+    def _empty(self, heard: _Heard) -> Emissions:
+        """Emissions whose values are not there yet."""
+        audio, shape = heard.audio, self.description.shape
         return Emissions(
-            log_probs, self.vocab, self.frame_shift_s, self.blank, audio.offset_s, scores, audio.duration_s, audio.name
+            torch.empty(heard.frames, shape.classes),
+            self.vocab,
+            self.frame_shift_s,
+            self.blank,
+            audio.offset_s,
+            torch.empty(heard.frames, shape.states) if shape.states else None,
+            audio.duration_s,
+            audio.name,
         )
 
-    def emissions_batch(self, audios: Sequence[Audio]) -> list[Emissions]:
-        """Of each what `emissions` gives, to the bit on one machine with one number of torch's threads."""
-        return [self.emissions(audio) for audio in audios]
-
-    def _pieces(self, audio: Audio, frames: int) -> Callable[[], Iterator[torch.Tensor]]:
-        def walk() -> Iterator[torch.Tensor]:
-            for first in range(0, frames, PIECE_FRAMES):
-                yield features.log_mel(audio.samples, first, min(frames, first + PIECE_FRAMES))
-
-        return walk
-
-    def _inputs(
-        self, audio: Audio, first: int, length: int, frames: int, statistics: features.Statistics
-    ) -> torch.Tensor:
-        """Features of `length` frames from `first` on with their context, silence outside: (1, t, MELS)."""
+    def _fill(self, jobs: Sequence[tuple[_Heard, tuple[int, int], Emissions]], length: int) -> None:
+        """Run the network over pieces side by side, each as if it had `length` frames, and write what comes out."""
         context = self.description.shape.context_frames
-        inside = max(0, first - context), min(frames, first + length + context)
-        middle = features.normalise(features.log_mel(audio.samples, *inside), statistics)
-        inputs = features.silence(statistics).repeat(length + 2 * context, 1)
+        inputs = torch.cat([heard.inputs(piece[0], length, context) for heard, piece, _ in jobs])
+        tokens, segments = self._network(inputs.to(self.device))
+        log_probs = tokens.flatten(0, 1).log_softmax(-1).cpu()
+        scores = None if segments is None else segments.flatten(0, 1).log_softmax(-1).add_(self._state_offset).cpu()
+        for row, (heard, (first, _), result) in enumerate(jobs):
+            count = min(length, heard.frames - first)
+            result.log_probs[first : first + count] = log_probs[row * length : row * length + count]
+            if scores is not None and result.states is not None:
+                result.states[first : first + count] = scores[row * length : row * length + count]
+
+
+class _Heard:
+    """Features of one audio: made once where they are few, else again for each pass."""
+
+    def __init__(self, audio: Audio) -> None:
+        self.audio = audio
+        self.frames = features.frame_count(len(audio.samples))
+        self._kept: torch.Tensor | None = None
+        if self.frames <= KEPT_FRAMES:
+            self._kept = torch.cat(list(self._walk()))
+        self._statistics = features.gather_statistics(self._walk)
+
+    def _log_mel(self, first: int, last: int) -> torch.Tensor:
+        if self._kept is not None:
+            return self._kept[first:last]
+        return features.log_mel(self.audio.samples, first, last)
+
+    def _walk(self) -> Iterator[torch.Tensor]:
+        for first in range(0, self.frames, PIECE_FRAMES):
+            yield self._log_mel(first, min(self.frames, first + PIECE_FRAMES))
+
+    def pieces(self) -> list[tuple[int, int]]:
+        """First frame and length of each piece, a multiple of the stride; which ones depends on the audio alone."""
+        if self.frames <= PIECE_FRAMES:
+            return [(0, self.frames + self.frames % STRIDE)]
+        whole, rest = divmod(self.frames, PIECE_FRAMES)
+        pieces = [(first * PIECE_FRAMES, PIECE_FRAMES) for first in range(whole)]
+        if rest:
+            step = max(STRIDE, PIECE_FRAMES // LAST_PIECES // STRIDE * STRIDE)
+            pieces.append((whole * PIECE_FRAMES, min(PIECE_FRAMES, -(-rest // step) * step)))
+        return pieces
+
+    def inputs(self, first: int, length: int, context: int) -> torch.Tensor:
+        """Features of `length` frames from `first` on with their context, silence outside: (1, t, MELS)."""
+        inside = max(0, first - context), min(self.frames, first + length + context)
+        middle = features.normalise(self._log_mel(*inside), self._statistics)
+        inputs = features.silence(self._statistics).repeat(length + 2 * context, 1)
         place = inside[0] - (first - context)
         inputs[place : place + len(middle)] = middle
-        return inputs[None].to(self.device)
+        return inputs[None]
 
 
 def _network(shape: NetworkShape, weights: dict[str, torch.Tensor]) -> Network:

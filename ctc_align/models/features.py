@@ -23,6 +23,9 @@ MELS = 64
 FRAME_SHIFT_S = HOP_SAMPLES / SAMPLE_RATE
 LOW_HZ, HIGH_HZ = 50.0, 7800.0
 
+LEAST_ROWS = 16
+"""So many frames are multiplied with the filters at least."""
+
 # All levels are in nats of power: 1 nat = 4.34 dB.
 SMALLEST_POWER = 1e-20
 LOUD_QUANTILE = 0.95
@@ -78,7 +81,10 @@ def log_mel(samples: np.ndarray, first: int, last: int) -> torch.Tensor:
     piece = torch.nn.functional.pad(piece, (left, right))
     windows = piece.unfold(0, WINDOW_SAMPLES, HOP_SAMPLES) * window
     power = torch.fft.rfft(windows, FFT_SAMPLES).abs().square_()
-    return torch.log((power @ filters).clamp_min_(SMALLEST_POWER))
+    # Products of a few rows are summed in another order: a frame must not depend on how many are made with it.
+    lacking = max(0, LEAST_ROWS - len(power))
+    channels = torch.nn.functional.pad(power, (0, 0, 0, lacking)) @ filters if lacking else power @ filters
+    return torch.log(channels[: len(power)].clamp_min_(SMALLEST_POWER))
 
 
 def level(frames: torch.Tensor) -> torch.Tensor:

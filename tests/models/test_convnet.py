@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from made_sounds import babble
 from ctc_align.errors import AudioError, UsageError
 from ctc_align.models import convnet, features
 from ctc_align.models.convnet import ConvNet, Description, load_folder, save_folder
-from ctc_align.types import Audio
+from ctc_align.types import Audio, Emissions
 
 CPU = torch.device("cpu")
 DESCRIPTION = Description("tiny", ("<blank>", *"abcde"), TINY, parts=3)
@@ -109,13 +110,8 @@ def test_memory_of_a_long_recording_is_emissions_and_a_chunk() -> None:
     samples = np.random.default_rng(0).standard_normal(600 * 16000, dtype=np.float32)
     seen: list[int] = []
 
-    class Watched(ConvNet):
-        def _inputs(self, *arguments: object) -> torch.Tensor:
-            inputs = super()._inputs(*arguments)  # type: ignore[arg-type]
-            seen.append(inputs.nbytes)
-            return inputs
-
-    watched = Watched(DESCRIPTION, dict(tiny_network().state_dict()), CPU, 10.0)
+    watched = ConvNet(DESCRIPTION, dict(tiny_network().state_dict()), CPU, 10.0)
+    watched._network.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].nbytes))
     tracemalloc.start()
     emissions = watched.emissions(Audio(samples, 16000))
     peak = tracemalloc.get_traced_memory()[1]
@@ -124,6 +120,67 @@ def test_memory_of_a_long_recording_is_emissions_and_a_chunk() -> None:
     assert peak < 8 * 2**20  # a copy of the samples would be 38 MB
     assert max(seen) == (convnet.PIECE_FRAMES + 2 * TINY.context_frames) * 64 * 4
     assert len(seen) == -(-60_000 // convnet.PIECE_FRAMES)
+
+
+def same(one: Emissions, two: Emissions) -> bool:
+    """To the bit, in all that they say."""
+    assert one.states is not None
+    assert two.states is not None
+    told = [replace(e, log_probs=None, states=None) for e in (one, two)]  # type: ignore[arg-type]
+    return told[0] == told[1] and torch.equal(one.log_probs, two.log_probs) and torch.equal(one.states, two.states)
+
+
+SAMPLES = (400, 163_840, 16_000, 163_841, 401, 500_000, 33_333, 200_000)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_batch_is_its_utterances_to_the_bit(threads: int) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        listener, sounds = model(), [replace(sound(samples), offset_s=float(i)) for i, samples in enumerate(SAMPLES)]
+        alone = [listener.emissions(one) for one in sounds]
+        for order in (range(8), range(7, -1, -1), (3, 3, 0)):
+            together = listener.emissions_batch([sounds[i] for i in order])
+            assert all(same(one, alone[i]) for one, i in zip(together, order))
+        assert [one.offset_s for one in alone] == list(range(8))
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 100])
+def test_pieces_of_all_go_to_another_device_together(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a CUDA device has it, with the CPU in its place."""
+    monkeypatch.setattr(convnet, "PIECES_ON_DEVICE", at_once)
+    seen: list[int] = []
+    listener, sounds = model(), [sound(samples) for samples in SAMPLES]
+    listener._network.register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[0])))
+    listener.device = torch.device("meta")
+    monkeypatch.setattr(torch.Tensor, "to", lambda tensor, *_: tensor)
+    found = listener.emissions_batch(sounds)
+    monkeypatch.undo()
+    assert max(seen) <= at_once
+    assert sum(seen) == 1 + 1 + 1 + 2 + 1 + 4 + 1 + 2
+    assert at_once < 100 or len(seen) == 1
+    for one, two in zip(found, map(model().emissions, sounds)):
+        torch.testing.assert_close(one.log_probs, two.log_probs, atol=1e-5, rtol=0)
+        assert one.states is not None
+        torch.testing.assert_close(one.states, two.states, atol=1e-5, rtol=0)
+
+
+def test_the_last_piece_is_not_much_longer_than_it_must_be() -> None:
+    seen: list[int] = []
+    listener = model()
+    listener._network.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].shape[1]))
+    for samples in (160 * 1024, 160 * 1024 + 1, 160 * 1281, 160 * 2048):
+        listener.emissions(sound(samples))
+    assert [size - 2 * TINY.context_frames for size in seen] == [1024, 1024, 256, 1024, 512, 1024]
+
+
+def test_a_batch_of_what_cannot_be_heard_is_an_error() -> None:
+    assert model().emissions_batch([]) == []
+    with pytest.raises(AudioError, match="met 8000 samples at 8000 Hz"):
+        model().emissions_batch([sound(8000), Audio(babble(0.5), 8000, "made.wav")])
 
 
 def test_no_samples_is_an_error() -> None:

@@ -131,3 +131,10 @@ def test_clicks_are_no_speech() -> None:
     clicked[8000 : 16000 * 60 : 32000] = 1.0
     one, two = (features.statistics_of(features.log_mel(s, 0, 6200)).loud for s in (sound, clicked))
     assert (two - one).abs() < 0.4
+
+
+def test_a_frame_does_not_depend_on_how_many_are_made_with_it() -> None:
+    sound = babble(3.0)
+    frames = features.log_mel(sound, 0, 300)
+    for count in (*range(1, 40), 100, 299):
+        assert torch.equal(features.log_mel(sound, 1, 1 + count), frames[1 : 1 + count])
