@@ -41,7 +41,7 @@ def cases() -> Iterator[tuple[str, Any, dict[str, Any], dict[str, str], int]]:
     narrow, wide = {**paths, "pointers": "*i8"}, {**paths, "pointers": "*i32"}
     half, double = {"x": "*bf16"}, {"x": "*fp64", "wild": "*fp64", "centres": "*fp64"}
     yield "sum, one strip", gpu_sum.sweep, {**WALK, **SUM}, sums, 1
-    yield "sum, strips", gpu_sum.sweep, {**MANY, **SUM}, {**sums, **half}, 16
+    yield "sum, strips", gpu_sum.sweep, {**MANY, **SUM, **TILED}, {**sums, **half}, 16
     yield "sum, logarithms", gpu_sum.sweep, {**MANY, **SUM, **TILED, "LOG": True, "SECOND": True}, sums, 16
     yield "sum, all ways", gpu_sum.sweep, {**MANY, **GENERAL, **SUM, "AGAIN": True}, sums, 16
     yield "path, one strip", gpu_path.sweep, {**WALK, **PATH}, narrow, 1

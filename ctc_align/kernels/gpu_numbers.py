@@ -5,7 +5,7 @@ logarithm, nothing underflows, and an error is relative to the number itself, ho
 its row. What has probability zero has the exponent NEVER, an impossible emission LEAST; a total not above FAR cannot
 be told from either: such an utterance is walked again in logarithms (as in `cpu_sum`).
 
-Logarithmic: a float64. For float64 log-probs, and for what scaled numbers cannot hold.
+Logarithmic: a float64. For float64 log-probs, and for what scaled numbers cannot hold, NaN and +inf among it.
 
 Emissions come relative to the best of their frame, the centre, so that they are at most 1.
 """
@@ -85,6 +85,13 @@ def log_sum(a, b, c):
 
 
 @jit
+def log_product(total, score, centre):
+    """Where no path comes, what is emitted is not met, even if it is NaN."""
+    product = total + (score.to(tl.float64) - centre)
+    return tl.where(total == float("-inf"), total, product).to(tl.int64, bitcast=True)
+
+
+@jit
 def plus(a, b, LOG: tl.constexpr):
     """a + b."""
     if LOG:
@@ -102,7 +109,7 @@ def weighted_pair(a, b, score, centre, LOG: tl.constexpr):
     if LOG:
         x, y = a.to(tl.float64, bitcast=True), b.to(tl.float64, bitcast=True)
         total = log_sum(x, y, tl.full(x.shape, float("-inf"), tl.float64))
-        return (total + (score.to(tl.float64) - centre)).to(tl.int64, bitcast=True)
+        return log_product(total, score, centre)
     else:
         e, f = exponent_of(a), exponent_of(b)
         top = tl.maximum(e, f)
@@ -116,7 +123,7 @@ def weighted_sum(a, b, c, score, centre, LOG: tl.constexpr):
     """(a + b + c) * e**(score - centre)."""
     if LOG:
         total = log_sum(a.to(tl.float64, bitcast=True), b.to(tl.float64, bitcast=True), c.to(tl.float64, bitcast=True))
-        return (total + (score.to(tl.float64) - centre)).to(tl.int64, bitcast=True)
+        return log_product(total, score, centre)
     else:
         e, f, g = exponent_of(a), exponent_of(b), exponent_of(c)
         top = tl.maximum(e, tl.maximum(f, g))

@@ -42,8 +42,8 @@ def look(source, t, WILD: tl.constexpr, BANDED: tl.constexpr):
 
 @jit
 def better(best, origin, choice, value, value_origin, number):
-    """The best of what came before and `value`, which must be greater to win."""
-    wins = value > best
+    """The best of what came before and `value`, which must be greater to win, or NaN."""
+    wins = (value > best) | (value != value)
     return tl.where(wins, value, best), tl.where(wins, value_origin, origin), tl.where(wins, number, choice)
 
 
@@ -89,7 +89,9 @@ def step(even, odd, even_origin, odd_origin, seen, ways, row, origins,
         new_odd, new_odd_origin, odd_choice = detour(
             new_odd, new_odd_origin, odd_choice, tables[1], here[1], most, row, origins, units
         )
-    new_even, new_odd = new_even + seen[0], new_odd + seen[1]
+    # Where no path comes, what is emitted is not met, even if it is NaN.
+    new_even = tl.where(new_even == NEVER, NEVER, new_even + seen[0])
+    new_odd = tl.where(new_odd == NEVER, NEVER, new_odd + seen[1])
     if BANDED:
         new_even = tl.where((seen[2] <= 2 * unit) & (2 * unit < seen[3]), new_even, NEVER)
         new_odd = tl.where((seen[2] <= 2 * unit + 1) & (2 * unit + 1 < seen[3]), new_odd, NEVER)

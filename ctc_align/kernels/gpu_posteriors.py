@@ -40,7 +40,7 @@ def centre(
     x, wild, emit, numbers, centres, x_b, x_t, x_c, wild_b, wild_t, batch, frames, width,
     LINES: tl.constexpr, STATES: tl.constexpr, DOUBLE: tl.constexpr, WILD: tl.constexpr, BANDED: tl.constexpr,
 ):  # fmt: skip
-    """The best emission of each frame, NaN where NaN or +inf is met; without detours among the states in reach."""
+    """The best emission of each frame that is a number; without detours among the states in reach."""
     thread = tl.arange(0, LINES * STATES)
     line = tl.program_id(0).to(tl.int64) * LINES + thread // STATES
     b, t = (line // frames).to(tl.int32), (line % frames).to(tl.int32)
@@ -52,7 +52,6 @@ def centre(
     x += b.to(tl.int64) * x_b + t.to(tl.int64) * x_t
     wild += b.to(tl.int64) * wild_b + t.to(tl.int64) * wild_t
     best = tl.full((LINES * STATES,), float("-inf"), tl.float64 if DOUBLE else tl.float32)
-    wrong = tl.zeros((LINES * STATES,), tl.int32)
     for first in range(0, width, STATES):
         state = first + thread % STATES
         here = (t < length) & (low <= state) & (state < high)
@@ -61,13 +60,11 @@ def centre(
         score = tl.load(x + class_of.to(tl.int64) * x_c, mask=known, other=float("-inf")).to(best.dtype)
         if WILD:
             score = tl.where(known, score, tl.load(wild + state * 0, mask=here & (class_of < 0), other=float("-inf")))
-        fine = score < float("inf")
-        best = tl.maximum(best, tl.where(fine, score, float("-inf")))
-        wrong = tl.where(fine, wrong, 1)
+        best = tl.maximum(best, tl.where(score < float("inf"), score, float("-inf")))
     best = tl.max(tl.reshape(best, (LINES, STATES)), 1)
-    wrong = tl.max(tl.reshape(wrong, (LINES, STATES)), 1)
     place = tl.program_id(0).to(tl.int64) * LINES + tl.arange(0, LINES)
-    tl.store(centres + place, tl.where(wrong > 0, float("nan"), best), mask=place < batch.to(tl.int64) * frames)
+    best = tl.where(best > float("-inf"), best, 0.0)
+    tl.store(centres + place, best, mask=place < batch.to(tl.int64) * frames)
 
 
 @jit
@@ -119,10 +116,9 @@ def total(
         t = first + step
         offset += tl.load(centres + b.to(tl.int64) * frames + t, mask=t < length, other=0.0).to(tl.float64)
     taken = tl.sum(offset, 1)[:, None]
-    finite = tl.abs(taken) < float("inf")
     scaled = LN_2 * (highest.to(tl.float64) + tl.log2(tl.maximum(mantissa, 1.0e-30).to(tl.float64)))
     score = taken + tl.where(logs, logarithm, scaled)
-    score = tl.where(finite, score, taken)
+    score = tl.where(score < float("inf"), score, float("nan"))
     score = tl.where(length > 0, score, tl.where(empty > 0, 0.0, float("-inf")))
     exact = tl.where(logs, LOGARITHMIC, SCALED)
     state = tl.where((length > 0) & (score > float("-inf")), exact, NOTHING)
@@ -189,8 +185,9 @@ def norm(
         mirrored = size - 1 - state
         one = tl.load(forward + (state & 1) * units + (state >> 1), mask=here, other=NEVER_LOG)
         other = tl.load(backward + (mirrored & 1) * units + (mirrored >> 1), mask=here, other=NEVER_LOG)
-        power = one.to(tl.float64, bitcast=True) + other.to(tl.float64, bitcast=True)
-        power = tl.where(power > float("-inf"), power - (score - centre_of), float("-inf"))
+        power, more = one.to(tl.float64, bitcast=True), other.to(tl.float64, bitcast=True)
+        met = (power > float("-inf")) & (more > float("-inf"))
+        power = tl.where(met, power + more - (score - centre_of), float("-inf"))
         higher = tl.maximum(top, power)
         safe = tl.where(higher == float("-inf"), 0.0, higher)
         value = value * tl.exp(top - safe) + tl.exp(power - safe)
@@ -278,8 +275,9 @@ def posterior(
             mirrored = size - 1 - state
             ahead = tl.load(forward + (state & 1) * units + (state >> 1), mask=inside, other=NEVER_LOG)
             after = tl.load(backward + (mirrored & 1) * units + (mirrored >> 1), mask=inside, other=NEVER_LOG)
-            power = ahead.to(tl.float64, bitcast=True) + after.to(tl.float64, bitcast=True)
-            power = tl.where(power > float("-inf"), (power - level) - top, power)
+            power, more = ahead.to(tl.float64, bitcast=True), after.to(tl.float64, bitcast=True)
+            met = (power > float("-inf")) & (more > float("-inf"))
+            power = tl.where(met, power + more - level - top, float("-inf"))
             result += (tl.exp(power) / norm_of).to(result.dtype)
 
         own_one = low + cell % CLASSES

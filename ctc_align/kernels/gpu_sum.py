@@ -24,15 +24,17 @@ from ctc_align.kernels.gpu_strips import BEGIN, END, SKIP, STAY, put, shift, tak
 from ctc_align.kernels.gpu_triton import constant, jit, tl
 
 MOST_SCALED_FRAMES = constant(2**24)
+MET_NO_NUMBER = constant(2**30)
+"""In the place of an exponent: NaN or +inf is among the emissions, perhaps where no path meets it."""
 
 
 @jit
 def needs_logarithms(reach, b, length, tiles):
-    """Whether an utterance's total is so small that scaled numbers cannot tell it from nothing."""
+    """Whether scaled numbers do not do: an utterance's total is next to nothing, or NaN or +inf is emitted."""
     best = length * 0 + NEVER_EXPONENT
     for tile in range(tiles):
         best = tl.maximum(best, tl.load(reach + b * tiles + tile, mask=length > 0, other=0))
-    return (length > 0) & ((best <= FAR_EXPONENT) | (length > MOST_SCALED_FRAMES))
+    return (length > 0) & ((best <= FAR_EXPONENT) | (best == MET_NO_NUMBER) | (length > MOST_SCALED_FRAMES))
 
 
 @jit
@@ -53,6 +55,12 @@ def look(source, t, LOG: tl.constexpr, WILD: tl.constexpr):
         return even.to(tl.float64), odd.to(tl.float64), centre.to(tl.float64)
     else:
         return even.to(tl.float32), odd.to(tl.float32), centre
+
+
+@jit
+def no_number(seen):
+    """Whether a unit's states emit NaN or +inf."""
+    return ~((seen[0] < float("inf")) & (seen[1] < float("inf")))
 
 
 @jit
@@ -243,6 +251,7 @@ def sweep(
         tl.debug_barrier()
 
     # Scores are fetched four frames ahead.
+    wrong = no_number(seen)
     t = start + 1
     seen_1, seen_2 = look(source, t, LOG, WILD), look(source, t + 1, LOG, WILD)
     seen_3, seen_4 = look(source, t + 2, LOG, WILD), look(source, t + 3, LOG, WILD)
@@ -254,12 +263,16 @@ def sweep(
             even, odd = meet_tile(even, odd, edge, tile_size, tile, strip, lane, active, LANES, STRIPS, HALO, AGAIN)
         for j in range(0, EACH, 4):
             t = start + m * EACH + j + 1
+            wrong |= no_number(seen_1)
             even, odd = follow(even, odd, seen_1, t, ways, places, LANES, LOG, PLAIN, STAYS, DETOURS, KEPT, AGAIN)
             seen_1 = look(source, t + 4, LOG, WILD)
+            wrong |= no_number(seen_2)
             even, odd = follow(even, odd, seen_2, t + 1, ways, places, LANES, LOG, PLAIN, STAYS, DETOURS, KEPT, AGAIN)
             seen_2 = look(source, t + 5, LOG, WILD)
+            wrong |= no_number(seen_3)
             even, odd = follow(even, odd, seen_3, t + 2, ways, places, LANES, LOG, PLAIN, STAYS, DETOURS, KEPT, AGAIN)
             seen_3 = look(source, t + 6, LOG, WILD)
+            wrong |= no_number(seen_4)
             even, odd = follow(even, odd, seen_4, t + 3, ways, places, LANES, LOG, PLAIN, STAYS, DETOURS, KEPT, AGAIN)
             seen_4 = look(source, t + 7, LOG, WILD)
             if ENTRIES:
@@ -274,7 +287,12 @@ def sweep(
                 tl.where(done & ((even_flags & END) != 0), exponent_of(even), NEVER_EXPONENT),
                 tl.where(done & ((odd_flags & END) != 0), exponent_of(odd), NEVER_EXPONENT),
             )
+            best = tl.where(wrong, MET_NO_NUMBER, best)
             best = tl.max(tl.reshape(best, (ROWS, STRIPS * LANES)), 1)
-            given = tl.max(tl.reshape(done.to(tl.int32), (ROWS, STRIPS * LANES)), 1)
+            given = tl.max(tl.reshape((active & forwards).to(tl.int32), (ROWS, STRIPS * LANES)), 1) > 0
             rows_here = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-            tl.store(reach + rows_here * tiles + tile, best, mask=given > 0)
+            place = reach + rows_here * tiles + tile
+            if TILED:
+                later_block = given & (rows_here * 0 + diagonal > tile)
+                best = tl.maximum(best, tl.load(place, mask=later_block, other=NEVER_EXPONENT))
+            tl.store(place, best, mask=given)

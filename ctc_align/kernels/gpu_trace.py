@@ -23,10 +23,10 @@ def block_ends(
     empty = tl.load(numbers + 2 * batch + b, mask=b < batch, other=0)
     last += b.to(tl.int64) * 2 * units
 
-    # Lane by lane the last of the best, which are never NaN; then the last of the best lanes.
+    # Lane by lane the last of the best; then the last of the best lanes. NaN wins.
     best = tl.full((ROWS, STEP), float("-inf"), tl.float64)
     best_state = tl.full((ROWS, STEP), -1, tl.int32)
-    highest = tl.full((ROWS, STEP), -1, tl.int32)
+    wrong = tl.zeros((ROWS, STEP), tl.int32)
     for first in range(0, tl.max(size), STEP):
         state = first + tl.zeros((ROWS, 1), tl.int32) + tl.arange(0, STEP)[None, :]
         here = (state < size[:, None]) & (length[:, None] > 0)
@@ -35,13 +35,10 @@ def block_ends(
         value = tl.load(last[:, None] + (state & 1) * units + (state >> 1), mask=final, other=float("-inf"))
         wins = final & (value >= best)
         best, best_state = tl.where(wins, value, best), tl.where(wins, state, best_state)
-        highest = tl.where(final, state, highest)
+        wrong = tl.where(value != value, 1, wrong)
     score = tl.max(best, 1)
     state = tl.max(tl.where(best == score[:, None], best_state, -1), 1)
-    highest = tl.max(highest, 1)
-    value = tl.load(last + (highest & 1) * units + (highest >> 1), mask=highest >= 0, other=float("-inf"))
-    wrong = (value != value) | (score == float("inf"))
-    score = tl.where(wrong, float("nan"), score)
+    score = tl.where((tl.max(wrong, 1) > 0) | (score == float("inf")), float("nan"), score)
     score = tl.where(length > 0, score, tl.where(empty > 0, 0.0, float("-inf")))
     tl.store(scores + b, score, mask=b < batch)
 

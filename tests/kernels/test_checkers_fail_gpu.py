@@ -4,6 +4,7 @@ comparisons, with enumeration and with the reference."""
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ import torch
 from gpu_problems import path_faults, same_paths, same_sums, sum_faults
 from kernel_problems import Batch, Problem, scores, target, tiny_any, tiny_ctc, tiny_segments
 
-from ctc_align import lattice
+from ctc_align import kernels, lattice
 
 REASON = gpu_interpreted.missing()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=f"the GPU's kernels cannot be interpreted here: {REASON}")
@@ -96,6 +97,20 @@ def far_apart() -> bool:
     return agrees(same_sums, Batch(x, torch.tensor([12]), lattice.ctc([[1, 3, 2, 1]])))
 
 
+def met_or_not() -> bool:
+    """NaN, and +inf, in one cell each, where paths meet them and where they do not."""
+    x = torch.as_tensor(scores(np.random.default_rng(54), 6, 4, "continuous")).float().repeat(13, 1, 1)
+    cells = itertools.product(((0, 1), (1, 3), (2, 2), (3, 0), (5, 1), (5, 3)), (torch.nan, torch.inf))
+    for row, (cell, bad) in zip(x, cells):
+        row[cell] = bad
+    topology = lattice.ctc([[1, 2, 3]] * len(x))
+    totals, right = (kernels.forward(x, topology, backend=name).scores for name in ("gpu", "reference"))
+    best, expected = (kernels.best_path(x, topology, backend=name).scores for name in ("gpu", "reference"))
+    return all(
+        torch.allclose(one, other, rtol=1e-5, equal_nan=True) for one, other in ((totals, right), (best, expected))
+    )
+
+
 def agrees(comparison: Callable[[Batch], object], given: str | Batch) -> bool:
     """Whether backend and reference say the same."""
     made = longer(given) if isinstance(given, str) else given
@@ -108,7 +123,7 @@ def agrees(comparison: Callable[[Batch], object], given: str | Batch) -> bool:
 
 def test_no_fault_without_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(tmp_path, monkeypatch, "", "", "")
-    checks = (paths, sums, sums_in_logarithms, paths_with_detours, sums_with_detours, far_apart)
+    checks = (paths, sums, sums_in_logarithms, paths_with_detours, sums_with_detours, far_apart, met_or_not)
     assert [check.__name__ for check in checks if not check()] == []
     for number, sizes in enumerate(({**STRIPS, **BLOCKS}, {**TILES, **BLOCKS}, {**TILES, **AGAIN})):
         (tmp_path / str(number)).mkdir()
@@ -125,7 +140,7 @@ LOWEST = "state = tl.min(tl.where(best == score[:, None], best_state, 1000), 1)"
     ("check", "name", "old", "new"),
     [
         # Ties: step before stay, skip before step, the first of the best final states.
-        (paths, PATH, "wins = value > best", "wins = value >= best"),
+        (paths, PATH, "wins = (value > best)", "wins = (value >= best)"),
         (paths, BACK, "state = tl.max(tl.where(best == score[:, None], best_state, -1), 1)", LOWEST),
         # Ways: over the wrong state, skips everywhere, the mirror forgotten.
         (paths, PATH, "jump = tl.where(skips[1], odd_before, NEVER)", "jump = tl.where(skips[1], even, NEVER)"),
@@ -149,9 +164,16 @@ LOWEST = "state = tl.min(tl.where(best == score[:, None], best_state, 1000), 1)"
         (sums, AFTER, "tl.where(status == SCALED, stop, start)", "tl.where(status == SCALED, stop - 1, start)"),
         # In logarithms; and the trust that leads there.
         (far_apart, SUM, "(best <= FAR_EXPONENT)", "(best < NEVER_EXPONENT)"),
-        (sums_in_logarithms, AFTER, "power - (score - centre_of)", "power - score"),
-        (sums_in_logarithms, AFTER, "(power - level) - top, power)", "power - level, power)"),
+        (sums_in_logarithms, AFTER, "power + more - (score - centre_of)", "power + more - score"),
+        (sums_in_logarithms, AFTER, "power + more - level - top", "power + more - level"),
         (sums_in_logarithms, AFTER, "tl.exp(power) / norm_of", "tl.exp(power)"),
+        # NaN and +inf: lost, or told where no path meets them.
+        (met_or_not, PATH, "(value > best) | (value != value)", "value > best"),
+        (met_or_not, PATH, "tl.where(new_odd == NEVER, NEVER, new_odd + seen[1])", "new_odd + seen[1]"),
+        (met_or_not, BACK, "wrong = tl.where(value != value, 1, wrong)", "wrong = wrong"),
+        (met_or_not, SUM, "(best == MET_NO_NUMBER)", "(best == NEVER_EXPONENT)"),
+        (met_or_not, SUM, "wrong |= no_number(seen_1)", "wrong |= wrong"),
+        (met_or_not, "gpu_numbers", 'tl.where(total == float("-inf"), total, product)', "product"),
         # Detours, forwards and mirrored; states in which no path stays.
         (paths_with_detours, PATH, "value_origin, 3 + number)", "value_origin, 4 + number)"),
         (paths_with_detours, PATH, "put(ring + place, even, odd", "put(ring + place, odd, even"),
