@@ -7,6 +7,7 @@ A family registers itself by a prefix and is imported only when it is asked for.
 from __future__ import annotations
 
 import difflib
+import importlib
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,7 +23,9 @@ EMBEDDED = ("english",)
 """Names of the models inside the package."""
 FOLDER_FILES = ("model.toml", "model.safetensors")
 """What a model's folder holds."""
-LATER = {"torchaudio:": "torchaudio's pipelines", "hf:": "Hugging Face models", "onnx:": "ONNX files"}
+FAMILIES = {"hf:": "ctc_align.models.huggingface", "torchaudio:": "ctc_align.models.torchaudio_bundles"}
+"""How names of a family begin, and the module whose `load(name, device, settings)` makes a model of one."""
+LATER = {"onnx:": "ONNX files"}
 """Families that have a name but no code yet."""
 
 
@@ -50,12 +53,13 @@ class AcousticModel(Protocol):
 
 
 def load_model(name: str, *, device: str | torch.device = "auto", settings: Any = None) -> AcousticModel:
-    """The model called `name`: one inside the package, or the folder of a trained one.
+    """The model called `name`: one inside the package, one of a family (`hf:ORG/NAME`), or a model's folder.
 
-    A name comes before a folder that is called the same: write `./english` for a folder `english`.
+    A folder holds a model that was trained here, or one of transformers. A name comes before a folder that is called
+    the same: write `./english` for a folder `english`.
 
     Raises:
-        UsageError: no such model, or a folder without a model in it.
+        UsageError: no such model, a folder without a model in it, or a family whose extra is not installed.
         BackendError: `device` was asked for by name and is not here.
     """
     if name in EMBEDDED:
@@ -63,9 +67,16 @@ def load_model(name: str, *, device: str | torch.device = "auto", settings: Any 
 
         return load_embedded(resolve_device(device), settings)
     _check_family(name)
+    for prefix, module in FAMILIES.items():
+        if name.startswith(prefix):
+            return importlib.import_module(module).load(name, resolve_device(device), settings)
     folder = Path(name)
     if not folder.is_dir():
         raise UsageError(_unknown(name, folder))
+    if (folder / "config.json").is_file() and not (folder / FOLDER_FILES[0]).is_file():
+        from ctc_align.models.huggingface import load
+
+        return load(name, resolve_device(device), settings, folder=True)
     missing = [file for file in FOLDER_FILES if not (folder / file).is_file()]
     if missing:
         raise UsageError(
@@ -117,10 +128,11 @@ def _check_family(name: str) -> None:
 def _unknown(name: str, path: Path) -> str:
     if path.exists():
         return f"model {name}: expected the folder of a model, met a file; {_available()}"
-    near = difflib.get_close_matches(name.lower(), [*EMBEDDED, *LATER], n=1, cutoff=0.6)
+    near = difflib.get_close_matches(name.lower(), [*EMBEDDED, *FAMILIES, *LATER], n=1, cutoff=0.6)
     hint = f"did you mean {near[0]}? " if near else ""
     return f"model {name}: no such model or folder; {hint}{_available()}"
 
 
 def _available() -> str:
-    return f"there is {', '.join(EMBEDDED)}, or the folder that `ctc-align train` wrote"
+    families = ", ".join(f"{prefix}…" for prefix in FAMILIES)
+    return f"there is {', '.join(EMBEDDED)}, {families}, or the folder that `ctc-align train` wrote"

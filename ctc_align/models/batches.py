@@ -19,7 +19,7 @@ Statistics = tuple[torch.Tensor, torch.Tensor]
 
 
 def by_length(lengths: Sequence[int], *, pads: bool) -> list[list[int]]:
-    """Places of the utterances that go through a network at once: all, or where nothing may be padded those of a length.
+    """Places of the utterances that go through a network at once: all, or those of one length.
 
     >>> by_length([5, 7, 5], pads=True), by_length([5, 7, 5], pads=False)
     ([[0, 1, 2]], [[0, 2], [1]])

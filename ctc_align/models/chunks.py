@@ -29,8 +29,8 @@ def plan(frames: int, chunk_frames: int, context_frames: int, together: int = 1)
         context_frames: what a chunk sees beyond itself on either side; rounded up as well.
         together: frames that the network takes as one: chunks begin at multiples of it.
 
-    >>> plan(10, 4, 1)
-    [Chunk(begin=0, first=0, last=4, end=5), Chunk(begin=3, first=4, last=8, end=9), Chunk(begin=7, first=8, last=10, end=10)]
+    >>> plan(10, 5, 1)
+    [Chunk(begin=0, first=0, last=5, end=6), Chunk(begin=4, first=5, last=10, end=10)]
     >>> plan(10, 20, 5)
     [Chunk(begin=0, first=0, last=10, end=10)]
     """

@@ -88,7 +88,7 @@ class FrameGrid:
         return lengths
 
     def inputs(self, first: int, last: int) -> tuple[int, int]:
-        """First and last (exclusive) input that frames `first` to `last` (exclusive) are made of, within the row or not.
+        """First and last (exclusive) input of frames `first` to `last` (exclusive); the last may be beyond the row.
 
         A row cut from there, `first` times the stride on, has its frame 0 where the whole row has frame `first`.
         """

@@ -39,10 +39,27 @@ def test_a_folder_goes_by_path(convnet: types.ModuleType, tmp_path: Path) -> Non
     assert load_model(str(tmp_path), device="cpu") == (tmp_path, torch.device("cpu"), None)
 
 
-@pytest.mark.parametrize("name", ["torchaudio:WAV2VEC2_ASR_BASE_960H", "hf:some/model", "onnx:model.onnx"])
-def test_families_to_come_say_so(name: str) -> None:
+def test_families_to_come_say_so() -> None:
     with pytest.raises(UsageError, match=r"not supported in this version; there is english"):
-        load_model(name)
+        load_model("onnx:model.onnx")
+
+
+@pytest.mark.parametrize(
+    ("name", "family"), [("torchaudio:MMS_FA", "torchaudio_bundles"), ("hf:some/model", "huggingface")]
+)
+def test_a_family_goes_by_its_prefix(name: str, family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType(f"ctc_align.models.{family}")
+    module.load = lambda name, device, settings: (name, device, settings)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    assert load_model(name, device="cpu", settings=7) == (name, torch.device("cpu"), 7)
+
+
+def test_a_folder_of_transformers_is_told_by_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("ctc_align.models.huggingface")
+    module.load = lambda name, device, settings, folder: (name, device, settings, folder)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    (tmp_path / "config.json").touch()
+    assert load_model(str(tmp_path), device="cpu") == (str(tmp_path), torch.device("cpu"), None, True)
 
 
 def test_unknown_names_are_helped(tmp_path: Path) -> None:
