@@ -6,11 +6,18 @@ files that several utterances share out of it. `ctc_align.corpus.manifests` writ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 
 from ctc_align.config import setting
+from ctc_align.corpus.assembly import Assembly
+from ctc_align.corpus.cut import CutSettings, cut_audio, first_cut, refuse_inputs
+from ctc_align.corpus.grids import Grids, grid_row
+from ctc_align.corpus.manifests import write_manifests
+from ctc_align.corpus.members import SharedFiles
+from ctc_align.corpus.shards import Shards, shard_row
+from ctc_align.corpus.spool import spool_name
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import UsageError
 from ctc_align.types import Alignment
@@ -37,6 +44,7 @@ class OutputSettings:
         pause_s: a longer pause between two words parts phrases.
         job: "" or "I-of-N": the job of several that this is, for names of files that all of them write.
         protect: inputs of the call (the source) that are never overwritten.
+        parts: a folder, on the same file system, for files in the making; "" for beside their places.
     """
 
     out_dir: str
@@ -50,6 +58,7 @@ class OutputSettings:
     pause_s: float = 0.3
     job: str = ""
     protect: tuple[str, ...] = ()
+    parts: str = ""
 
     @property
     def formats_written(self) -> tuple[str, ...]:
@@ -100,26 +109,42 @@ class Layout:
     settings: OutputSettings
 
     def outputs(self, utterance: Utterance) -> list[Path]:
-        """The files that `place` writes for this utterance alone, cut audio apart; may be none."""
-        formats = [name for name in self._own_formats() if not (name == "textgrid" and utterance.recording)]
-        return output_paths(self.settings.out_dir, utterance.output, formats)
+        """The files that `place` writes for this utterance alone; may be none. Of cut phrases the first only."""
+        paths = output_paths(self.settings.out_dir, utterance.output, self._formats_of(utterance))
+        return paths + (first_cut(utterance, self._cut()) if self.settings.cut else [])
 
     def place(self, piece: Piece) -> bytes | None:
         """WORKER. Write the utterance's own files, each whole, in the place of what is there; return what to spool.
 
         Raises:
             OutputError: a file cannot be written, or is an input.
+            AudioError: the audio that is to be cut cannot be read.
         """
-        utterance = piece.utterance
-        formats = [name for name in self._own_formats() if not (name == "textgrid" and utterance.recording)]
+        settings, utterance = self.settings, piece.utterance
+        protect = (*inputs_of(utterance), *settings.protect)
+        style = Style(settings.times, settings.labels)
+        if settings.cut:
+            cut_audio(piece.alignment, utterance, self._cut(), protect)
+        formats = self._formats_of(utterance)
         if formats:
-            target = Path(self.settings.out_dir, utterance.output)
-            protect = (utterance.audio, *self.settings.protect)
-            style = Style(self.settings.times, self.settings.labels)
+            target = Path(settings.out_dir, utterance.output)
             write_outputs(
-                piece.alignment, target.parent, target.name, formats, settings=style, force=True, protect=protect
+                piece.alignment,
+                target.parent,
+                target.name,
+                formats,
+                settings=style,
+                force=True,
+                protect=protect,
+                parts=self._parts(),
             )
-        return None
+        group = self.group(piece.index, utterance)
+        if group is None:
+            return None
+        if settings.layout == SHARDS:
+            return shard_row(piece.alignment, style, settings.formats_written)
+        refuse_inputs(self.shared_files().targets(group), protect)
+        return grid_row(piece.alignment, style, _recording_s(utterance.audio))
 
     def group(self, index: int, utterance: Utterance) -> str | None:
         """Name of the assembled file(s) that the utterance is part of, or None.
@@ -129,6 +154,33 @@ class Layout:
         if self.settings.layout == SHARDS:
             return f"alignments-{index // self.settings.shard_size:05d}"
         return utterance.recording if utterance.recording and "textgrid" in self._own_formats() else None
+
+    def shared_files(self) -> SharedFiles:
+        """The files that groups of utterances make up."""
+        folder = Path(self.settings.out_dir)
+        if self.settings.layout == SHARDS:
+            return Shards(folder, self.settings.formats_written, self._parts())
+        return Grids(folder, self._parts())
+
+    def spool_path(self) -> Path:
+        """Where the parent keeps what waits to become part of a larger file."""
+        return Path(self.settings.out_dir, spool_name(self.settings.job))
+
+    def signature(self) -> str:
+        """What rows in the spool depend on, beside the utterance."""
+        return " ".join(
+            (self.settings.layout, *self.settings.formats_written, self.settings.times, self.settings.labels)
+        )
+
+    def _formats_of(self, utterance: Utterance) -> list[str]:
+        return [name for name in self._own_formats() if not (name == "textgrid" and utterance.recording)]
+
+    def _cut(self) -> CutSettings:
+        settings = self.settings
+        return CutSettings(settings.out_dir, settings.cut == PAUSE, settings.pause_s, self._parts())
+
+    def _parts(self) -> Path | None:
+        return Path(self.settings.parts) if self.settings.parts else None
 
     def _own_formats(self) -> tuple[str, ...]:
         return () if self.settings.layout == SHARDS else self.settings.formats_written
@@ -144,63 +196,18 @@ def layout_for(settings: OutputSettings) -> Layout:
     return Layout(settings)
 
 
-class Assembly:
-    """PARENT: makes the files that several utterances share, as soon as all their utterances have an outcome.
-
-    The order of calls for an utterance: `announce` (all utterances, in the source's order), then `keep` with what
-    `place` returned, then its journal line, then `settle`. A killed run has lost nothing: rows are in the spool.
-
-        with Assembly(layout) as assembly:
-            for index, utterance in …:                      # a window at a time
-                known = journal outcome, if assembly.present(index, utterance)
-                assembly.announce(index, utterance, known)
-            …
-            assembly.keep([(utterance.id, data), …])        # once a batch, before the journal lines; None is left out
-            assembly.settle(index, done=True)               # after the journal lines
-            …
-            assembly.finish()                               # the source is at its end and everything is settled
-    """
-
-    def __init__(self, layout: Layout) -> None:
-        self._layout = layout
-
-    def __enter__(self) -> Assembly:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Leave the spool as it is, for the next run, unless `finish` was called."""
-
-    def present(self, index: int, utterance: Utterance) -> bool:
-        """Whether all that is made of an utterance that the journal calls done is still in place (or spooled)."""
-        return all(path.exists() for path in self._layout.outputs(utterance))
-
-    def announce(self, index: int, utterance: Utterance, done: bool | None = None) -> None:
-        """An utterance of the source, in order; `done` True or False when its outcome stands from an earlier run."""
-
-    def keep(self, rows: Iterable[tuple[str, bytes | None]]) -> None:
-        """(id, what `place` returned) of a batch, in one transaction.
-
-        Raises:
-            OutputError: the spool cannot be written; write no journal lines then.
-        """
-
-    def settle(self, index: int, done: bool) -> list[Path]:
-        """The outcome of an announced utterance is in the journal; returns files that were finished by it.
-
-        Raises:
-            OutputError: a finished file cannot be written; its rows stay in the spool.
-        """
-        return []
-
-    def finish(self) -> list[Path]:
-        """Finish the last groups, and remove the spool."""
-        return []
+def inputs_of(utterance: Utterance) -> list[str | Path]:
+    """What must not be overwritten: the recording, and the transcript that may lie beside it."""
+    audio = Path(utterance.audio)
+    beside = [".txt", ".lab", *([".TextGrid", ".textgrid"] if utterance.recording else [])]
+    return [audio, *(audio.with_suffix(extension) for extension in beside if audio.suffix != extension)]
 
 
-def write_manifests(layout: Layout, done: Iterator[tuple[int, Utterance]]) -> list[Path]:
-    """PARENT, after `Assembly.finish`: the manifests, out of (index, utterance) of all done, in the source's order.
+@functools.lru_cache(maxsize=16)
+def _recording_s(path: str) -> float:
+    from ctc_align.audio import header_duration_s
 
-    Raises:
-        OutputError: a manifest cannot be written, or an output that it is made of is gone.
-    """
-    return []
+    return header_duration_s(path)
+
+
+__all__ = ["Assembly", "Layout", "OutputSettings", "Piece", "layout_for", "write_manifests"]

@@ -9,10 +9,16 @@ from pathlib import Path
 
 from ctc_align.errors import OutputError
 
-NAME = ".ctc-align-spool.sqlite"
-"""The spool's name in the output folder; a job of several puts its own before the extension."""
-
 _VERSION = "1"
+
+
+def spool_name(job: str = "") -> str:
+    """The spool's name in the output folder; each job of several has its own.
+
+    >>> spool_name(), spool_name("0-of-4")
+    ('.ctc-align-spool.sqlite', '.ctc-align-spool.0-of-4.sqlite')
+    """
+    return f".ctc-align-spool{'.' + job if job else ''}.sqlite"
 
 
 class Spool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TextIO
 
 from ctc_align.types import Alignment
@@ -21,14 +22,18 @@ class TextGridWriter(Writer):
         words = word_rows(alignment, style)
         tokens = token_rows(alignment, style)
         end = max([end_units(alignment, style), 1, *(row.end for row in (*words[-1:], *tokens[-1:]))])
-        tiers = [("words", words), (alignment.token_kind, tokens)]
-        file.write('File type = "ooTextFile"\nObject class = "TextGrid"\n\n')
-        file.write(f"xmin = 0\nxmax = {_seconds(end)}\ntiers? <exists>\nsize = {len(tiers)}\nitem []:\n")
-        for number, (name, rows) in enumerate(tiers, 1):
-            file.write(f"    item [{number}]:\n" + _tier(name, _covering(rows, end), end))
+        write_tiers(file, [("words", words), (alignment.token_kind, tokens)], end)
 
 
-def _covering(rows: list[Row], end: int) -> list[Row]:
+def write_tiers(file: TextIO, tiers: Sequence[tuple[str, Sequence[Row]]], end: int) -> None:
+    """A TextGrid of interval tiers (name, rows in order), from 0 to `end` units of 10 µs; silence fills the gaps."""
+    file.write('File type = "ooTextFile"\nObject class = "TextGrid"\n\n')
+    file.write(f"xmin = 0\nxmax = {_seconds(end)}\ntiers? <exists>\nsize = {len(tiers)}\nitem []:\n")
+    for number, (name, rows) in enumerate(tiers, 1):
+        file.write(f"    item [{number}]:\n" + _tier(name, _covering(rows, end), end))
+
+
+def _covering(rows: Sequence[Row], end: int) -> list[Row]:
     """The rows with silence before, between and after them: [0, end) without gaps."""
     covering: list[Row] = []
     at = 0
