@@ -20,9 +20,11 @@ import typer
 from ctc_align._version import __version__
 from ctc_align.cli.align import align
 from ctc_align.cli.bench import bench
+from ctc_align.cli.corpus import Interrupted, corpus
 from ctc_align.cli.demo import demo
 from ctc_align.cli.evaluate import evaluate
 from ctc_align.cli.models import models
+from ctc_align.cli.score import score
 from ctc_align.errors import BackendError, CtcAlignError, UsageError
 
 PROGRAM = "ctc-align"
@@ -38,13 +40,15 @@ app = typer.Typer(
 COMMANDS: dict[str, Callable[..., None]] = {
     "align": align,
     "bench": bench,
+    "corpus": corpus,
     "demo": demo,
     "evaluate": evaluate,
     "models": models,
+    "score": score,
 }
 
 
-LATER = ("corpus", "score", "train", "view")
+LATER = ("train", "view")
 """Commands that have a name but no code yet: said, not taken for a recording."""
 
 
@@ -112,6 +116,9 @@ def run(arguments: Sequence[str]) -> int:
         return _reader_gone()
     except (KeyboardInterrupt, typer.Abort):
         _say("interrupted; nothing was written")
+        return INTERRUPTED
+    except Interrupted as error:
+        _say(str(error))
         return INTERRUPTED
     except CtcAlignError as error:
         if "--verbose" in arguments or "-v" in arguments:

@@ -1,0 +1,217 @@
+"""The journal: one JSON line for every finished utterance, appended when its outputs are in place.
+
+`journal.jsonl`, or `journal.I-of-N.jsonl` for one shard of N. What is in it is done, whoever wrote it: a run reads all
+journals of its folder, and the latest line about an utterance counts. A line that a kill tore is cut off, and its
+utterance done again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import re
+import time
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ctc_align.errors import OutputError
+
+DONE, FAILED = "done", "failed"
+_NAME = re.compile(r"journal(?:\.(\d+)-of-(\d+))?\.jsonl")
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One of `count` jobs that share a corpus; `index` counts from 0."""
+
+    index: int = 0
+    count: int = 1
+
+    @property
+    def suffix(self) -> str:
+        """
+        >>> Shard().suffix, Shard(1, 4).suffix
+        ('', '.1-of-4')
+        """
+        return "" if self.count == 1 else f".{self.index}-of-{self.count}"
+
+
+@dataclass(frozen=True)
+class Line:
+    """What became of one utterance.
+
+    `seconds` is the work that it took (reading, its share of its batch, writing), `time` when it was finished (Unix
+    time), `fingerprint` what the result depends on (16 hexadecimal digits), `origin` who named it, for what never
+    became an utterance: such lines are told apart by it.
+    """
+
+    id: str
+    status: str
+    reason: str | None = None
+    loss: float | None = None
+    seconds: float = 0.0
+    loss_per_token: float | None = None
+    duration_s: float | None = None
+    fingerprint: str = ""
+    time: float = 0.0
+    origin: str | None = None
+
+    @property
+    def key(self) -> int:
+        return line_key(self.id, self.origin)
+
+    def encoded(self) -> bytes:
+        """One line of JSON, UTF-8; without `origin` where there is none."""
+        data = {name: value for name, value in asdict(self).items() if name != "origin" or value is not None}
+        try:
+            return (json.dumps(data, ensure_ascii=False, allow_nan=False) + "\n").encode()
+        except UnicodeEncodeError:  # a file name that is not UTF-8
+            return (json.dumps(data, allow_nan=False) + "\n").encode()
+
+
+def line_key(id: str, origin: str | None = None) -> int:
+    """64 bits that stand for an utterance, or for a line of a source that is none."""
+    text = id if origin is None else f"{id}\0{origin}"
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+
+
+def journal_path(out_dir: Path, shard: Shard) -> Path:
+    return out_dir / f"journal{shard.suffix}.jsonl"
+
+
+def journal_paths(out_dir: Path) -> list[Path]:
+    """The journals in a folder, whatever number of shards they belong to."""
+    return sorted(path for path in out_dir.glob("journal*.jsonl") if _NAME.fullmatch(path.name))
+
+
+def shard_of(path: Path) -> Shard:
+    match = _NAME.fullmatch(path.name)
+    assert match is not None
+    return Shard(int(match[1]), int(match[2])) if match[1] else Shard()
+
+
+def read_lines(path: Path) -> Iterator[Line]:
+    """The whole lines of a journal; what is not one is passed over, and said unless it is the torn end."""
+    names = set(Line.__dataclass_fields__)
+    with open(path, "rb") as file:
+        for number, raw in enumerate(file, start=1):
+            if not raw.endswith(b"\n"):
+                return
+            try:
+                data = json.loads(raw)
+                yield Line(**{name: value for name, value in data.items() if name in names})
+            except (ValueError, TypeError, AttributeError):
+                logger.warning("%s, line %d: not a line of a journal; its utterance is done again", path, number)
+
+
+class Outcomes:
+    """What the journals of a folder say, in 25 bytes an utterance: status and fingerprint by key."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        keys, prints, times, good = array("Q"), array("Q"), array("d"), array("b")
+        for path in paths:
+            for line in read_lines(path):
+                keys.append(line.key)
+                prints.append(int(line.fingerprint or "0", 16))
+                times.append(line.time)
+                good.append(line.status == DONE)
+        every = np.frombuffer(keys, np.uint64) if keys else np.empty(0, np.uint64)
+        self._rows = _latest(every, np.frombuffer(times, np.float64) if times else np.empty(0))
+        self._keys = every[self._rows]
+        self._prints = np.frombuffer(prints, np.uint64)[self._rows] if prints else np.empty(0, np.uint64)
+        self._good = np.frombuffer(good, np.int8)[self._rows] if good else np.empty(0, np.int8)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def find(self, key: int) -> tuple[str, int] | None:
+        """(status, fingerprint) of the latest line about an utterance, None where there is none."""
+        place = int(np.searchsorted(self._keys, np.uint64(key)))
+        if place == len(self._keys) or int(self._keys[place]) != key:
+            return None
+        return (DONE if self._good[place] else FAILED), int(self._prints[place])
+
+    @property
+    def rows(self) -> np.ndarray:
+        """The numbers, ascending, of the lines that count, from 0 over all journals in the order they were given."""
+        return np.sort(self._rows)
+
+
+def _latest(keys: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """For each key the row of its last time (the later row where times are equal), in the order of the keys."""
+    order = np.lexsort((np.arange(len(keys)), times, keys))
+    last = np.ones(len(keys), bool)
+    last[:-1] = keys[order][1:] != keys[order][:-1]
+    return order[last]
+
+
+class Journal:
+    """Appends lines; each `append` is on the disk when it returns.
+
+    Raises:
+        OutputError: the file cannot be written; what could not be written whole is taken back.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+            self._end = _whole_length(self._file)
+            os.ftruncate(self._file, self._end)
+        except OSError as error:
+            raise OutputError(f"{path}: the journal cannot be written ({error.strerror})") from error
+
+    def append(self, lines: Sequence[Line]) -> None:
+        data = b"".join(line.encoded() for line in lines)
+        try:
+            os.lseek(self._file, self._end, os.SEEK_SET)
+            written = 0
+            while written < len(data):
+                written += os.write(self._file, data[written:])
+            os.fsync(self._file)
+        except OSError as error:
+            self._take_back()
+            raise OutputError(f"{self.path}: the journal cannot be written ({error.strerror})") from error
+        self._end += len(data)
+
+    def _take_back(self) -> None:
+        try:
+            os.ftruncate(self._file, self._end)
+        except OSError:  # then the torn end is cut off by the next run
+            logger.warning("%s: its last line may be torn; the next run repairs it", self.path)
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+def _whole_length(file: int) -> int:
+    """The length of a file up to the end of its last whole line."""
+    end = os.lseek(file, 0, os.SEEK_END)
+    while end:
+        start = max(0, end - 65536)
+        os.lseek(file, start, os.SEEK_SET)
+        newline = os.read(file, end - start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        end = start
+    return 0
+
+
+def now() -> float:
+    """Unix time to the millisecond, as lines carry it."""
+    return round(time.time(), 3)

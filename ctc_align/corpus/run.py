@@ -1,0 +1,267 @@
+"""One run over a corpus: what was asked for, what must be so before it starts, and what is told in the end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ctc_align.config import Settings
+from ctc_align.corpus.ahead import Policy
+from ctc_align.corpus.assembly import Assembly
+from ctc_align.corpus.fingerprint import Fingerprints, run_fingerprint
+from ctc_align.corpus.folder import check_found, folds_case, make_folder, parts_folder, remove_parts
+from ctc_align.corpus.journal import DONE, Journal, Outcomes, Shard, journal_path, journal_paths, line_key
+from ctc_align.corpus.layout import Layout, OutputSettings, layout_for
+from ctc_align.corpus.local import Engine, Observer
+from ctc_align.corpus.lock import FolderLock
+from ctc_align.corpus.plan import items_of
+from ctc_align.corpus.pool import Pool
+from ctc_align.corpus.sources import open_source
+from ctc_align.corpus.summary import Effort, Summary, summarize, summary_path
+from ctc_align.corpus.utterance import Source, Utterance
+from ctc_align.corpus.worker import WorkerOptions
+from ctc_align.errors import OutputError, UsageError
+
+BATCH_SECONDS_CPU, BATCH_SECONDS_GPU = 120.0, 1200.0
+_GPU_THREADS = 4
+_BACKENDS = ("auto", "reference", "cpu", "gpu")
+"""As `ctc_align.kernels.BACKENDS`, which this process, that aligns nothing, does not load."""
+
+
+@dataclass(frozen=True)
+class CorpusRun:
+    """What a run is to do. Options are those of `ctc-align corpus`.
+
+    Args:
+        source, out_dir: where the corpus is, where its outputs go (`outputs.out_dir` is set to it).
+        workers: processes; None: one for each CPU core, or for each GPU.
+        batch_seconds: padded seconds of audio that go through the model together; None: as the device likes it.
+        retry_failed: do again what failed; force: do everything again, and replace files that were there before the
+            first run into the folder. Inputs are never replaced.
+    """
+
+    source: str
+    out_dir: str
+    kind: str | None = None
+    model: str = "english"
+    lexicon: str | None = None
+    device: str = "auto"
+    backend: str = "auto"
+    settings: Settings = field(default_factory=Settings)
+    outputs: OutputSettings = field(default_factory=lambda: OutputSettings(""))
+    shard: Shard = field(default_factory=Shard)
+    workers: int | None = None
+    batch_seconds: float | None = None
+    retry_failed: bool = False
+    force: bool = False
+    inputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run ended: its summary, whether it was interrupted, and the files beside the outputs."""
+
+    summary: Summary
+    interrupted: bool
+    journal: Path
+    manifests: list[Path]
+
+
+def run_corpus(run: CorpusRun, observer: Observer) -> Ended:
+    """Align a corpus; what an earlier run did and is still right is left as it is.
+
+    Raises:
+        UsageError: the call is wrong, or another run works in the folder; nothing was done.
+        BackendError: device, backend or workers that cannot run here.
+        OutputError: outputs cannot be written any more; what is in the journal is done, and the same call goes on.
+        KeyboardInterrupt: interrupted a second time.
+    """
+    out_dir = Path(run.out_dir)
+    _check(run)
+    layout = layout_for(_output_settings(run))
+    open_source(run.source, run.kind)  # a wrong call leaves no folder behind
+    make_folder(out_dir)
+    with FolderLock(out_dir, run.shard):
+        source = open_source(run.source, run.kind, exclude=[run.out_dir], fold_case=folds_case(out_dir))
+        protect = (*layout.settings.protect, *_files_of(source))
+        layout = layout_for(replace(layout.settings, protect=protect))
+        check_found(source, layout, out_dir, force=run.force)
+        remove_parts(out_dir, run.shard)
+        try:
+            return _run(run, observer, source, layout, out_dir)
+        finally:
+            remove_parts(out_dir, run.shard)
+
+
+def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out_dir: Path) -> Ended:
+    devices = devices_for(run.device, run.workers)
+    on_cpu = devices[0] == "cpu"
+    batch_seconds = run.batch_seconds or (BATCH_SECONDS_CPU if on_cpu else BATCH_SECONDS_GPU)
+    policy = Policy(batch_seconds, run.retry_failed, run.force)
+    options = WorkerOptions(
+        run.model, run.lexicon, "cpu", run.backend, run.settings, layout, 1 if on_cpu else _GPU_THREADS
+    )
+    summary: Summary | None = None
+    with Journal(journal_path(out_dir, run.shard)) as journal:
+        outcomes = Outcomes(journal_paths(out_dir))
+        with Assembly(layout) as assembly:
+            engine = Engine(policy, outcomes, Fingerprints(_fingerprint(run, layout)), assembly, observer)
+            counting = _counted(lambda: items_of(source, layout.group, run.shard), engine)
+            try:
+                with Pool(options, devices) as pool, _stopping(engine, pool), counting:
+                    engine.run(items_of(source, layout.group, run.shard), pool, journal)
+                if not engine.stopping:
+                    assembly.finish()
+            except OutputError as error:
+                with contextlib.suppress(OutputError):
+                    _summary(run, engine, out_dir, len(devices), complete=False)
+                raise OutputError(
+                    f"{error}\nthe run stopped after {engine.tally.finished} utterances, which stay done; "
+                    "when that is mended, give the same command again: it goes on from here"
+                ) from error
+            complete = not engine.stopping
+            manifests = _manifests(layout, source, run, out_dir) if complete else []
+            summary = _summary(run, engine, out_dir, len(devices), complete)
+    return Ended(summary, not complete, journal_path(out_dir, run.shard), manifests)
+
+
+def _check(run: CorpusRun) -> None:
+    if run.workers is not None and run.workers < 1:
+        raise UsageError(f"--workers: expected a whole number above 0, met {run.workers}")
+    if run.batch_seconds is not None and not 0 < run.batch_seconds < float("inf"):
+        raise UsageError(f"--batch-seconds: expected seconds above 0, met {run.batch_seconds:g}")
+    if not 0 <= run.shard.index < run.shard.count:
+        raise UsageError(f"--shard: expected I/N with I from 0 to N - 1, met {run.shard.index}/{run.shard.count}")
+    if os.path.isdir(run.source) and os.path.isdir(run.out_dir) and os.path.samefile(run.source, run.out_dir):
+        raise UsageError(f"--out-dir {run.out_dir}: is the corpus itself; give another folder (it may lie in this one)")
+    if run.backend not in _BACKENDS:
+        raise UsageError(f"--backend: expected one of {', '.join(_BACKENDS)}, met {run.backend}")
+
+
+def _output_settings(run: CorpusRun) -> OutputSettings:
+    return replace(
+        run.outputs,
+        out_dir=run.out_dir,
+        times=run.settings.times,
+        labels=run.settings.labels,
+        job=run.shard.suffix.lstrip("."),
+        parts=str(parts_folder(Path(run.out_dir), run.shard.suffix)),
+        protect=tuple(dict.fromkeys((*run.outputs.protect, *run.inputs))),
+    )
+
+
+def _files_of(source: Source) -> tuple[str, ...]:
+    """The files that a source itself consists of."""
+    return tuple(getattr(source, "files", ()))
+
+
+def _fingerprint(run: CorpusRun, layout: Layout) -> str:
+    chosen = layout.settings
+    others = (chosen.layout, str(chosen.shard_size), *chosen.manifests, chosen.cut, str(chosen.pause_s))
+    return run_fingerprint(run.model, run.lexicon, run.settings.to_dict(), chosen.formats_written, others)
+
+
+def _manifests(layout: Layout, source: Source, run: CorpusRun, out_dir: Path) -> list[Path]:
+    if not layout.settings.manifests:
+        return []
+    from ctc_align.corpus.manifests import write_manifests
+
+    outcomes = Outcomes(journal_paths(out_dir))
+
+    def done() -> Iterator[tuple[int, Utterance]]:
+        for item in items_of(source, layout.group, run.shard):
+            if isinstance(item.what, Utterance):
+                found = outcomes.find(line_key(item.what.id))
+                if found is not None and found[0] == DONE:
+                    yield item.index, item.what
+
+    return write_manifests(layout, done())
+
+
+def _summary(run: CorpusRun, engine: Engine, out_dir: Path, workers: int, complete: bool) -> Summary:
+    tally = engine.tally
+    stages = {stage: round(seconds, 3) for stage, seconds in tally.stages.items()}
+    effort = Effort(round(tally.wall_s, 3), tally.done, tally.failed, round(tally.audio_s, 3), workers, stages)
+    about: dict[str, Any] = {"source": run.source, "complete": complete, "skipped": tally.skipped, "run": effort}
+    if run.shard.count > 1:
+        about["shard"] = f"{run.shard.index}/{run.shard.count}"
+    summary = summarize(journal_paths(out_dir), engine.keys, **about)
+    summary.write(summary_path(out_dir, run.shard), parts_folder(out_dir, run.shard.suffix))
+    return summary
+
+
+def devices_for(device: str, workers: int | None) -> list[str]:
+    """The device of each worker: all cores of the CPU, or all GPUs in turn, unless `workers` says how many."""
+    gpus = _gpu_count() if device in ("auto", "cuda") else 0
+    if gpus:
+        return [f"cuda:{i % gpus}" for i in range(workers or gpus)]
+    if device in ("auto", "cpu"):
+        return ["cpu"] * (workers or _cores())
+    from ctc_align.models import resolve_device
+
+    return [str(resolve_device(device))] * (workers or 1)
+
+
+def _gpu_count() -> int:
+    """CUDA devices that torch can use; torch, which is large, is loaded only where there is a driver."""
+    import ctypes
+
+    try:
+        ctypes.CDLL("libcuda.so.1" if os.name == "posix" else "nvcuda.dll")
+    except OSError:
+        return 0
+    import torch
+
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextlib.contextmanager
+def _stopping(engine: Engine, pool: Pool) -> Iterator[None]:
+    """Ctrl-C (and SIGTERM) lets the batches in flight end; a second one ends everything at once."""
+
+    def stop(*_: Any) -> None:
+        if engine.stopping:
+            pool.kill()
+            raise KeyboardInterrupt
+        engine.stopping = True
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _counted(items: Callable[[], Iterator[Any]], engine: Engine) -> Iterator[None]:
+    """While the run goes on, a thread counts the items ahead, so that the time left can be said."""
+    over = threading.Event()
+
+    def count() -> None:
+        total = 0
+        with contextlib.suppress(Exception):  # the run itself meets what is wrong, and says it
+            for _ in items():
+                total += 1
+                if over.is_set():
+                    return
+            engine.tally.total = total
+
+    threading.Thread(target=count, daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
