@@ -7,13 +7,13 @@ table of 64-bit hashes, at most three quarters full), so ten million ids take 26
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 from collections.abc import Iterator
 from hashlib import blake2b
 
-import numpy as np
-
+from ctc_align.corpus.hashes import HashTable, hash31, hash64
 from ctc_align.errors import InputError
 
 MAX_PART_BYTES = 235
@@ -26,11 +26,12 @@ _UNSAFE = re.compile(r"[\x00-\x1f\x7f\\]|%(?=[0-9A-F]{2})")
 _DRIVE = re.compile(r"[A-Za-z]:")
 _OURS = re.compile(r"summary|journal(\..*)?|manifest(\..*)?|alignments(-.*)?", re.DOTALL)
 _OUR_PREFIX = ".ctc-align"
-_EXTENSIONS = (".json", ".jsonl", ".ctm", ".textgrid", ".srt", ".vtt", ".ass", ".tsv", ".txt", ".eaf", ".html", ".gz")
-_EXTENSIONS += (".flac", ".wav", ".lab", ".part", ".tmp", ".sqlite")
+_EXTENSIONS = (
+    *(".json", ".jsonl", ".ctm", ".textgrid", ".srt", ".vtt", ".ass", ".tsv", ".txt", ".eaf", ".html", ".gz"),
+    *(".flac", ".wav", ".lab", ".part", ".tmp", ".sqlite"),
+)
 _COMPOUNDS = (".tokens", ".phones", ".words")
 
-_MADE = 1 << 31
 _LAST_PLACE = 2**32 - 1
 
 
@@ -101,11 +102,11 @@ class Names:
 
     def __init__(self, *, fold_case: bool = False) -> None:
         self._fold_case = fold_case
-        self._count = 0
-        self._reserve(2**10)
+        # folded output → 31 bits of the id's own hash, whether the id was made, 32 bits for the place
+        self._table = HashTable()
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._table)
 
     def claim(self, id: str, place: int) -> str:
         """Take `id`, which a source gives at `place` (a line, from 1), and return its output.
@@ -113,7 +114,7 @@ class Names:
         Raises:
             TakenError: something has this id.
         """
-        return self._claim(id, place, made=0)
+        return self._claim(id, place, made=False)
 
     def make(self, stem: str, place: int) -> tuple[str, str]:
         """The first of `stem`, `stem-2`, `stem-3` … that is free, and its output.
@@ -129,36 +130,31 @@ class Names:
                 middle = (used + free) // 2
                 used, free = (middle, free) if self._is_used(f"{stem}-{middle}") else (used, middle)
             id = f"{stem}-{free}"
-        return id, self._claim(id, place, made=_MADE)
+        return id, self._claim(id, place, made=True)
 
     def has(self, id: str) -> bool:
         """Whether `id` was claimed or made."""
-        who = _hashes(id)[1]
-        for output in self._outputs(id):
-            slot = self._slot(self._key(output))
-            if not self._keys[slot]:
-                return False
-            if self._who[slot] & ~_MADE == who:
-                return True
-        raise AssertionError("outputs never end")
+        return self._find(id)[2] is not None
 
-    def _claim(self, id: str, place: int, made: int) -> str:
-        who = _hashes(id)[1]
-        for output in self._outputs(id):
-            key = self._key(output)
-            slot = self._slot(key)
-            if not self._keys[slot]:
-                break
-            if self._who[slot] & ~_MADE == who:
-                raise TakenError(id, self._places[slot], bool(self._who[slot] & _MADE))
-        self._keys[slot], self._who[slot], self._places[slot] = key, who | made, min(place, _LAST_PLACE)
-        self._count += 1
-        if 4 * self._count > 3 * len(self._keys):
-            self._grow()
+    def _claim(self, id: str, place: int, made: bool) -> str:
+        output, key, value = self._find(id)
+        if value is not None:
+            raise TakenError(id, value & _LAST_PLACE, bool(value >> 32 & 1))
+        self._table.put(key, hash31(id.encode()) << 33 | made << 32 | min(place, _LAST_PLACE))
         return output
 
+    def _find(self, id: str) -> tuple[str, int, int | None]:
+        """The output of `id`, its key, and the value that is there, if `id` was given before."""
+        who = hash31(id.encode())
+        for output in self._outputs(id):
+            key = self._key(output)
+            value = self._table.get(key)
+            if value is None or value >> 33 == who:
+                return output, key, value
+        raise AssertionError("there is always another output")
+
     def _is_used(self, id: str) -> bool:
-        return bool(self._keys[self._slot(self._key(output_of(id)))])
+        return self._table.get(self._key(output_of(id))) is not None
 
     def _outputs(self, id: str) -> Iterator[str]:
         """What `id` may be called, best first."""
@@ -167,40 +163,10 @@ class Names:
         folder, slash, name = output.rpartition("/")
         other = f"{folder}{slash}{_shortened(name, id, 0)}"
         yield other
-        number = 2
-        while True:
-            yield f"{other}~{number}"
-            number += 1
+        yield from (f"{other}~{number}" for number in itertools.count(2))
 
     def _key(self, output: str) -> int:
         if self._fold_case:
             decomposed = unicodedata.normalize("NFD", output)
             output = unicodedata.normalize("NFD", decomposed.casefold())
-        return _hashes(output)[0]
-
-    def _slot(self, key: int) -> int:
-        """Where `key` is, or the empty slot where it belongs."""
-        keys, mask = self._keys, len(self._keys) - 1
-        slot = key & mask
-        while keys[slot] and keys[slot] != key:
-            slot = (slot + 1) & mask
-        return slot
-
-    def _reserve(self, slots: int) -> None:
-        # views: reading one number of a numpy array costs several times as much
-        self._keys = np.zeros(slots, np.uint64).data  # 0: empty
-        self._who = np.zeros(slots, np.uint32).data  # 31 bits of the id's own hash, and whether it was made
-        self._places = np.zeros(slots, np.uint32).data
-
-    def _grow(self) -> None:
-        keys, who, places = self._keys, self._who, self._places
-        self._reserve(2 * len(keys))
-        for old in np.flatnonzero(np.asarray(keys)):
-            slot = self._slot(keys[old])
-            self._keys[slot], self._who[slot], self._places[slot] = keys[old], who[old], places[old]
-
-
-def _hashes(name: str) -> tuple[int, int]:
-    """64 bits, never 0, and 31 others."""
-    digest = blake2b(name.encode(), digest_size=12).digest()
-    return int.from_bytes(digest[:8], "little") or 1, int.from_bytes(digest[8:], "little") >> 1
+        return hash64(output.encode())

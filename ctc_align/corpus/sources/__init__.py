@@ -2,6 +2,8 @@
 
 open_source(path, kind=None)   a Source: iterate for `Utterance` and `Refused`, each time the same in the same order
 KINDS                          the names for `--source`
+
+What a source holds and is no utterance is a `Refused` with a reason, and the next follows; nothing is skipped silently.
 """
 
 from __future__ import annotations
@@ -9,12 +11,21 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from ctc_align.corpus.sources.base import Opening, printable, require_file
+from ctc_align.corpus.sources.base import Opening, printable, require_file, require_folder
+from ctc_align.corpus.sources.detect import check_kind, detected_kind
+from ctc_align.corpus.sources.kaldi import Kaldi
+from ctc_align.corpus.sources.lhotse import Lhotse
+from ctc_align.corpus.sources.librispeech import LibriSpeech
 from ctc_align.corpus.sources.manifest import Manifest
+from ctc_align.corpus.sources.mfa import MfaFolder
+from ctc_align.corpus.sources.table import Table
 from ctc_align.corpus.utterance import Source
 from ctc_align.errors import UsageError
 
-KINDS = ("manifest",)
+_FILES = {"manifest": Manifest, "table": Table, "lhotse": Lhotse}
+_FOLDERS = {"kaldi": Kaldi, "librispeech": LibriSpeech, "mfa": MfaFolder}
+_ALIASES = {"folder": "mfa"}
+KINDS = (*_FILES, *_FOLDERS, *_ALIASES)
 
 
 def open_source(
@@ -22,18 +33,33 @@ def open_source(
 ) -> Source:
     """Open the corpus at `path`; what kind it is shows in its content, or `kind` says.
 
+    A file is `lhotse` or `manifest` by its first JSON object, a `table` by its header. A folder is `kaldi` if it has a
+    wav.scp; else the first folder in it that has either decides: `librispeech` for a *.trans.txt, `mfa` for a sound
+    file with a transcript beside it; `mfa` too if there is but one of the two.
+
     Args:
         path: a file or a folder.
-        kind: one of KINDS; None: found out.
+        kind: one of KINDS ("folder" is another name for "mfa"); None: found out.
         exclude: folders that are no part of it although they may lie in it: the output folder.
         fold_case: the output folder does not tell "A" from "a" (see `Names`).
 
     Raises:
-        UsageError: nothing there, not readable, empty, or not of the kind.
+        UsageError: nothing there, not readable, empty, or not of the kind: what was expected, what was met.
     """
     name = os.fspath(path)
-    require_file(name, "a manifest")
-    source = Manifest(Opening(name, tuple(map(os.fspath, exclude)), fold_case))
-    if next(iter(source), None) is None:
-        raise UsageError(f"{printable(name)}: expected a corpus, met an empty file")
+    opening = Opening(name, tuple(map(os.fspath, exclude)), fold_case)
+    kind = None if kind is None else _ALIASES.get(kind, kind)
+    if kind is None:
+        kind = detected_kind(opening)
+    elif kind not in KINDS:
+        raise UsageError(f"--source: expected one of {', '.join(KINDS)}, met {kind}")
+    elif kind in _FILES:
+        require_file(name, f"a file (--source {kind})")
+        check_kind(opening, kind)
+    else:
+        require_folder(name, f"a folder (--source {kind})")
+        check_kind(opening, kind)
+    source: Source = (_FILES | _FOLDERS)[kind](opening)
+    if kind != "kaldi" and next(iter(source), None) is None:
+        raise UsageError(f"{printable(name)}: expected the utterances of a corpus ({kind}), met none: it is empty")
     return source

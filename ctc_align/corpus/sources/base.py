@@ -13,6 +13,8 @@ from ctc_align.corpus.naming import Names, TakenError
 from ctc_align.corpus.utterance import Refused, Utterance
 from ctc_align.errors import InputError, UsageError
 
+Item = Utterance | Refused
+
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _SHOWN = 60
 
@@ -30,6 +32,21 @@ class Opening:
     fold_case: bool = False
 
 
+class FolderSource:
+    """A source that is a folder with others in it, walked in order; ids are paths below it."""
+
+    kind = ""
+
+    def __init__(self, opening: Opening) -> None:
+        self.name = opening.path
+        self.files: tuple[str, ...] = ()
+        self.exclude = opening.exclude
+        self.fold_case = opening.fold_case
+
+    def __iter__(self) -> Iterator[Item]:
+        raise NotImplementedError
+
+
 class FileSource:
     """A source that is one file: its own path, the folder that its relative paths start from."""
 
@@ -42,7 +59,7 @@ class FileSource:
         self.label = printable(os.path.basename(opening.path))
         self.fold_case = opening.fold_case
 
-    def __iter__(self) -> Iterator[Utterance | Refused]:
+    def __iter__(self) -> Iterator[Item]:
         raise NotImplementedError
 
     def origin(self, line: int) -> str:
@@ -52,32 +69,36 @@ class FileSource:
 class Roll:
     """Gives names to what a source finds, and turns away what cannot have one.
 
-    `file`: in which the places are lines, for the message about a duplicate.
+    `file`: in which the places are lines, for the message about a duplicate; "" where they are not.
     """
 
-    def __init__(self, *, fold_case: bool, file: str) -> None:
+    def __init__(self, *, fold_case: bool, file: str = "") -> None:
         self.names = Names(fold_case=fold_case)
         self.file = file
 
-    def refused(self, id: str | None, place: int, origin: str, reason: str) -> Refused:
-        """The refusal under `id` where there is one and it is free; under its place in the source else."""
+    def utterance(self, id: str | None, stem: str, place: int, origin: str, fields: dict[str, Any]) -> Item:
+        """The utterance under its `id`, or under a name made of `stem`; `fields` are the rest of `Utterance`."""
+        if id is None:
+            id, output = self.names.make(stem, place)
+            return Utterance(id, output, origin=origin, **fields)
         try:
-            if id is not None:
+            return Utterance(id, self.names.claim(id, place), origin=origin, **fields)
+        except TakenError as error:
+            first = f"{self.file}, line {error.place}" if self.file else "something earlier"
+            has_it = "was named so after its audio" if error.made else "has it already"
+            return self.refused(
+                id, place, origin, f"duplicate id {id!r}: {first} {has_it}; each needs an id of its own"
+            )
+
+    def refused(self, id: str | None, place: int, origin: str, reason: str, stem: str = "") -> Refused:
+        """A refusal, under `id` where that is free, under a name made of `stem`, or under its place in the source."""
+        if id is not None:
+            try:
                 self.names.claim(id, place)
                 return Refused(id, origin, reason)
-            label = origin
-        except TakenError:
-            label = f"{id} ({origin})"
-        return Refused(self.names.make(label, place)[0], origin, reason)
-
-    def duplicate(self, id: str, place: int, origin: str, error: TakenError) -> Refused:
-        """The refusal of an id that is taken; it says by whom."""
-        first = f"{self.file}, line {error.place}"
-        if error.made:
-            reason = f"duplicate id {id!r}: {first} was named so after its audio; give it another `utterance`"
-        else:
-            reason = f"duplicate id {id!r}: {first} has it already; give each utterance an id of its own"
-        return self.refused(id, place, origin, reason)
+            except TakenError:
+                stem = f"{id} ({origin})"
+        return Refused(self.names.make(stem or origin, place)[0], origin, reason)
 
 
 def printable(text: str) -> str:
@@ -153,6 +174,12 @@ def beside(folder: str, path: str) -> str:
     return os.path.join(folder, path)
 
 
+def beside_or_here(folder: str, path: str) -> str:
+    """As `beside`; from the current folder, as Kaldi and Lhotse have it, where the file is there and not beside."""
+    joined = beside(folder, path)
+    return path if joined != path and os.path.exists(path) and not os.path.exists(joined) else joined
+
+
 def stem_of(path: str) -> str:
     """The file's name without its extension: what an utterance is called that has no id."""
     name = os.path.basename(path.rstrip("/")) or path
@@ -169,6 +196,18 @@ def kind_of(value: Any) -> str:
         return "null"
     words = {bool: "true or false", str: "a string", list: "a list", dict: "an object", int: "a number"}
     return words.get(type(value), "a number" if isinstance(value, float) else type(value).__name__)
+
+
+def require_folder(path: str, what: str) -> None:
+    """UsageError unless `path` is a folder that can be read."""
+    if not os.path.exists(path):
+        raise UsageError(f"{printable(path)}: expected {what}, there is no such folder")
+    if not os.path.isdir(path):
+        raise UsageError(f"{printable(path)}: expected {what}, met a file")
+    try:
+        os.listdir(path)
+    except OSError as error:
+        raise UsageError(f"{printable(path)}: cannot be read: {error.strerror or error}") from None
 
 
 def require_file(path: str, what: str) -> None:

@@ -11,7 +11,7 @@ from ctc_align.corpus.sources.base import printable
 from ctc_align.errors import UsageError
 
 MAX_LINE_BYTES = 16 * 2**20
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
@@ -52,12 +52,10 @@ def read_lines(path: str) -> Iterator[Line]:
                 return
             if not data:
                 return
-            if number == 1:
-                data = data.removeprefix(_BOM)
             if is_long:
                 yield Line(number, "", f"expected a line of text, met one of more than {MAX_LINE_BYTES >> 20} MiB")
-            elif data.strip():
-                yield _decoded(number, data)
+            elif data.strip() not in (b"", BOM):
+                yield decoded(number, data)
 
 
 def read_head(path: str, lines: int, most_bytes: int = 2**16) -> list[Line]:
@@ -91,7 +89,10 @@ def _opened(path: str) -> IO[bytes] | gzip.GzipFile:
     return gzip.open(path, "rb")
 
 
-def _decoded(number: int, data: bytes) -> Line:
+def decoded(number: int, data: bytes) -> Line:
+    """Line `number` of a file, its end and the byte order mark of the first one removed."""
+    if number == 1:
+        data = data.removeprefix(BOM)
     try:
         return Line(number, data.rstrip(b"\r\n").decode("utf-8"))
     except UnicodeDecodeError as error:

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from ctc_align.corpus.naming import TakenError
 from ctc_align.corpus.sources.base import (
     FileSource,
+    Item,
     Roll,
     beside,
     checked_audio,
@@ -21,10 +21,10 @@ from ctc_align.corpus.sources.base import (
     stem_of,
 )
 from ctc_align.corpus.sources.lines import Line, read_lines
-from ctc_align.corpus.utterance import Refused, Utterance
 from ctc_align.errors import InputError
 
 AUDIO = ("audio_filepath", "audio")
+TEXT = ("text", "texts")
 _DURATION = ("duration", "duration_s")
 _OFFSET = ("offset", "offset_s")
 
@@ -40,12 +40,12 @@ class Manifest(FileSource):
 
     kind = "manifest"
 
-    def __iter__(self) -> Iterator[Utterance | Refused]:
+    def __iter__(self) -> Iterator[Item]:
         roll = Roll(fold_case=self.fold_case, file=self.label)
         for line in read_lines(self.name):
             yield self._item(line, roll)
 
-    def _item(self, line: Line, roll: Roll) -> Utterance | Refused:
+    def _item(self, line: Line, roll: Roll) -> Item:
         origin = self.origin(line.number)
         id: str | None = None
         stem = ""
@@ -55,25 +55,15 @@ class Manifest(FileSource):
             audio = checked_audio(_first(fields, AUDIO, "the audio"), "the audio")
             stem = stem_of(audio)
             texts = _texts(fields)
-            text = checked_text(_first(fields, ("text",), "the transcript"), "text") if not texts else texts[0]
+            if fields.get("text") is None and texts:
+                text = texts[0]
+            else:
+                text = checked_text(_first(fields, TEXT, "the transcript"), "text")
             details = _details(fields)
         except InputError as error:
-            if id is None and stem:
-                id = roll.names.make(stem, line.number)[0]
-                return Refused(id, origin, str(error))
-            return roll.refused(id, line.number, origin, str(error))
-        try:
-            if id is None:
-                id, output = roll.names.make(stem, line.number)
-            else:
-                output = roll.names.claim(id, line.number)
-        except TakenError as error:
-            return roll.duplicate(str(id), line.number, origin, error)
-        alternatives = texts if len(texts) > 1 else ()
-        given = fields.get("text")
-        if alternatives and given is not None:
-            text = given
-        return Utterance(id, output, beside(self.folder, audio), text, origin, texts=alternatives, **details)
+            return roll.refused(id, line.number, origin, str(error), stem)
+        details |= {"audio": beside(self.folder, audio), "text": text, "texts": texts if len(texts) > 1 else ()}
+        return roll.utterance(id, stem, line.number, origin, details)
 
 
 def parsed_object(line: Line) -> dict[str, Any]:
@@ -113,16 +103,13 @@ def _id(fields: dict[str, Any]) -> str | None:
 
 
 def _texts(fields: dict[str, Any]) -> tuple[str, ...]:
-    """The alternatives; () where the line has none. With a `text` of its own, that must be in order too."""
+    """The alternatives; () where the line has none."""
     values = fields.get("texts")
     if values is None:
         return ()
     if not isinstance(values, list) or not values:
         raise InputError(f"texts: expected a list of transcripts, met {shown(values)}")
-    texts = tuple(checked_text(value, f"texts, entry {i}") for i, value in enumerate(values, 1))
-    if fields.get("text") is not None:
-        checked_text(fields["text"], "text")
-    return texts
+    return tuple(checked_text(value, f"texts, entry {i}") for i, value in enumerate(values, 1))
 
 
 def _details(fields: dict[str, Any]) -> dict[str, Any]:

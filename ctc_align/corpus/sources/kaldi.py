@@ -1,0 +1,205 @@
+"""Kaldi data folders: wav.scp, text, and segments and utt2spk where there are such. Nothing is ever run."""
+
+from __future__ import annotations
+
+import os
+import re
+from array import array
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from ctc_align.corpus.hashes import HashTable, hash64
+from ctc_align.corpus.sources.base import (
+    FolderSource,
+    Item,
+    Opening,
+    Roll,
+    beside_or_here,
+    checked_audio,
+    checked_channel,
+    checked_seconds,
+    checked_text,
+    require_file,
+    shown,
+)
+from ctc_align.corpus.sources.lines import BOM, Line, decoded, read_lines
+from ctc_align.errors import InputError, UsageError
+
+_SPACE = re.compile(r"[ \t]+")
+_SPACE_BYTES = re.compile(rb"[ \t]+")
+_ARCHIVE = re.compile(r"\.ark(\.gz)?:\d+(\[[^\]]*\])?$")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+class Kaldi(FolderSource):
+    """The utterances of `segments`, in its order, or without one those of `wav.scp`; the other files in any order.
+
+    The other files are indexed by hash: 24 to 35 bytes a line, so about 1 GB for ten million utterances with segments
+    and speakers, and no text. Relative paths count from the folder, and where there is no such file from the current
+    one, as Kaldi has it. Shell pipes and archives are refused, so are utterances without a transcript or a recording,
+    transcripts without either, and lines that something before them made superfluous.
+    """
+
+    kind = "kaldi"
+
+    def __init__(self, opening: Opening) -> None:
+        super().__init__(opening)
+        wanted = ("wav.scp", "text", "segments", "utt2spk")
+        for name in wanted[:2]:
+            require_file(os.path.join(opening.path, name), f"a Kaldi data folder with {name} in it")
+        self.has = {name for name in wanted if os.path.isfile(os.path.join(opening.path, name))}
+        self.files = tuple(os.path.join(opening.path, name) for name in wanted if name in self.has)
+        self.first = "segments" if "segments" in self.has else "wav.scp"
+        if next(read_lines(self.path(self.first)), None) is None:
+            raise UsageError(f"{self.path(self.first)}: expected the utterances of a corpus, met an empty file")
+
+    def path(self, name: str) -> str:
+        return os.path.join(self.name, name)
+
+    def __iter__(self) -> Iterator[Item]:
+        roll = Roll(fold_case=self.fold_case, file=self.first)
+        index = {name: _Index(self.path(name), name) for name in self.has if name != self.first}
+        try:
+            for line in read_lines(self.path(self.first)):
+                yield self._item(line, roll, index)
+            for name in ("wav.scp", "text"):
+                if name in index:
+                    yield from self._left_over(index[name], roll)
+        finally:
+            for lookup in index.values():
+                lookup.close()
+
+    def _item(self, line: Line, roll: Roll, index: dict[str, _Index]) -> Item:
+        origin = f"{self.first}, line {line.number}"
+        id: str | None = None
+        try:
+            id, rest = _key_and_rest(line)
+            place = {"audio": rest} if self.first == "wav.scp" else _segment(rest, index["wav.scp"])
+            place["audio"] = beside_or_here(self.name, _checked_entry(place["audio"]))
+            entry = index["text"].get(id)
+            if entry is None:
+                raise InputError("no transcript: expected a line for it in text")
+            place["text"] = checked_text(entry.rest, f"text, line {entry.number}")
+            if "utt2spk" in index and (speaker := index["utt2spk"].get(id)) is not None:
+                place["speaker"] = speaker.rest
+        except InputError as error:
+            return roll.refused(id, line.number, origin, str(error))
+        return roll.utterance(id, "", line.number, origin, place)
+
+    def _left_over(self, index: _Index, roll: Roll) -> Iterator[Item]:
+        """The lines that no utterance could use: keys that came before, transcripts without audio."""
+        is_text = index.name == "text"
+        for line in read_lines(index.path):
+            id = index.key_of(line.number)
+            first = None if id is None else index.number_of(id)
+            if first is not None and first != line.number:
+                reason = f"duplicate id {id!r}: {index.name}, line {first} has it already, and is used"
+            elif is_text and (id is None or not roll.names.has(id)):
+                reason = line.fault or f"no audio: expected a line for it in {self.first}"
+            else:
+                continue
+            yield roll.refused(id, line.number, f"{index.name}, line {line.number}", reason)
+
+
+class _Entry(NamedTuple):
+    number: int
+    rest: str
+
+
+class _Index:
+    """Lines of a file by their first word; of several with one word the first counts."""
+
+    def __init__(self, path: str, name: str) -> None:
+        self.path = path
+        self.name = name
+        self.numbers = HashTable()
+        self.offsets = array("Q", [0])
+        """Where line n begins, n from 1, at n - 1."""
+        self.file = open(path, "rb")  # noqa: SIM115 (held as long as the index)
+        for number, data in enumerate(self.file, 1):
+            self.offsets.append(self.offsets[-1] + len(data))
+            key = hash64(_key(data, number))
+            if self.numbers.get(key) is None:
+                self.numbers.put(key, number)
+
+    def number_of(self, key: str) -> int | None:
+        """The first line with this key."""
+        return self.numbers.get(hash64(key.encode()))
+
+    def key_of(self, number: int) -> str | None:
+        """The key of a line; None where it is not UTF-8."""
+        try:
+            return _key(self._data(number), number).decode("utf-8")
+        except UnicodeDecodeError:
+            return None
+
+    def get(self, key: str) -> _Entry | None:
+        """The first line with this key. Raises InputError where it is not UTF-8."""
+        number = self.number_of(key)
+        if number is None:
+            return None
+        line = decoded(number, self._data(number))
+        if line.fault:
+            raise InputError(f"{self.name}, line {number}: {line.fault}")
+        found, rest = _key_and_rest(line)
+        return _Entry(number, rest) if found == key else None
+
+    def _data(self, number: int) -> bytes:
+        self.file.seek(self.offsets[number - 1])
+        return self.file.readline()
+
+    def close(self) -> None:
+        self.file.close()
+
+
+def _key(data: bytes, number: int) -> bytes:
+    """The first word of a line; b"" where it is blank."""
+    if number == 1:
+        data = data.removeprefix(BOM)
+    return _SPACE_BYTES.split(data.strip(b" \t\r\n"), maxsplit=1)[0]
+
+
+def _key_and_rest(line: Line) -> tuple[str, str]:
+    if line.fault:
+        raise InputError(line.fault)
+    key, *rest = _SPACE.split(line.text.strip(" \t"), maxsplit=1)
+    return key, rest[0] if rest else ""
+
+
+def _segment(rest: str, recordings: _Index) -> dict[str, Any]:
+    """Audio, offset and duration of `recording start end [channel]`; an end of -1 is that of the recording."""
+    fields = _SPACE.split(rest)
+    if len(fields) not in (3, 4):
+        raise InputError(f"expected utterance, recording, start and end, met {shown(rest)} behind the utterance")
+    start_s = checked_seconds(_number(fields[1]), "the start")
+    place: dict[str, Any] = {"offset_s": start_s}
+    if _number(fields[2]) != -1:
+        end_s = checked_seconds(_number(fields[2]), "the end")
+        if end_s <= start_s:
+            raise InputError(f"the end: expected a time after the start at {start_s} s, met {end_s} s")
+        place["duration_s"] = round(end_s - start_s, 9)
+    if len(fields) == 4:
+        channel = fields[3]  # counted from 0 in Kaldi
+        number = int(channel) + 1 if re.fullmatch("[0-9]{1,5}", channel) else channel
+        place["channel"] = checked_channel(number, "the channel")
+    entry = recordings.get(fields[0])
+    if entry is None:
+        raise InputError(f"no audio: expected a line for the recording {fields[0]} in wav.scp")
+    return place | {"audio": entry.rest}
+
+
+def _checked_entry(entry: str) -> str:
+    """The path in a line of wav.scp. Raises InputError for what would have to be run or unpacked."""
+    if not entry:
+        raise InputError("wav.scp: expected the path of an audio file, met nothing")
+    if entry.endswith("|") or entry.startswith("|"):
+        raise InputError(
+            f"wav.scp: expected the path of an audio file, met the shell pipe {shown(entry)}: nothing is run"
+        )
+    if _ARCHIVE.search(entry):
+        raise InputError(f"wav.scp: expected the path of an audio file, met a place in the archive {shown(entry)}")
+    return checked_audio(entry, "wav.scp")
+
+
+def _number(field: str) -> float | str:
+    return float(field) if _NUMBER.fullmatch(field) else field

@@ -1,0 +1,217 @@
+"""CSV and TSV files with a header: an utterance a row, columns by the names that corpora give them."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ctc_align.corpus.sources.base import (
+    FileSource,
+    Item,
+    Opening,
+    Roll,
+    beside,
+    checked_audio,
+    checked_channel,
+    checked_seconds,
+    checked_text,
+    printable,
+    shown,
+    stem_of,
+)
+from ctc_align.corpus.sources.lines import Line, read_head, read_lines
+from ctc_align.errors import InputError, UsageError
+
+COLUMNS = {
+    "audio": (
+        *("audio_filepath", "audio", "audio_path", "audio_file", "path", "wav", "wav_path", "wav_filename"),
+        *("file", "file_path", "file_name", "filename"),
+    ),
+    "text": ("text", "transcript", "transcription", "sentence", "wrd"),
+    "id": ("utterance", "utterance_id", "utt_id", "utt", "id"),
+    "offset": ("offset", "offset_s", "start", "start_s", "start_time", "begin"),
+    "end": ("end", "end_s", "end_time"),
+    "duration": ("duration", "duration_s"),
+    "speaker": ("speaker", "speaker_id", "spk_id", "client_id", "spk"),
+    "channel": ("channel",),
+}
+"""What a column may be called, in any case; of several in one table the first in this order counts."""
+
+_MOST_LINES = 200
+"""A quoted field that spans more lines than this is a quote that was never closed."""
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+class Table(FileSource):
+    """A table with a header, plain or .gz; the separator (comma, tab or semicolon) is the one that parts the header.
+
+    Columns are found by name, see COLUMNS; an audio and a text column are needed. Quotes are those of CSV, and a
+    quoted field may span lines; in a tab-separated line that does not work out as CSV they are letters. Relative paths
+    count from the table's folder, or from `clips` in it (Common Voice). A row that is no utterance is refused.
+    """
+
+    kind = "table"
+
+    def __init__(self, opening: Opening) -> None:
+        super().__init__(opening)
+        head = next(iter(read_head(opening.path, 1)), Line(1, ""))
+        self.separator, self.columns, self.width = parsed_header(opening.path, head)
+        clips = os.path.join(self.folder, "clips")
+        self.clips = clips if os.path.isdir(clips) else ""
+
+    def __iter__(self) -> Iterator[Item]:
+        roll = Roll(fold_case=self.fold_case, file=self.label)
+        rows = _Rows(read_lines(self.name), self.separator, self.width)
+        for number, row, fault in rows:
+            yield self._item(number, row, fault, roll)
+
+    def _item(self, number: int, row: list[str], fault: str, roll: Roll) -> Item:
+        origin = self.origin(number)
+        id: str | None = None
+        stem = ""
+        try:
+            if fault:
+                raise InputError(fault)
+            cells = {what: row[i] for what, i in self.columns.items() if i < len(row)}
+            id = cells.get("id", "").strip() or None
+            audio = checked_audio(cells.get("audio", ""), "the audio")
+            stem = stem_of(audio)
+            if any(cell.strip() for cell in row[self.width :]):
+                met = f"{len(row)} columns where the header has {self.width}"
+                raise InputError(f"expected a row of the table, met {met}: quote what holds a separator")
+            fields = {"audio": self._path(audio), "text": checked_text(cells.get("text", ""), "the text")}
+            fields |= _details(cells)
+        except InputError as error:
+            return roll.refused(id, number, origin, str(error), stem)
+        return roll.utterance(id, stem, number, origin, fields)
+
+    def _path(self, audio: str) -> str:
+        path = beside(self.folder, audio)
+        if self.clips and not os.path.exists(path) and os.path.exists(beside(self.clips, audio)):
+            return beside(self.clips, audio)
+        return path
+
+
+def parsed_header(path: str, head: Line) -> tuple[str, dict[str, int], int]:
+    """The separator, the columns that are known and where they are, and how many there are. Raises UsageError."""
+    best: dict[str, int] = {}
+    for separator in ("\t", ",", ";"):
+        names = _names(head.text, separator)
+        columns = _columns(names)
+        if "audio" in columns and "text" in columns:
+            return separator, columns, len(names)
+        best = max(best, columns, key=len)
+    missing = [f"one of {' '.join(COLUMNS[what])} for the {what}" for what in ("audio", "text") if what not in best]
+    met = head.fault or shown(head.text)
+    raise UsageError(f"{printable(path)}: expected a header with {' and '.join(missing)}, met {met}")
+
+
+def _names(header: str, separator: str) -> list[str]:
+    try:
+        return next(csv.reader([header], delimiter=separator), [])
+    except csv.Error:
+        return []
+
+
+def _columns(names: list[str]) -> dict[str, int]:
+    places = {name.strip().casefold(): i for i, name in reversed(list(enumerate(names)))}
+    found = {}
+    for what, known in COLUMNS.items():
+        place = next((places[name] for name in known if name in places), None)
+        if place is not None:
+            found[what] = place
+    return found
+
+
+def _details(cells: dict[str, str]) -> dict[str, Any]:
+    """What a row says of place, speaker and channel; an empty cell says nothing."""
+    cells = {what: cell.strip() for what, cell in cells.items() if cell.strip()}
+    details: dict[str, Any] = {}
+    if "offset" in cells:
+        details["offset_s"] = checked_seconds(_number(cells["offset"]), "the start")
+    if "duration" in cells:
+        details["duration_s"] = checked_seconds(_number(cells["duration"]), "the duration", above_zero=True)
+    elif "end" in cells:
+        end_s = checked_seconds(_number(cells["end"]), "the end")
+        start_s = details.get("offset_s", 0.0)
+        if end_s <= start_s:
+            raise InputError(f"the end: expected a time after the start at {start_s} s, met {end_s} s")
+        details["duration_s"] = round(end_s - start_s, 9)
+    if "channel" in cells:
+        channel = cells["channel"]
+        details["channel"] = checked_channel(
+            int(channel) if re.fullmatch("[0-9]{1,5}", channel) else channel, "channel"
+        )
+    if "speaker" in cells:
+        details["speaker"] = cells["speaker"]
+    return details
+
+
+def _number(cell: str) -> float | str:
+    return float(cell) if _NUMBER.fullmatch(cell) else cell
+
+
+class _Rows:
+    """Rows (line, cells, fault) after the header, from lines; a quote that is never closed costs its own line only."""
+
+    def __init__(self, lines: Iterator[Line], separator: str, width: int) -> None:
+        self.lines = lines
+        self.separator = separator
+        self.width = width
+        self.waiting: list[Line] = []
+        """Lines that were read ahead."""
+
+    def __iter__(self) -> Iterator[tuple[int, list[str], str]]:
+        self.next_line()
+        while (line := self.next_line()) is not None:
+            yield (line.number, [], line.fault) if line.fault else self.row(line)
+
+    def next_line(self) -> Line | None:
+        return self.waiting.pop(0) if self.waiting else next(self.lines, None)
+
+    def row(self, line: Line) -> tuple[int, list[str], str]:
+        literal = line.text.split(self.separator)
+        if '"' not in line.text:
+            return line.number, literal, ""
+        is_tabs = self.separator == "\t"
+        ahead: list[Line] = []
+        try:
+            row = self.parsed(line.text)
+            # a tab-separated line that is complete as it stands does not go on in the next one
+            while row is None and not (is_tabs and len(literal) >= self.width):
+                row = self.longer(line, ahead)
+            if row is not None:
+                return line.number, row, ""
+            fault = "a quote is not closed"
+        except csv.Error as error:
+            fault = str(error)
+        self.waiting = ahead + self.waiting
+        if is_tabs:
+            return line.number, literal, ""
+        return line.number, [], f"expected a row of CSV, met something else ({fault}); write quotes inside quotes twice"
+
+    def longer(self, line: Line, ahead: list[Line]) -> list[str] | None:
+        """The row with as many more lines as may close its quote, which go to `ahead`. Raises csv.Error."""
+        while len(ahead) < _MOST_LINES and (following := self.next_line()) is not None:
+            ahead.append(following)
+            if following.fault:
+                break
+            if '"' in following.text:
+                text, number = line.text, line.number
+                for part in ahead:
+                    text += "\n" * (part.number - number) + part.text
+                    number = part.number
+                return self.parsed(text)
+        raise csv.Error("a quote is not closed")
+
+    def parsed(self, text: str) -> list[str] | None:
+        """The cells of a row; None: it ends inside quotes. Raises csv.Error."""
+        try:
+            return next(csv.reader([text], delimiter=self.separator, strict=True))
+        except csv.Error as error:
+            if "unexpected end" in str(error):
+                return None
+            raise
