@@ -35,7 +35,7 @@ def score(
     ],
     transcripts: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TRANSCRIPT]...", help="UTF-8 text files, or - for standard input."),
+        typer.Argument(metavar="TRANSCRIPT", help="UTF-8 text files, or - for standard input."),
     ] = None,
     text: Annotated[
         list[str] | None,

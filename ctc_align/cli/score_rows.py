@@ -37,9 +37,9 @@ COLUMNS = (
     "unknown",
     "mark",
 )
-_TABLE = (("rank", 4), ("loss", 10), ("loss_per_token", 14), ("posterior", 9))
+_TABLE = (("rank", 4), ("loss", 9), ("loss_per_token", 14), ("posterior", 9))
 _TABLE_MORE = (("loss_per_frame", 14), ("local_loss", 10))
-_ID_CELLS, _NOTE_CELLS, _WIDE = 24, 18, 130
+_ID_CELLS, _NOTE_CELLS, _TRANSCRIPT_CELLS, _WIDE = 16, 9, 12, 130
 _LINES = re.compile(r"[ ]*[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]\s*")
 
 
@@ -217,7 +217,7 @@ class TablePrinter:
     def __init__(self, console: Console, with_utterance: bool) -> None:
         self.console = console
         self.with_utterance = with_utterance
-        self.numbers = _TABLE + (_TABLE_MORE if console.width >= _WIDE else ())
+        self.more = _TABLE_MORE if console.width >= _WIDE else ()
         self.rows: list[Row] = []
         self.is_first = True
 
@@ -232,19 +232,24 @@ class TablePrinter:
 
         if not self.rows:
             return
-        fixed = sum(cells + 2 for _, cells in self.numbers) + _NOTE_CELLS + 2
-        fixed += _ID_CELLS + 2 if self.with_utterance else 0
-        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=self.is_first)
+        id_cells = _ID_CELLS * (1 + (self.console.width >= _WIDE))
+        fixed = sum(cells + 1 for _, cells in _TABLE + self.more) + _NOTE_CELLS + (id_cells + 1) * self.with_utterance
+        cells = max(_TRANSCRIPT_CELLS, self.console.width - fixed - 1)
+        table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, show_header=self.is_first)
         if self.with_utterance:
-            table.add_column("utterance", width=_ID_CELLS, no_wrap=True)
-        for name, cells in self.numbers:
-            table.add_column(name, width=cells, justify="right", no_wrap=True)
-        table.add_column("transcript", width=max(16, self.console.width - fixed), no_wrap=True)
+            table.add_column("utterance", width=id_cells, no_wrap=True)
+        for name, width in _TABLE:
+            table.add_column(name, width=width, justify="right", no_wrap=True)
+        table.add_column("transcript", width=cells, no_wrap=True)
+        for name, width in self.more:
+            table.add_column(name, width=width, justify="right", no_wrap=True)
         table.add_column("", width=_NOTE_CELLS, no_wrap=True)
         for row in self.rows:
-            shown = [_one_line(row.utterance or "")] if self.with_utterance else []
-            shown += [_figure(name, getattr(row, name)) for name, _ in self.numbers]
-            shown += [_one_line(row.transcript), _note(row)]
+            shown = [_end(_one_line(row.utterance or ""), id_cells)] if self.with_utterance else []
+            shown += [_figure(name, getattr(row, name)) for name, _ in _TABLE]
+            transcript = _one_line(row.transcript)
+            shown.append(transcript if row.text is None else _end(transcript, cells))
+            shown += [*(_figure(name, getattr(row, name)) for name, _ in self.more), _note(row)]
             table.add_row(*(Text(cell) for cell in shown), style="red" if row.mark else None)
         self.console.print(table)
         self.rows, self.is_first = [], False
@@ -271,9 +276,7 @@ class Counter:
         self.count, self.audio_s = self.count + 1, self.audio_s + audio_s
         if self.bar is not None:
             speed = self.audio_s / max(time.monotonic() - self.started_s, 1e-3)
-            self.bar.update(
-                f"{self.count} utterances, {self.audio_s / 3600:.2f} h, {speed:.0f} times as fast as speech"
-            )
+            self.bar.update(f"{self.count} utterances, {self.audio_s / 3600:.2f} h, {speed:.0f} times real time")
 
     def __exit__(self, *_: object) -> None:
         if self.bar is not None:
@@ -281,10 +284,12 @@ class Counter:
 
 
 def _note(row: Row) -> str:
-    notes = [row.mark] if row.mark else []
-    if row.unknown:
-        notes.append(f"{row.unknown} unknown")
-    return ", ".join(notes)
+    return row.mark or (f"{row.unknown} unknown" if row.unknown else "")
+
+
+def _end(name: str, cells: int) -> str:
+    """A name that is too long shows its end, which tells it from its neighbours."""
+    return name if len(name) <= cells else "…" + name[len(name) - cells + 1 :]
 
 
 def _figure(name: str, value: Any) -> str:
