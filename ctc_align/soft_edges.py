@@ -196,7 +196,7 @@ def _place(window: _Window, posteriors: np.ndarray, given: Segmented, places: Pl
 
 
 def _passed(beyond: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Medians and standard deviations (E,), in frames, of edges that are past at frame t with probability `beyond` (T, E).
+    """Medians and standard deviations (E,), in frames, of edges past at frame t with probability `beyond` (T, E).
 
     A probability holds in the middle of its frame; between two of them it is a line.
 
