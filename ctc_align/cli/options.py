@@ -19,7 +19,12 @@ Backend = Annotated[
 ]
 Formats = Annotated[
     str | None,
-    typer.Option("--format", metavar="LIST", help="Output formats, comma-separated.", show_default="json,ctm,textgrid"),
+    typer.Option(
+        "--format",
+        metavar="LIST",
+        help="Output formats, comma-separated, out of json, ctm, textgrid, srt, vtt, tsv and audacity.",
+        show_default="json,ctm,textgrid",
+    ),
 ]
 OutDir = Annotated[
     str | None,

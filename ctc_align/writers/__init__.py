@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ctc_align.writers.audacity import AudacityWriter
 from ctc_align.writers.base import Style, Writer
 from ctc_align.writers.ctm import CtmWriter, TokenCtmWriter
 from ctc_align.writers.files import (
@@ -15,16 +16,23 @@ from ctc_align.writers.files import (
     write_outputs,
 )
 from ctc_align.writers.json_writer import JsonWriter, from_dict, read_alignment, to_dict
+from ctc_align.writers.srt import SrtWriter
 from ctc_align.writers.textgrid import TextGridWriter
+from ctc_align.writers.tsv import TsvWriter
+from ctc_align.writers.vtt import VttWriter
 
 __all__ = [
     "DEFAULT_FORMATS",
     "WRITERS",
+    "AudacityWriter",
     "CtmWriter",
     "JsonWriter",
+    "SrtWriter",
     "Style",
     "TextGridWriter",
     "TokenCtmWriter",
+    "TsvWriter",
+    "VttWriter",
     "Writer",
     "check_outputs",
     "from_dict",

@@ -10,16 +10,24 @@ from typing import Any
 
 from ctc_align.errors import OutputError, UsageError
 from ctc_align.types import Alignment
+from ctc_align.writers.audacity import AudacityWriter
 from ctc_align.writers.base import HasStyle, Style, Writer
 from ctc_align.writers.ctm import CtmWriter, TokenCtmWriter
 from ctc_align.writers.json_writer import JsonWriter
+from ctc_align.writers.srt import SrtWriter
 from ctc_align.writers.textgrid import TextGridWriter
+from ctc_align.writers.tsv import TsvWriter
+from ctc_align.writers.vtt import VttWriter
 from ctc_align.writers.whole import placing
 
 WRITERS: dict[str, tuple[type[Writer], ...]] = {
     "json": (JsonWriter,),
     "ctm": (CtmWriter, TokenCtmWriter),
     "textgrid": (TextGridWriter,),
+    "srt": (SrtWriter,),
+    "vtt": (VttWriter,),
+    "tsv": (TsvWriter,),
+    "audacity": (AudacityWriter,),
 }
 DEFAULT_FORMATS = ("json", "ctm", "textgrid")
 
@@ -125,7 +133,7 @@ def write_outputs(
 
 
 def save(alignment: Alignment, path: str | Path, *, force: bool = False) -> None:
-    """Write one file in the format that its extension names (.json, .ctm, .tokens.ctm, .TextGrid), whole or not at all.
+    """Write one file in the format that its extension names (.json, .ctm, .TextGrid, .srt …), whole or not at all.
 
     Raises:
         UsageError: no format has this extension.

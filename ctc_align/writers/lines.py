@@ -1,0 +1,139 @@
+"""Text as subtitles show it: how wide it is, and where it may be broken."""
+
+from __future__ import annotations
+
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+LINE_COLUMNS = 42
+LINES = 2
+
+SENTENCE, CLAUSE, WORD, CLINGING = 0.0, 4.0, 8.0, 12.0
+"""What a break costs: after a sentence, after a clause, after any word, after a word that leans on the next one."""
+
+_STOPS = frozenset(".!?…。！？．؟۔।॥")
+_COMMAS = frozenset(",;:،؛、，；：—–")
+_CLOSING = "\"'”’»)]}›」』）】》〉"
+_ENGLISH_TITLES = "mr. mrs. ms. dr. prof. st. jr. sr. vs. etc. no. gen. col. capt. lt. sgt. rev. hon. e.g. i.e."
+_ENGLISH_LEANING = """a an the and or but nor of to in on at by for from with as if that than so because into onto upon
+    my your his her its our their this these those very is are was were be been not no"""
+_TITLES = frozenset(_ENGLISH_TITLES.split())
+_LEANING = frozenset(_ENGLISH_LEANING.split())
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A word, or a part of one that is longer than a line; `is_spaced`: white space stands before it.
+
+    `break_cost` says how bad it is to end a line or a subtitle after it, times are seconds.
+    """
+
+    text: str
+    is_spaced: bool
+    start_s: float
+    end_s: float
+    break_cost: float = WORD
+
+
+def columns(text: str) -> int:
+    """Width of a text: two columns for wide characters (CJK, emoji), none for marks that sit on others.
+
+    >>> columns("né"), columns("日本"), columns("e\\u0301")
+    (2, 4, 1)
+    """
+    return len(text) if text.isascii() else sum(map(_columns_of, text))
+
+
+def _columns_of(char: str) -> int:
+    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def break_cost(word: str, after: str, following: str) -> float:
+    """What a break after `word` costs; `after` is the white space behind it, `following` the next word.
+
+    >>> break_cost("Stop!", " ", "He"), break_cost("Dr.", " ", "No"), break_cost("well,", " ", "he")
+    (0.0, 8.0, 4.0)
+    """
+    if not following or after.count("\n") > 1:
+        return SENTENCE
+    bare = word.rstrip(_CLOSING)
+    if bare and bare[-1] in _STOPS and not _is_shortened(bare, following):
+        return SENTENCE
+    if (bare and bare[-1] in _COMMAS) or "\n" in after:
+        return CLAUSE
+    return CLINGING if word.casefold() in _LEANING else WORD
+
+
+def _is_shortened(word: str, following: str) -> bool:
+    """Whether a full stop stands for missing letters: titles, initials, and before a small letter."""
+    if not word.endswith(".") or word.endswith(".."):
+        return False
+    first = next((char for char in following if char.isalnum()), "")
+    is_initial = len(word) == 2 and word[0].isalpha() and word[0] != "I"
+    return is_initial or word.casefold() in _TITLES or first.islower()
+
+
+class Row:
+    """Pieces in a row, with the width of any stretch of them known at once."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self.pieces = pieces
+        self._spaces = [int(piece.is_spaced) for piece in pieces]
+        widths = (columns(piece.text) + space for piece, space in zip(pieces, self._spaces))
+        self._ends = list(accumulate(widths, initial=0))
+
+    def columns(self, start: int, end: int) -> int:
+        """Width of pieces [start, end) in one line, which begins without a space."""
+        return self._ends[end] - self._ends[start] - self._spaces[start]
+
+    def fits(self, start: int, end: int) -> bool:
+        """Whether pieces [start, end) fit into a subtitle."""
+        if self.columns(start, end) <= LINE_COLUMNS:
+            return True
+        second = self._full_line(start)
+        return second < end and self.columns(second, end) <= LINE_COLUMNS
+
+    def _full_line(self, start: int) -> int:
+        """Where the line that begins with `start` must end at the latest."""
+        return bisect_right(self._ends, self._ends[start] + self._spaces[start] + LINE_COLUMNS) - 1
+
+    def lines(self, start: int, end: int) -> list[str]:
+        """Pieces [start, end), which fit, as one line or as two of about the same width, broken where sense breaks."""
+        if self.columns(start, end) <= LINE_COLUMNS:
+            return [self.text(start, end)]
+        places = [at for at in range(start + 1, end) if self._both_fit(start, at, end)]
+        at = min(places, key=lambda at: self._line_break_cost(start, at, end))
+        return [self.text(start, at), self.text(at, end)]
+
+    def _both_fit(self, start: int, at: int, end: int) -> bool:
+        return max(self.columns(start, at), self.columns(at, end)) <= LINE_COLUMNS
+
+    def _line_break_cost(self, start: int, at: int, end: int) -> float:
+        upper, lower = self.columns(start, at), self.columns(at, end)
+        return self.pieces[at - 1].break_cost + 0.3 * abs(upper - lower) + (1.0 if upper > lower else 0.0)
+
+    def text(self, start: int, end: int) -> str:
+        pieces = self.pieces[start:end]
+        return pieces[0].text + "".join(" " * piece.is_spaced + piece.text for piece in pieces[1:])
+
+
+def parts_of_word(word: str) -> list[str]:
+    """The word, or lines of it where it alone is longer than a line.
+
+    >>> [len(part) for part in parts_of_word("x" * 100)]
+    [42, 42, 16]
+    """
+    if columns(word) <= LINE_COLUMNS:
+        return [word]
+    edges, width = [0], 0
+    for place, char in enumerate(word):
+        width += _columns_of(char)
+        if width > LINE_COLUMNS:
+            edges.append(place)
+            width = _columns_of(char)
+    return [word[start:end] for start, end in pairwise([*edges, len(word)])]
