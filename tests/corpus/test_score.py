@@ -1,0 +1,235 @@
+"""A source's losses: in its order, on all cores, streamed, and what cannot be scored is told."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import count, islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from made_models import LETTERS, tiny_folder
+
+from ctc_align.aligner import Aligner
+from ctc_align.corpus import score
+from ctc_align.corpus.score import ScoreOptions, score_source
+from ctc_align.corpus.utterance import Refused, Utterance
+from ctc_align.errors import CtcAlignError, UsageError
+
+TESTS = Path(__file__).resolve().parent.parent
+
+
+@dataclass
+class Given:
+    """A source in memory."""
+
+    items: list[Utterance | Refused]
+    kind: str = "given"
+    name: str = "given"
+    read: list[int] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Utterance | Refused]:
+        for i, item in enumerate(self.items):
+            self.read.append(i)
+            yield item
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A tiny model, and noise of different lengths: u0.wav … u9.wav."""
+    folder = tmp_path_factory.mktemp("score")
+    tiny_folder(folder / "model", LETTERS)
+    random = np.random.default_rng(0)
+    for i in range(10):
+        samples = 0.1 * random.standard_normal(16000 * (1 + 3 * i % 7) // 2)
+        soundfile.write(folder / f"u{i}.wav", samples, 16000, subtype="PCM_16")
+    return folder
+
+
+def utterances(folder: Path) -> list[Utterance | Refused]:
+    return [
+        Utterance(f"u{i}", f"u{i}", str(folder / f"u{i}.wav"), text, f"line {i}")
+        for i, text in enumerate(["no", "we call", "it bear", "hello", "world", "ab", "cab", "abe", "bear it", "call"])
+    ]
+
+
+def options(folder: Path, **more: object) -> ScoreOptions:
+    return ScoreOptions(str(folder / "model"), device="cpu", **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("more", [{}, {"workers": 1, "batch_seconds": 1.0}, {"workers": 2}])
+def test_every_utterance_in_its_place_as_alone(folder: Path, more: dict[str, object], monkeypatch) -> None:
+    monkeypatch.setattr(score, "WINDOW", 4)
+    aligner = Aligner(str(folder / "model"), device="cpu")
+    results = list(score_source(Given(utterances(folder)), options(folder, **more)))
+    assert [one.id for one in results] == [f"u{i}" for i in range(10)]
+    for i, one in enumerate(results):
+        alone = aligner.score_texts(folder / f"u{i}.wav", [one.text])
+        assert (one.error, one.origin) == (None, f"line {i}")
+        assert one.duration_s == soundfile.info(folder / f"u{i}.wav").duration
+        # Another number of threads adds up in another order.
+        assert one.scored[0].loss == pytest.approx(alone[0].loss, rel=1e-5)
+        assert one.scored[0].text == one.text
+
+
+def test_alternatives_are_ranked_and_the_text_beside_them_is_not_one(folder: Path) -> None:
+    one = utterances(folder)[3]
+    assert isinstance(one, Utterance)
+    results = list(score_source(Given([replace(one, texts=("hello", "no", "hello", ""))]), options(folder)))
+    scored = results[0].scored
+    assert [it.rank for it in scored] == [1, 2, 3, 4]
+    assert sorted(it.index for it in scored) == [0, 1, 2, 3]
+    assert scored[-1].error is not None
+    assert sum(it.posterior or 0.0 for it in scored) == pytest.approx(1.0)
+    expected = Aligner(str(folder / "model"), device="cpu").score_texts(one.audio, ["hello", "no", "hello", ""])
+    assert [it.index for it in scored] == [it.index for it in expected]
+
+
+def test_parts_of_recordings(folder: Path) -> None:
+    one = utterances(folder)[6]
+    assert isinstance(one, Utterance)
+    part = replace(one, offset_s=0.25, duration_s=0.5)
+    (found,) = score_source(Given([part]), options(folder))
+    assert found.duration_s == 0.5
+    samples = soundfile.read(one.audio, dtype="float32")[0][4000:12000]
+    aligner = Aligner(str(folder / "model"), device="cpu")
+    assert found.scored[0].loss == pytest.approx(aligner.score((samples, 16000), one.text), rel=1e-5)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_cannot_be_scored_is_told_and_the_others_scored(folder: Path, workers: int) -> None:
+    items = utterances(folder)[:4]
+    (folder / "no.flac").write_bytes(b"fLaC and no more")
+    items.insert(1, Refused("line 2", "line 2", "expected a JSON object"))
+    items.insert(2, Utterance("gone", "gone", str(folder / "gone.wav"), "no", "line 3"))
+    items.insert(3, Utterance("cut", "cut", str(folder / "no.flac"), "no", "line 4"))
+    items.insert(4, Utterance("far", "far", str(folder / "u0.wav"), "no", "line 5", offset_s=99.0))
+    items.append(Utterance("empty", "empty", str(folder / "u0.wav"), " ", "line 9"))
+    results = {one.id: one for one in score_source(Given(items), options(folder, workers=workers))}
+    assert list(results) == ["u0", "line 2", "gone", "cut", "far", "u1", "u2", "u3", "empty"]
+    assert results["line 2"].error == "expected a JSON object"
+    assert "no such audio file" in (results["gone"].error or "")
+    assert "no.flac" in (results["cut"].error or "")
+    assert "u0.wav" in (results["far"].error or "")
+    assert all(results[f"u{i}"].error is None and results[f"u{i}"].scored[0].loss > 0 for i in range(4))
+    assert (results["empty"].error, results["empty"].scored[0].error is None) == (None, False)
+
+
+def test_what_breaks_a_batch_is_one_utterance(folder: Path, monkeypatch) -> None:
+    from ctc_align import scoring
+
+    right = scoring.score_emissions
+
+    def breaking(aligner, emissions, texts):
+        if ("hello",) in texts:
+            raise MemoryError("too much")
+        return right(aligner, emissions, texts)
+
+    monkeypatch.setattr(scoring, "score_emissions", breaking)
+    results = list(score_source(Given(utterances(folder)), options(folder, workers=1)))
+    assert [one.error for one in results] == [None] * 3 + ["MemoryError: too much"] + [None] * 6
+
+
+def test_a_source_is_streamed(folder: Path, monkeypatch) -> None:
+    """Of an endless source no more is read than two windows beyond what was asked for."""
+    monkeypatch.setattr(score, "WINDOW", 4)
+    first = utterances(folder)[0]
+    assert isinstance(first, Utterance)
+    read = []
+
+    class Endless:
+        kind = name = "endless"
+
+        def __iter__(self) -> Iterator[Utterance | Refused]:
+            for i in count():
+                read.append(i)
+                yield replace(first, id=f"u{i}")
+
+    results = score_source(Endless(), options(folder, workers=1))
+    assert [one.id for one in islice(results, 10)] == [f"u{i}" for i in range(10)]
+    assert len(read) <= 10 + 3 * 4
+    results.close()  # type: ignore[attr-defined]
+
+
+def test_nothing_to_score(folder: Path) -> None:
+    assert list(score_source(Given([]), options(folder))) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [({"workers": 0}, "workers: expected at least 1, met 0"), ({"batch_seconds": 0.0}, "batch_seconds: expected")],
+)
+def test_options_that_cannot_be(folder: Path, more: dict[str, object], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        score_source(Given([]), options(folder, **more))
+    with pytest.raises(UsageError, match="no such model"):
+        score_source(Given([]), ScoreOptions("no-such-model"))
+
+
+def test_a_worker_that_dies_is_an_error_and_no_hang(folder: Path, monkeypatch) -> None:
+    monkeypatch.setattr(score, "WINDOW", 2)
+    items = utterances(folder) * 50
+    results = score_source(Given(items), options(folder, workers=2))
+    next(results)
+    for child in multiprocessing.active_children():
+        child.kill()
+    with pytest.raises(CtcAlignError, match="a worker process ended"):
+        list(results)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_workers_die_with_their_parent(folder: Path, tmp_path: Path) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(
+        textwrap.dedent(
+            f"""
+            import multiprocessing, sys, time
+            sys.path[:0] = [{str(TESTS.parent)!r}, {str(TESTS)!r}]
+            from pathlib import Path
+            if __name__ == "__main__":
+                from ctc_align.corpus.score import ScoreOptions, score_source
+                from ctc_align.corpus.utterance import Utterance
+                folder = Path({str(folder)!r})
+                items = [Utterance(f"u{{i}}", "", str(folder / "u0.wav"), "no", "") for i in range(1000)]
+                results = score_source(items, ScoreOptions(str(folder / "model"), device="cpu", workers=2))
+                next(results)
+                print(*(child.pid for child in multiprocessing.active_children()), flush=True)
+                time.sleep(60)
+            """
+        )
+    )
+    with subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        children = [int(pid) for pid in parent.stdout.readline().split()]
+        assert len(children) == 2
+        os.kill(parent.pid, signal.SIGKILL)
+    for _ in range(100):
+        if not any(map(is_running, children)):
+            return
+        time.sleep(0.1)
+    pytest.fail(f"still there: {[pid for pid in children if is_running(pid)]}")
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        if Path("/proc/self").exists():
+            return False
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+        return True
+    return state != "Z"
