@@ -146,7 +146,10 @@ WRONG_CALLS = [
     (["talk.wav", "talk.txt", "--nonsense"], "No such option: --nonsense.*see ctc-align align --help"),
     ([], None),
     (["align"], "Missing argument 'AUDIO'"),
-    (["talk.wav", "talk.txt", "--format", "doc"], "expected formats out of json, ctm, textgrid; met doc"),
+    (
+        ["talk.wav", "talk.txt", "--format", "doc"],
+        "expected formats out of json, ctm, textgrid, srt, vtt, tsv, audacity; met doc",
+    ),
     (["talk.wav", "talk.txt", "--format", ""], "met an empty list"),
     (["talk.wav", "talk.txt", "--stdout", "--format", "json,ctm"], "exactly one format, met json, ctm"),
     (["talk.wav", "talk.txt", "--stdout", "--out-dir", "x"], "--stdout writes no files"),
