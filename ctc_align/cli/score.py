@@ -149,10 +149,14 @@ def _percent(worst: str | None) -> Fraction | None:
 
 def _format(format: str | None) -> str:
     if format is None:
-        return "table" if sys.stdout.isatty() else "tsv"
+        return "table" if _is_terminal() else "tsv"
     if format not in FORMATS:
         raise UsageError(f"--format: expected {' or '.join(FORMATS)}, met {format!r}")
     return format
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty()
 
 
 def _only(given: dict[str, Any], where: str) -> None:
@@ -207,7 +211,7 @@ def _rows_of_audio(
         name, text, is_file = transcripts[one.index]
         row = row_of(one, name, text=text if is_file and isinstance(text, str) else None)
         if isinstance(text, TranscriptError):
-            row.error = str(text).removeprefix(f"{name}: ")
+            row.error = str(text).removeprefix(name).lstrip(",: ")
         if row.error is not None:
             _say_failed(name if is_file else _shortened(name), row.error)
         yield row
@@ -244,7 +248,7 @@ def _rows_of_source(path: str, kind: str | None, options: ScoreOptions, talk: Ta
 
     _refuse_audio(path)
     # Where rows scroll by, a counter below them would only flicker.
-    with Counter(shown=talk.on_terminal and not talk.quiet and not sys.stdout.isatty()) as count:
+    with Counter(shown=talk.on_terminal and not talk.quiet and not _is_terminal()) as count:
         for one in score_source(open_source(path, kind), options):
             count(one.duration_s)
             yield from _rows_of_utterance(one)

@@ -203,8 +203,8 @@ class JsonlPrinter:
         fields = {name: _jsonable(getattr(row, name)) for name in names} | {"mark": row.mark or None}
         if row.text is not None:
             fields["text"] = row.text
-        line = json.dumps(fields, ensure_ascii=False, allow_nan=False) + "\n"
-        self.file.write(line.encode("utf-8", "replace"))
+        # In ASCII: characters that end a line for some readers, and bytes of names that are no UTF-8, pass unharmed.
+        self.file.write((json.dumps(fields, allow_nan=False) + "\n").encode("ascii"))
         self.file.flush()
 
     def close(self) -> None:

@@ -1,0 +1,290 @@
+"""ctc-align score: what is printed, what is marked, and how it ends."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import sys
+from array import array
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from made_models import LETTERS, planted, spelt, tiny_folder
+
+from ctc_align.aligner import Aligner
+from ctc_align.cli.score_rows import _limit, printer_for, row_of
+from ctc_align.scoring import Scored
+
+PROMISED = ["rank", "loss", "loss_per_token", "posterior", "transcript"]
+LOG_PROBS = ("talk.npy", "--vocab", "vocab.txt", "--frame-shift", "0.02")
+
+
+@pytest.fixture
+def talk(tmp_path, monkeypatch) -> Path:
+    """The current directory: log-probs that say "cab abe", a transcript that is right and one that is wrong."""
+    monkeypatch.chdir(tmp_path)
+    np.save("talk.npy", planted(spelt("cab abe")).log_probs.numpy())
+    Path("vocab.txt").write_text("\n".join(LETTERS) + "\n", "utf-8")
+    Path("right.txt").write_text("Cab,\tabe!\n", "utf-8")
+    Path("wrong.txt").write_text("hello\n", "utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def corpus(tmp_path, monkeypatch) -> Path:
+    """The current directory: a tiny model, five recordings of noise, and a manifest of them."""
+    monkeypatch.chdir(tmp_path)
+    tiny_folder(tmp_path / "model", LETTERS)
+    random = np.random.default_rng(0)
+    lines = []
+    for i, text in enumerate(["no", "we call", "it bear", "hello", "cab"]):
+        soundfile.write(f"u{i}.wav", 0.1 * random.standard_normal(8000 + 4000 * i), 16000)
+        lines.append({"audio_filepath": f"u{i}.wav", "text": text})
+    lines[2] |= {"texts": ["it bear", "it bear", "a\tbear", "ßbear"]}
+    Path("m.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    return tmp_path
+
+
+def tsv(printed: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(printed), delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def jsonl(printed: str) -> list[dict]:
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is not JSON")
+
+    return [json.loads(line, parse_constant=refuse) for line in printed.splitlines()]
+
+
+def test_alternatives_as_tsv(cli, talk):
+    result = cli("score", *LOG_PROBS, "wrong.txt", "right.txt")
+    assert (result.code, result.stderr) == (0, "")
+    assert result.stdout.splitlines()[0].split("\t")[:5] == PROMISED
+    rows = tsv(result.stdout)
+    assert [(row["rank"], row["transcript"]) for row in rows] == [("1", "right.txt"), ("2", "wrong.txt")]
+    expected = Aligner(None).score_texts(planted(spelt("cab abe")), ["cab abe", "hello"])
+    for row, one in zip(rows, expected):
+        assert float(row["loss"]) == pytest.approx(one.loss, abs=1e-5)
+        assert float(row["loss_per_token"]) == pytest.approx(one.loss / one.tokens, abs=1e-5)
+        assert float(row["loss_per_frame"]) == pytest.approx(one.loss / one.frames, abs=1e-5)
+        assert float(row["posterior"]) == pytest.approx(one.posterior, rel=1e-6)
+        assert (row["unknown"], row["mark"]) == ("0", "")
+
+
+def test_alternatives_as_json_lines(cli, talk):
+    result = cli("score", *LOG_PROBS, "wrong.txt", "right.txt", "--text", "cß", "--text", "", "--format", "jsonl")
+    assert result.code == 1
+    rows = jsonl(result.stdout)
+    assert all(list(row)[:5] == PROMISED for row in rows)
+    assert [row["transcript"] for row in rows] == ["right.txt", "wrong.txt", "cß", ""]
+    assert rows[0]["text"] == "Cab,\tabe!\n"
+    assert [row["posterior"] is None for row in rows] == [False, False, True, True]
+    assert [row["unknown"] for row in rows] == [0, 0, 1, 0]
+    assert (rows[3]["loss"], rows[3]["mark"]) == (None, "error")
+    assert "empty" in rows[3]["error"]
+    assert result.stderr.startswith("ctc-align: error: '': the transcript is empty")
+
+
+def test_what_does_not_fit_is_a_row_and_named(cli, talk):
+    Path("long.txt").write_text("cab " * 20, "utf-8")
+    Path("latin.txt").write_bytes(b"caf\xe9")
+    result = cli("score", *LOG_PROBS, "long.txt", "latin.txt", "right.txt")
+    assert result.code == 1
+    rows = tsv(result.stdout)
+    assert [(row["transcript"], row["loss"], row["mark"]) for row in rows[1:]] == [
+        ("long.txt", "inf", "error"),
+        ("latin.txt", "", "error"),
+    ]
+    assert (rows[1]["posterior"], rows[2]["posterior"]) == ("0", "")
+    said = result.stderr.splitlines()
+    assert said[0].startswith("ctc-align: error: long.txt: the transcript is longer than the audio can hold")
+    assert said[1].startswith("ctc-align: error: latin.txt: line 1: expected UTF-8")
+    assert jsonl(cli("score", *LOG_PROBS, "long.txt", "--format", "jsonl").stdout)[0]["loss"] is None
+
+
+def test_standard_input(cli, talk, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("cab abe"))
+    assert [row["transcript"] for row in tsv(cli("score", *LOG_PROBS, "wrong.txt", "-").stdout)] == ["-", "wrong.txt"]
+
+
+@pytest.mark.parametrize("between", ["\t", "\r\n", " \n\n ", "\x0b", "\u2028", "\x85", "\x1c"])
+def test_texts_stay_one_field(cli, talk, between):
+    text = f"cab{between}abe"
+    result = cli("score", *LOG_PROBS, "--text", text)
+    assert len(result.stdout.splitlines()) == 2
+    assert tsv(result.stdout)[0]["transcript"].strip() == "cab abe"
+    assert jsonl(cli("score", *LOG_PROBS, "--text", text, "--format", "jsonl").stdout)[0]["transcript"] == text
+
+
+def test_characters_that_a_terminal_would_obey_are_not_printed(cli, talk):
+    assert "\x1b" not in cli("score", *LOG_PROBS, "--text", "cab\x1b[31m abe").stdout
+    assert "\x1b" not in cli("score", *LOG_PROBS, "--text", "cab\x1b[31m abe", "--format", "table").stdout
+
+
+@pytest.mark.parametrize("width", [64, 80, 160])
+def test_table(cli, talk, width, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    result = cli("score", *LOG_PROBS, "right.txt", "wrong.txt", "--text", "cß [bold]abe", "--format", "table")
+    lines = result.stdout.splitlines()
+    assert lines[0].split()[:5] == PROMISED
+    assert [line.split()[0] for line in lines[1:]] == ["1", "2", "3"]
+    assert max(len(line) for line in lines) <= width
+    if width > 64:
+        assert "cß [bold]abe" in lines[3]
+        assert "1 unknown" in lines[3]
+    assert ("loss_per_frame" in lines[0]) == (width == 160)
+
+
+def test_a_table_on_a_terminal(cli, talk, monkeypatch):
+    monkeypatch.setattr(sys.modules["ctc_align.cli.score"], "_is_terminal", lambda: True)
+    assert "\t" not in cli("score", *LOG_PROBS, "right.txt").stdout
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "marked"),
+    [
+        (["--max-loss", "20"], "wrong.txt"),
+        (["--max-loss-per-token", "2"], "wrong.txt"),
+        (["--worst", "50"], "wrong.txt"),
+        (["--worst", "1"], "wrong.txt"),
+        (["--worst", "50%", "--worst-by", "loss"], "wrong.txt"),
+        (["--worst", "100"], "right.txt wrong.txt"),
+        (["--max-loss", "0", "--worst", "0"], "right.txt wrong.txt"),
+        (["--max-loss", "1e9"], ""),
+        (["--worst", "0"], ""),
+    ],
+)
+@pytest.mark.parametrize("format", ["tsv", "jsonl"])
+def test_thresholds_mark_and_are_told(cli, talk, thresholds, marked, format):
+    result = cli("score", *LOG_PROBS, "right.txt", "wrong.txt", "--format", format, *thresholds)
+    rows = tsv(result.stdout) if format == "tsv" else jsonl(result.stdout)
+    assert " ".join(row["transcript"] for row in rows if row["mark"] == "out") == marked
+    assert len(rows) == 2
+    assert result.code == (3 if marked else 0)
+    assert result.stderr == (f"{len(marked.split())} of 2 marked out\n" if marked else "")
+
+
+def test_a_failure_says_more_than_a_mark(cli, talk):
+    result = cli("score", *LOG_PROBS, "right.txt", "--text", " ", "--max-loss", "0")
+    assert result.code == 1
+    assert [row["mark"] for row in tsv(result.stdout)] == ["out", "error"]
+
+
+@pytest.mark.parametrize(
+    ("values", "percent", "expected"),
+    [
+        ([], "50", (math.inf, 0)),
+        ([1.0, 2.0, 3.0, 4.0], "25", (4.0, 1)),
+        ([1.0, 2.0, 3.0, 4.0], "26", (3.0, 1)),
+        ([2.0, 2.0, 2.0], "34", (2.0, 2)),
+        ([float(i) for i in range(1000)], "0.1", (999.0, 1)),
+        ([float(i) for i in range(100)], "7", (93.0, 1)),
+    ],
+)
+def test_the_worst_percent_exactly(values, percent, expected):
+    """Rounded up, and never one more for what floats make of a percentage."""
+    assert _limit(array("d", values), Fraction(percent)) == expected
+
+
+def test_the_worst_of_a_source_in_two_passes(cli, corpus):
+    plain = tsv(cli("score", "m.jsonl", "--model", "model").stdout)
+    result = cli("score", "m.jsonl", "--model", "model", "--worst", "30", "--worst-by", "loss_per_token")
+    rows = tsv(result.stdout)
+    assert [{**row, "mark": ""} for row in rows] == plain
+    worst = sorted(plain, key=lambda row: -float(row["loss_per_token"]))[:3]
+    assert {row["transcript"] for row in rows if row["mark"]} == {row["transcript"] for row in worst}
+    assert (result.code, sum(row["mark"] == "out" for row in rows)) == (3, 3)
+    assert "3 of 8 marked out" in result.stderr
+
+
+def test_a_source(cli, corpus):
+    result = cli("score", "m.jsonl", "--model", "model")
+    assert (result.code, result.stderr) == (0, "8 transcripts scored\n")
+    assert result.stdout.splitlines()[0].split("\t")[:6] == ["utterance", *PROMISED]
+    rows = tsv(result.stdout)
+    assert [row["utterance"] for row in rows] == ["u0", "u1", "u2", "u2", "u2", "u2", "u3", "u4"]
+    ranked = [row for row in rows if row["utterance"] == "u2"]
+    assert [row["rank"] for row in ranked] == ["1", "2", "3", "4"]
+    assert ranked[-1]["transcript"] == "ßbear"
+    assert ranked[-1]["posterior"] == ""
+    assert "a bear" in [row["transcript"] for row in ranked]
+    assert [row["posterior"] for row in rows if row["utterance"] != "u2"] == ["1"] * 4
+    lines = jsonl(cli("score", "m.jsonl", "--model", "model", "--format", "jsonl").stdout)
+    assert [float(row["loss"]) for row in rows] == pytest.approx([line["loss"] for line in lines], abs=1e-5)
+    assert list(lines[0])[:6] == ["utterance", *PROMISED]
+    assert "a\tbear" in [line["transcript"] for line in lines]
+
+
+def test_a_source_with_failures(cli, corpus):
+    with open("m.jsonl", "a", encoding="utf-8") as file:
+        file.write('{"audio_filepath": "gone.wav", "text": "gone"}\nno json\n')
+    for format in ("tsv", "jsonl", "table"):
+        result = cli("score", "m.jsonl", "--model", "model", "--format", format, "--max-loss", "0")
+        assert result.code == 1
+        said = result.stderr.splitlines()
+        assert said[0].startswith("ctc-align: error: gone: ")
+        assert said[0].endswith("(m.jsonl, line 6)")
+        assert "m.jsonl, line 7" in said[1]
+        assert said[2:] == ["8 transcripts scored, 2 could not be scored", "8 of 8 marked out"]
+    rows = jsonl(cli("score", "m.jsonl", "--model", "model", "--format", "jsonl").stdout)
+    assert [(row["utterance"], row["mark"], row["loss"]) for row in rows[-2:]] == [
+        ("gone", "error", None),
+        ("m.jsonl, line 7", "error", None),
+    ]
+
+
+def test_rows_of_a_table_appear_utterance_by_utterance(capsys):
+    printer = printer_for("table", with_utterance=True)
+    for utterance in ("a", "a", "b", "c"):
+        printer.add(row_of(Scored("x", 0, 1, 1.0, 1, 1), "x", utterance=utterance))
+    first = capsys.readouterr().out
+    assert [line.split()[0] for line in first.splitlines()] == ["utterance", "a", "a", "b"]
+    printer.close()
+    assert capsys.readouterr().out.split()[0] == "c"
+
+
+def test_losses_of_an_utterance_are_those_of_its_audio(cli, corpus):
+    rows = {row["utterance"]: row for row in tsv(cli("score", "m.jsonl", "--model", "model").stdout)}
+    alone = tsv(cli("score", "u3.wav", "--text", "hello", "--model", "model").stdout)[0]
+    assert float(alone["loss"]) == pytest.approx(float(rows["u3"]["loss"]), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["talk.npy", "right.txt"], "log-probs need --vocab and --frame-shift too"),
+        (["talk.npy"], "no transcript for talk.npy"),
+        (["u.wav"], "no transcript for u.wav"),
+        (["nothing.wav", "right.txt"], "nothing.wav: no such audio file"),
+        (["nothing"], "nothing: "),
+        ([*LOG_PROBS, "gone.txt"], "gone.txt: no such transcript file"),
+        ([*LOG_PROBS, "-", "-"], "standard input (-) can be read once only"),
+        ([*LOG_PROBS, ""], "met an empty one"),
+        ([*LOG_PROBS, "right.txt", "--format", "xml"], "--format: expected table or tsv or jsonl, met 'xml'"),
+        ([*LOG_PROBS, "right.txt", "--worst", "101"], "--worst: expected a percentage from 0 to 100, met '101'"),
+        ([*LOG_PROBS, "right.txt", "--worst", "-1"], "--worst: expected a percentage"),
+        ([*LOG_PROBS, "right.txt", "--worst", "nan"], "--worst: expected a percentage"),
+        ([*LOG_PROBS, "right.txt", "--max-loss", "nan"], "--max-loss: expected a number, met nan"),
+        ([*LOG_PROBS, "right.txt", "--worst-by", "luck"], "--worst-by: expected local_loss or"),
+        ([*LOG_PROBS, "right.txt", "--workers", "2"], "--workers: for a SOURCE alone"),
+        (["right.txt", "--vocab", "vocab.txt"], "--vocab: for log-probs with their transcripts alone"),
+        ([], "Missing argument"),
+    ],
+)
+def test_wrong_calls(cli, talk, arguments, says):
+    soundfile.write("u.wav", np.random.default_rng(0).standard_normal(8000) * 0.1, 16000)
+    result = cli("score", *arguments)
+    assert result.code == 2
+    assert says in result.error
+
+
+def test_an_audio_that_cannot_be_used(cli, talk):
+    Path("bad.wav").write_bytes(b"RIFF")
+    result = cli("score", "bad.wav", "right.txt")
+    assert result.code == 1
+    assert result.error.startswith("bad.wav: expected audio")
