@@ -7,13 +7,15 @@ silence between words and nowhere far from the spikes, says where each sound beg
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
 from ctc_align import kernels, lattice
-from ctc_align.ctc_path import Spikes, runs
+from ctc_align.padded import buckets, pad
+from ctc_align.spikes import Spikes, runs
 from ctc_align.types import Emissions, Tokens
 
 
@@ -48,38 +50,81 @@ def from_states(
     Returns:
         None where the audio is too short for the tokens' parts (CTC needs fewer frames); spikes are then what there is.
     """
+    return from_states_batch([emissions], [tokens], [spikes], band_frames, backend=backend)[0]
+
+
+def from_states_batch(
+    emissions: Sequence[Emissions],
+    tokens: Sequence[Tokens],
+    spikes: Sequence[Spikes],
+    band_frames: int,
+    *,
+    backend: str = "auto",
+) -> list[Spans | None]:
+    """As `from_states` of each of many utterances of one vocabulary, blank and number of states."""
+    rows = [_row(*one, band_frames) for one in zip(emissions, tokens, spikes)]
+    found: list[Spans | None] = [None] * len(rows)
+    for bucket in buckets([row.states for row in rows]):
+        _fill_paths([row for row in (rows[i] for i in bucket) if row.fits], backend)
+    for i, row in enumerate(rows):
+        if row.path is not None:
+            first, last = spikes[i].first.copy(), spikes[i].first.copy()
+            first[row.said], last[row.said] = runs(row.path, row.token_of_state, len(row.said))
+            found[i] = Spans(first, last)
+    return found
+
+
+@dataclass
+class _Row:
+    """An utterance on its way: its states (T, K), which of its tokens have any (`said`), their ids without the blank
+    and the words they belong to; then its topology's states and the best path (T,) through them, if there is one."""
+
+    states: torch.Tensor
+    said: np.ndarray
+    ids: np.ndarray
+    words: np.ndarray
+    parts: int
+    spikes: Spikes
+    band_frames: int
+    token_of_state: np.ndarray = field(default_factory=lambda: np.empty(0, np.int32))
+    path: np.ndarray | None = None
+
+    @property
+    def fits(self) -> bool:
+        return len(self.states) >= self.parts * len(self.said)
+
+
+def _row(emissions: Emissions, tokens: Tokens, spikes: Spikes, band_frames: int) -> _Row:
     states = emissions.states
     assert states is not None
     owners = np.asarray(tokens.words)
     said = np.flatnonzero(owners >= 0)
     ids = np.asarray(tokens.ids)[said]
-    silence = states.shape[1] - 1
-    parts = silence // (len(emissions.vocab) - 1)
-    topology = lattice.segmentation([ids - (ids > emissions.blank)], [owners[said]], parts, silence)
-    if len(states) < int(topology.min_frames[0]):
-        return None
+    parts = (states.shape[1] - 1) // (len(emissions.vocab) - 1)
     own = Spikes(spikes.first[said], spikes.last[said], spikes.score, spikes.backend)
-    path = _path(states, topology, own, band_frames, backend)
-    if path is None:
-        return None
-    first, last = spikes.first.copy(), spikes.first.copy()
-    first[said], last[said] = runs(path, topology.token[0], len(said))
-    return Spans(first, last)
+    return _Row(states, said, ids - (ids > emissions.blank), owners[said], parts, own, band_frames)
 
 
-def _path(
-    states: torch.Tensor, topology: lattice.Topology, spikes: Spikes, band_frames: int, backend: str
-) -> np.ndarray | None:
-    """The best path (T,) near the spikes; the band widens until the tokens of a crowded stretch fit."""
-    while True:
-        whole = band_frames >= len(states)
-        bands = None if whole else band(topology.token[0], spikes, len(states), band_frames)[None]
-        path = kernels.best_path(states[None], topology, bands=bands, backend=backend)
-        if path.scores[0] > float("-inf"):
-            return path.states[0].numpy()
-        if whole:
-            return None
-        band_frames *= 2
+def _fill_paths(rows: Sequence[_Row], backend: str) -> None:
+    """The best paths near the spikes; a band widens until the tokens of a crowded stretch fit."""
+    while rows:
+        parts, silence = rows[0].parts, rows[0].states.shape[1] - 1
+        topology = lattice.segmentation([row.ids for row in rows], [row.words for row in rows], parts, silence)
+        batch, lengths = pad([row.states for row in rows])
+        bands = np.zeros((*batch.shape[:2], 2), np.int64)
+        for b, row in enumerate(rows):
+            row.token_of_state = topology.token[b, : topology.states[b]]
+            bands[b, : len(row.states)] = band(row.token_of_state, row.spikes, len(row.states), row.band_frames)
+        path = kernels.best_path(batch, topology, lengths, bands=bands, backend=backend)
+        states, found = path.states.cpu().numpy(), (path.scores > float("-inf")).tolist()
+        again = []
+        for b, row in enumerate(rows):
+            if found[b]:
+                row.path = states[b, : len(row.states)]
+            elif row.band_frames < len(row.states):
+                row.band_frames *= 2
+                again.append(row)
+        rows = again
 
 
 def band(token_of_state: np.ndarray, spikes: Spikes, frames: int, band_frames: int) -> np.ndarray:

@@ -4,11 +4,12 @@ orders words, not a frequency."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import torch
 
-from ctc_align.ctc_path import Spikes
+from ctc_align.spikes import Spikes
 
 
 def token_confidence(log_probs: torch.Tensor, ids: Sequence[int], spikes: Spikes) -> np.ndarray:
@@ -36,5 +37,18 @@ def word_confidence(tokens: Sequence[float]) -> float:
     >>> round(word_confidence([0.9, 0.4]), 6)
     0.6
     """
-    values = np.asarray(tokens, np.float64)
-    return float(np.exp(np.log(np.maximum(values, 1e-12)).mean())) if values.min() > 0 else 0.0
+    return word_confidences(np.asarray(tokens, np.float64), [0, len(tokens)])[0]
+
+
+def word_confidences(tokens: np.ndarray, edges: Sequence[int]) -> list[float]:
+    """Of each word the geometric mean of its tokens' confidences; word w has the tokens from edges[w] to edges[w + 1].
+
+    >>> word_confidences(np.array([1.0, 0.25, 0.25, 0.0]), [0, 1, 3, 4])
+    [1.0, 0.25, 0.0]
+    """
+    logs = np.log(np.maximum(tokens, 1e-12))
+    spans = list(pairwise(edges))
+    # Word by word: the sums of ufunc.reduceat are rounded in another order than those of one word alone.
+    means = [np.add.reduce(logs[start:end]) / (end - start) for start, end in spans]
+    values = tokens.tolist()
+    return [mean if min(values[start:end]) > 0 else 0.0 for mean, (start, end) in zip(np.exp(means).tolist(), spans)]

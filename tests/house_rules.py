@@ -14,9 +14,9 @@ FLOORS = (
     ("audio", "intake", "text", "textgrid", "tokens", "token_letters", "token_phones", "models"),
     ("lattice", "lattice_rows", "topology"),
     ("kernels",),
-    ("loss", "ctc_path", "boundaries", "pauses", "confidence", "wildcard", "scoring"),
+    ("loss", "padded", "spikes", "ctc_path", "boundaries", "pauses", "confidence", "wildcard", "scoring"),
     ("functional", "functional_arguments", "losses"),
-    ("aligner",),
+    ("aligner", "assembling", "batching", "given"),
     ("writers", "evaluate", "pairing"),
     ("corpus", "training", "view"),
     ("",),  # the package's own __init__: the public names

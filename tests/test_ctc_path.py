@@ -114,9 +114,9 @@ def test_a_word_that_spans_minutes_is_scored_in_bounded_memory(monkeypatch) -> N
     sizes = []
     real = ctc_path._window_scores
 
-    def watched(log_probs, word_tokens, jobs, blank, backend):
-        sizes.append(len(jobs) * max(job[3] - job[2] for job in jobs) * log_probs.shape[1])
-        return real(log_probs, word_tokens, jobs, blank, backend)
+    def watched(utterances, jobs, blank, backend):
+        sizes.append(len(jobs) * max(job.high - job.low for job in jobs) * len(VOCAB))
+        return real(utterances, jobs, blank, backend)
 
     monkeypatch.setattr(ctc_path, "WINDOW_VALUES_AT_ONCE", 50_000)
     monkeypatch.setattr(ctc_path, "_window_scores", watched)
