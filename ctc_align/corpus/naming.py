@@ -24,13 +24,13 @@ _KEPT_BYTES = 160
 # what no file system or shell should meet, and a % that would read as one of our own escapes
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f\\]|%(?=[0-9A-F]{2})")
 _DRIVE = re.compile(r"[A-Za-z]:")
-_OURS = re.compile(r"summary|journal(\..*)?|manifest(\..*)?|alignments(-.*)?", re.DOTALL)
+_OURS = re.compile(r"summary(\..*)?|journal(\..*)?|manifest(\..*)?|alignments(-.*)?", re.DOTALL)
 _OUR_PREFIX = ".ctc-align"
 _EXTENSIONS = (
     *(".json", ".jsonl", ".ctm", ".textgrid", ".srt", ".vtt", ".ass", ".tsv", ".txt", ".eaf", ".html", ".gz"),
     *(".flac", ".wav", ".lab", ".part", ".tmp", ".sqlite"),
 )
-_COMPOUNDS = (".tokens", ".phones", ".words")
+_COMPOUNDS = (".tokens", ".phones", ".words", ".labels", ".audacity")
 
 _LAST_PLACE = 2**32 - 1
 

@@ -29,6 +29,13 @@ _DURATION = ("duration", "duration_s")
 _OFFSET = ("offset", "offset_s")
 
 
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name}, which is not JSON")
+
+
+_JSON = json.JSONDecoder(parse_constant=_no_number)
+
+
 class Manifest(FileSource):
     """A JSONL file (plain or .gz); each line that is not an utterance is refused, and the next one is read.
 
@@ -71,7 +78,7 @@ def parsed_object(line: Line) -> dict[str, Any]:
     if line.fault:
         raise InputError(line.fault)
     try:
-        value = json.loads(line.text, parse_constant=_no_number)
+        value = _JSON.decode(line.text)
     except json.JSONDecodeError as error:
         met = f"{error.msg} at column {error.colno}: {shown(line.text)}"
         raise InputError(f"expected a JSON object, met something else ({met})") from None
@@ -80,10 +87,6 @@ def parsed_object(line: Line) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InputError(f"expected a JSON object, met {kind_of(value)}: {shown(value)}")
     return value
-
-
-def _no_number(name: str) -> float:
-    raise ValueError(f"{name}, which is not JSON")
 
 
 def _first(fields: dict[str, Any], keys: tuple[str, ...], what: str) -> Any:
