@@ -109,7 +109,10 @@ class _Beside:
     def interval(self, stem: str, origin: str, interval: Interval, fields: dict[str, Any]) -> Item:
         start_s, end_s = interval.start_s, interval.end_s
         tier = fields["tier"].replace("/", "_")
-        id = f"{self.folder.below}{stem}-{tier}-{start_s:.3f}-{end_s:.3f}"
+        name = f"{stem}-{tier}-{start_s:.3f}-{end_s:.3f}"
+        while name in self.found.sounds:  # whose id that is
+            name += "+"
+        id = self.folder.below + name
         if not 0 <= start_s < end_s:
             reason = f"expected an interval of time in the recording, met {start_s} to {end_s} s"
             return self.roll.refused(None, 0, origin, reason, id)

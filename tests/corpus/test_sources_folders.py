@@ -1,0 +1,321 @@
+"""MFA-style and LibriSpeech folders."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+import pytest
+from made_sources import read, write
+
+from ctc_align.corpus.sources import open_source
+from ctc_align.corpus.utterance import Utterance
+from ctc_align.errors import UsageError
+
+
+def grid(*tiers: tuple[str, list[tuple[float, float, str]]], end: float = 10.0) -> str:
+    rows = ['File type = "ooTextFile"', 'Object class = "TextGrid"', "", f"0 {end} <exists> {len(tiers)}"]
+    for name, intervals in tiers:
+        rows.append(f'"IntervalTier" "{name}" 0 {end} {len(intervals)}')
+        rows += [f'{start} {stop} "{label}"' for start, stop, label in intervals]
+    return "\n".join(rows) + "\n"
+
+
+def reasons(refused):
+    return {item.origin: item.reason for item in refused}
+
+
+def test_audio_and_transcripts_beside(tmp_path):
+    root = write(
+        tmp_path / "corpus",
+        {
+            "b/two.WAV": "",
+            "b/two.Lab": "\ufefftwo\r\n",
+            'a/one é\'s "x".flac': "",
+            'a/one é\'s "x".txt': "One, two.\n",
+            "a/inner/z.opus": "",
+            "a/inner/z.lab": "z",
+            "top.mp3": "",
+            "top.txt": "top",
+        },
+    )
+    found, refused = read(root)
+    assert refused == []
+    name = 'one é\'s "x"'
+    assert found == [
+        Utterance(*("top", "top", f"{root}/top.mp3", "top", "top.txt"), speaker="corpus", transcript=f"{root}/top.txt"),
+        Utterance(
+            *(f"a/{name}", f"a/{name}", f"{root}/a/{name}.flac", "One, two.\n", f"a/{name}.txt"),
+            speaker="a",
+            transcript=f"{root}/a/{name}.txt",
+        ),
+        Utterance(
+            *("a/inner/z", "a/inner/z", f"{root}/a/inner/z.opus", "z", "a/inner/z.lab"),
+            speaker="inner",
+            transcript=f"{root}/a/inner/z.lab",
+        ),
+        Utterance(
+            *("b/two", "b/two", f"{root}/b/two.WAV", "two\r\n", "b/two.Lab"),
+            speaker="b",
+            transcript=f"{root}/b/two.Lab",
+        ),
+    ]
+    assert open_source(root).kind == "mfa"
+    assert read(f"{root}/") == (found, refused)
+
+
+def test_nothing_is_skipped_silently(tmp_path):
+    root = write(
+        tmp_path,
+        {
+            "s/good.wav": "",
+            "s/good.txt": "good",
+            "s/alone.wav": "",
+            "s/text.txt": "no audio",
+            "s/grid.TextGrid": grid(("a", [(0, 1, "x")])),
+            "s/other.m4a": "",
+            "s/other.txt": "not for libsndfile",
+            "s/empty.wav": "",
+            "s/empty.txt": " \n",
+            "s/latin.wav": "",
+            "s/latin.txt": "stra\xdfe".encode("latin-1"),
+            "s/both.wav": "",
+            "s/both.txt": "txt",
+            "s/both.lab": "lab",
+            "s/twin.wav": "",
+            "s/twin.flac": "",
+            "s/twin.txt": "twin",
+            "s/README.md": "left alone",
+        },
+    )
+    found, refused = read(root)
+    assert [(utterance.id, os.path.basename(utterance.audio), utterance.text) for utterance in found] == [
+        ("s/both", "both.wav", "lab"),
+        ("s/good", "good.wav", "good"),
+        ("s/twin", "twin.flac", "twin"),
+    ]
+    why = reasons(refused)
+    assert "no transcript beside it" in why.pop("s/alone.wav")
+    assert "no audio of this name" in why.pop("s/text.txt")
+    assert "no audio of this name" in why.pop("s/grid.TextGrid")
+    assert "convert other.m4a" in why.pop("s/other.txt")
+    assert "empty" in why.pop("s/empty.txt")
+    assert "UTF-8" in why.pop("s/latin.txt")
+    assert "both.lab is used" in why.pop("s/both.txt")
+    assert "twin.flac beside it has the same name" in why.pop("s/twin.wav")
+    assert why == {}
+    assert {item.id for item in refused} >= {"s/alone", "s/text", "s/empty", "s/latin", "s/twin (s/twin.wav)"}
+
+
+def test_textgrid_transcripts(tmp_path):
+    tiers = grid(
+        ("anna", [(0, 1.25, ""), (1.25, 2.5, "Hello there."), (2.5, 3, " "), (3, 4.1, 'say ""x""')]),
+        ("bert/b", [(0, 1.25, "One"), (2, 2, "no time")]),
+        ("", [(0.5, 1, "nameless")]),
+    )
+    root = write(
+        tmp_path, {"day 1/rec.wav": "", "day 1/rec.TextGrid": tiers, "day 1/rec2.wav": "", "day 1/rec2.txt": "x"}
+    )
+    found, refused = read(root)
+    assert [
+        (utterance.id, utterance.text, utterance.offset_s, utterance.duration_s, utterance.speaker, utterance.tier)
+        for utterance in found[:-1]
+    ] == [
+        ("day 1/rec-anna-1.250-2.500", "Hello there.", 1.25, 1.25, "anna", "anna"),
+        ("day 1/rec-anna-3.000-4.100", 'say "x"', 3.0, 1.1, "anna", "anna"),
+        ("day 1/rec-bert_b-0.000-1.250", "One", 0.0, 1.25, "bert/b", "bert/b"),
+        ("day 1/rec--0.500-1.000", "nameless", 0.5, 0.5, "", ""),
+    ]
+    assert {utterance.recording for utterance in found[:-1]} == {"day 1/rec"}
+    assert {utterance.audio for utterance in found[:-1]} == {f"{root}/day 1/rec.wav"}
+    assert {utterance.transcript for utterance in found[:-1]} == {f"{root}/day 1/rec.TextGrid"}
+    assert found[-1].recording == found[-1].tier == ""
+    assert [item.origin for item in refused] == ['day 1/rec.TextGrid, tier "bert/b", interval 2']
+    assert found[1].origin == 'day 1/rec.TextGrid, tier "anna", interval 4'
+
+
+def test_textgrids_that_are_no_transcripts(tmp_path):
+    silence = grid(("anna", [(0, 1, " ")]))
+    files = {"bad.wav": "", "bad.TextGrid": "nonsense", "none.wav": "", "none.TextGrid": silence}
+    files |= {"done.wav": "", "done.txt": "aligned before", "done.TextGrid": grid(("words", [(0, 1, "aligned")]))}
+    found, refused = read(write(tmp_path, files))
+    assert [(utterance.id, utterance.text, utterance.recording) for utterance in found] == [
+        ("done", "aligned before", "")
+    ]
+    why = reasons(refused)
+    assert "not a TextGrid" in why["bad.TextGrid"]
+    assert "met none" in why["none.TextGrid"]
+    assert len(why) == 2
+
+
+def test_intervals_of_one_name_get_names_of_their_own(tmp_path):
+    same = ("a", [(0, 1, "x")])
+    files = {"r.wav": "", "r.TextGrid": grid(same, same), "r-a-0.000-1.000.wav": "", "r-a-0.000-1.000.txt": "y"}
+    found, refused = read(write(tmp_path, files))
+    ids = ["r-a-0.000-1.000+", "r-a-0.000-1.000+-2", "r-a-0.000-1.000"]
+    assert [utterance.id for utterance in found] == ids
+    assert refused == []
+
+
+def test_order_is_by_code_point(tmp_path):
+    names = ["b", "B", "a", "é", "Z", "10", "9", "a b", "日"]
+    root = write(
+        tmp_path, {f"{folder}/{name}.{ext}": "x" for folder in names for name in names for ext in ("wav", "txt")}
+    )
+    found, _ = read(root)
+    assert [utterance.id for utterance in found] == [f"{a}/{b}" for a in sorted(names) for b in sorted(names)]
+
+
+def test_links_and_loops(tmp_path, caplog):
+    root = write(tmp_path / "corpus", {"a/x.wav": "", "a/x.txt": "x", "other/y.wav": "", "other/y.txt": "y"})
+    (root / "a" / "up").symlink_to(root)
+    (root / "a" / "self").symlink_to(root / "a" / "self")
+    (root / "a" / "gone.wav").symlink_to(root / "nowhere")
+    (root / "a" / "gone.txt").symlink_to(root / "nowhere")
+    (root / "linked").symlink_to(root / "other")
+    with caplog.at_level(logging.WARNING):
+        found, refused = read(root)
+    assert [utterance.id for utterance in found] == ["a/x", "linked/y", "other/y"]
+    assert [(item.id, "leads nowhere" in item.reason) for item in refused] == [("a/gone", True)]
+    assert "a/up: the link leads back" in caplog.text
+
+
+def test_pipes_are_not_waited_for(tmp_path):
+    root = write(tmp_path, {"a.wav": "", "b.wav": "", "b.txt": "b"})
+    os.mkfifo(root / "a.txt")
+    found, refused = read(root)
+    assert [utterance.id for utterance in found] == ["b"]
+    assert [item.id for item in refused] == ["a"]
+
+
+def test_a_folder_that_goes_away_or_fails(tmp_path, monkeypatch):
+    root = write(tmp_path, {"a/x.wav": "", "a/x.txt": "x", "b/y.wav": "", "b/y.txt": "y"})
+    scandir = os.scandir
+
+    def failing(path):
+        if os.path.basename(path) == "a":
+            raise PermissionError(13, "Permission denied")
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", failing)
+    found, refused = read(root)
+    assert [utterance.id for utterance in found] == ["b/y"]
+    assert [(item.id, "Permission denied" in item.reason) for item in refused] == [("a", True)]
+
+
+def test_names_that_are_not_utf8_are_refused(tmp_path):
+    root = write(tmp_path, {"good.wav": "", "good.txt": "x"})
+    for name in (b"bad\xff.wav", b"bad\xff.txt"):
+        with open(os.path.join(os.fsencode(root), name), "w"):
+            pass
+    os.mkdir(os.path.join(os.fsencode(root), b"d\xfe"))
+    for name in (b"d\xfe/x.wav", b"d\xfe/x.txt"):
+        with open(os.path.join(os.fsencode(root), name), "w"):
+            pass
+    found, refused = read(root)
+    assert [utterance.id for utterance in found] == ["good"]
+    assert [item.id for item in refused] == ["bad\\xff", "d\\xfe/x"]
+    assert all("not UTF-8" in item.reason and item.reason.isascii() for item in refused)
+
+
+def test_hidden_files_and_the_output_folder_are_no_part_of_it(tmp_path):
+    root = write(
+        tmp_path, {"a.wav": "", "a.txt": "x", "._a.wav": "", ".git/b.wav": "", "out/a.TextGrid": "", "o2/c.wav": ""}
+    )
+    found, refused = read(root, exclude=[root / "out", f"{root}/./o2/"])
+    assert [utterance.id for utterance in found] == ["a"]
+    assert refused == []
+    assert len(read(root)[1]) == 2
+    assert len(read(root, exclude=[root])[0]) == 1
+
+
+def test_librispeech(tmp_path):
+    root = write(
+        tmp_path / "LibriSpeech",
+        {
+            "README.TXT": "left alone",
+            "dev/84/121/84-121.trans.txt": "84-121-0000 GO DO YOU HEAR\n84-121-0001\tBUT  IN\r\n\n"
+            "84-121-0002 NO AUDIO\n84-121-0000 AGAIN\n84-121-0004\n84-121-0005 TWO FORMATS\n../84-121-0000 X\n",
+            "dev/84/121/84-121-0000.flac": "",
+            "dev/84/121/84-121-0001.FLAC": "",
+            "dev/84/121/84-121-0003.flac": "",
+            "dev/84/121/84-121-0004.flac": "",
+            "dev/84/121/84-121-0005.flac": "",
+            "dev/84/121/84-121-0005.wav": "",
+            "dev/85/1/other.flac": "",
+            "dev/85/1/85-1.trans.txt": b"other \xff\n",
+        },
+    )
+    found, refused = read(root)
+    assert open_source(root).kind == "librispeech"
+    folder = "dev/84/121"
+    assert [(utterance.id, utterance.text, utterance.speaker) for utterance in found] == [
+        (f"{folder}/84-121-0000", "GO DO YOU HEAR", "84"),
+        (f"{folder}/84-121-0001", "BUT  IN", "84"),
+        (f"{folder}/84-121-0005", "TWO FORMATS", "84"),
+    ]
+    assert found[1].audio == f"{root}/{folder}/84-121-0001.FLAC"
+    assert found[1].origin == f"{folder}/84-121.trans.txt, line 2"
+    assert found[1].output == found[1].id
+    why = reasons(refused)
+    assert "no audio" in why.pop(f"{folder}/84-121.trans.txt, line 4")
+    assert "84-121.trans.txt, line 1 has it already" in why.pop(f"{folder}/84-121.trans.txt, line 5")
+    assert "empty" in why.pop(f"{folder}/84-121.trans.txt, line 6")
+    assert "no audio" in why.pop(f"{folder}/84-121.trans.txt, line 8")
+    assert "no transcript" in why.pop(f"{folder}/84-121-0003.flac")
+    assert "same name" in why.pop(f"{folder}/84-121-0005.wav")
+    assert "UTF-8" in why.pop("dev/85/1/85-1.trans.txt, line 1")
+    assert "no transcript" in why.pop("dev/85/1/other.flac")
+    assert why == {}
+
+
+def test_which_kind_a_folder_is(tmp_path):
+    pair = {"s/a.wav": "", "s/a.txt": "x"}
+    trans = {"t/1-2.trans.txt": "1-2-3 X\n", "t/1-2-3.flac": ""}
+    kaldi = {"wav.scp": "a s/a.wav\n", "text": "a x\n"}
+    expected = {"m": (pair, "mfa"), "l": (trans, "librispeech"), "ml": (pair | trans, "mfa")}
+    expected["lm"] = ({**trans, "z/a.wav": "", "z/a.txt": "x"}, "librispeech")
+    expected["k"] = (kaldi | pair | trans, "kaldi")
+    expected["alone"] = ({"a.wav": ""}, "mfa")
+    expected["text"] = ({"a.lab": "x"}, "mfa")
+    for name, (files, kind) in expected.items():
+        assert open_source(write(tmp_path / name, files)).kind == kind
+    assert open_source(tmp_path / "k", "folder").kind == "mfa"
+    assert open_source(tmp_path / "k", "librispeech").kind == "librispeech"
+
+
+@pytest.mark.parametrize(
+    ("files", "kind", "message"),
+    [
+        ({"x.md": ""}, None, "expected a corpus"),
+        ({"x.md": ""}, "mfa", "met none"),
+        ({"x.md": ""}, "folder", "met none"),
+        ({"a.wav": "", "a.txt": "x"}, "librispeech", "trans.txt"),
+        ({"a.wav": "", "a.txt": "x"}, "kaldi", "wav.scp"),
+        ({"wav.scp": "a a.wav\n"}, None, "text"),
+        ({"wav.scp": "", "text": ""}, None, "empty"),
+        ({"a.wav": ""}, "manifest", "met a folder"),
+        ({"a.wav": ""}, "table", "met a folder"),
+        ({"audio/a.wav": "", "train.jsonl": "{}\n"}, None, "did you mean .*train.jsonl"),
+    ],
+)
+def test_a_folder_of_another_kind_is_a_wrong_call(tmp_path, files, kind, message):
+    with pytest.raises(UsageError, match=message) as caught:
+        open_source(write(tmp_path, files), kind)
+    assert "expected" in str(caught.value)
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_nothing_there(tmp_path):
+    for kind in (None, "manifest", "table", "lhotse", "kaldi", "mfa", "librispeech", "folder"):
+        with pytest.raises(UsageError, match="there is no such"):
+            open_source(tmp_path / "nowhere", kind)
+    for kind in ("kaldi", "mfa", "librispeech"):
+        file = write(tmp_path, {"file": "x"}) / "file"
+        with pytest.raises(UsageError, match="met a file"):
+            open_source(file, kind)
+    with pytest.raises(UsageError, match="expected one of manifest"):
+        open_source(tmp_path, "nonsense")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="pipe"):
+        open_source(tmp_path / "pipe")
