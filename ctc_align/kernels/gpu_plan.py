@@ -21,7 +21,7 @@ MOST_STRIPS = 16
 LEAST_HALO, TILED_HALO, MOST_HALO = 8, 8, 16
 """Frames between two meetings of strips, multiples of four, for the frames go by fours."""
 
-INTERPRETED_LANES = 4096
+INTERPRETED_LANES = 16384
 """Interpreted, a program costs the same for few lanes as for many: it walks utterances side by side."""
 
 SKIP, STAY, BEGIN, END = 1, 2, 4, 8
