@@ -9,6 +9,9 @@ from collections.abc import Iterable, Sequence
 from ctc_align.types import Pronunciation, WordTokens
 
 SEPARATORS = ("|", "▁", " ", "<space>", "[SPACE]", "<SPACE>")
+MOST_KEPT = 100_000
+"""Parts of words whose spelling is kept in memory."""
+
 _PREFIX = "▁"
 _SPECIAL = re.compile(r"<.+>|\[.+\]")
 _APOSTROPHES = "'’ʼ"
@@ -37,6 +40,7 @@ class LetterTokenizer:
         self._starts_words = any(token.startswith(_PREFIX) and token != _PREFIX for token in self._ids)
         self._longest = max((len(token) for token in self._ids), default=1)
         self.separator = self._find_separator(blank)
+        self._spelt: dict[str, tuple[list[int], list[str]]] = {}
 
     def _find_separator(self, blank: int) -> int | None:
         if self._starts_words:
@@ -45,14 +49,18 @@ class LetterTokenizer:
         return next((place for place in places if place != blank), None)
 
     def prepare(self, spokens: Iterable[str]) -> None:
-        """Nothing: spelling needs no preparation."""
+        """Nothing: spelling needs no preparation. What was spelt is kept, up to a limit."""
+        if len(self._spelt) > MOST_KEPT:
+            self._spelt.clear()
 
     def word(self, spoken: str, written: str = "") -> WordTokens:
         """Tokens of a spoken form; spaces inside it become the word separator, if the vocabulary has one."""
         ids: list[int] = []
         missing: list[str] = []
         for part in spoken.split():
-            found, lacked = self._spell(part)
+            if part not in self._spelt:
+                self._spelt[part] = self._spell(part)
+            found, lacked = self._spelt[part]
             if ids and found and self.separator is not None:
                 ids.append(self.separator)
             ids += found

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 MOST_PRONUNCIATIONS = 4
 """Of a word of several parts, so many combinations are kept, the best ones."""
 
+MOST_KEPT = 100_000
+"""Words, and parts of words, whose pronunciations are kept in memory: some 100 MB when full, then it begins anew."""
+
 _FEWEST_ARPABET = 30
 _NAMED = 12
 
@@ -59,6 +62,7 @@ class PhoneTokenizer:
         self.token_kind = "tokens" if self._spelling else "phones"
         self.separator = self._spelling.separator if self._spelling else None
         self._parts: dict[str, WordTokens] = {}
+        self._words: dict[tuple[str, str], WordTokens] = {}
         if lexicon is not None:
             self._check(lexicon)
 
@@ -75,15 +79,26 @@ class PhoneTokenizer:
 
     def prepare(self, spokens: Iterable[str]) -> None:
         """Pronounce all words of these spoken forms that letter-to-phone must pronounce, in one go."""
+        for kept in (self._parts, self._words):
+            if len(kept) > MOST_KEPT:
+                kept.clear()
         if self._arpabet:
             parts = dict.fromkeys(part for spoken in spokens for part in spoken.split())
             new = [part for part in parts if part not in self._parts and not self._has(part)]
             if new:
-                self._letter_to_phone.pronounce(new)
+                said = self._letter_to_phone.pronounce(new)
+                self._parts.update((part, self._pronounced(part, phones)) for part, phones in zip(new, said))
 
     def word(self, spoken: str, written: str = "") -> WordTokens:
         """Pronunciations of a spoken form of one or several words, best first, at most `MOST_PRONUNCIATIONS`."""
-        for whole in (outer_punctuation_stripped(written) if written else "", spoken):
+        whole = outer_punctuation_stripped(written) if written and self._lexicon is not None else ""
+        tokens = self._words.get((spoken, whole))
+        if tokens is None:
+            tokens = self._words[spoken, whole] = self._word(spoken, whole)
+        return tokens
+
+    def _word(self, spoken: str, written: str) -> WordTokens:
+        for whole in (written, spoken):
             if whole and spoken and self._has(whole):
                 return WordTokens(self._look_up(whole)[:MOST_PRONUNCIATIONS])
         ways: list[tuple[int, Pronunciation]] = [(0, Pronunciation((), ()))]
@@ -119,15 +134,15 @@ class PhoneTokenizer:
         if self._has(part):
             return WordTokens(self._look_up(part))
         if self._arpabet:
-            return self._pronounce(part)
+            return self._pronounced(part, self._letter_to_phone.pronounce([part])[0])
         if self._spelling is not None:
             return self._spelling.word(part)
         return WordTokens((), tuple(character for character in part if character.isalnum()))
 
-    def _pronounce(self, part: str) -> WordTokens:
+    def _pronounced(self, part: str, said: Sequence[Sequence[str]]) -> WordTokens:
+        """Letter-to-phone's pronunciations in the vocabulary."""
         from ctc_align.text.g2p_spelling import fold
 
-        said = self._letter_to_phone.pronounce([part])[0]
         found = [pronunciation for pronunciation in map(self._in_vocabulary, said) if pronunciation]
         missing = fold(part)[1]
         if said and not found:

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from ctc_align import token_letters, token_phones
 from ctc_align.errors import LexiconError, UsageError
+from ctc_align.text.g2p import LetterToPhone
 from ctc_align.text.lexicon import Lexicon, read_lexicon
 from ctc_align.text.phones import PHONES
 from ctc_align.tokens import (
@@ -204,3 +206,24 @@ def test_join_places_separators_between_words_only() -> None:
 def test_a_blank_outside_the_vocabulary(blank: int) -> None:
     with pytest.raises(UsageError, match="blank between 0 and 39"):
         tokenizer_for(ENGLISH, blank)
+
+
+def test_what_was_pronounced_is_kept_and_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["the cat", "twenty-two the", "кот cat", "o'neil"]
+    once = [tokenize(words_of(*text.split()), tokenizer_for(ENGLISH, 0)) for text in texts]
+    often = tokenizer_for(ENGLISH, 0)
+    asked: list[list[str]] = []
+    real = LetterToPhone.pronounce
+    monkeypatch.setattr(LetterToPhone, "pronounce", lambda self, new: asked.append(new) or real(self, new))
+    for _ in range(2):
+        assert [tokenize(words_of(*text.split()), often) for text in texts] == once
+    assert sorted(word for new in asked for word in new) == sorted({word for text in texts for word in text.split()})
+    for module, vocab in ((token_phones, ENGLISH), (token_letters, tuple("_|abcdefghijklmnopqrstuvwxyz"))):
+        monkeypatch.setattr(module, "MOST_KEPT", 3)
+        bounded = tokenizer_for(vocab, 0)
+        for _ in range(2):
+            for text in texts:
+                words = words_of(*text.split())
+                assert tokenize(words, bounded) == tokenize(words, tokenizer_for(vocab, 0))
+        kept = bounded._parts if isinstance(bounded, PhoneTokenizer) else bounded._spelt  # type: ignore[attr-defined]
+        assert len(kept) <= 3 + 2
