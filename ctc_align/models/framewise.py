@@ -33,12 +33,12 @@ BLOCK = 2**17
 class Signal:
     """What a network hears of one utterance: `rows` (N,) or (N, D) float32, normalised when they are taken.
 
-    `mean` and `scale` are of the whole utterance, so a chunk is normalised as the utterance is.
+    `mean` and `deviation` are of the whole utterance, so a chunk is normalised as the utterance is.
     """
 
     rows: np.ndarray
     mean: np.ndarray | float | None = None
-    scale: np.ndarray | float = 1.0
+    deviation: np.ndarray | float = 1.0
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -47,7 +47,7 @@ class Signal:
         """Rows `first` to `last` (exclusive, cut at the end), normalised: float32."""
         rows = self.rows[first:last]
         if self.mean is not None:
-            rows = (rows - self.mean) * self.scale
+            rows = (rows - self.mean) / self.deviation
         return torch.from_numpy(np.ascontiguousarray(rows, np.float32))
 
 
@@ -57,7 +57,7 @@ def standardised(samples: np.ndarray, epsilon: float) -> Signal:
     mean = sum(float(samples[first : first + BLOCK].sum(dtype=np.float64)) for first in starts) / count
     squares = (np.square(samples[first : first + BLOCK].astype(np.float64) - mean).sum() for first in starts)
     variance = sum(map(float, squares)) / count
-    return Signal(samples, mean, 1 / math.sqrt(variance + epsilon))
+    return Signal(samples, mean, math.sqrt(variance + epsilon))
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,8 @@ class FrameModel(ABC):
         self.device = device
         self.precision = _precision(getattr(settings, "precision", "auto"), device)
         self.chunk_frames = units.seconds_to_frames(getattr(settings, "chunk_s", CHUNK_S), self.frame_shift_s)
-        self.context_frames = units.seconds_to_frames(getattr(settings, "context_s", CONTEXT_S), self.frame_shift_s)
+        context_s = getattr(settings, "context_s", CONTEXT_S)
+        self.context_frames = max(facts.grid.together, units.seconds_to_frames(context_s, self.frame_shift_s))
         self.network = network.to(device, self.precision).eval()
         self._inner = facts.grid.after(facts.front)
         self._guard = batches.Guard(network, facts.norms)
@@ -154,15 +155,16 @@ class FrameModel(ABC):
         return [self._emissions(audio, found[place]) for place, audio in enumerate(audios)]
 
     def _heard(self, audio: Audio) -> Signal:
-        if audio.sample_rate == self.sample_rate and self.grid.frames(len(audio.samples)):
+        if audio.sample_rate == self.sample_rate and self.grid.frames(len(audio.samples)) >= self.grid.together:
             return self._signal(audio)
         raise AudioError(
             f"{audio.name or 'audio'}: expected samples at {self.sample_rate} Hz, at least {self._shortest()} of them "
-            f"for one frame of the model {self.name}; met {len(audio.samples)} samples at {audio.sample_rate} Hz"
+            f"for the model {self.name}; met {len(audio.samples)} samples at {audio.sample_rate} Hz"
         )
 
     def _shortest(self) -> int:
-        return next(n for n in range(1, self.grid.field + self.grid.stride + 1) if self.grid.frames(n))
+        least = self.grid.together
+        return next(n for n in range(1, self.grid.field + least * self.grid.stride) if self.grid.frames(n) >= least)
 
     def _long(self, signal: Signal, progress: Callable[[float], None] | None) -> torch.Tensor:
         """Log-probs (T, C) of an utterance of any length."""

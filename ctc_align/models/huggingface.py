@@ -7,6 +7,7 @@ of the model say how: the rate, the normalisation, the blank, what parts words.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -93,7 +94,9 @@ class WaveformNetwork(FrameModel):
         return standardised(audio.samples, _NORM_EPSILON) if self._normalises else Signal(audio.samples)
 
     def _logits(self, inputs: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
-        return self.network(inputs, attention_mask=_mask(inputs, lengths)).logits
+        with warnings.catch_warnings():  # WavLM gives torch two masks of different types
+            warnings.filterwarnings("ignore", "Support for mismatched key_padding_mask")
+            return self.network(inputs, attention_mask=_mask(inputs, lengths)).logits
 
 
 class MelNetwork(FrameModel):
@@ -105,17 +108,18 @@ class MelNetwork(FrameModel):
 
     def _signal(self, audio: Audio) -> Signal:
         count = _FBANK.outputs(len(audio.samples))
-        features = np.empty((count, self._extractor.num_mel_bins), np.float32)
+        # a channel's frames side by side, as the extractor has them: its sums round alike, and do not drift
+        features = np.empty((self._extractor.num_mel_bins, count), np.float32).T
         for first in range(0, count, _BLOCK_FRAMES):
             last = min(count, first + _BLOCK_FRAMES)
             samples = audio.samples[first * _FBANK.stride : (last - 1) * _FBANK.stride + _FBANK.kernel]
             features[first:last] = self._extractor._extract_fbank_features(samples)
-        mean, variance = features.mean(0, dtype=np.float64), features.var(0, ddof=1, dtype=np.float64)
+        mean, variance = features.mean(0), features.var(0, ddof=1)
         # the extractor fills the last odd frame up and masks it: it is not heard
         together = self._extractor.stride
         rows = features[: count // together * together].reshape(-1, together * features.shape[1])
-        scale = 1 / np.sqrt(variance + _NORM_EPSILON)
-        return Signal(rows, np.tile(mean, together).astype(np.float32), np.tile(scale, together).astype(np.float32))
+        deviation = np.sqrt(variance + _NORM_EPSILON)
+        return Signal(rows, *(np.tile(each, together).astype(np.float32) for each in (mean, deviation)))
 
     def _logits(self, inputs: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
         return self.network(inputs, attention_mask=_mask(inputs, lengths)).logits

@@ -1,0 +1,145 @@
+"""Long recordings: chunks on the frame grid, one pass beside them, and memory that does not grow."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from made_sounds import babble
+from made_transformers import checkpoint, network
+
+from ctc_align.config import Settings
+from ctc_align.models import chunks, load_model
+from ctc_align.models.framewise import FrameModel
+from ctc_align.types import Audio
+
+LOCAL = (
+    "wav2vec2-group",
+    "wav2vec2-layer",
+    "wav2vec2-adapter",
+    "hubert-group",
+    "sew",
+    "data2vec-audio",
+    "wav2vec2-bert",
+)
+"""Without their layers of attention these see no further than their convolutions: chunks must be one pass exactly."""
+LISTENING = ("wav2vec2-group", "wavlm", "hubert-layer", "sew-d", "wav2vec2-conformer", "wav2vec2-bert")
+
+
+def loaded(folder: Path, **settings: Any) -> FrameModel:
+    model = load_model(str(folder), device="cpu", settings=Settings(**settings))
+    assert isinstance(model, FrameModel)
+    return model
+
+
+def sound(seconds: float, seed: int = 0) -> Audio:
+    return Audio(babble(seconds, seed), 16000)
+
+
+@pytest.mark.parametrize("frames", [1, 2, 7, 99, 100, 101, 1000])
+@pytest.mark.parametrize(
+    ("length", "context", "together"), [(1, 0, 1), (10, 3, 1), (10, 3, 2), (7, 5, 4), (2000, 9, 2)]
+)
+def test_chunks_cover_every_frame_once(frames: int, length: int, context: int, together: int) -> None:
+    pieces = chunks.plan(frames, length, context, together)
+    assert [pieces[0].first, pieces[-1].last] == [0, frames]
+    for before, after in itertools.pairwise(pieces):
+        assert before.last == after.first
+    for piece in pieces:
+        assert piece.first < piece.last <= piece.first + length + together - 1
+        assert piece.begin % together == 0
+        assert piece.begin <= max(0, piece.first - context)
+        assert piece.end >= min(frames, piece.last + context)
+        assert piece.end <= frames
+
+
+@pytest.mark.parametrize("kind", LOCAL)
+@pytest.mark.parametrize("chunk_s", [0.5, 1.3])
+def test_what_sees_no_further_than_its_context_is_as_in_one_pass(kind: str, chunk_s: float, tmp_path: Path) -> None:
+    """The recording's own mean and variance, and those of norms over time, in every chunk."""
+    model = network(kind, num_hidden_layers=1)
+    body = getattr(model, model.base_model_prefix)
+    with torch.no_grad():  # attention that says nothing
+        for name, weights in body.encoder.named_parameters():
+            if "out_proj" in name or "linear_out" in name:
+                weights.zero_()
+    folder = checkpoint(tmp_path, kind, model)
+    # quiet, then loud: a chunk's own statistics would be others
+    samples = sound(5.0).samples.copy()
+    samples[40000:] *= 8
+    whole = loaded(folder).emissions(Audio(samples, 16000))
+    pieces = loaded(folder, chunk_s=chunk_s, context_s=0.5).emissions(Audio(samples, 16000))
+    assert pieces.first_frame_s == whole.first_frame_s
+    torch.testing.assert_close(pieces.log_probs, whole.log_probs, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("kind", LISTENING)
+def test_attention_loses_little_with_the_context(kind: str, tmp_path: Path) -> None:
+    """Probabilities of chunks of 2 s with 2 s around them beside one pass of 12 s, whose attention is over all of it.
+
+    Random attention is nearly uniform, so what it loses here is the worst case; on average at most 0.02 of probability.
+    """
+    folder = checkpoint(tmp_path, kind)
+    heard = sound(12.0)
+    whole = loaded(folder).emissions(heard).log_probs.exp()
+    near, far = (
+        (loaded(folder, chunk_s=2.0, context_s=context_s).emissions(heard).log_probs.exp() - whole).abs().mean()
+        for context_s in (4.0, 0.5)
+    )
+    assert 0 < float(near) < 0.02
+    assert float(near) < float(far)
+
+
+def test_progress_grows_to_one(tmp_path: Path) -> None:
+    shares: list[float] = []
+    model = loaded(checkpoint(tmp_path, "wav2vec2-group"), chunk_s=1.0, context_s=0.2)
+    model.emissions(sound(4.5), shares.append)
+    assert shares == sorted(shares)
+    assert len(set(shares)) == 5
+    assert shares[-1] == 1.0
+
+
+@pytest.mark.parametrize("kind", ["wav2vec2-group", "wav2vec2-bert"])
+def test_no_pass_is_longer_than_a_chunk_and_its_context(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = loaded(checkpoint(tmp_path, kind), chunk_s=1.0, context_s=0.5)
+    seen: list[int] = []
+    heard = model._logits
+
+    def logits(inputs: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
+        found = heard(inputs, lengths)
+        seen.append(found.shape[1])
+        return found
+
+    monkeypatch.setattr(model, "_logits", logits)
+    model.emissions(sound(60.0))
+    assert len(seen) >= 59
+    assert max(seen) <= 102
+
+
+def test_long_ones_in_a_batch_go_in_chunks_too(tmp_path: Path) -> None:
+    model = loaded(checkpoint(tmp_path, "wav2vec2-layer"), chunk_s=1.5, context_s=0.5)
+    audios = [sound(1.2, 1), sound(4.0, 2), sound(0.7, 3), sound(2.0, 4)]
+    for audio, emissions in zip(audios, model.emissions_batch(audios)):
+        torch.testing.assert_close(emissions.log_probs, model.emissions(audio).log_probs, atol=1e-4, rtol=0)
+
+
+def test_a_guard_that_sleeps_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The faults that the checks above are for: chunks with their own statistics, batches with their padding."""
+    folder = checkpoint(tmp_path, "wav2vec2-group")
+    samples = sound(5.0).samples.copy()
+    samples[40000:] *= 8
+    model = loaded(folder, chunk_s=1.0, context_s=0.5)
+    right = model.emissions(Audio(samples, 16000)).log_probs
+    monkeypatch.setattr(model._guard, "norms", [])
+    assert float((model.emissions(Audio(samples, 16000)).log_probs - right).abs().max()) > 1e-2
+    for kind in ("wav2vec2-group", "wav2vec2-conformer", "data2vec-audio"):
+        model = loaded(checkpoint(tmp_path / kind, kind))
+        audios = [sound(2.0), sound(1.0, 1)]
+        monkeypatch.setattr(model._guard, "lengths_of", lambda rows: None)
+        alone, together = model.emissions(audios[1]), model.emissions_batch(audios)[1]
+        assert float((alone.log_probs - together.log_probs).abs().max()) > 1e-3
