@@ -140,7 +140,8 @@ def checked_string(value: Any, what: str) -> str:
 def checked_seconds(value: Any, what: str, *, above_zero: bool = False) -> float:
     """A finite number of seconds, not negative. Raises InputError."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InputError(f"{what}: expected a number of seconds, met {kind_of(value)}")
+        met = shown(value) if isinstance(value, str) else kind_of(value)
+        raise InputError(f"{what}: expected a number of seconds, met {met}")
     try:
         seconds = float(value)
     except OverflowError:

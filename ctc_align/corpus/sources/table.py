@@ -64,7 +64,7 @@ class Table(FileSource):
 
     def __iter__(self) -> Iterator[Item]:
         roll = Roll(fold_case=self.fold_case, file=self.label)
-        rows = _Rows(read_lines(self.name), self.separator, self.width)
+        rows = Rows(read_lines(self.name), self.separator, self.width)
         for number, row, fault in rows:
             yield self._item(number, row, fault, roll)
 
@@ -154,7 +154,7 @@ def _number(cell: str) -> float | str:
     return float(cell) if _NUMBER.fullmatch(cell) else cell
 
 
-class _Rows:
+class Rows:
     """Rows (line, cells, fault) after the header, from lines; a quote that is never closed costs its own line only."""
 
     def __init__(self, lines: Iterator[Line], separator: str, width: int) -> None:
