@@ -1,32 +1,28 @@
 """How well transcripts fit an audio: exact CTC losses, their ranks, and the posteriors of alternatives.
 
 Everybody is judged alike: of each transcript the pronunciations that the audio prefers are chosen as for an alignment
-(`ctc_path.choose_pronunciations`), and the loss is that of plain CTC over them, over all paths. So a transcript has the
-same loss alone, among others, and in its alignment. Losses are exact likelihoods without any prior over texts.
+(`ctc_align.ctc_path`), and the loss is that of plain CTC over them, over all paths. So a transcript has the same loss
+alone, among others, and in its alignment. Losses are exact likelihoods without any prior over texts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 
 from ctc_align import kernels, lattice, units
-from ctc_align.ctc_path import Spikes, choose_pronunciations
+from ctc_align.ctc_path import Spikes, choose_pronunciations_batch, ctc_scores
 from ctc_align.errors import CtcAlignError, InputError, TranscriptError, UsageError
 from ctc_align.text import require_words, split
 from ctc_align.tokens import Tokenizer, count_missing, tokenize
-from ctc_align.types import Emissions, Tokens
+from ctc_align.types import Emissions, Tokens, WordTokens
 
 LOCAL_S = 0.3
 """Length of the worst place: a short word. On read speech 0.2 to 0.4 s tell a wrong word equally well."""
-
-VALUES_AT_ONCE = 2**26
-"""Log-probs of different utterances that are padded and scored together: 256 MB of float32."""
 
 
 @dataclass(frozen=True)
@@ -102,24 +98,34 @@ def score_emissions(
 ) -> list[list[Scored]]:
     """As `score_texts` for a batch of audios that were listened to already, each with its own alternatives."""
     audios = [
-        [_choose(aligner, one, text, index) for index, text in enumerate(mine)] for one, mine in zip(emissions, texts)
+        [_spelt(aligner, one, text, index) for index, text in enumerate(mine)] for one, mine in zip(emissions, texts)
     ]
-    for together in _together(audios):
-        _add_losses(together, aligner.backend)
+    _choose([row for rows in audios for row in rows if row.word_tokens], aligner.backend)
+    alternatives = [[row for row in rows if row.tokens is not None] for rows in audios]
+    for rows in alternatives:
+        if len(rows) > 1:
+            _add_losses(rows, _losses_of_one_audio(rows, aligner.backend))
+    single = [rows[0] for rows in alternatives if len(rows) == 1]
+    for blank in {row.emissions.blank for row in single}:
+        same = [row for row in single if row.emissions.blank == blank]
+        log_probs = [row.emissions.log_probs for row in same]
+        _add_losses(same, ctc_scores(log_probs, [_ids(row) for row in same], blank, backend=aligner.backend))
     return [_ranked([_finished(row) for row in rows]) for rows in audios]
 
 
 @dataclass
 class _Row:
-    """A transcript on its way: the pronunciations that fit best, if there are any, and their best path."""
+    """A transcript on its way: its words, then the pronunciations that fit best and their best path."""
 
     scored: Scored
     emissions: Emissions
+    separator: int | None = None
+    word_tokens: Sequence[WordTokens] = ()
     tokens: Tokens | None = None
     spikes: Spikes | None = None
 
 
-def _choose(aligner: Listener, emissions: Emissions, text: str, index: int) -> _Row:
+def _spelt(aligner: Listener, emissions: Emissions, text: str, index: int) -> _Row:
     if not isinstance(text, str):
         raise UsageError(f"text {index}: expected the transcript as a str, met {type(text).__name__}")
     scored = Scored(text, index, frames=len(emissions.log_probs))
@@ -134,55 +140,49 @@ def _choose(aligner: Listener, emissions: Emissions, text: str, index: int) -> _
     except InputError as error:
         told = type(error)(str(error).removeprefix("transcript: "))
         return _Row(replace(scored, error=told), emissions)
-    try:
-        tokens, spikes = choose_pronunciations(
-            emissions.log_probs,
-            word_tokens,
-            tokenizer.separator,
-            emissions.blank,
-            whole_words=emissions.states is not None,
-            backend=aligner.backend,
+    return _Row(scored, emissions, tokenizer.separator, word_tokens)
+
+
+def _choose(rows: Sequence[_Row], backend: str) -> None:
+    """Of each row the pronunciations that the audio prefers; or why it does not fit."""
+    kinds: dict[tuple[tuple[str, ...], int, bool], list[_Row]] = {}
+    for row in rows:
+        kinds.setdefault((row.emissions.vocab, row.emissions.blank, row.emissions.states is None), []).append(row)
+    for (_, blank, without_states), same in kinds.items():
+        found = choose_pronunciations_batch(
+            [row.emissions.log_probs for row in same],
+            [row.word_tokens for row in same],
+            same[0].separator,
+            blank,
+            whole_words=not without_states,
+            backend=backend,
         )
-    except InputError as error:
-        return _Row(replace(scored, loss=math.inf, error=error), emissions)
-    return _Row(replace(scored, tokens=len(tokens.ids)), emissions, tokens, spikes)
+        for row, one in zip(same, found):
+            if isinstance(one, InputError):
+                row.scored = replace(row.scored, loss=math.inf, error=one)
+            else:
+                row.tokens, row.spikes = one
+                row.scored = replace(row.scored, tokens=len(row.tokens.ids))
 
 
-def _together(audios: Sequence[Sequence[_Row]]) -> Iterator[list[_Row]]:
-    """Rows for one call of the kernel: all alternatives of one audio, or single transcripts of several audios."""
-    single: dict[tuple[int, int, torch.dtype], list[_Row]] = {}
-    for rows in ([row for row in rows if row.tokens is not None] for rows in audios):
-        if len(rows) > 1:
-            yield rows
-        for row in rows if len(rows) == 1 else ():
-            log_probs = row.emissions.log_probs
-            mine = single.setdefault((log_probs.shape[1], row.emissions.blank, log_probs.dtype), [])
-            longest = max([len(one.emissions.log_probs) for one in [*mine, row]])
-            if mine and (len(mine) + 1) * longest * log_probs.shape[1] > VALUES_AT_ONCE:
-                yield mine.copy()
-                mine.clear()
-            mine.append(row)
-    yield from single.values()
+def _losses_of_one_audio(rows: Sequence[_Row], backend: str) -> list[float]:
+    """One call of the kernel; the audio is not copied, all rows are views of it."""
+    emissions = rows[0].emissions
+    together = emissions.log_probs[None].expand(len(rows), *emissions.log_probs.shape)
+    topology = lattice.ctc([np.asarray(_ids(row), np.int64) for row in rows], emissions.blank)
+    return [-score for score in kernels.forward(together, topology, backend=backend).scores.tolist()]
 
 
-def _add_losses(rows: Sequence[_Row], backend: str) -> None:
-    audios = [row.emissions.log_probs for row in rows]
-    lengths = [len(log_probs) for log_probs in audios]
-    if all(log_probs is audios[0] for log_probs in audios):
-        # Not copied: the kernels read one audio for all.
-        together = audios[0][None].expand(len(audios), *audios[0].shape)
-    else:
-        together = audios[0].new_zeros(len(audios), max(lengths), audios[0].shape[1])
-        for place, log_probs in zip(together, audios):
-            place[: len(log_probs)] = log_probs
-    topology = lattice.ctc(
-        [np.asarray(row.tokens.ids, np.int64) for row in rows if row.tokens], rows[0].emissions.blank
-    )
-    scores = kernels.forward(together, topology, lengths, backend=backend).scores.tolist()
-    for row, score in zip(rows, scores):
+def _ids(row: _Row) -> Sequence[int]:
+    assert row.tokens is not None
+    return row.tokens.ids
+
+
+def _add_losses(rows: Sequence[_Row], losses: Sequence[float]) -> None:
+    for row, loss in zip(rows, losses):
         assert row.spikes is not None
         # One path is never likelier than all; where it is all there is, rounding may say so.
-        row.scored = replace(row.scored, loss=min(-score, -row.spikes.score))
+        row.scored = replace(row.scored, loss=min(loss, -row.spikes.score))
 
 
 def _finished(row: _Row) -> Scored:

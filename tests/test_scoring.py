@@ -83,7 +83,7 @@ def test_the_audio_is_heard_once_and_the_losses_are_one_call(tmp_path: Path, mon
         calls.append(len(log_probs))
         return forward(log_probs, *arguments, **options)
 
-    monkeypatch.setattr(kernels, "forward", counted)
+    monkeypatch.setattr("ctc_align.scoring.kernels.forward", counted)
     sound = np.random.default_rng(0).standard_normal(16000).astype(np.float32) * 0.1
     scored = aligner.score_texts((sound, 16000), TEXTS)
     assert (len(heard), calls) == (1, [5])
@@ -234,7 +234,7 @@ def test_a_batch_says_of_each_audio_what_it_says_alone() -> None:
 
 def test_a_batch_of_other_vocabularies(monkeypatch) -> None:
     """Only what goes together is scored together; a limit of memory parts it once more."""
-    monkeypatch.setattr("ctc_align.scoring.VALUES_AT_ONCE", 3000)
+    monkeypatch.setattr("ctc_align.padded.VALUES_AT_ONCE", 3000)
     plain = [random_emissions(frames, frames) for frames in (40, 90, 60)]
     other = planted(spelt("ab"), ("_", *"abc"))
     double = replace(plain[0], log_probs=plain[0].log_probs.double())
