@@ -16,7 +16,7 @@ from ctc_align.errors import UsageError
 if TYPE_CHECKING:
     from ctc_align.corpus.journal import Shard
     from ctc_align.corpus.local import Tally
-    from ctc_align.corpus.run import Ended
+    from ctc_align.corpus.run import CorpusRun, Ended
     from ctc_align.corpus.summary import Summary
 
 _LINE_EVERY_S = 10.0
@@ -156,8 +156,9 @@ def corpus(
         retry_failed=retry_failed,
         force=force,
         inputs=tuple(path for path in (source, lexicon, config) if path is not None),
+        profile=profile,
     )
-    align_all(run, talk, profile)
+    align_all(run, talk)
 
 
 def _listed(names: str | None) -> tuple[str, ...]:
@@ -179,7 +180,7 @@ def parse_shard(text: str | None) -> Shard:
     return Shard(int(match[1]), int(match[2]))
 
 
-def align_all(run: Any, talk: Talk, profile: bool) -> None:
+def align_all(run: CorpusRun, talk: Talk) -> None:
     """Run, say what happened, and leave with the exit code that says it too."""
     from ctc_align.corpus.run import run_corpus
 
@@ -194,7 +195,7 @@ def align_all(run: Any, talk: Talk, profile: bool) -> None:
         from ctc_align.cli.show_corpus import print_profile, print_summary
 
         print_summary(ended.summary)
-        if profile:
+        if run.profile:
             print_profile(ended.summary.run)
     if ended.interrupted:
         raise Interrupted(where_it_stands(ended))

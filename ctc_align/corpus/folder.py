@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
+import re
 import shutil
 from pathlib import Path
 
 from ctc_align.corpus.journal import Shard, journal_paths
 from ctc_align.corpus.layout import Layout
-from ctc_align.corpus.lock import is_held
+from ctc_align.corpus.lock import is_held, remove_dead
+from ctc_align.corpus.spool import Spool
 from ctc_align.corpus.summary import is_ours
 from ctc_align.corpus.utterance import Source, Utterance
 from ctc_align.errors import UsageError
 
 _PARTS = ".ctc-align-parts"
+_LEFT = re.compile(r"(\.ctc-align-(?:parts|spool))(\.(\d+)-of-(\d+))?(?:\.sqlite)?")
 
 
 def make_folder(out_dir: Path) -> None:
@@ -34,6 +38,15 @@ def make_folder(out_dir: Path) -> None:
         raise UsageError(f"--out-dir {out_dir}: cannot be written ({error.strerror}); choose another folder") from None
 
 
+def forget_folder(out_dir: Path, journal: Path) -> None:
+    """Remove a folder that this run made, unless something is in it that says more than an empty journal."""
+    with contextlib.suppress(OSError):
+        if not journal.stat().st_size:
+            journal.unlink()
+    with contextlib.suppress(OSError):
+        out_dir.rmdir()
+
+
 def folds_case(out_dir: Path) -> bool:
     """Whether the output folder takes "A" and "a" for one name; the lock is in it."""
     return (out_dir / ".CTC-ALIGN.LOCK").exists() and not (out_dir / ".ctc-align.lock").name.isupper()
@@ -44,12 +57,27 @@ def parts_folder(out_dir: Path, suffix: str) -> Path:
     return out_dir / f"{_PARTS}{suffix}"
 
 
-def remove_parts(out_dir: Path, shard: Shard) -> None:
-    """Remove what was in the making in runs that are no more, ours included."""
-    for folder in out_dir.glob(f"{_PARTS}*"):
-        suffix = folder.name.removeprefix(_PARTS)
-        if suffix == shard.suffix or not is_held(out_dir / f".ctc-align{suffix}.lock"):
-            shutil.rmtree(folder, ignore_errors=True)
+def clear(out_dir: Path, shard: Shard) -> None:
+    """Remove what was in the making in runs that are no more, ours included.
+
+    What runs with another number of shards have spooled goes too: their shards were other utterances.
+    """
+    for path in out_dir.glob(".ctc-align*"):
+        match = _LEFT.fullmatch(path.name)
+        if match is None:
+            continue
+        suffix, count = match[2] or "", int(match[4] or 1)
+        lock = out_dir / f".ctc-align{suffix}.lock"
+        if suffix != shard.suffix and is_held(lock):
+            continue
+        if match[1] == _PARTS:
+            shutil.rmtree(path, ignore_errors=True)
+        elif count != shard.count:
+            Spool(path).close(remove=True)
+            remove_dead(lock)
+    for path in out_dir.glob(".ctc-align*.lock"):
+        if path.name != f".ctc-align{shard.suffix}.lock":
+            remove_dead(path)
 
 
 def check_found(source: Source, layout: Layout, out_dir: Path, *, force: bool) -> None:

@@ -25,6 +25,7 @@ except ImportError:  # not POSIX
     fcntl = None  # type: ignore[assignment]
 
 _NAME = re.compile(r"\.ctc-align(?:\.(\d+)-of-(\d+))?\.lock")
+_PATIENCE_S = 0.5
 _TAKEN = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
 
 
@@ -98,6 +99,13 @@ def is_held(path: Path) -> bool:
         os.close(file)
 
 
+def remove_dead(path: Path) -> None:
+    """Remove a lock that nobody holds any more."""
+    if not is_held(path):
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
 def holder_of(path: Path) -> str:
     """Who holds a lock, for a message."""
     holder = _read_holder(path)
@@ -107,24 +115,26 @@ def holder_of(path: Path) -> str:
 
 
 def _take(path: Path) -> int | None:
-    """An open file that holds the lock, or None where another process does."""
+    """An open file that holds the lock, or None where another process does (and not only to look at it)."""
+    end = time.monotonic() + _PATIENCE_S
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             taken = _lock(file)
             if taken is None:
                 taken = not _is_alive(_read_holder(path))
-            if not taken:
+            if not taken and time.monotonic() > end:
                 os.close(file)
                 return None
             # whoever held it may have removed the file between our opening and our locking it
             with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(file), os.stat(path)):
+                if taken and os.path.samestat(os.fstat(file), os.stat(path)):
                     return file
         except BaseException:
             os.close(file)
             raise
         os.close(file)
+        time.sleep(_PATIENCE_S / 10)
 
 
 def _lock(file: int) -> bool | None:

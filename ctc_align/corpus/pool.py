@@ -6,6 +6,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -54,7 +55,7 @@ class _Slot:
 
 
 class Pool:
-    """Workers, one for each of `devices`."""
+    """Workers, at most one for each of `devices`; one starts when there is a batch that the others are too busy for."""
 
     def __init__(self, options: WorkerOptions, devices: Sequence[str]) -> None:
         self._options = options
@@ -62,16 +63,13 @@ class Pool:
         self._slots = [_Slot(device) for device in devices]
 
     def __enter__(self) -> Pool:
-        for slot in self._slots:
-            self._start(slot)
         return self
 
     def __exit__(self, kind: Any, *_: Any) -> None:
         """Let them end by themselves, or kill them after an error."""
         for slot in self._slots:
-            if kind is None and slot.pipe is not None:
-                with contextlib.suppress(OSError):
-                    slot.pipe.send(None)
+            if kind is None:
+                _send(slot, None)
         for slot in self._slots:
             self._end(slot, gently=kind is None)
 
@@ -82,18 +80,23 @@ class Pool:
 
     def offer(self, batch: Batch, alone: bool = False) -> bool:
         """Give a batch to the worker with the least to do; False if none has room. `alone`: to an idle one only."""
-        slot = min(self._slots, key=lambda slot: len(slot.batches))
+        # an idle worker before one that would have to start, and that before one that works
+        slot = min(self._slots, key=lambda slot: (len(slot.batches), slot.process is None))
         if len(slot.batches) >= (1 if alone else OUTSTANDING):
             return False
+        if slot.process is None:
+            self._start(slot)
         slot.batches.append(batch)
-        assert slot.pipe is not None
-        with contextlib.suppress(OSError):  # it has died: its end is told by `events`, and the batch with it
-            slot.pipe.send(batch)
+        if slot.ready:
+            _send(slot, batch)
         return True
 
     def events(self, timeout_s: float) -> Iterator[Answer | Broken | Died]:
-        """What workers have to say, waiting for it at most so long. The dead are replaced."""
-        heard = connection.wait([slot.pipe for slot in self._slots if slot.pipe is not None], timeout_s)
+        """What workers have to say, waiting for it at most so long."""
+        pipes = [slot.pipe for slot in self._slots if slot.pipe is not None]
+        if not pipes:
+            time.sleep(timeout_s)
+        heard = connection.wait(pipes, timeout_s) if pipes else []
         for slot in [slot for slot in self._slots if slot.pipe in heard]:
             assert slot.pipe is not None
             try:
@@ -103,6 +106,8 @@ class Pool:
                 continue
             if isinstance(message, Ready):
                 slot.ready = True
+                for batch in slot.batches:
+                    _send(slot, batch)
                 continue
             if isinstance(message, Finished):
                 batch = slot.batches.popleft()
@@ -134,13 +139,12 @@ class Pool:
         died = Died(tuple(slot.batches), _how(slot.process.exitcode), slot.ready)
         self._end(slot, gently=False)
         slot.batches.clear()
-        self._start(slot)
         return died
 
     def _end(self, slot: _Slot, gently: bool) -> None:
         if slot.process is None:
             return
-        if gently:
+        if gently and slot.ready:
             slot.process.join(_PATIENCE_S)
         slot.process.kill()
         slot.process.join()
@@ -149,6 +153,14 @@ class Pool:
         for end in (slot.pipe, slot.life):
             if end is not None:
                 end.close()
+        slot.pipe = slot.life = None
+
+
+def _send(slot: _Slot, batch: Batch | None) -> None:
+    """To a worker that reads; one that has died is told of by `events`, and its batches with it."""
+    if slot.pipe is not None:
+        with contextlib.suppress(OSError):
+            slot.pipe.send(batch)
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from ctc_align.config import Settings
 from ctc_align.corpus.ahead import Policy
 from ctc_align.corpus.assembly import Assembly
 from ctc_align.corpus.fingerprint import Fingerprints, run_fingerprint
-from ctc_align.corpus.folder import check_found, folds_case, make_folder, parts_folder, remove_parts
+from ctc_align.corpus.folder import check_found, clear, folds_case, forget_folder, make_folder, parts_folder
 from ctc_align.corpus.journal import DONE, Journal, Outcomes, Shard, journal_path, journal_paths, line_key
 from ctc_align.corpus.layout import Layout, OutputSettings, layout_for
 from ctc_align.corpus.local import Engine, Observer
@@ -26,7 +26,7 @@ from ctc_align.corpus.sources import open_source
 from ctc_align.corpus.summary import Effort, Summary, summarize, summary_path
 from ctc_align.corpus.utterance import Source, Utterance
 from ctc_align.corpus.worker import WorkerOptions
-from ctc_align.errors import OutputError, UsageError
+from ctc_align.errors import BackendError, OutputError, UsageError
 
 BATCH_SECONDS_CPU, BATCH_SECONDS_GPU = 120.0, 1200.0
 _GPU_THREADS = 4
@@ -44,6 +44,8 @@ class CorpusRun:
         batch_seconds: padded seconds of audio that go through the model together; None: as the device likes it.
         retry_failed: do again what failed; force: do everything again, and replace files that were there before the
             first run into the folder. Inputs are never replaced.
+        inputs: files of the call beside the source (lexicon, settings), which no output may replace.
+        profile: tell in the summary where the time goes.
     """
 
     source: str
@@ -61,6 +63,7 @@ class CorpusRun:
     retry_failed: bool = False
     force: bool = False
     inputs: tuple[str, ...] = ()
+    profile: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,17 +89,27 @@ def run_corpus(run: CorpusRun, observer: Observer) -> Ended:
     _check(run)
     layout = layout_for(_output_settings(run))
     open_source(run.source, run.kind)  # a wrong call leaves no folder behind
+    is_new = not out_dir.exists()
     make_folder(out_dir)
+    try:
+        return _locked(run, observer, layout, out_dir)
+    except (UsageError, BackendError):
+        if is_new:
+            forget_folder(out_dir, journal_path(out_dir, run.shard))
+        raise
+
+
+def _locked(run: CorpusRun, observer: Observer, layout: Layout, out_dir: Path) -> Ended:
     with FolderLock(out_dir, run.shard):
         source = open_source(run.source, run.kind, exclude=[run.out_dir], fold_case=folds_case(out_dir))
         protect = (*layout.settings.protect, *_files_of(source))
         layout = layout_for(replace(layout.settings, protect=protect))
         check_found(source, layout, out_dir, force=run.force)
-        remove_parts(out_dir, run.shard)
+        clear(out_dir, run.shard)
         try:
             return _run(run, observer, source, layout, out_dir)
         finally:
-            remove_parts(out_dir, run.shard)
+            clear(out_dir, run.shard)
 
 
 def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out_dir: Path) -> Ended:
@@ -104,10 +117,8 @@ def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out
     on_cpu = devices[0] == "cpu"
     batch_seconds = run.batch_seconds or (BATCH_SECONDS_CPU if on_cpu else BATCH_SECONDS_GPU)
     policy = Policy(batch_seconds, run.retry_failed, run.force)
-    options = WorkerOptions(
-        run.model, run.lexicon, "cpu", run.backend, run.settings, layout, 1 if on_cpu else _GPU_THREADS
-    )
-    summary: Summary | None = None
+    threads = 1 if on_cpu else _GPU_THREADS
+    options = WorkerOptions(run.model, run.lexicon, run.device, run.backend, run.settings, layout, threads, run.profile)
     with Journal(journal_path(out_dir, run.shard)) as journal:
         outcomes = Outcomes(journal_paths(out_dir))
         with Assembly(layout) as assembly:
@@ -186,7 +197,7 @@ def _manifests(layout: Layout, source: Source, run: CorpusRun, out_dir: Path) ->
 
 def _summary(run: CorpusRun, engine: Engine, out_dir: Path, workers: int, complete: bool) -> Summary:
     tally = engine.tally
-    stages = {stage: round(seconds, 3) for stage, seconds in tally.stages.items()}
+    stages = {stage: round(seconds, 3) for stage, seconds in tally.stages.items()} if run.profile else {}
     effort = Effort(round(tally.wall_s, 3), tally.done, tally.failed, round(tally.audio_s, 3), workers, stages)
     about: dict[str, Any] = {"source": run.source, "complete": complete, "skipped": tally.skipped, "run": effort}
     if run.shard.count > 1:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import heapq
+import bisect
 import json
+import math
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -106,7 +107,7 @@ def summarize(paths: Sequence[Path], keys: array[int] | None = None, **about: An
         loss_per_token=_distribution(counter.losses),
         worst=counter.worst(),
         slowest=counter.slowest(),
-        failures=counter.failures,
+        failures=sorted(counter.failures, key=lambda failure: failure["utterance"]),
         **about,
     )
 
@@ -140,12 +141,10 @@ class _Counter:
         self.audio_s = 0.0
         self.losses = array("d")
         self.failures: list[dict[str, Any]] = []
-        self._worst: list[tuple[float, int, Line]] = []
-        self._slowest: list[tuple[float, int, Line]] = []
-        self._count = 0
+        self._worst = _Greatest(WORST)
+        self._slowest = _Greatest(SLOWEST)
 
     def add(self, line: Line) -> None:
-        self._count += 1
         if line.status != DONE:
             self.failed += 1
             if len(self.failures) < MOST_FAILURES:
@@ -153,36 +152,47 @@ class _Counter:
             return
         self.done += 1
         self.audio_s += line.duration_s or 0.0
-        self._keep(self._slowest, SLOWEST, line.seconds, line)
+        self._slowest.add(line.seconds, line)
         if line.loss_per_token is not None:
             self.losses.append(line.loss_per_token)
-            self._keep(self._worst, WORST, line.loss_per_token, line)
-
-    def _keep(self, heap: list[tuple[float, int, Line]], most: int, value: float, line: Line) -> None:
-        entry = (value, -self._count, line)
-        if len(heap) < most:
-            heapq.heappush(heap, entry)
-        elif entry[:2] > heap[0][:2]:
-            heapq.heapreplace(heap, entry)
+            self._worst.add(line.loss_per_token, line)
 
     def worst(self) -> list[dict[str, Any]]:
         return [
             {"utterance": line.id, "loss_per_token": line.loss_per_token, "loss": line.loss}
-            for _, _, line in sorted(self._worst, reverse=True, key=lambda entry: entry[:2])
+            for line in self._worst.lines
         ]
 
     def slowest(self) -> list[dict[str, Any]]:
         return [
             {"utterance": line.id, "seconds": line.seconds, "duration_s": line.duration_s}
-            for _, _, line in sorted(self._slowest, reverse=True, key=lambda entry: entry[:2])
+            for line in self._slowest.lines
         ]
+
+
+class _Greatest:
+    """The `most` lines with the greatest values, greatest first; of equal ones the first by name."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: list[tuple[float, str, Line]] = []
+
+    def add(self, value: float, line: Line) -> None:
+        if len(self._kept) == self._most and -value > self._kept[-1][0]:
+            return
+        bisect.insort(self._kept, (-value, line.id, line), key=lambda kept: kept[:2])
+        del self._kept[self._most :]
+
+    @property
+    def lines(self) -> list[Line]:
+        return [line for _, _, line in self._kept]
 
 
 def _distribution(losses: array[float]) -> dict[str, float]:
     if not losses:
         return {}
     values = np.frombuffer(losses, np.float64)
-    found = {"min": values.min(), "mean": values.mean(), "max": values.max()}
+    found = {"min": values.min(), "mean": math.fsum(values) / len(values), "max": values.max()}
     found |= {f"p{p}": value for p, value in zip(_PERCENTILES, np.percentile(values, _PERCENTILES))}
     return {name: round(float(value), 6) for name, value in found.items()}
 

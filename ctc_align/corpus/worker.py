@@ -144,7 +144,8 @@ class _Worker:
         self.aligner, device = _aligner(options)
         self.sample_rate = self.aligner.model.sample_rate if self.aligner.model else 16000
         self.clock = Clock()
-        self.clock.watch(self.aligner)
+        if options.profile:
+            self.clock.watch(self.aligner)
         self.pipe.send(Ready(device))
         self.loaded: queue.Queue[_Load | None] = queue.Queue(AHEAD)
         self.aligned: queue.Queue[_Load | None] = queue.Queue(AHEAD)

@@ -1,0 +1,279 @@
+"""What a second run does: it skips, redoes what changed, replaces what is in no journal; and what ends a run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import corpus_runs as runs
+import pytest
+
+UTTERANCES = 40
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory) -> Path:
+    return runs.make_corpus(tmp_path_factory.mktemp("corpus"), UTTERANCES)
+
+
+@pytest.fixture
+def corpus(original, tmp_path) -> Path:
+    """A manifest of one's own, of the same audio."""
+    return Path(tmp_path / "corpus.jsonl").resolve().parent / copied(original, tmp_path)
+
+
+def copied(original: Path, folder: Path) -> str:
+    (folder / "corpus.jsonl").write_bytes(original.read_bytes())
+    return "corpus.jsonl"
+
+
+def run(corpus: Path, out_dir: Path, *options, code: int = 1, **environment):
+    """A run with three utterances that fail."""
+    result = runs.run(corpus, "--out-dir", out_dir, "--workers", 1, *options, **environment)
+    assert result.returncode == code, result.stderr
+    return result
+
+
+def edit(corpus: Path, change) -> None:
+    rows = [json.loads(line) for line in corpus.read_text("utf-8").splitlines()]
+    change(rows)
+    runs.write_manifest(corpus, rows)
+
+
+def ids_after(out_dir: Path, before: int) -> list[str]:
+    return sorted(line["id"] for line in runs.lines(out_dir)[before:])
+
+
+def test_a_second_run_does_nothing_and_reports_the_same(corpus, tmp_path):
+    out_dir = tmp_path / "out"
+    first = run(corpus, out_dir)
+    times = {path: path.stat().st_mtime_ns for path in out_dir.rglob("*.json") if path.name != "summary.json"}
+    second = run(corpus, out_dir)
+    assert {path: path.stat().st_mtime_ns for path in times} == times
+    assert len(runs.lines(out_dir)) == UTTERANCES
+    named = [line for line in first.stderr.splitlines() if line.startswith("ctc-align: part")]
+    assert len(named) == 3
+    assert named == [line for line in second.stderr.splitlines() if line.startswith("ctc-align: part")]
+    summary = runs.summary(out_dir)
+    assert (summary["done"], summary["failed"], summary["skipped"]) == (37, 3, 37)
+    assert summary["complete"]
+
+
+def test_the_journal_says_what_is_promised(corpus, tmp_path):
+    run(corpus, tmp_path / "out")
+    lines = runs.lines(tmp_path / "out")
+    assert {"id", "status", "reason", "loss", "seconds"} <= set(lines[0])
+    failed = {line["id"]: line["reason"] for line in lines if line["status"] == "failed"}
+    assert "more frames" in failed["part 0/u3"]
+    assert "empty" in failed["part 1/u7"]
+    assert "no such audio file" in failed["part 2/u11"]
+    assert all(line["loss"] > 0 and line["reason"] is None for line in lines if line["status"] == "done")
+
+
+def test_what_changed_is_done_again(corpus, tmp_path):
+    out_dir = tmp_path / "out"
+    run(corpus, out_dir)
+
+    def change(rows):
+        rows[1]["text"] = "another text"
+        rows[3]["text"] = "now it fits"
+
+    edit(corpus, change)
+    run(corpus, out_dir)
+    assert ids_after(out_dir, UTTERANCES) == ["part 0/u3", "part 1/u1"]
+    assert json.loads((out_dir / "part 1" / "u1.json").read_text("utf-8"))["text"] == "another text"
+    assert runs.summary(out_dir)["failed"] == 2
+
+
+def test_audio_that_changed_is_done_again(corpus, tmp_path):
+    out_dir = tmp_path / "out"
+    clip = runs.write_clip(tmp_path / "own.wav")
+    edit(corpus, lambda rows: rows[0].update(audio_filepath=str(clip)))
+    run(corpus, out_dir)
+    os.utime(clip, ns=(0, 12345))
+    run(corpus, out_dir)
+    assert ids_after(out_dir, UTTERANCES) == ["part 0/u0"]
+
+
+def test_other_settings_and_formats_do_everything_again(corpus, tmp_path):
+    out_dir = tmp_path / "out"
+    run(corpus, out_dir, "--format", "json")
+    run(corpus, out_dir, "--format", "json", "--batch-seconds", 7, "--workers", 2)
+    assert len(runs.lines(out_dir)) == UTTERANCES
+    run(corpus, out_dir, "--format", "json,ctm")
+    assert len(runs.lines(out_dir)) == UTTERANCES + 39  # the line without a transcript says the same as before
+
+
+def test_failures_are_tried_again_when_asked(corpus, tmp_path):
+    out_dir = tmp_path / "out"
+    run(corpus, out_dir)
+    run(corpus, out_dir, "--retry-failed")
+    assert ids_after(out_dir, UTTERANCES) == ["part 0/u3", "part 2/u11"]
+
+
+def test_force_does_everything_again(corpus, tmp_path):
+    out_dir = tmp_path / "out"
+    run(corpus, out_dir)
+    expected = runs.outputs(out_dir)
+    (out_dir / "part 0" / "u0.json").write_text("edited")
+    run(corpus, out_dir)
+    assert (out_dir / "part 0" / "u0.json").read_text() == "edited"
+    run(corpus, out_dir, "--force")
+    assert runs.outputs(out_dir) == expected
+
+
+@pytest.mark.parametrize("journal", ["torn", "shorter", "gone", "not JSON"])
+def test_outputs_that_are_not_in_the_journal_are_replaced(journal, corpus, tmp_path):
+    out_dir = tmp_path / "out"
+    run(corpus, out_dir)
+    expected = runs.outputs(out_dir)
+    path = out_dir / "journal.jsonl"
+    whole = path.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    if journal == "torn":
+        path.write_bytes(whole[:-40])
+    elif journal == "shorter":
+        path.write_bytes(b"".join(lines[:9]))
+    elif journal == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(b"".join([*lines[:9], b'{"id": 1\n', *lines[10:]]))
+    (out_dir / "part 0" / "u0.ctm").unlink()
+    run(corpus, out_dir)
+    assert runs.outputs(out_dir) == expected
+    assert runs.summary(out_dir)["done"] == 37
+
+
+def test_outputs_that_somebody_removed_are_made_again(corpus, tmp_path):
+    out_dir = tmp_path / "out"
+    run(corpus, out_dir)
+    expected = runs.outputs(out_dir)
+    (out_dir / "part 2" / "u5.TextGrid").unlink()
+    run(corpus, out_dir)
+    assert runs.outputs(out_dir) == expected
+    assert ids_after(out_dir, UTTERANCES) == ["part 2/u5"]
+
+
+def test_what_somebody_else_made_is_not_replaced(corpus, tmp_path):
+    out_dir = tmp_path / "out"
+    theirs = out_dir / "part 0" / "u0.json"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("precious")
+    result = run(corpus, out_dir, code=2)
+    assert "u0.json: exists already" in result.stderr
+    assert "--force" in result.stderr
+    assert theirs.read_text() == "precious"
+    assert not (out_dir / "journal.jsonl").exists()
+    run(corpus, out_dir, "--force")
+    assert json.loads(theirs.read_text("utf-8"))["utterance"] == "part 0/u0"
+
+
+def test_inputs_are_never_replaced_not_even_by_force(tmp_path):
+    clip = runs.write_clip(tmp_path / "clip.wav")
+    manifest = runs.write_manifest(tmp_path / "u0.json", [{"audio": str(clip), "text": "a b", "utterance": "u0"}])
+    before = manifest.read_bytes()
+    result = runs.run(manifest, "--out-dir", tmp_path, "--force", "--workers", 1)
+    assert result.returncode != 0
+    assert "input" in result.stderr
+    assert manifest.read_bytes() == before
+
+
+def test_lines_that_are_gone_from_the_source_are_gone_from_the_summary(corpus, tmp_path):
+    out_dir = tmp_path / "out"
+    run(corpus, out_dir)
+    edit(corpus, lambda rows: [rows.pop(i) for i in (11, 7, 3)])
+    result = run(corpus, out_dir, code=0)
+    assert "ctc-align: part" not in result.stderr
+    assert runs.summary(out_dir)["utterances"] == UTTERANCES - 3
+
+
+class TestTwoRuns:
+    def test_the_second_is_refused_and_told_who(self, corpus, tmp_path):
+        out_dir = tmp_path / "out"
+        first = runs.start(corpus, "--out-dir", out_dir, "--workers", 1, BATCH_S=20)
+        try:
+            for _ in runs.wait_until(20):
+                if (out_dir / "journal.jsonl").exists():
+                    break
+            second = run(corpus, out_dir, code=2)
+            assert f"process {first.pid} on " in second.stderr
+            assert "another run works on it" in second.stderr
+            third = run(corpus, out_dir, "--shard", "0/2", code=2)
+            assert "only shards of one number" in third.stderr
+        finally:
+            first.kill()
+            first.communicate()
+        run(corpus, out_dir)
+
+    def test_the_lock_of_a_dead_process_is_taken_over(self, corpus, tmp_path):
+        out_dir = tmp_path / "out"
+        out_dir.mkdir()
+        (out_dir / ".ctc-align.lock").write_text('{"pid": 1, "host": "elsewhere", "since": "long ago"}\n')
+        run(corpus, out_dir)
+        assert not (out_dir / ".ctc-align.lock").exists()
+
+
+class TestInterrupts:
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_the_batch_in_flight_ends_and_the_summary_is_written(self, number, corpus, tmp_path):
+        out_dir = tmp_path / "out"
+        options = (corpus, "--out-dir", out_dir, "--workers", 1, "--batch-seconds", 0.5)
+        process = runs.start(*options, BATCH_S=0.2)
+        self.wait_for_lines(out_dir, 2)
+        process.send_signal(number)
+        _, stderr = process.communicate(timeout=30)
+        assert process.returncode == 130, stderr
+        assert stderr.splitlines()[-1].startswith("ctc-align: interrupted: ")
+        assert "Traceback" not in stderr
+        summary = runs.summary(out_dir)
+        assert not summary["complete"]
+        assert 0 < summary["utterances"] < UTTERANCES
+        assert summary["utterances"] == len(runs.lines(out_dir))
+        assert list(out_dir.glob(".ctc-align*")) == []
+        run(corpus, out_dir)
+        whole = tmp_path / "whole"
+        run(corpus, whole)
+        assert runs.outputs(out_dir) == runs.outputs(whole)
+
+    def test_a_second_interrupt_ends_it_at_once(self, corpus, tmp_path):
+        out_dir = tmp_path / "out"
+        process = runs.start(corpus, "--out-dir", out_dir, "--workers", 1, "--batch-seconds", 0.5, BATCH_S=30)
+        self.wait_for_lines(out_dir, 1)
+        time.sleep(1.0)  # now a batch is with the worker
+        process.send_signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.communicate(timeout=1.5)
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=10)
+        assert process.returncode == 130, stderr
+        assert "interrupted" in stderr
+        run(corpus, out_dir)
+
+    def wait_for_lines(self, out_dir: Path, count: int) -> None:
+        """The first is of what is no utterance, before all batches."""
+        for _ in runs.wait_until(20):
+            journal = out_dir / "journal.jsonl"
+            if journal.exists() and journal.read_bytes().count(b"\n") >= count:
+                return
+        raise AssertionError("no batch was done")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="kills by SIGKILL")
+def test_an_utterance_that_kills_its_worker_has_failed_and_the_others_have_not(corpus, tmp_path):
+    result = run(corpus, tmp_path / "out", KILLS_ITS_WORKER="part 2/u20")
+    assert "part 2/u20: the worker process died of this utterance (killed by SIGKILL: out of memory?)" in result.stderr
+    summary = runs.summary(tmp_path / "out")
+    assert (summary["done"], summary["failed"]) == (36, 4)
+    assert len(runs.lines(tmp_path / "out")) == UTTERANCES
+
+
+def test_an_error_nobody_thought_of_fails_one_utterance(corpus, tmp_path):
+    edit(corpus, lambda rows: rows[5].update(text="raise"))
+    result = run(corpus, tmp_path / "out")
+    assert "part 2/u5: RuntimeError: no good" in result.stderr
+    assert runs.summary(tmp_path / "out")["failed"] == 4
