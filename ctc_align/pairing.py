@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ctc_align.textgrid import Interval
 
-SILENCES = frozenset({"", "<eps>", "<sil>", "sil", "sp", "<p:>"})
+SILENCES = frozenset({"", "<eps>", "<sil>", "sil", "sp", "<p:>", "[sil]", "!sil", "<silence>"})
 PHONE_SILENCES = SILENCES | {"h#", "pau", "epi", "spn"}
 
 _CLOSURES = {"bcl": "b", "dcl": "d", "gcl": "g", "pcl": "p", "tcl": "t", "kcl": "k"}
@@ -16,6 +17,10 @@ _AFFRICATES = {"dcl": "jh", "tcl": "ch"}
 # the narrow phones of hand-labelled corpora, in the broad classes of pronunciation dictionaries
 _BROAD = {"ix": "ih", "ax": "ah", "ax-h": "ah", "axr": "er", "ux": "uw", "hv": "hh"}
 _BROAD |= {"el": "l", "em": "m", "en": "n", "eng": "ng", "nx": "n"}
+
+SAME_EDGE_S = 0.001 + 1e-9
+"""An end and the next start this close are one edge: what rounding to milliseconds can tear apart."""
+_STRESSED = re.compile(r"[a-z]{2}[012]")
 
 _EDIT = 1.0
 _TIE_PER_S = 1e-6
@@ -51,6 +56,43 @@ def normalised_label(label: str) -> str:
     return label[inner[0] : inner[-1] + 1] if inner else label
 
 
+def plain_phones(intervals: Sequence[Interval]) -> list[Interval]:
+    """Phones without case and without the stress mark of pronunciation dictionaries; other digits are the label's own.
+
+    >>> [interval.label for interval in plain_phones([Interval(0, 1, "AH0"), Interval(1, 2, "6")])]
+    ['ah', '6']
+    """
+    labels = [interval.label.strip().casefold() for interval in intervals]
+    labels = [label[:2] if _STRESSED.fullmatch(label) else label for label in labels]
+    return [Interval(interval.start_s, interval.end_s, label) for interval, label in zip(intervals, labels)]
+
+
+def merged_closures(intervals: Sequence[Interval]) -> list[Interval]:
+    """Stops in one piece: a closure joins the burst that follows at once, or stands for the stop when it has none.
+
+    Labels are plain (see `plain_phones`); without closures among them nothing changes.
+
+    >>> merged_closures([Interval(0.0, 0.1, "tcl"), Interval(0.1, 0.2, "ch"), Interval(0.2, 0.3, "kcl")])
+    [Interval(start_s=0.0, end_s=0.2, label='ch'), Interval(start_s=0.2, end_s=0.3, label='k')]
+    """
+    phones: list[Interval] = []
+    closure: Interval | None = None
+    for interval in intervals:
+        if closure is not None and _is_burst(interval, closure):
+            phones[-1] = Interval(closure.start_s, interval.end_s, interval.label)
+            closure = None
+            continue
+        closure = interval if interval.label in _CLOSURES else None
+        label = _CLOSURES.get(interval.label, interval.label)
+        phones.append(Interval(interval.start_s, interval.end_s, label))
+    return phones
+
+
+def _is_burst(interval: Interval, closure: Interval) -> bool:
+    bursts = (_CLOSURES[closure.label], _AFFRICATES.get(closure.label))
+    return interval.label in bursts and abs(interval.start_s - closure.end_s) <= SAME_EDGE_S
+
+
 def broad_phones(intervals: Sequence[Interval]) -> list[Interval]:
     """Phones without case and stress mark; where closures are labelled apart, in the classes of a dictionary.
 
@@ -59,37 +101,33 @@ def broad_phones(intervals: Sequence[Interval]) -> list[Interval]:
     >>> broad_phones([Interval(0.0, 0.1, "tcl"), Interval(0.1, 0.2, "ch"), Interval(0.2, 0.3, "IX")])
     [Interval(start_s=0.0, end_s=0.2, label='ch'), Interval(start_s=0.2, end_s=0.3, label='ih')]
     """
-    plain = [Interval(i.start_s, i.end_s, i.label.strip().casefold().rstrip("0123456789")) for i in intervals]
+    plain = plain_phones(intervals)
     if not any(interval.label in _CLOSURES for interval in plain):
         return plain
-    phones: list[Interval] = []
-    closure: Interval | None = None
-    for interval in plain:
-        label = _BROAD.get(interval.label, interval.label)
-        joins = closure is not None and label in (_CLOSURES[closure.label], _AFFRICATES.get(closure.label))
-        if closure is not None and not joins:
-            phones.append(Interval(closure.start_s, closure.end_s, _CLOSURES[closure.label]))
-        start_s = closure.start_s if closure is not None and joins else interval.start_s
-        closure = Interval(start_s, interval.end_s, label) if label in _CLOSURES else None
-        if closure is None and label != "q":
-            phones.append(Interval(start_s, interval.end_s, label))
-    if closure is not None:
-        phones.append(Interval(closure.start_s, closure.end_s, _CLOSURES[closure.label]))
-    return phones
+    return [
+        Interval(interval.start_s, interval.end_s, _BROAD.get(interval.label, interval.label))
+        for interval in merged_closures(plain)
+        if interval.label != "q"
+    ]
 
 
-def pair_intervals(hypothesis: Sequence[Interval], reference: Sequence[Interval]) -> Pairing:
+def pair_intervals(
+    hypothesis: Sequence[Interval],
+    reference: Sequence[Interval],
+    normalised: Callable[[str], str] = normalised_label,
+) -> Pairing:
     """Pair two rows of intervals with the fewest edits of their labels; among equals the nearest in time.
 
-    A substituted label is a pair with `mismatch`; "twenty-two" pairs with "twenty", "two" as one stretch.
+    Labels are the same when `normalised` makes them so. A substituted label is a pair with `mismatch`; "twenty-two"
+    pairs with "twenty", "two" as one stretch.
 
     >>> hypothesis = [Interval(0, 1, "twenty-two"), Interval(1, 2, "Lines,")]
     >>> reference = [Interval(0, 0.5, "twenty"), Interval(0.5, 1, "two"), Interval(1, 2, "lines")]
     >>> [(pair.reference.label, pair.mismatch) for pair in pair_intervals(hypothesis, reference).pairs]
     [('twenty two', False), ('lines', False)]
     """
-    left = [normalised_label(interval.label) for interval in hypothesis]
-    right = [normalised_label(interval.label) for interval in reference]
+    left = [normalised(interval.label) for interval in hypothesis]
+    right = [normalised(interval.label) for interval in reference]
     if left == right:
         steps = [(i, i) for i in range(len(left))]
     else:

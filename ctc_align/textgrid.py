@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ctc_align.errors import InputError
@@ -34,6 +34,8 @@ class Tier:
 
     name: str
     intervals: tuple[Interval, ...]
+    number: int = field(default=0, compare=False)
+    """Its place in the file as Praat counts, from 1, point tiers included; 0 outside a file."""
 
 
 @dataclass(frozen=True)
@@ -91,10 +93,10 @@ class _Reader:
         start_s, end_s = self.time(), self.time()
         has_tiers = self.take("flag", "<exists> or <absent>") == "exists"
         count = self.count("number of tiers") if has_tiers else 0
-        tiers = [self.tier() for _ in range(count)]
+        tiers = [self.tier(i + 1) for i in range(count)]
         return TextGrid(start_s, end_s, tuple(tier for tier in tiers if tier is not None))
 
-    def tier(self) -> Tier | None:
+    def tier(self, number: int) -> Tier | None:
         kind = self.take("string", 'a tier class, "IntervalTier" or "TextTier"')
         name = self.take("string", "the tier's name")
         self.time(), self.time()
@@ -105,7 +107,7 @@ class _Reader:
             return None
         if kind != "IntervalTier":
             raise self.fault(f'expected "IntervalTier" or "TextTier", met "{kind}"')
-        return Tier(name, tuple(self.interval() for _ in range(count)))
+        return Tier(name, tuple(self.interval() for _ in range(count)), number)
 
     def interval(self) -> Interval:
         start_s, end_s = self.time(), self.time()
