@@ -196,7 +196,7 @@ def _flac(sound: soundfile.SoundFile, cut: Cut, utterance: Utterance) -> bytes:
         raise AudioError(f"{utterance.audio}: expected channel {channel}, met a recording of {sound.channels}")
     first = seconds_to_samples(cut.start_s, rate)
     left = math.inf if cut.end_s is None else max(1, seconds_to_samples(cut.end_s, rate) - first)
-    if not sound.seek(first) == first < sound.frames:
+    if first >= sound.frames or sound.seek(first) != first:
         raise AudioError(f"{utterance.audio}: expected sound from {cut.start_s:.3f} s on, met the recording's end")
     channels = sound.channels if channel is None else 1
     data = io.BytesIO()

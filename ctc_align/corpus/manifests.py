@@ -6,8 +6,9 @@ NeMo: `manifest.nemo.jsonl`, a line for each utterance that any tool of NeMo's r
 is files with CTM), and `words`: [{word, start, duration, confidence}], seconds from the start of the utterance.
 
 Lhotse: `manifest.lhotse.jsonl.gz`, cuts (`CutSet.from_file`, `load_manifest_lazy`), each with its recording and one
-supervision, whose `alignment` has "word" and "phone" (or "token") items [symbol, start, duration, score], seconds from
-the start of the cut, as Lhotse keeps the supervisions of cuts.
+supervision, whose `alignment` has "word" and "phone" (or "token") items [symbol, start, duration, score]. A supervision
+of a cut counts from the start of the cut, but its alignment from the start of the recording: see `AlignmentItem` and
+`trim_to_alignments` in Lhotse.
 """
 
 from __future__ import annotations
@@ -167,8 +168,8 @@ class _Lhotse:
             **({"speaker": utterance.speaker} if utterance.speaker else {}),
             "custom": {"loss": alignment.loss if abs(alignment.loss) < float("inf") else None},
             "alignment": {
-                "word": [_item(word) for word in words],
-                kind: [_item(token) for word in words for token in word.tokens],
+                "word": [_item(word, utterance.offset_s) for word in words],
+                kind: [_item(token, utterance.offset_s) for word in words for token in word.tokens],
             },
         }
         return {
@@ -209,12 +210,12 @@ def _sound(path: str) -> _Sound:
         ) from error
 
 
-def _item(part: AlignedWord | AlignedToken) -> list[Any]:
-    """[symbol, start, duration, score] of a word, as written, or of a token; seconds from the utterance's start."""
+def _item(part: AlignedWord | AlignedToken, shift_s: float = 0.0) -> list[Any]:
+    """[symbol, start, duration, score] of a word, as written, or of a token; `shift_s` is added to the start."""
     assert part.start_s is not None, "aligned words have times"
     assert part.end_s is not None, "aligned words have times"
     symbol = part.text if isinstance(part, AlignedWord) else part.token
-    return [symbol, _number(part.start_s), _number(part.end_s - part.start_s), part.confidence]
+    return [symbol, _number(part.start_s + shift_s), _number(part.end_s - part.start_s), part.confidence]
 
 
 def _number(seconds: float) -> float:
