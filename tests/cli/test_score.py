@@ -183,12 +183,18 @@ def test_a_failure_says_more_than_a_mark(cli, talk):
         ([1.0, 2.0, 3.0, 4.0], "26", (3.0, 1)),
         ([2.0, 2.0, 2.0], "34", (2.0, 2)),
         ([float(i) for i in range(1000)], "0.1", (999.0, 1)),
-        ([float(i) for i in range(100)], "7", (93.0, 1)),
+        ([float(i) for i in range(1000)], "1.1", (989.0, 1)),
     ],
 )
 def test_the_worst_percent_exactly(values, percent, expected):
     """Rounded up, and never one more for what floats make of a percentage."""
     assert _limit(array("d", values), Fraction(percent)) == expected
+
+
+def test_of_equal_ones_the_first_are_marked(cli, talk):
+    result = cli("score", *LOG_PROBS, *["--text", "hello"] * 5, "right.txt", "--worst", "50")
+    assert [row["mark"] for row in tsv(result.stdout)] == ["", "out", "out", "out", "", ""]
+    assert result.stderr == "3 of 6 marked out\n"
 
 
 def test_the_worst_of_a_source_in_two_passes(cli, corpus):
