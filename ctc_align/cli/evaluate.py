@@ -3,56 +3,274 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
-from typing import Annotated
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ctc_align.cli.options import Force
 from ctc_align.cli.talk import counted
-from ctc_align.errors import InputError, UsageError
+from ctc_align.errors import InputError, OutputError, UsageError
+
+if TYPE_CHECKING:
+    from ctc_align.evaluate import Comparison, Evaluation, Options
+
+FAILED, BELOW_THRESHOLD = 1, 3
+_NAMED = 3
 
 
 def evaluate(
     hypothesis: Annotated[
-        str, typer.Argument(metavar="HYPOTHESIS", help="A TextGrid or ctc-align JSON file, or a folder of them.")
+        str,
+        typer.Argument(metavar="HYPOTHESIS", help="A TextGrid, ctc-align JSON or CTM, or a folder of them."),
     ],
     reference: Annotated[str, typer.Argument(metavar="REFERENCE", help="The same for the true boundaries.")],
-    tier: Annotated[str, typer.Option("--tier", metavar="words|phones", help="What is compared.")] = "words",
+    tier: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tier",
+            metavar="words|phones[=NAME]",
+            help="What is compared; may be given twice. NAME: what the TextGrids call it, or its number.",
+            show_default="words",
+        ),
+    ] = None,
+    hypothesis_tier: Annotated[
+        str | None,
+        typer.Option("--hypothesis-tier", metavar="NAME", help="The tier in HYPOTHESIS only, or its number."),
+    ] = None,
+    reference_tier: Annotated[
+        str | None, typer.Option("--reference-tier", metavar="NAME", help="The tier in REFERENCE only, or its number.")
+    ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option("--map", metavar="FILE|timit", help="Labels of both sides: 'from to' a line, 'from' removes."),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option("--against", metavar="HYPOTHESIS2", help="Another hypothesis: the paired difference from it."),
+    ] = None,
+    tolerance: Annotated[
+        float, typer.Option("--tolerance", metavar="MS", help="A boundary within so much is found.")
+    ] = 20.0,
+    resamples: Annotated[
+        int, typer.Option("--bootstrap", metavar="N", min=0, help="Resamples for confidence intervals; 0: none.")
+    ] = 1000,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of the resamples.")] = 0,
     format: Annotated[
         str, typer.Option("--format", metavar="table|json", help="For people, or for programs.")
     ] = "table",
-    worst: Annotated[int, typer.Option("--worst", metavar="N", min=0, help="Utterances to list, worst first.")] = 5,
+    worst: Annotated[
+        int, typer.Option("--worst", metavar="N", min=0, help="Edges, utterances to list, worst first.")
+    ] = 5,
+    plot: Annotated[
+        str | None, typer.Option("--plot", metavar="FILE.png", help="Draw the errors (also .svg, .pdf); needs [plot].")
+    ] = None,
+    force: Force = False,
+    max_mae: Annotated[
+        float | None, typer.Option("--max-mae", metavar="MS", help="Exit 3 if the mean absolute error is larger.")
+    ] = None,
+    min_within: Annotated[
+        float | None,
+        typer.Option("--min-within", metavar="PERCENT", help="Exit 3 if fewer edges are within --tolerance."),
+    ] = None,
+    min_f1: Annotated[
+        float | None, typer.Option("--min-f1", metavar="F1", help="Exit 3 if the boundary F1 is smaller (0 to 1).")
+    ] = None,
 ) -> None:
     """Measure the boundaries of HYPOTHESIS against those of REFERENCE, in milliseconds.
 
-    Words pair by their order; a word with another label is counted, and measured like the others. Exits with 1 when
-    the hypothesis lacks files of the reference.
+    Words pair by their order; a word with another label is counted, and measured like the others. Errors are
+    hypothesis minus reference: positive is late. Intervals of 95 % come from drawing utterances again. A boundary is
+    a time at which a word starts or ends (neighbours that touch share one); precision, recall, F1 and R-value match
+    such times one to one. Exits with 1 when the hypothesis lacks files of the reference, with 3 when a threshold is
+    not met.
     """
-    from ctc_align.evaluate import evaluate as measured
+    from ctc_align.evaluate import Options, read_labels
 
     if format not in ("table", "json"):
         raise UsageError(f"--format: expected table or json, met {format!r}")
-    evaluation = measured(hypothesis, reference, tier)
+    thresholds = _Thresholds(max_mae, min_within, min_f1)
+    if plot is not None:
+        _check_plot(plot, force, (hypothesis, reference))
+    options = Options(tolerance, resamples, seed, None if labels is None else read_labels(labels))
+    found = [
+        _measured(kind, hypothesis, reference, against, named)
+        for kind, named in _tiers(tier, hypothesis_tier, reference_tier, options)
+    ]
     if format == "json":
-        print(json.dumps(evaluation.to_dict(), indent=1, ensure_ascii=True, allow_nan=False))
+        objects = [one.to_dict(worst) for one in found]
+        print(json.dumps(objects[0] if len(objects) == 1 else {"tiers": objects}, indent=1, allow_nan=False))
     else:
-        from ctc_align.cli.show import print_evaluation
-
-        print_evaluation(evaluation, worst)
+        _print_tables(found, worst, (hypothesis, against or ""))
     sys.stdout.flush()
+    if plot is not None:
+        _write_plot(plot, found)
+    for one in found:
+        _tell(one.evaluation, "")
+        if one.against is not None:
+            _tell(one.against, f"{against}: ")
+    for one in found:
+        if not one.evaluation.paired:
+            raise InputError(f"{hypothesis}: nothing in it pairs with {reference}; are they the same recordings?")
+    unmet = [line for one in found for line in thresholds.unmet(one.evaluation)]
+    for line in unmet:
+        print(f"ctc-align: {line}", file=sys.stderr)
+    if any(not one.is_complete for one in found):
+        raise typer.Exit(FAILED)
+    if unmet:
+        raise typer.Exit(BELOW_THRESHOLD)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What was measured of one tier."""
+
+    evaluation: Evaluation
+    against: Evaluation | None = None
+    comparison: Comparison | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        return self.evaluation.complete and (self.against is None or self.against.complete)
+
+    def to_dict(self, worst: int) -> dict[str, Any]:
+        data = self.evaluation.to_dict(worst)
+        if self.against is not None and self.comparison is not None:
+            data |= {"against": self.against.to_dict(worst), "comparison": self.comparison.to_dict()}
+        return data
+
+
+@dataclass(frozen=True)
+class _Thresholds:
+    """What the call demands of both edges; none of them is a number out of its range.
+
+    Raises:
+        UsageError: one is.
+    """
+
+    max_mae_ms: float | None
+    min_within: float | None
+    min_f1: float | None
+
+    def __post_init__(self) -> None:
+        for option, value, most in (
+            ("--max-mae", self.max_mae_ms, math.inf),
+            ("--min-within", self.min_within, 100.0),
+            ("--min-f1", self.min_f1, 1.0),
+        ):
+            if value is not None and not 0.0 <= value <= most:
+                upto = "milliseconds, 0 or more" if most == math.inf else f"a number from 0 to {most:g}"
+                raise UsageError(f"{option}: expected {upto}, met {value}")
+
+    def unmet(self, evaluation: Evaluation) -> list[str]:
+        """What falls short, in words."""
+        from ctc_align.evaluate.figures import within
+
+        tolerance_ms = evaluation.options.tolerance_ms
+        signed = evaluation.measured.signed()["both"].ms.tolist() if evaluation.measured is not None else []
+        mae_ms, share = evaluation.both.mae_ms, within(signed, tolerance_ms)
+        f1 = evaluation.boundaries["both"].f1
+        lines = []
+        if self.max_mae_ms is not None and (mae_ms is None or mae_ms > self.max_mae_ms):
+            lines.append(f"mean absolute error {_said(mae_ms, 2)} ms, above --max-mae {self.max_mae_ms:g}")
+        if self.min_within is not None and (share is None or share < self.min_within):
+            lines.append(f"{_said(share, 2)} % within {tolerance_ms:g} ms, below --min-within {self.min_within:g}")
+        if self.min_f1 is not None and (f1 is None or f1 < self.min_f1):
+            lines.append(f"F1 {_said(f1, 4)} at {tolerance_ms:g} ms, below --min-f1 {self.min_f1:g}")
+        return [f"{evaluation.tier}: {line}" for line in lines]
+
+
+def _said(number: float | None, decimals: int) -> str:
+    return "none" if number is None else f"{number:.{decimals}f}"
+
+
+def _tiers(
+    tiers: list[str] | None, hypothesis_tier: str | None, reference_tier: str | None, options: Options
+) -> list[tuple[str, Options]]:
+    """Each kind of tier once, with the names of its tiers."""
+    from ctc_align.evaluate.options import parse_tier
+
+    if tiers and len(tiers) > 1 and (hypothesis_tier or reference_tier):
+        raise UsageError("--hypothesis-tier and --reference-tier go with one --tier; with several: --tier words=NAME")
+    found: dict[str, Options] = {}
+    for given in tiers or ["words"]:
+        kind, _, name = given.partition("=")
+        kind = parse_tier(kind)
+        if kind in found:
+            raise UsageError(f"--tier: {kind} are asked for twice")
+        found[kind] = replace(
+            options, hypothesis_tier=hypothesis_tier or name or None, reference_tier=reference_tier or name or None
+        )
+    return list(found.items())
+
+
+def _measured(tier: str, hypothesis: str, reference: str, against: str | None, options: Options) -> _Found:
+    from ctc_align.evaluate import compare
+    from ctc_align.evaluate import evaluate as measured
+
+    evaluation = measured(hypothesis, reference, tier, options)
+    if against is None:
+        return _Found(evaluation)
+    other = measured(against, reference, tier, options)
+    # without anything paired there is nothing to compare, which is said in the end
+    return _Found(evaluation, other, compare(evaluation, other) if evaluation.paired else None)
+
+
+def _print_tables(found: list[_Found], worst: int, names: tuple[str, str]) -> None:
+    from ctc_align.cli.show_evaluation import print_comparison, print_evaluation
+
+    for one in found:
+        print_evaluation(one.evaluation, worst)
+        if one.comparison is not None:
+            print_comparison(one.comparison, names)
+
+
+def _tell(evaluation: Evaluation, whose: str) -> None:
+    """What is missing, unread, left over or doubtful, on stderr."""
+
+    def say(line: str) -> None:
+        print(f"ctc-align: {line}", file=sys.stderr)
+
     for name in evaluation.missing_files:
-        print(f"ctc-align: {name}: no hypothesis for this reference", file=sys.stderr)
+        say(f"{whose}{name}: no hypothesis for this reference")
     for _, reason in evaluation.failures:
-        print(f"ctc-align: {reason}", file=sys.stderr)
+        say(reason)
     if evaluation.extra_files:
-        names = ", ".join(evaluation.extra_files[:3]) + (" …" if len(evaluation.extra_files) > 3 else "")
+        names = ", ".join(evaluation.extra_files[:_NAMED]) + (" …" if len(evaluation.extra_files) > _NAMED else "")
         count = counted(len(evaluation.extra_files), "hypothesis", "hypotheses")
         verb = "is" if len(evaluation.extra_files) == 1 else "are"
-        print(f"ctc-align: note: {count} without a reference {verb} left out: {names}", file=sys.stderr)
-    if evaluation.mismatched > evaluation.paired / 2:
-        words = f"{evaluation.mismatched} of {counted(evaluation.paired, 'pair', 'pairs')}"
-        print(f"ctc-align: note: the labels of {words} differ: are these the same transcripts?", file=sys.stderr)
-    if not evaluation.paired:
-        raise InputError(f"{hypothesis}: nothing in it pairs with {reference}; are they the same recordings?")
-    if not evaluation.complete:
-        raise typer.Exit(1)
+        say(f"note: {whose}{count} without a reference {verb} left out: {names}")
+    for doubt in evaluation.doubts:
+        say(f"note: {whose}{doubt}")
+
+
+def _check_plot(plot: str, force: bool, inputs: tuple[str, str]) -> None:
+    """Refuse, before any work, a picture that cannot or must not be written."""
+    from ctc_align.view.errors import PLOT_FORMATS, check_plotting
+
+    path = Path(plot)
+    if path.suffix.casefold().lstrip(".") not in PLOT_FORMATS:
+        raise UsageError(f"--plot: expected a file that ends in .{', .'.join(PLOT_FORMATS)}, met {plot}")
+    check_plotting()
+    if path.is_dir() or any(path.exists() and Path(name).exists() and path.samefile(name) for name in inputs):
+        raise OutputError(f"{plot}: is a folder, or an input of this call; choose another name")
+    if path.exists() and not force:
+        raise OutputError(f"{plot}: exists already; give --force to replace it, or another name")
+
+
+def _write_plot(plot: str, found: list[_Found]) -> None:
+    from ctc_align.view.errors import error_figure
+    from ctc_align.writers.whole import placing
+
+    rows = {}
+    for one in found:
+        rows[one.evaluation.tier] = one.evaluation
+        if one.against is not None:
+            rows[f"{one.evaluation.tier}, --against"] = one.against
+    figure, path = error_figure(rows), Path(plot)
+    with placing([path]) as parts:
+        for target, part in parts:
+            figure.savefig(part, format=target.suffix.casefold().lstrip("."))

@@ -1,12 +1,10 @@
-"""Tables for people: the words of an alignment along the recording, and the figures of an evaluation."""
+"""Tables for people: the words of an alignment along the recording."""
 
 from __future__ import annotations
 
-import sys
 import unicodedata
 from typing import TYPE_CHECKING, TextIO
 
-from ctc_align.cli.talk import counted
 from ctc_align.types import ALIGNED, AlignedWord, Alignment
 from ctc_align.units import seconds_to_ms
 from ctc_align.writers.base import finite
@@ -15,7 +13,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from ctc_align.evaluate import EdgeErrors, Evaluation
 
 MOST_ROWS = 60
 _LABEL_CELLS = 24
@@ -113,57 +110,3 @@ def loss_line(alignment: Alignment) -> str:
         return "CTC loss infinite: no path fits this transcript"
     per_token = "" if alignment.loss_per_token is None else f", {alignment.loss_per_token:.3f} a token"
     return f"CTC loss {alignment.loss:.3f}{per_token} ({alignment.model}, {alignment.backend})"
-
-
-def print_evaluation(evaluation: Evaluation, worst: int) -> None:
-    """The figures of an evaluation, on stdout."""
-    console = console_for(sys.stdout)
-    console.print(_edges_table(evaluation))
-    utterances = counted(len(evaluation.utterances), "utterance", "utterances")
-    counts = f"{evaluation.paired} {evaluation.tier} paired, {evaluation.missing} missing, {evaluation.extra} extra"
-    console.print(f"{utterances}, {counts}, {evaluation.mismatched} with another label", markup=False)
-    if worst and evaluation.utterances:
-        console.print(_worst_table(evaluation, worst))
-
-
-def _edges_table(evaluation: Evaluation) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    from ctc_align.evaluate import WITHIN_MS
-
-    edges: list[EdgeErrors] = [evaluation.both, evaluation.onset, evaluation.offset]
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column(f"boundaries of {evaluation.tier}", no_wrap=True)
-    for name in ("both", "onset", "offset"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_row("mean absolute error, ms", *(_figure(edge.mae_ms) for edge in edges))
-    table.add_row("median absolute error, ms", *(_figure(edge.median_abs_ms) for edge in edges))
-    table.add_row("median signed error, ms", *(_figure(edge.median_signed_ms, "+") for edge in edges))
-    table.add_row("mean signed error, ms", *(_figure(edge.mean_signed_ms, "+") for edge in edges))
-    for limit in WITHIN_MS:
-        table.add_row(f"within {limit} ms, %", *(_figure(edge.within_ms[limit]) for edge in edges))
-    return table
-
-
-def _worst_table(evaluation: Evaluation, count: int) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("worst utterances")
-    for name in ("MAE", "largest ±", "at"):
-        table.add_column(name, justify="left" if name == "at" else "right", no_wrap=True)
-    for utterance in evaluation.worst(count):
-        table.add_row(
-            Text(printable(utterance.utterance)),
-            _figure(utterance.mae_ms),
-            _figure(utterance.worst_ms, "+"),
-            Text(printable(utterance.worst_label)),
-        )
-    return table
-
-
-def _figure(number: float | None, sign: str = "") -> str:
-    return "–" if number is None else f"{number:{sign}.1f}"

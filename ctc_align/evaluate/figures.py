@@ -123,3 +123,15 @@ def detections(
         reference, hypothesis, hits = map(int, totals)
         found[kind] = detection(reference, hypothesis, hits, ci95)
     return found
+
+
+def shares(signed_ms: np.ndarray, edges_ms: Sequence[float]) -> list[float]:
+    """Percent of errors in each bin: below the first edge, between neighbours (lower one inclusive), from the last on.
+
+    >>> shares(np.array([-30.0, -10.0, 0.0, 10.0]), [-10, 0, 10])
+    [25.0, 25.0, 25.0, 25.0]
+    """
+    if not len(signed_ms):
+        return [0.0] * (len(edges_ms) + 1)
+    found = np.bincount(np.searchsorted(edges_ms, signed_ms, side="right"), minlength=len(edges_ms) + 1)
+    return [float(100 * count / len(signed_ms)) for count in found]
