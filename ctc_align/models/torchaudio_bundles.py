@@ -1,0 +1,147 @@
+"""`torchaudio:NAME`: the CTC bundles of torchaudio.pipelines, from WAV2VEC2_ASR_BASE_960H to MMS_FA.
+
+Labels, blank and rate are the bundle's own. MMS_FA's star, which stands for any speech, is its last label: the token
+`*` with log-prob 0 at every frame, as torchaudio has it; all other classes are a distribution without it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from ctc_align.errors import UsageError
+from ctc_align.models.frames import Convolution, FrameGrid
+from ctc_align.models.framewise import Facts, FrameModel, Signal, standardised
+from ctc_align.types import Audio
+
+PREFIX = "torchaudio:"
+BLANK = 0
+"""Of every bundle; `get_labels` puts it first."""
+STAR = "*"
+LICENCES = {"MMS_FA": "CC-BY-NC 4.0"}
+"""Where a bundle may not be used for everything."""
+
+_NORM_EPSILON = 1e-5
+"""Of torch's layer_norm, which the bundles put the waveform through."""
+
+
+def load(name: str, device: torch.device, settings: Any = None) -> FrameModel:
+    """The bundle torchaudio:NAME; its weights are downloaded once, into `settings.cache_dir` if that is given.
+
+    Raises:
+        UsageError: torchaudio is missing or does not fit this torch, no such bundle, one without labels, no network,
+            damaged weights.
+    """
+    pipelines = _pipelines()
+    bundle = _bundle(pipelines, name)
+    star = isinstance(bundle, type(pipelines.MMS_FA))
+    network = _network(bundle, name, settings)
+    layers = list(network.feature_extractor.conv_layers)
+    first = layers[0]
+    normed = isinstance(first.layer_norm, nn.GroupNorm)
+    facts = Facts(
+        name=name,
+        vocab=tuple(bundle.get_labels()),
+        blank=BLANK,
+        sample_rate=int(bundle.sample_rate),
+        grid=FrameGrid(tuple(Convolution(layer.kernel_size, layer.stride) for layer in layers)),
+        norms=((first, "layer_norm"),) if normed else (),
+        stem=first.conv if normed else None,
+    )
+    return Bundle(facts, network, device, settings, normalises=bundle._normalize_waveform, star=star)
+
+
+def names() -> list[str]:
+    """The bundles that `load` takes, without the prefix.
+
+    Raises:
+        UsageError: torchaudio is missing or does not fit this torch.
+    """
+    pipelines = _pipelines()
+    return sorted(name for name in dir(pipelines) if _labelled(getattr(pipelines, name)))
+
+
+class Bundle(FrameModel):
+    """A network of torchaudio, with what its bundle does before and after it."""
+
+    def __init__(
+        self,
+        facts: Facts,
+        network: nn.Module,
+        device: torch.device,
+        settings: Any = None,
+        *,
+        normalises: bool,
+        star: bool,
+    ) -> None:
+        super().__init__(facts, network, device, settings)
+        self._normalises, self._star = normalises, star
+
+    def _signal(self, audio: Audio) -> Signal:
+        return standardised(audio.samples, _NORM_EPSILON) if self._normalises else Signal(audio.samples)
+
+    def _logits(self, inputs: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
+        logits, _ = self.network(inputs, lengths)
+        return logits
+
+    def _log_probs(self, inputs: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
+        log_probs = super()._log_probs(inputs, lengths)
+        return nn.functional.pad(log_probs, (0, 1)) if self._star else log_probs
+
+
+def _pipelines() -> Any:
+    try:
+        from torchaudio import pipelines
+    except (ImportError, OSError, RuntimeError, AttributeError) as error:
+        reason = " ".join(str(error).split())[:160]
+        raise UsageError(
+            f"{PREFIX} torchaudio is missing or does not fit torch {torch.__version__}: in an environment of its own, "
+            f"pip install 'ctc-align[torchaudio]' (torch 2.11 with torchaudio 2.11) ({reason})"
+        ) from error
+    return pipelines
+
+
+def _labelled(bundle: Any) -> bool:
+    return hasattr(bundle, "get_labels") and not isinstance(bundle, type)
+
+
+def _bundle(pipelines: Any, name: str) -> Any:
+    wanted = name.removeprefix(PREFIX)
+    bundle = getattr(pipelines, wanted, None) if wanted in dir(pipelines) else None
+    if _labelled(bundle):
+        return bundle
+    met = "no such bundle" if bundle is None else "it has no labels, so it was not trained with CTC"
+    raise UsageError(f"model {name}: {met}; there is {', '.join(names())}")
+
+
+def _network(bundle: Any, name: str, settings: Any) -> Any:
+    """The network alone: what the bundle wraps around it takes one utterance at a time."""
+    folder = getattr(settings, "cache_dir", "")
+    # a pickle of tensors and nothing else
+    options: dict[str, Any] = {"weights_only": True, "map_location": "cpu"}
+    if folder:
+        options["model_dir"] = str(Path(folder).expanduser())
+    try:
+        network = bundle.get_model(dl_kwargs=options)
+    except OSError as error:  # urllib's errors are among them
+        raise UsageError(
+            f"model {name}: its weights cannot be downloaded ({_one_line(error)}): connect, or put the file "
+            f"{_file(bundle)} into {folder or '$TORCH_HOME/hub/checkpoints'}"
+        ) from error
+    except Exception as error:  # torch has many kinds for a file that is cut, and all mean the same here
+        raise UsageError(
+            f"model {name}: its weights cannot be read (was a download cut?): delete {_file(bundle)} in "
+            f"{folder or '$TORCH_HOME/hub/checkpoints'} and load it again: {_one_line(error)}"
+        ) from error
+    return getattr(network, "model", network)
+
+
+def _file(bundle: Any) -> str:
+    return bundle._path.rpartition("/")[2]
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200]

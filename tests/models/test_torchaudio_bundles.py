@@ -1,0 +1,212 @@
+"""torchaudio's bundles, run as they are but for the weights: what would be downloaded is made here, at random."""
+
+from __future__ import annotations
+
+import urllib.error
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from made_sounds import babble
+
+from ctc_align.aligner import Aligner
+from ctc_align.config import Settings
+from ctc_align.errors import UsageError
+from ctc_align.models import load_model
+from ctc_align.models.framewise import FrameModel
+from ctc_align.types import Audio
+
+LABELLED = (
+    "HUBERT_ASR_LARGE HUBERT_ASR_XLARGE MMS_FA VOXPOPULI_ASR_BASE_10K_DE VOXPOPULI_ASR_BASE_10K_EN "
+    "VOXPOPULI_ASR_BASE_10K_ES VOXPOPULI_ASR_BASE_10K_FR VOXPOPULI_ASR_BASE_10K_IT WAV2VEC2_ASR_BASE_100H "
+    "WAV2VEC2_ASR_BASE_10M WAV2VEC2_ASR_BASE_960H WAV2VEC2_ASR_LARGE_100H WAV2VEC2_ASR_LARGE_10M "
+    "WAV2VEC2_ASR_LARGE_960H WAV2VEC2_ASR_LARGE_LV60K_100H WAV2VEC2_ASR_LARGE_LV60K_10M "
+    "WAV2VEC2_ASR_LARGE_LV60K_960H"
+).split()
+RUN = ("WAV2VEC2_ASR_BASE_960H", "VOXPOPULI_ASR_BASE_10K_DE", "MMS_FA")
+"""One of each kind: a norm over time; a head with rows to drop; a normalised waveform, a norm per frame, a star."""
+
+
+def test_without_torchaudio_one_line_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "torchaudio", None)
+    with pytest.raises(UsageError, match=r"pip install 'ctc-align\[torchaudio\]' \(torch 2.11 with torchaudio 2.11\)"):
+        load_model("torchaudio:MMS_FA", device="cpu")
+
+
+def test_a_torchaudio_that_cannot_be_imported_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As beside a torch that is not its own: a library that it cannot find."""
+    import sys
+
+    (tmp_path / "torchaudio").mkdir()
+    (tmp_path / "torchaudio" / "__init__.py").write_text("raise OSError('libc10_cuda.so: cannot open\\nshared file')")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "torchaudio"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UsageError, match="does not fit torch .* in an environment of its own.*libc10_cuda") as caught:
+        load_model("torchaudio:MMS_FA", device="cpu")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def pipelines() -> Any:
+    try:
+        from torchaudio import pipelines
+    except (ImportError, OSError, RuntimeError) as error:
+        pytest.skip(f"torchaudio cannot be imported: {str(error).splitlines()[0]}")
+    return pipelines
+
+
+def weights(bundle: Any) -> dict[str, torch.Tensor]:
+    """What a bundle would download: random weights of its whole network, with the rows that it drops."""
+    from torchaudio.pipelines._wav2vec2 import utils
+
+    torch.manual_seed(0)
+    state = utils._get_model(bundle._model_type, bundle._params).state_dict()
+    for key in ("aux.weight", "aux.bias"):
+        rows = list(state[key])
+        for axis in sorted(bundle._remove_aux_axis):
+            rows.insert(axis, torch.full_like(rows[0], torch.nan))
+        state[key] = torch.stack(rows)
+    return state
+
+
+@pytest.fixture(scope="module", params=RUN)
+def made(request: pytest.FixtureRequest, pipelines: Any) -> Iterator[tuple[str, Any, FrameModel, Any]]:
+    """Name, bundle, our model of it, and the bundle's own; only the download is replaced."""
+    from torchaudio.pipelines._wav2vec2 import utils
+
+    bundle = getattr(pipelines, request.param)
+    state, asked = weights(bundle), []
+
+    def download(url: str, **options: Any) -> dict[str, torch.Tensor]:
+        asked.append((url, options))
+        return dict(state)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(utils, "load_state_dict_from_url", download)
+        mine = load_model(f"torchaudio:{request.param}", device="cpu", settings=Settings(cache_dir="models"))
+        theirs = bundle.get_model()
+    assert asked[0][0].startswith("https://")
+    assert asked[0][1] == {"weights_only": True, "map_location": "cpu", "model_dir": "models"}
+    assert isinstance(mine, FrameModel)
+    yield request.param, bundle, mine, theirs
+
+
+def sound(seconds: float, seed: int = 0) -> Audio:
+    return Audio(babble(seconds, seed), 16000, f"made-{seed}.wav")
+
+
+@pytest.mark.torchaudio
+def test_every_bundle_with_labels_is_there(pipelines: Any) -> None:
+    from ctc_align.models.torchaudio_bundles import names
+
+    assert names() == LABELLED
+    for name in LABELLED:
+        bundle = getattr(pipelines, name)
+        labels = bundle.get_labels()
+        assert labels[0] == "-"
+        assert bundle.sample_rate == 16000
+        assert len(set(labels)) == len(labels) == bundle._params["aux_num_out"] + (name == "MMS_FA")
+
+
+@pytest.mark.torchaudio
+@torch.no_grad()
+def test_log_probs_are_the_bundle_s(made: tuple[str, Any, FrameModel, Any]) -> None:
+    name, bundle, mine, theirs = made
+    heard = sound(2.345)
+    outputs, _ = theirs(torch.from_numpy(heard.samples)[None])
+    expected = outputs[0] if name == "MMS_FA" else outputs[0].log_softmax(-1)
+    emissions = mine.emissions(heard)
+    torch.testing.assert_close(emissions.log_probs, expected, atol=1e-5, rtol=0)
+    assert emissions.vocab == tuple(bundle.get_labels())
+    assert (emissions.blank, emissions.frame_shift_s, emissions.first_frame_s) == (0, 0.02, 0.0025)
+    assert (emissions.name, emissions.duration_s) == (heard.name, heard.duration_s)
+    if name == "MMS_FA":
+        assert emissions.vocab[-1] == "*"
+        assert (emissions.log_probs[:, -1] == 0).all()
+
+
+@pytest.mark.torchaudio
+def test_neighbours_in_a_batch_change_nothing(made: tuple[str, Any, FrameModel, Any]) -> None:
+    mine = made[2]
+    audios = [sound(seconds, seed) for seed, seconds in enumerate((1.5, 0.61, 1.0003))]
+    for audio, emissions in zip(audios, mine.emissions_batch(audios)):
+        torch.testing.assert_close(emissions.log_probs, mine.emissions(audio).log_probs, atol=1e-4, rtol=0)
+
+
+@pytest.mark.torchaudio
+def test_chunks_are_close_to_one_pass(made: tuple[str, Any, FrameModel, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Probabilities within 0.01 on average, though attention hears 1 s less on either side."""
+    mine = made[2]
+    heard = sound(3.0)
+    whole = mine.emissions(heard).log_probs
+    monkeypatch.setattr(mine, "chunk_frames", 50)
+    monkeypatch.setattr(mine, "context_frames", 50)
+    pieces = mine.emissions(heard).log_probs
+    assert pieces.shape == whole.shape
+    assert float((pieces.exp() - whole.exp()).abs().mean()) < 0.01
+
+
+@pytest.mark.torchaudio
+def test_an_impulse_is_heard_when_it_is(made: tuple[str, Any, FrameModel, Any]) -> None:
+    mine = made[2]
+    background = babble(1.2)
+    calm = mine.emissions(Audio(background, 16000)).log_probs
+    delays = []
+    for place in range(4000, 15000, 2111):
+        struck = background.copy()
+        struck[place] += 1.0
+        moved = (mine.emissions(Audio(struck, 16000)).log_probs - calm).square().sum(1)
+        frame = int(moved.argmax())
+        delays.append(mine.first_frame_s + (frame + 0.5) * mine.frame_shift_s - (place + 0.5) / 16000)
+    assert abs(float(np.median(delays))) <= mine.frame_shift_s / 2
+
+
+@pytest.mark.torchaudio
+def test_it_aligns_end_to_end(made: tuple[str, Any, FrameModel, Any]) -> None:
+    text = "Wir nennen es Bär"
+    aligner = Aligner(None)
+    alignment = aligner.align(made[2].emissions(sound(2.0)), text)
+    assert [word.text for word in alignment.words] == text.split()
+    assert all(word.end_s is not None for word in alignment.words)
+
+
+@pytest.mark.torchaudio
+@pytest.mark.parametrize("name", ["WAV2VEC2_BASE", "WAV2VEC2_ASR_BASE", "Wav2Vec2ASRBundle", "__doc__", ""])
+def test_what_has_no_labels_is_refused(name: str, pipelines: Any) -> None:
+    with pytest.raises(UsageError, match="(no such bundle|has no labels).*there is HUBERT_ASR_LARGE, .*MMS_FA"):
+        load_model(f"torchaudio:{name}", device="cpu")
+
+
+@pytest.mark.torchaudio
+def test_no_network_and_half_a_file_are_told(pipelines: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from torchaudio.pipelines._wav2vec2 import utils
+
+    settings = Settings(cache_dir=str(tmp_path))
+
+    def unreachable(url: str, **options: Any) -> None:
+        raise urllib.error.URLError("Name or service not known")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(utils, "load_state_dict_from_url", unreachable)
+        with pytest.raises(UsageError, match=r"cannot be downloaded .*put the file wav2vec2_\w+\.pth into") as caught:
+            load_model("torchaudio:WAV2VEC2_ASR_BASE_960H", device="cpu", settings=settings)
+    assert "\n" not in str(caught.value)
+    file = tmp_path / pipelines.WAV2VEC2_ASR_BASE_960H._path.rpartition("/")[2]
+    torch.save({"aux.weight": torch.zeros(1000)}, file)
+    file.write_bytes(file.read_bytes()[:2000])
+    with pytest.raises(UsageError, match=r"cannot be read \(was a download cut\?\): delete wav2vec2_\w+\.pth in"):
+        load_model("torchaudio:WAV2VEC2_ASR_BASE_960H", device="cpu", settings=settings)
+
+
+@pytest.mark.torchaudio
+def test_a_pickle_of_more_than_tensors_is_refused(pipelines: Any, tmp_path: Path) -> None:
+    file = tmp_path / pipelines.WAV2VEC2_ASR_BASE_960H._path.rpartition("/")[2]
+    torch.save({"aux.weight": Path("anything")}, file)
+    with pytest.raises(UsageError, match="cannot be read"):
+        load_model("torchaudio:WAV2VEC2_ASR_BASE_960H", device="cpu", settings=Settings(cache_dir=str(tmp_path)))
