@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -68,7 +69,7 @@ class Assembly:
 
     def present(self, index: int, utterance: Utterance) -> bool:
         """Whether all that is made of an utterance that the journal calls done is still in place (or spooled)."""
-        if not all(path.is_file() for path in self._layout.outputs(utterance)):
+        if not all(map(os.path.isfile, self._layout.outputs(utterance))):
             return False
         group = self._layout.group(index, utterance)
         return group is None or self._spool.holds(utterance.id) or self._files.holds(group, utterance.id)

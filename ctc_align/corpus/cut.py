@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -91,10 +92,14 @@ def refuse_inputs(targets: Sequence[Path], protect: Sequence[str | Path]) -> Non
     """Refuse to replace an input.
 
     Raises:
-        OutputError: one of `targets` is one of `protect`.
+        OutputError: one of `targets` is one of `protect`, or cannot be looked at.
     """
     for target in targets:
-        if target.exists() and any(Path(source).exists() and target.samefile(source) for source in protect):
+        try:
+            is_input = target.exists() and any(os.path.exists(path) and target.samefile(path) for path in protect)
+        except OSError as error:
+            raise OutputError(f"{target}: cannot be written ({error.strerror or error})") from error
+        if is_input:
             raise OutputError(f"{target}: is an input of this call and is never overwritten; choose another --out-dir")
 
 
@@ -108,7 +113,7 @@ def _targets(utterance: Utterance, settings: CutSettings, number: int) -> list[P
 def _remove_further(utterance: Utterance, settings: CutSettings, number: int) -> None:
     """Phrases beyond the last, which an earlier run found; they are numbered without gaps."""
     further = _targets(utterance, settings, number)
-    while any(path.exists() for path in further):
+    while any(map(os.path.exists, further)):
         for path in further:
             with suppress(OSError):
                 path.unlink()

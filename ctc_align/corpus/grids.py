@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -54,10 +55,10 @@ class Grids:
         return [self._folder / f"{group}{_EXTENSION}"]
 
     def holds(self, group: str, id: str) -> bool:
-        return self.targets(group)[0].is_file()
+        return os.path.isfile(self.targets(group)[0])
 
     def is_of(self, group: str, ids: Sequence[str]) -> bool:
-        return self.targets(group)[0].is_file() == bool(ids)
+        return os.path.isfile(self.targets(group)[0]) == bool(ids)
 
     def rows(self, group: str, members: Sequence[Member]) -> Iterator[tuple[str, bytes]]:
         try:

@@ -77,7 +77,7 @@ class Shards:
         return self._known[1]
 
     def _read_ids(self, group: str) -> dict[str, None]:
-        if not all(path.is_file() for path in self.targets(group)):
+        if not all(map(os.path.isfile, self.targets(group))):
             return {}
         try:
             return dict.fromkeys(_id_of(line) for line in read_lines(self.targets(group)[0]))

@@ -219,6 +219,12 @@ def test_more_channels_than_flac_holds(tmp_path):
         cut(tmp_path / "a.wav", tmp_path / "out", offset_s=0.0, duration_s=0.5)
 
 
+def test_a_name_that_is_too_long_is_this_utterances_fault(sound, tmp_path):
+    with pytest.raises(OutputError, match="too long") as caught:
+        cut(sound, tmp_path, output="x" * 252)
+    assert isinstance(caught.value.__cause__, OSError)
+
+
 def test_beyond_the_end(sound, tmp_path):
     with pytest.raises(AudioError, match="met the recording's end"):
         cut(sound, tmp_path, offset_s=7.0)
