@@ -1,0 +1,232 @@
+"""Bad inputs fail alone and by name; an output that cannot be written ends the run, which goes on when it can."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import corpus_runs as runs
+import pytest
+
+UTTERANCES = 40
+MEGABYTES = 1
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory) -> Path:
+    return runs.make_corpus(tmp_path_factory.mktemp("corpus"), UTTERANCES)
+
+
+def run_of(rows: list[dict[str, Any]], folder: Path, code: int, *options: Any):
+    manifest = runs.write_manifest(folder / "corpus.jsonl", rows)
+    result = runs.run(manifest, "--out-dir", folder / "out", "--workers", 1, *options)
+    assert result.returncode == code, result.stderr
+    return result
+
+
+def named(result: subprocess.CompletedProcess[str]) -> dict[str, str]:
+    """Reasons by utterance, as stderr names them."""
+    found = [line.removeprefix("ctc-align: ").split(": ", 1) for line in result.stderr.splitlines() if ": " in line]
+    return {pair[0]: pair[1] for pair in found}
+
+
+class TestInputs:
+    @pytest.fixture
+    def clip(self, tmp_path) -> Path:
+        return runs.write_clip(tmp_path / "clip.wav", 0.5)
+
+    def fails(self, tmp_path: Path, clip: Path, bad: dict[str, Any]) -> str:
+        """The reason for which `bad` fails; the utterance beside it does not."""
+        good = {"audio": str(clip), "text": "all is well", "utterance": "good"}
+        result = run_of([{"audio": str(clip), "text": "bad one", "utterance": "bad", **bad}, good], tmp_path, 1)
+        lines = {line["id"]: line for line in runs.lines(tmp_path / "out")}
+        assert lines["good"]["status"] == "done"
+        assert lines["bad"]["status"] == "failed"
+        assert named(result)["bad"] == lines["bad"]["reason"]
+        assert {path.name for path in (tmp_path / "out").glob("bad*")} == set()
+        assert runs.summary(tmp_path / "out")["failures"] == [{"utterance": "bad", "reason": lines["bad"]["reason"]}]
+        return lines["bad"]["reason"]
+
+    def test_no_file(self, tmp_path, clip):
+        assert "no such audio file" in self.fails(tmp_path, clip, {"audio": "nowhere.wav"})
+
+    def test_a_file_that_cannot_be_read(self, tmp_path, clip):
+        (tmp_path / "loop.wav").symlink_to("loop.wav")  # also for root, whom no mode stops
+        self.fails(tmp_path, clip, {"audio": "loop.wav"})
+
+    def test_a_file_that_may_not_be_read(self, tmp_path, clip):
+        path = runs.write_clip(tmp_path / "secret.wav")
+        path.chmod(0)
+        if os.access(path, os.R_OK):
+            pytest.skip("no mode of a file stops this user")
+        assert "Permission denied" in self.fails(tmp_path, clip, {"audio": "secret.wav"})
+
+    def test_a_folder_and_a_text(self, tmp_path, clip):
+        (tmp_path / "text.wav").write_text("this is no sound")
+        assert "expected audio" in self.fails(tmp_path, clip, {"audio": "text.wav"})
+        shutil.rmtree(tmp_path / "out")
+        assert "met a folder" in self.fails(tmp_path, clip, {"audio": "."})
+
+    def test_a_corrupt_flac(self, tmp_path, clip):
+        flac = runs.write_clip(tmp_path / "bad.flac", 2.0)
+        data = bytearray(flac.read_bytes())
+        data[200:] = bytes(255 - byte for byte in data[200:])
+        flac.write_bytes(data)
+        assert "damaged" in self.fails(tmp_path, clip, {"audio": "bad.flac"})
+
+    def test_a_flac_whose_header_is_all_there_is(self, tmp_path, clip):
+        flac = runs.write_clip(tmp_path / "bad.flac", 2.0)
+        flac.write_bytes(flac.read_bytes()[:60])
+        self.fails(tmp_path, clip, {"audio": "bad.flac"})
+
+    @pytest.mark.parametrize("text", ["", " \t ", None, 7])
+    def test_a_transcript_without_words(self, text, tmp_path, clip):
+        self.fails(tmp_path, clip, {"text": text})
+
+    def test_a_part_beyond_the_recording(self, tmp_path, clip):
+        assert "part of the recording" in self.fails(tmp_path, clip, {"offset": 0.4, "duration": 3.0})
+
+    def test_a_duplicate_id(self, tmp_path, clip):
+        rows = [{"audio": str(clip), "text": f"number {i}", "utterance": "same"} for i in range(2)]
+        result = run_of(rows, tmp_path, 1)
+        assert "duplicate id 'same'" in result.stderr
+        assert json.loads((tmp_path / "out" / "same.json").read_text("utf-8"))["text"] == "number 0"
+        assert runs.summary(tmp_path / "out")["done"] == 1
+        before = runs.outputs(tmp_path / "out")
+        run_of(rows, tmp_path, 1)
+        assert runs.outputs(tmp_path / "out") == before
+        assert len(runs.lines(tmp_path / "out")) == 2
+
+    def test_the_same_audio_twice_without_ids(self, tmp_path, clip):
+        run_of([{"audio": str(clip), "text": f"number {i}"} for i in range(3)], tmp_path, 0)
+        assert len(list((tmp_path / "out").glob("clip*.json"))) == 3
+
+    def test_lines_that_are_no_utterances(self, tmp_path, clip):
+        manifest = tmp_path / "corpus.jsonl"
+        good = json.dumps({"audio": str(clip), "text": "all is well", "utterance": "good"})
+        manifest.write_text(f'{good}\nnot JSON\n[1]\n{{"text": "no audio"}}\n', "utf-8")
+        result = runs.run(manifest, "--out-dir", tmp_path / "out", "--workers", 1)
+        assert result.returncode == 1
+        assert runs.summary(tmp_path / "out")["failed"] == 3
+        assert result.stderr.count("line ") >= 3
+        assert runs.summary(tmp_path / "out")["done"] == 1
+
+
+ODD = [
+    'with space/it\'s "quoted" & $HOME `id` ; rm -rf *.wav',
+    "Größe/日本語 – ñ.wav",
+    "-rf.wav",
+    "new\nline.wav",
+    "%2e%2e.wav",
+    "a" * 200 + ".wav",
+    "trailing dot..wav",
+    ".hidden.wav",
+]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_paths(name, tmp_path):
+    runs.write_clip(tmp_path / "audio" / name)
+    (tmp_path / "audio" / "sub").mkdir()
+    row = {"audio": f"audio/sub/../{name}", "text": "some words"}
+    run_of([row], tmp_path, 0)
+    found = [path for path in (tmp_path / "out").rglob("*.json") if path.name != "summary.json"]
+    assert len(found) == 1
+    assert json.loads(found[0].read_text("utf-8"))["text"] == "some words"
+    assert {path.name for path in tmp_path.iterdir()} == {"audio", "corpus.jsonl", "out"}
+
+
+@pytest.mark.parametrize("id", ["../../escaped", "/escaped", "a/../../escaped", "..", ".", "journal", "x/", "C:\\x"])
+def test_nothing_is_written_outside(id, tmp_path):
+    clip = runs.write_clip(tmp_path / "in" / "clip.wav")
+    (tmp_path / "in" / "out").mkdir()
+    run_of([{"audio": str(clip), "text": "some words", "utterance": id}], tmp_path / "in", 0)
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+    assert {path.name for path in (tmp_path / "in").iterdir()} == {"clip.wav", "corpus.jsonl", "out"}
+    assert [line["id"] for line in runs.lines(tmp_path / "in" / "out")] == [id]
+    assert not Path("/escaped.json").exists()
+
+
+class TestOutput:
+    @pytest.fixture
+    def small_disk(self, tmp_path) -> Iterator[Path]:
+        folder = tmp_path / "disk"
+        folder.mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={MEGABYTES}m", "tmpfs", str(folder)]
+        if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
+            pytest.skip("a small disk cannot be mounted here")
+        try:
+            yield folder
+        finally:
+            subprocess.run(["umount", str(folder)], check=True)
+
+    def test_a_full_disk(self, corpus, small_disk, tmp_path):
+        filler = small_disk / "filler"
+        filler.write_bytes(bytes(MEGABYTES * 2**20 - 200 * 1024))
+        out_dir = small_disk / "out"
+        options = (corpus, "--workers", 1, "--batch-seconds", 1)
+        result = runs.run(*options, "--out-dir", out_dir)
+        self.stopped(result, out_dir)
+        filler.unlink()
+        assert runs.run(*options, "--out-dir", out_dir).returncode == 1
+        whole = tmp_path / "whole"
+        runs.run(*options, "--out-dir", whole)
+        assert runs.outputs(out_dir) == runs.outputs(whole)
+
+    @pytest.mark.parametrize("fault", ["nospace:20", "journal-nospace:3"])
+    def test_a_disk_that_says_it_is_full(self, fault, corpus, tmp_path):
+        options = (corpus, "--workers", 1, "--batch-seconds", 1)
+        out_dir, whole = tmp_path / "out", tmp_path / "whole"
+        result = runs.run(*options, "--out-dir", out_dir, FAULT=fault)
+        self.stopped(result, out_dir)
+        assert runs.summary(out_dir)["utterances"] == len(runs.lines(out_dir))
+        assert not runs.summary(out_dir)["complete"]
+        assert runs.run(*options, "--out-dir", out_dir).returncode == 1
+        runs.run(*options, "--out-dir", whole)
+        assert runs.outputs(out_dir) == runs.outputs(whole)
+        assert len(runs.lines(out_dir)) == UTTERANCES
+
+    def stopped(self, result: subprocess.CompletedProcess[str], out_dir: Path) -> None:
+        """It says why and what to do; what there is, is whole."""
+        assert result.returncode == 1
+        assert "No space left on device" in result.stderr
+        assert "give the same command again" in result.stderr
+        assert 0 < len(runs.lines(out_dir)) < UTTERANCES
+        assert list(out_dir.rglob("*.part")) == []
+        for path in out_dir.rglob("u*.json"):
+            assert json.loads(path.read_text("utf-8"))["words"]
+
+    def test_a_folder_that_cannot_be_written(self, corpus, small_disk):
+        subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+        result = runs.run(corpus, "--out-dir", small_disk / "out")
+        assert result.returncode == 2
+        assert "cannot be written (Read-only file system)" in result.stderr
+        assert result.stderr.count("\n") == 1
+
+    def test_a_folder_that_may_not_be_written(self, corpus, tmp_path):
+        folder = tmp_path / "locked"
+        folder.mkdir(mode=0o500)
+        if os.access(folder, os.W_OK):
+            pytest.skip("no mode of a folder stops this user")
+        result = runs.run(corpus, "--out-dir", folder / "out")
+        assert result.returncode == 2
+        assert "cannot be written (Permission denied)" in result.stderr
+
+    def test_a_file_where_the_folder_should_be(self, corpus, tmp_path):
+        (tmp_path / "out").write_text("precious")
+        result = runs.run(corpus, "--out-dir", tmp_path / "out")
+        assert result.returncode == 2
+        assert "met a file" in result.stderr
+        assert (tmp_path / "out").read_text() == "precious"
+
+    def test_a_folder_where_a_file_should_be_fails_one_utterance(self, corpus, tmp_path):
+        (tmp_path / "out" / "part 0" / "u0.json").mkdir(parents=True)
+        result = runs.run(corpus, "--out-dir", tmp_path / "out", "--force", "--workers", 1)
+        assert result.returncode == 1
+        assert "is a folder" in named(result)["part 0/u0"]
+        assert runs.summary(tmp_path / "out")["failed"] == 4
