@@ -24,7 +24,7 @@ _LEAD_MS = 400
 _LETTER_S = 0.05
 """Words without times are thought to be spoken in a gap that has this much room for each of their letters."""
 
-_PAUSE_S, _LONG_PAUSE_S = 0.5, 2.0
+_PAUSE_S, _LONG_PAUSE_S = 0.3, 2.0
 _CUE_COST, _SHORT_TEXT_COST, _INNER_SENTENCE_COST, _PAUSE_COST_PER_S = 3.0, 4.0, 5.0, 6.0
 _TOO_SHORT_COST, _FAST_COST_PER_COLUMN, _MOST_FAST_COST = 30.0, 2.0, 40.0
 _SHORT_COLUMNS = 14
