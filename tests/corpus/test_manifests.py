@@ -109,6 +109,16 @@ def test_the_lhotse_package_reads_it(audio, tmp_path):
         lhotse.qa.validate(cut)
 
 
+def test_lines_of_a_shard_that_are_not_asked_for_are_passed_over(audio, tmp_path):
+    utterances = aligned_run(tmp_path, audio, "shards")
+    layout = layout_for(settings_of(tmp_path, "shards"))
+    asked = [(i, utterance) for i, utterance in enumerate(made_utterances(audio)) if i in (0, 2, 3, 9)]
+    write_manifests(layout, iter(asked))
+    assert [line["utterance"] for line in nemo_lines(tmp_path)] == ["r0/u0", "r0/u2", "r0/u3", "r2/u9"]
+    assert [line["text"] for line in nemo_lines(tmp_path)] == [utterance.text for _, utterance in asked]
+    assert len(utterances) == 10
+
+
 def test_times_of_the_recording_change_nothing(audio, tmp_path):
     run(settings_of(tmp_path / "a", "files"), made_utterances(audio, 3))
     run(settings_of(tmp_path / "b", "files", times="recording"), made_utterances(audio, 3))
