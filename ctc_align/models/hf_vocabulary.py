@@ -28,7 +28,12 @@ def load_tokenizer(folder: Path, name: str) -> Any:
     try:
         # phonemes come from our lexicon, not from a phonemizer that the tokenizer would ask for
         more = {"do_phonemize": False} if _says(folder, "tokenizer_class") == "Wav2Vec2PhonemeCTCTokenizer" else {}
-        return AutoTokenizer.from_pretrained(str(folder), **more)
+        tokenizer = AutoTokenizer.from_pretrained(str(folder), **more)
+        delimiter = _says(folder, "word_delimiter_token")
+        # transformers 5 forgets a delimiter other than its own when it loads
+        if isinstance(delimiter, str) and hasattr(tokenizer, "word_delimiter_token"):
+            tokenizer.word_delimiter_token = delimiter
+        return tokenizer
     except Exception as error:  # transformers raises whatever it meets: OSError, ValueError, TypeError, ImportError …
         reason = " ".join(str(error).split())[:200]
         raise UsageError(
