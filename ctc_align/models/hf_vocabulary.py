@@ -28,12 +28,7 @@ def load_tokenizer(folder: Path, name: str) -> Any:
     try:
         # phonemes come from our lexicon, not from a phonemizer that the tokenizer would ask for
         more = {"do_phonemize": False} if _says(folder, "tokenizer_class") == "Wav2Vec2PhonemeCTCTokenizer" else {}
-        tokenizer = AutoTokenizer.from_pretrained(str(folder), **more)
-        delimiter = _says(folder, "word_delimiter_token")
-        # transformers 5 forgets a delimiter other than its own when it loads
-        if isinstance(delimiter, str) and hasattr(tokenizer, "word_delimiter_token"):
-            tokenizer.word_delimiter_token = delimiter
-        return tokenizer
+        return AutoTokenizer.from_pretrained(str(folder), **more)
     except Exception as error:  # transformers raises whatever it meets: OSError, ValueError, TypeError, ImportError …
         reason = " ".join(str(error).split())[:200]
         raise UsageError(
@@ -55,8 +50,8 @@ def set_language(tokenizer: Any, language: str, name: str) -> str | None:
     return chosen
 
 
-def vocabulary(tokenizer: Any, classes: int, name: str) -> tuple[str, ...]:
-    """The token of each class.
+def vocabulary(tokenizer: Any, folder: Path, classes: int, name: str) -> tuple[str, ...]:
+    """The token of each class; `folder` is the tokenizer's own.
 
     Special tokens are in brackets, so that they are never taken for letters; the token between words is `|`.
 
@@ -65,7 +60,8 @@ def vocabulary(tokenizer: Any, classes: int, name: str) -> tuple[str, ...]:
     """
     ids = _ids(tokenizer)
     special = set(tokenizer.all_special_tokens)
-    delimiter = getattr(tokenizer, "word_delimiter_token", None)
+    # transformers 5 forgets a delimiter other than its own when it loads a tokenizer
+    delimiter = _says(folder, "word_delimiter_token") or getattr(tokenizer, "word_delimiter_token", None)
     beyond = sorted(token for token, index in ids.items() if index >= classes and token not in special)
     if beyond:
         raise UsageError(
@@ -115,8 +111,9 @@ def _written(token: str, special: set[str], delimiter: str | None, ids: dict[str
 
 
 def _says(folder: Path, key: str) -> Any:
-    """What `tokenizer_config.json` says of `key`, None where it says nothing."""
+    """What `tokenizer_config.json` says of `key`, a token's text; None where it says nothing."""
     try:
-        return json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8")).get(key)
-    except (OSError, ValueError, AttributeError):
+        said = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8")).get(key)
+        return said["content"] if isinstance(said, dict) else said
+    except (OSError, ValueError, AttributeError, KeyError):
         return None

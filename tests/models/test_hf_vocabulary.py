@@ -131,9 +131,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     folder = tmp_path_factory.mktemp("many")
     for seed, (language, vocab) in enumerate(NESTED.items()):
-        model = network(
-            "wav2vec2-layer", classes=len(vocab), adapter_attn_dim=4, output_hidden_size=24, seed=seed, do_stable_layer_norm=True
-        )  # fmt: skip
+        model = network("wav2vec2-layer", classes=len(vocab), adapter_attn_dim=4, output_hidden_size=24, seed=seed)
         if language == "eng":
             model.save_pretrained(folder)
         if language != "azj-script_latin":
