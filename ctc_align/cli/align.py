@@ -54,6 +54,9 @@ def align(
     stdout: options.Stdout = False,
     force: options.Force = False,
     config: options.ConfigFile = None,
+    language: options.Language = None,
+    revision: options.Revision = None,
+    cache_dir: options.CacheDir = None,
     vocab: options.Vocab = None,
     frame_shift: options.FrameShift = None,
     blank: options.Blank = None,
@@ -75,7 +78,9 @@ def align(
     log_probs = checked_log_probs(audio, vocab, frame_shift, blank, model)
     check_files({"--lexicon": lexicon, "--vocab": vocab})
     formats = checked_formats(format, stdout, out_dir)
-    settings = load_settings(config, times=times, labels=labels)
+    settings = load_settings(
+        config, times=times, labels=labels, language=language, revision=revision, cache_dir=cache_dir
+    )
     inputs = [path for path in (audio, transcript, lexicon, vocab, config) if path is not None and path != "-"]
     name, folder = Path(audio).stem, out_dir or "."
     if not stdout:

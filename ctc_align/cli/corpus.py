@@ -104,6 +104,9 @@ def corpus(
         ),
     ] = None,
     config: options.ConfigFile = None,
+    language: options.Language = None,
+    revision: options.Revision = None,
+    cache_dir: options.CacheDir = None,
     times: options.Times = None,
     labels: options.Labels = None,
     quiet: options.Quiet = False,
@@ -148,7 +151,9 @@ def corpus(
         lexicon=lexicon,
         device=device,
         backend=backend,
-        settings=load_settings(config, times=times, labels=labels),
+        settings=load_settings(
+            config, times=times, labels=labels, language=language, revision=revision, cache_dir=cache_dir
+        ),
         outputs=outputs,
         shard=parse_shard(shard),
         workers=workers,

@@ -38,6 +38,22 @@ ConfigFile = Annotated[
     str | None,
     typer.Option("--config", metavar="FILE.toml", help="Settings from a file; the command line wins."),
 ]
+Language = Annotated[
+    str | None,
+    typer.Option(
+        "--language",
+        metavar="CODE",
+        help="Language of the transcript (en, deu), and of models with a part for each.",
+        show_default="en",
+    ),
+]
+Revision = Annotated[
+    str | None,
+    typer.Option("--revision", metavar="NAME", help="For hf:ORG/NAME: branch, tag or commit.", show_default="main"),
+]
+CacheDir = Annotated[
+    str | None, typer.Option("--cache-dir", metavar="DIR", help="Where models that are downloaded are kept.")
+]
 Vocab = Annotated[
     str | None,
     typer.Option(
