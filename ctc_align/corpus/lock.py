@@ -13,6 +13,7 @@ import os
 import re
 import socket
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,22 @@ def holder_of(path: Path) -> str:
     if not holder:
         return "a process that has not said its name yet"
     return f"process {holder.get('pid')} on {holder.get('host')}, since {holder.get('since')}"
+
+
+@contextlib.contextmanager
+def turn(path: Path) -> Iterator[None]:
+    """One process after the other, by a lock on the file at `path`; all at once where there are no such locks."""
+    file = -1
+    try:
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(exist_ok=True)
+            file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        if file >= 0:
+            os.close(file)
 
 
 def _take(path: Path) -> int | None:

@@ -15,10 +15,12 @@ import sys
 import threading
 import time
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctc_align.config import Settings
 from ctc_align.corpus.journal import DONE, FAILED
+from ctc_align.corpus.lock import turn
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.corpus.watch import STAGES, Clock, Warnings
 from ctc_align.errors import CtcAlignError, OutputError
@@ -246,7 +248,23 @@ def _aligner(options: WorkerOptions) -> tuple[Aligner, str]:
         lexicon=options.lexicon,
         settings=options.settings,
     )
+    _compile_once(aligner, Path(options.layout.settings.parts or ".", "compiling"))
     return aligner, device
+
+
+def _compile_once(aligner: Aligner, lock: Path) -> None:
+    """On a machine that has not aligned before one worker compiles the kernels, and the others wait for it."""
+    from ctc_align.kernels.cpu import is_compiled
+
+    if is_compiled() or aligner.model is None:
+        return
+    import numpy as np
+
+    with turn(lock):
+        if not is_compiled():
+            rate = aligner.model.sample_rate
+            noise = np.random.default_rng(0).normal(0.0, 0.1, rate).astype(np.float32)
+            aligner.align_batch([((noise, rate), "a")], on_error="return")
 
 
 def _loaded(utterance: Utterance, sample_rate: int) -> Audio | str:

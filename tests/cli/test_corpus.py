@@ -1,0 +1,164 @@
+"""`ctc-align corpus` with a real model in its workers, and what it says."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+
+import corpus_runs as runs
+import pytest
+from made_models import LETTERS, tiny_folder
+
+from ctc_align.cli.corpus import Watching, parse_shard
+from ctc_align.cli.show_corpus import Display, clock, print_profile, print_summary, progress_line
+from ctc_align.cli.talk import Talk
+from ctc_align.corpus.local import Tally
+from ctc_align.corpus.summary import Effort, Summary
+
+TEXTS = ["one and two", "three", "four, five – six", "seven eight"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    return tiny_folder(tmp_path_factory.mktemp("model") / "tiny", LETTERS)
+
+
+@pytest.fixture(scope="module")
+def manifest(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("corpus")
+    rows = []
+    for i, text in enumerate(TEXTS):
+        runs.write_clip(folder / "audio" / f"clip{i}.wav", 1.0 + 0.1 * i, i)
+        rows.append({"audio_filepath": f"audio/clip{i}.wav", "text": text, "utterance": f"u{i}", "offset": 0.1 * i})
+    rows.append({"audio_filepath": "audio/clip0.wav", "text": "a" * 200, "utterance": "too long"})
+    return runs.write_manifest(folder / "corpus.jsonl", rows)
+
+
+def test_end_to_end(cli, model, manifest, tmp_path):
+    from ctc_align import Aligner
+    from ctc_align.audio import load_segment
+
+    result = cli("corpus", manifest, "--out-dir", tmp_path / "out", "--model", model, "--workers", 1, "--profile")
+    assert (result.code, result.stdout) == (1, ""), result.stderr
+    assert "too long: " in result.stderr
+    for words in ("features and model", "kernels", "reading audio", "writing", "waiting", "loss per token"):
+        assert words in result.stderr
+    aligner = Aligner(str(model), device="cpu")
+    lines = {line["id"]: line for line in runs.lines(tmp_path / "out")}
+    for i, text in enumerate(TEXTS):
+        path = manifest.parent / "audio" / f"clip{i}.wav"
+        expected = aligner.align(load_segment(path, offset_s=0.1 * i), text, utterance=f"u{i}").to_dict()
+        met = json.loads((tmp_path / "out" / f"u{i}.json").read_text("utf-8"))
+        assert met["loss"] == pytest.approx(expected["loss"], rel=1e-4)
+        assert lines[f"u{i}"]["loss"] == pytest.approx(met["loss"], abs=1e-6)
+        assert (met["utterance"], met["audio"], met["text"]) == (f"u{i}", str(path), text)
+        assert met["offset_s"] == pytest.approx(0.1 * i)
+        assert [word["text"] for word in met["words"]] == text.split()
+        assert [w["start_s"] for w in met["words"]] == pytest.approx(
+            [w["start_s"] for w in expected["words"]], abs=0.011
+        )
+    assert lines["too long"]["status"] == "failed"
+    stages = runs.summary(tmp_path / "out")["run"]["stages"]
+    assert min(stages[stage] for stage in ("reading", "model", "kernels", "writing")) > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "SOURCE: expected"),
+        (["{manifest}"], "--out-dir: a corpus needs"),
+        (["nowhere.jsonl", "--out-dir", "{out}"], "nowhere.jsonl: expected"),
+        (["{manifest}", "--out-dir", "{out}", "--workers", "0"], "--workers: expected"),
+        (["{manifest}", "--out-dir", "{out}", "--batch-seconds", "-1"], "--batch-seconds: expected"),
+        (["{manifest}", "--out-dir", "{out}", "--batch-seconds", "nan"], "--batch-seconds: expected"),
+        (["{manifest}", "--out-dir", "{out}", "--layout", "boxes"], "--layout: expected"),
+        (["{manifest}", "--out-dir", "{out}", "--format", "docx"], "expected formats out of"),
+        (["{manifest}", "--out-dir", "{out}", "--backend", "tpu"], "--backend: expected"),
+        (["{manifest}", "--out-dir", "{out}", "--lexicon", "nowhere.dict"], "--lexicon nowhere.dict: expected a file"),
+        (["{manifest}", "--out-dir", "{out}", "--source", "tape"], "tape"),
+        (["{manifest}", "--out-dir", "{out}", "--model", "nobody", "--workers", "1"], "model nobody: no such model"),
+        (["--summary", "{out}"], "expected the output folder of a corpus run"),
+        (["{manifest}", "--summary", "{out}"], "takes no SOURCE"),
+    ],
+)
+def test_wrong_calls(options, message, cli, manifest, tmp_path):
+    out_dir = tmp_path / "out"
+    result = cli("corpus", *(option.format(manifest=manifest, out=out_dir) for option in options))
+    assert result.code == 2
+    assert message in result.error
+    assert not out_dir.exists()
+
+
+def test_quiet_names_failures_only(cli, model, manifest, tmp_path):
+    options = ("--out-dir", tmp_path / "out", "--model", model, "--workers", 1, "--format", "json")
+    result = cli("corpus", manifest, *options, "--quiet")
+    assert result.code == 1
+    assert [line.split(": ")[1] for line in result.stderr.splitlines()] == ["too long"]
+
+
+def test_a_corpus_is_not_its_own_output_folder(cli, tmp_path):
+    runs.write_clip(tmp_path / "a.wav")
+    (tmp_path / "a.txt").write_text("some words")
+    assert "is the corpus itself" in cli("corpus", tmp_path, "--out-dir", tmp_path).error
+
+
+def test_progress_in_a_line():
+    tally = Tally(done=30, failed=1, skipped=9, audio_s=3600.0, total=100)
+    tally.started -= 36.0
+    line = progress_line(tally)
+    assert re.fullmatch(r"30 done, 1 failed, 9 done before of 100, (100|99) × real time, 1:(09|10) left", line), line
+    assert "left" not in progress_line(Tally(done=1))
+    assert clock(59.9) == "0:59"
+
+
+def test_lines_now_and_then_where_there_is_no_terminal(capsys):
+    with Watching(Talk()) as watching:
+        watching.progress(Tally(done=1))
+        assert capsys.readouterr().err == ""
+        watching._said -= 60
+        watching.progress(Tally(done=2))
+        watching.progress(Tally(done=3))
+    captured = capsys.readouterr()
+    assert captured.err.startswith("ctc-align: 2 done")
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
+
+
+def test_a_display_on_a_terminal(capsys, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    screen = Terminal()
+    monkeypatch.setattr("sys.stderr", screen)
+    with Display() as display:
+        display.show(Tally(done=7, total=10))
+    assert "7 done, 0 failed of 10" in screen.getvalue()
+    assert capsys.readouterr().out == ""
+
+
+def test_the_closing_table():
+    loss = dict.fromkeys(("min", "p5", "p50", "p95", "max"), 1.5)
+    worst = [{"utterance": "bad\x1b[31m", "loss_per_token": 9.25, "loss": 92.5}]
+    slow = [{"utterance": "slow", "seconds": 3.5, "duration_s": 10.0}]
+    effort = Effort(wall_s=60.0, done=2, audio_s=6000.0, workers=2, stages={"model": 30.0})
+    summary = Summary(done=2, failed=1, audio_hours=1.25, loss_per_token=loss, worst=worst, slowest=slow, run=effort)
+    file = io.StringIO()
+    print_summary(summary, file)
+    shown = file.getvalue()
+    for words in ("utterances", "1.250", "9.250", "3.500", "100 × real time", "1.500"):
+        assert words in shown
+    assert "\x1b" not in shown
+
+
+def test_the_profile(capsys):
+    print_profile(Effort(wall_s=60.0, workers=2, stages={"model": 30.0}))
+    assert "30.0" in capsys.readouterr().err
+
+
+def test_shards_of_the_command_line():
+    assert parse_shard(None).suffix == ""
+    assert parse_shard("0/1").suffix == ""
+    assert parse_shard("3/10").suffix == ".3-of-10"

@@ -1,0 +1,103 @@
+"""The summary: what the latest lines say, against the same counted naively."""
+
+from __future__ import annotations
+
+import json
+from array import array
+
+import numpy as np
+import pytest
+
+from ctc_align.corpus.journal import DONE, FAILED, Journal, Line, Shard, journal_path
+from ctc_align.corpus.summary import MOST_FAILURES, Summary, joined, summarize, summary_path
+from ctc_align.errors import UsageError
+
+
+def write(path, lines):
+    with Journal(path) as journal:
+        journal.append(lines)
+    return path
+
+
+def made_lines(count: int, seed: int = 0) -> list[Line]:
+    random = np.random.default_rng(seed)
+    lines = []
+    for i in range(count):
+        id = f"u{random.integers(count // 2)}"
+        if random.random() < 0.2:
+            lines.append(Line(id, FAILED, f"reason {i}", time=float(i)))
+        else:
+            loss = float(random.integers(1, 40)) / 8
+            seconds, duration_s = float(random.integers(99)), float(random.random() * 9)
+            lines.append(Line(id, DONE, None, 10 * loss, seconds, loss, duration_s, time=float(i)))
+    return lines
+
+
+def test_against_a_naive_count(tmp_path):
+    lines = made_lines(600)
+    paths = [write(tmp_path / f"journal.{i}-of-3.jsonl", lines[i::3]) for i in range(3)]
+    summary = summarize(paths, source="here")
+    latest = {line.id: line for line in lines}
+    done = [line for line in latest.values() if line.status == DONE]
+    failed = [line for line in latest.values() if line.status == FAILED]
+    assert (summary.done, summary.failed) == (len(done), len(failed))
+    assert summary.audio_hours == pytest.approx(sum(line.duration_s or 0 for line in done) / 3600, abs=1e-6)
+    losses = [line.loss_per_token for line in done]
+    assert summary.loss_per_token["p50"] == pytest.approx(np.median(losses), abs=1e-6)
+    assert summary.loss_per_token["max"] == max(losses)
+    assert summary.loss_per_token["mean"] == pytest.approx(np.mean(losses), abs=1e-6)
+    worst = sorted(done, key=lambda line: (-(line.loss_per_token or 0), line.id))[:10]
+    assert [row["utterance"] for row in summary.worst] == [line.id for line in worst]
+    slowest = sorted(done, key=lambda line: (-line.seconds, line.id))[:10]
+    assert [row["utterance"] for row in summary.slowest] == [line.id for line in slowest]
+    assert {row["utterance"]: row["reason"] for row in summary.failures} == {line.id: line.reason for line in failed}
+    assert summary == summarize(paths[::-1], source="here")
+
+
+def test_only_what_the_source_still_has_counts(tmp_path):
+    lines = made_lines(200)
+    path = write(tmp_path / "journal.jsonl", lines)
+    wanted = {line.id for line in lines[:20]}
+    keys = array("Q", [line.key for line in lines[:20]])
+    assert summarize([path], keys).utterances == len(wanted)
+    assert summarize([path], array("Q")).utterances == 0
+
+
+def test_failures_are_bounded_and_counted(tmp_path):
+    lines = [Line(f"u{i}", FAILED, "no", time=1.0) for i in range(MOST_FAILURES + 5)]
+    data = summarize([write(tmp_path / "journal.jsonl", lines)]).to_dict()
+    assert (data["failed"], len(data["failures"]), data["failures_left_out"]) == (MOST_FAILURES + 5, MOST_FAILURES, 5)
+
+
+def test_nothing_done(tmp_path):
+    summary = summarize([write(tmp_path / "journal.jsonl", [])])
+    assert (summary.utterances, summary.loss_per_token, summary.worst) == (0, {}, [])
+    summary.write(tmp_path / "summary.json")
+    assert json.loads((tmp_path / "summary.json").read_text("utf-8"))["utterances"] == 0
+
+
+def test_names_that_are_not_unicode_can_be_written(tmp_path):
+    path = write(tmp_path / "journal.jsonl", [Line("\udce9", FAILED, "bad", time=1.0)])
+    summarize([path]).write(tmp_path / "summary.json")
+    assert "failures" in json.loads((tmp_path / "summary.json").read_text("utf-8"))
+
+
+def test_shards_that_have_not_ended_are_named(tmp_path):
+    for i in (0, 2):
+        write(journal_path(tmp_path, Shard(i, 3)), made_lines(30, i))
+    Summary(complete=True, source="there").write(summary_path(tmp_path, Shard(0, 3)))
+    summary, notes = joined(tmp_path)
+    assert not summary.complete
+    assert summary.source == "there"
+    assert notes == ["journal.2-of-3.jsonl: its run has not come to its end", "of 3 shards there is no journal of 1"]
+    for i in range(3):
+        write(journal_path(tmp_path, Shard(i, 3)), [])
+        Summary(complete=True).write(summary_path(tmp_path, Shard(i, 3)))
+    summary, notes = joined(tmp_path)
+    assert summary.complete
+    assert notes == []
+
+
+def test_a_folder_without_a_journal(tmp_path):
+    with pytest.raises(UsageError, match="there is no journal in it"):
+        joined(tmp_path)
