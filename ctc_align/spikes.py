@@ -54,10 +54,11 @@ def best_spikes_batch(
         topology = lattice.ctc([np.asarray(ids[i], np.int64) for i in places], blank)
         batch, lengths = pad([log_probs[i] for i in places])
         path = kernels.best_path(batch, topology, lengths, backend=backend)
-        states, scores = path.states.cpu().numpy(), path.scores.tolist()
+        first, last = runs_batch(path.states.cpu().numpy(), topology.token)
+        scores, needed = path.scores.tolist(), topology.min_frames.tolist()
         for row, (i, frames) in enumerate(zip(places, lengths)):
             try:
-                check_fits(frames, int(topology.min_frames[row]), len(ids[i]))
+                check_fits(frames, needed[row], len(ids[i]))
                 if scores[row] == float("-inf"):
                     raise EmissionsError(
                         "the log-probs give this transcript probability zero (every path meets -inf): nothing can be "
@@ -66,8 +67,7 @@ def best_spikes_batch(
             except InputError as error:
                 found[i] = error
                 continue
-            first, last = runs(states[row, :frames], topology.token[row], len(ids[i]))
-            found[i] = Spikes(first, last, scores[row], path.backend)
+            found[i] = Spikes(first[row, : len(ids[i])], last[row, : len(ids[i])], scores[row], path.backend)
     return found
 
 
@@ -108,10 +108,10 @@ def word_spikes_batch(
             emit[row, 2 : 2 * len(inside) + 1 : 2][inside] = costly[k].shape[1] - 1
         batch, lengths = pad([costly[k] for k in bucket])
         path = kernels.best_path(batch, replace(topology, emit=emit), lengths, backend=backend)
-        states = path.states.cpu().numpy()
-        for row, (k, frames) in enumerate(zip(bucket, lengths)):
-            first, last = runs(states[row, :frames], topology.token[row], len(tokens[torn[k]].ids))
-            found[torn[k]] = replace(found[torn[k]], first=first, last=last)  # type: ignore[type-var]
+        first, last = runs_batch(path.states.cpu().numpy(), topology.token)
+        for row, k in enumerate(bucket):
+            count = len(tokens[torn[k]].ids)
+            found[torn[k]] = replace(found[torn[k]], first=first[row, :count], last=last[row, :count])  # type: ignore[type-var]
     return found
 
 
@@ -139,13 +139,31 @@ def check_fits(frames: int, needed: int, tokens: int) -> None:
 
 
 def runs(states: np.ndarray, token_of_state: np.ndarray, tokens: int) -> tuple[np.ndarray, np.ndarray]:
-    """First and last (exclusive) frame of each token along a path of states (T,)."""
-    token = token_of_state[states] if len(states) else np.empty(0, np.int32)
-    frames = np.flatnonzero(token >= 0)
-    first, last = np.full(tokens, -1, np.int64), np.full(tokens, -1, np.int64)
-    # Written backwards the first frame stays, written forwards the last one.
-    first[token[frames[::-1]]] = frames[::-1]
-    last[token[frames]] = frames + 1
+    """First and last (exclusive) frame of each token along a path of states (T,); -1 where it is never met."""
+    first, last = runs_batch(states[None], token_of_state[None])
+    room = np.full((2, max(0, tokens - first.shape[1])), -1)
+    return np.concatenate((first[0, :tokens], room[0])), np.concatenate((last[0, :tokens], room[1]))
+
+
+def runs_batch(states: np.ndarray, token_of_state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """As `runs` of paths (B, T), -1 beyond their ends, through states whose tokens are (B, S): both (B, tokens).
+
+    A path that has left a token never comes back to it.
+    """
+    batch, frames = states.shape
+    tokens = int(token_of_state.max(initial=-1)) + 1
+    first, last = np.full((2, batch, tokens), -1, np.int64)
+    if not frames:
+        return first, last
+    place = np.arange(batch)[:, None] * token_of_state.shape[1]
+    token = np.where(states < 0, -1, token_of_state.reshape(-1)[place + np.maximum(states, 0)])
+    begins = token >= 0
+    ends, changes = begins.copy(), token[:, 1:] != token[:, :-1]
+    begins[:, 1:] &= changes
+    ends[:, :-1] &= changes
+    for edge, at, add in ((first, begins, 0), (last, ends, 1)):
+        row, frame = np.nonzero(at)
+        edge[row, token[row, frame]] = frame + add
     return first, last
 
 
