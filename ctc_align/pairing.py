@@ -142,7 +142,7 @@ def pair_intervals(
         if not (same or at_end):
             region.append((i, j))
             continue
-        _close_region(region, hypothesis, reference, (pairs, missing, extra))
+        _close_region(region, hypothesis, reference, (pairs, missing, extra), normalised)
         region = []
         if same:
             pairs.append(Pair(hypothesis[i], reference[j], mismatch=False))
@@ -154,12 +154,14 @@ def _close_region(
     hypothesis: Sequence[Interval],
     reference: Sequence[Interval],
     into: tuple[list[Pair], list[Interval], list[Interval]],
+    normalised: Callable[[str], str],
 ) -> None:
     """Sort the steps between two matches into pairs, missing and extra; a compound written apart is one pair."""
     pairs, missing, extra = into
     left = [hypothesis[i] for i, _ in region if i >= 0]
     right = [reference[j] for _, j in region if j >= 0]
-    if left and right and _letters(left) == _letters(right) != "":
+    spelled = _letters if normalised is normalised_label else _labels
+    if left and right and spelled(left) == spelled(right) != "":
         pairs.append(Pair(_joined(left), _joined(right), mismatch=False))
         return
     for i, j in region:
@@ -173,6 +175,10 @@ def _close_region(
 
 def _letters(intervals: Sequence[Interval]) -> str:
     return "".join(char for interval in intervals for char in interval.label.casefold() if char.isalnum())
+
+
+def _labels(intervals: Sequence[Interval]) -> str:
+    return "".join(interval.label for interval in intervals)
 
 
 def _joined(intervals: Sequence[Interval]) -> Interval:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -36,10 +37,9 @@ def print_evaluation(evaluation: Evaluation, worst: int, histogram: bool = True)
     utterances = counted(len(evaluation.utterances), "utterance", "utterances")
     counts = f"{evaluation.paired} {evaluation.tier} paired, {evaluation.missing} missing, {evaluation.extra} extra"
     console.print(f"{utterances}, {counts}, {evaluation.mismatched} with another label", markup=False)
-    inner = evaluation.boundaries["inner_onset"]
-    console.print(
-        f"F1 over the starts of all {evaluation.tier} but the first: {_figure(inner.f1, '', 3)}", markup=False
-    )
+    inner = _figure(evaluation.boundaries["inner_onset"].f1, "", 3)
+    starts = f"the starts of all {evaluation.tier} but the first of each utterance (as FA-Bench counts)"
+    console.print(f"F1 over {starts}: {inner}", markup=False)
     if histogram and evaluation.paired:
         console.print(_histogram_table(evaluation, console.width))
     if worst and evaluation.paired:
@@ -139,7 +139,7 @@ def bin_labels(edges_ms: Sequence[int]) -> list[str]:
     >>> bin_labels([-10, 0, 10])
     ['below -10', '-10 to 0', '0 to 10', '10 and above']
     """
-    between = [f"{low} to {high}" for low, high in zip(edges_ms, edges_ms[1:])]
+    between = [f"{low} to {high}" for low, high in itertools.pairwise(edges_ms)]
     return [f"below {edges_ms[0]}", *between, f"{edges_ms[-1]} and above"]
 
 

@@ -1,0 +1,163 @@
+"""ctc-align evaluate as people call it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from made_alignments import WORDS, alignment, textgrid
+
+from ctc_align.writers import write_outputs
+
+MOVED = tuple((label, start + 0.05, end + 0.05) for label, start, end in WORDS)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch) -> Path:
+    """`ours` is 10 ms late, `others` 30 ms; two utterances."""
+    monkeypatch.chdir(tmp_path)
+    for folder, shift_s in (("ours", 0.01), ("others", 0.03)):
+        for name in ("x", "y"):
+            write_outputs(alignment(name, shift_s), tmp_path / folder, name)
+    for name in ("x", "y"):
+        textgrid(tmp_path / "theirs" / f"{name}.TextGrid", ("words", WORDS), ("Phonetik", MOVED))
+    return tmp_path
+
+
+def test_the_table(cli, here):
+    result = cli("evaluate", "ours", "theirs")
+    assert (result.code, result.stderr) == (0, "")
+    lines = {line[:27].strip(): line[27:].split() for line in result.stdout.splitlines()}
+    assert lines["mean absolute error, ms"] == ["10.0", "10.0", "…", "10.0", "10.0", "10.0"]
+    assert lines["median signed error, ms"] == ["+10.0", "+10.0", "…", "+10.0", "+10.0", "+10.0"]
+    assert lines["F1 at 20 ms"] == ["1.000", "1.000", "…", "1.000", "1.000", "1.000"]
+    assert "F1 over the starts of all words but the first" in result.stdout
+    assert any(line.startswith(" 10 to 20") and "100.0" in line for line in result.stdout.splitlines())
+    assert all(len(line) <= 80 for line in result.stdout.splitlines() if not line.startswith("F1 over"))
+
+
+def test_json(cli, here):
+    data = json.loads(cli("evaluate", "ours", "theirs", "--format", "json", "--worst", "2").stdout)
+    assert data["both"]["mae_ms"] == 10.0
+    assert data["both"]["ci95"]["within_20_ms"] == [100.0, 100.0]
+    assert data["boundaries"]["both"]["hits"] == 10
+    assert data["settings"] == {"tolerance_ms": 20.0, "resamples": 1000, "seed": 0}
+    assert [edge["error_ms"] for edge in data["worst_edges"]] == [10.0, 10.0]
+    assert "measured" not in data
+    assert "ci95" in data["onset"]
+    assert (
+        json.loads(cli("evaluate", "ours", "theirs", "--format", "json", "--bootstrap", "0").stdout)["both"]["ci95"]
+        == {}
+    )
+
+
+def test_two_tiers(cli, here):
+    arguments = ["evaluate", "ours", "ours", "--tier", "words", "--tier", "tokens", "--format", "json"]
+    assert [tier["tier"] for tier in json.loads(cli(*arguments).stdout)["tiers"]] == ["words", "phones"]
+    result = cli(*arguments[:-2])
+    assert "boundaries of words" in result.stdout
+    assert "boundaries of phones" in result.stdout
+
+
+def test_tiers_of_other_names(cli, here):
+    for option in (["--reference-tier", "Phonetik"], ["--reference-tier", "2"]):
+        data = json.loads(cli("evaluate", "ours", "theirs", *option, "--format", "json").stdout)
+        assert data["both"]["mae_ms"] == 40.0
+    data = json.loads(cli("evaluate", "theirs", "theirs", "--tier", "words=2", "--format", "json").stdout)
+    assert data["both"]["mae_ms"] == 0.0
+    result = cli("evaluate", "theirs", "theirs", "--tier", "words=Worte")
+    assert result.code == 1
+    assert "expected an interval tier named 'Worte', met: 1 words, 2 Phonetik" in result.stderr
+
+
+def test_against_another_hypothesis(cli, here):
+    result = cli("evaluate", "ours", "theirs", "--against", "others")
+    assert (result.code, result.stderr) == (0, "")
+    assert "the mean absolute error of HYPOTHESIS is smaller than that of --against" in result.stdout
+    data = json.loads(cli("evaluate", "ours", "theirs", "--against", "others", "--format", "json").stdout)
+    assert data["comparison"]["edges"]["both"]["mae_ms"]["difference"] == -20.0
+    assert data["comparison"]["edges"]["both"]["mae_ms"]["ci95"] == [-20.0, -20.0]
+    assert data["against"]["both"]["mae_ms"] == 30.0
+    result = cli("evaluate", "ours", "theirs", "--against", "ours")
+    assert "differ by no more than chance may do" in result.stdout
+    (here / "others" / "y.json").rename(here / "gone")
+    (here / "others" / "y.ctm").unlink()
+    (here / "others" / "y.TextGrid").unlink()
+    result = cli("evaluate", "ours", "theirs", "--against", "others")
+    assert result.code == 1
+    assert "ctc-align: others: y: no hypothesis for this reference" in result.stderr
+    assert "one utterance says nothing" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "says"),
+    [
+        (["--max-mae", "10"], 0, ""),
+        (["--max-mae", "9.99"], 3, "ctc-align: words: mean absolute error 10.00 ms, above --max-mae 9.99\n"),
+        (["--min-within", "100"], 0, ""),
+        (["--min-within", "1", "--tolerance", "9"], 3, "words: 0.00 % within 9 ms, below --min-within 1\n"),
+        (["--min-f1", "1"], 0, ""),
+        (["--min-f1", "0.5", "--tolerance", "5"], 3, "words: F1 0.0000 at 5 ms, below --min-f1 0.5\n"),
+        (["--max-mae", "-1"], 2, "--max-mae: expected milliseconds, 0 or more, met -1.0"),
+        (["--min-within", "101"], 2, "--min-within: expected a number from 0 to 100, met 101.0"),
+        (["--min-f1", "nan"], 2, "--min-f1: expected a number from 0 to 1, met nan"),
+        (["--tolerance", "0"], 2, "tolerance: expected milliseconds above 0, met 0.0"),
+        (["--tolerance", "inf"], 2, "tolerance: expected milliseconds above 0"),
+        (["--tier", "words", "--tier", "word"], 2, "--tier: words are asked for twice"),
+        (["--tier", "syllables"], 2, "words=NAME where a TextGrid calls it otherwise"),
+        (["--tier", "words", "--tier", "phones", "--reference-tier", "x"], 2, "go with one --tier"),
+        (["--map", "nowhere"], 2, "nowhere: cannot be read"),
+        (["--against", "nowhere"], 2, "nowhere: no such file or folder"),
+    ],
+)
+def test_thresholds_and_wrong_calls(cli, here, options, code, says):
+    result = cli("evaluate", "ours", "theirs", *options)
+    assert result.code == code, result.stderr
+    assert says in result.stderr
+    assert (result.stdout == "") == (code == 2)
+
+
+def test_incomplete_comes_before_a_threshold(cli, here):
+    (here / "theirs" / "z.TextGrid").write_text((here / "theirs" / "x.TextGrid").read_text())
+    result = cli("evaluate", "ours", "theirs", "--max-mae", "1")
+    assert result.code == 1
+    assert "above --max-mae 1" in result.stderr
+    assert "z: no hypothesis for this reference" in result.stderr
+
+
+def test_a_map(cli, here):
+    Path("map.txt").write_text("one eins\nthree\n")
+    data = json.loads(cli("evaluate", "ours", "theirs", "--map", "map.txt", "--format", "json").stdout)
+    assert (data["paired"], data["mismatched"]) == (4, 0)
+
+
+def test_doubts_are_told(cli, here):
+    rows = tuple((label, 1000 * start, 1000 * end) for label, start, end in WORDS)
+    textgrid(here / "ms.TextGrid", ("words", rows), end_s=2000)
+    result = cli("evaluate", "ms.TextGrid", "theirs/x.TextGrid")
+    assert result.code == 0
+    assert "ctc-align: note: the times of the hypothesis look like milliseconds" in result.stderr
+
+
+def test_a_picture(cli, here):
+    pytest.importorskip("matplotlib")
+    for name, start in (("errors.png", b"\x89PNG"), ("deep/errors.pdf", b"%PDF"), ("errors.SVG", b"<?xml")):
+        result = cli("evaluate", "ours", "theirs", "--against", "others", "--plot", name)
+        assert (result.code, result.stderr) == (0, "")
+        assert Path(name).read_bytes().startswith(start)
+    before = Path("errors.png").read_bytes()
+    result = cli("evaluate", "ours", "theirs", "--plot", "errors.png")
+    assert (result.code, Path("errors.png").read_bytes()) == (1, before)
+    assert "errors.png: exists already; give --force" in result.error
+    assert cli("evaluate", "ours", "theirs", "--plot", "errors.png", "--force").code == 0
+    assert Path("errors.png").read_bytes() != before
+    result = cli("evaluate", "ours", "theirs", "--plot", "errors.txt")
+    assert (result.code, result.error) == (2, "--plot: expected a file that ends in .png, .svg, .pdf, met errors.txt")
+
+
+def test_a_picture_without_matplotlib(cli, here, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    result = cli("evaluate", "ours", "theirs", "--plot", "errors.png")
+    assert result.code == 2
+    assert "pip install 'ctc-align[plot]'" in result.error

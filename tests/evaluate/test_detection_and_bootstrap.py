@@ -1,0 +1,215 @@
+"""Matching, rates and resampling against oracles; and the oracles seen to fail on planted faults."""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+import pytest
+from evaluate_checks import bootstrap_faults, detection_faults
+from hypothesis import given
+from hypothesis import strategies as st
+from planted import interpreted
+
+from ctc_align.evaluate import Options, bootstrap, detection, evaluate_intervals
+from ctc_align.evaluate.figures import KINDS, shares
+from ctc_align.textgrid import Interval
+
+
+def test_detection() -> None:
+    assert detection_faults(detection) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("found, i, j = found + 1, i + 1, j + 1", "found, i, j = found + 1, i, j + 1"),
+        ("found, i, j = found + 1, i + 1, j + 1", "found, i, j = found + 1, i + 1, j"),
+        ("abs(gap_ms) <= limit_ms", "abs(gap_ms) < limit_ms - 1e-3"),
+        ("elif gap_ms < 0:", "elif gap_ms > 0:"),
+        ("limit_ms = tolerance_ms + ROUNDING_MS", "limit_ms = tolerance_ms / 2"),
+        ("sorted(starts[1:])", "sorted(starts)"),
+        ("<= SAME_EDGE_S", "<= 0.0005"),
+        ("<= SAME_EDGE_S", "<= 0.2"),
+        ("f1=2 * found / (hypothesis + reference)", "f1=found / (hypothesis + reference)"),
+        ('"f1": 2 * found / (hypothesis + reference)', '"f1": found / hypothesis'),
+        ("r_value=1 - (abs(r1) + abs(r2)) / 2", "r_value=1 - (abs(r1) + r2) / 2"),
+        ("(recall - 1 - over) / math.sqrt(2)\n    return", "(recall - 1 + over) / math.sqrt(2)\n    return"),
+        ("np.abs(recall - 1 - over)", "np.abs(recall - 1 + over)"),
+        ("over = hypothesis / reference - 1\n", "over = hypothesis / reference\n"),
+        ("precision=found / hypothesis", "precision=found / reference"),
+    ],
+)
+def test_the_checker_of_detection_fails_when_it_should(old: str, new: str) -> None:
+    assert detection_faults(interpreted(detection, old, new)) != []
+
+
+@pytest.mark.parametrize("window", [1, 4096])
+def test_bootstrap(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
+    monkeypatch.setattr(bootstrap, "_FIRST_WINDOW", window)
+    assert bootstrap_faults(bootstrap) == []
+
+
+@pytest.mark.parametrize("window", [1, 4096])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("upper = (upto <= (number", "upper = (upto < (number"),
+        ("((number[rows] - 1) // 2)", "(number[rows] // 2)"),
+        ("(values[lower] + values[upper]) / 2", "values[lower]"),
+        ("random.integers(0, utterances, (rows, utterances))", "np.tile(np.arange(utterances), (rows, 1))"),
+        ("random.integers(0, utterances, (rows", "random.integers(0, utterances // 2 + 1, (rows"),
+        ("default_rng(seed)", "default_rng()"),
+        ("default_rng(seed)", "default_rng(0)"),
+        ("(drawn @ total) / (drawn @ count)", "total.sum() / (drawn @ count)"),
+        ("(100 + LEVEL) / 2", "LEVEL"),
+        ("samples = samples[~np.isnan(samples)]", "samples = np.nan_to_num(samples)"),
+        ("drawn[rows][:, utterance]", "drawn[rows][:, ::-1][:, utterance]"),
+    ],
+)  # fmt: skip
+def test_the_checker_of_the_bootstrap_fails_when_it_should(old: str, new: str, window: int) -> None:
+    module = interpreted(bootstrap, old, new)
+    module.__dict__["_FIRST_WINDOW"] = window
+    with contextlib.suppress(IndexError, RuntimeWarning):  # which is telling, too
+        assert bootstrap_faults(module) != []
+
+
+def test_a_window_that_does_not_grow_is_told() -> None:
+    module = interpreted(bootstrap, "(number // 2 < last).all()", "True")
+    module.__dict__["_FIRST_WINDOW"] = 1
+    with pytest.raises(IndexError):
+        bootstrap_faults(module)
+
+
+def test_draws_do_not_depend_on_the_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = np.concatenate(list(bootstrap.weights(7, 100, 1)))
+    monkeypatch.setattr(bootstrap, "_CELLS", 21)
+    portions = list(bootstrap.weights(7, 100, 1))
+    assert len(portions) == 34
+    assert (np.concatenate(portions) == whole).all()
+    values, utterance = np.random.default_rng(0).normal(size=50), np.arange(50) % 7
+    once = bootstrap.medians(values, utterance, whole)
+    monkeypatch.setattr(bootstrap, "_CELLS", 10**6)
+    assert (bootstrap.medians(values, utterance, whole) == once).all()
+
+
+def test_the_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    """Errors of utterances that differ in their mean: of 200 samples some 95 % must have the true mean inside."""
+    random = np.random.default_rng(7)
+    inside = 0
+    for _ in range(200):
+        means = random.normal(5.0, 10.0, 40)
+        values = (means[:, None] + random.normal(0, 5.0, (40, 8))).ravel()
+        drawn = np.concatenate(list(bootstrap.weights(40, 300, int(random.integers(1 << 30)))))
+        low, high = bootstrap.interval(bootstrap.means(values, np.arange(320) // 8, drawn)) or (0.0, 0.0)
+        inside += low <= 5.0 <= high
+    assert 178 <= inside <= 198
+
+
+def test_rates_of_nothing() -> None:
+    nothing = detection.detection(0, 0, 0)
+    assert (nothing.precision, nothing.recall, nothing.f1, nothing.r_value) == (None, None, None, None)
+    assert detection.detection(0, 3, 0).precision == detection.detection(0, 3, 0).f1 == 0.0
+    no_guess = detection.detection(3, 0, 0)
+    assert (no_guess.precision, no_guess.recall, no_guess.f1, no_guess.over_segmentation) == (None, 0.0, 0.0, -1.0)
+
+
+def test_the_tolerance_is_inclusive_whatever_the_floats() -> None:
+    for base in (0.1, 0.3, 1.1, 7.7, 123.456):
+        assert detection.hits([base + 0.02], [base], 20.0) == 1
+        assert detection.hits([base + 0.0201], [base], 20.0) == 0
+
+
+def test_more_boundaries_raise_recall_but_not_the_r_value() -> None:
+    """The reason for the R-value: guessing everywhere finds everything."""
+    reference = [Interval(i / 5, (i + 1) / 5, "a") for i in range(20)]
+    everywhere = [Interval(i / 50, (i + 1) / 50, "a") for i in range(200)]
+    found = evaluate_intervals([("a", everywhere, reference)]).boundaries["both"]
+    assert found.recall == 1.0
+    assert found.r_value is not None
+    assert found.r_value < -5
+
+
+def test_boundaries_count_whatever_the_labels() -> None:
+    reference = [Interval(0.0, 0.5, "a"), Interval(0.5, 1.0, "b")]
+    hypothesis = [Interval(0.0, 0.5, "x"), Interval(0.51, 1.03, "y")]
+    found = evaluate_intervals([("a", hypothesis, reference)]).boundaries
+    # by hand: {0, 0.5, 1.0} against {0, 0.5, 0.51, 1.03}; 1.03 is too far off, 0.51 has no partner left
+    assert (found["both"].reference, found["both"].hypothesis, found["both"].hits) == (3, 4, 2)
+    assert (found["onset"].hits, found["offset"].hits, found["inner_onset"].hits) == (2, 1, 1)
+    assert found["both"].f1 == pytest.approx(4 / 7)
+
+
+def test_counts_are_by_utterance() -> None:
+    """A boundary is not found by another utterance's."""
+    one = [Interval(0.0, 0.5, "a")]
+    other = [Interval(0.2, 0.7, "a")]
+    found = evaluate_intervals([("x", one, other), ("y", other, one)]).boundaries["both"]
+    assert (found.reference, found.hypothesis, found.hits) == (4, 4, 0)
+
+
+ROWS = st.lists(
+    st.lists(st.tuples(st.integers(1, 60), st.integers(0, 1)), min_size=1, max_size=6), min_size=1, max_size=4
+)
+
+
+def rows(spans: list[list[tuple[int, int]]], shift_ms: int = 0) -> list[list[Interval]]:
+    """Words of so many times 5 ms, each after a pause or not."""
+    made = []
+    for one in spans:
+        at, row = 10, []
+        for i, (length, pause) in enumerate(one):
+            at += 20 * pause
+            row.append(Interval((at * 5 + shift_ms) / 1000, ((at + length) * 5 + shift_ms) / 1000, f"w{i}"))
+            at += length
+        made.append(row)
+    return made
+
+
+@given(ROWS, st.integers(-40, 40))
+def test_a_shift_is_the_error(spans, shift_ms) -> None:
+    triples = [(str(i), ours, theirs) for i, (ours, theirs) in enumerate(zip(rows(spans, shift_ms), rows(spans)))]
+    found = evaluate_intervals(triples, options=Options(resamples=20))
+    for errors in (found.both, found.onset, found.offset):
+        assert errors.mae_ms == errors.median_abs_ms == pytest.approx(abs(shift_ms))
+        assert errors.median_signed_ms == errors.mean_signed_ms == pytest.approx(shift_ms)
+        assert all(percent == (100.0 if abs(shift_ms) <= limit else 0.0) for limit, percent in errors.within_ms.items())
+        if len(spans) > 1:
+            assert errors.ci95["mae_ms"] == pytest.approx((abs(shift_ms),) * 2)
+    if abs(shift_ms) <= 20:
+        assert all(found.boundaries[kind].f1 in (1.0, None) for kind in KINDS)
+
+
+@given(ROWS, st.randoms(use_true_random=False))
+def test_the_order_of_utterances_does_not_matter_and_swapping_turns_signs(spans, random) -> None:
+    ours, theirs = rows(spans), rows([[(1 + (7 * n) % 50, pause) for n, pause in one] for one in spans])
+    triples = [(str(i), *both) for i, both in enumerate(zip(ours, theirs))]
+    found = evaluate_intervals(triples, options=Options(resamples=0))
+    shuffled = random.sample(triples, len(triples))
+    again = evaluate_intervals(shuffled, options=Options(resamples=0))
+    assert again.both.mae_ms == pytest.approx(found.both.mae_ms)
+    assert (again.both.median_signed_ms, again.boundaries) == (found.both.median_signed_ms, found.boundaries)
+    swapped = evaluate_intervals([(name, right, left) for name, left, right in triples], options=Options(resamples=0))
+    assert swapped.both.mae_ms == pytest.approx(found.both.mae_ms)
+    assert swapped.both.within_ms == found.both.within_ms
+    assert swapped.onset.median_signed_ms == pytest.approx(-found.onset.median_signed_ms)
+    for kind in KINDS:
+        here, there = found.boundaries[kind], swapped.boundaries[kind]
+        assert (here.precision, here.recall, here.f1) == (there.recall, there.precision, there.f1)
+
+
+def test_one_utterance_has_no_intervals() -> None:
+    row = [Interval(0.0, 1.0, "a")]
+    found = evaluate_intervals([("a", row, row)])
+    assert found.both.ci95 == found.boundaries["both"].ci95 == {}
+    two = evaluate_intervals([("a", row, row), ("b", row, row)])
+    assert two.both.ci95["within_20_ms"] == (100.0, 100.0)
+    assert two.boundaries["both"].ci95["r_value"] == (1.0, 1.0)
+    assert evaluate_intervals([("a", row, row), ("b", row, row)], options=Options(resamples=0)).both.ci95 == {}
+
+
+def test_shares_of_bins() -> None:
+    assert shares(np.array([-10.0, -9.9, 0.0, 9.9, 10.0, 99.0]), [-10, 0, 10]) == pytest.approx(
+        [0.0, 200 / 6, 200 / 6, 200 / 6]
+    )
+    assert shares(np.array([]), [0]) == [0.0, 0.0]
