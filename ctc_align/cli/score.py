@@ -84,6 +84,9 @@ def score(
         float, typer.Option("--batch-seconds", metavar="SECONDS", help="Audio of a SOURCE that is heard at a time.")
     ] = 120.0,
     config: options.ConfigFile = None,
+    language: options.Language = None,
+    revision: options.Revision = None,
+    cache_dir: options.CacheDir = None,
     vocab: options.Vocab = None,
     frame_shift: options.FrameShift = None,
     blank: options.Blank = None,
@@ -105,7 +108,7 @@ def score(
     thresholds = _thresholds(max_loss, max_loss_per_token, worst, worst_by)
     shown = _format(format)
     check_files({"--lexicon": lexicon, "--vocab": vocab})
-    settings = load_settings(config)
+    settings = load_settings(config, language=language, revision=revision, cache_dir=cache_dir)
     talk.listen()
     if transcripts or text:
         _only({"--source": source, "--workers": workers}, f"for a SOURCE alone, met {audio} with transcripts")
@@ -285,7 +288,9 @@ def _rows_of_utterance(one: ScoredUtterance) -> Iterator[Row]:
 
 
 def _say_failed(name: str, reason: str) -> None:
-    print(f"ctc-align: error: {name}: {reason}", file=sys.stderr)
+    from ctc_align.cli.show import printable
+
+    print(f"ctc-align: error: {printable(name)}: {printable(reason)}", file=sys.stderr)
 
 
 def _shortened(text: str) -> str:
@@ -295,18 +300,21 @@ def _shortened(text: str) -> str:
 
 def _print(rows: Iterator[Row], thresholds: Thresholds, format: str, with_utterance: bool, talk: Talk) -> None:
     """Rows to stdout, counts to stderr; leaves with the exit code."""
+    from ctc_align.cli.corpus import Interrupted
     from ctc_align.cli.score_rows import ERROR, OUT, printer_for
 
-    # What cannot be opened or loaded is told before the header is printed.
-    waiting = thresholds.marked(rows)
-    first = next(waiting, None)
-    printer = printer_for(format, with_utterance=with_utterance)
     counts = {"": 0, OUT: 0, ERROR: 0}
-    while first is not None:
-        printer.add(first)
-        counts[first.mark] += 1
-        first = next(waiting, None)
-    printer.close()
+    printer = None
+    try:
+        for row in thresholds.marked(rows):
+            # Not sooner: what cannot be opened or loaded is told without a header.
+            printer = printer or printer_for(format, with_utterance=with_utterance)
+            printer.add(row)
+            counts[row.mark] += 1
+    except KeyboardInterrupt:
+        so_far = counted(sum(counts.values()), "transcript was", "transcripts were")
+        raise Interrupted(f"interrupted; {so_far} printed") from None
+    (printer or printer_for(format, with_utterance=with_utterance)).close()
     scored = counts[""] + counts[OUT]
     if with_utterance:
         failed = f", {counts[ERROR]} could not be scored" if counts[ERROR] else ""

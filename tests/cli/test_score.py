@@ -294,3 +294,26 @@ def test_an_audio_that_cannot_be_used(cli, talk):
     result = cli("score", "bad.wav", "right.txt")
     assert result.code == 1
     assert result.error.startswith("bad.wav: expected audio")
+
+
+def test_an_interruption_says_how_far_it_came(cli, corpus, monkeypatch):
+    from ctc_align.corpus import score
+
+    right = score.score_source
+
+    def interrupted(*arguments):
+        yield from list(right(*arguments))[:3]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(score, "score_source", interrupted)
+    result = cli("score", "m.jsonl", "--model", "model")
+    assert (result.code, result.stderr) == (130, "ctc-align: interrupted; 6 transcripts were printed\n")
+    assert len(tsv(result.stdout)) == 6
+
+
+def test_names_on_stderr_hold_nothing_that_a_terminal_obeys(cli, talk):
+    Path("\x1b[2J.txt").write_text("", "utf-8")
+    result = cli("score", *LOG_PROBS, "\x1b[2J.txt")
+    assert result.code == 1
+    assert result.stderr.startswith("ctc-align: error: \ufffd[2J.txt: the transcript is empty")
+    assert "\x1b" not in result.stdout
