@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ctc_align import units
 from ctc_align.batching import Chosen, Means, Task, align_emissions, choose
+from ctc_align.calibration import Calibration
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.given import check_on_error, checked, named, named_pairs, names_of, or_raise, raise_first, whose
 from ctc_align.tokens import Tokenizer, tokenizer_for
-from ctc_align.types import Alignment, Audio, Emissions, Words
+from ctc_align.types import Alignment, Audio, Emissions, Word, Words
 
 if TYPE_CHECKING:
     from ctc_align.models import AcousticModel
@@ -99,9 +100,9 @@ class Aligner:
         Raises:
             InputError: the audio or the transcript cannot be used, or they do not fit together.
         """
-        task = self._task(audio, text, utterance, progress)
+        task = self.task(audio, text, utterance, progress)
         with whose(task.name):
-            return or_raise(align_emissions([task], self._means)[0])
+            return or_raise(align_emissions([task], self.means)[0])
 
     def align_batch(
         self,
@@ -150,9 +151,9 @@ class Aligner:
 
         Raises as `align`.
         """
-        task = self._task(audio, text, None, None)
+        task = self.task(audio, text, None, None)
         with whose(task.name):
-            chosen: Chosen = or_raise(choose([task], self._means)[0])
+            chosen: Chosen = or_raise(choose([task], self.means)[0])
             return chosen.loss
 
     def score_texts(self, audio: Any, texts: Sequence[str]) -> list[Scored]:
@@ -161,7 +162,8 @@ class Aligner:
 
         return score_texts(self, audio, texts)
 
-    def _task(self, audio: Any, text: str, utterance: str | None, progress: Progress | None) -> Task:
+    def task(self, audio: Any, text: str, utterance: str | None = None, progress: Progress | None = None) -> Task:
+        """An utterance that was listened to, for `ctc_align.batching`."""
         name, source = names_of(audio, utterance)
         words = self._words(text, name)
         with whose(name, source):
@@ -197,7 +199,7 @@ class Aligner:
             else:
                 results.append(Task(one.name, one.source, one.words, emissions))
         tasks = [result for result in results if isinstance(result, Task)]
-        done = iter(zip(tasks, align_emissions(tasks, self._means)))
+        done = iter(zip(tasks, align_emissions(tasks, self.means)))
         for i, result in enumerate(results):
             if isinstance(result, Task):
                 task, alignment = next(done)
@@ -239,6 +241,10 @@ class Aligner:
             raise UsageError("audio: this Aligner has no model (model=None) and takes Emissions only")
         return self.model
 
+    def words_of(self, text: str) -> Sequence[Word]:
+        """The words of a transcript, as they will be aligned."""
+        return self._words(text, "transcript").words
+
     def _words(self, text: str, name: str) -> Words:
         from ctc_align.text import require_words, split
 
@@ -255,11 +261,18 @@ class Aligner:
         return self._tokenizers[key]
 
     @property
-    def _means(self) -> Means:
-        return Means(self._tokenizer, self._model_name, self.settings, self.backend)
+    def means(self) -> Means:
+        """What `ctc_align.batching` needs of this aligner."""
+        return Means(self._tokenizer, self._model_name, self._calibration, self.settings, self.backend)
 
     def _model_name(self, emissions: Emissions) -> str:
         return self.model.name if self.model and self.model.vocab == emissions.vocab else "log-probs"
+
+    def _calibration(self, emissions: Emissions) -> Calibration:
+        """The model's, of emissions that are its own."""
+        own = self.model is not None and self.model.vocab == emissions.vocab
+        known = getattr(self.model, "calibration", None) if own else None
+        return known or Calibration(frame_shift_s=emissions.frame_shift_s)
 
 
 class _Loaded(NamedTuple):

@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from ctc_align import units
 from ctc_align.assembling import aligned_words, duration_of
-from ctc_align.boundaries import Spans, from_spikes, from_states_batch
-from ctc_align.confidence import token_confidence
+from ctc_align.calibration import Calibration
 from ctc_align.config import Settings
 from ctc_align.ctc_path import Spikes, choose_pronunciations_batch, ctc_scores
+from ctc_align.edges import Drawing, Edges, Utterance, draw_batch
 from ctc_align.errors import CtcAlignError, InputError, TranscriptError
-from ctc_align.pauses import close_short_pauses
+from ctc_align.evidence import confidences
 from ctc_align.tokens import Tokenizer, count_missing, tokenize
 from ctc_align.types import Alignment, Emissions, Tokens, Words, WordTokens
 
@@ -35,10 +34,11 @@ class Task:
 
 @dataclass(frozen=True)
 class Means:
-    """What all tasks share. `tokenizer` and `model_name` are asked with emissions."""
+    """What all tasks share. `tokenizer`, `model_name` and `calibration` are asked with emissions."""
 
     tokenizer: Callable[[Emissions], Tokenizer]
     model_name: Callable[[Emissions], str]
+    calibration: Callable[[Emissions], Calibration]
     settings: Settings
     backend: str
 
@@ -132,39 +132,32 @@ def align_emissions(tasks: Sequence[Task], means: Means) -> list[Alignment | Ctc
         one if isinstance(one, CtcAlignError) else InputError() for one in chosen
     ]
     rows = [one for one in chosen if isinstance(one, Chosen)]
-    for i, one, spans in zip(good, rows, _spans(rows, means)):
-        results[i] = _alignment(one, spans, means)
+    for i, one, edges in zip(good, rows, _edges(rows, means)):
+        results[i] = _alignment(one, edges, means)
     return results
 
 
-def _spans(rows: Sequence[Chosen], means: Means) -> list[Spans]:
-    """Where the tokens are: by the model's second output where there is one."""
-    spans = [from_spikes(one.spikes) for one in rows]
+def _edges(rows: Sequence[Chosen], means: Means) -> list[Edges]:
+    """Where the tokens are."""
+    edges: list[Any] = [None] * len(rows)
     kinds: dict[Any, list[int]] = {}
     for i, one in enumerate(rows):
         emissions = one.task.emissions
-        if emissions.states is not None:
-            kinds.setdefault((_kind(emissions), emissions.frame_shift_s), []).append(i)
-    for (_, frame_shift_s), places in kinds.items():
-        band_frames = max(1, units.seconds_to_frames(means.settings.band_s, frame_shift_s))
-        shortest_frames = units.seconds_to_frames(means.settings.shortest_pause_s, frame_shift_s)
-        found = from_states_batch(
-            [rows[i].task.emissions for i in places],
-            [rows[i].tokens for i in places],
-            [rows[i].spikes for i in places],
-            band_frames,
-            backend=means.backend,
-        )
-        for i, own in zip(places, found):
-            if own is not None:
-                spans[i] = close_short_pauses(own, rows[i].tokens, shortest_frames)
-    return spans
+        kinds.setdefault((_kind(emissions), emissions.frame_shift_s), []).append(i)
+    settings = means.settings
+    for places in kinds.values():
+        calibration = means.calibration(rows[places[0]].task.emissions)
+        drawing = Drawing(settings.edges, calibration, settings.band_s, settings.shortest_pause_s, means.backend)
+        given = [Utterance(rows[i].task.emissions, rows[i].tokens, rows[i].spikes) for i in places]
+        for i, drawn in zip(places, draw_batch(given, drawing)):
+            edges[i] = drawn
+    return edges
 
 
-def _alignment(one: Chosen, spans: Spans, means: Means) -> Alignment:
+def _alignment(one: Chosen, edges: Edges, means: Means) -> Alignment:
     task, tokens = one.task, one.tokens
     emissions, words = task.emissions, task.words
-    confidence = token_confidence(emissions.log_probs, tokens.ids, one.spikes)
+    given = Utterance(emissions, tokens, one.spikes)
     return Alignment(
         utterance=task.name,
         audio=task.source,
@@ -175,7 +168,7 @@ def _alignment(one: Chosen, spans: Spans, means: Means) -> Alignment:
         loss=one.loss,
         score=one.spikes.score,
         text=words.text,
-        words=aligned_words(words, tokens, spans, confidence, emissions),
+        words=aligned_words(words, tokens, edges, confidences(given, edges, means.calibration(emissions)), emissions),
         unknown=count_missing(one.word_tokens),
         offset_s=emissions.offset_s,
         loss_per_token=one.loss / len(tokens.ids),

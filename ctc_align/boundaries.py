@@ -35,6 +35,12 @@ def from_spikes(spikes: Spikes) -> Spans:
     return Spans(spikes.first, spikes.last)
 
 
+def parts_of(emissions: Emissions) -> int:
+    """How many states each token has in the model's second output."""
+    assert emissions.states is not None
+    return (emissions.states.shape[1] - 1) // (len(emissions.vocab) - 1)
+
+
 def from_states(
     emissions: Emissions, tokens: Tokens, spikes: Spikes, band_frames: int, *, backend: str = "auto"
 ) -> Spans | None:
@@ -100,7 +106,7 @@ def _row(emissions: Emissions, tokens: Tokens, spikes: Spikes, band_frames: int)
     owners = np.asarray(tokens.words)
     said = np.flatnonzero(owners >= 0)
     ids = np.asarray(tokens.ids)[said]
-    parts = (states.shape[1] - 1) // (len(emissions.vocab) - 1)
+    parts = parts_of(emissions)
     own = Spikes(spikes.first[said], spikes.last[said], spikes.score, spikes.backend)
     return _Row(states, said, ids - (ids > emissions.blank), owners[said], parts, own, band_frames)
 

@@ -56,6 +56,8 @@ class Settings:
     """How far a word edge may move away from where CTC first put it."""
     shortest_pause_s: float = setting(0.04, above=0.0)
     """A shorter gap between two words is no pause: it belongs to the sounds around it."""
+    edges: str = setting("auto", choices=("auto", "spikes", "occupancy", "calibrated", "refined"))
+    """How edges are drawn: see `ctc_align.edges.Drawing`; "auto" is the best that the model has."""
     language: str = setting("en")
     """Language of the transcript, for numbers and abbreviations, and of models that have a part for each language."""
     precision: str = setting("auto", choices=("auto", "float32", "float16", "bfloat16"))
@@ -92,9 +94,9 @@ def load_config(kind: type[Config], source: str | os.PathLike[str] | None, overr
     faults: list[str] = []
     if source is not None:
         path = find_config(source)
-        values = _checked(kind, _read(path), f"{path}: ", faults)
+        values = checked_values(kind, read_toml(path), f"{path}: ", faults)
     given = {key: value for key, value in overrides.items() if value is not None}
-    values.update(_checked(kind, given, "", faults))
+    values.update(checked_values(kind, given, "", faults))
     if faults:
         raise ConfigError("\n".join(faults))
     return kind(**values)
@@ -130,7 +132,12 @@ def _configs_folder() -> Path:
     return here / "configs" if (here / "configs").is_dir() else here.parent / "configs"
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Any]:
+    """A TOML file's tables.
+
+    Raises:
+        ConfigError: not readable, not UTF-8, not TOML.
+    """
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -141,7 +148,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def _checked(kind: Any, given: dict[str, Any], where: str, faults: list[str], table: str = "") -> dict[str, Any]:
+def checked_values(kind: Any, given: dict[str, Any], where: str, faults: list[str], table: str = "") -> dict[str, Any]:
     """The values that are right, in their field's type; a line in `faults` for each that is not."""
     fields = {field.name: field for field in dataclasses.fields(kind)}
     types = get_type_hints(kind)
@@ -153,7 +160,7 @@ def _checked(kind: Any, given: dict[str, Any], where: str, faults: list[str], ta
         wanted = types[key]
         if dataclasses.is_dataclass(wanted) and isinstance(value, dict):
             inner: Any = wanted
-            values[key] = dataclasses.replace(inner(), **_checked(inner, value, where, faults, f"{table}{key}."))
+            values[key] = dataclasses.replace(inner(), **checked_values(inner, value, where, faults, f"{table}{key}."))
             continue
         if get_origin(wanted) is tuple and isinstance(value, list):
             values[key] = _tuples(value)

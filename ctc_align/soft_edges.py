@@ -44,17 +44,23 @@ class Places:
     start_sd: np.ndarray
     end_sd: np.ndarray
 
+    def of(self, sounds: np.ndarray) -> Places:
+        """Those of some sounds only."""
+        return Places(self.start[sounds], self.end[sounds], self.start_sd[sounds], self.end_sd[sounds])
+
 
 @dataclass(frozen=True)
 class Segmented:
     """What soft edges are made from, of one utterance.
 
     Attributes:
-        states: (T, K) float32 scores of the segmentation states.
-        sounds: (L,) index of each sound: its states are sounds * parts … + parts - 1.
+        states: (T, K) scores of the segmentation states; log-probs of the classes where there is a `blank`.
+        sounds: (L,) index of each sound: its states are sounds * parts … + parts - 1; its class where there is a
+            `blank`.
         words: (L,) the word of each.
         first, last: (L,) its frames on the best path, `last` exclusive; a gap between neighbours is a pause.
         parts: states of a sound; state K - 1 is silence.
+        blank: the paths are CTC's, with this class between the sounds; None: those of the segmentation.
     """
 
     states: torch.Tensor
@@ -62,7 +68,16 @@ class Segmented:
     words: np.ndarray
     first: np.ndarray
     last: np.ndarray
-    parts: int
+    parts: int = 1
+    blank: int | None = None
+
+    def topology(self, low: int, high: int) -> lattice.Topology:
+        """The paths through the sounds from `low` to `high`."""
+        if self.blank is not None:
+            return lattice.ctc([self.sounds[low:high]], self.blank)
+        return lattice.segmentation(
+            [self.sounds[low:high]], [self.words[low:high]], self.parts, self.states.shape[1] - 1
+        )
 
 
 @dataclass(frozen=True)
@@ -116,9 +131,8 @@ def _window(utterance: int, given: Segmented, own_low: int, scale: float) -> _Wi
     # From where the sound before it ends to where the one after it begins: the pauses at its ends are its own.
     begin = int(given.last[low - 1]) if low else 0
     end = int(given.first[high]) if high < len(given.sounds) else len(given.states)
-    silence = given.states.shape[1] - 1
-    topology = lattice.segmentation([given.sounds[low:high]], [given.words[low:high]], given.parts, silence)
-    scores = given.states[begin:end].numpy()[:, topology.emit[0]] * np.float32(scale)
+    topology = given.topology(low, high)
+    scores = given.states[begin:end].float().numpy()[:, topology.emit[0]] * np.float32(scale)
     near = _near(topology.token[0], given.first[low:high] - begin, given.last[low:high] - begin, end - begin)
     scores[~near] = _NEVER
     size = topology.emit.shape[1]

@@ -114,17 +114,25 @@ class Emissions:
 
 @dataclass(frozen=True)
 class AlignedToken:
-    """One token of an aligned word; seconds, `end_s` exclusive, `confidence` in [0, 1]."""
+    """One token of an aligned word; seconds, `end_s` exclusive, `confidence` in [0, 1].
+
+    `start_sd_ms` and `end_sd_ms` say how far off an edge may be (a standard deviation); None where nobody knows.
+    """
 
     token: str
     start_s: float
     end_s: float
     confidence: float
+    start_sd_ms: float | None = None
+    end_sd_ms: float | None = None
 
 
 @dataclass(frozen=True)
 class AlignedWord:
-    """One word of the transcript; times and confidence are None unless `status` is "aligned"."""
+    """One word of the transcript; times and confidence are None unless `status` is "aligned".
+
+    `start_sd_ms` and `end_sd_ms` as in `AlignedToken`.
+    """
 
     text: str
     spoken: str
@@ -135,6 +143,8 @@ class AlignedWord:
     end_s: float | None = None
     confidence: float | None = None
     tokens: tuple[AlignedToken, ...] = ()
+    start_sd_ms: float | None = None
+    end_sd_ms: float | None = None
 
 
 @dataclass(frozen=True)

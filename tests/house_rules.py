@@ -11,10 +11,12 @@ from pathlib import Path
 PACKAGE = "ctc_align"
 FLOORS = (
     ("errors", "types", "units", "config", "_version"),
-    ("audio", "intake", "text", "textgrid", "tokens", "token_letters", "token_phones", "models"),
+    ("audio", "intake", "text", "textgrid", "tokens", "token_letters", "token_phones"),
+    ("calibration", "models"),
     ("lattice", "lattice_rows", "topology"),
     ("kernels",),
     ("loss", "padded", "spikes", "ctc_path", "boundaries", "pauses", "confidence", "wildcard", "scoring"),
+    ("soft_edges", "edges", "evidence"),
     ("functional", "functional_arguments", "losses"),
     ("aligner", "assembling", "batching", "given"),
     ("writers", "evaluate", "pairing"),

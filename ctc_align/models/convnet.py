@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from ctc_align.calibration import Calibration, read_calibration
 from ctc_align.errors import AudioError, UsageError
 from ctc_align.models import features
 from ctc_align.models.network import STRIDE, Network, NetworkShape
@@ -70,8 +71,10 @@ class ConvNet:
         weights: dict[str, torch.Tensor],
         device: torch.device,
         chunk_s: float = CHUNK_S,
+        calibration: Calibration | None = None,
     ) -> None:
         self.description = description
+        self.calibration = calibration
         self.name = description.name
         self.vocab = description.vocab
         self.token_kind = description.token_kind
@@ -245,9 +248,10 @@ def load_folder(folder: Path, device: torch.device, settings: Any = None) -> Con
     from safetensors.torch import load_file
 
     description = _read_description(folder / "model.toml")
+    calibration = read_calibration(folder, ConvNet.frame_shift_s)
     try:
         weights = load_file(str(folder / "model.safetensors"))
-        return ConvNet(description, weights, device, getattr(settings, "chunk_s", CHUNK_S))
+        return ConvNet(description, weights, device, getattr(settings, "chunk_s", CHUNK_S), calibration)
     except Exception as error:  # safetensors and torch have their own kinds, and all mean the same here
         reason = " ".join(str(error).split())[:300]
         raise UsageError(

@@ -54,6 +54,7 @@ def _word(word: AlignedWord, place: _Place) -> dict[str, Any]:
         "start_s": place.time_s(word.start_s),
         "end_s": place.time_s(word.end_s),
         "confidence": _number(word.confidence),
+        **_spread(word),
         "char_start": word.char_start,
         "char_end": word.char_end,
         "status": word.status,
@@ -63,10 +64,17 @@ def _word(word: AlignedWord, place: _Place) -> dict[str, Any]:
                 "start_s": place.time_s(token.start_s),
                 "end_s": place.time_s(token.end_s),
                 "confidence": _number(token.confidence),
+                **_spread(token),
             }
             for token in word.tokens
         ],
     }
+
+
+def _spread(edged: AlignedWord | AlignedToken) -> dict[str, float]:
+    """The standard deviations of the edges, where they are known."""
+    both = {"start_sd_ms": edged.start_sd_ms, "end_sd_ms": edged.end_sd_ms}
+    return {key: round(sd, 2) for key, sd in both.items() if finite(sd) is not None and sd is not None}
 
 
 @dataclass(frozen=True)
@@ -187,6 +195,8 @@ def _aligned_word(word: dict[str, Any], shift_s: float) -> AlignedWord:
             round(token["start_s"] + shift_s, _DECIMALS),
             round(token["end_s"] + shift_s, _DECIMALS),
             token["confidence"],
+            token.get("start_sd_ms"),
+            token.get("end_sd_ms"),
         )
         for token in word["tokens"]
     )
@@ -200,6 +210,8 @@ def _aligned_word(word: dict[str, Any], shift_s: float) -> AlignedWord:
         end_s=_moved(word["end_s"], shift_s),
         confidence=word["confidence"],
         tokens=tokens,
+        start_sd_ms=word.get("start_sd_ms"),
+        end_sd_ms=word.get("end_sd_ms"),
     )
 
 

@@ -1,0 +1,179 @@
+"""What a handful of hand-labelled files tells of a model: constants for its edges and its confidence.
+
+`calibration.toml` beside the model's weights holds them, few and declared; `ctc-align calibrate` estimates them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ctc_align.config import checked_values, read_toml, setting
+from ctc_align.errors import ConfigError
+from ctc_align.text.phones import CLASSES, broad_class
+
+FILE = "calibration.toml"
+FORMAT = "ctc-align-calibration/1"
+SILENCE, SOUND = "silence", "sound"
+KINDS = (*CLASSES, SOUND, SILENCE)
+USUAL_SCALE = 0.4
+"""Of the scores of segmentation states, where nobody measured a better one."""
+MOST_MS = 500
+SHRINKAGE = 5
+"""An offset is estimated as if so many more edges had been seen whose error is 0."""
+
+
+def kind_of(label: str) -> str:
+    """The broad class of a phone; "sound" for all that is none of the 39 (letters, phones of other languages).
+
+    >>> kind_of("AH0"), kind_of("ß")
+    ('vowel', 'sound')
+    """
+    return broad_class(label) or SOUND
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What is known of a model's habits.
+
+    Attributes:
+        scale: what scores of states are multiplied by before edges are summed over all segmentations.
+        spread: what the standard deviations of edges are multiplied by.
+        offsets_ms: what is added to an edge between two kinds of sounds, by (before, after).
+        word_confidence, token_confidence: weights of a logistic regression; see `ctc_align.evidence`.
+        source: how it came about, for people.
+        frame_shift_s: of the model, for `offset_frames`.
+    """
+
+    scale: float = USUAL_SCALE
+    spread: float = 1.0
+    offsets_ms: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    word_confidence: tuple[float, ...] = ()
+    token_confidence: tuple[float, ...] = ()
+    source: str = ""
+    frame_shift_s: float = 0.01
+
+    def offset_frames(self, before: str, after: str) -> float:
+        """What is added to an edge, in frames; 0 for a pair that nobody measured.
+
+        >>> Calibration(offsets_ms={("stop", "vowel"): -5.0}).offset_frames("stop", "vowel")
+        -0.5
+        """
+        return self.offsets_ms.get((before, after), 0.0) / (1000 * self.frame_shift_s)
+
+
+@dataclass(frozen=True)
+class _Constants:
+    """The file's plain values."""
+
+    source: str = setting("", may_be_empty=True)
+    scale: float = setting(USUAL_SCALE, above=0.0)
+    spread: float = setting(1.0, above=0.0)
+    word_confidence: tuple[float, ...] = ()
+    token_confidence: tuple[float, ...] = ()
+
+
+def fit_offsets(errors_ms: Iterable[tuple[tuple[str, str], float]]) -> dict[tuple[str, str], float]:
+    """Minus the median error of the edges between two kinds, shrunk towards 0 where there are few.
+
+    Args:
+        errors_ms: of each edge the kinds before and after it, and its error (ours minus the hand label's).
+
+    >>> fit_offsets([(("stop", "vowel"), 8.0)] * 5)
+    {('stop', 'vowel'): -4.0}
+    """
+    seen: dict[tuple[str, str], list[float]] = {}
+    for pair, error_ms in errors_ms:
+        seen.setdefault(pair, []).append(error_ms)
+    return {
+        pair: round(-float(np.median(found)) * len(found) / (len(found) + SHRINKAGE), 2)
+        for pair, found in sorted(seen.items())
+    }
+
+
+def fit_logistic(features: np.ndarray, right: np.ndarray, penalty: float = 1.0) -> tuple[float, ...]:
+    """Weights (F,) of P(right) = 1 / (1 + exp(-features @ weights)), by Newton's method.
+
+    Args:
+        features: (N, F), the first column 1.
+        right: (N,) bool.
+        penalty: on the squares of all weights but the first, so that few examples cannot make them infinite.
+    """
+    weights = np.zeros(features.shape[1])
+    ridge = penalty * np.eye(len(weights))
+    ridge[0, 0] = 1e-6
+    for _ in range(50):
+        p = 1 / (1 + np.exp(-np.clip(features @ weights, -30, 30)))
+        slope = features.T @ (right - p) - ridge @ weights
+        curve = (features * (p * (1 - p))[:, None]).T @ features + ridge
+        step = np.linalg.solve(curve, slope)
+        weights = weights + step
+        if np.abs(step).max() < 1e-9:
+            break
+    return tuple(round(float(weight), 4) for weight in weights)
+
+
+def probability(features: np.ndarray, weights: Sequence[float]) -> np.ndarray:
+    """P(right) (N,) of features (N, F)."""
+    return 1 / (1 + np.exp(-np.clip(features @ np.asarray(weights), -30, 30)))
+
+
+def read_calibration(folder: Path, frame_shift_s: float) -> Calibration | None:
+    """The calibration of a model's folder; None where there is none.
+
+    Raises:
+        ConfigError: a file that is none, all of its faults at once.
+    """
+    path = folder / FILE
+    if not path.is_file():
+        return None
+    table = read_toml(path)
+    faults: list[str] = []
+    if table.pop("format", None) != FORMAT:
+        faults.append(f"{path}: expected format = {FORMAT!r}, the first line of what `ctc-align calibrate` writes")
+    offsets = _offsets(table.pop("offsets_ms", {}), path, faults)
+    values = checked_values(_Constants, table, f"{path}: ", faults)
+    if faults:
+        raise ConfigError("\n".join(faults))
+    return Calibration(offsets_ms=offsets, frame_shift_s=frame_shift_s, **values)
+
+
+def _offsets(table: Any, path: Path, faults: list[str]) -> dict[tuple[str, str], float]:
+    if not isinstance(table, dict):
+        faults.append(f"{path}: expected a table [offsets_ms], met {table!r}")
+        return {}
+    offsets: dict[tuple[str, str], float] = {}
+    for name, offset_ms in table.items():
+        before, _, after = name.partition(" ")
+        if before not in KINDS or after not in KINDS:
+            faults.append(f"{path}: offsets_ms: expected two kinds of {', '.join(KINDS)}; met {name!r}")
+        elif type(offset_ms) not in (int, float) or not abs(offset_ms) <= MOST_MS:
+            faults.append(f"{path}: offsets_ms.{name}: expected at most {MOST_MS} milliseconds, met {offset_ms!r}")
+        else:
+            offsets[before, after] = float(offset_ms)
+    return offsets
+
+
+def as_toml(calibration: Calibration) -> str:
+    """What `calibration.toml` holds; `read_calibration` reads it back."""
+    return "\n".join(
+        [
+            "# Constants that hand-labelled speech gave for this model; `ctc-align calibrate` writes this file.",
+            f'format = "{FORMAT}"',
+            f"source = {json.dumps(calibration.source)}",
+            f"scale = {calibration.scale}",
+            f"spread = {calibration.spread}",
+            f"word_confidence = {list(calibration.word_confidence)}",
+            f"token_confidence = {list(calibration.token_confidence)}",
+            "",
+            "# What is added to an edge between two kinds of sounds.",
+            "[offsets_ms]",
+            *(f'"{before} {after}" = {offset}' for (before, after), offset in sorted(calibration.offsets_ms.items())),
+            "",
+        ]
+    )

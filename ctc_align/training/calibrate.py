@@ -1,0 +1,280 @@
+"""From hand-labelled speech to a model's calibration: offsets of edges, their spread, and what confidence is worth.
+
+Each figure is told for speakers whose labels were left out of the constants that it was measured with (where there is
+one speaker only: files); the constants that are kept come from all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ctc_align.aligner import Aligner
+from ctc_align.batching import Chosen, choose
+from ctc_align.boundaries import parts_of
+from ctc_align.calibration import Calibration, fit_logistic, fit_offsets, probability
+from ctc_align.edges import Drawing, Edges, Utterance, draw_batch, neighbours
+from ctc_align.errors import CtcAlignError, InputError
+from ctc_align.evidence import RIGHT_MS, features, fit_of_sounds
+from ctc_align.pairing import broad_phones, pair_intervals, plain_phones
+from ctc_align.textgrid import Interval
+from ctc_align.units import seconds_to_ms
+
+SCALES = (0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
+"""Of the scores of segmentation states, one of which is chosen."""
+FEWEST_EDGES = 20
+SIGMA = 0.6827
+"""The part of a normal distribution that lies within a standard deviation."""
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """An utterance that a person labelled; phones may be missing."""
+
+    name: str
+    speaker: str
+    audio: Any
+    text: str
+    words: Sequence[Interval]
+    phones: Sequence[Interval] = ()
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Errors of edges: in ms, and the percentage within 20 ms."""
+
+    edges: int
+    mae_ms: float
+    median_signed_ms: float
+    within_20_ms: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """What calibrating found.
+
+    Attributes:
+        calibration: from all that was labelled.
+        before, after: without offsets, and with those of other speakers.
+        reliability: (lowest confidence, words, mean confidence, share of words right), of other speakers' weights.
+        speakers, utterances: how many were used.
+        failed: names and reasons of utterances that were not.
+    """
+
+    calibration: Calibration
+    before: Figures
+    after: Figures
+    reliability: tuple[tuple[float, int, float, float], ...]
+    speakers: int
+    utterances: int
+    failed: tuple[str, ...]
+
+
+@dataclass
+class _Seen:
+    """Edges of units (words or phones) that were paired with labels: two for each unit, its start and its end."""
+
+    speakers: list[str] = field(default_factory=list)
+    pairs: list[tuple[str, str]] = field(default_factory=list)
+    errors_ms: list[float] = field(default_factory=list)
+    spreads_ms: list[float] = field(default_factory=list)
+    features: list[np.ndarray] = field(default_factory=list)
+
+
+def calibrate(aligner: Aligner, labelled: Iterable[Labelled], source: str = "") -> Report:
+    """Estimate a model's calibration.
+
+    Args:
+        aligner: with the model; its own calibration, if it has one, is not used.
+        labelled: a handful of utterances of several speakers.
+        source: what the labels are, for the file's readers.
+
+    Raises:
+        InputError: too few edges to say anything.
+    """
+    failed: list[str] = []
+    given: list[tuple[Labelled, Utterance]] = []
+    for one in labelled:
+        try:
+            given.append((one, _heard(aligner, one)))
+        except CtcAlignError as error:
+            failed.append(str(error))
+    if not given:
+        raise InputError(f"no utterance could be used: {failed[0] if failed else 'there is none'}")
+    segmented = given[0][1].emissions.states is not None
+    tried = {scale: _observe(aligner, given, scale) for scale in (SCALES if segmented else (1.0,))}
+    held_out = {scale: _left_out(words) for scale, (words, _) in tried.items()}
+    if len(next(iter(held_out.values()))) < FEWEST_EDGES:
+        raise InputError(f"expected at least {FEWEST_EDGES} labelled edges that pair with words, met fewer")
+    scale = min(held_out, key=lambda scale: float(np.abs(held_out[scale]).mean()))
+    words, phones = tried[scale]
+    left_ms = held_out[scale]
+    shift_s = given[0][1].emissions.frame_shift_s
+    calibration = Calibration(scale, 1.0, fit_offsets(zip(words.pairs, words.errors_ms)), (), (), source, shift_s)
+    reliability: tuple[tuple[float, int, float, float], ...] = ()
+    if segmented:
+        spreads = np.asarray(words.spreads_ms)
+        spread = float(np.quantile(np.abs(left_ms) / spreads, SIGMA))
+        chances, weights = _confidence(words, left_ms)
+        tokens = _confidence(phones, _left_out(phones))[1] if phones.errors_ms else weights
+        calibration = replace(calibration, spread=round(spread, 3), word_confidence=weights, token_confidence=tokens)
+        reliability = _reliability(chances, _right(left_ms))
+    return Report(
+        calibration,
+        _figures(np.asarray(words.errors_ms)),
+        _figures(left_ms),
+        reliability,
+        len(set(words.speakers)),
+        len(given),
+        tuple(failed),
+    )
+
+
+def _heard(aligner: Aligner, one: Labelled) -> Utterance:
+    task = aligner.task(one.audio, one.text, one.name)
+    chosen = choose([task], aligner.means)[0]
+    if not isinstance(chosen, Chosen):
+        raise chosen
+    return Utterance(task.emissions, chosen.tokens, chosen.spikes)
+
+
+def _observe(aligner: Aligner, given: Sequence[tuple[Labelled, Utterance]], scale: float) -> tuple[_Seen, _Seen]:
+    """Words and phones as they are drawn without offsets."""
+    settings = aligner.settings
+    words, phones = _Seen(), _Seen()
+    first = given[0][1].emissions
+    how = "occupancy" if first.states is not None else "spikes"
+    plain = Calibration(scale=scale, frame_shift_s=first.frame_shift_s)
+    drawing = Drawing(how, plain, settings.band_s, settings.shortest_pause_s, aligner.backend)
+    for (one, utterance), edges in zip(given, draw_batch([utterance for _, utterance in given], drawing)):
+        owners = np.asarray(utterance.tokens.words)[utterance.said]
+        begins = np.append(np.flatnonzero(np.diff(owners, prepend=-1)), len(owners))
+        spoken = [word.text for word in aligner.words_of(one.text)]
+        labels = [spoken[w] for w in owners[begins[:-1]]]
+        _add(words, one, utterance, edges, begins, labels, one.words)
+        if one.phones:
+            own = [utterance.tokens.labels[k] for k in utterance.said]
+            _add(phones, one, utterance, edges, np.arange(len(own) + 1), own, one.phones, phones=True)
+    return words, phones
+
+
+def _add(
+    seen: _Seen,
+    one: Labelled,
+    utterance: Utterance,
+    edges: Edges,
+    begins: np.ndarray,
+    labels: Sequence[str],
+    reference: Sequence[Interval],
+    *,
+    phones: bool = False,
+) -> None:
+    """Pairs the units that have the sounds from begins[u] to begins[u + 1] with a person's, and notes the edges."""
+    said, shift_s, origin_s = utterance.said, utterance.emissions.frame_shift_s, utterance.emissions.first_frame_s
+    start, end = edges.start[said], edges.end[said]
+    units = [
+        Interval(float(start[a]) * shift_s + origin_s, float(end[b - 1]) * shift_s + origin_s, label)
+        for a, b, label in zip(begins[:-1].tolist(), begins[1:].tolist(), labels)
+    ]
+    place = {id(unit): u for u, unit in enumerate(units)}
+    theirs = [interval for interval in reference if interval.label.strip()]
+    if phones:
+        units, theirs = _same_phones(units, theirs, place)
+    beside = neighbours([utterance.tokens.labels[k] for k in said], np.append(end[:-1] < start[1:], True))
+    spread = (edges.start_sd, edges.end_sd) if edges.start_sd is not None else None
+    fits = _features(utterance, edges, begins)
+    for pair in pair_intervals(units, theirs).pairs:
+        u = place.get(id(pair.hypothesis))
+        if u is None or pair.mismatch:
+            continue
+        a, b = int(begins[u]), int(begins[u + 1]) - 1
+        seen.speakers += [one.speaker] * 2
+        seen.pairs += [beside.around_start[a], beside.around_end[b]]
+        seen.errors_ms += [
+            seconds_to_ms(pair.hypothesis.start_s - pair.reference.start_s),
+            seconds_to_ms(pair.hypothesis.end_s - pair.reference.end_s),
+        ]
+        if spread is not None and fits is not None:
+            sd = seconds_to_ms(shift_s)
+            seen.spreads_ms += [float(spread[0][said[a]]) * sd, float(spread[1][said[b]]) * sd]  # type: ignore[index]
+            seen.features.append(fits[u])
+
+
+def _same_phones(
+    units: list[Interval], theirs: Sequence[Interval], place: dict[int, int]
+) -> tuple[list[Interval], list[Interval]]:
+    """Both sides' phones in one set of labels; `place` finds the new intervals as well."""
+    plain = broad_phones(plain_phones(units))
+    if len(plain) != len(units):
+        return [], []
+    place.update({id(new): place[id(old)] for old, new in zip(units, plain)})
+    return plain, broad_phones(plain_phones(theirs))
+
+
+def _features(utterance: Utterance, edges: Edges, begins: np.ndarray) -> np.ndarray | None:
+    """What confidence is made of, (U, F)."""
+    states = utterance.emissions.states
+    if states is None or edges.start_sd is None or edges.end_sd is None:
+        return None
+    said = utterance.said
+    start, end = edges.start[said], edges.end[said]
+    first = np.minimum(np.floor(start + 0.5).astype(np.int64), len(states) - 1)
+    last = np.clip(np.floor(end + 0.5).astype(np.int64), first + 1, len(states))
+    ids = np.asarray(utterance.tokens.ids)[said]
+    sounds = ids - (ids > utterance.emissions.blank)
+    fits = fit_of_sounds(states, sounds, first, last, parts_of(utterance.emissions))
+    return features(start, end, edges.start_sd[said], edges.end_sd[said], fits, begins)
+
+
+def _folds(seen: _Seen) -> np.ndarray:
+    """(E,) the speaker of each edge as a number."""
+    return np.unique(np.asarray(seen.speakers), return_inverse=True)[1]
+
+
+def _left_out(seen: _Seen) -> np.ndarray:
+    """Errors in ms (E,) after the offsets that other speakers gave."""
+    errors, fold = np.asarray(seen.errors_ms), _folds(seen)
+    result = errors.copy()
+    for speaker in range(int(fold.max(initial=-1)) + 1):
+        others = np.flatnonzero(fold != speaker)
+        offsets = fit_offsets([(seen.pairs[i], float(errors[i])) for i in others])
+        for i in np.flatnonzero(fold == speaker):
+            result[i] += offsets.get(seen.pairs[i], 0.0)
+    return result
+
+
+def _right(errors_ms: np.ndarray) -> np.ndarray:
+    """(U,) whether both edges of each unit are right."""
+    return np.abs(errors_ms).reshape(-1, 2).max(1) <= RIGHT_MS
+
+
+def _confidence(seen: _Seen, left_ms: np.ndarray) -> tuple[np.ndarray, tuple[float, ...]]:
+    """Of each unit the chance of being right by other speakers' weights, and the weights of all."""
+    rows, right, fold = np.stack(seen.features), _right(left_ms), _folds(seen)[::2]
+    chances = np.zeros(len(rows))
+    for speaker in range(int(fold.max()) + 1):
+        own = fold == speaker
+        if own.all():
+            return probability(rows, fit_logistic(rows, right)), fit_logistic(rows, right)
+        chances[own] = probability(rows[own], fit_logistic(rows[~own], right[~own]))
+    return chances, fit_logistic(rows, right)
+
+
+def _reliability(chances: np.ndarray, right: np.ndarray) -> tuple[tuple[float, int, float, float], ...]:
+    lowest = (0.0, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98)
+    rows = []
+    for low, high in zip(lowest, (*lowest[1:], 1.01)):
+        own = (chances >= low) & (chances < high)
+        if own.any():
+            rows.append((low, int(own.sum()), float(chances[own].mean()), float(right[own].mean())))
+    return tuple(rows)
+
+
+def _figures(errors_ms: np.ndarray) -> Figures:
+    off = np.abs(errors_ms)
+    return Figures(
+        len(errors_ms), float(off.mean()), float(np.median(errors_ms)), float(100 * (off <= 20 + 1e-6).mean())
+    )
