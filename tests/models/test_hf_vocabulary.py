@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+import soundfile
 import torch
 from made_sounds import babble
 from made_transformers import checkpoint, directly, extractor, network, tokenizer
 
 from ctc_align.aligner import Aligner
+from ctc_align.cli import run
 from ctc_align.config import Settings
 from ctc_align.errors import UsageError
 from ctc_align.models import languages, load_model
@@ -154,6 +157,24 @@ def test_a_language_brings_its_vocabulary_and_its_weights(many: Path) -> None:
     assert labels(german, "bäß b") == [["b", "ä", "ß"], ["b"]]
     torch.testing.assert_close(emitted(many, language="deu").log_probs, german.log_probs)
     assert emitted(many, language="urd-script_arabic").vocab == tuple(NESTED["urd-script_arabic"])
+
+
+def test_it_aligns_by_flags_alone(many: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command line, from the folder on disk to JSON on stdout; nothing else is said there."""
+    audio = tmp_path / "talk.wav"
+    soundfile.write(audio, HEARD.samples, 16000)
+    arguments = [str(audio), "--text", "Bäß, b!", "--model", f"hf:{many}", "--device", "cpu", "--stdout", "--quiet"]
+    assert run([*arguments, "--language", "de"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert [word["text"] for word in said["words"]] == ["Bäß,", "b!"]
+    assert [token["token"] for token in said["words"][0]["tokens"]] == ["b", "ä", "ß"]
+    assert said["unknown"] == 0
+    assert (said["model"], said["frame_shift_s"]) == (f"hf:{many}", 0.02)
+    assert run([*arguments, "--language", "fr"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert "choose with --language" in captured.err
 
 
 @pytest.mark.parametrize(
