@@ -260,6 +260,59 @@ def test_losses_of_an_utterance_are_those_of_its_audio(cli, corpus):
     assert float(alone["loss"]) == pytest.approx(float(rows["u3"]["loss"]), rel=1e-5)
 
 
+def made(kind: str) -> str:
+    """A source of this kind that says "no" of u0.wav and "we call" of u1.wav; its path."""
+    texts = {"u0": "no", "u1": "we call"}
+    if kind == "table":
+        Path("t.tsv").write_text("audio\ttext\n" + "".join(f"{n}.wav\t{t}\n" for n, t in texts.items()), "utf-8")
+        return "t.tsv"
+    Path("c").mkdir()
+    if kind == "lhotse":
+        cuts = [
+            {
+                "id": name,
+                "start": 0.0,
+                "duration": 0.5,
+                "channel": 0,
+                "type": "MonoCut",
+                "supervisions": [
+                    {"id": name, "recording_id": name, "start": 0.0, "duration": 0.5, "channel": 0, "text": text}
+                ],
+                "recording": {
+                    "id": name,
+                    "sources": [{"type": "file", "channels": [0], "source": str(Path(f"{name}.wav").resolve())}],
+                    "sampling_rate": 16000,
+                    "num_samples": soundfile.info(f"{name}.wav").frames,
+                    "duration": soundfile.info(f"{name}.wav").duration,
+                },
+            }
+            for name, text in texts.items()
+        ]
+        Path("c/cuts.jsonl").write_text("".join(json.dumps(cut) + "\n" for cut in cuts), "utf-8")
+        return "c/cuts.jsonl"
+    for name, text in texts.items():
+        Path(f"{name}.wav").rename(f"c/{name}.wav")
+        if kind == "mfa":
+            Path(f"c/{name}.lab").write_text(text, "utf-8")
+    if kind == "kaldi":
+        Path("c/wav.scp").write_text("".join(f"{n} {Path('c').resolve()}/{n}.wav\n" for n in texts), "utf-8")
+        Path("c/text").write_text("".join(f"{n} {t}\n" for n, t in texts.items()), "utf-8")
+    if kind == "librispeech":
+        Path("c/c.trans.txt").write_text("".join(f"{n} {t}\n" for n, t in texts.items()), "utf-8")
+        for name in texts:
+            soundfile.write(f"c/{name}.flac", *soundfile.read(f"c/{name}.wav"))
+            Path(f"c/{name}.wav").unlink()
+    return "c"
+
+
+@pytest.mark.parametrize("kind", ["table", "lhotse", "mfa", "kaldi", "librispeech"])
+@pytest.mark.parametrize("named", [False, True])
+def test_every_kind_of_source(cli, corpus, kind, named):
+    result = cli("score", made(kind), "--model", "model", *(["--source", kind] if named else []))
+    assert (result.code, result.stderr) == (0, "2 transcripts scored\n")
+    assert [(row["utterance"], row["transcript"]) for row in tsv(result.stdout)] == [("u0", "no"), ("u1", "we call")]
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
