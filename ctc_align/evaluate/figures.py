@@ -50,7 +50,7 @@ def within(signed_ms: Sequence[float], limit_ms: float) -> float | None:
     """
     if not len(signed_ms):
         return None
-    return 100.0 * fmean(float(abs(error) <= limit_ms + ROUNDING_MS) for error in signed_ms)
+    return 100.0 * int(np.count_nonzero(np.abs(signed_ms) <= limit_ms + ROUNDING_MS)) / len(signed_ms)
 
 
 def edge_errors(signed_ms: Sequence[float], ci95: Mapping[str, tuple[float, float]] | None = None) -> EdgeErrors:

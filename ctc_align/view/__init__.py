@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
-from ctc_align.view.soft import occupancy_figure
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["occupancy_figure"]
+if TYPE_CHECKING:
+    from ctc_align.view.errors import error_figure
+    from ctc_align.view.soft import occupancy_figure
+
+__all__ = ["error_figure", "occupancy_figure"]
+
+_WHERE = {"error_figure": "errors", "occupancy_figure": "soft"}
+
+
+def __getattr__(name: str) -> Any:
+    """A picture's module when it is asked for: only one of them needs torch."""
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
