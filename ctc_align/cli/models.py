@@ -1,12 +1,72 @@
-"""ctc-align models: what --model takes."""
+"""ctc-align models: what --model takes, and what a model says of itself."""
 
 from __future__ import annotations
 
+import json
+from typing import TYPE_CHECKING, Annotated
 
-def models() -> None:
-    """List the models that --model takes by name."""
-    from ctc_align.models import EMBEDDED
+import typer
 
-    for name in EMBEDDED:
-        print(f"{name}\tinside the package")
-    print("PATH\tthe folder of a trained model")
+from ctc_align.cli import options
+from ctc_align.errors import UsageError
+
+if TYPE_CHECKING:
+    from ctc_align.models import AcousticModel
+
+HEADER = ("model", "state", "megabytes", "licence", "about")
+
+
+def models(
+    action: Annotated[str | None, typer.Argument(metavar="show", help="Describe one model.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="As --model takes it.")] = None,
+    config: options.ConfigFile = None,
+    language: options.Language = None,
+    revision: options.Revision = None,
+    cache_dir: options.CacheDir = None,
+) -> None:
+    """List the models that --model takes, or show one: its vocabulary, its frames, what it sees.
+
+    Both are lines of tab-separated columns: in the list those of its header, else what is told and its value.
+    Showing a model loads it; what is not here is downloaded.
+    """
+    if action is None:
+        _list()
+    elif action != "show" or not name:
+        raise UsageError("models: expected `ctc-align models` or `ctc-align models show NAME`")
+    else:
+        from ctc_align.config import load_settings
+        from ctc_align.models import load_model
+
+        settings = load_settings(config, language=language, revision=revision, cache_dir=cache_dir)
+        _show(load_model(name, device="cpu", settings=settings))
+
+
+def _list() -> None:
+    from ctc_align.models.catalogue import rows
+
+    print("\t".join(HEADER))
+    for row in rows():
+        size = "" if row.megabytes is None else str(row.megabytes)
+        print("\t".join((row.name, row.state, size, row.licence, row.about)))
+
+
+def _show(model: AcousticModel) -> None:
+    from ctc_align.models.catalogue import receptive_field_s
+    from ctc_align.tokens import tokenizer_for
+    from ctc_align.units import seconds_to_ms
+
+    separator = tokenizer_for(model.vocab, model.blank).separator
+    told = {
+        "model": model.name,
+        "sample_rate": model.sample_rate,
+        "frame_shift_ms": f"{seconds_to_ms(model.frame_shift_s):g}",
+        "first_frame_ms": f"{seconds_to_ms(getattr(model, 'first_frame_s', 0.0)):g}",
+        "receptive_field_ms": f"{seconds_to_ms(receptive_field_s(model)):g}",
+        "tokens": model.token_kind,
+        "classes": len(model.vocab),
+        "blank": json.dumps(model.vocab[model.blank], ensure_ascii=False),
+        "separator": "" if separator is None else json.dumps(model.vocab[separator], ensure_ascii=False),
+        "vocabulary": json.dumps(model.vocab, ensure_ascii=False),
+    }
+    for key, value in told.items():
+        print(f"{key}\t{value}")

@@ -21,8 +21,6 @@ PREFIX = "torchaudio:"
 BLANK = 0
 """Of every bundle; `get_labels` puts it first."""
 STAR = "*"
-LICENCES = {"MMS_FA": "CC-BY-NC 4.0"}
-"""Where a bundle may not be used for everything."""
 
 _NORM_EPSILON = 1e-5
 """Of torch's layer_norm, which the bundles put the waveform through."""

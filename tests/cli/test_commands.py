@@ -33,7 +33,7 @@ def test_help_and_version(cli):
 def test_models(cli):
     result = cli("models")
     assert result.code == 0
-    assert result.stdout.split("\t")[0] == "english"
+    assert result.stdout.splitlines()[1].split("\t")[:2] == ["english", "inside the package"]
 
 
 def test_demo_writes_below_its_own_folder_and_may_run_twice(cli, fake_aligner, tmp_path, monkeypatch):

@@ -1,0 +1,94 @@
+"""ctc-align models: the list, and what a model says of itself."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from typing import Any
+
+import pytest
+import torch
+from made_models import LETTERS, tiny_folder
+
+from ctc_align.cli.models import HEADER
+from ctc_align.models import EMBEDDED, FAMILIES
+from ctc_align.models.catalogue import rows
+
+
+def listed(cli: Any) -> list[dict[str, str]]:
+    result = cli("models")
+    assert (result.code, result.stderr) == (0, "")
+    lines = [line.split("\t") for line in result.stdout.splitlines()]
+    assert tuple(lines[0]) == HEADER
+    return [dict(zip(HEADER, line, strict=True)) for line in lines[1:]]
+
+
+def test_what_is_here_and_what_can_be_had(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "torchaudio" else object())
+    found = {row["model"]: row for row in listed(cli)}
+    assert found["english"]["state"] == "inside the package"
+    assert found["torchaudio:MMS_FA"]["state"] == "pip install 'ctc-align[torchaudio]'"
+    assert found["torchaudio:MMS_FA"]["licence"] == "CC-BY-NC 4.0"
+    assert found["torchaudio:MMS_FA"]["megabytes"] == "1262"
+    assert found["hf:…"]["state"] == "downloaded when first used"
+    assert found["PATH"]["state"] == "yours"
+
+
+def test_every_family_and_name_is_listed() -> None:
+    names = [row.name for row in rows()]
+    assert len(names) == len(set(names))
+    assert set(EMBEDDED) <= set(names)
+    for prefix in FAMILIES:
+        assert any(name.startswith(prefix) for name in names)
+
+
+@pytest.mark.torchaudio
+def test_torchaudio_s_bundles_are_all_there() -> None:
+    """Their names, licences and sizes, beside what torchaudio says of them."""
+    pytest.importorskip("torchaudio", exc_type=ImportError)
+    from torchaudio import pipelines
+    from torchaudio.pipelines._wav2vec2 import utils
+
+    from ctc_align.models.torchaudio_bundles import names
+
+    told = {row.name.removeprefix("torchaudio:"): row for row in rows() if row.extra == "torchaudio"}
+    assert sorted(told) == names()
+    for name, row in told.items():
+        bundle = getattr(pipelines, name)
+        assert (row.licence == "MIT") == ("MIT License" in bundle.__doc__)
+        assert (row.licence == "CC-BY-NC 4.0") == ("BY-NC 4.0" in bundle.__doc__)
+    for name in ("WAV2VEC2_ASR_BASE_960H", "MMS_FA"):
+        bundle = getattr(pipelines, name)
+        with torch.device("meta"):
+            network = utils._get_model(bundle._model_type, bundle._params)
+        numbers = sum(weights.numel() for weights in network.parameters())
+        assert told[name].megabytes == round(4 * numbers / 1e6)
+
+
+def test_a_model_is_shown(cli: Any, tmp_path: Any) -> None:
+    folder = tiny_folder(tmp_path / "mine", LETTERS)
+    result = cli("models", "show", folder)
+    assert (result.code, result.stderr) == (0, "")
+    told = dict(line.split("\t") for line in result.stdout.splitlines())
+    assert (told["model"], told["sample_rate"], told["frame_shift_ms"]) == ("tiny", "16000", "10")
+    assert (told["blank"], told["separator"], told["classes"]) == ('"<blank>"', '"|"', str(len(LETTERS)))
+    assert json.loads(told["vocabulary"]) == list(LETTERS)
+    assert float(told["receptive_field_ms"]) > 20
+
+
+def test_a_network_of_transformers_is_shown(cli: Any, tmp_path: Any) -> None:
+    pytest.importorskip("transformers", reason="needs the extra [hf]")
+    from made_transformers import checkpoint
+
+    result = cli("models", "show", f"hf:{checkpoint(tmp_path, 'wav2vec2-layer')}")
+    assert (result.code, result.stderr) == (0, "")
+    told = dict(line.split("\t") for line in result.stdout.splitlines())
+    assert (told["frame_shift_ms"], told["first_frame_ms"], told["receptive_field_ms"]) == ("20", "2.5", "25")
+
+
+@pytest.mark.parametrize("arguments", [("show",), ("list",), ("show", "")])
+def test_other_calls_are_refused(arguments: tuple[str, ...], cli: Any) -> None:
+    result = cli("models", *arguments)
+    assert result.code == 2
+    assert "ctc-align models show NAME" in result.error
+    assert cli("models", "show", "klingon").code == 2
