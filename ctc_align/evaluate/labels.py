@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -41,14 +41,23 @@ def spoken(intervals: Sequence[Interval], tier: str, labels: Mapping[str, str] |
     return [interval for interval in intervals if interval.label.strip().casefold() not in silences]
 
 
+def is_used(labels: Mapping[str, str], intervals: Iterable[Interval]) -> bool:
+    """Whether the map has any of these labels."""
+    folded = {source.casefold() for source in labels}
+    return any(not folded.isdisjoint(_keys(interval.label)) for interval in intervals)
+
+
+def _keys(label: str) -> tuple[str, ...]:
+    """What a label may be called in a map, without case, best first."""
+    plain = plain_phones([Interval(0.0, 0.0, label)])[0].label
+    return (label.casefold(), normalised_label(label), plain)
+
+
 def _mapped(intervals: Sequence[Interval], labels: Mapping[str, str]) -> list[Interval]:
     folded = {source.casefold(): target for source, target in labels.items()}
 
     def target(label: str) -> str:
-        for key in (label, label.casefold(), normalised_label(label)):
-            if key in folded:
-                return folded[key]
-        return label
+        return next((folded[key] for key in _keys(label) if key in folded), label)
 
     moved = [Interval(interval.start_s, interval.end_s, target(interval.label)) for interval in intervals]
     return [interval for interval in moved if interval.label]

@@ -14,7 +14,7 @@ from ctc_align.errors import InputError
 from ctc_align.evaluate.detection import Detection, counts
 from ctc_align.evaluate.doubts import Facts, doubts
 from ctc_align.evaluate.figures import EdgeErrors, Signed, detections, edge_errors, intervals, resampled
-from ctc_align.evaluate.labels import spoken
+from ctc_align.evaluate.labels import is_used, spoken
 from ctc_align.evaluate.options import PHONES, Options, parse_tier
 from ctc_align.evaluate.reading import Reading
 from ctc_align.evaluate.sources import check_paths, matched, open_source
@@ -240,10 +240,17 @@ def _evaluation(
         utterances=tuple(_utterance_errors(fact.utterance, fact.pairing) for fact in facts),
         boundaries=detections(totals, samples),
         options=options,
-        doubts=doubts(facts),
+        doubts=doubts(facts) + _unused_map(readings, options),
         measured=measured,
         **about_files,
     )
+
+
+def _unused_map(readings: Sequence[tuple[str, Reading, Reading]], options: Options) -> tuple[str, ...]:
+    if options.labels is None:
+        return ()
+    rows = (interval for _, ours, theirs in readings for side in (ours, theirs) for interval in side.intervals)
+    return () if is_used(options.labels, rows) else ("no label of either side is in the map: is it the right one?",)
 
 
 def _as_it_is(label: str) -> str:

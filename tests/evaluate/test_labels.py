@@ -84,3 +84,10 @@ def test_both_sides_are_mapped():
 def test_punctuation_is_part_of_a_phone():
     assert evaluate_intervals([("a", row("a: @"), row("a @"))], "phones").mismatched == 1
     assert evaluate_intervals([("a", row("a:"), row("a"))], "words").mismatched == 0
+
+
+def test_a_map_that_changes_nothing_is_told():
+    triples = [("a", row("AH0 b"), row("ah b"))]
+    for labels, told in (({"x": "y"}, True), ({"AH": "ax"}, False), ({"b": ""}, False)):
+        doubts = evaluate_intervals(triples, "phones", Options(labels=labels)).doubts
+        assert doubts == (("no label of either side is in the map: is it the right one?",) if told else ())
