@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ctc_align import units
 from ctc_align.batching import Chosen, Means, Task, align_emissions, choose
-from ctc_align.calibration import Calibration
+from ctc_align.calibration import Calibration, calibration_of, read_calibration
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.given import check_on_error, checked, named, named_pairs, names_of, or_raise, raise_first, whose
@@ -69,7 +69,15 @@ class Aligner:
             from ctc_align.models import load_model
 
             self.model = load_model(model, device=device, settings=self.settings)
+        self._calibrations = self._read_calibrations(model)
         self._tokenizers: dict[tuple[tuple[str, ...], int], Tokenizer] = {}
+
+    def _read_calibrations(self, model: str | None) -> tuple[Calibration | None, Calibration | None]:
+        """The one that the settings name, and the model's own."""
+        named = read_calibration(Path(self.settings.calibration)) if self.settings.calibration else None
+        if model is None or named:
+            return named, None
+        return None, getattr(self.model, "calibration", None) or calibration_of(model)
 
     def emissions(self, audio: Any, *, progress: Progress | None = None) -> Emissions:
         """What the model says of an audio: log-probs (T, C), natural log, one row per frame.
@@ -269,10 +277,10 @@ class Aligner:
         return self.model.name if self.model and self.model.vocab == emissions.vocab else "log-probs"
 
     def _calibration(self, emissions: Emissions) -> Calibration:
-        """The model's, of emissions that are its own."""
+        """What the settings name; else the model's, of emissions that are its own."""
         own = self.model is not None and self.model.vocab == emissions.vocab
-        known = getattr(self.model, "calibration", None) if own else None
-        return known or Calibration(frame_shift_s=emissions.frame_shift_s)
+        known = self._calibrations[0] or (self._calibrations[1] if own else None) or Calibration()
+        return known.at(emissions.frame_shift_s)
 
 
 class _Loaded(NamedTuple):

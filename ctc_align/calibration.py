@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ class Calibration:
         offsets_ms: what is added to an edge between two kinds of sounds, by (before, after).
         word_confidence, token_confidence: weights of a logistic regression; see `ctc_align.evidence`.
         source: how it came about, for people.
-        frame_shift_s: of the model, for `offset_frames`.
+        frame_shift_s: of the frames that `offset_frames` counts.
     """
 
     scale: float = USUAL_SCALE
@@ -57,6 +57,10 @@ class Calibration:
     token_confidence: tuple[float, ...] = ()
     source: str = ""
     frame_shift_s: float = 0.01
+
+    def at(self, frame_shift_s: float) -> Calibration:
+        """The same for frames of so many seconds."""
+        return self if frame_shift_s == self.frame_shift_s else replace(self, frame_shift_s=frame_shift_s)
 
     def offset_frames(self, before: str, after: str) -> float:
         """What is added to an edge, in frames; 0 for a pair that nobody measured.
@@ -123,15 +127,34 @@ def probability(features: np.ndarray, weights: Sequence[float]) -> np.ndarray:
     return 1 / (1 + np.exp(-np.clip(features @ np.asarray(weights), -30, 30)))
 
 
-def read_calibration(folder: Path, frame_shift_s: float) -> Calibration | None:
-    """The calibration of a model's folder; None where there is none.
+def folder_of(model: str) -> Path | None:
+    """The folder on disk that `--model` names, prefix or not; None where there is none.
+
+    >>> folder_of("hf:org/name") is None
+    True
+    """
+    if model == "english":
+        return None
+    folder = Path(model.partition(":")[2] or model)
+    if folder.is_file():
+        return folder.parent
+    return folder if folder.is_dir() else None
+
+
+def calibration_of(model: str) -> Calibration | None:
+    """The calibration beside the model that `--model` names; None where there is none."""
+    folder = folder_of(model)
+    if folder is None or not (folder / FILE).is_file():
+        return None
+    return read_calibration(folder / FILE)
+
+
+def read_calibration(path: Path) -> Calibration:
+    """The calibration in a file.
 
     Raises:
         ConfigError: a file that is none, all of its faults at once.
     """
-    path = folder / FILE
-    if not path.is_file():
-        return None
     table = read_toml(path)
     faults: list[str] = []
     if table.pop("format", None) != FORMAT:
@@ -140,7 +163,7 @@ def read_calibration(folder: Path, frame_shift_s: float) -> Calibration | None:
     values = checked_values(_Constants, table, f"{path}: ", faults)
     if faults:
         raise ConfigError("\n".join(faults))
-    return Calibration(offsets_ms=offsets, frame_shift_s=frame_shift_s, **values)
+    return Calibration(offsets_ms=offsets, **values)
 
 
 def _offsets(table: Any, path: Path, faults: list[str]) -> dict[tuple[str, str], float]:

@@ -58,6 +58,8 @@ class Settings:
     """A shorter gap between two words is no pause: it belongs to the sounds around it."""
     edges: str = setting("auto", choices=("auto", "spikes", "occupancy", "calibrated", "refined"))
     """How edges are drawn: see `ctc_align.edges.Drawing`; "auto" is the best that the model has."""
+    calibration: str = setting("", may_be_empty=True)
+    """A file that `ctc-align calibrate` wrote; "" is the one in the model's folder, if there is one."""
     language: str = setting("en")
     """Language of the transcript, for numbers and abbreviations, and of models that have a part for each language."""
     precision: str = setting("auto", choices=("auto", "float32", "float16", "bfloat16"))

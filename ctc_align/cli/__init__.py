@@ -20,6 +20,7 @@ import typer
 from ctc_align._version import __version__
 from ctc_align.cli.align import align
 from ctc_align.cli.bench import bench
+from ctc_align.cli.calibrate import calibrate
 from ctc_align.cli.corpus import Interrupted, corpus
 from ctc_align.cli.demo import demo
 from ctc_align.cli.evaluate import evaluate
@@ -40,6 +41,7 @@ app = typer.Typer(
 COMMANDS: dict[str, Callable[..., None]] = {
     "align": align,
     "bench": bench,
+    "calibrate": calibrate,
     "corpus": corpus,
     "demo": demo,
     "evaluate": evaluate,

@@ -62,6 +62,8 @@ def align(
     blank: options.Blank = None,
     times: options.Times = None,
     labels: options.Labels = None,
+    edges: options.Edges = None,
+    calibration: options.CalibrationFile = None,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
 ) -> None:
@@ -76,12 +78,20 @@ def align(
     check_audio(audio)
     check_transcript(audio, transcript, text)
     log_probs = checked_log_probs(audio, vocab, frame_shift, blank, model)
-    check_files({"--lexicon": lexicon, "--vocab": vocab})
+    check_files({"--lexicon": lexicon, "--vocab": vocab, "--calibration": calibration})
     formats = checked_formats(format, stdout, out_dir)
     settings = load_settings(
-        config, times=times, labels=labels, language=language, revision=revision, cache_dir=cache_dir
+        config,
+        times=times,
+        labels=labels,
+        edges=edges,
+        calibration=calibration,
+        language=language,
+        revision=revision,
+        cache_dir=cache_dir,
     )
-    inputs = [path for path in (audio, transcript, lexicon, vocab, config) if path is not None and path != "-"]
+    given = (audio, transcript, lexicon, vocab, config, calibration)
+    inputs = [path for path in given if path is not None and path != "-"]
     name, folder = Path(audio).stem, out_dir or "."
     if not stdout:
         refuse_outputs(folder, name, formats, force, inputs)

@@ -80,5 +80,23 @@ Labels = Annotated[
         show_default="bare",
     ),
 ]
+Edges = Annotated[
+    str | None,
+    typer.Option(
+        "--edges",
+        metavar="auto|spikes|occupancy|calibrated|refined",
+        help="How edges are drawn; auto is the best that the model has.",
+        show_default="auto",
+    ),
+]
+CalibrationFile = Annotated[
+    str | None,
+    typer.Option(
+        "--calibration",
+        metavar="FILE",
+        help="What `ctc-align calibrate` wrote for this model.",
+        show_default="in the model's folder",
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say more; show where an error came from.")]

@@ -37,12 +37,13 @@ def model_identity(model: str) -> str:
     >>> model_identity("hf:org/name")
     'hf:org/name'
     """
+    from ctc_align.calibration import FILE as CALIBRATION
     from ctc_align.models import EMBEDDED, FOLDER_FILES
 
     folder = _PACKAGE / "models" / model if model in EMBEDDED else Path(model.partition(":")[2] or model)
     if folder.is_file():
         return _content(folder)
-    files = [folder / name for name in FOLDER_FILES if (folder / name).is_file()]
+    files = [folder / name for name in (*FOLDER_FILES, CALIBRATION) if (folder / name).is_file()]
     if not files and folder.is_dir():
         files = sorted(path for path in folder.iterdir() if path.is_file())
     return " ".join(_content(path) for path in files) or model

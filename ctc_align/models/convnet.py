@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from ctc_align.calibration import FILE as CALIBRATION
 from ctc_align.calibration import Calibration, read_calibration
 from ctc_align.errors import AudioError, UsageError
 from ctc_align.models import features
@@ -248,7 +249,8 @@ def load_folder(folder: Path, device: torch.device, settings: Any = None) -> Con
     from safetensors.torch import load_file
 
     description = _read_description(folder / "model.toml")
-    calibration = read_calibration(folder, ConvNet.frame_shift_s)
+    known = folder / CALIBRATION
+    calibration = read_calibration(known) if known.is_file() else None
     try:
         weights = load_file(str(folder / "model.safetensors"))
         return ConvNet(description, weights, device, getattr(settings, "chunk_s", CHUNK_S), calibration)
