@@ -64,6 +64,17 @@ def test_worst_cases(folders):
     assert worst.worst_ms == pytest.approx(-300.0)
 
 
+def test_worst_edges_early_or_late(folders):
+    edges = evaluate(*folders).worst_edges(3)
+    assert [(edge.label, edge.edge, edge.error_ms) for edge in edges] == [
+        ("world", "offset", -40.0),
+        ("world", "offset", -40.0),
+        ("hello", "onset", 30.0),
+    ]
+    assert (edges[2].utterance, edges[2].reference_s, edges[2].hypothesis_s) == ("deep/y", 0.1, 0.13)
+    assert len(evaluate(*folders).worst_edges(100)) == 12
+
+
 def test_the_same_from_json_and_from_textgrid(folders):
     from_json = evaluate(*folders)
     for path in folders[0].rglob("*.json"):
@@ -137,7 +148,9 @@ def test_phones_are_the_tokens_of_the_hypothesis(folders, tmp_path):
 def test_a_tier_that_is_not_there(folders, tmp_path):
     text = (folders[1] / "x.TextGrid").read_text("utf-8").replace('"words"', '"Wörter"')
     (tmp_path / "x.TextGrid").write_text(text, "utf-8")
-    with pytest.raises(InputError, match=r"x\.TextGrid: expected an interval tier named words.*met: 1 Wörter, 2 tokens"):
+    with pytest.raises(
+        InputError, match=r"x\.TextGrid: expected an interval tier named words.*met: 1 Wörter, 2 tokens"
+    ):
         evaluate(folders[0] / "x.json", tmp_path / "x.TextGrid")
 
 
