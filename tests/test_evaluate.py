@@ -109,6 +109,8 @@ def test_a_flat_name_that_fits_twice_fits_none(folders, tmp_path):
     flat = tmp_path / "flat"
     write_outputs(OURS, flat, "y", ("json",))
     assert evaluate(flat, folders[1]).missing_files == ("deep/y", "other/y", "x")
+    evaluation = evaluate(folders[1], flat)
+    assert (evaluation.missing_files, evaluation.extra_files) == (("y",), ("deep/y", "other/y", "x"))
 
 
 def test_missing_files_are_named(folders):
