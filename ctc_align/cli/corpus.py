@@ -109,6 +109,8 @@ def corpus(
     cache_dir: options.CacheDir = None,
     times: options.Times = None,
     labels: options.Labels = None,
+    edges: options.Edges = None,
+    calibration: options.CalibrationFile = None,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
 ) -> None:
@@ -128,7 +130,17 @@ def corpus(
         raise UsageError("SOURCE: expected a manifest or a folder; see ctc-align corpus --help")
     if not out_dir:
         raise UsageError("--out-dir: a corpus needs a folder for its outputs and its journal")
-    check_files({"--lexicon": lexicon})
+    check_files({"--lexicon": lexicon, "--calibration": calibration})
+    settings = load_settings(
+        config,
+        times=times,
+        labels=labels,
+        edges=edges,
+        calibration=calibration,
+        language=language,
+        revision=revision,
+        cache_dir=cache_dir,
+    )
 
     from ctc_align.corpus.layout import OutputSettings
     from ctc_align.corpus.run import CorpusRun
@@ -151,16 +163,14 @@ def corpus(
         lexicon=lexicon,
         device=device,
         backend=backend,
-        settings=load_settings(
-            config, times=times, labels=labels, language=language, revision=revision, cache_dir=cache_dir
-        ),
+        settings=settings,
         outputs=outputs,
         shard=parse_shard(shard),
         workers=workers,
         batch_seconds=batch_seconds,
         retry_failed=retry_failed,
         force=force,
-        inputs=tuple(path for path in (source, lexicon, config) if path is not None),
+        inputs=tuple(path for path in (source, lexicon, config, calibration) if path is not None),
         profile=profile,
     )
     align_all(run, talk)

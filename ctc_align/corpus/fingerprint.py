@@ -11,6 +11,8 @@ from typing import Any
 
 from ctc_align.corpus.utterance import Utterance
 
+_PLACES = ("calibration", "cache_dir")
+"""Settings that say where something is; what is there counts."""
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
@@ -21,10 +23,12 @@ def run_fingerprint(
 
     `others` are further choices that change outputs (layout, manifests …), as texts.
     """
+    calibration = settings.get("calibration")
     parts = {
         "model": model_identity(model),
         "lexicon": _content(Path(lexicon)) if lexicon else "",
-        "settings": dict(settings),
+        "calibration": _content(Path(calibration)) if calibration else "",
+        "settings": {name: value for name, value in settings.items() if name not in _PLACES},
         "formats": sorted(formats),
         "others": list(others),
     }

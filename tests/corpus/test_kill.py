@@ -45,7 +45,9 @@ def planned_faults(layout: str) -> list[str | float]:
         late = ["_assemble-before:1", "_assemble-after:2", *late]
         points = [point for point in points if not point.startswith("part")]  # here none but the assembled have files
     timed = [chance.uniform(0.2, 1.2) for _ in range(4)]
-    early: list[str | float] = [*chance.sample(points, 6 - len(late)), *timed]
+    torn = [point for point in points if point.startswith(("torn", "part"))]
+    others = chance.sample([point for point in points if point not in torn], 6 - len(late) - len(torn))
+    early: list[str | float] = [*torn, *others, *timed]
     chance.shuffle(early)
     return [*early, *late]
 
