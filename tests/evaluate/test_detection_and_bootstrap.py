@@ -7,7 +7,7 @@ import contextlib
 import numpy as np
 import pytest
 from evaluate_checks import bootstrap_faults, detection_faults
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from planted import interpreted
 
@@ -166,6 +166,7 @@ def rows(spans: list[list[tuple[int, int]]], shift_ms: int = 0) -> list[list[Int
     return made
 
 
+@settings(deadline=None)  # machines are busy
 @given(ROWS, st.integers(-40, 40))
 def test_a_shift_is_the_error(spans, shift_ms) -> None:
     triples = [(str(i), ours, theirs) for i, (ours, theirs) in enumerate(zip(rows(spans, shift_ms), rows(spans)))]
@@ -180,6 +181,7 @@ def test_a_shift_is_the_error(spans, shift_ms) -> None:
         assert all(found.boundaries[kind].f1 in (1.0, None) for kind in KINDS)
 
 
+@settings(deadline=None)  # machines are busy
 @given(ROWS, st.randoms(use_true_random=False))
 def test_the_order_of_utterances_does_not_matter_and_swapping_turns_signs(spans, random) -> None:
     ours, theirs = rows(spans), rows([[(1 + (7 * n) % 50, pause) for n, pause in one] for one in spans])
