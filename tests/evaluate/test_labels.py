@@ -91,3 +91,7 @@ def test_a_map_that_changes_nothing_is_told():
     for labels, told in (({"x": "y"}, True), ({"AH": "ax"}, False), ({"b": ""}, False)):
         doubts = evaluate_intervals(triples, "phones", Options(labels=labels)).doubts
         assert doubts == (("no label of either side is in the map: is it the right one?",) if told else ())
+
+
+def test_only_stress_marks_of_dictionaries_go():
+    assert names("AH0 ER1 6 aI6 e:2 t1") == ["ah", "er", "6", "ai6", "e:2", "t1"]
