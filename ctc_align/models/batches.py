@@ -18,18 +18,26 @@ Statistics = tuple[torch.Tensor, torch.Tensor]
 """Mean and variance (C,) float32 of each channel over a whole recording."""
 
 
-def by_length(lengths: Sequence[int], *, pads: bool) -> list[list[int]]:
-    """Places of the utterances that go through a network at once: all, or those of one length.
+def by_length(lengths: Sequence[int], *, pads: bool, most: int | None = None) -> list[list[int]]:
+    """Places of the utterances that go through a network at once, long ones first.
 
-    >>> by_length([5, 7, 5], pads=True), by_length([5, 7, 5], pads=False)
-    ([[0, 1, 2]], [[0, 2], [1]])
+    Args:
+        lengths: of the utterances.
+        pads: whether utterances of different lengths may go together, or only those of one length.
+        most: what a pass may hold, its padding included; a longer utterance goes alone. None for no bound.
+
+    >>> by_length([5, 7, 5], pads=True), by_length([5, 7, 5], pads=False), by_length([5, 7, 5], pads=True, most=14)
+    ([[1, 0, 2]], [[1], [0, 2]], [[1, 0], [2]])
     """
-    if pads:
-        return [list(range(len(lengths)))] if lengths else []
-    groups: dict[int, list[int]] = {}
-    for place, length in enumerate(lengths):
-        groups.setdefault(length, []).append(place)
-    return list(groups.values())
+    groups: list[list[int]] = []
+    for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
+        longest = lengths[groups[-1][0]] if groups else 0
+        fits = groups and (most is None or longest * (len(groups[-1]) + 1) <= most)
+        if fits and (pads or longest == lengths[place]):
+            groups[-1].append(place)
+        else:
+            groups.append([place])
+    return groups
 
 
 class Guard:

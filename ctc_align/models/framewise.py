@@ -25,6 +25,8 @@ from ctc_align.types import Audio, Emissions
 
 CHUNK_S, CONTEXT_S = 60.0, 5.0
 PRECISIONS = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+ACCELERATED = 8
+"""How many times a chunk and its context a pass may hold where the device is not the CPU."""
 BLOCK = 2**17
 """Samples of which statistics are gathered at once."""
 
@@ -103,6 +105,8 @@ class FrameModel(ABC):
         self.chunk_frames = units.seconds_to_frames(getattr(settings, "chunk_s", CHUNK_S), self.frame_shift_s)
         context_s = getattr(settings, "context_s", CONTEXT_S)
         self.context_frames = max(facts.grid.together, units.seconds_to_frames(context_s, self.frame_shift_s))
+        window = self.chunk_frames + 2 * self.context_frames
+        self._pass_frames = window if device.type == "cpu" else window * ACCELERATED
         self.network = network.to(device, self.precision).eval()
         self._inner = facts.grid.after(facts.front)
         self._guard = batches.Guard(network, facts.norms)
@@ -147,7 +151,8 @@ class FrameModel(ABC):
         frames = [self._inner.frames(len(signal)) for signal in signals]
         found: dict[int, torch.Tensor] = {}
         short = [place for place, count in enumerate(frames) if count <= self.chunk_frames]
-        for group in batches.by_length([frames[place] for place in short], pads=self.facts.pads):
+        counts = [frames[place] for place in short]
+        for group in batches.by_length(counts, pads=self.facts.pads, most=self._pass_frames):
             places = [short[k] for k in group]
             found |= zip(places, self._at_once([signals[place] for place in places]))
         for place in set(range(len(signals))) - set(short):

@@ -121,6 +121,25 @@ def test_no_pass_is_longer_than_a_chunk_and_its_context(
     assert max(seen) <= 102
 
 
+def test_no_pass_of_a_batch_is_longer_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = loaded(checkpoint(tmp_path, "wav2vec2-layer"), chunk_s=1.0, context_s=0.5)
+    seen: list[int] = []
+    heard = model._logits
+
+    def logits(inputs: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
+        found = heard(inputs, lengths)
+        seen.append(found.shape[0] * found.shape[1])
+        return found
+
+    audios = [sound(0.2 + 0.05 * (seed % 7), seed) for seed in range(20)]
+    expected = [model.emissions(audio).log_probs for audio in audios]
+    monkeypatch.setattr(model, "_logits", logits)
+    for emissions, log_probs in zip(model.emissions_batch(audios), expected):
+        torch.testing.assert_close(emissions.log_probs, log_probs, atol=1e-4, rtol=0)
+    assert 4 <= len(seen) < 10
+    assert max(seen) <= 100
+
+
 def test_long_ones_in_a_batch_go_in_chunks_too(tmp_path: Path) -> None:
     model = loaded(checkpoint(tmp_path, "wav2vec2-layer"), chunk_s=1.5, context_s=0.5)
     audios = [sound(1.2, 1), sound(4.0, 2), sound(0.7, 3), sound(2.0, 4)]

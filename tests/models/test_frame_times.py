@@ -17,7 +17,7 @@ from ctc_align.models.framewise import FrameModel
 from ctc_align.types import Audio
 
 SAMPLES = 48000
-IMPULSES = range(8000, 40000, 331)
+IMPULSES = range(8000, 40000, 997)
 WAVEFORM = [kind for kind in FAMILIES if not kind.startswith("wav2vec2-bert")]
 
 
