@@ -16,15 +16,21 @@ from ctc_align import units
 
 @dataclass(frozen=True)
 class Convolution:
-    """One layer: `kernel` inputs make an output, every `stride` inputs, after `padding` zeros on either side."""
+    """One layer: `kernel` inputs make an output, every `stride` inputs, after `padding` zeros on either side.
+
+    `end_padding` are those behind the inputs, where they are not as many as before them; below 0, the last inputs are
+    left out.
+    """
 
     kernel: int
     stride: int = 1
     padding: int = 0
+    end_padding: int | None = None
 
     def outputs(self, inputs: int) -> int:
         """How many outputs a row of `inputs` has; the last inputs, too few for one more, have none."""
-        return max(0, (inputs + 2 * self.padding - self.kernel) // self.stride + 1)
+        behind = self.padding if self.end_padding is None else self.end_padding
+        return max(0, (inputs + self.padding + behind - self.kernel) // self.stride + 1)
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,7 @@ class FrameGrid:
 
     @classmethod
     def of(cls, layers: Iterable[tuple[int, ...]], together: int = 1) -> FrameGrid:
-        """A grid of (kernel, stride) or (kernel, stride, padding) of each layer, the first layer first."""
+        """A grid of (kernel, stride, padding, end_padding) of each layer, the first first; the ends may be left out."""
         return cls(tuple(Convolution(*layer) for layer in layers), together)
 
     @property

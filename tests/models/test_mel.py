@@ -1,0 +1,158 @@
+"""Features beside the libraries that they come from: kaldi-native-fbank, torchaudio, transformers' port of NeMo's."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from made_sounds import babble
+
+from ctc_align.models import mel
+from ctc_align.models.mel import KaldiFbank, NemoMel, normalisation
+
+RATE = 16000
+LENGTHS = (16000, 16079, 16080, 16159, 401, 4567)
+FBANKS = {
+    "icefall": KaldiFbank(),
+    "wenet": KaldiFbank(snip_edges=True, high_hz=0.0, gain=32768.0),
+    "odd": KaldiFbank(bins=23, window="hamming", preemphasis=0.5, remove_dc=False, low_hz=64.0, high_hz=7000.0),
+    "hann": KaldiFbank(bins=40, window="hann", hop_s=0.0125, window_s=0.032),
+}
+
+
+def sound(samples: int, seed: int = 0) -> np.ndarray:
+    """Babble on top of a constant, so that its removal shows."""
+    return babble(samples / RATE + 0.01, seed)[:samples] + np.float32(0.05)
+
+
+def by_kaldi(fbank: KaldiFbank, samples: np.ndarray) -> np.ndarray:
+    native = pytest.importorskip("kaldi_native_fbank", reason="needs kaldi-native-fbank")
+    options = native.FbankOptions()
+    frames, channels = options.frame_opts, options.mel_opts
+    frames.dither, frames.samp_freq, frames.snip_edges = 0.0, RATE, fbank.snip_edges
+    frames.frame_length_ms, frames.frame_shift_ms = fbank.window_s * 1000, fbank.hop_s * 1000
+    frames.window_type = {"hann": "hanning"}.get(fbank.window, fbank.window)
+    frames.preemph_coeff, frames.remove_dc_offset = fbank.preemphasis, fbank.remove_dc
+    channels.num_bins, channels.low_freq, channels.high_freq = fbank.bins, fbank.low_hz, fbank.high_hz
+    computer = native.OnlineFbank(options)
+    computer.accept_waveform(RATE, (samples * np.float32(fbank.gain)).tolist())
+    computer.input_finished()
+    return np.stack([computer.get_frame(i) for i in range(computer.num_frames_ready)])
+
+
+def by_torchaudio(fbank: KaldiFbank, samples: np.ndarray) -> np.ndarray:
+    kaldi: Any = pytest.importorskip("torchaudio.compliance.kaldi", reason="needs torchaudio", exc_type=ImportError)
+    return kaldi.fbank(
+        torch.from_numpy(samples * np.float32(fbank.gain))[None],
+        num_mel_bins=fbank.bins,
+        frame_length=fbank.window_s * 1000,
+        frame_shift=fbank.hop_s * 1000,
+        window_type={"hann": "hanning"}.get(fbank.window, fbank.window),
+        preemphasis_coefficient=fbank.preemphasis,
+        remove_dc_offset=fbank.remove_dc,
+        low_freq=fbank.low_hz,
+        high_freq=fbank.high_hz,
+        snip_edges=fbank.snip_edges,
+        dither=0.0,
+        energy_floor=0.0,
+    ).numpy()
+
+
+@pytest.mark.parametrize("oracle", [by_kaldi, pytest.param(by_torchaudio, marks=pytest.mark.torchaudio)])
+@pytest.mark.parametrize("kind", FBANKS)
+@pytest.mark.parametrize("samples", LENGTHS)
+def test_the_filter_bank_is_kaldis(oracle: Any, kind: str, samples: int) -> None:
+    fbank, heard = FBANKS[kind], sound(samples)
+    if samples < 600 and kind == "hann":
+        pytest.skip("shorter than a window")
+    expected = oracle(fbank, heard)
+    found = fbank.rows(heard, RATE)
+    assert found.shape == expected.shape == (fbank.layer(RATE).outputs(samples), fbank.bins)
+    # torchaudio takes float32's square root and squares it again: channels near silence differ in the fourth place
+    np.testing.assert_allclose(found, expected, atol=2e-3)
+    assert np.abs(found - expected).mean() < 2e-5
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"preemphasis": 0.96}, {"window": "hann"}, {"high_hz": 0.0}, {"low_hz": 0.0}, {"remove_dc": False}, {"gain": 1.1}],
+)
+def test_a_filter_bank_that_is_another_is_told(wrong: dict[str, Any]) -> None:
+    heard = sound(16000)
+    found = replace(KaldiFbank(), **wrong).rows(heard, RATE)
+    assert np.abs(found - by_kaldi(KaldiFbank(), heard)).mean() > 2e-5
+
+
+@pytest.mark.parametrize("bins", [64, 80, 128])
+@pytest.mark.parametrize("samples", LENGTHS)
+def test_mel_features_are_nemos(bins: int, samples: int) -> None:
+    """transformers has NeMo's preprocessor for Parakeet: the whole of it, normalisation and masks too."""
+    parakeet = pytest.importorskip("transformers.models.parakeet.feature_extraction_parakeet", reason="needs [hf]")
+    extractor = parakeet.ParakeetFeatureExtractor(feature_size=bins)
+    heard = sound(samples)
+    made = extractor(heard, sampling_rate=RATE, return_tensors="np")
+    count = int(made["attention_mask"].sum())
+    expected = made["input_features"][0, :count]
+    features = NemoMel(bins=bins)
+    rows = features.rows(heard, RATE)
+    mean, deviation = normalisation(rows, features.normalise)
+    assert rows.shape == (count, bins) == (samples // 160, bins)
+    np.testing.assert_allclose((rows - mean) / deviation, expected, atol=3e-4)
+
+
+@pytest.mark.parametrize("scale", ["slaney", "htk"])
+@pytest.mark.parametrize("ends", [(0.0, 0.0), (125.0, 7600.0)])
+def test_filters_are_librosas_and_torchaudios(scale: str, ends: tuple[float, float]) -> None:
+    utils = pytest.importorskip("transformers.audio_utils", reason="needs [hf]")
+    low, high = ends
+    expected = utils.mel_filter_bank(
+        257, 80, low, high or 8000.0, RATE, norm="slaney" if scale == "slaney" else None, mel_scale=scale
+    )
+    found = mel._mel_filters(NemoMel(scale=scale, low_hz=low, high_hz=high), RATE)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_a_tone_rises_where_the_formula_says() -> None:
+    """By hand: Slaney's mel of 440 Hz is 440 · 3/200 = 6.6, and the loudest channel is the one around it."""
+    tone = np.sin(2 * math.pi * 440.0 * np.arange(RATE) / RATE).astype(np.float32)
+    rows = NemoMel().rows(tone, RATE)
+    highest = 15.0 + math.log(8.0) / (math.log(6.4) / 27.0)
+    assert int(rows[50].argmax()) == round(440.0 * 3 / 200 / (highest / 81)) - 1
+
+
+@pytest.mark.torchaudio
+def test_frames_of_gigaam_are_torchaudios() -> None:
+    """Away from the ends, where torchaudio mirrors and NeMo has zeros."""
+    transforms: Any = pytest.importorskip("torchaudio.transforms", reason="needs torchaudio", exc_type=ImportError)
+    heard = sound(RATE)
+    spectrogram = transforms.MelSpectrogram(RATE, n_fft=400, hop_length=160, n_mels=64)(torch.from_numpy(heard))
+    features = NemoMel(
+        64, fft=400, window="hann-periodic", preemphasis=0.0, scale="htk", guard="clamp", guard_value=1e-9
+    )
+    expected = spectrogram.clamp(1e-9, 1e9).log().T.numpy()
+    np.testing.assert_allclose(features.rows(heard, RATE)[3:-3], expected[3:97], atol=2e-3)
+
+
+@pytest.mark.parametrize("features", [NemoMel(), KaldiFbank(), KaldiFbank(snip_edges=True)])
+def test_blocks_are_one_piece(features: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard = sound(20000)
+    whole = features.rows(heard, RATE)
+    monkeypatch.setattr(mel, "_BLOCK_FRAMES", 7)
+    np.testing.assert_allclose(features.rows(heard, RATE), whole, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["per_feature", "all_features"])
+def test_normalised_features_have_mean_0_and_variance_1(kind: str) -> None:
+    rows = NemoMel().rows(sound(16000), RATE)
+    mean, deviation = normalisation(rows, kind)
+    axis = 0 if kind == "per_feature" else None
+    normal = (rows - mean) / deviation
+    np.testing.assert_allclose(normal.mean(axis), 0.0, atol=1e-4)
+    # the guard that NeMo adds to the deviation keeps a channel that hardly moves below 1
+    np.testing.assert_allclose(normal.std(axis, ddof=1), 1.0, atol=1e-3)
+    assert normalisation(rows, "none") == (None, 1.0)
+    assert np.isfinite(normalisation(rows[:1], kind)[1]).all()
