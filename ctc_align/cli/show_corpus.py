@@ -18,7 +18,10 @@ _STAGES = {
     "words": "tokens, boundaries, words",
     "writing": "writing",
     "waiting": "waiting for audio",
+    "starting": "starting, ending, idle",
 }
+_BESIDE = ("reading", "writing")
+"""Stages in threads of their own, beside the others."""
 
 
 def progress_line(tally: Tally) -> str:
@@ -126,7 +129,10 @@ def print_profile(effort: Effort) -> None:
     table.add_column("", justify="right")
     table.add_column("share", justify="right")
     whole = max(effort.wall_s * effort.workers, 1e-9)
+    named = sum(seconds for stage, seconds in effort.stages.items() if stage not in _BESIDE)
+    stages = {**effort.stages, "starting": max(0.0, whole - named)}
     for stage, title in _STAGES.items():
-        seconds = effort.stages.get(stage, 0.0)
+        seconds = stages.get(stage, 0.0)
+        title += " (beside the others)" if stage in _BESIDE else ""
         table.add_row(title, f"{seconds:.1f}", f"{seconds / whole:.0%}")
     console_for(sys.stderr).print(table)
