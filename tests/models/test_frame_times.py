@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from made_models import planted
 from made_sounds import babble
 from made_transformers import FAMILIES, checkpoint, network
 
+from ctc_align.aligner import Aligner
+from ctc_align.config import Settings
 from ctc_align.models import load_model
 from ctc_align.models.frames import FrameGrid
 from ctc_align.models.framewise import FrameModel
@@ -117,3 +121,13 @@ def test_times_do_not_drift_as_duration_by_frames_does() -> None:
     centre_s = ((frames - 1) * grid.stride + grid.field / 2) / 16000
     assert grid.first_frame_s(16000) + (frames - 0.5) * grid.frame_shift_s(16000) == pytest.approx(centre_s, abs=1e-9)
     assert abs((frames - 0.5) * (samples / 16000 / frames) - centre_s) > 0.01
+
+
+@pytest.mark.parametrize("first_frame_s", [0.0025, -0.01])
+def test_words_begin_where_their_frames_do(first_frame_s: float) -> None:
+    """A path that is planted: its edges are those of the frames, and none is before the audio or beyond it."""
+    path = ["h", "h", "", "i", "|", "m", "e", "e"]
+    emissions = replace(planted(path), first_frame_s=first_frame_s, duration_s=0.161)
+    hi, me = Aligner(None, settings=Settings(edges="spikes")).align(emissions, "hi me").words
+    for met, frame in ((hi.start_s, 0), (hi.end_s, 4), (me.start_s, 5), (me.end_s, 8)):
+        assert met == pytest.approx(min(max(0.02 * frame + first_frame_s, 0.0), 0.161), abs=1e-6)
