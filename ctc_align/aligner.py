@@ -59,6 +59,10 @@ class Aligner:
         check_backend(backend)
         self.settings = settings or Settings()
         self.backend = backend
+        if self.settings.romanize:
+            from ctc_align.text.romanize import require_uroman
+
+            require_uroman()
         self._lexicon = None
         if lexicon is not None:
             from ctc_align.text.lexicon import read_lexicon
@@ -254,11 +258,11 @@ class Aligner:
         return self._words(text, "transcript").words
 
     def _words(self, text: str, name: str) -> Words:
-        from ctc_align.text import require_words, split
+        from ctc_align.text import require_words, words_of
 
         if not isinstance(text, str):
             raise UsageError(f"{name}: expected the transcript as a str, met {type(text).__name__}")
-        words = split(text, language=self.settings.language)
+        words = words_of(text, self.settings)
         require_words(words, name)
         return words
 

@@ -32,7 +32,7 @@ def aligned_words(
     for w, word in enumerate(words.words):
         place = (word.text, word.spoken, word.char_start, word.char_end)
         if w not in mine:
-            told.append(AlignedWord(*place, status=UNKNOWN if word.spoken else UNSPOKEN))
+            told.append(AlignedWord(*place, status=UNKNOWN if word.said else UNSPOKEN))
             continue
         parts = tuple(said[k] for k in mine[w])
         first, last = parts[0], parts[-1]

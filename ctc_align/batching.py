@@ -76,7 +76,7 @@ def _choose(tasks: Sequence[Task], means: Means) -> list[Chosen | CtcAlignError]
     """As `choose`, of one kind."""
     first = tasks[0].emissions
     tokenizer = means.tokenizer(first)
-    tokenizer.prepare(word.spoken for word in chain.from_iterable(task.words.words for task in tasks))
+    tokenizer.prepare(word.said for word in chain.from_iterable(task.words.words for task in tasks))
     word_tokens = [_word_tokens(task, tokenizer) for task in tasks]
     results: list[Chosen | CtcAlignError] = [InputError()] * len(tasks)
     good: list[tuple[int, Sequence[WordTokens]]] = []

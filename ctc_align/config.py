@@ -62,6 +62,13 @@ class Settings:
     """A file that `ctc-align calibrate` wrote; "" is the one in the model's folder, if there is one."""
     language: str = setting("en")
     """Language of the transcript, for numbers and abbreviations, and of models that have a part for each language."""
+    romanize: bool = setting(False)
+    """Words of any script are written in Latin letters by uroman, for models that know no other (MMS_FA)."""
+    words_by: str = setting("auto", choices=("auto", "spaces", "characters"))
+    """What parts words: spaces, and in scripts without spaces each character ("auto"), or one of them everywhere."""
+    unknown: str = setting("wildcard", choices=("wildcard", "skip", "error"))
+    """Letters that the vocabulary lacks: a wildcard stands in their place where times are found, they are left out, or
+    the utterance fails. Loss and score are those of the letters that the vocabulary has."""
     precision: str = setting("auto", choices=("auto", "float32", "float16", "bfloat16"))
     """Of the network's arithmetic; "auto" is float16 on CUDA and float32 elsewhere. Log-probs are float32 always."""
     revision: str = setting("main")

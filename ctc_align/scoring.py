@@ -17,7 +17,7 @@ import numpy as np
 from ctc_align import kernels, lattice, units
 from ctc_align.ctc_path import Spikes, choose_pronunciations_batch, ctc_scores
 from ctc_align.errors import CtcAlignError, InputError, TranscriptError, UsageError
-from ctc_align.text import require_words, split
+from ctc_align.text import require_words, words_of
 from ctc_align.tokens import Tokenizer, count_missing, tokenize
 from ctc_align.types import Emissions, Tokens, WordTokens
 
@@ -131,7 +131,7 @@ def _spelt(aligner: Listener, emissions: Emissions, text: str, index: int) -> _R
     scored = Scored(text, index, frames=len(emissions.log_probs))
     tokenizer = aligner._tokenizer(emissions)
     try:
-        words = split(text, language=aligner.settings.language)
+        words = words_of(text, aligner.settings)
         require_words(words, "transcript")
         word_tokens = tokenize(words, tokenizer)
         scored = replace(scored, unknown=count_missing(word_tokens))

@@ -1,28 +1,27 @@
-"""Words → tokens of a vocabulary of characters or pieces of words."""
+"""Words → tokens of a vocabulary of characters, pieces of words, or bytes."""
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Iterable, Sequence
+from math import inf
 
+from ctc_align.text.alphabet import Alphabet, alphabet_of, is_letter
 from ctc_align.types import Pronunciation, WordTokens
 
-SEPARATORS = ("|", "▁", " ", "<space>", "[SPACE]", "<SPACE>")
 MOST_KEPT = 100_000
 """Parts of words whose spelling is kept in memory."""
 
-_PREFIX = "▁"
-_SPECIAL = re.compile(r"<.+>|\[.+\]")
-_APOSTROPHES = "'’ʼ"
+_Spelling = tuple[list[int], list[tuple[int, str]]]
+"""Token ids, and the letters that the vocabulary lacks: before which of the ids, and which letter."""
 
 
 class LetterTokenizer:
     """Spells words in the tokens of `vocab`; token `blank` and special tokens (<pad>, [UNK] …) are never letters.
 
-    A character is taken as it is, else in lower case, else in upper case, else as its NFD sequence; else it is
-    *missing*. Where the vocabulary has longer tokens, a word is cut into as few as possible. Pieces of words that
-    begin with ▁ begin words. Punctuation that the vocabulary lacks is dropped.
+    A character is taken as it is, else in lower case, else in upper case, else as its NFD sequence, the letters of a
+    ligature, or bytes (see `ctc_align.text.alphabet`); else it is *missing*. Where the vocabulary has longer tokens, a
+    word is cut into as few as possible. Pieces of words that begin with ▁ begin words. Punctuation that the vocabulary
+    lacks is dropped.
 
     >>> spelling = LetterTokenizer(("-", "|", "C", "A", "B"), blank=0)
     >>> spelling.word("cab").pronunciations[0].ids, spelling.word("czb").missing, spelling.separator
@@ -33,20 +32,9 @@ class LetterTokenizer:
 
     def __init__(self, vocab: Sequence[str], blank: int = 0) -> None:
         self._vocab = tuple(vocab)
-        self._ids: dict[str, int] = {}
-        for index, token in enumerate(vocab):
-            if index != blank and token and not _SPECIAL.fullmatch(token):
-                self._ids.setdefault(unicodedata.normalize("NFC", token), index)
-        self._starts_words = any(token.startswith(_PREFIX) and token != _PREFIX for token in self._ids)
-        self._longest = max((len(token) for token in self._ids), default=1)
-        self.separator = self._find_separator(blank)
-        self._spelt: dict[str, tuple[list[int], list[str]]] = {}
-
-    def _find_separator(self, blank: int) -> int | None:
-        if self._starts_words:
-            return None
-        places = (self._vocab.index(token) for token in SEPARATORS if token in self._vocab)
-        return next((place for place in places if place != blank), None)
+        self._alphabet = alphabet_of(vocab, blank)
+        self.separator = self._alphabet.separator
+        self._spelt: dict[str, _Spelling] = {}
 
     def prepare(self, spokens: Iterable[str]) -> None:
         """Nothing: spelling needs no preparation. What was spelt is kept, up to a limit."""
@@ -56,76 +44,87 @@ class LetterTokenizer:
     def word(self, spoken: str, written: str = "") -> WordTokens:
         """Tokens of a spoken form; spaces inside it become the word separator, if the vocabulary has one."""
         ids: list[int] = []
-        missing: list[str] = []
+        gaps: list[tuple[int, str]] = []
         for part in spoken.split():
             if part not in self._spelt:
                 self._spelt[part] = self._spell(part)
             found, lacked = self._spelt[part]
             if ids and found and self.separator is not None:
                 ids.append(self.separator)
+            gaps += [(len(ids) + place, letter) for place, letter in lacked]
             ids += found
-            missing += lacked
+        missing = tuple(letter for _, letter in gaps)
         if not ids:
-            return WordTokens((), tuple(missing))
-        return WordTokens((Pronunciation(tuple(ids), tuple(self._vocab[i] for i in ids)),), tuple(missing))
+            return WordTokens((), missing)
+        labels = tuple(self._vocab[i] for i in ids)
+        return WordTokens((Pronunciation(tuple(ids), labels, _joined(gaps)),), missing)
 
-    def _spell(self, part: str) -> tuple[list[int], list[str]]:
-        """The spelling that lacks the fewest letters and then has the fewest tokens; ties go to longer first tokens."""
-        text = unicodedata.normalize("NFC", part)
-        if self._starts_words:
-            text = _PREFIX + text
-        # From the end: what the rest costs at best, in letters lacked and tokens, and the step that begins it.
-        costs = [(0, 0)] * (len(text) + 1)
-        steps: list[tuple[tuple[int, ...], int]] = [((), 1)] * len(text)
-        for place in range(len(text) - 1, -1, -1):
-            ways = [
-                ((costs[place + used][0], costs[place + used][1] + len(ids)), (ids, used))
-                for ids, used in self._matches(text, place)
-            ]
-            lacked = int(_is_letter(text[place]))
-            skipping = ((costs[place + 1][0] + lacked, costs[place + 1][1]), ((), 1))
-            # A character that a token stands for is never skipped, even where it could be dropped.
-            costs[place], steps[place] = min(ways, key=lambda way: way[0]) if ways else skipping
-        ids: list[int] = []
-        missing: list[str] = []
-        place = 0
-        while place < len(text):
-            found, used = steps[place]
-            ids += found
-            if not found and _is_letter(text[place]):
-                missing.append(text[place])
-            place += used
-        return ids, missing
-
-    def _matches(self, text: str, place: int) -> list[tuple[tuple[int, ...], int]]:
-        """Ids of tokens that can stand at `place`, with the number of characters they stand for, longest first."""
-        found: list[tuple[tuple[int, ...], int]] = []
-        for end in range(min(len(text), place + self._longest), place, -1):
-            piece = text[place:end]
-            token = next((self._ids[form] for form in _forms(piece) if form in self._ids), None)
-            if token is not None:
-                found.append(((token,), end - place))
-        if not found:
-            sequence = self._sequence(text[place])
-            found = [(sequence, 1)] if sequence else []
-        return found
-
-    def _sequence(self, character: str) -> tuple[int, ...]:
-        """One character as several tokens: its letter and its accents (NFD); () where the vocabulary lacks one."""
-        for form in _forms(character):
-            parts = unicodedata.normalize("NFD", form)
-            if len(parts) > 1 and all(part in self._ids for part in parts):
-                return tuple(self._ids[part] for part in parts)
-        return ()
+    def _spell(self, part: str) -> _Spelling:
+        """The spelling that lacks the fewest letters; ties go to the word as it is, then to lower and upper case."""
+        if not self._alphabet.by_bytes:
+            return _cheapest(self._alphabet, part)
+        # In bytes no piece can be looked up in another case: a word is written in one case as a whole.
+        return min((_cheapest(self._alphabet, form) for form in (part, part.lower(), part.upper())), key=_lacked)
 
 
-def _forms(piece: str) -> tuple[str, ...]:
-    """How a vocabulary might write `piece`, in the order in which it is looked up."""
-    if piece in _APOSTROPHES:
-        return tuple(_APOSTROPHES)
-    return piece, piece.lower(), piece.upper()
+def _lacked(spelling: _Spelling) -> int:
+    return len(spelling[1])
 
 
-def _is_letter(character: str) -> bool:
-    """Letters, marks and digits are missed when the vocabulary lacks them; all else is punctuation."""
-    return unicodedata.category(character)[0] in "LMN"
+def _joined(gaps: Sequence[tuple[int, str]]) -> tuple[tuple[int, str], ...]:
+    """Letters that are lacked side by side, together."""
+    joined: dict[int, str] = {}
+    for place, letter in gaps:
+        joined[place] = joined.get(place, "") + letter
+    return tuple(joined.items())
+
+
+def _cheapest(alphabet: Alphabet, part: str) -> _Spelling:
+    """The spelling that lacks the fewest letters and then has the fewest tokens; ties go to longer first tokens."""
+    characters = alphabet.written(part)
+    text = "".join(symbols for symbols, _ in characters)
+    whole: dict[int, tuple[str, int]] = {}  # by the place where a character begins: itself, and where the next begins
+    place = 0
+    for symbols, character in characters:
+        whole[place] = (character, place + len(symbols))
+        place += len(symbols)
+    # From the end: what the rest costs at best, in letters lacked and tokens, and the step that begins it.
+    costs: list[tuple[float, int]] = [(inf, 0)] * len(text) + [(0, 0)]
+    steps: list[tuple[tuple[int, ...], int]] = [((), 1)] * len(text)
+    for place in range(len(text) - 1, -1, -1):
+        ways = [
+            ((costs[end][0], costs[end][1] + len(ids)), (ids, end))
+            for ids, end in _matches(alphabet, text, place, whole)
+        ]
+        ways = [way for way in ways if way[0][0] < inf]
+        if not ways and place in whole:
+            character, end = whole[place]
+            ways = [((costs[end][0] + is_letter(character), costs[end][1]), ((), end))]
+        # A character that a token stands for is never skipped, even where it could be dropped.
+        if ways:
+            costs[place], steps[place] = min(ways, key=lambda way: way[0])
+    ids: list[int] = []
+    gaps: list[tuple[int, str]] = []
+    place = 0
+    while place < len(text):
+        found, end = steps[place]
+        if not found and is_letter(whole[place][0]):
+            gaps.append((len(ids), whole[place][0]))
+        ids += found
+        place = end
+    return ids, gaps
+
+
+def _matches(
+    alphabet: Alphabet, text: str, place: int, whole: dict[int, tuple[str, int]]
+) -> list[tuple[tuple[int, ...], int]]:
+    """Ids of tokens that can stand at `place`, and where they end, longest first."""
+    found: list[tuple[tuple[int, ...], int]] = []
+    for end in range(min(len(text), place + alphabet.longest), place, -1):
+        token = alphabet.find(text[place:end])
+        if token is not None:
+            found.append(((token,), end))
+    if not found and place in whole and whole[place][0]:
+        sequence = alphabet.sequence(whole[place][0])
+        found = [(sequence, whole[place][1])] if sequence else []
+    return found

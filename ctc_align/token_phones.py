@@ -108,6 +108,8 @@ class PhoneTokenizer:
             missing += tokens.missing
             if tokens.pronunciations:
                 ways = self._extended(ways, tokens.pronunciations)
+            elif tokens.missing:
+                ways = [(rank, _with_gap(before, "".join(tokens.missing))) for rank, before in ways]
         return WordTokens(tuple(said for _, said in ways if said.ids), missing)
 
     def _extended(
@@ -121,7 +123,8 @@ class PhoneTokenizer:
             for more, after in enumerate(pronunciations):
                 ids = before.ids + (gap if before.ids else ()) + after.ids
                 labels = before.labels + (label if before.ids else ()) + after.labels
-                grown.append((rank + more, Pronunciation(ids, labels)))
+                moved = tuple((len(ids) - len(after.ids) + place, letters) for place, letters in after.gaps)
+                grown.append((rank + more, Pronunciation(ids, labels, before.gaps + moved)))
         return sorted(grown, key=lambda way: way[0])[:MOST_PRONUNCIATIONS]
 
     def _part(self, part: str) -> WordTokens:
@@ -184,6 +187,11 @@ class PhoneTokenizer:
         from ctc_align.text.g2p import LetterToPhone
 
         return LetterToPhone.load()
+
+
+def _with_gap(said: Pronunciation, letters: str) -> Pronunciation:
+    """A pronunciation after which letters are lacking."""
+    return Pronunciation(said.ids, said.labels, (*said.gaps, (len(said.ids), letters)))
 
 
 def _named(names: Iterable[str]) -> str:

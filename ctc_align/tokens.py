@@ -75,8 +75,8 @@ def _spells(vocab: Sequence[str], letters: LetterTokenizer) -> bool:
 
 def tokenize(words: Words, tokenizer: Tokenizer) -> list[WordTokens]:
     """Tokens of each word, in order; a word that is not spoken has none and lacks none."""
-    tokenizer.prepare(word.spoken for word in words.words)
-    return [tokenizer.word(word.spoken, word.text) if word.spoken else WordTokens(()) for word in words.words]
+    tokenizer.prepare(word.said for word in words.words)
+    return [tokenizer.word(word.said, word.text) if word.said else WordTokens(()) for word in words.words]
 
 
 def join(word_tokens: Sequence[WordTokens], choice: Sequence[int], separator: int | None) -> Tokens:

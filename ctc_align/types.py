@@ -47,6 +47,13 @@ class Word:
     spoken: str
     char_start: int
     char_end: int
+    roman: str | None = None
+    """`spoken` in Latin letters, where that was asked for; "" for a letter that is silent."""
+
+    @property
+    def said(self) -> str:
+        """What is looked for in the model's vocabulary."""
+        return self.spoken if self.roman is None else self.roman
 
 
 @dataclass(frozen=True)
@@ -59,17 +66,22 @@ class Words:
 
 @dataclass(frozen=True)
 class Pronunciation:
-    """One way to say a word: `ids` in the model's vocabulary, `labels` as they are shown (stress marks kept)."""
+    """One way to say a word: `ids` in the model's vocabulary, `labels` as they are shown (stress marks kept).
+
+    `gaps` says where the vocabulary lacks letters: before which of the ids (their number: after the last), and which.
+    """
 
     ids: tuple[int, ...]
     labels: tuple[str, ...]
+    gaps: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True)
 class WordTokens:
     """What the model can stand for a word: its `pronunciations`, best first, and how many letters it lacks.
 
-    `pronunciations` is empty for a word with nothing to align; `missing` names the letters (or phones) lacked.
+    `pronunciations` is empty for a word with nothing to align; `missing` names the letters (or phones) lacked, each as
+    often as it is met.
     """
 
     pronunciations: tuple[Pronunciation, ...]
@@ -80,8 +92,8 @@ class WordTokens:
 class Tokens:
     """The chosen pronunciations in one row, ready for a lattice.
 
-    `ids` (L,) ints in the model's vocabulary, `labels` (L,) what is shown, `words` (L,) the index of the
-    transcript's word that each token belongs to, -1 for a separator between words.
+    `ids` (L,) ints in the model's vocabulary, or `lattice.WILDCARD` for letters that it lacks; `labels` (L,) what is
+    shown, `words` (L,) the index of the transcript's word that each token belongs to, -1 for a separator between words.
     """
 
     ids: tuple[int, ...]
@@ -171,6 +183,8 @@ class Alignment:
     config: dict[str, Any] = field(default_factory=dict)
     token_kind: str = "tokens"
     """Name of the token tier: "phones" where the tokens are phones."""
+    unknown_letters: dict[str, int] = field(default_factory=dict)
+    """The letters that the vocabulary lacks and how often each is met; `unknown` is their sum."""
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON object of format "ctc-align/1": plain dicts, lists, strings and finite numbers or None."""

@@ -18,6 +18,7 @@ _MAPPED = {
     **dict.fromkeys("\u2012\u2013\u2014\u2015\u2e3a\u2e3b", "–"),
     **dict.fromkeys("⁄∕／", "/"),
     "…": "...",
+    "〇": "〇",  # a number by its properties, and a character as other Han characters for numbers are
     "℃": "°C",
     "℉": "°F",
     "＄": "$",

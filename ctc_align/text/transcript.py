@@ -6,6 +6,7 @@ import re
 import sys
 from pathlib import Path
 
+from ctc_align.config import Settings
 from ctc_align.errors import TranscriptError, UsageError
 from ctc_align.text.scripts import character_spans, has_spaceless
 from ctc_align.text.spoken import spoken_forms
@@ -65,6 +66,21 @@ def split(text: str, *, language: str = "en", by_character: bool | None = None) 
     written = [text[start:end] for start, end in spans]
     spoken = spoken_forms(written, language, in_context=not by_character)
     return Words(text, tuple(map(Word, written, spoken, *zip(*spans))) if spans else ())
+
+
+def words_of(text: str, settings: Settings) -> Words:
+    """The words of a transcript as the settings say: `language`, `words_by` and `romanize`.
+
+    Raises:
+        UsageError: as `split`; uroman is asked for and not installed.
+    """
+    by_character = {"auto": None, "spaces": False, "characters": True}[settings.words_by]
+    words = split(text, language=settings.language, by_character=by_character)
+    if not settings.romanize:
+        return words
+    from ctc_align.text.romanize import romanized
+
+    return romanized(words, settings.language)
 
 
 def require_words(words: Words, source: str) -> None:

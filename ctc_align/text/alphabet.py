@@ -1,0 +1,155 @@
+"""How a model's vocabulary writes words: its letters or pieces, what begins a word, what stands between two.
+
+Vocabularies of four kinds are read: characters (wav2vec 2.0, MMS, NeMo's character models), sentencepiece (pieces that
+begin words begin with ▁), wordpiece (pieces that go on begin with ##), and byte-level BPE as GPT-2's (every byte is a
+character, a space is Ġ). In all of them pieces stand here in plain characters, those that begin words with ▁.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+SEPARATORS = ("|", "▁", " ", "<space>", "[SPACE]", "<SPACE>", "Ġ")
+BEGINS = "▁"
+STAR = "*"
+"""What MMS_FA and its kin call the class that stands for any speech: no letter."""
+
+_GOES_ON = "##"
+_BYTE_SPACE = "Ġ"
+_MOST_BYTES = 200
+"""A vocabulary with so many of the 256 characters for bytes is one of bytes."""
+_SPECIAL = re.compile(r"<.+>|\[.+\]")
+_BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+_APOSTROPHES = "'’ʼ"
+
+
+@dataclass(frozen=True)
+class Alphabet:
+    """What a vocabulary has to write words with.
+
+    Attributes:
+        ids: the class of each piece, in NFC; in `by_bytes` pieces are strings of GPT-2's characters for bytes.
+        separator: the class that stands between words, if there is one.
+        begins: whether pieces that begin a word are marked, with ▁ as their first character.
+        by_bytes: whether words are written as bytes.
+        fallback: the classes of single bytes (sentencepiece's <0xE2>), for characters that have no piece.
+        longest: characters of the longest piece.
+    """
+
+    ids: dict[str, int]
+    separator: int | None
+    begins: bool
+    by_bytes: bool
+    fallback: dict[int, int] = field(default_factory=dict)
+    longest: int = 1
+
+    def written(self, part: str) -> list[tuple[str, str]]:
+        """The characters of a word as the vocabulary writes them, each beside the one of the word (NFC), or "" beside
+        what marks its beginning."""
+        begin = [(BEGINS, "")] if self.begins else []
+        text = unicodedata.normalize("NFC", part)
+        if self.by_bytes:
+            return begin + [("".join(_byte_characters()[byte] for byte in c.encode()), c) for c in text]
+        return begin + [(c, c) for c in text]
+
+    def find(self, piece: str) -> int | None:
+        """The class of a piece: as it is, else in lower case, in upper case, or case-folded (ς is σ)."""
+        if self.by_bytes:
+            return self.ids.get(piece)
+        return next((self.ids[form] for form in _forms(piece) if form in self.ids), None)
+
+    def sequence(self, character: str) -> tuple[int, ...]:
+        """One character as several classes; () where the vocabulary lacks one of them.
+
+        Its letter and its accents (NFD), the letters of a ligature or of ß, the jamo of a Hangul syllable, also as the
+        letters that stand alone (ㅎㅏㄴ), or its bytes.
+        """
+        for form in _forms(character):
+            decomposed = unicodedata.normalize("NFD", form)
+            for parts in (form, decomposed, _jamo(decomposed), unicodedata.normalize("NFKD", form)):
+                if len(parts) > 1 and all(part in self.ids for part in parts):
+                    return tuple(self.ids[part] for part in parts)
+        raw = character.encode()
+        return tuple(self.fallback[byte] for byte in raw) if all(byte in self.fallback for byte in raw) else ()
+
+
+def alphabet_of(vocab: Sequence[str], blank: int) -> Alphabet:
+    """Reads the conventions of a vocabulary; `blank` and special tokens (<pad>, [UNK] …, the star) are no letters.
+
+    >>> alphabet_of(("<pad>", "▁the", "s"), 0).ids, alphabet_of(("[PAD]", "the", "##s"), 0).ids
+    ({'▁the': 1, 's': 2}, {'▁the': 1, 's': 2})
+    """
+    pieces = {i: t for i, t in enumerate(vocab) if i != blank and t and t != STAR and not _SPECIAL.fullmatch(t)}
+    by_bytes, begins = False, any(piece.startswith(BEGINS) and piece != BEGINS for piece in pieces.values())
+    if not begins and any(piece.startswith(_GOES_ON) and piece != _GOES_ON for piece in pieces.values()):
+        begins = True
+        pieces = {i: piece[2:] if piece.startswith(_GOES_ON) else BEGINS + piece for i, piece in pieces.items()}
+    elif not begins and _is_bytes(pieces.values()):
+        by_bytes = True
+        begins = any(piece.startswith(_BYTE_SPACE) and piece != _BYTE_SPACE for piece in pieces.values())
+        if begins:
+            marked = len(_BYTE_SPACE)
+            pieces = {i: BEGINS + p[marked:] if p.startswith(_BYTE_SPACE) else p for i, p in pieces.items()}
+    ids: dict[str, int] = {}
+    for index, piece in pieces.items():
+        ids.setdefault(piece if by_bytes else unicodedata.normalize("NFC", piece), index)
+    single = ((index, _BYTE.fullmatch(token)) for index, token in enumerate(vocab) if index != blank)
+    return Alphabet(
+        ids=ids,
+        separator=None if begins else _separator(vocab, blank, by_bytes),
+        begins=begins,
+        by_bytes=by_bytes,
+        fallback={int(match[1], 16): index for index, match in single if match},
+        longest=max(map(len, ids), default=1),
+    )
+
+
+def is_letter(character: str) -> bool:
+    """Letters, marks and digits are missed when a vocabulary lacks them; all else is punctuation."""
+    return unicodedata.category(character)[0] in "LMN" if character else False
+
+
+def _separator(vocab: Sequence[str], blank: int, by_bytes: bool) -> int | None:
+    known = SEPARATORS if by_bytes else SEPARATORS[:-1]  # Ġ is a letter, in Maltese
+    places = (vocab.index(token) for token in known if token in vocab)
+    return next((place for place in places if place != blank), None)
+
+
+def _is_bytes(pieces: Collection[str]) -> bool:
+    """Whether a vocabulary is GPT-2's kind: its pieces are made of characters for bytes, and some begin words."""
+    known = set(_byte_characters().values())
+    if sum(piece in known for piece in pieces) >= _MOST_BYTES:
+        return True
+    marked = any(piece.startswith(_BYTE_SPACE) and piece != _BYTE_SPACE for piece in pieces)
+    return marked and all(known.issuperset(piece) for piece in pieces)
+
+
+@lru_cache(maxsize=1)
+def _byte_characters() -> dict[int, str]:
+    """GPT-2's character for each byte: those that are seen stand for themselves, the others come after U+0100."""
+    seen = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    others = (byte for byte in range(256) if byte not in set(seen))
+    return {byte: chr(byte) for byte in seen} | {byte: chr(256 + place) for place, byte in enumerate(others)}
+
+
+def _forms(piece: str) -> tuple[str, ...]:
+    """How a vocabulary might write `piece`, in the order in which it is looked up."""
+    if piece in _APOSTROPHES:
+        return tuple(_APOSTROPHES)
+    return piece, piece.lower(), piece.upper(), piece.casefold()
+
+
+@lru_cache(maxsize=2**12)
+def _jamo(decomposed: str) -> str:
+    """Conjoining jamo as letters that stand alone: ᄒ and ᆫ are ㅎ and ㄴ; "" where there are none."""
+    names = [unicodedata.name(part, "") for part in decomposed]
+    if not all(re.match(r"HANGUL (CHOSEONG|JUNGSEONG|JONGSEONG) ", name) for name in names):
+        return ""
+    try:
+        return "".join(unicodedata.lookup(f"HANGUL LETTER {name.split(maxsplit=2)[2]}") for name in names)
+    except KeyError:
+        return ""
