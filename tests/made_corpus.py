@@ -10,9 +10,12 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
+from ctc_align.corpus.sources import open_source
+from ctc_align.corpus.utterance import Utterance
 from ctc_align.text import split
 from ctc_align.text.phones import PHONES
 from ctc_align.tokens import PhoneTokenizer, tokenize
+from ctc_align.training.watch import Watch
 
 RATE = 16000
 WORDS = ("see", "cat", "dog", "no", "fish", "bee", "sun", "tea", "map", "go")
@@ -30,7 +33,7 @@ class Made:
 
 
 def make_corpus(folder: Path, utterances: int = 24, dev: int = 4, seed: int = 0, slow: int = 1) -> list[Made]:
-    """Wav files and `manifest.jsonl` under `folder`; the last `dev` utterances are of the split dev.
+    """Wav files and `manifest.jsonl` under `folder`, and `dev.jsonl`, to which the last `dev` utterances go.
 
     Phones last 0.07 to 0.14 s, times `slow`; texts have three words.
     """
@@ -42,9 +45,10 @@ def make_corpus(folder: Path, utterances: int = 24, dev: int = 4, seed: int = 0,
         one, sound = _say(folder / f"u{i:03}.wav", text, slow, random)
         soundfile.write(one.path, sound, RATE, subtype="PCM_16")
         row = {"audio": one.path.name, "text": text, "duration_s": len(sound) / RATE, "speaker": "tones"}
-        lines.append(json.dumps({**row, "split": "dev" if i >= utterances - dev else "train"}))
+        lines.append(json.dumps(row))
         made.append(one)
-    (folder / "manifest.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+    for name, part in (("manifest", lines[: utterances - dev]), ("dev", lines[utterances - dev :])):
+        (folder / f"{name}.jsonl").write_text("".join(f"{line}\n" for line in part), "utf-8")
     return made
 
 
@@ -76,6 +80,26 @@ def _hush(random: np.random.Generator) -> np.ndarray:
 
 def _noise(samples: int, random: np.random.Generator) -> np.ndarray:
     return 0.0005 * random.standard_normal(samples)
+
+
+def utterances_of(folder: Path) -> list[Utterance]:
+    """What the corpus's manifest holds."""
+    return [one for one in open_source(folder / "manifest.jsonl") if isinstance(one, Utterance)]
+
+
+class Lines(Watch):
+    """A training's `Watch` that keeps what it hears."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.stages: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+    def progress(self, stage: str, share: float, line: str = "") -> None:
+        assert 0.0 <= share <= 1.0
+        self.stages.append(stage)
 
 
 def frames(samples: Sequence[int]) -> np.ndarray:

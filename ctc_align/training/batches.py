@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -22,6 +22,14 @@ class Batch:
     targets: torch.Tensor
     target_lengths: torch.Tensor
     labels: torch.Tensor | None
+
+    def to(self, device: torch.device) -> Batch:
+        """With what the network needs there; what the kernels' plans need stays on the CPU."""
+        if device.type == "cpu":
+            return self
+        return replace(
+            self, inputs=self.inputs.to(device), labels=None if self.labels is None else self.labels.to(device)
+        )
 
 
 def plan(lengths: np.ndarray, batch_frames: int, seed: int, epoch: int) -> list[list[int]]:
@@ -89,6 +97,11 @@ def prefetched(makers: Iterator) -> Iterator[Batch]:
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1) as pool:
+        # The maker's small tensors on one thread of torch's: more would wait for one another and for the network's.
+        # Torch takes the number for the calling thread and those to come, so this one says its own again.
+        count = torch.get_num_threads()
+        pool.submit(torch.set_num_threads, 1).result()
+        torch.set_num_threads(count)
         pending = None
         for maker in makers:
             following = pool.submit(maker)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import torch
 
 from ctc_align.models import features
+from ctc_align.training.threads import spread
 
 CEPSTRA = 13
 VALUES = 3 * CEPSTRA
@@ -25,6 +27,7 @@ def cepstra(frames: torch.Tensor) -> torch.Tensor:
     return (values - values.mean(0)) / values.std(0).clamp_min(1e-3)
 
 
+@lru_cache(maxsize=1)
 def _cosines() -> torch.Tensor:
     k = torch.arange(CEPSTRA)[None]
     n = torch.arange(features.MELS)[:, None]
@@ -47,14 +50,23 @@ class Mixtures:
 
     def scores(self, x: torch.Tensor) -> torch.Tensor:
         """log p(x | state): (T, D) -> (T, K)."""
-        states, mixtures, size = self.means.shape
+        both = torch.cat((x * x, x), 1)
+        total = torch.empty(0)
+        for m, (factors, constant) in enumerate(self._terms):
+            joint = torch.addmm(constant, both, factors)
+            total = joint if m == 0 else torch.logaddexp(total, joint)
+        return total
+
+    @cached_property
+    def _terms(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Of the m-th Gaussian of every state: factors (2 * D, K) of x * x and x, and what is added (K,)."""
         precision = 1.0 / self.variances
+        size = self.means.shape[2]
         constant = self.weights - 0.5 * (
             size * math.log(2 * math.pi) + self.variances.log().sum(-1) + (self.means**2 * precision).sum(-1)
         )
-        linear = (self.means * precision).reshape(-1, size)
-        joint = torch.cat((x * x, x), 1) @ torch.cat((-0.5 * precision.reshape(-1, size), linear), 1).T
-        return torch.logsumexp((joint + constant.reshape(-1)).view(-1, states, mixtures), -1)
+        factors = torch.cat((-0.5 * precision, self.means * precision), 2)
+        return [(factors[:, m].T.contiguous(), constant[:, m].contiguous()) for m in range(factors.shape[1])]
 
     def doubled(self) -> Mixtures:
         """Every Gaussian becomes two, a fifth of its deviation to either side."""
@@ -77,14 +89,20 @@ def estimate(
         old: responsibilities come from these; a Gaussian with too few frames stays as it was.
     """
     mixtures = old.means.shape[1] if old else 1
-    count = torch.zeros(states, mixtures, dtype=torch.float64)
-    first, second = (torch.zeros(states * mixtures, VALUES, dtype=torch.float64) for _ in range(2))
-    for x, state in labelled:
-        share = _responsibility(x, state, old) if old else torch.ones(len(x), 1)
-        place = (state[:, None] * mixtures + torch.arange(mixtures)).flatten()
-        count.view(-1).index_add_(0, place, share.flatten().double())
-        first.index_add_(0, place, (share[:, :, None] * x[:, None, :]).flatten(0, 1).double())
-        second.index_add_(0, place, (share[:, :, None] * (x * x)[:, None, :]).flatten(0, 1).double())
+    places = states * mixtures
+    sums = torch.zeros(places, 1 + 2 * VALUES, dtype=torch.float64)
+
+    def own(pair: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        x, state = pair
+        share = torch.zeros(len(x), places)
+        place = state[:, None] * mixtures + torch.arange(mixtures)
+        share.scatter_(1, place, _responsibility(x, state, old) if old else torch.ones(len(x), 1))
+        return share.T @ torch.cat((torch.ones(len(x), 1), x, x * x), 1)
+
+    for part in spread(own, list(labelled)):
+        sums += part
+    count = sums[:, 0].view(states, mixtures)
+    first, second = sums[:, 1 : VALUES + 1], sums[:, VALUES + 1 :]
     number = count.view(-1, 1).clamp_min(1e-3)
     means = (first / number).view(states, mixtures, VALUES)
     variances = (second / number).view(states, mixtures, VALUES) - means**2
@@ -100,5 +118,6 @@ def estimate(
 def _responsibility(x: torch.Tensor, state: torch.Tensor, mixtures: Mixtures) -> torch.Tensor:
     """Posterior of each Gaussian of the frame's own state: (T, M)."""
     means, variances = mixtures.means[state], mixtures.variances[state]
-    joint = mixtures.weights[state] - 0.5 * ((x[:, None] - means) ** 2 / variances + variances.log()).sum(-1)
+    constant = mixtures.weights - 0.5 * mixtures.variances.log().sum(-1)
+    joint = constant[state] - 0.5 * ((x[:, None] - means) ** 2 / variances).sum(-1)
     return joint.softmax(-1)

@@ -1,13 +1,13 @@
 """Segmentation of the training data by a generative model, from nothing: edges lie where the sound changes.
 
-Every phone is three states in a row, silence is one, each a mixture of Gaussians. Viterbi training (Juang and Rabiner
-1990) from a flat start, every state the same length between the first and the last loud frame: a label per frame, the
-Gaussians from the labels, the labels from the Gaussians; mixtures double on the way.
+Every token (a phone or a letter) is a few states in a row, silence is one, each a mixture of Gaussians. Viterbi
+training (Juang and Rabiner 1990) from a flat start, every state the same length between the first and the last loud
+frame: a label per frame, the Gaussians from the labels, the labels from the Gaussians; mixtures double on the way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,9 +17,12 @@ from ctc_align import kernels, lattice
 from ctc_align.models import features
 from ctc_align.training.mixtures import Mixtures, cepstra, estimate
 from ctc_align.training.store import FeatureStore
+from ctc_align.training.threads import spread
+from ctc_align.training.watch import Watch
+from ctc_align.types import WordTokens
 
 PARTS = 3
-"""States of a phone."""
+"""States of a phone, where nothing else is said."""
 
 QUIET_NATS = 7.0
 BATCH = 16
@@ -31,6 +34,12 @@ class Spoken:
 
     words: tuple[tuple[np.ndarray, ...], ...]
     choice: tuple[int, ...]
+
+    @staticmethod
+    def of(words: Sequence[WordTokens]) -> Spoken:
+        """Of the words that have pronunciations; the blank is token 0 there, and is not counted here."""
+        said = [tuple(np.asarray(p.ids) - 1 for p in word.pronunciations) for word in words if word.pronunciations]
+        return Spoken(tuple(said), (0,) * len(said))
 
     @property
     def phones(self) -> np.ndarray:
@@ -55,17 +64,19 @@ class Round:
 class Segmenter:
     """Viterbi training over a corpus; `spoken[i]` belongs to `store[i]`."""
 
-    def __init__(self, store: FeatureStore, spoken: dict[int, Spoken], phones: int, say: Callable[[str], None]) -> None:
-        self.store, self.spoken, self.say = store, dict(spoken), say
-        self.silence = phones * PARTS
+    def __init__(
+        self, store: FeatureStore, spoken: dict[int, Spoken], phones: int, watch: Watch, parts: int = PARTS
+    ) -> None:
+        self.store, self.spoken, self.watch, self.parts = store, dict(spoken), watch, parts
+        self.silence = phones * parts
         self.states = self.silence + 1
         self.mixtures: Mixtures | None = None
 
     def train(self, order: Sequence[int], rounds: Sequence[Round]) -> None:
         """Go through the rounds, the first from a flat start; `order` says which utterances come first."""
-        for plan in rounds:
+        for number, plan in enumerate(rounds):
             members, score = list(order[: plan.utterances]), float("nan")
-            data = {i: cepstra(self.store[i]) for i in members}
+            data = self._cepstra(members)
             if self.mixtures is None:
                 labels = {i: self._flat(i) for i in members}
                 self.mixtures = estimate(((data[i], labels[i]) for i in members), self.states)
@@ -75,17 +86,21 @@ class Segmenter:
                 self.mixtures = self.mixtures.doubled()
                 for _ in range(3):
                     self.mixtures = estimate(((data[i], labels[i]) for i in labels), self.states, self.mixtures)
-            for _ in range(plan.realignments):
+            for turn in range(plan.realignments):
+                line = f"round {number + 1} of {len(rounds)}, {plan.mixtures} Gaussians a state"
+                self.watch.progress("segmenting", (number + turn / plan.realignments) / len(rounds), line)
                 labels, score = self._realigned(members, data)
                 old = self.mixtures if plan.mixtures > 1 else None
                 self.mixtures = estimate(((data[i], labels[i]) for i in labels), self.states, old)
-            self.say(f"{plan.mixtures} Gaussians a state, {len(members)} utterances: {score:.3f} per frame")
+            self.watch.say(
+                f"segments: {plan.mixtures} Gaussians a state, {len(members)} utterances: {score:.3f} per frame"
+            )
 
     def label(self, members: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
         """State of every frame (T,) of each utterance that has a path."""
         for begin in range(0, len(members), BATCH):
             part = list(members[begin : begin + BATCH])
-            for i, labels, _, _ in self._paths(part, {i: cepstra(self.store[i]) for i in part}):
+            for i, labels, _, _ in self._paths(part, self._cepstra(part)):
                 yield i, labels
 
     def choose_pronunciations(self, members: Sequence[int]) -> int:
@@ -93,7 +108,7 @@ class Segmenter:
         changed = 0
         for begin in range(0, len(members), BATCH):
             part = [i for i in members[begin : begin + BATCH] if any(len(word) > 1 for word in self.spoken[i].words)]
-            data = {i: cepstra(self.store[i]) for i in part}
+            data = self._cepstra(part)
             for i, _, _, tokens in list(self._paths(part, data)):
                 choice = self._best_choice(i, data[i], tokens)
                 changed += sum(a != b for a, b in zip(choice, self.spoken[i].choice))
@@ -115,7 +130,7 @@ class Segmenter:
         if not jobs:
             return tuple(choice)
         phones = [spoken.words[w][k] for w, k in jobs]
-        topology = lattice.segmentation(phones, [np.zeros(len(p)) for p in phones], PARTS, self.silence)
+        topology = lattice.segmentation(phones, [np.zeros(len(p)) for p in phones], self.parts, self.silence)
         padded = torch.nn.utils.rnn.pad_sequence(windows, batch_first=True)
         scores = kernels.best_path(padded, topology, [len(window) for window in windows]).scores.tolist()
         best: dict[int, float] = {}
@@ -124,12 +139,15 @@ class Segmenter:
                 best[w], choice[w] = score, k
         return tuple(choice)
 
+    def _cepstra(self, members: Sequence[int]) -> dict[int, torch.Tensor]:
+        return dict(zip(members, spread(lambda i: cepstra(self.store[i]), members)))
+
     def _flat(self, i: int) -> torch.Tensor:
         frames = self.store[i]
         level = features.level(frames)
         loud = torch.nonzero(level > features.statistics_of(frames).loud - QUIET_NATS)[:, 0]
         first, last = int(loud[0]), int(loud[-1]) + 1
-        states = (self.spoken[i].phones[:, None] * PARTS + np.arange(PARTS)).reshape(-1)
+        states = (self.spoken[i].phones[:, None] * self.parts + np.arange(self.parts)).reshape(-1)
         labels = torch.full((len(frames),), self.silence)
         labels[first:last] = torch.from_numpy(states[(np.arange(last - first) * len(states)) // (last - first)])
         return labels
@@ -150,9 +168,11 @@ class Segmenter:
         if not part:
             return
         assert self.mixtures is not None
-        scores = [self.mixtures.scores(data[i]) for i in part]
+        scores = list(spread(self.mixtures.scores, [data[i] for i in part]))
         spoken = [self.spoken[i] for i in part]
-        topology = lattice.segmentation([s.phones for s in spoken], [s.owners for s in spoken], PARTS, self.silence)
+        topology = lattice.segmentation(
+            [s.phones for s in spoken], [s.owners for s in spoken], self.parts, self.silence
+        )
         lengths = [len(row) for row in scores]
         path = kernels.best_path(torch.nn.utils.rnn.pad_sequence(scores, batch_first=True), topology, lengths)
         for b, i in enumerate(part):

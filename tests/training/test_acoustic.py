@@ -9,15 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from made_corpus import frames, make_corpus
+from made_corpus import Lines, frames, make_corpus, utterances_of
 
 from ctc_align.errors import InputError
 from ctc_align.models.features import MELS
 from ctc_align.models.network import Network, NetworkShape
-from ctc_align.training import acoustic
-from ctc_align.training.acoustic import Material, Training, evaluate, train
+from ctc_align.training import acoustic, checkpoints
+from ctc_align.training.acoustic import Place, Training, train
 from ctc_align.training.augment import Augmentation
-from ctc_align.training.store import build, read_manifest
+from ctc_align.training.figures import Figures, evaluate
+from ctc_align.training.material import Material
+from ctc_align.training.store import build
 
 PHONES = 39
 SHAPE = NetworkShape(MELS, PHONES + 1, PHONES * 3 + 1, stem=8, body=8, head=8, dilations=(1,))
@@ -32,23 +34,25 @@ class StoppedError(Exception):
 @pytest.fixture(scope="module")
 def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
     folder = tmp_path_factory.mktemp("corpus")
-    made = make_corpus(folder, utterances=12, dev=4)
-    store = build(read_manifest(folder / "manifest.jsonl", ("train", "dev")), folder / "features")
+    made = make_corpus(folder, utterances=12, dev=0)
+    store = build(utterances_of(folder), folder / "features")
     labels = []
     for length, one in zip(store.lengths, made):
         row = np.full(int(length), PHONES * 3, np.int16)
         for phone, start, end in zip(one.phones, frames(one.starts), frames(one.ends)):
             row[start:end] = phone * 3 + np.arange(end - start) * 3 // max(1, end - start)
         labels.append(row)
-    return Material(store, [np.array(one.phones) + 1 for one in made], labels, np.arange(8))
-
-
-def silent(_: str) -> None:
-    pass
+    return Material(store, [np.array(one.phones) + 1 for one in made], labels, np.arange(8), np.arange(8, 12))
 
 
 def weights(network: Network) -> dict[str, torch.Tensor]:
     return {name: value.clone() for name, value in network.state_dict().items()}
+
+
+def run(
+    shape: NetworkShape, training: Training, material: Material, folder: Path, lines: Lines | None = None, start=None
+) -> Network:
+    return train(shape, training, material, Place(folder, watch=lines or Lines()), start).network
 
 
 def assert_same(one: Network, two: Network) -> None:
@@ -57,9 +61,9 @@ def assert_same(one: Network, two: Network) -> None:
 
 
 def test_the_same_seed_gives_the_same_network(material: Material, tmp_path: Path) -> None:
-    one = train(SHAPE, QUICK, material, tmp_path / "a", say=silent)
-    assert_same(one, train(SHAPE, QUICK, material, tmp_path / "b", say=silent))
-    other = train(SHAPE, replace(QUICK, seed=4), material, tmp_path / "c", say=silent)
+    one = run(SHAPE, QUICK, material, tmp_path / "a")
+    assert_same(one, run(SHAPE, QUICK, material, tmp_path / "b"))
+    other = run(SHAPE, replace(QUICK, seed=4), material, tmp_path / "c")
     assert not torch.equal(one.tokens.weight, other.tokens.weight)
 
 
@@ -68,8 +72,8 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been(
     material: Material, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_after: int
 ) -> None:
     """Dropout and augmentation are on: both must go on where they stood."""
-    straight = train(SHAPE, QUICK, material, tmp_path / "straight", say=silent)
-    real, saved = acoustic._save, []
+    straight = run(SHAPE, QUICK, material, tmp_path / "straight")
+    real, saved = checkpoints.save, []
 
     def stopping(path: Path, state: object) -> None:
         real(path, state)
@@ -78,67 +82,120 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been(
             raise StoppedError
 
     often = replace(QUICK, checkpoint_s=-1.0)
-    monkeypatch.setattr(acoustic, "_save", stopping)
+    monkeypatch.setattr(checkpoints, "save", stopping)
     with pytest.raises(StoppedError):
-        train(SHAPE, often, material, tmp_path / "stopped", say=silent)
+        run(SHAPE, often, material, tmp_path / "stopped")
     torch.rand(7)
-    resumed = train(SHAPE, often, material, tmp_path / "stopped", say=silent)
+    resumed = run(SHAPE, often, material, tmp_path / "stopped")
     assert_same(straight, resumed)
     assert len(saved) == len(list(range(saved.index("final.pt")))) + 1
     assert not list((tmp_path / "stopped").glob("*.part"))
 
 
-def test_a_checkpoint_without_the_generators_state_is_read(
-    material: Material, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    often = replace(QUICK, checkpoint_s=-1.0)
-    train(SHAPE, often, material, tmp_path, say=silent)
-    (tmp_path / "final.pt").unlink()
-    state = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
-    del state["random"]
-    torch.save(state, tmp_path / "checkpoint.pt")
-    again = train(SHAPE, often, material, tmp_path, say=silent)
-    assert torch.equal(again.tokens.weight, state["network"]["tokens.weight"])  # all steps were done
-
-
 def test_a_finished_run_is_not_done_again(material: Material, tmp_path: Path) -> None:
     other = Network(SHAPE)
-    torch.save(other.state_dict(), tmp_path / "final.pt")
-    lines: list[str] = []
-    found = train(SHAPE, QUICK, material, tmp_path, say=lines.append)
+    torch.save({"network": other.state_dict(), "before": None}, tmp_path / "final.pt")
+    lines = Lines()
+    found = run(SHAPE, QUICK, material, tmp_path, lines)
     assert_same(other, found)
     assert not found.training
-    assert lines == []
+    assert lines.lines == []
 
 
 @pytest.mark.parametrize("name", ["final.pt", "checkpoint.pt"])
 def test_the_state_of_another_network_is_an_error(material: Material, tmp_path: Path, name: str) -> None:
     other = Network(replace(SHAPE, body=10)).state_dict()
-    torch.save(other if name == "final.pt" else {"network": other, "optimizer": {}, "step": 1}, tmp_path / name)
+    torch.save({"network": other, "optimizer": {}, "step": 1, "before": None}, tmp_path / name)
     with pytest.raises(InputError, match=rf"{name}: expected the state of this recipe's network"):
-        train(SHAPE, QUICK, material, tmp_path, say=silent)
+        run(SHAPE, QUICK, material, tmp_path)
     (tmp_path / name).write_bytes(b"cut")
     with pytest.raises(InputError, match="damaged"):
-        train(SHAPE, QUICK, material, tmp_path, say=silent)
+        run(SHAPE, QUICK, material, tmp_path)
 
 
 def test_it_learns_what_is_said_and_where(material: Material, tmp_path: Path) -> None:
-    lines: list[str] = []
+    lines = Lines()
     calm = replace(QUICK, epochs=25, dropout=0.0, learning_rate=1e-2, augmentation=CALM)
-    untrained = evaluate(Network(SHAPE), calm, material, np.arange(8))
-    network = train(SHAPE, calm, material, tmp_path, say=lines.append)
-    before, after = ([float(part.split("/")[0]) for part in line.split()[1::2]] for line in (
-        untrained, evaluate(network, calm, material, np.arange(8))
-    ))  # fmt: skip
-    assert after[0] < 0.5 * before[0]
-    assert after[1] < 0.6 * before[1]
-    assert any("ctc" in line and "frame" in line for line in lines)
+    before = evaluate(Network(SHAPE), material, np.arange(8))
+    network = run(SHAPE, calm, material, tmp_path, lines)
+    after = evaluate(network, material, np.arange(8))
+    assert after.ctc < 0.5 * before.ctc
+    assert after.frame < 0.6 * before.frame
+    assert after.utterances == 8
+    assert any("held out: ctc" in line and "frame" in line for line in lines.lines)
+    assert lines.stages[-1] == "training"
+
+
+def test_figures_are_means_over_tokens_and_frames(material: Material) -> None:
+    """The same whatever comes together: of each utterance alone, weighted by what it has."""
+    network = Network(SHAPE).eval()
+    alone = [evaluate(network, material, np.array([i])) for i in range(4)]
+    tokens = [len(material.targets[i]) for i in range(4)]
+    assert material.labels is not None
+    frames = [len(material.labels[i]) for i in range(4)]
+    together = evaluate(network, material, np.arange(4))
+    assert together.ctc == pytest.approx(np.average([one.ctc for one in alone], weights=tokens), rel=1e-4)
+    assert together.frame == pytest.approx(np.average([one.frame for one in alone], weights=frames), rel=1e-4)
+
+
+def test_the_best_weights_are_kept_and_those_given_are_among_them(material: Material, tmp_path: Path) -> None:
+    start = weights(Network(SHAPE))
+    ruin = replace(QUICK, keep_best=True, learning_rate=3.0, epochs=2, warmup_steps=0)
+    trained = train(SHAPE, ruin, material, Place(tmp_path / "ruined"), start)
+    assert trained.before == trained.dev
+    assert torch.equal(trained.network.tokens.weight, start["tokens.weight"])
+    # … and without it the weights are what became of them.
+    worse = train(SHAPE, replace(ruin, keep_best=False), material, Place(tmp_path / "kept"), start)
+    assert worse.dev.ctc > trained.dev.ctc
+    good = replace(QUICK, keep_best=True, learning_rate=1e-2, epochs=4)
+    better = train(SHAPE, good, material, Place(tmp_path / "good"), start)
+    assert better.before == trained.before
+    assert better.dev.ctc < trained.dev.ctc
+
+
+def test_a_run_that_keeps_the_best_goes_on_as_if_it_had_not_been_stopped(
+    material: Material, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    best = replace(QUICK, keep_best=True, freeze_norms=True, layers="head")
+    straight = train(SHAPE, best, material, Place(tmp_path / "straight"))
+    real = checkpoints.save
+    saved = []
+
+    def stopping(path: Path, state: object) -> None:
+        real(path, state)
+        saved.append(path)
+        if len(saved) == 3:
+            raise StoppedError
+
+    often = replace(best, checkpoint_s=-1.0)
+    monkeypatch.setattr(checkpoints, "save", stopping)
+    with pytest.raises(StoppedError):
+        train(SHAPE, often, material, Place(tmp_path / "stopped"))
+    resumed = train(SHAPE, often, material, Place(tmp_path / "stopped"))
+    assert_same(straight.network, resumed.network)
+    assert (straight.before, straight.dev) == (resumed.before, resumed.dev)
+
+
+def test_the_head_alone(material: Material, tmp_path: Path) -> None:
+    start = weights(Network(SHAPE))
+    head = replace(QUICK, layers="head", freeze_norms=True, learning_rate=1e-2)
+    network = run(SHAPE, head, material, tmp_path, start=start)
+    changed = {name.split(".")[0] for name, value in weights(network).items() if not torch.equal(value, start[name])}
+    assert changed == set(acoustic.HEADS)
+
+
+def test_time_ends_a_run_with_a_rate_of_almost_zero(material: Material, tmp_path: Path) -> None:
+    lines = Lines()
+    long = replace(QUICK, epochs=100_000 // 8, minutes=0.02)
+    network = run(SHAPE, long, material, tmp_path, lines)
+    assert all(torch.isfinite(value).all() for value in network.state_dict().values())
+    assert acoustic.rate(long, 3, 10**6, time_share=1.0) == pytest.approx(0.01 * long.learning_rate)
 
 
 def test_starting_weights_are_taken_where_they_fit(material: Material, tmp_path: Path) -> None:
     start = weights(Network(replace(SHAPE, states=5)))
     still = replace(QUICK, learning_rate=0.0, weight_decay=0.0)
-    network = train(SHAPE, still, material, tmp_path, start=start, say=silent)
+    network = run(SHAPE, still, material, tmp_path, start=start)
     assert torch.equal(network.tokens.weight, start["tokens.weight"])
     assert network.states is not None
     assert network.states.weight.shape[0] == SHAPE.states
@@ -149,23 +206,24 @@ def test_utterances_without_labels_or_too_long_for_their_sound_do_no_harm(materi
     empty = [np.empty(0, np.int16)] * len(material.store)
     targets = [np.ones(5000, np.int64), *material.targets[1:]]
     alone = replace(QUICK, batch_s=0.1, epochs=1)
-    lines: list[str] = []
-    network = train(SHAPE, alone, replace(material, labels=empty, targets=targets), tmp_path, say=lines.append)
+    lines = Lines()
+    network = run(SHAPE, alone, replace(material, labels=empty, targets=targets), tmp_path, lines)
     assert all(torch.isfinite(value).all() for value in network.state_dict().values())
-    assert "nan" not in lines[-1]
+    assert "nan" not in lines.lines[-1]
 
 
 def test_nothing_to_train_on_is_an_error(material: Material, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="expected utterances to train on"):
-        train(SHAPE, QUICK, replace(material, members=np.empty(0, int)), tmp_path, say=silent)
-    assert evaluate(Network(SHAPE), QUICK, material, np.empty(0, int)) == "no utterances"
+        run(SHAPE, QUICK, replace(material, members=np.empty(0, int)), tmp_path)
+    assert evaluate(Network(SHAPE), material, np.empty(0, int)) == Figures(0.0, 0.0, 0)
+    assert str(Figures(0.0, 0.0, 0)) == "no utterances"
 
 
 def test_the_rate_warms_up_and_ends_near_zero() -> None:
     training = Training(learning_rate=1.0, warmup_steps=10)
-    rates = [acoustic._rate(training, step, 100) for step in range(100)]
+    rates = [acoustic.rate(training, step, 100) for step in range(100)]
     assert rates[0] == pytest.approx(0.1, rel=0.01)
     assert max(rates) == rates[9]
     assert rates[9:] == sorted(rates[9:], reverse=True)
     assert rates[-1] == pytest.approx(0.01, abs=0.002)
-    assert math.isfinite(acoustic._rate(replace(training, warmup_steps=0), 0, 100))
+    assert math.isfinite(acoustic.rate(replace(training, warmup_steps=0), 0, 100))

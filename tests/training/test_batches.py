@@ -8,13 +8,13 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from made_corpus import make_corpus
+from made_corpus import make_corpus, utterances_of
 
 from ctc_align.models import features
 from ctc_align.models.features import MELS
 from ctc_align.training.augment import Augmentation, augment, mask
 from ctc_align.training.batches import collate, plan, prefetched
-from ctc_align.training.store import FeatureStore, build, read_manifest
+from ctc_align.training.store import FeatureStore, build
 
 NONE = Augmentation(noise=0.0, warp=0.0, band_limit=0.0, mask_channels=0)
 CONTEXT = 6
@@ -24,7 +24,7 @@ CONTEXT = 6
 def store(tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
     folder = tmp_path_factory.mktemp("corpus")
     make_corpus(folder, utterances=4, dev=0)
-    return build(read_manifest(folder / "manifest.jsonl", ("train",)), folder / "features")
+    return build(utterances_of(folder), folder / "features")
 
 
 def generator(seed: int = 0) -> torch.Generator:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from made_corpus import Made, frames, make_corpus
+from made_corpus import Lines, Made, frames, make_corpus, utterances_of
 
 from ctc_align.text import split
 from ctc_align.text.phones import PHONES
 from ctc_align.tokens import PhoneTokenizer, tokenize
 from ctc_align.training.segmenter import PARTS, Round, Segmenter, Spoken
-from ctc_align.training.store import FeatureStore, build, read_manifest
+from ctc_align.training.store import FeatureStore, build
+from ctc_align.training.watch import Watch
 
 SILENCE = len(PHONES) * PARTS
 OTHER = PHONES.index("OW")
@@ -27,16 +28,16 @@ def spoken_of(one: Made) -> Spoken:
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Made], FeatureStore]:
     folder = tmp_path_factory.mktemp("corpus")
     made = make_corpus(folder, utterances=30, dev=0, slow=2)
-    return made, build(read_manifest(folder / "manifest.jsonl", ("train",)), folder / "features")
+    return made, build(utterances_of(folder), folder / "features")
 
 
 @pytest.fixture(scope="module")
 def trained(corpus: tuple[list[Made], FeatureStore]) -> Segmenter:
     made, store = corpus
-    lines: list[str] = []
-    segmenter = Segmenter(store, {i: spoken_of(one) for i, one in enumerate(made)}, len(PHONES), lines.append)
+    lines = Lines()
+    segmenter = Segmenter(store, {i: spoken_of(one) for i, one in enumerate(made)}, len(PHONES), lines)
     segmenter.train(range(30), ROUNDS)
-    assert [line.split()[0] for line in lines] == ["1", "2"]
+    assert [line.split()[1] for line in lines.lines] == ["1", "2"]
     return segmenter
 
 
@@ -86,7 +87,7 @@ def test_the_pronunciation_that_sounds_is_taken(trained: Segmenter, corpus: tupl
         # Words of three phones get a pronunciation with a wrong vowel before the right one.
         doubled = tuple((np.array([w[0], OTHER, w[2]]), w) if len(w) == 3 else (w,) for (w,) in words)
         wrong[i] = Spoken(doubled, (0,) * len(words))
-    segmenter = Segmenter(store, wrong, len(PHONES), lambda line: None)
+    segmenter = Segmenter(store, wrong, len(PHONES), Watch())
     segmenter.mixtures = trained.mixtures
     several = sum(len(word) > 1 for one in wrong.values() for word in one.words)
     assert several == 8
@@ -95,18 +96,18 @@ def test_the_pronunciation_that_sounds_is_taken(trained: Segmenter, corpus: tupl
 
 
 def test_realignment_raises_the_likelihood(corpus: tuple[list[Made], FeatureStore]) -> None:
-    lines: list[str] = []
+    lines = Lines()
     spoken = {i: spoken_of(one) for i, one in enumerate(corpus[0][:12])}
-    segmenter = Segmenter(corpus[1], spoken, len(PHONES), lines.append)
+    segmenter = Segmenter(corpus[1], spoken, len(PHONES), lines)
     segmenter.train(range(12), [Round(1, 1, 12)] * 4)
-    scores = [float(line.split()[-3]) for line in lines]
+    scores = [float(line.split()[-3]) for line in lines.lines]
     assert scores[-1] > scores[0] + 0.1
     assert scores[1] >= scores[0] - 0.01
 
 
 def test_the_same_data_give_the_same_labels(trained: Segmenter, corpus: tuple[list[Made], FeatureStore]) -> None:
     made, store = corpus
-    again = Segmenter(store, {i: spoken_of(one) for i, one in enumerate(made)}, len(PHONES), lambda line: None)
+    again = Segmenter(store, {i: spoken_of(one) for i, one in enumerate(made)}, len(PHONES), Watch())
     again.train(range(30), ROUNDS)
     for (i, one), (j, two) in zip(trained.label(range(30)), again.label(range(30))):
         assert i == j
@@ -117,14 +118,14 @@ def test_an_utterance_without_room_for_its_phones_is_left_out(
     trained: Segmenter, corpus: tuple[list[Made], FeatureStore]
 ) -> None:
     crowd = {0: Spoken(((np.zeros(2000, int),),), (0,)), 1: spoken_of(corpus[0][1])}
-    segmenter = Segmenter(corpus[1], crowd, len(PHONES), lambda line: None)
+    segmenter = Segmenter(corpus[1], crowd, len(PHONES), Watch())
     segmenter.mixtures = trained.mixtures
     assert [i for i, _ in segmenter.label([0, 1])] == [1]
 
 
 def test_a_round_without_realignment(corpus: tuple[list[Made], FeatureStore]) -> None:
-    lines: list[str] = []
-    segmenter = Segmenter(corpus[1], {0: spoken_of(corpus[0][0])}, len(PHONES), lines.append)
+    lines = Lines()
+    segmenter = Segmenter(corpus[1], {0: spoken_of(corpus[0][0])}, len(PHONES), lines)
     segmenter.train([0], [Round(1, 0, 5)])
-    assert lines == ["1 Gaussians a state, 1 utterances: nan per frame"]
+    assert lines.lines == ["segments: 1 Gaussians a state, 1 utterances: nan per frame"]
     assert segmenter.mixtures is not None

@@ -1,0 +1,181 @@
+"""ctc-align train: an acoustic model from a transcribed corpus."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ctc_align.cli import options
+from ctc_align.cli.talk import Talk
+from ctc_align.errors import UsageError
+from ctc_align.training.watch import Watch
+
+if TYPE_CHECKING:
+    from ctc_align.training.acoustic import Training
+    from ctc_align.training.run import Result
+
+Corpus = Annotated[
+    str,
+    typer.Argument(
+        metavar="CORPUS", help="A manifest (JSONL, CSV, TSV, Lhotse cuts) or a folder (Kaldi, MFA, LibriSpeech)."
+    ),
+]
+Kind = Annotated[str | None, typer.Option("--source", metavar="KIND", help="Kind of the CORPUS.")]
+OutDir = Annotated[str, typer.Option("--out-dir", metavar="DIR", help="The model's folder. Needed.")]
+Dev = Annotated[
+    str | None,
+    typer.Option(
+        "--dev", metavar="CORPUS", help="What is held out.", show_default="speakers or utterances of the CORPUS"
+    ),
+]
+ConfigFile = Annotated[
+    str | None, typer.Option("--config", metavar="NAME|FILE.toml", help="A recipe; the command line wins.")
+]
+Language = Annotated[
+    str | None,
+    typer.Option("--language", metavar="CODE", help="Of the transcripts, as de or pt-BR: how digits are read."),
+]
+Epochs = Annotated[
+    int | None,
+    typer.Option("--epochs", metavar="N", min=1, help="How often the corpus is heard.", show_default="by its amount"),
+]
+Minutes = Annotated[
+    float | None,
+    typer.Option("--minutes", metavar="N", min=0.01, help="The network learns no longer than this."),
+]
+Seed = Annotated[int | None, typer.Option("--seed", metavar="N", min=0, help="Of all that is drawn.")]
+Keep = Annotated[bool, typer.Option("--keep", help="Keep frames, labels and checkpoints (DIR/.training).")]
+Force = Annotated[
+    bool, typer.Option("--force", help="Replace the model that is in DIR, or a run of other settings that was stopped.")
+]
+Name = Annotated[str | None, typer.Option("--name", help="What the model is called.", show_default="as DIR is")]
+_LINE_EVERY_S = 15.0
+
+
+def train(
+    corpus: Corpus,
+    out_dir: OutDir = "",
+    kind: Kind = None,
+    dev: Dev = None,
+    lexicon: options.Lexicon = None,
+    language: Language = None,
+    config: ConfigFile = None,
+    name: Name = None,
+    epochs: Epochs = None,
+    minutes: Minutes = None,
+    seed: Seed = None,
+    device: options.Device = "auto",
+    keep: Keep = False,
+    force: Force = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+) -> None:
+    """Train an acoustic model from a transcribed CORPUS, in any language, from nothing.
+
+    Tokens are the letters of the transcripts, or with --lexicon the phones of a dictionary. Pairs that do not fit are
+    left out and counted. Stop it as you like: the same command goes on where it stopped. DIR is what --model takes;
+    DIR/README.md says what the model was made of.
+    """
+    talk = ready(corpus, out_dir, dev, lexicon, quiet=quiet, verbose=verbose)
+    from ctc_align.config import load_config
+    from ctc_align.models import resolve_device
+    from ctc_align.training.recipe import Recipe
+    from ctc_align.training.run import Call
+    from ctc_align.training.run import train as run
+
+    recipe = load_config(Recipe, config, {"name": name, "language": language, "seed": seed})
+    recipe = replace(recipe, training=limited(recipe.training, epochs, minutes))
+    where = resolve_device(device)
+    call = Call(corpus, Path(out_dir), kind, dev, lexicon, where, command_line(), force=force, keep=keep)
+    with Following(talk) as watch:
+        result = run(recipe, call, watch)
+    conclude(result, talk)
+
+
+def ready(corpus: str, out_dir: str, dev: str | None, lexicon: str | None, *, quiet: bool, verbose: bool) -> Talk:
+    """What can be told before anything heavy is imported."""
+    from ctc_align.cli.align import check_files
+
+    if not corpus:
+        raise UsageError("CORPUS: expected a manifest or a folder, met an empty path")
+    if not out_dir:
+        raise UsageError("--out-dir: a model needs a folder")
+    if dev == "":
+        raise UsageError("--dev: expected a manifest or a folder, met an empty path")
+    check_files({"--lexicon": lexicon})
+    talk = Talk(quiet=quiet, verbose=verbose)
+    talk.listen()
+    return talk
+
+
+def limited(training: Training, epochs: int | None, minutes: float | None) -> Training:
+    """The stage with what the command line says of its length."""
+    return replace(
+        training,
+        epochs=training.epochs if epochs is None else epochs,
+        minutes=training.minutes if minutes is None else minutes,
+    )
+
+
+def command_line() -> str:
+    """What the user called, for the model's card."""
+    return "ctc-align " + " ".join(shlex.quote(argument) for argument in sys.argv[1:])
+
+
+def conclude(result: Result, talk: Talk) -> None:
+    """The folder on stdout, what became of it on stderr."""
+    card = result.card
+    if card.corpus.left_out:
+        talk.say(f"{len(card.corpus.left_out)} pairs were left out: {result.folder / 'left-out.tsv'}")
+    minutes, cpu = card.seconds / 60, card.cpu_seconds / 60
+    talk.say(f"held out: {card.dev}; {minutes:.1f} minutes, {cpu:.1f} of CPU time")
+    print(result.folder)
+    sys.stdout.flush()
+
+
+class Following(Watch):
+    """A training's `Watch` on stderr: a bar on a terminal, a line now and then elsewhere."""
+
+    def __init__(self, talk: Talk) -> None:
+        self.talk = talk
+        self._bar: Any = None
+        self._said_s, self._stage = 0.0, ""
+        self._began_s = time.monotonic()
+
+    def __enter__(self) -> Following:
+        if self.talk.on_terminal and not self.talk.quiet:
+            from rich.progress import BarColumn, Progress, TextColumn
+
+            from ctc_align.cli.show import console_for
+
+            columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.fields[line]}"))
+            self._bar = Progress(*columns, console=console_for(sys.stderr), transient=True, redirect_stdout=False)
+            self._bar.add_task("", total=1.0, line="")
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def say(self, line: str) -> None:
+        if self._bar is not None:
+            self._bar.console.print(self._timed(line), markup=False, soft_wrap=True)
+        else:
+            self.talk.say(self._timed(line))
+
+    def progress(self, stage: str, share: float, line: str = "") -> None:
+        if self._bar is not None:
+            self._bar.update(self._bar.tasks[0].id, description=stage, completed=share, line=line)
+        elif stage != self._stage or time.monotonic() - self._said_s > _LINE_EVERY_S:
+            self._said_s, self._stage = time.monotonic(), stage
+            self.talk.say(self._timed(f"{stage} {share:.0%}  {line}".rstrip()))
+
+    def _timed(self, line: str) -> str:
+        return f"{(time.monotonic() - self._began_s) / 60:5.1f} min  {line}"

@@ -1,0 +1,314 @@
+"""`train` and `adapt` as a whole, on corpora of tones whose edges are known to the sample."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from made_corpus import Lines
+from made_letters import LETTERS, Said, make_letters
+
+from ctc_align.aligner import Aligner
+from ctc_align.errors import InputError, OutputError, UsageError
+from ctc_align.models import load_model
+from ctc_align.training import checkpoints, labels
+from ctc_align.training.acoustic import Training
+from ctc_align.training.adapt import Adaptation, adapt
+from ctc_align.training.augment import Augmentation
+from ctc_align.training.recipe import NetworkSizes, Recipe, SegmenterPlan
+from ctc_align.training.run import Call, train
+
+CALM = Augmentation(noise=0.0, warp=0.0, band_limit=0.0, mask_channels=0)
+TINY = Recipe(
+    fewest=3,
+    dev_share=0.1,
+    network=NetworkSizes(16, 24, 24, (1, 2)),
+    segmenter=SegmenterPlan(((1, 5, 50), (1, 1, 50)), 1),
+    training=Training(
+        epochs=20, learning_rate=1e-2, batch_s=8.0, warmup_steps=5, dropout=0.0, bfloat16=False, augmentation=CALM
+    ),
+)
+QUICK = replace(TINY, training=replace(TINY.training, epochs=2, dropout=0.2, augmentation=Augmentation()))
+
+
+class StoppedError(Exception):
+    pass
+
+
+def call(folder: Path, out: Path, **more) -> Call:
+    return Call(str(folder / "manifest.jsonl"), out, **more)
+
+
+@pytest.fixture(scope="module")
+def spoken(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Said]]:
+    folder = tmp_path_factory.mktemp("letters")
+    return folder, make_letters(folder, 50)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory, spoken: tuple[Path, list[Said]]) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    train(TINY, call(spoken[0], folder / "tones", command="ctc-align train letters"))
+    return folder / "tones"
+
+
+def edges(model: Path, said: list[Said]) -> np.ndarray:
+    """Errors of all letters' edges, in seconds."""
+    aligner = Aligner(str(model), device="cpu")
+    errors: list[float] = []
+    for one in said:
+        tokens = [token for word in aligner.align(one.path, one.text).words for token in word.tokens]
+        assert len(tokens) == len(one.starts)
+        errors += [token.start_s - start / 16000 for token, start in zip(tokens, one.starts)]
+        errors += [token.end_s - end / 16000 for token, end in zip(tokens, one.ends)]
+    return np.array(errors)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in ("model.safetensors", "model.toml")}
+
+
+def test_letters_are_learnt_from_nothing_and_lie_where_they_sound(model: Path, tmp_path: Path) -> None:
+    """Of new utterances most edges are within a frame, nearly all within three (the cepstra's slopes see four)."""
+    began = time.process_time()
+    errors = np.abs(edges(model, make_letters(tmp_path, 10, seed=7)))
+    assert np.median(errors) <= 0.01
+    assert np.mean(errors <= 0.02) > 0.8
+    assert np.mean(errors <= 0.03) > 0.95
+    assert np.mean(errors) <= 0.013
+    assert time.process_time() - began < 60
+
+
+def test_the_model_says_what_it_is(model: Path) -> None:
+    loaded = load_model(str(model), device="cpu")
+    assert (loaded.name, loaded.token_kind) == ("tones", "tokens")
+    assert loaded.vocab == ("<blank>", *sorted(LETTERS))
+    assert not (model / ".training").exists()
+    card = (model / "README.md").read_text("utf-8")
+    for part in ("# The model `tones`", "10 letters: a e i l m n o s t é", "ctc-align train letters", "held out | 5 "):
+        assert part in card
+    assert sorted(path.name for path in model.iterdir()) == ["README.md", "model.safetensors", "model.toml"]
+
+
+def test_a_run_that_was_stopped_goes_on_and_gives_the_same_model(
+    spoken: tuple[Path, list[Said]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dropout and augmentation on; stopped in the features' wake, while segmenting, and while learning."""
+    straight = train(QUICK, call(spoken[0], tmp_path / "straight" / "m"))
+    often = replace(QUICK, training=replace(QUICK.training, checkpoint_s=-1.0))
+    out = tmp_path / "stopped" / "m"
+    real_save, real_labels, saved = checkpoints.save, labels.from_nothing, []
+
+    def stopping(path: Path, state: object) -> None:
+        real_save(path, state)
+        saved.append(path.name)
+        if len(saved) in (2, 5):
+            raise StoppedError
+
+    def broken(*_: object) -> None:
+        raise StoppedError
+
+    monkeypatch.setattr(labels, "from_nothing", broken)
+    with pytest.raises(StoppedError):
+        train(often, call(spoken[0], out))
+    monkeypatch.setattr(labels, "from_nothing", real_labels)
+    monkeypatch.setattr(checkpoints, "save", stopping)
+    for _ in range(2):
+        with pytest.raises(StoppedError):
+            train(often, call(spoken[0], out))
+        torch.rand(3)
+    monkeypatch.setattr(labels, "from_nothing", broken)  # not done again
+    lines = Lines()
+    resumed = train(often, call(spoken[0], out), lines)
+    assert any(line.startswith("goes on from step ") for line in lines.lines)
+    assert files(resumed.folder) == files(straight.folder)
+    assert resumed.card.dev == straight.card.dev
+
+
+def test_a_folder_is_another_runs(spoken: tuple[Path, list[Said]], model: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"there is a model already \(model\.toml\); give --force"):
+        train(TINY, call(spoken[0], model))
+    out = tmp_path / "m"
+    kept = train(QUICK, call(spoken[0], out, keep=True))
+    before = files(kept.folder)
+    assert (out / ".training" / "labels.npz").exists()
+    with pytest.raises(UsageError, match="a run with another recipe was stopped here"):
+        train(replace(QUICK, seed=2), call(spoken[0], out))
+    assert files(out) == before
+    (out / "calibration.toml").write_text("")
+    train(replace(QUICK, seed=2), call(spoken[0], out, force=True))
+    assert files(out) != before
+    assert not (out / "calibration.toml").exists()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="expected a folder, met a file"):
+        train(TINY, call(spoken[0], tmp_path / "file"))
+    with pytest.raises(OutputError, match="the folder cannot be made"):
+        train(TINY, call(spoken[0], tmp_path / "file" / "m"))
+
+
+def test_bad_pairs_are_left_out_counted_and_listed(tmp_path: Path) -> None:
+    make_letters(tmp_path, 22)
+    manifest = tmp_path / "manifest.jsonl"
+    rows = [json.loads(line) for line in manifest.read_text().splitlines()]
+    rows[0]["text"] = "sal " * 60  # more letters than the sound has room for
+    rows[1]["text"] = "x salé"  # a letter that is met once
+    rows[2]["text"] = "—"
+    rows[3]["text"] = "salé 21"
+    rows[4]["audio"] = "absent.wav"
+    (tmp_path / "u005.wav").write_bytes(b"RIFF")
+    manifest.write_text("".join(json.dumps(row) + "\n" for row in rows) + "{\n")
+    lines = Lines()
+    result = train(QUICK, call(tmp_path, tmp_path / "m"), lines)
+    corpus = result.card.corpus
+    assert len(corpus.train) + len(corpus.dev) == 16
+    kinds = {
+        "a transcript too long for its audio": "u000",
+        "letters that are too rare": "u001",
+        "nothing that is spoken in the transcript": "u002",
+        "digits (give --language)": "u003",
+        "not readable in the corpus": "23",
+    }
+    met = {one.kind: one.id for one in corpus.left_out}
+    assert {kind: met[kind] for kind in kinds if kind != "not readable in the corpus"} == {
+        kind: id for kind, id in kinds.items() if kind != "not readable in the corpus"
+    }
+    assert sorted(one.id for one in corpus.left_out if one.kind == "unreadable audio") == ["absent", "u005"]
+    (said,) = [line for line in lines.lines if line.startswith("left out: ")]
+    assert "2 × unreadable audio" in said
+    table = (result.folder / "left-out.tsv").read_text("utf-8").splitlines()
+    assert table[0] == "utterance\torigin\treason\tmet"
+    assert len(table) == 8
+    assert "| left out: unreadable audio | 2 |" in (result.folder / "README.md").read_text("utf-8")
+
+
+def test_audio_that_holds_more_than_its_transcript_is_left_out(tmp_path: Path) -> None:
+    import soundfile
+
+    make_letters(tmp_path, 12)
+    samples = np.tile(soundfile.read(tmp_path / "u000.wav")[0], 20)
+    soundfile.write(tmp_path / "u000.wav", samples, 16000)
+    result = train(QUICK, call(tmp_path, tmp_path / "m"))
+    assert [one.kind for one in result.card.corpus.left_out] == ["a transcript too short for its audio"]
+
+
+def test_corpora_of_which_nothing_can_be_used(tmp_path: Path) -> None:
+    make_letters(tmp_path, 3)
+    manifest = tmp_path / "manifest.jsonl"
+    rows = [json.loads(line) for line in manifest.read_text().splitlines()]
+
+    def told(**changed: object) -> str:
+        manifest.write_text("".join(json.dumps(row | changed) + "\n" for row in rows))
+        with pytest.raises(InputError) as caught:
+            train(TINY, call(tmp_path, tmp_path / "m"))
+        return str(caught.value)
+
+    assert "none of the transcripts can be used: 3 × nothing that is spoken" in told(text="…")
+    assert "expected transcripts with letters that are met 3 times or more" in told(text="21")
+    unreadable = told(audio="no.wav", text="salé salé salé")
+    assert "two utterances or more that can be used, met 0: 3 × unreadable audio" in unreadable
+    with pytest.raises(UsageError, match="there is no such"):
+        train(TINY, Call(str(tmp_path / "absent"), tmp_path / "m"))
+
+
+def test_speakers_are_held_out_whole(tmp_path: Path) -> None:
+    make_letters(tmp_path, 24, speakers=("a", "b", "c", "d", "e", "f"))
+    result = train(QUICK, call(tmp_path, tmp_path / "m"))
+    dev = result.card.corpus.dev
+    assert {i % 6 for i in dev.tolist()} == {int(dev[0]) % 6}
+    assert len(dev) == 4
+    other = train(replace(QUICK, seed=5), call(tmp_path, tmp_path / "n")).card.corpus.dev
+    assert len(other) == 4
+    make_letters(tmp_path / "held", 3, seed=9)
+    given = train(QUICK, call(tmp_path, tmp_path / "o", dev=str(tmp_path / "held" / "manifest.jsonl")))
+    assert given.card.corpus.dev.tolist() == [24, 25, 26]
+
+
+def test_phones_of_a_lexicon(tmp_path: Path) -> None:
+    """Words that it lacks are told; of two pronunciations the one that sounds is taken; it lies beside the model."""
+    said = make_letters(tmp_path, 40)
+    lexicon = tmp_path / "tones.dict"
+    from made_letters import WORDS
+
+    lines = [f"{word.lower()}\t{' '.join('P' + letter for letter in word.lower())}" for word in WORDS[1:]]
+    lines.insert(0, "mola\t0.9\tPm Pé Pl Pé")
+    lexicon.write_text("\n".join(lines) + "\n", "utf-8")
+    result = train(TINY, call(tmp_path, tmp_path / "m", lexicon=str(lexicon)))
+    left = result.card.corpus.left_out
+    assert {one.kind for one in left} == {"words that are not in the lexicon"}
+    assert {one.met for one in left} <= {"salé", "salé salé", "salé salé salé"}
+    model = load_model(str(result.folder), device="cpu")
+    assert (model.token_kind, len(model.vocab)) == ("phones", 11)
+    aligner = Aligner(str(result.folder), device="cpu", lexicon=result.folder / "lexicon.txt")
+    (one,) = [one for one in said if "mola" in one.text and "Salé" not in one.text][:1]
+    (mola,) = [word for word in aligner.align(one.path, one.text).words if word.spoken == "mola"][:1]
+    assert [token.token for token in mola.tokens] == ["Pm", "Po", "Pl", "Pa"]
+
+
+def test_the_size_of_the_network_goes_by_the_hours_of_speech() -> None:
+    recipe = Recipe()
+    sizes = [recipe.shape(hours, 30).body for hours in (0.2, 3.0, 20.0)]
+    assert sizes == [128, 192, 256]
+    assert recipe.shape(1.0, 30).states == 61
+    assert [recipe.resolved(hours).epochs for hours in (0.1, 1.0, 20.0)] == [60, 32, 12]
+    assert replace(recipe, training=Training(epochs=3)).resolved(1.0).epochs == 3
+    assert Recipe(units="lexicon").shape(1.0, 40).states == 121
+
+
+def test_adapting_lowers_the_loss_on_another_voice(model: Path, tmp_path: Path) -> None:
+    make_letters(tmp_path, 40, seed=3, pitch=1.07, noise=0.004)
+    lines = Lines()
+    before = files(model)
+    result = adapt(Adaptation(), str(model), call(tmp_path, tmp_path / "mine"), lines)
+    trained = result.card.trained
+    assert trained.before is not None
+    assert trained.dev.ctc < 0.9 * trained.before.ctc
+    assert any(line.startswith("held out: ") and ", before ctc" in line for line in lines.lines)
+    assert files(model) == before
+    fresh = make_letters(tmp_path / "fresh", 6, seed=4, pitch=1.07, noise=0.004)
+    aligner = [Aligner(str(folder), device="cpu") for folder in (model, result.folder)]
+    old, new = (sum(one.score(said.path, said.text) for said in fresh) for one in aligner)
+    assert new < old
+    assert "adapted from tones" in (result.folder / "README.md").read_text("utf-8")
+
+
+def test_adapting_never_ends_worse(model: Path, tmp_path: Path) -> None:
+    make_letters(tmp_path, 12, seed=3)
+    ruin = Adaptation(training=replace(Adaptation().training, learning_rate=5.0, epochs=1, warmup_steps=0))
+    lines = Lines()
+    result = adapt(ruin, str(model), call(tmp_path, tmp_path / "mine"), lines)
+    assert "no epoch was better on what is held out" in lines.lines[-1]
+    assert (result.folder / "model.safetensors").read_bytes() == (model / "model.safetensors").read_bytes()
+
+
+def test_adapting_goes_on_where_it_was_stopped(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_letters(tmp_path, 12, seed=3, pitch=1.05)
+    straight = adapt(Adaptation(), str(model), call(tmp_path, tmp_path / "a" / "m"))
+    often = Adaptation(training=replace(Adaptation().training, checkpoint_s=-1.0))
+    real, saved = checkpoints.save, []
+
+    def stopping(path: Path, state: object) -> None:
+        real(path, state)
+        saved.append(path)
+        if len(saved) == 3:
+            raise StoppedError
+
+    monkeypatch.setattr(checkpoints, "save", stopping)
+    with pytest.raises(StoppedError):
+        adapt(often, str(model), call(tmp_path, tmp_path / "b" / "m"))
+    resumed = adapt(often, str(model), call(tmp_path, tmp_path / "b" / "m"))
+    assert files(resumed.folder) == files(straight.folder)
+
+
+def test_what_cannot_be_adapted(model: Path, tmp_path: Path) -> None:
+    make_letters(tmp_path, 6)
+    with pytest.raises(UsageError, match="no other can be adapted"):
+        adapt(Adaptation(), "hf:some/model", call(tmp_path, tmp_path / "m"))
+    with pytest.raises(UsageError, match="is the folder of the model that is adapted"):
+        adapt(Adaptation(), str(model), call(tmp_path, model, force=True))
+    with pytest.raises(UsageError, match="there is a model already"):
+        adapt(Adaptation(), str(model), call(tmp_path, model))
