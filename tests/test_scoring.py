@@ -102,8 +102,8 @@ def test_ties_stay_in_input_order() -> None:
 
 def test_unknown_letters_come_after_all_others_and_are_not_compared() -> None:
     emissions = planted(spelt("cab abe"))
-    scored = ALIGNER.score_texts(emissions, ["caßb abe", "hello world", "cab aжяbe", "cab abe"])
-    assert texts_of(scored) == ["cab abe", "hello world", "caßb abe", "cab aжяbe"]
+    scored = ALIGNER.score_texts(emissions, ["caжb abe", "hello world", "cab aжяbe", "cab abe"])
+    assert texts_of(scored) == ["cab abe", "hello world", "caжb abe", "cab aжяbe"]
     assert [one.unknown for one in scored] == [0, 0, 1, 2]
     assert scored[2].loss == scored[3].loss == scored[0].loss < scored[1].loss, "by what is known they would win"
     assert [one.posterior is None for one in scored] == [False, False, True, True]
@@ -111,12 +111,12 @@ def test_unknown_letters_come_after_all_others_and_are_not_compared() -> None:
 
 
 def test_unknown_letters_everywhere_leave_no_posterior() -> None:
-    assert [one.posterior for one in ALIGNER.score_texts(planted(spelt("ab")), ["aß", "bß"])] == [None, None]
+    assert [one.posterior for one in ALIGNER.score_texts(planted(spelt("ab")), ["aж", "bж"])] == [None, None]
 
 
 def test_what_does_not_fit_and_what_is_nothing_are_told_and_the_others_scored() -> None:
     emissions = planted(spelt("cab"))
-    scored = ALIGNER.score_texts(emissions, ["", "cab " * 9, "— …", "漢字", "cab", " cßb " * 9])
+    scored = ALIGNER.score_texts(emissions, ["", "cab " * 9, "— …", "漢字", "cab", " cжb " * 9])
     assert [one.index for one in scored] == [4, 1, 5, 0, 2, 3]
     assert [type(one.error) for one in scored] == [
         type(None), TooShortError, TooShortError, TranscriptError, TranscriptError, TranscriptError,
@@ -247,7 +247,7 @@ def test_a_batch_of_other_vocabularies(monkeypatch) -> None:
 @given(st.permutations(range(6)))
 @settings(max_examples=20, deadline=None)
 def test_the_order_of_the_input_does_not_matter(order: list[int]) -> None:
-    texts = [*TEXTS, "ß no"]
+    texts = [*TEXTS, "ж no"]
     emissions = random_emissions(70, 8)
     expected = {one.text: (one.rank, one.loss, one.posterior) for one in ALIGNER.score_texts(emissions, texts)}
     met = ALIGNER.score_texts(emissions, [texts[i] for i in order])
