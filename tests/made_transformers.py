@@ -112,7 +112,7 @@ def checkpoint(
 
 @torch.no_grad()
 def directly(model: Any, features: Any, samples: Any) -> torch.Tensor:
-    """Log-probs (T, C) of one utterance as the documentation of transformers calls its models, masked frames left out."""
+    """Log-probs (T, C) of one utterance as transformers documents its calls; frames that it masks are left out."""
     inputs = features(samples, sampling_rate=features.sampling_rate, return_tensors="pt")
     if "attention_mask" in inputs and inputs["attention_mask"].bool().all():
         inputs.pop("attention_mask")
