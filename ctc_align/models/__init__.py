@@ -23,10 +23,15 @@ EMBEDDED = ("english",)
 """Names of the models inside the package."""
 FOLDER_FILES = ("model.toml", "model.safetensors")
 """What a model's folder holds."""
-FAMILIES = {"hf:": "ctc_align.models.huggingface", "torchaudio:": "ctc_align.models.torchaudio_bundles"}
-"""How names of a family begin, and the module whose `load(name, device, settings)` makes a model of one."""
-LATER = {"onnx:": "ONNX files"}
-"""Families that have a name but no code yet."""
+FAMILIES = {
+    "hf:": "ctc_align.models.huggingface",
+    "torchaudio:": "ctc_align.models.torchaudio_bundles",
+    "onnx:": "ctc_align.models.onnx",
+}
+"""How names of a family begin, and the module whose `load(name, device, settings)` makes a model of one.
+
+A family that cannot use every device has a `resolve_device` of its own.
+"""
 
 
 @runtime_checkable
@@ -66,10 +71,11 @@ def load_model(name: str, *, device: str | torch.device = "auto", settings: Any 
         from ctc_align.models.convnet import load_embedded
 
         return load_embedded(resolve_device(device), settings)
-    _check_family(name)
     for prefix, module in FAMILIES.items():
         if name.startswith(prefix):
-            return importlib.import_module(module).load(name, resolve_device(device), settings)
+            family = importlib.import_module(module)
+            resolve = getattr(family, "resolve_device", resolve_device)
+            return family.load(name, resolve(device), settings)
     folder = Path(name)
     if not folder.is_dir():
         raise UsageError(_unknown(name, folder))
@@ -119,16 +125,12 @@ def resolve_device(device: str | torch.device = "auto") -> torch.device:
     return torch.device(kind, int(index or 0)) if kind == "cuda" else torch.device(kind)
 
 
-def _check_family(name: str) -> None:
-    for prefix, what in LATER.items():
-        if name.startswith(prefix):
-            raise UsageError(f"model {name}: {what} ({prefix}…) are not supported in this version; {_available()}")
-
-
 def _unknown(name: str, path: Path) -> str:
+    if path.suffix == ".onnx" and path.is_file():
+        return f"model {name}: write onnx:{name} for an ONNX file; {_available()}"
     if path.exists():
         return f"model {name}: expected the folder of a model, met a file; {_available()}"
-    near = difflib.get_close_matches(name.lower(), [*EMBEDDED, *FAMILIES, *LATER], n=1, cutoff=0.6)
+    near = difflib.get_close_matches(name.lower(), [*EMBEDDED, *FAMILIES], n=1, cutoff=0.6)
     hint = f"did you mean {near[0]}? " if near else ""
     return f"model {name}: no such model or folder; {hint}{_available()}"
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 INSIDE = "inside the package"
 _BASE_MB, _LARGE_MB, _XLARGE_MB = 378, 1262, 3850
 _MIT, _NC = "MIT", "CC-BY-NC 4.0"
-_NEEDS = {"hf": "transformers", "torchaudio": "torchaudio"}
+_NEEDS = {"hf": "transformers", "torchaudio": "torchaudio", "onnx": "onnxruntime"}
 """The package that an extra brings."""
 
 
@@ -37,7 +37,7 @@ class Row:
             return "yours" if self.megabytes is None else INSIDE
         if importlib.util.find_spec(_NEEDS[self.extra]) is None:
             return f"pip install 'ctc-align[{self.extra}]'"
-        return "downloaded when first used"
+        return "yours" if self.name == "onnx:…" else "downloaded when first used"
 
 
 def rows() -> list[Row]:
@@ -51,6 +51,7 @@ def rows() -> list[Row]:
         Row("hf:facebook/wav2vec2-base-960h", "English, letters", "hf", _BASE_MB, "Apache-2.0"),
         Row("hf:facebook/mms-1b-all", "1,162 languages, choose with --language", "hf", 3859, _NC),
         Row("hf:…", "ORG/NAME or ./FOLDER: any network of transformers with a CTC head", "hf"),
+        Row("onnx:…", "FILE: a CTC network of NeMo, icefall, WeNet … in an ONNX file", "onnx"),
     ]
 
 

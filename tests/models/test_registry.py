@@ -39,13 +39,9 @@ def test_a_folder_goes_by_path(convnet: types.ModuleType, tmp_path: Path) -> Non
     assert load_model(str(tmp_path), device="cpu") == (tmp_path, torch.device("cpu"), None)
 
 
-def test_families_to_come_say_so() -> None:
-    with pytest.raises(UsageError, match=r"not supported in this version; there is english"):
-        load_model("onnx:model.onnx")
-
-
 @pytest.mark.parametrize(
-    ("name", "family"), [("torchaudio:MMS_FA", "torchaudio_bundles"), ("hf:some/model", "huggingface")]
+    ("name", "family"),
+    [("torchaudio:MMS_FA", "torchaudio_bundles"), ("hf:some/model", "huggingface"), ("onnx:model.onnx", "onnx")],
 )
 def test_a_family_goes_by_its_prefix(name: str, family: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module = types.ModuleType(f"ctc_align.models.{family}")

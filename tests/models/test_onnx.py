@@ -1,0 +1,309 @@
+"""ONNX files by flag: log-probs as onnxruntime's own, frames where impulses say, batches, faults in one line."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from made_onnx import KINDS, LETTERS, METADATA, Made, write, write_tokens
+from made_sounds import babble
+
+from ctc_align import Aligner
+from ctc_align.config import Settings
+from ctc_align.errors import AudioError, BackendError, ConfigError, UsageError
+from ctc_align.models import load_model
+from ctc_align.models.mel import KaldiFbank, NemoMel, normalisation
+from ctc_align.models.onnx import OnnxModel
+from ctc_align.models.onnx_description import from_metadata
+from ctc_align.types import Audio
+
+RATE = 16000
+TOML = {"waveform": 'features = "waveform"\nframe_shift_s = 0.02\n'}
+NEMO = 'features = "nemo-mel"\nframe_shift_s = 0.04\n'
+
+
+def checkpoint(folder: Path, made: Made, metadata: dict[str, str] | None = None, toml: str = "") -> str:
+    file = write(folder / "model.onnx", made, metadata)
+    write_tokens(folder / "tokens.txt")
+    if toml:
+        (folder / "model.toml").write_text(toml, encoding="utf-8")
+    return f"onnx:{file}"
+
+
+def loaded(folder: Path, kind: str, **settings: Any) -> OnnxModel:
+    name = checkpoint(folder, KINDS[kind], METADATA.get(kind), TOML.get(kind, ""))
+    model = load_model(name, device="cpu", settings=Settings(**settings))
+    assert isinstance(model, OnnxModel)
+    return model
+
+
+def audio(seconds: float, seed: int = 0) -> Audio:
+    return Audio(babble(seconds, seed), RATE)
+
+
+def by_hand(folder: Path, kind: str, heard: Audio) -> np.ndarray:
+    """onnxruntime alone, with features made by the formulas that the metadata stand for."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(folder / "model.onnx"))
+    samples = heard.samples
+    if kind == "waveform":
+        return session.run(None, {"x": samples[None]})[0][0]
+    if kind == "nemo":
+        rows = NemoMel().rows(samples, RATE)
+        mean, deviation = normalisation(rows, "per_feature")
+        features = ((rows - mean) / deviation).astype(np.float32).T[None]
+        return session.run(None, {"audio_signal": features, "length": np.array([features.shape[2]])})[0][0]
+    fbank = KaldiFbank() if kind == "icefall" else KaldiFbank(snip_edges=True, high_hz=0.0, gain=32768.0)
+    features = fbank.rows(samples, RATE)[None]
+    return session.run(None, {"x": features, "x_lens": np.array([features.shape[1]])})[0][0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("samples", [16000, 17777, 40123])
+def test_log_probs_are_onnxruntimes(kind: str, samples: int, tmp_path: Path) -> None:
+    model = loaded(tmp_path, kind)
+    heard = Audio(babble(3.0)[:samples], RATE)
+    found = model.emissions(heard)
+    expected = by_hand(tmp_path, kind, heard)
+    assert found.log_probs.shape == expected.shape == (model.grid.frames(samples), len(LETTERS))
+    np.testing.assert_allclose(found.log_probs.numpy(), expected, atol=1e-5)
+    assert (found.vocab, found.blank) == (LETTERS, 0)
+    assert found.frame_shift_s == {"waveform": 0.02}.get(kind, 0.04)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_impulse_is_heard_when_it_is(kind: str, tmp_path: Path) -> None:
+    """The middle of what moves, by its weight, is where the impulse was: on average within a quarter of a frame."""
+    model = loaded(tmp_path, kind)
+    assert abs(mean_delay_s(model)) < model.frame_shift_s / 4
+
+
+def test_a_frame_late_is_told(tmp_path: Path) -> None:
+    model = loaded(tmp_path, "icefall")
+    model.first_frame_s += model.frame_shift_s
+    assert abs(mean_delay_s(model)) > model.frame_shift_s / 2
+
+
+def mean_delay_s(model: OnnxModel) -> float:
+    background = 0.01 * babble(2.0)
+    calm = model.emissions(Audio(background, RATE)).log_probs
+    delays = []
+    for place in range(8000, 24000, 331):
+        struck = background.copy()
+        struck[place] += 0.5
+        moved = (model.emissions(Audio(struck, RATE)).log_probs - calm).square().sum(1)
+        # normalised features move a little everywhere
+        moved = torch.where(moved > 0.1 * moved.max(), moved, torch.zeros(()))
+        frame = float((moved * torch.arange(len(moved))).sum() / moved.sum())
+        delays.append(model.first_frame_s + (frame + 0.5) * model.frame_shift_s - (place + 0.5) / RATE)
+    return float(np.mean(delays))
+
+
+LAYERS = [
+    ((3, 2, 1, 1), (3, 2, 1, 1), (3, 2, 1, 1)),
+    ((5, 1, 0, 0), (3, 2, 0, 0), (4, 2, 1, 1)),
+    ((11, 2, 5, 5), (1, 2, 0, 0)),
+    ((9, 4, 0, 0),),
+    ((4, 4, 3, 3),),
+]
+
+
+@pytest.mark.parametrize("layers", LAYERS)
+def test_what_is_measured_is_what_is_described(layers: Any, tmp_path: Path) -> None:
+    """The same counts and the same first centre, whether the TOML file has the layers or nobody knows them."""
+    shift = 0.01 * np.prod([layer[1] for layer in layers])
+    made = replace(KINDS["nemo"], layers=layers)
+    toml = f'features = "nemo-mel"\nframe_shift_s = {shift}\n'
+    measured = load_model(checkpoint(tmp_path / "a", made, toml=toml), device="cpu")
+    told = f"layers = {[list(layer) for layer in layers]}\n"
+    described = load_model(checkpoint(tmp_path / "b", made, toml=toml + told), device="cpu")
+    assert isinstance(measured, OnnxModel)
+    assert isinstance(described, OnnxModel)
+    assert measured.grid.layers != described.grid.layers or len(layers) == 1
+    assert measured.first_frame_s == pytest.approx(described.first_frame_s, abs=1e-9)
+    for samples in range(16000, 16000 + 2 * measured.grid.stride, 97):
+        assert measured.grid.frames(samples) == described.grid.frames(samples)
+
+
+def test_a_first_frame_that_is_told_is_taken(tmp_path: Path) -> None:
+    name = checkpoint(tmp_path, KINDS["nemo"], METADATA["nemo"], "first_frame_s = -0.1\n")
+    assert load_model(name, device="cpu").emissions(audio(1.0)).first_frame_s == -0.1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_is_its_utterances(kind: str, tmp_path: Path) -> None:
+    model = loaded(tmp_path, kind)
+    audios = [audio(seconds, seed) for seed, seconds in enumerate((1.0, 2.31, 1.0, 0.7, 1.57))]
+    for found, heard in zip(model.emissions_batch(audios), audios):
+        alone = model.emissions(heard).log_probs
+        assert found.log_probs.shape == alone.shape
+        assert float((found.log_probs - alone).abs().max()) < 1e-4
+
+
+def test_what_is_padded_is_found_out(tmp_path: Path) -> None:
+    """Masks: all lengths at once. None: those of one length. Made for one: one by one."""
+    made = KINDS["nemo"]
+    ways = {"a": made, "b": replace(made, masks=False), "c": replace(made, batch=1)}
+    models = {
+        key: load_model(checkpoint(tmp_path / key, way, METADATA["nemo"]), device="cpu") for key, way in ways.items()
+    }
+    assert [(model.facts.pads, model._alone) for model in models.values()] == [  # type: ignore[attr-defined]
+        (True, False),
+        (False, False),
+        (False, True),
+    ]
+    audios = [audio(1.0), audio(1.0, 1), audio(2.0, 2)]
+    for model in models.values():
+        for found, heard in zip(model.emissions_batch(audios), audios):
+            assert float((found.log_probs - model.emissions(heard).log_probs).abs().max()) < 1e-4
+
+
+@pytest.mark.parametrize("kind", ["nemo", "icefall", "waveform"])
+def test_long_audio_in_chunks_is_one_pass(kind: str, tmp_path: Path) -> None:
+    """A network of convolutions sees no further than its context: chunks are stitched without a seam."""
+    heard = audio(9.37)
+    whole = loaded(tmp_path, kind).emissions(heard).log_probs
+    chunked = loaded(tmp_path, kind, chunk_s=2.0, context_s=0.5).emissions(heard).log_probs
+    assert chunked.shape == whole.shape
+    assert float((chunked - whole).abs().max()) < 1e-4
+
+
+@pytest.mark.parametrize("scores", ["log-probs", "logits"])
+@pytest.mark.parametrize("order", ["BTC", "BCT", "TBC"])
+def test_outputs_of_any_order(scores: str, order: str, tmp_path: Path) -> None:
+    made = replace(KINDS["nemo"], log_softmax=scores != "logits", output=order)
+    toml = f'[output]\naxes = "{order}"\nscores = "{scores}"\n'
+    found = load_model(checkpoint(tmp_path, made, METADATA["nemo"], toml), device="cpu").emissions(audio(1.0))
+    expected = loaded(tmp_path / "plain", "nemo").emissions(audio(1.0))
+    np.testing.assert_allclose(found.log_probs, expected.log_probs, atol=1e-5)
+
+
+def test_half_precision_goes_in_as_the_file_wants_it(tmp_path: Path) -> None:
+    found = load_model(checkpoint(tmp_path / "half", replace(KINDS["nemo"], half=True), METADATA["nemo"]), device="cpu")
+    expected = loaded(tmp_path / "plain", "nemo").emissions(audio(1.0))
+    np.testing.assert_allclose(found.emissions(audio(1.0)).log_probs, expected.log_probs, atol=0.05)
+
+
+def test_a_file_is_aligned_end_to_end_by_flag(tmp_path: Path) -> None:
+    name = checkpoint(tmp_path, KINDS["icefall"], METADATA["icefall"])
+    alignment = Aligner(name, device="cpu").align((babble(3.0), RATE), "We call it bear.")
+    assert [word.text for word in alignment.words] == ["We", "call", "it", "bear."]
+    assert all(word.status == "aligned" for word in alignment.words)
+    assert alignment.model == name
+    assert alignment.unknown == 0
+
+
+def test_the_word_separator_is_named(tmp_path: Path) -> None:
+    name = checkpoint(tmp_path, KINDS["nemo"], METADATA["nemo"], 'word_separator = "_"\nblank = "#"\n')
+    write_tokens(tmp_path / "tokens.txt", ("#", "_", *LETTERS[2:]))
+    model = load_model(name, device="cpu")
+    assert (model.vocab[1], model.blank) == ("|", 0)
+
+
+def test_metadata_of_sherpa_say_what_it_is() -> None:
+    assert from_metadata({}) == from_metadata({"model_type": "paraformer"}) == {}
+    nemo = from_metadata({"model_type": "EncDecHybridRNNTCTCBPEModel", "subsampling_factor": "8", "normalize_type": ""})
+    assert nemo == {"features": "nemo-mel", "nemo_mel": {"normalise": "none"}, "frame_shift_s": 0.08}
+    assert from_metadata({"model_type": "EncDecRNNTBPEModel"}) == {}
+    gigaam = from_metadata({"model_type": "EncDecCTCModel", "subsampling_factor": "4", "is_giga_am": "1"})
+    assert (gigaam["nemo_mel"]["bins"], gigaam["nemo_mel"]["scale"]) == (64, "htk")
+    assert from_metadata(METADATA["wenet"])["kaldi_fbank"]["gain"] == 32768.0
+
+
+FAULTS = {
+    "no such file": ("", UsageError, "no such file"),
+    "vocabulary": ("", UsageError, r"vocabulary .*tokens\.txt is missing: put it there"),
+    "size": ("", UsageError, r"expected 29 tokens in .*, one for each class, met 28: the blank needs a line"),
+    "blank": ("", UsageError, r"has none of <blk>.* say in model\.toml: blank"),
+    "cut": ("", UsageError, r"cannot be read as ONNX \(was a download cut"),
+    "nothing known": ("", ConfigError, "features: expected .*\n.*frame_shift_s: expected .*\n.*no metadata"),
+    "all at once": (
+        'feature = 1\nblank = 3\n[input]\naxes = "XY"\n',
+        ConfigError,
+        "'feature'.*\n.*blank.*\n.*input.axes",
+    ),
+    "layers": (NEMO + "layers = [[3]]\n", ConfigError, "layers: expected lists of kernel"),
+    "wrong layers": (
+        NEMO + "layers = [[3, 4]]\n",
+        UsageError,
+        r"layers: they make .* the network makes \[25, 26, 26\]",
+    ),
+    "shift": (
+        'features = "nemo-mel"\nframe_shift_s = 0.02\n',
+        UsageError,
+        r"20 inputs more gave 5 frames in place of 10",
+    ),
+    "odd shift": ('features = "nemo-mel"\nframe_shift_s = 0.025\n', UsageError, "a multiple of 0.01, met 0.025"),
+    "bins": (NEMO + "[nemo-mel]\nbins = 64\n", UsageError, r"\(N, 80, T\) does not take 64 channels of nemo-mel"),
+    "features": ('features = "waveform"\nframe_shift_s = 0.04\n', UsageError, "does not take a waveform"),
+    "input": (
+        NEMO + '[input]\nname = "y"\n',
+        UsageError,
+        r"there is no 'y'; there is audio_signal \(N, 80, T\), length",
+    ),
+    "separator": (NEMO + 'word_separator = "_"\n', UsageError, "word_separator '_' is no token"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_is_wrong_is_said_in_one_line(fault: str, tmp_path: Path) -> None:
+    toml, error, message = FAULTS[fault]
+    metadata = None if toml or fault == "nothing known" else METADATA["nemo"]
+    name = checkpoint(tmp_path, KINDS["nemo"], metadata, toml)
+    file, tokens = tmp_path / "model.onnx", tmp_path / "tokens.txt"
+    if fault == "no such file":
+        file.unlink()
+    elif fault == "cut":
+        file.write_bytes(file.read_bytes()[:2000])
+    elif fault == "vocabulary":
+        tokens.unlink()
+    elif fault == "size":
+        write_tokens(tokens, LETTERS[1:])
+    elif fault == "blank":
+        write_tokens(tokens, ("#", *LETTERS[1:]))
+    with pytest.raises(error, match=message) as caught:
+        load_model(name, device="cpu")
+    if error is UsageError:
+        assert "\n" not in str(caught.value)
+
+
+def test_without_the_extra_one_line_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(UsageError, match=r"pip install 'ctc-align\[onnx\]'"):
+        load_model(f"onnx:{tmp_path / 'model.onnx'}")
+
+
+def test_networks_with_caches_are_refused(tmp_path: Path) -> None:
+    import onnx
+
+    name = checkpoint(tmp_path, KINDS["nemo"], METADATA["nemo"])
+    model = onnx.load(tmp_path / "model.onnx")
+    model.graph.input.append(onnx.helper.make_tensor_value_info("cache", onnx.TensorProto.FLOAT, [1, 4]))
+    onnx.save(model, tmp_path / "model.onnx")
+    with pytest.raises(UsageError, match="which is meant\\? There is audio_signal"):
+        load_model(name, device="cpu")
+    (tmp_path / "model.toml").write_text('[input]\nname = "audio_signal"\n', encoding="utf-8")
+    with pytest.raises(UsageError, match=r"caches .* export it for whole utterances"):
+        load_model(name, device="cpu")
+
+
+def test_devices_and_precisions_that_it_has_not(tmp_path: Path) -> None:
+    import onnxruntime
+
+    name = checkpoint(tmp_path, KINDS["nemo"], METADATA["nemo"])
+    with pytest.raises(UsageError, match="precision to auto"):
+        load_model(name, device="cpu", settings=Settings(precision="bfloat16"))
+    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+        from ctc_align.models.onnx import load
+
+        assert load_model(name, device="auto").sample_rate == RATE
+        with pytest.raises(BackendError, match="pip install onnxruntime-gpu"):
+            load(name, torch.device("cuda", 0))
+    with pytest.raises(AudioError, match="expected samples at 16000 Hz, at least"):
+        load_model(name, device="cpu").emissions(Audio(babble(0.01)[:100], RATE))
