@@ -36,8 +36,18 @@ def aligned_words(
             continue
         parts = tuple(said[k] for k in mine[w])
         first, last = parts[0], parts[-1]
-        span = (first.start_s, last.end_s, of_word[w], parts, first.start_sd_ms, last.end_sd_ms)
-        told.append(AlignedWord(*place, ALIGNED, *span))
+        told.append(
+            AlignedWord(
+                *place,
+                status=ALIGNED,
+                start_s=first.start_s,
+                end_s=last.end_s,
+                confidence=of_word[w],
+                tokens=parts,
+                start_sd_ms=first.start_sd_ms,
+                end_sd_ms=last.end_sd_ms,
+            )
+        )
     return tuple(told)
 
 

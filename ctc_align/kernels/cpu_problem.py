@@ -6,6 +6,7 @@ import _thread
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -210,7 +211,7 @@ def _portions(order: np.ndarray, cells: np.ndarray, threads: int) -> list[np.nda
         share = max((total - taken) // (2 * threads), least)
         # At least one, and no more than fit.
         firsts.append(max(int(before.searchsorted(taken + share, "right")) - 1, firsts[-1] + 1))
-    return [order[first:last] for first, last in zip(firsts, firsts[1:])]
+    return [order[first:last] for first, last in pairwise(firsts)]
 
 
 def _start(guarded: Callable[[Callable[[], None]], None], task: Callable[[], None]) -> Any:
