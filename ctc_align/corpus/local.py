@@ -7,7 +7,7 @@ import time
 from array import array
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from ctc_align.corpus.ahead import Planner, Policy, Seen, length_of
@@ -17,7 +17,7 @@ from ctc_align.corpus.journal import DONE, FAILED, Journal, Line, Outcomes, line
 from ctc_align.corpus.plan import Batch, Item, Job, cut
 from ctc_align.corpus.pool import Answer, Died, Pool
 from ctc_align.corpus.utterance import Refused, Utterance
-from ctc_align.corpus.worker import Broken, Outcome
+from ctc_align.corpus.stages import Broken, Outcome
 from ctc_align.errors import BackendError
 
 _TICK_S = 0.2
@@ -31,11 +31,16 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Tally:
-    """Where a run stands. `audio_s` is what this run aligned; `total` is None as long as it is not known."""
+    """Where a run stands.
+
+    `failed` counts also what failed before and is not tried again; `worked` is what workers did in this run, `audio_s`
+    what they aligned; `total` is None as long as it is not known.
+    """
 
     done: int = 0
     failed: int = 0
     skipped: int = 0
+    worked: int = 0
     audio_s: float = 0.0
     total: int | None = None
     started: float = field(default_factory=time.monotonic)
@@ -57,10 +62,9 @@ class Tally:
     @property
     def left_s(self) -> float | None:
         """How long it takes yet, where that can be said."""
-        worked = self.done + self.failed
-        if self.total is None or not worked:
+        if self.total is None or not self.worked:
             return None
-        return (self.total - self.finished) * self.wall_s / worked
+        return (self.total - self.finished) * self.wall_s / self.worked
 
 
 class Observer(Protocol):
@@ -128,18 +132,25 @@ class Engine:
     def _take(self, window: list[Seen]) -> None:
         """Announce a window, and cut what is left of it into batches."""
         refused = [seen for seen in window if isinstance(seen.item.what, Refused)]
-        jobs = []
-        for seen in window:
-            if isinstance(seen.item.what, Utterance) and (job := self._job(seen, seen.item.what)):
-                jobs.append(job)
+        jobs = self._jobs([seen for seen in window if isinstance(seen.item.what, Utterance)])
         self._refuse(refused)
         for places in cut([job.length_s for job in jobs], self.policy.batch_seconds):
             if any(jobs[i].todo for i in places):
                 self._numbers += 1
-                self._waiting.append(Batch(self._numbers, tuple(jobs[i] for i in places)))
+                self._waiting.append(Batch(self._numbers, tuple(jobs[i] for i in places if not jobs[i].is_absent)))
 
-    def _job(self, seen: Seen, utterance: Utterance) -> Job | None:
-        """The job of an utterance, to be done or for company; None for one that failed and is not tried again."""
+    def _jobs(self, window: list[Seen]) -> list[Job]:
+        """Jobs with their lengths, which are looked for where anything is to be done."""
+        jobs = [self._job(seen, seen.item.what) for seen in window if isinstance(seen.item.what, Utterance)]
+        if not any(job.todo for job in jobs):
+            return jobs
+        lengths = [
+            length_of(job.utterance) if seen.length_s is None else seen.length_s for job, seen in zip(jobs, window)
+        ]
+        return [replace(job, length_s=length_s) for job, length_s in zip(jobs, lengths)]
+
+    def _job(self, seen: Seen, utterance: Utterance) -> Job:
+        """The job of an utterance: to be done, for company, or absent where it failed and is not tried again."""
         item, stands = seen.item, seen.stands
         self.keys.append(line_key(utterance.id))
         if stands == DONE and not self.assembly.present(item.index, utterance):
@@ -149,9 +160,8 @@ class Engine:
             self.tally.skipped += 1
         elif stands == FAILED:
             self.tally.failed += 1
-            return None
-        length_s = seen.length_s if seen.length_s is not None else length_of(utterance)
-        return Job(item.index, utterance, item.group, seen.fingerprint, length_s, stands is None)
+        todo, is_absent = stands is None, stands == FAILED
+        return Job(item.index, utterance, item.group, seen.fingerprint, 0.0, todo, is_absent)
 
     def _refuse(self, refused: list[Seen]) -> None:
         """Lines of the source that are no utterances: failed, in the journal once."""
@@ -187,6 +197,7 @@ class Engine:
         self.assembly.keep((job.utterance.id, o.spooled) for job, o in pairs if o.status == DONE)
         finished = now()
         self._journal.append([_line(job, outcome, finished) for job, outcome in pairs])
+        self.tally.worked += len(pairs)
         for job, outcome in pairs:
             self.assembly.settle(job.index, outcome.status == DONE)
             if outcome.status == DONE:

@@ -31,7 +31,11 @@ class Item:
 
 @dataclass(frozen=True)
 class Job:
-    """One utterance in a batch; `todo` is False where it only keeps the others company."""
+    """One utterance in a batch.
+
+    `todo` is False where it only keeps the others company, so that they are computed as the first time; `is_absent`
+    where it has its place in the plan, but is not read again: it failed.
+    """
 
     index: int
     utterance: Utterance
@@ -39,6 +43,7 @@ class Job:
     fingerprint: int
     length_s: float
     todo: bool = True
+    is_absent: bool = False
 
 
 @dataclass(frozen=True)

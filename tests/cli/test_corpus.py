@@ -105,11 +105,12 @@ def test_a_corpus_is_not_its_own_output_folder(cli, tmp_path):
 
 
 def test_progress_in_a_line():
-    tally = Tally(done=30, failed=1, skipped=9, audio_s=3600.0, total=100)
+    tally = Tally(done=30, failed=3, skipped=9, worked=31, audio_s=3600.0, total=100)
     tally.started -= 36.0
     line = progress_line(tally)
-    assert re.fullmatch(r"30 done, 1 failed, 9 done before of 100, (100|99) × real time, 1:(09|10) left", line), line
-    assert "left" not in progress_line(Tally(done=1))
+    assert re.fullmatch(r"30 done, 3 failed, 9 done before of 100, (100|99) × real time, 1:0[67] left", line), line
+    assert "left" not in progress_line(Tally(done=1, worked=1)), "of how many?"
+    assert "left" not in progress_line(Tally(failed=1, total=9)), "no worker has done anything yet"
     assert clock(59.9) == "0:59"
 
 
