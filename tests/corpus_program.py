@@ -17,7 +17,7 @@ import types
 from pathlib import Path
 from typing import Any
 
-from ctc_align.corpus import assembly, journal, layout, run, summary, worker
+from ctc_align.corpus import assembly, journal, layout, run, stages, summary
 from ctc_align.errors import TooShortError
 from ctc_align.types import AlignedToken, AlignedWord, Alignment
 from ctc_align.writers import files
@@ -132,7 +132,7 @@ class LightAligner:
 
 
 if "REAL" not in os.environ:
-    worker._aligner = lambda options: (LightAligner(), "cpu")  # type: ignore[assignment,return-value]
+    stages.load_aligner = lambda options: (LightAligner(), "cpu")  # type: ignore[assignment,return-value]
 
 
 if __name__ == "__main__":

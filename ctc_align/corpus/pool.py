@@ -11,9 +11,10 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing import connection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ctc_align.corpus.worker import Broken, Finished, Ready, WorkerOptions, work
+from ctc_align.corpus.stages import Broken, Finished, WorkerOptions
+from ctc_align.corpus.worker import Ready, work
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -54,15 +55,35 @@ class _Slot:
     batches: deque[Batch] = field(default_factory=deque)
 
 
-class Pool:
-    """Workers, at most one for each of `devices`; one starts when there is a batch that the others are too busy for."""
+class Pool(Protocol):
+    """Workers, wherever they are, as the engine sees them. At the end of its `with` block they end, or are killed."""
+
+    @property
+    def busy(self) -> int:
+        """Batches that are with workers."""
+
+    def offer(self, batch: Batch, alone: bool = False) -> bool:
+        """Give a batch to a worker; False if none has room. `alone`: to one that has nothing else meanwhile."""
+
+    def events(self, timeout_s: float) -> Iterator[Answer | Broken | Died]:
+        """What workers have to say, waiting for it at most so long."""
+
+    def kill(self) -> None:
+        """End them at once."""
+
+
+class Processes:
+    """Processes on this machine, at most one for each of `devices`.
+
+    One starts when there is a batch that the others are too busy for.
+    """
 
     def __init__(self, options: WorkerOptions, devices: Sequence[str]) -> None:
         self._options = options
         self._context = multiprocessing.get_context("spawn")
         self._slots = [_Slot(device) for device in devices]
 
-    def __enter__(self) -> Pool:
+    def __enter__(self) -> Processes:
         return self
 
     def __exit__(self, kind: Any, *_: Any) -> None:

@@ -21,11 +21,11 @@ from ctc_align.corpus.layout import Layout, OutputSettings, layout_for
 from ctc_align.corpus.local import Engine, Observer
 from ctc_align.corpus.lock import FolderLock
 from ctc_align.corpus.plan import items_of
-from ctc_align.corpus.pool import Pool
+from ctc_align.corpus.pool import Pool, Processes
 from ctc_align.corpus.sources import open_source
+from ctc_align.corpus.stages import WorkerOptions
 from ctc_align.corpus.summary import Effort, Summary, summarize, summary_path
 from ctc_align.corpus.utterance import Source, Utterance
-from ctc_align.corpus.worker import WorkerOptions
 from ctc_align.errors import BackendError, OutputError, UsageError
 
 BATCH_SECONDS_CPU, BATCH_SECONDS_GPU = 120.0, 1200.0
@@ -125,7 +125,7 @@ def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out
             engine = Engine(policy, outcomes, Fingerprints(_fingerprint(run, layout)), assembly, observer)
             counting = _counted(lambda: items_of(source, layout.group, run.shard), engine)
             try:
-                with Pool(options, devices) as pool, _stopping(engine, pool), counting:
+                with Processes(options, devices) as pool, _stopping(engine, pool), counting:
                     engine.run(items_of(source, layout.group, run.shard), pool, journal)
                 if not engine.stopping:
                     assembly.finish()

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 AHEAD = 1
 """Batches that wait between two threads."""
+
+
 @dataclass(frozen=True)
 class Ready:
     """The model is loaded."""
