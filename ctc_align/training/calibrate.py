@@ -26,6 +26,8 @@ from ctc_align.units import seconds_to_ms
 SCALES = (0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
 """Of the scores of segmentation states, one of which is chosen."""
 FEWEST_EDGES = 20
+FEWEST_WORDS = 4
+"""Of an utterance in which one is replaced."""
 SIGMA = 0.6827
 """The part of a normal distribution that lies within a standard deviation."""
 
@@ -60,6 +62,8 @@ class Report:
         calibration: from all that was labelled.
         before, after: without offsets, and with those of other speakers.
         reliability: (lowest confidence, words, mean confidence, share of words right), of other speakers' weights.
+        replaced_auc: how well a word that was replaced by another is told from those that are right, one in each
+            utterance, by other speakers' weights: the chance that it gets the lower figure.
         speakers, utterances: how many were used.
         failed: names and reasons of utterances that were not.
     """
@@ -68,6 +72,7 @@ class Report:
     before: Figures
     after: Figures
     reliability: tuple[tuple[float, int, float, float], ...]
+    replaced_auc: float | None
     speakers: int
     utterances: int
     failed: tuple[str, ...]
@@ -113,8 +118,11 @@ def calibrate(aligner: Aligner, labelled: Iterable[Labelled], source: str = "") 
     words, phones = tried[scale]
     left_ms = held_out[scale]
     shift_s = given[0][1].emissions.frame_shift_s
-    calibration = Calibration(scale, 1.0, fit_offsets(zip(words.pairs, words.errors_ms)), (), (), source, shift_s)
+    calibration = Calibration(
+        scale, offsets_ms=fit_offsets(zip(words.pairs, words.errors_ms)), source=source, frame_shift_s=shift_s
+    )
     reliability: tuple[tuple[float, int, float, float], ...] = ()
+    auc = None
     if segmented:
         spreads = np.asarray(words.spreads_ms)
         spread = float(np.quantile(np.abs(left_ms) / spreads, SIGMA))
@@ -122,11 +130,14 @@ def calibrate(aligner: Aligner, labelled: Iterable[Labelled], source: str = "") 
         tokens = _confidence(phones, _left_out(phones))[1] if phones.errors_ms else weights
         calibration = replace(calibration, spread=round(spread, 3), word_confidence=weights, token_confidence=tokens)
         reliability = _reliability(chances, _right(left_ms))
+        presence, auc = _presence(aligner, [one for one, _ in given], plain_drawing(aligner, given, scale))
+        calibration = replace(calibration, word_presence=presence)
     return Report(
         calibration,
         _figures(np.asarray(words.errors_ms)),
         _figures(left_ms),
         reliability,
+        auc,
         len(set(words.speakers)),
         len(given),
         tuple(failed),
@@ -141,14 +152,18 @@ def _heard(aligner: Aligner, one: Labelled) -> Utterance:
     return Utterance(task.emissions, chosen.tokens, chosen.spikes)
 
 
-def _observe(aligner: Aligner, given: Sequence[tuple[Labelled, Utterance]], scale: float) -> tuple[_Seen, _Seen]:
-    """Words and phones as they are drawn without offsets."""
-    settings = aligner.settings
-    words, phones = _Seen(), _Seen()
-    first = given[0][1].emissions
+def plain_drawing(aligner: Aligner, given: Sequence[tuple[Labelled, Utterance]], scale: float) -> Drawing:
+    """Edges without offsets, as well as the model can draw them."""
+    settings, first = aligner.settings, given[0][1].emissions
     how = "occupancy" if first.states is not None else "spikes"
     plain = Calibration(scale=scale, frame_shift_s=first.frame_shift_s)
-    drawing = Drawing(how, plain, settings.band_s, settings.shortest_pause_s, aligner.backend)
+    return Drawing(how, plain, settings.band_s, settings.shortest_pause_s, aligner.backend)
+
+
+def _observe(aligner: Aligner, given: Sequence[tuple[Labelled, Utterance]], scale: float) -> tuple[_Seen, _Seen]:
+    """Words and phones as they are drawn without offsets."""
+    words, phones = _Seen(), _Seen()
+    drawing = plain_drawing(aligner, given, scale)
     for (one, utterance), edges in zip(given, draw_batch([utterance for _, utterance in given], drawing)):
         owners = np.asarray(utterance.tokens.words)[utterance.said]
         begins = np.append(np.flatnonzero(np.diff(owners, prepend=-1)), len(owners))
@@ -227,6 +242,57 @@ def _features(utterance: Utterance, edges: Edges, begins: np.ndarray) -> np.ndar
     sounds = ids - (ids > utterance.emissions.blank)
     fits = fit_of_sounds(states, sounds, first, last, parts_of(utterance.emissions))
     return features(start, end, edges.start_sd[said], edges.end_sd[said], fits, begins)
+
+
+def _presence(
+    aligner: Aligner, labelled: Sequence[Labelled], drawing: Drawing
+) -> tuple[tuple[float, ...], float | None]:
+    """Weights that tell a word that was replaced from the others, and how well other speakers' do."""
+    rng = np.random.default_rng(0)
+    spoken = sorted({word.text for one in labelled for word in aligner.words_of(one.text) if word.spoken})
+    rows, there, speakers = [], [], []
+    for one in labelled:
+        words = aligner.words_of(one.text)
+        at = int(rng.integers(len(words)))
+        others = [text for text in spoken if text.casefold() != words[at].text.casefold()]
+        if len(words) < FEWEST_WORDS or not others:
+            continue
+        other = others[int(rng.integers(len(others)))]
+        text = one.text[: words[at].char_start] + other + one.text[words[at].char_end :]
+        try:
+            utterance = _heard(aligner, replace(one, text=text))
+        except CtcAlignError:
+            continue
+        owners = np.asarray(utterance.tokens.words)[utterance.said]
+        begins = np.append(np.flatnonzero(np.diff(owners, prepend=-1)), len(owners))
+        found = _features(utterance, draw_batch([utterance], drawing)[0], begins)
+        if found is not None:
+            rows.append(found)
+            there.append(owners[begins[:-1]] != at)
+            speakers += [one.speaker] * len(found)
+    if not rows:
+        return (), None
+    seen, right = np.concatenate(rows), np.concatenate(there)
+    fold = np.unique(np.asarray(speakers), return_inverse=True)[1]
+    chances = np.zeros(len(seen))
+    for speaker in range(int(fold.max()) + 1):
+        own = fold == speaker
+        other_rows = own if own.all() else ~own
+        chances[own] = probability(seen[own], fit_logistic(seen[other_rows], right[other_rows]))
+    return fit_logistic(seen, right), rank_auc(chances[right], chances[~right])
+
+
+def rank_auc(higher: np.ndarray, lower: np.ndarray) -> float | None:
+    """The chance that one of `higher` is above one of `lower`, ties counting half (Mann and Whitney 1947).
+
+    >>> rank_auc(np.array([0.9, 0.5]), np.array([0.5, 0.1]))
+    0.875
+    """
+    if not len(higher) or not len(lower):
+        return None
+    ordered = np.sort(lower)
+    below = np.searchsorted(ordered, higher, "left") + np.searchsorted(ordered, higher, "right")
+    return float(below.mean() / (2 * len(lower)))
 
 
 def _folds(seen: _Seen) -> np.ndarray:

@@ -117,11 +117,11 @@ def train(recipe: Recipe, call: Call, watch: Watch | None = None) -> Result:
 
 def pairs_of(call: Call, language: str, watch: Watch) -> Pairs:
     """The pairs of the corpus, and of the one that is held out."""
-    watch.progress("reading the corpus", 0.0)
     exclude = (str(call.out_dir),)
     sources = [(open_source(call.corpus, call.kind, exclude=exclude), False)]
     if call.dev is not None:
         sources.append((open_source(call.dev, exclude=exclude), True))
+    watch.progress("reading the corpus", 0.0)
     return read_pairs(sources, language)
 
 

@@ -203,8 +203,8 @@ def test_progress_appears_after_a_second_on_a_terminal(capsys):
 
 def test_a_command_of_a_later_version_is_not_taken_for_a_recording(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = cli("train", "folder", "--out-dir", "out")
+    result = cli("view", "folder.json")
     assert result.code == 2
-    assert "the command 'train' is not in this version" in result.stderr
-    (tmp_path / "train").mkdir()
-    assert "met a folder" in cli("train", "t.txt").stderr
+    assert "the command 'view' is not in this version" in result.stderr
+    (tmp_path / "view").mkdir()
+    assert "met a folder" in cli("view", "t.txt").stderr

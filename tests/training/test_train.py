@@ -27,12 +27,13 @@ CALM = Augmentation(noise=0.0, warp=0.0, band_limit=0.0, mask_channels=0)
 TINY = Recipe(
     fewest=3,
     dev_share=0.1,
-    network=NetworkSizes(16, 24, 24, (1, 2)),
+    network=NetworkSizes(24, 32, 32, (1, 2)),
     segmenter=SegmenterPlan(((1, 5, 50), (1, 1, 50)), 1),
     training=Training(
-        epochs=20, learning_rate=1e-2, batch_s=8.0, warmup_steps=5, dropout=0.0, bfloat16=False, augmentation=CALM
+        epochs=30, learning_rate=2e-2, batch_s=4.0, warmup_steps=5, dropout=0.0, ctc_weight=2.0, bfloat16=False,
+        augmentation=CALM,
     ),
-)
+)  # fmt: skip
 QUICK = replace(TINY, training=replace(TINY.training, epochs=2, dropout=0.2, augmentation=Augmentation()))
 
 
@@ -78,8 +79,8 @@ def test_letters_are_learnt_from_nothing_and_lie_where_they_sound(model: Path, t
     began = time.process_time()
     errors = np.abs(edges(model, make_letters(tmp_path, 10, seed=7)))
     assert np.median(errors) <= 0.01
-    assert np.mean(errors <= 0.02) > 0.8
-    assert np.mean(errors <= 0.03) > 0.95
+    assert np.mean(errors <= 0.02) > 0.85
+    assert np.mean(errors <= 0.03) > 0.97
     assert np.mean(errors) <= 0.013
     assert time.process_time() - began < 60
 

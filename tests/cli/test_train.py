@@ -1,0 +1,97 @@
+"""ctc-align train and ctc-align adapt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from made_letters import make_letters
+
+CONFIG = """
+fewest = 3
+[network]
+stem = 8
+body = 8
+head = 8
+dilations = [1]
+[segmenter]
+rounds = [[1, 2, 20]]
+choose_after = 1
+[training]
+epochs = 1
+bfloat16 = false
+"""
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("letters")
+    make_letters(folder, 12)
+    (folder / "tiny.toml").write_text(CONFIG)
+    return folder
+
+
+def test_train_then_adapt_then_align(cli, corpus, tmp_path):
+    manifest, model = corpus / "manifest.jsonl", tmp_path / "tones"
+    given = ("--config", corpus / "tiny.toml", "--device", "cpu", "--seed", 3, "--epochs", 2)
+    result = cli("train", manifest, "--out-dir", model, *given)
+    assert (result.code, result.stdout) == (0, f"{model}\n")
+    assert "11 utterances to train on" in result.stderr
+    assert "10 tokens: a e i l m n o s t é" in result.stderr
+    assert "held out: ctc " in result.stderr
+    assert "of CPU time" in result.stderr
+    card = (model / "README.md").read_text("utf-8")
+    assert "2 epochs at most" in card
+    assert "seed 3" in card
+    mine = tmp_path / "mine"
+    result = cli("adapt", manifest, "--model", model, "--out-dir", mine, "--epochs", 1, "--quiet", "--name", "me")
+    assert (result.code, result.stdout, result.stderr) == (0, f"{mine}\n", "")
+    assert 'name = "me"' in (mine / "model.toml").read_text("utf-8")
+    result = cli("align", corpus / "u000.wav", "--text", "Salé!", "--model", mine, "--out-dir", tmp_path, "--quiet")
+    assert result.code == 0
+    again = cli("train", manifest, "--out-dir", model, *given)
+    assert again.code == 2
+    assert "give --force to replace it" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["train"], "Missing argument 'CORPUS'"),
+        (["train", "absent", "--out-dir", "m"], "absent: expected"),
+        (["train", "letters"], "--out-dir: a model needs a folder"),
+        (["train", "", "--out-dir", "m"], "CORPUS: expected a manifest or a folder"),
+        (["train", "letters", "--out-dir", "m", "--dev", ""], "--dev: expected a manifest or a folder"),
+        (["train", "letters", "--out-dir", "m", "--lexicon", "none.dict"], "none.dict"),
+        (["train", "letters", "--out-dir", "m", "--config", "none"], "config 'none': no such file, and no such name"),
+        (["train", "letters", "--out-dir", "m", "--device", "tpu"], "device: expected auto, cpu, cuda"),
+        (["train", "letters", "--out-dir", "m", "--epochs", "0"], "--epochs"),
+        (["train", "letters", "--out-dir", "file"], "expected a folder, met a file"),
+        (["adapt", "letters", "--out-dir", "m", "--model", "none"], "no other can be adapted"),
+        (["adapt", "letters"], "--out-dir: a model needs a folder"),
+    ],
+)
+def test_wrong_calls_are_one_line(cli, corpus, tmp_path, monkeypatch, arguments, says):
+    monkeypatch.chdir(tmp_path)
+    Path("letters").symlink_to(corpus / "manifest.jsonl")
+    Path("file").write_text("")
+    result = cli(*arguments)
+    assert result.code == 2
+    assert says in result.error
+    assert not Path("m").exists()
+
+
+def test_nothing_usable_is_one_line(cli, tmp_path):
+    (tmp_path / "m.jsonl").write_text('{"audio": "no.wav", "text": "salé salé salé salé salé"}\n')
+    result = cli("train", tmp_path / "m.jsonl", "--out-dir", tmp_path / "m", "--quiet")
+    assert result.code == 1
+    assert "expected two utterances or more that can be used, met 0: 1 × unreadable audio" in result.error
+
+
+@pytest.mark.parametrize("command", ["train", "adapt"])
+def test_help(cli, command):
+    result = cli(command, "--help")
+    assert result.code == 0
+    for option in ("--out-dir", "--lexicon", "--language", "--epochs", "--minutes", "--seed", "--device", "--dev"):
+        assert option in result.stdout
+    assert "same command goes on where it stopped" in " ".join(result.stdout.split())

@@ -1,0 +1,100 @@
+"""The recipe of the embedded model: read as it stands, and the same path as any other's, on a corpus of tones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from made_corpus import Lines, Made, make_corpus
+
+from ctc_align.aligner import Aligner
+from ctc_align.config import load_config
+from ctc_align.errors import ConfigError
+from ctc_align.models import resolve_device
+from ctc_align.models.convnet import EMBEDDED, load_folder
+from ctc_align.training.acoustic import Training
+from ctc_align.training.augment import Augmentation
+from ctc_align.training.recipe import NetworkSizes, Recipe, SegmenterPlan
+from ctc_align.training.run import Call, train
+
+CALM = Augmentation(noise=0.0, warp=0.0, band_limit=0.0, mask_channels=0)
+TONES = Recipe(
+    name="tones",
+    units="arpabet",
+    language="en",
+    network=NetworkSizes(24, 32, 32, (1, 2)),
+    segmenter=SegmenterPlan(((1, 5, 50), (1, 1, 50)), 1),
+    training=Training(
+        epochs=30, learning_rate=2e-2, batch_s=4.0, warmup_steps=5, dropout=0.0, ctc_weight=2.0, bfloat16=False,
+        augmentation=CALM,
+    ),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Made]]:
+    folder = tmp_path_factory.mktemp("corpus")
+    return folder, make_corpus(folder, utterances=50, dev=4)
+
+
+def call(folder: Path, out: Path) -> Call:
+    return Call(str(folder / "manifest.jsonl"), out, dev=str(folder / "dev.jsonl"))
+
+
+def test_english_phones_from_recordings_to_a_model_that_aligns(corpus: tuple[Path, list[Made]], tmp_path: Path) -> None:
+    folder, made = corpus
+    lines = Lines()
+    result = train(TONES, call(folder, tmp_path / "m"), lines)
+    assert result.card.corpus.dev.tolist() == [46, 47, 48, 49]
+    aligner = Aligner(str(result.folder), device="cpu")
+    assert aligner.model is not None
+    assert (aligner.model.name, aligner.model.token_kind, len(aligner.model.vocab)) == ("tones", "phones", 40)
+    errors = []
+    for one in made[-4:]:
+        alignment = aligner.align(one.path, one.text)
+        tokens = [token for word in alignment.words for token in word.tokens]
+        assert len(tokens) == len(one.phones)
+        errors += [abs(token.start_s - start / 16000) for token, start in zip(tokens, one.starts)]
+        errors += [abs(token.end_s - end / 16000) for token, end in zip(tokens, one.ends)]
+        assert aligner.score(one.path, one.text) < aligner.score(one.path, "cat fish map go")
+    assert float(np.median(errors)) <= 0.02
+    assert {"reading audio", "segmenting", "training"} <= set(lines.stages)
+
+
+def test_the_same_seed_gives_the_same_model_that_others_may_read(
+    corpus: tuple[Path, list[Made]], tmp_path: Path
+) -> None:
+    quick = replace(TONES, training=replace(TONES.training, epochs=1))
+    one, two = (
+        train(quick, call(corpus[0], tmp_path / name)).folder / "model.safetensors" for name in ("tones", "again")
+    )
+    assert one.read_bytes() == two.read_bytes()
+    assert one.stat().st_mode & 0o044 == 0o044 & ~_umask()
+
+
+def _umask() -> int:
+    import os
+
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_the_recipe_of_the_embedded_model() -> None:
+    recipe = load_config(Recipe, "english", {})
+    assert (recipe.name, recipe.units, recipe.language) == ("english", "arpabet", "en")
+    embedded = load_folder(EMBEDDED, resolve_device("cpu")).description
+    assert recipe.shape(16.5, len(embedded.vocab) - 1) == embedded.shape
+    assert (recipe.prior_scale, recipe.silence_bonus) == (embedded.prior_scale, embedded.silence_bonus)
+    training = recipe.resolved(16.5)
+    assert (training.epochs, training.batch_s, training.warmup_steps, training.ctc_weight) == (12, 150.0, 300, 0.5)
+
+
+def test_faults_in_a_recipe_are_told_together(tmp_path: Path) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text('units = "words"\nepoch = 3\n[training]\nlearning_rate = 0.0\n')
+    with pytest.raises(ConfigError) as caught:
+        load_config(Recipe, path, {})
+    assert len(str(caught.value).splitlines()) == 3
