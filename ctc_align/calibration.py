@@ -24,6 +24,8 @@ KINDS = (*CLASSES, SOUND, SILENCE)
 USUAL_SCALE = 0.4
 """Of the scores of segmentation states, where nobody measured a better one."""
 MOST_MS = 500
+WEIGHTS = 5
+"""Of a logistic regression: one for each of `ctc_align.evidence.FEATURES`."""
 SHRINKAGE = 5
 """An offset is estimated as if so many more edges had been seen whose error is 0."""
 
@@ -45,7 +47,8 @@ class Calibration:
         scale: what scores of states are multiplied by before edges are summed over all segmentations.
         spread: what the standard deviations of edges are multiplied by.
         offsets_ms: what is added to an edge between two kinds of sounds, by (before, after).
-        word_confidence, token_confidence: weights of a logistic regression; see `ctc_align.evidence`.
+        word_confidence, token_confidence: weights of logistic regressions: both edges right; see `ctc_align.evidence`.
+        word_presence: likewise: the word is what is said there, and not another.
         source: how it came about, for people.
         frame_shift_s: of the frames that `offset_frames` counts.
     """
@@ -56,6 +59,7 @@ class Calibration:
     word_confidence: tuple[float, ...] = ()
     token_confidence: tuple[float, ...] = ()
     source: str = ""
+    word_presence: tuple[float, ...] = ()
     frame_shift_s: float = 0.01
 
     def at(self, frame_shift_s: float) -> Calibration:
@@ -80,6 +84,7 @@ class _Constants:
     spread: float = setting(1.0, above=0.0)
     word_confidence: tuple[float, ...] = ()
     token_confidence: tuple[float, ...] = ()
+    word_presence: tuple[float, ...] = ()
 
 
 def fit_offsets(errors_ms: Iterable[tuple[tuple[str, str], float]]) -> dict[tuple[str, str], float]:
@@ -161,6 +166,9 @@ def read_calibration(path: Path) -> Calibration:
         faults.append(f"{path}: expected format = {FORMAT!r}, the first line of what `ctc-align calibrate` writes")
     offsets = _offsets(table.pop("offsets_ms", {}), path, faults)
     values = checked_values(_Constants, table, f"{path}: ", faults)
+    for name, weights in values.items():
+        if isinstance(weights, tuple) and len(weights) not in (0, WEIGHTS):
+            faults.append(f"{path}: {name}: expected {WEIGHTS} weights, met {len(weights)}")
     if faults:
         raise ConfigError("\n".join(faults))
     return Calibration(offsets_ms=offsets, **values)
@@ -193,6 +201,7 @@ def as_toml(calibration: Calibration) -> str:
             f"spread = {calibration.spread}",
             f"word_confidence = {list(calibration.word_confidence)}",
             f"token_confidence = {list(calibration.token_confidence)}",
+            f"word_presence = {list(calibration.word_presence)}",
             "",
             "# What is added to an edge between two kinds of sounds.",
             "[offsets_ms]",

@@ -16,6 +16,7 @@ from ctc_align.boundaries import parts_of
 from ctc_align.calibration import Calibration, probability
 from ctc_align.confidence import token_confidence, word_confidences
 from ctc_align.edges import Edges, Utterance
+from ctc_align.topology import WILDCARD
 
 FEATURES = ("constant", "log of the wider edge's spread", "mean fit", "worst fit", "log of the length")
 """Spread and length in frames; fit in nats a frame, 0 where nothing fits better than the sound itself."""
@@ -82,19 +83,31 @@ def confidences(given: Utterance, edges: Edges, calibration: Calibration) -> Con
     words = np.asarray(given.tokens.words)[said]
     begins = np.flatnonzero(np.diff(words, prepend=-1))
     of_words = np.append(begins, len(said))
-    spiked = token_confidence(given.emissions.log_probs, given.tokens.ids, given.spikes)
+    ids = np.asarray(given.tokens.ids)
+    lacking = ids == WILDCARD
+    spiked = token_confidence(given.emissions.log_probs, np.where(lacking, 0, ids), given.spikes)
+    # Nothing speaks for a wildcard, which takes any speech; of a word, what is known of it counts.
+    spiked[lacking] = 0.0
+    known = 1.0 - np.add.reduceat(lacking[said].astype(np.float64), begins) / np.diff(of_words)
     weighed = calibration.word_confidence and calibration.token_confidence
     if not weighed or edges.start_sd is None or edges.end_sd is None or given.emissions.states is None:
-        return Confidences(spiked.tolist(), word_confidences(spiked[said], of_words.tolist()))
+        of_word = np.array(word_confidences(np.where(lacking, 1.0, spiked)[said], of_words.tolist()))
+        return Confidences(spiked.tolist(), (of_word * known).tolist())
     start, end = edges.start[said], edges.end[said]
     start_sd, end_sd = edges.start_sd[said] / calibration.spread, edges.end_sd[said] / calibration.spread
     first = np.minimum(np.floor(start + 0.5).astype(np.int64), len(given.emissions.states) - 1)
     last = np.clip(np.floor(end + 0.5).astype(np.int64), first + 1, len(given.emissions.states))
-    ids = np.asarray(given.tokens.ids)[said]
-    sounds = ids - (ids > given.emissions.blank)
+    sounds = np.where(lacking, 0, ids - (ids > given.emissions.blank))[said]
     fits = fit_of_sounds(given.emissions.states, sounds, first, last, parts_of(given.emissions))
+    fits[lacking[said]] = 0.0
     column = (start, end, start_sd, end_sd, fits)
     spiked[said] = probability(features(*column, np.arange(len(said) + 1)), calibration.token_confidence)
-    of_word = probability(features(*column, of_words), calibration.word_confidence)
+    spiked[lacking] = 0.0
+    of_word = probability(features(*column, of_words), calibration.word_confidence) * known
+    if calibration.word_presence:
+        # An edge of what is not there is nowhere.
+        there = probability(features(*column, of_words), calibration.word_presence)
+        of_word = of_word * there
+        spiked[said] *= np.repeat(there, np.diff(of_words))
     # More digits than these would be noise of single precision.
     return Confidences(spiked.round(4).tolist(), of_word.round(4).tolist())

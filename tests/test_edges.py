@@ -105,7 +105,7 @@ def test_logistic_weights_say_how_often_it_is_right() -> None:
 
 
 def test_a_file_reads_back(tmp_path: Path) -> None:
-    known = Calibration(0.3, 1.25, {("stop", "vowel"): -5.5}, (1.0, -2.0, 0.0, 0.5, 0.1), (1.0,) * 5, 'a "few" files')
+    known = Calibration(0.3, 1.25, {("stop", "vowel"): -5.5}, (1.0, -2.0, 0.0, 0.5, 0.1), (1.0,) * 5, 'a "few" files', (2.0,) * 5)
     (tmp_path / "calibration.toml").write_text(as_toml(known), encoding="utf-8")
     assert read_calibration(tmp_path / "calibration.toml") == known
 

@@ -67,6 +67,7 @@ def test_constants_hold_for_speakers_that_were_left_out(english: Aligner, speech
     for _, words, mean, right in report.reliability:
         if words >= 50:
             assert abs(mean - right) < 0.08
+    assert (report.replaced_auc or 0.0) >= 0.9
     # What the package holds is what this gives.
     assert english.model is not None
     assert getattr(english.model, "calibration").offsets_ms == report.calibration.offsets_ms  # noqa: B009

@@ -110,6 +110,8 @@ def _show(report: Report) -> None:
         for lowest, words, mean, right in report.reliability:
             table.add_row(f"≥ {lowest:.2f}", str(words), f"{mean:.3f}", f"{right:.3f}")
         console.print(table)
+    if report.replaced_auc is not None:
+        console.print(f"a word replaced by another is told with AUC {report.replaced_auc:.3f}", markup=False)
     speakers = counted(report.speakers, "speaker", "speakers")
     console.print(
         f"{counted(report.utterances, 'utterance', 'utterances')} of {speakers}, each left out in turn; right: both "
