@@ -121,7 +121,7 @@ def adapt(adaptation: Adaptation, model: str, call: Call, watch: Watch | None = 
             time.monotonic() - began, time.process_time() - cpu, given.description.name,
         )  # fmt: skip
         description = replace(given.description, name=name)
-        lines = lexicon_lines(given.lexicon) if units == "lexicon" else ()
+        lines = lexicon_lines(given.lexicon) if given.lexicon is not None and units == "lexicon" else ()
         write_model(call.out_dir, description, trained.network, given.log_priors, card, lines)
         if (given.folder / CALIBRATION).exists():
             shutil.copyfile(given.folder / CALIBRATION, call.out_dir / CALIBRATION)

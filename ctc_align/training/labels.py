@@ -41,7 +41,7 @@ def kept(path: Path, corpus: Corpus, make: Callable[[], Labels]) -> Labels:
     if not path.exists():
         made = make()
         part = path.with_suffix(".part.npz")
-        np.savez(part, **_packed("labels", made.states), **_packed("targets", made.targets))  # type: ignore[arg-type]
+        np.savez(part, **_packed("labels", made.states), **_packed("targets", made.targets))
         os.replace(part, path)
     with np.load(path) as data:
         labels = Labels(_unpacked(data, "targets"), _unpacked(data, "labels"))
