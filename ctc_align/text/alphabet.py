@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-SEPARATORS = ("|", "▁", " ", "<space>", "[SPACE]", "<SPACE>", "Ġ")
+SEPARATORS = ("|", "▁", " ", "<space>", "[SPACE]", "<SPACE>")
 BEGINS = "▁"
 STAR = "*"
 """What MMS_FA and its kin call the class that stands for any speech: no letter."""
@@ -114,7 +114,8 @@ def is_letter(character: str) -> bool:
 
 
 def _separator(vocab: Sequence[str], blank: int, by_bytes: bool) -> int | None:
-    known = SEPARATORS if by_bytes else SEPARATORS[:-1]  # Ġ is a letter, in Maltese
+    # Among bytes | is a sign, elsewhere Ġ is a letter (Maltese).
+    known = (_BYTE_SPACE,) if by_bytes else SEPARATORS
     places = (vocab.index(token) for token in known if token in vocab)
     return next((place for place in places if place != blank), None)
 
