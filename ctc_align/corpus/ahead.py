@@ -139,12 +139,18 @@ class _GivenUp(Exception):
 
 
 def length_of(utterance: Utterance) -> float:
-    """How long an utterance is, in seconds: as the source says, else the audio's header; 0 where nobody knows."""
+    """How long an utterance is, in seconds: as the source says, else the audio's header; 0 where nobody knows.
+
+    Of log-probs it is estimated.
+    """
     if utterance.duration_s is not None:
         return utterance.duration_s
     from ctc_align.audio import header_duration_s
+    from ctc_align.models.logprobs import estimated_seconds, is_log_probs_path
 
     try:
+        if is_log_probs_path(utterance.audio):
+            return max(0.0, estimated_seconds(utterance.audio) - utterance.offset_s)
         return max(0.0, header_duration_s(utterance.audio) - utterance.offset_s)
     except (AudioError, OSError, ValueError):  # the worker that reads it says what is wrong
         return 0.0

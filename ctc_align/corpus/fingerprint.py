@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ctc_align.corpus.utterance import Utterance
+from ctc_align.models.logprobs import Reader, file_of
 
 _PLACES = ("calibration", "cache_dir")
 """Settings that say where something is; what is there counts."""
@@ -17,7 +18,11 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 
 
 def run_fingerprint(
-    model: str, lexicon: str | None, settings: Mapping[str, Any], formats: Sequence[str], others: Sequence[str] = ()
+    model: str | None,
+    lexicon: str | None,
+    settings: Mapping[str, Any],
+    formats: Sequence[str],
+    others: Sequence[str] = (),
 ) -> str:
     """What all utterances of a run have in common: model and lexicon by their content, settings, kinds of outputs.
 
@@ -25,7 +30,7 @@ def run_fingerprint(
     """
     calibration = settings.get("calibration")
     parts = {
-        "model": model_identity(model),
+        "model": "" if model is None else model_identity(model),
         "lexicon": _content(Path(lexicon)) if lexicon else "",
         "calibration": _content(Path(calibration)) if calibration else "",
         "settings": {name: value for name, value in settings.items() if name not in _PLACES},
@@ -33,6 +38,11 @@ def run_fingerprint(
         "others": list(others),
     }
     return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def log_probs_identity(reader: Reader) -> tuple[str, ...]:
+    """How log-probs are read, with the vocabulary by its content."""
+    return _content(Path(reader.vocab_path)), repr(reader.frame_shift_s), repr(reader.blank)
 
 
 def model_identity(model: str) -> str:
@@ -77,7 +87,7 @@ class Fingerprints:
         `group` is the assembled file that the utterance goes into, where there is one.
         """
         if self._audio[0] != utterance.audio:
-            self._audio = (utterance.audio, _state(utterance.audio))
+            self._audio = (utterance.audio, _state(file_of(utterance.audio)))
         piece = (utterance.offset_s, utterance.duration_s, utterance.channel, utterance.text, utterance.texts)
         names = (os.path.basename(utterance.audio), utterance.output, utterance.speaker, utterance.recording, group)
         text = repr((self._run, self._audio[1], piece, names))

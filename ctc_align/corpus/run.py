@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -14,22 +15,25 @@ from typing import Any
 from ctc_align.config import Settings
 from ctc_align.corpus.ahead import Policy
 from ctc_align.corpus.assembly import Assembly
-from ctc_align.corpus.fingerprint import Fingerprints, run_fingerprint
+from ctc_align.corpus.crew import CrewSettings, crew_for
+from ctc_align.corpus.fingerprint import Fingerprints, log_probs_identity, run_fingerprint
 from ctc_align.corpus.folder import check_found, clear, folds_case, forget_folder, make_folder, parts_folder
 from ctc_align.corpus.journal import DONE, Journal, Outcomes, Shard, journal_path, journal_paths, line_key
 from ctc_align.corpus.layout import Layout, OutputSettings, layout_for
 from ctc_align.corpus.local import Engine, Observer
-from ctc_align.corpus.lock import FolderLock
+from ctc_align.corpus.lock import FolderLock, lock_path
 from ctc_align.corpus.plan import items_of
-from ctc_align.corpus.pool import Pool, Processes
+from ctc_align.corpus.pool import Pool
 from ctc_align.corpus.sources import open_source
 from ctc_align.corpus.stages import WorkerOptions
 from ctc_align.corpus.summary import Effort, Summary, summarize, summary_path
 from ctc_align.corpus.utterance import Source, Utterance
 from ctc_align.errors import BackendError, OutputError, UsageError
+from ctc_align.models.logprobs import Reader
 
 BATCH_SECONDS_CPU, BATCH_SECONDS_GPU = 120.0, 1200.0
 _GPU_THREADS = 4
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _BACKENDS = ("auto", "reference", "cpu", "gpu")
 """As `ctc_align.kernels.BACKENDS`, which this process, that aligns nothing, does not load."""
 
@@ -40,30 +44,32 @@ class CorpusRun:
 
     Args:
         source, out_dir: where the corpus is, where its outputs go (`outputs.out_dir` is set to it).
-        workers: processes; None: one for each CPU core, or for each GPU.
+        crew: who does it: the engine, its workers, and where they are.
         batch_seconds: padded seconds of audio that go through the model together; None: as the device likes it.
         retry_failed: do again what failed; force: do everything again, and replace files that were there before the
             first run into the folder. Inputs are never replaced.
         inputs: files of the call beside the source (lexicon, settings), which no output may replace.
         profile: tell in the summary where the time goes.
+        log_probs: the source is one of log-probs, and this reads them; `model` is then None.
     """
 
     source: str
     out_dir: str
     kind: str | None = None
-    model: str = "english"
+    model: str | None = "english"
     lexicon: str | None = None
     device: str = "auto"
     backend: str = "auto"
     settings: Settings = field(default_factory=Settings)
     outputs: OutputSettings = field(default_factory=lambda: OutputSettings(""))
     shard: Shard = field(default_factory=Shard)
-    workers: int | None = None
+    crew: CrewSettings = field(default_factory=CrewSettings)
     batch_seconds: float | None = None
     retry_failed: bool = False
     force: bool = False
     inputs: tuple[str, ...] = ()
     profile: bool = False
+    log_probs: Reader | None = None
 
 
 @dataclass(frozen=True)
@@ -113,44 +119,54 @@ def _locked(run: CorpusRun, observer: Observer, layout: Layout, out_dir: Path) -
 
 
 def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out_dir: Path) -> Ended:
-    devices = devices_for(run.device, run.workers)
-    on_cpu = devices[0] == "cpu"
-    batch_seconds = run.batch_seconds or (BATCH_SECONDS_CPU if on_cpu else BATCH_SECONDS_GPU)
+    crew = crew_for(run.crew, run.device, str(lock_path(out_dir, run.shard)), observer.warn)
+    batch_seconds = run.batch_seconds or (BATCH_SECONDS_CPU if crew.is_on_cpu else BATCH_SECONDS_GPU)
     policy = Policy(batch_seconds, run.retry_failed, run.force)
-    threads = 1 if on_cpu else _GPU_THREADS
-    options = WorkerOptions(run.model, run.lexicon, run.device, run.backend, run.settings, layout, threads, run.profile)
+    threads = 1 if crew.is_on_cpu else _GPU_THREADS
+    options = WorkerOptions(
+        run.model, run.lexicon, run.device, run.backend, run.settings, layout, threads, run.profile, run.log_probs
+    )
     with Journal(journal_path(out_dir, run.shard)) as journal:
         outcomes = Outcomes(journal_paths(out_dir))
         with Assembly(layout) as assembly:
             engine = Engine(policy, outcomes, Fingerprints(_fingerprint(run, layout)), assembly, observer)
             counting = _counted(lambda: items_of(source, layout.group, run.shard), engine)
             try:
-                with Processes(options, devices) as pool, _stopping(engine, pool), counting:
+                with crew.pool(options) as pool, _stopping(engine, pool), counting:
                     engine.run(items_of(source, layout.group, run.shard), pool, journal)
                 if not engine.stopping:
                     assembly.finish()
             except OutputError as error:
                 with contextlib.suppress(OutputError):
-                    _summary(run, engine, out_dir, len(devices), complete=False)
+                    _summary(run, engine, out_dir, crew.workers, complete=False)
                 raise OutputError(
                     f"{error}\nthe run stopped after {engine.tally.finished} utterances, which stay done; "
                     "when that is mended, give the same command again: it goes on from here"
                 ) from error
             complete = not engine.stopping
             manifests = _manifests(layout, source, run, out_dir) if complete else []
-            summary = _summary(run, engine, out_dir, len(devices), complete)
+            summary = _summary(run, engine, out_dir, crew.workers, complete)
     return Ended(summary, not complete, journal_path(out_dir, run.shard), manifests)
 
 
 def _check(run: CorpusRun) -> None:
-    if run.workers is not None and run.workers < 1:
-        raise UsageError(f"--workers: expected a whole number above 0, met {run.workers}")
+    for option, value in (("SOURCE", run.source), ("--out-dir", run.out_dir)):
+        if _URL.match(value):
+            raise UsageError(
+                f"{option} {value}: expected a path, met a URL: outputs take their places by renaming, and the journal "
+                "by locking and appending, which object stores lack; mount it, and give the path"
+            )
+    run.crew.check(run.device)
     if run.batch_seconds is not None and not 0 < run.batch_seconds < float("inf"):
         raise UsageError(f"--batch-seconds: expected seconds above 0, met {run.batch_seconds:g}")
     if not 0 <= run.shard.index < run.shard.count:
         raise UsageError(f"--shard: expected I/N with I from 0 to N - 1, met {run.shard.index}/{run.shard.count}")
     if os.path.isdir(run.source) and os.path.isdir(run.out_dir) and os.path.samefile(run.source, run.out_dir):
         raise UsageError(f"--out-dir {run.out_dir}: is the corpus itself; give another folder (it may lie in this one)")
+    if run.log_probs is not None:
+        run.log_probs.check()
+        if run.outputs.cut or "lhotse" in run.outputs.manifests:
+            raise UsageError("--cut-audio and --manifest lhotse need the sound, and this is a run over log-probs")
     if run.backend not in _BACKENDS:
         raise UsageError(f"--backend: expected one of {', '.join(_BACKENDS)}, met {run.backend}")
 
@@ -175,6 +191,8 @@ def _files_of(source: Source) -> tuple[str, ...]:
 def _fingerprint(run: CorpusRun, layout: Layout) -> str:
     chosen = layout.settings
     others = (chosen.layout, str(chosen.shard_size), *chosen.manifests, chosen.cut, str(chosen.pause_s))
+    if run.log_probs is not None:
+        others = (*others, *log_probs_identity(run.log_probs))
     return run_fingerprint(run.model, run.lexicon, run.settings.to_dict(), chosen.formats_written, others)
 
 
@@ -205,35 +223,6 @@ def _summary(run: CorpusRun, engine: Engine, out_dir: Path, workers: int, comple
     summary = summarize(journal_paths(out_dir), engine.keys, **about)
     summary.write(summary_path(out_dir, run.shard), parts_folder(out_dir, run.shard.suffix))
     return summary
-
-
-def devices_for(device: str, workers: int | None) -> list[str]:
-    """The device of each worker: all cores of the CPU, or all GPUs in turn, unless `workers` says how many."""
-    gpus = _gpu_count() if device in ("auto", "cuda") else 0
-    if gpus:
-        return [f"cuda:{i % gpus}" for i in range(workers or gpus)]
-    if device in ("auto", "cpu"):
-        return ["cpu"] * (workers or _cores())
-    from ctc_align.models import resolve_device
-
-    return [str(resolve_device(device))] * (workers or 1)
-
-
-def _gpu_count() -> int:
-    """CUDA devices that torch can use; torch, which is large, is loaded only where there is a driver."""
-    import ctypes
-
-    try:
-        ctypes.CDLL("libcuda.so.1" if os.name == "posix" else "nvcuda.dll")
-    except OSError:
-        return 0
-    import torch
-
-    return torch.cuda.device_count() if torch.cuda.is_available() else 0
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
+from ctc_align import units
 from ctc_align.config import Settings
 from ctc_align.corpus.plan import cut
 from ctc_align.corpus.utterance import Refused, Source, Utterance
@@ -22,8 +23,9 @@ from ctc_align.errors import CtcAlignError, InputError, UsageError
 
 if TYPE_CHECKING:
     from ctc_align.aligner import Aligner
+    from ctc_align.models.logprobs import Reader
     from ctc_align.scoring import Scored
-    from ctc_align.types import Audio
+    from ctc_align.types import Audio, Emissions
 
 WINDOW = 256
 """Utterances that are sorted by length together; two windows are in memory at a time."""
@@ -37,15 +39,19 @@ Batch = Sequence[Utterance]
 
 @dataclass(frozen=True)
 class ScoreOptions:
-    """What scores a source; `workers` None is one process a core on the CPU, else one in all."""
+    """What scores a source; `workers` None is one process a core on the CPU, else one in all.
 
-    model: str = "english"
+    `log_probs` reads a source of log-probs; `model` is then None.
+    """
+
+    model: str | None = "english"
     lexicon: str | None = None
     device: str = "auto"
     backend: str = "auto"
     settings: Settings = field(default_factory=Settings)
     workers: int | None = None
     batch_seconds: float = 120.0
+    log_probs: Reader | None = None
 
 
 @dataclass(frozen=True)
@@ -122,14 +128,9 @@ def _windows(source: Iterable[Utterance | Refused], batch_seconds: float) -> Ite
 
 def _length_s(utterance: Utterance) -> float:
     """For the plan alone: 0 where the audio cannot be read, which is told when it is."""
-    from ctc_align.audio import header_duration_s
+    from ctc_align.corpus.ahead import length_of
 
-    if utterance.duration_s is not None:
-        return utterance.duration_s
-    try:
-        return max(0.0, header_duration_s(utterance.audio) - utterance.offset_s)
-    except (CtcAlignError, OSError, ValueError):
-        return 0.0
+    return length_of(utterance)
 
 
 def _collected(window: _Window) -> Iterator[ScoredUtterance]:
@@ -150,7 +151,7 @@ def _crew(
     workers = options.workers or _default_workers(options.device)
     if workers == 1 or (is_small and options.workers is None):
         threads = ThreadPoolExecutor(READERS, "score")
-        scorer = _Scorer(aligner)
+        scorer = _Scorer(aligner, options.log_probs)
         return lambda batch: threads.submit(scorer, batch), threads
     spawn = multiprocessing.get_context("spawn")
     processes = ProcessPoolExecutor(workers, spawn, _start, (options, logging.getLogger("ctc_align").level))
@@ -180,8 +181,10 @@ def _aligner(options: ScoreOptions) -> Aligner:
 class _Scorer:
     """Reads and scores a batch; several threads may read, one listens."""
 
-    def __init__(self, aligner: Aligner) -> None:
+    def __init__(self, aligner: Aligner, log_probs: Reader | None) -> None:
         self.aligner = aligner
+        self.sample_rate = aligner.model.sample_rate if aligner.model else 0
+        self.log_probs = log_probs
         self.lock = threading.Lock()
 
     def __call__(self, batch: Batch) -> list[ScoredUtterance]:
@@ -192,24 +195,23 @@ class _Scorer:
             except Exception:  # what breaks a batch is looked for utterance by utterance
                 return [self._alone(utterance, sound) for utterance, sound in zip(batch, sounds)]
 
-    def _loaded(self, utterance: Utterance) -> Audio | CtcAlignError:
-        from ctc_align.audio import load_segment
+    def _loaded(self, utterance: Utterance) -> Audio | Emissions | CtcAlignError:
+        from ctc_align.corpus.reading import read_utterance
 
-        part = {"offset_s": utterance.offset_s, "duration_s": utterance.duration_s, "channel": utterance.channel}
         try:
-            return load_segment(utterance.audio, self.aligner.model.sample_rate, **part)  # type: ignore[union-attr, arg-type]
+            return read_utterance(utterance, self.sample_rate, self.log_probs)
         except CtcAlignError as error:
             return error
         except Exception as error:  # whatever it is, it is this file's
             return InputError(f"{type(error).__name__}: {error}")
 
-    def _alone(self, utterance: Utterance, sound: Audio | CtcAlignError) -> ScoredUtterance:
+    def _alone(self, utterance: Utterance, sound: Audio | Emissions | CtcAlignError) -> ScoredUtterance:
         try:
             return self._scores([utterance], [sound])[0]
         except Exception as error:
             return _failed(utterance, error)
 
-    def _scores(self, batch: Batch, sounds: Sequence[Audio | CtcAlignError]) -> list[ScoredUtterance]:
+    def _scores(self, batch: Batch, sounds: Sequence[Audio | Emissions | CtcAlignError]) -> list[ScoredUtterance]:
         from ctc_align.scoring import score_emissions
 
         good = [i for i, sound in enumerate(sounds) if not isinstance(sound, CtcAlignError)]
@@ -219,11 +221,19 @@ class _Scorer:
         texts = [batch[i].texts or (batch[i].text,) for i in good]
         scored = dict(zip(good, score_emissions(self.aligner, [heard[i] for i in good], texts)))
         return [
-            ScoredUtterance(one.id, one.origin, one.text, tuple(scored[i]), None, sounds[i].duration_s)  # type: ignore[union-attr]
+            ScoredUtterance(one.id, one.origin, one.text, tuple(scored[i]), None, _duration_s(sounds[i]))
             if i in scored
             else _failed(one, heard[i])
             for i, one in enumerate(batch)
         ]
+
+
+def _duration_s(sound: Audio | Emissions | CtcAlignError) -> float:
+    if isinstance(sound, CtcAlignError):
+        return 0.0
+    if sound.duration_s is not None:
+        return sound.duration_s
+    return units.frames_to_seconds(len(sound.log_probs), sound.frame_shift_s)
 
 
 def _failed(utterance: Utterance, error: Exception) -> ScoredUtterance:
@@ -250,7 +260,7 @@ def _start(options: ScoreOptions, log_level: int) -> None:
     logger.setLevel(max(log_level, logging.WARNING))
     torch.set_num_threads(1)
     global _scorer
-    _scorer = _Scorer(_aligner(options))
+    _scorer = _Scorer(_aligner(options), options.log_probs)
 
 
 def _end_with_parent() -> None:

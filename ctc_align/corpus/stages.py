@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from ctc_align.aligner import Aligner
     from ctc_align.corpus.layout import Layout
     from ctc_align.corpus.plan import Batch, Job
-    from ctc_align.types import Alignment, Audio
+    from ctc_align.models.logprobs import Reader
+    from ctc_align.types import Alignment, Audio, Emissions
 
 _OWN_FAULT = ("ENAMETOOLONG", "ENOTDIR", "EISDIR", "EEXIST", "ENOENT", "EINVAL", "EILSEQ", "ENOTEMPTY", "ELOOP")
 """Reasons for which one utterance cannot be written; any other (a full disk, no permission) concerns them all."""
@@ -28,9 +29,9 @@ _OWN_FAULT = ("ENAMETOOLONG", "ENOTDIR", "EISDIR", "EEXIST", "ENOENT", "EINVAL",
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """What a worker needs to know of the run."""
+    """What a worker needs to know of the run; `log_probs` reads them in the place of a model."""
 
-    model: str
+    model: str | None
     lexicon: str | None
     device: str
     backend: str
@@ -38,6 +39,7 @@ class WorkerOptions:
     layout: Layout
     threads: int = 1
     profile: bool = False
+    log_probs: Reader | None = None
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class Load:
     """A batch on its way through the threads; place by place its jobs, their audio or why there is none."""
 
     batch: Batch
-    audio: list[Audio | str] = field(default_factory=list)
+    audio: list[Audio | Emissions | str] = field(default_factory=list)
     results: list[Alignment | str] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     stages: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
@@ -94,6 +96,7 @@ class Stages:
         logger.propagate = False
         self.aligner, self.device = (aligner, options.device) if aligner is not None else load_aligner(options)
         self.sample_rate = self.aligner.model.sample_rate if self.aligner.model else 16000
+        self.log_probs = options.log_probs
         self.clock = Clock()
         if options.profile:
             self.clock.watch(self.aligner)
@@ -103,7 +106,7 @@ class Stages:
         before = time.thread_time()
         for job in batch.jobs:
             started = time.perf_counter()
-            load.audio.append(_loaded(job.utterance, self.sample_rate))
+            load.audio.append(_loaded(job.utterance, self.sample_rate, self.log_probs))
             load.seconds.append(time.perf_counter() - started)
         load.stages["reading"] = time.thread_time() - before
         return load
@@ -201,18 +204,12 @@ def _compile_once(aligner: Aligner, lock: Path) -> None:
             aligner.align_batch([((noise, rate), "a")], on_error="return")
 
 
-def _loaded(utterance: Utterance, sample_rate: int) -> Audio | str:
-    """The sound of an utterance, or why there is none."""
-    from ctc_align.audio import load_segment
+def _loaded(utterance: Utterance, sample_rate: int, log_probs: Reader | None) -> Audio | Emissions | str:
+    """The sound of an utterance, or its log-probs, or why there is neither."""
+    from ctc_align.corpus.reading import read_utterance
 
     try:
-        return load_segment(
-            utterance.audio,
-            sample_rate,
-            offset_s=utterance.offset_s,
-            duration_s=utterance.duration_s,
-            channel=utterance.channel,
-        )
+        return read_utterance(utterance, sample_rate, log_probs)
     except Exception as error:  # whatever it is, it is this file's
         return reason_of(error, utterance.id)
 

@@ -15,7 +15,8 @@ class Utterance:
         id: unique in the source; the utterance's name in outputs, journal and messages.
         output: where its outputs go below the output folder, "/" between folders, no extension; never absolute, never
             with "..".
-        audio: path of the recording, made absolute or relative to the current folder (not to the source).
+        audio: path of the recording, or of log-probs (a file, or FILE.ark:OFFSET), made absolute or relative to the
+            current folder (not to the source).
         text: the transcript; the first of `texts` where there are alternatives.
         origin: who says so, for messages: "train.jsonl, line 17".
         offset_s: where the utterance begins in the recording.

@@ -1,4 +1,8 @@
-"""Log-probs from a file are a model too: (T, C) arrays in .npy, .npz, .safetensors or .pt, to `Emissions`."""
+"""Log-probs from a file are a model too: (T, C) arrays to `Emissions`.
+
+In .npy (mapped: hours of it are read when they are needed), .npz, .safetensors, .pt, and in Kaldi's archives
+(FILE.ark:OFFSET).
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,14 @@ import logging
 import math
 import os
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ctc_align import units
 from ctc_align.errors import EmissionsError, UsageError
+from ctc_align.models import kaldi_archives
 from ctc_align.models.vocab import load_vocab, resolve_blank, without_disambiguation
 from ctc_align.types import Emissions
 
@@ -26,17 +33,62 @@ _NORMALISED = 0.1
 """A row whose log-sum-exp is further from 0 than this is not a distribution; float16 stays well below."""
 _LONGEST_SHIFT_S = 1.0
 _SHORTEST_SHIFT_S = 1e-4
+_LIKELY_SHIFT_S, _LIKELY_FRAME_BYTES = 0.02, 128
 
 logger = logging.getLogger(__name__)
 
 
 def is_log_probs_path(path: str | os.PathLike[str]) -> bool:
-    """Whether the extension names log-probs rather than sound.
+    """Whether the extension, or a place in an archive, names log-probs rather than sound.
 
-    >>> is_log_probs_path("talk.NPY"), is_log_probs_path("talk.wav")
-    (True, False)
+    >>> is_log_probs_path("talk.NPY"), is_log_probs_path("1.ark:1734"), is_log_probs_path("talk.wav")
+    (True, True, False)
     """
-    return Path(path).suffix.lower() in EXTENSIONS
+    return Path(path).suffix.lower() in EXTENSIONS or kaldi_archives.split_place(os.fspath(path)) is not None
+
+
+def file_of(path: str | os.PathLike[str]) -> str:
+    """The file that a path is in: the archive of `FILE.ark:OFFSET`, else the path itself."""
+    place = kaldi_archives.split_place(os.fspath(path))
+    return os.fspath(path) if place is None else place[0]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads log-probs of one vocabulary, frame shift (seconds) and blank (token or index; None: index 0)."""
+
+    vocab_path: str
+    frame_shift_s: float
+    blank: int | str | None = None
+
+    @cached_property
+    def _vocab(self) -> tuple[tuple[str, ...], int]:
+        check_frame_shift(self.frame_shift_s)
+        vocab = load_vocab(self.vocab_path)
+        return vocab, resolve_blank(0 if self.blank is None else self.blank, vocab)
+
+    def check(self) -> None:
+        """Raise UsageError or EmissionsError where vocabulary, frame shift or blank are none."""
+        self._vocab  # noqa: B018
+
+    def read(
+        self, path: str | os.PathLike[str], *, offset_s: float = 0.0, duration_s: float | None = None
+    ) -> Emissions:
+        """The log-probs in a file, or `duration_s` of them from `offset_s` on. Raises as `load_log_probs`."""
+        vocab, blank = self._vocab
+        array = _read(path)
+        if offset_s or duration_s is not None:
+            array = self._part(array, offset_s, duration_s, os.fspath(path))
+        emissions = Emissions(array, vocab, float(self.frame_shift_s), blank, offset_s=offset_s, name=os.fspath(path))
+        return check_emissions(emissions, trim_vocab=True)
+
+    def _part(self, array: Any, offset_s: float, duration_s: float | None, name: str) -> Any:
+        first = units.seconds_to_frames(offset_s, self.frame_shift_s)
+        last = None if duration_s is None else units.seconds_to_frames(offset_s + duration_s, self.frame_shift_s)
+        part = array[:, first:last] if getattr(array, "ndim", 2) == 3 else array[first:last]
+        if 0 in part.shape:
+            raise EmissionsError(f"{name}: expected frames from {offset_s} s on, met {array.shape[-2]} frames in all")
+        return part
 
 
 def load_log_probs(
@@ -56,33 +108,49 @@ def load_log_probs(
         EmissionsError: a file that cannot be read, another shape or type, no frames, NaN, +inf, probabilities in
             place of their logarithms, or a vocabulary of another size.
     """
-    check_frame_shift(frame_shift_s)
+    return Reader(os.fspath(vocab_path), frame_shift_s, blank).read(path)
+
+
+def estimated_seconds(path: str | os.PathLike[str]) -> float:
+    """About how long log-probs are, by the file's header or size, for planning: frames of 20 ms, 32 classes.
+
+    0 where that cannot be said; whoever reads them says what is wrong.
+    """
+    name = os.fspath(path)
+    try:
+        if kaldi_archives.split_place(name):
+            frames = kaldi_archives.frames_of(name)
+        elif Path(name).suffix.lower() == ".npy":
+            frames = _read_npy(name).shape[-2]
+        else:
+            frames = os.path.getsize(name) // _LIKELY_FRAME_BYTES
+    except (EmissionsError, OSError, ValueError, IndexError):
+        return 0.0
+    return units.frames_to_seconds(frames, _LIKELY_SHIFT_S)
+
+
+def _read(path: str | os.PathLike[str]) -> Any:
+    """The array in a file, of whatever kind its reader gives."""
     name = os.fspath(path)
     if not is_log_probs_path(path):
-        raise UsageError(f"{name}: expected log-probs in {', '.join(EXTENSIONS)}")
-    if not os.path.exists(name):
+        raise UsageError(f"{name}: expected log-probs in {', '.join(EXTENSIONS)} or FILE.ark:OFFSET")
+    if not os.path.exists(file_of(name)):
         raise UsageError(f"{name}: no such file")
-    vocab = load_vocab(vocab_path)
-    index = resolve_blank(0 if blank is None else blank, vocab)
+    kind = ".ark" if kaldi_archives.split_place(name) else Path(path).suffix.lower()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            array = _READERS[Path(path).suffix.lower()](name)
-    except EmissionsError:
+            return _READERS[kind](name)
+    except (EmissionsError, UsageError):
         raise
     except OSError as error:
         raise EmissionsError(f"{name}: cannot be read: {error.strerror or error}") from error
-    except (
-        Exception
-    ) as error:  # each reader has its own errors, some advise to switch its safety off: ours says what is so
-        kind = Path(path).suffix.lower()
+    # each reader has its own errors, some advise to switch its safety off: ours says what is so
+    except Exception as error:
         raise EmissionsError(
             f"{name}: expected log-probs, met a file that cannot be read as {kind}: "
             "it is damaged, of another kind, or holds more than plain arrays"
         ) from error
-    return check_emissions(
-        Emissions(array, vocab=vocab, frame_shift_s=float(frame_shift_s), blank=index, name=name), trim_vocab=True
-    )
 
 
 def check_emissions(emissions: Emissions, *, trim_vocab: bool = False) -> Emissions:
@@ -245,4 +313,5 @@ _READERS = {
     ".safetensors": _read_safetensors,
     ".pt": _read_pt,
     ".pth": _read_pt,
+    ".ark": kaldi_archives.read_matrix,
 }

@@ -34,8 +34,8 @@ def open_source(
     """Open the corpus at `path`; what kind it is shows in its content, or `kind` says.
 
     A file is `lhotse` or `manifest` by its first JSON object, a `table` by its header. A folder is `kaldi` if it has a
-    wav.scp; else the first folder in it that has either decides: `librispeech` for a *.trans.txt, `mfa` for a sound
-    file with a transcript beside it; `mfa` too if there is but one of the two.
+    wav.scp or a logprobs.scp; else the first folder in it that has either decides: `librispeech` for a *.trans.txt,
+    `mfa` for a sound file with a transcript beside it; `mfa` too if there is but one of the two.
 
     Args:
         path: a file or a folder.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from ctc_align.corpus.sources.base import Opening, printable, require_file, require_folder, shown
+from ctc_align.corpus.sources.kaldi import LOG_PROBS_SCP, SCP
 from ctc_align.corpus.sources.lhotse import is_cut
 from ctc_align.corpus.sources.lines import Line, is_utf16, read_head
 from ctc_align.corpus.sources.manifest import parsed_object
@@ -77,7 +78,7 @@ def _check_text(path: str, expected: str) -> None:
         met = "one JSON list: write its entries one a line (JSONL)"
     elif first == "{":
         met = "JSON that spans several lines: write each object on a line of its own (JSONL)"
-    elif os.path.basename(path) in ("wav.scp", "segments", "utt2spk", "text"):
+    elif os.path.basename(path) in (SCP, LOG_PROBS_SCP, "segments", "utt2spk", "text"):
         met = "a file of a Kaldi data folder: give the folder"
     else:
         met = head[0].fault or (shown(head[0].text) if first else "an empty file")
@@ -87,7 +88,7 @@ def _check_text(path: str, expected: str) -> None:
 def _folder_kind(opening: Opening) -> str:
     path = opening.path
     require_folder(path, "a corpus")
-    if os.path.isfile(os.path.join(path, "wav.scp")):
+    if any(os.path.isfile(os.path.join(path, name)) for name in (SCP, LOG_PROBS_SCP)):
         return "kaldi"
     has_half = False
     for folder in walk(path, opening.exclude):

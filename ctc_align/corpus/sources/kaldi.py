@@ -1,4 +1,4 @@
-"""Kaldi data folders: wav.scp, text, and segments and utt2spk where there are such. Nothing is ever run."""
+"""Kaldi data folders: wav.scp (or logprobs.scp), text, and segments and utt2spk where there are. Nothing is run."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ from ctc_align.corpus.sources.base import (
 from ctc_align.corpus.sources.lines import BOM, Line, decoded, read_lines
 from ctc_align.errors import InputError, UsageError
 
+SCP, LOG_PROBS_SCP = "wav.scp", "logprobs.scp"
+
 _SPACE = re.compile(r"[ \t]+")
 _SPACE_BYTES = re.compile(rb"[ \t]+")
 _ARCHIVE = re.compile(r"\.ark(\.gz)?:\d+(\[[^\]]*\])?$")
@@ -33,6 +35,8 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 class Kaldi(FolderSource):
     """The utterances of `segments`, in its order, or without one those of `wav.scp`; the other files in any order.
+
+    Without a wav.scp those of `logprobs.scp`, whose lines name files of log-probs or places in archives (FILE.ark:17).
 
     The other files are indexed by hash: 24 to 35 bytes a line, so about 1 GB for ten million utterances with segments
     and speakers, and no text. Relative paths count from the folder, and where there is no such file from the current
@@ -44,12 +48,14 @@ class Kaldi(FolderSource):
 
     def __init__(self, opening: Opening) -> None:
         super().__init__(opening)
-        wanted = ("wav.scp", "text", "segments", "utt2spk")
+        self.scp = SCP if os.path.exists(os.path.join(opening.path, SCP)) else LOG_PROBS_SCP
+        wanted = (self.scp, "text", *(("segments",) if self.scp == SCP else ()), "utt2spk")
         for name in wanted[:2]:
-            require_file(os.path.join(opening.path, name), f"a Kaldi data folder with {name} in it")
+            needed = f"{SCP} (or {LOG_PROBS_SCP})" if name == self.scp else name
+            require_file(os.path.join(opening.path, name), f"a Kaldi data folder with {needed} in it")
         self.has = {name for name in wanted if os.path.isfile(os.path.join(opening.path, name))}
         self.files = tuple(os.path.join(opening.path, name) for name in wanted if name in self.has)
-        self.first = "segments" if "segments" in self.has else "wav.scp"
+        self.first = "segments" if "segments" in self.has else self.scp
         if next(read_lines(self.path(self.first)), None) is None:
             raise UsageError(f"{self.path(self.first)}: expected the utterances of a corpus, met an empty file")
 
@@ -62,7 +68,7 @@ class Kaldi(FolderSource):
         try:
             for line in read_lines(self.path(self.first)):
                 yield self._item(line, roll, index)
-            for name in ("wav.scp", "text"):
+            for name in (self.scp, "text"):
                 if name in index:
                     yield from self._left_over(index[name], roll)
         finally:
@@ -74,8 +80,8 @@ class Kaldi(FolderSource):
         id: str | None = None
         try:
             id, rest = _key_and_rest(line)
-            place = {"audio": rest} if self.first == "wav.scp" else _segment(rest, index["wav.scp"])
-            place["audio"] = beside_or_here(self.name, _checked_entry(place["audio"]))
+            place = {"audio": rest} if self.first == self.scp else _segment(rest, index[SCP])
+            place["audio"] = self._path(_checked_entry(place["audio"], self.scp))
             entry = index["text"].get(id)
             if entry is None:
                 raise InputError("no transcript: expected a line for it in text")
@@ -85,6 +91,11 @@ class Kaldi(FolderSource):
         except InputError as error:
             return roll.refused(id, line.number, origin, str(error))
         return roll.utterance(id, "", line.number, origin, place)
+
+    def _path(self, entry: str) -> str:
+        """An entry's path, from the folder or from here; that of an archive's place is where the archive is."""
+        archive, colon, offset = entry.rpartition(":") if _ARCHIVE.search(entry) else (entry, "", "")
+        return beside_or_here(self.name, archive) + colon + offset
 
     def _left_over(self, index: _Index, roll: Roll) -> Iterator[Item]:
         """The lines that no utterance could use: keys that came before, transcripts without audio."""
@@ -188,17 +199,18 @@ def _segment(rest: str, recordings: _Index) -> dict[str, Any]:
     return place | {"audio": entry.rest}
 
 
-def _checked_entry(entry: str) -> str:
-    """The path in a line of wav.scp. Raises InputError for what would have to be run or unpacked."""
+def _checked_entry(entry: str, scp: str) -> str:
+    """The path in a line of `scp`. Raises InputError for what would have to be run, and for sound in archives."""
+    what = f"{scp}: expected the path of {'an audio file' if scp == SCP else 'log-probs'}"
     if not entry:
-        raise InputError("wav.scp: expected the path of an audio file, met nothing")
+        raise InputError(f"{what}, met nothing")
     if entry.endswith("|") or entry.startswith("|"):
-        raise InputError(
-            f"wav.scp: expected the path of an audio file, met the shell pipe {shown(entry)}: nothing is run"
-        )
-    if _ARCHIVE.search(entry):
-        raise InputError(f"wav.scp: expected the path of an audio file, met a place in the archive {shown(entry)}")
-    return checked_audio(entry, "wav.scp")
+        raise InputError(f"{what}, met the shell pipe {shown(entry)}: nothing is run")
+    place = _ARCHIVE.search(entry)
+    if place and (scp == SCP or place[1] or place[2]):
+        part = "a part of a matrix in" if place[2] else "a place in"
+        raise InputError(f"{what}, met {part} the archive {shown(entry)}")
+    return checked_audio(entry, scp)
 
 
 def _number(field: str) -> float | str:

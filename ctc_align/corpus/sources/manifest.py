@@ -23,7 +23,7 @@ from ctc_align.corpus.sources.base import (
 from ctc_align.corpus.sources.lines import Line, read_lines
 from ctc_align.errors import InputError
 
-AUDIO = ("audio_filepath", "audio")
+AUDIO = ("audio_filepath", "audio", "log_probs")
 TEXT = ("text", "texts")
 _DURATION = ("duration", "duration_s")
 _OFFSET = ("offset", "offset_s")
@@ -39,10 +39,10 @@ _JSON = json.JSONDecoder(parse_constant=_no_number)
 class Manifest(FileSource):
     """A JSONL file (plain or .gz); each line that is not an utterance is refused, and the next one is read.
 
-    Keys: `audio_filepath` or `audio`, `text` or `texts` (a list: alternatives for `score`, of which the first is
-    aligned where there is no `text`); optional `utterance`, `duration` or `duration_s`, `offset` or `offset_s`,
-    `speaker`, `channel` (from 1). A value of null is as good as none; other keys are left alone. Relative paths count
-    from the manifest's folder.
+    Keys: `audio_filepath` or `audio`, or without either `log_probs` (a file of them, or FILE.ark:OFFSET); `text` or
+    `texts` (a list: alternatives for `score`, of which the first is aligned where there is no `text`); optional
+    `utterance`, `duration` or `duration_s`, `offset` or `offset_s`, `speaker`, `channel` (from 1). A value of null is
+    as good as none; other keys are left alone. Relative paths count from the manifest's folder.
     """
 
     kind = "manifest"

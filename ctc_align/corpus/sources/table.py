@@ -28,7 +28,7 @@ from ctc_align.errors import InputError, UsageError
 COLUMNS = {
     "audio": (
         *("audio_filepath", "audio", "audio_path", "audio_file", "path", "wav", "wav_path", "wav_filename"),
-        *("file", "file_path", "file_name", "filename"),
+        *("file", "file_path", "file_name", "filename", "log_probs"),
     ),
     "text": ("text", "transcript", "transcription", "sentence", "wrd"),
     "id": ("utterance", "utterance_id", "utt_id", "utt", "id"),
