@@ -14,12 +14,14 @@ from typing import Any
 from ctc_align.assembling import aligned_words, duration_of
 from ctc_align.calibration import Calibration
 from ctc_align.config import Settings
-from ctc_align.ctc_path import Spikes, choose_pronunciations_batch, ctc_scores
-from ctc_align.edges import Drawing, Edges, Utterance, draw_batch
+from ctc_align.ctc_path import GAP_FRAMES, Spikes, choose_pronunciations_batch, ctc_scores, word_spikes_batch
+from ctc_align.disagreement import unexplained
+from ctc_align.edges import Drawing, Edges, Utterance, draw_batch, shared_out
 from ctc_align.errors import CtcAlignError, InputError, TranscriptError
 from ctc_align.evidence import confidences
-from ctc_align.tokens import Tokenizer, count_missing, tokenize
+from ctc_align.tokens import Tokenizer, missing_letters, refuse_missing, tokenize
 from ctc_align.types import Alignment, Emissions, Tokens, Words, WordTokens
+from ctc_align.wildcard import scores_of, widened, with_wildcards
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ def _choose(tasks: Sequence[Task], means: Means) -> list[Chosen | CtcAlignError]
     first = tasks[0].emissions
     tokenizer = means.tokenizer(first)
     tokenizer.prepare(word.said for word in chain.from_iterable(task.words.words for task in tasks))
-    word_tokens = [_word_tokens(task, tokenizer) for task in tasks]
+    word_tokens = [_word_tokens(task, tokenizer, means.settings) for task in tasks]
     results: list[Chosen | CtcAlignError] = [InputError()] * len(tasks)
     good: list[tuple[int, Sequence[WordTokens]]] = []
     for i, told in enumerate(word_tokens):
@@ -110,9 +112,11 @@ def _choose(tasks: Sequence[Task], means: Means) -> list[Chosen | CtcAlignError]
     return results
 
 
-def _word_tokens(task: Task, tokenizer: Tokenizer) -> list[WordTokens] | CtcAlignError:
+def _word_tokens(task: Task, tokenizer: Tokenizer, settings: Settings) -> list[WordTokens] | CtcAlignError:
     try:
         word_tokens = tokenize(task.words, tokenizer)
+        if settings.unknown == "error":
+            refuse_missing(task.words, word_tokens)
     except CtcAlignError as error:
         return error
     if any(word.pronunciations for word in word_tokens):
@@ -120,7 +124,7 @@ def _word_tokens(task: Task, tokenizer: Tokenizer) -> list[WordTokens] | CtcAlig
     lacking = "".join(dict.fromkeys(letter for word in word_tokens for letter in word.missing))
     return TranscriptError(
         f"the model's vocabulary has nothing for any word of the transcript (it lacks {lacking[:40]!r}); "
-        "is it the right model for this language?"
+        f"is it the right model for this language{'' if settings.romanize else ', or one for romanize = true'}?"
     )
 
 
@@ -132,32 +136,72 @@ def align_emissions(tasks: Sequence[Task], means: Means) -> list[Alignment | Ctc
         one if isinstance(one, CtcAlignError) else InputError() for one in chosen
     ]
     rows = [one for one in chosen if isinstance(one, Chosen)]
-    for i, one, edges in zip(good, rows, _edges(rows, means)):
-        results[i] = _alignment(one, edges, means)
+    heard = _heard(rows, means)
+    for i, one, given, edges in zip(good, rows, heard, _edges(heard, means)):
+        results[i] = _alignment(one, given, shared_out(edges, given.tokens), means)
     return results
 
 
-def _edges(rows: Sequence[Chosen], means: Means) -> list[Edges]:
-    """Where the tokens are."""
-    edges: list[Any] = [None] * len(rows)
-    kinds: dict[Any, list[int]] = {}
+def _heard(rows: Sequence[Chosen], means: Means) -> list[Utterance]:
+    """What times are made from: the tokens on CTC's best path, with wildcards where letters are lacking."""
+    heard = [Utterance(one.task.emissions, one.tokens, one.spikes) for one in rows]
+    if means.settings.unknown != "wildcard":
+        return heard
+    kinds: dict[Any, list[tuple[int, Tokens]]] = {}
     for i, one in enumerate(rows):
-        emissions = one.task.emissions
-        kinds.setdefault((_kind(emissions), emissions.frame_shift_s), []).append(i)
+        if any(word.missing for word in one.word_tokens):
+            emissions = one.task.emissions
+            row = with_wildcards(one.tokens, one.word_tokens, means.tokenizer(emissions).separator)
+            if row is not None:
+                kinds.setdefault(_kind(emissions), []).append((i, row))
+    for same in kinds.values():
+        found = _with_wildcards([(rows[i].task.emissions, row) for i, row in same], means.backend)
+        for (i, row), spikes in zip(same, found):
+            # Where they do not fit, the other words have times all the same.
+            if not isinstance(spikes, InputError):
+                heard[i] = Utterance(rows[i].task.emissions, row, spikes)
+    return heard
+
+
+def _with_wildcards(given: Sequence[tuple[Emissions, Tokens]], backend: str) -> list[Spikes | InputError]:
+    """Spikes of rows with wildcards; errors where they do not fit."""
+    gaps = [len(emissions.log_probs) if emissions.states is None else GAP_FRAMES for emissions, _ in given]
+    scores = [scores_of(emissions) for emissions, _ in given]
+    found = word_spikes_batch(
+        [emissions.log_probs for emissions, _ in given],
+        [row for _, row in given],
+        given[0][0].blank,
+        gaps,
+        wildcards=scores,
+        backend=backend,
+    )
+    return [
+        spikes if isinstance(spikes, InputError) else widened(spikes, row, emissions, own)
+        for spikes, (emissions, row), own in zip(found, given, scores)
+    ]
+
+
+def _edges(heard: Sequence[Utterance], means: Means) -> list[Edges]:
+    """Where the tokens are."""
+    edges: list[Any] = [None] * len(heard)
+    kinds: dict[Any, list[int]] = {}
+    for i, one in enumerate(heard):
+        kinds.setdefault((_kind(one.emissions), one.emissions.frame_shift_s), []).append(i)
     settings = means.settings
     for places in kinds.values():
-        calibration = means.calibration(rows[places[0]].task.emissions)
+        calibration = means.calibration(heard[places[0]].emissions)
         drawing = Drawing(settings.edges, calibration, settings.band_s, settings.shortest_pause_s, means.backend)
-        given = [Utterance(rows[i].task.emissions, rows[i].tokens, rows[i].spikes) for i in places]
-        for i, drawn in zip(places, draw_batch(given, drawing)):
+        for i, drawn in zip(places, draw_batch([heard[i] for i in places], drawing)):
             edges[i] = drawn
     return edges
 
 
-def _alignment(one: Chosen, edges: Edges, means: Means) -> Alignment:
-    task, tokens = one.task, one.tokens
+def _alignment(one: Chosen, given: Utterance, edges: Edges, means: Means) -> Alignment:
+    task = one.task
     emissions, words = task.emissions, task.words
-    given = Utterance(emissions, tokens, one.spikes)
+    lacking = missing_letters(one.word_tokens)
+    sure = confidences(given, edges, means.calibration(emissions))
+    aligned = aligned_words(words, given.tokens, edges, sure, emissions)
     return Alignment(
         utterance=task.name,
         audio=task.source,
@@ -168,10 +212,12 @@ def _alignment(one: Chosen, edges: Edges, means: Means) -> Alignment:
         loss=one.loss,
         score=one.spikes.score,
         text=words.text,
-        words=aligned_words(words, tokens, edges, confidences(given, edges, means.calibration(emissions)), emissions),
-        unknown=count_missing(one.word_tokens),
+        words=aligned,
+        unknown=sum(lacking.values()),
         offset_s=emissions.offset_s,
-        loss_per_token=one.loss / len(tokens.ids),
+        loss_per_token=one.loss / len(one.tokens.ids),
         config=means.settings.to_dict(),
         token_kind=means.tokenizer(emissions).token_kind,
+        unexplained=unexplained(emissions, aligned),
+        unknown_letters=lacking,
     )

@@ -31,7 +31,7 @@ _KINDS: dict[type, str] = {str: "a text", int: "a whole number", float: "a numbe
 def setting(
     default: Any, *, choices: Iterable[Any] = (), above: float | None = None, may_be_empty: bool = False
 ) -> Any:
-    """A dataclass field that may be one of `choices`, or greater than `above`; a text that says nothing only if told."""
+    """A dataclass field that may be one of `choices`, or greater than `above`; an empty text only if told."""
     metadata = {"choices": tuple(choices), "above": above, "may_be_empty": may_be_empty}
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -60,6 +60,8 @@ class Settings:
     """How edges are drawn: see `ctc_align.edges.Drawing`; "auto" is the best that the model has."""
     calibration: str = setting("", may_be_empty=True)
     """A file that `ctc-align calibrate` wrote; "" is the one in the model's folder, if there is one."""
+    min_confidence: float = setting(0.0)
+    """Words with less are marked as doubtful; 0 marks none."""
     language: str = setting("en")
     """Language of the transcript, for numbers and abbreviations, and of models that have a part for each language."""
     romanize: bool = setting(False)

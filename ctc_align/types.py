@@ -183,6 +183,8 @@ class Alignment:
     config: dict[str, Any] = field(default_factory=dict)
     token_kind: str = "tokens"
     """Name of the token tier: "phones" where the tokens are phones."""
+    unexplained: tuple[tuple[float, float], ...] = ()
+    """Speech (start_s, end_s) that no word explains, as far as the model can tell."""
     unknown_letters: dict[str, int] = field(default_factory=dict)
     """The letters that the vocabulary lacks and how often each is met; `unknown` is their sum."""
 

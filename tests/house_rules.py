@@ -16,7 +16,7 @@ FLOORS = (
     ("lattice", "lattice_rows", "topology"),
     ("kernels",),
     ("loss", "padded", "spikes", "ctc_path", "boundaries", "pauses", "confidence", "wildcard", "scoring"),
-    ("soft_edges", "edges", "evidence"),
+    ("soft_edges", "edges", "evidence", "disagreement"),
     ("functional", "functional_arguments", "losses"),
     ("aligner", "assembling", "batching", "given"),
     ("writers", "evaluate", "pairing"),

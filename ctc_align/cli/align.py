@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from ctc_align.types import Alignment
 
 _SEVERAL, _MANY = 5, 20
+THRESHOLD_NOT_MET = 3
 _POOR_FIT = 4.0
 """Loss a token of the embedded model: on 450 clips of nine sources right transcripts stay below 3, wrong above 4.5."""
 
@@ -55,6 +55,9 @@ def align(
     force: options.Force = False,
     config: options.ConfigFile = None,
     language: options.Language = None,
+    romanize: options.Romanize = None,
+    words_by: options.WordsBy = None,
+    unknown: options.Unknown = None,
     revision: options.Revision = None,
     cache_dir: options.CacheDir = None,
     vocab: options.Vocab = None,
@@ -64,6 +67,7 @@ def align(
     labels: options.Labels = None,
     edges: options.Edges = None,
     calibration: options.CalibrationFile = None,
+    min_confidence: options.MinConfidence = None,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
 ) -> None:
@@ -86,7 +90,11 @@ def align(
         labels=labels,
         edges=edges,
         calibration=calibration,
+        min_confidence=min_confidence,
         language=language,
+        romanize=romanize,
+        words_by=words_by,
+        unknown=unknown,
         revision=revision,
         cache_dir=cache_dir,
     )
@@ -109,6 +117,8 @@ def align(
 
         paths = write_outputs(alignment, folder, name, formats, settings=settings, force=force, protect=inputs)
     report(alignment, paths, talk)
+    if settings.min_confidence > 0 and (doubtful_words(alignment) or alignment.unexplained):
+        sys.exit(THRESHOLD_NOT_MET)
 
 
 def check_audio(audio: str) -> None:
@@ -223,8 +233,7 @@ def run_aligner(
     with talk.progress("aligning") as progress:
         alignment = aligner.align(source, text, utterance=Path(audio).stem, progress=progress)
     if alignment.unknown and not talk.quiet:
-        model: Any = aligner.model if log_probs is None else source
-        talk.note(unknown_letters(text, model.vocab, model.blank, aligner_options))
+        talk.note(unknown_letters(alignment))
     return alignment
 
 
@@ -236,19 +245,15 @@ def say_if_compiling(talk: Talk) -> None:
         talk.note("the kernels are compiled for this machine now: this once it takes about 6 seconds longer")
 
 
-def unknown_letters(text: str, vocab: Sequence[str], blank: int, aligner_options: dict[str, Any]) -> str:
-    """Which letters (or phones of a lexicon) the vocabulary lacks, and how often each is met."""
-    from ctc_align.text import split
-    from ctc_align.text.lexicon import read_lexicon
-    from ctc_align.tokens import missing_letters, tokenize, tokenizer_for
-
-    lexicon = aligner_options.get("lexicon")
-    tokenizer = tokenizer_for(vocab, blank, read_lexicon(lexicon) if lexicon else None)
-    words = split(text, language=aligner_options["settings"].language)
-    counts = missing_letters(tokenize(words, tokenizer))
+def unknown_letters(alignment: Alignment) -> str:
+    """Which letters (or phones of a lexicon) the vocabulary lacks, how often each is met, and what came of them."""
+    counts = alignment.unknown_letters
     each = [f"{letter!r} × {count}" for letter, count in list(counts.items())[:_MANY]]
     more = f" and {len(counts) - _MANY} more" if len(counts) > _MANY else ""
-    return f"the model's vocabulary lacks {', '.join(each)}{more}; the rest is aligned"
+    aligned = "the rest is aligned"
+    if alignment.config.get("unknown") == "wildcard":
+        aligned += ", and where they are is a guess: any speech stands for them"
+    return f"the model's vocabulary lacks {', '.join(each)}{more}; {aligned}"
 
 
 def write_stdout(alignment: Alignment, format: str, settings: Settings) -> None:
@@ -298,9 +303,29 @@ def notes(alignment: Alignment) -> list[str]:
         if words:
             more = f" and {len(words) - _SEVERAL} more" if len(words) > _SEVERAL else ""
             found.append(f"without times ({reason}): {' '.join(words[:_SEVERAL])}{more}")
+    doubtful = doubtful_words(alignment)
+    if doubtful:
+        more = f" and {len(doubtful) - _SEVERAL} more" if len(doubtful) > _SEVERAL else ""
+        found.append(f"doubtful: {', '.join(doubtful[:_SEVERAL])}{more}")
+    if alignment.unexplained:
+        stretches = [f"{start_s:.2f}–{end_s:.2f} s" for start_s, end_s in alignment.unexplained]
+        more = f" and {len(stretches) - _SEVERAL} more" if len(stretches) > _SEVERAL else ""
+        found.append(f"speech that no word explains: {', '.join(stretches[:_SEVERAL])}{more}")
     per_token = alignment.loss_per_token
     if alignment.model in EMBEDDED and per_token is not None and per_token > _POOR_FIT:
         found.append(
             f"the transcript fits the recording badly ({per_token:.1f} a token): is it what is said, and all of it?"
         )
     return found
+
+
+def doubtful_words(alignment: Alignment) -> list[str]:
+    """The words below the confidence that was asked for, with their times."""
+    from ctc_align.cli.show import printable
+
+    least = float(alignment.config.get("min_confidence", 0.0))
+    return [
+        f"{printable(word.text)} ({word.start_s:.2f} s, {word.confidence:.2f})"
+        for word in alignment.words
+        if word.confidence is not None and word.start_s is not None and word.confidence < least
+    ]

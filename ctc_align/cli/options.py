@@ -47,6 +47,32 @@ Language = Annotated[
         show_default="en",
     ),
 ]
+Romanize = Annotated[
+    bool | None,
+    typer.Option(
+        "--romanize/--no-romanize",
+        help="Write words of any script in Latin letters, for models that know no other (needs the extra [romanize]).",
+        show_default="no-romanize",
+    ),
+]
+WordsBy = Annotated[
+    str | None,
+    typer.Option(
+        "--words-by",
+        metavar="auto|spaces|characters",
+        help="What parts words; auto: spaces, and in scripts without spaces each character.",
+        show_default="auto",
+    ),
+]
+Unknown = Annotated[
+    str | None,
+    typer.Option(
+        "--unknown",
+        metavar="wildcard|skip|error",
+        help="Letters that the model lacks: any speech stands for them (for times only), left out, or refused.",
+        show_default="wildcard",
+    ),
+]
 Revision = Annotated[
     str | None,
     typer.Option("--revision", metavar="NAME", help="For hf:ORG/NAME: branch, tag or commit.", show_default="main"),
@@ -96,6 +122,15 @@ CalibrationFile = Annotated[
         metavar="FILE",
         help="What `ctc-align calibrate` wrote for this model.",
         show_default="in the model's folder",
+    ),
+]
+MinConfidence = Annotated[
+    float | None,
+    typer.Option(
+        "--min-confidence",
+        metavar="0…1",
+        help="Mark words with less; exit 3 if there are any, or speech that no word explains.",
+        show_default="none are marked",
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]

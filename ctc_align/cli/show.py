@@ -53,8 +53,11 @@ def words_table(alignment: Alignment, width: int = 80, most_rows: int = MOST_ROW
     for name, _ in _FIGURES[:figures]:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column(f"0 … {alignment.duration_s:.2f} s" if line_cells else "", no_wrap=True)
+    doubt = float(alignment.config.get("min_confidence", 0.0))
     for word in words:
         cells = _word_cells(word, alignment.duration_s, figures, line_cells)
+        if word.confidence is not None and word.confidence < doubt:
+            cells[0] = f"? {cells[0]}"
         table.add_row(*(Text(cell) for cell in cells), style=None if word.status == ALIGNED else "dim")
     more = len(alignment.words) - most_rows
     if more > 0:

@@ -26,6 +26,7 @@ def to_dict(alignment: Alignment, style: Style | None = None) -> dict[str, Any]:
     style = style if style is not None else Style.of(alignment.config)
     config = alignment.config if style.times != RECORDING else {**alignment.config, "times": RECORDING}
     place = _Place(style.shift_s(alignment), end_units(alignment, style))
+    doubt = float(alignment.config.get("min_confidence", 0.0))
     return {
         "format": FORMAT,
         "version": __version__,
@@ -40,14 +41,20 @@ def to_dict(alignment: Alignment, style: Style | None = None) -> dict[str, Any]:
         "loss_per_token": finite(alignment.loss_per_token),
         "score": finite(alignment.score),
         "unknown": alignment.unknown,
+        **({"unknown_letters": dict(alignment.unknown_letters)} if alignment.unknown_letters else {}),
         "token_kind": alignment.token_kind,
         "text": alignment.text,
-        "words": [_word(word, place) for word in alignment.words],
+        "words": [_word(word, place, doubt) for word in alignment.words],
+        "unexplained": [
+            {"start_s": place.time_s(start_s), "end_s": place.time_s(end_s)} for start_s, end_s in alignment.unexplained
+        ],
         "config": _plain(config),
     }
 
 
-def _word(word: AlignedWord, place: _Place) -> dict[str, Any]:
+def _word(word: AlignedWord, place: _Place, doubt: float) -> dict[str, Any]:
+    """`doubtful` is there where it is true: the confidence is below what was asked for."""
+    doubtful = word.confidence is not None and word.confidence < doubt
     return {
         "text": word.text,
         "spoken": word.spoken,
@@ -55,6 +62,7 @@ def _word(word: AlignedWord, place: _Place) -> dict[str, Any]:
         "end_s": place.time_s(word.end_s),
         "confidence": _number(word.confidence),
         **_spread(word),
+        **({"doubtful": True} if doubtful else {}),
         "char_start": word.char_start,
         "char_end": word.char_end,
         "status": word.status,
@@ -185,6 +193,10 @@ def _alignment(data: dict[str, Any]) -> Alignment:
         loss_per_token=data["loss_per_token"],
         config=data["config"],
         token_kind=data.get("token_kind", "tokens"),
+        unexplained=tuple(
+            (round(part["start_s"] + shift_s, _DECIMALS), round(part["end_s"] + shift_s, _DECIMALS))
+            for part in data.get("unexplained", ())
+        ),
     )
 
 
