@@ -80,6 +80,28 @@ def corpus(
             "--workers", metavar="N", help="Processes.", show_default="one for each CPU core, or for each GPU"
         ),
     ] = None,
+    engine: Annotated[
+        str,
+        typer.Option("--engine", metavar="local|ray", help="Workers on this machine, or a Ray Data job (extra [ray])."),
+    ] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option(
+            "--address",
+            metavar="HOST:PORT",
+            help="The Ray cluster that does it, for --engine ray; or auto.",
+            show_default="one on this machine",
+        ),
+    ] = None,
+    gpus_per_worker: Annotated[
+        float | None,
+        typer.Option(
+            "--gpus-per-worker",
+            metavar="N",
+            help="GPUs of each of Ray's workers; 0.5: two share one.",
+            show_default="1 where there are GPUs, else 0",
+        ),
+    ] = None,
     batch_seconds: Annotated[
         float | None,
         typer.Option(
@@ -142,6 +164,7 @@ def corpus(
         cache_dir=cache_dir,
     )
 
+    from ctc_align.corpus.crew import CrewSettings
     from ctc_align.corpus.layout import OutputSettings
     from ctc_align.corpus.run import CorpusRun
     from ctc_align.writers import parse_formats
@@ -166,7 +189,7 @@ def corpus(
         settings=settings,
         outputs=outputs,
         shard=parse_shard(shard),
-        workers=workers,
+        crew=CrewSettings(engine, workers, address, gpus_per_worker),
         batch_seconds=batch_seconds,
         retry_failed=retry_failed,
         force=force,

@@ -41,7 +41,7 @@ class FolderLock:
     def __init__(self, out_dir: Path, shard: Shard) -> None:
         self.out_dir = out_dir
         self.shard = shard
-        self.path = out_dir / f".ctc-align{shard.suffix}.lock"
+        self.path = lock_path(out_dir, shard)
         self._file: int | None = None
 
     def __enter__(self) -> FolderLock:
@@ -85,6 +85,10 @@ class FolderLock:
             self.path.unlink()
         os.close(self._file)
         self._file = None
+
+
+def lock_path(out_dir: Path, shard: Shard) -> Path:
+    return out_dir / f".ctc-align{shard.suffix}.lock"
 
 
 def is_held(path: Path) -> bool:
