@@ -16,7 +16,7 @@ from ctc_align.config import Settings
 from ctc_align.corpus.ahead import Policy
 from ctc_align.corpus.assembly import Assembly
 from ctc_align.corpus.crew import CrewSettings, crew_for
-from ctc_align.corpus.fingerprint import Fingerprints, run_fingerprint
+from ctc_align.corpus.fingerprint import Fingerprints, log_probs_identity, run_fingerprint
 from ctc_align.corpus.folder import check_found, clear, folds_case, forget_folder, make_folder, parts_folder
 from ctc_align.corpus.journal import DONE, Journal, Outcomes, Shard, journal_path, journal_paths, line_key
 from ctc_align.corpus.layout import Layout, OutputSettings, layout_for
@@ -29,6 +29,7 @@ from ctc_align.corpus.stages import WorkerOptions
 from ctc_align.corpus.summary import Effort, Summary, summarize, summary_path
 from ctc_align.corpus.utterance import Source, Utterance
 from ctc_align.errors import BackendError, OutputError, UsageError
+from ctc_align.models.logprobs import Reader
 
 BATCH_SECONDS_CPU, BATCH_SECONDS_GPU = 120.0, 1200.0
 _GPU_THREADS = 4
@@ -49,12 +50,13 @@ class CorpusRun:
             first run into the folder. Inputs are never replaced.
         inputs: files of the call beside the source (lexicon, settings), which no output may replace.
         profile: tell in the summary where the time goes.
+        log_probs: the source is one of log-probs, and this reads them; `model` is then None.
     """
 
     source: str
     out_dir: str
     kind: str | None = None
-    model: str = "english"
+    model: str | None = "english"
     lexicon: str | None = None
     device: str = "auto"
     backend: str = "auto"
@@ -67,6 +69,7 @@ class CorpusRun:
     force: bool = False
     inputs: tuple[str, ...] = ()
     profile: bool = False
+    log_probs: Reader | None = None
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,9 @@ def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out
     batch_seconds = run.batch_seconds or (BATCH_SECONDS_CPU if crew.is_on_cpu else BATCH_SECONDS_GPU)
     policy = Policy(batch_seconds, run.retry_failed, run.force)
     threads = 1 if crew.is_on_cpu else _GPU_THREADS
-    options = WorkerOptions(run.model, run.lexicon, run.device, run.backend, run.settings, layout, threads, run.profile)
+    options = WorkerOptions(
+        run.model, run.lexicon, run.device, run.backend, run.settings, layout, threads, run.profile, run.log_probs
+    )
     with Journal(journal_path(out_dir, run.shard)) as journal:
         outcomes = Outcomes(journal_paths(out_dir))
         with Assembly(layout) as assembly:
@@ -158,6 +163,10 @@ def _check(run: CorpusRun) -> None:
         raise UsageError(f"--shard: expected I/N with I from 0 to N - 1, met {run.shard.index}/{run.shard.count}")
     if os.path.isdir(run.source) and os.path.isdir(run.out_dir) and os.path.samefile(run.source, run.out_dir):
         raise UsageError(f"--out-dir {run.out_dir}: is the corpus itself; give another folder (it may lie in this one)")
+    if run.log_probs is not None:
+        run.log_probs.check()
+        if run.outputs.cut or "lhotse" in run.outputs.manifests:
+            raise UsageError("--cut-audio and --manifest lhotse need the sound, and this is a run over log-probs")
     if run.backend not in _BACKENDS:
         raise UsageError(f"--backend: expected one of {', '.join(_BACKENDS)}, met {run.backend}")
 
@@ -182,6 +191,8 @@ def _files_of(source: Source) -> tuple[str, ...]:
 def _fingerprint(run: CorpusRun, layout: Layout) -> str:
     chosen = layout.settings
     others = (chosen.layout, str(chosen.shard_size), *chosen.manifests, chosen.cut, str(chosen.pause_s))
+    if run.log_probs is not None:
+        others = (*others, *log_probs_identity(run.log_probs))
     return run_fingerprint(run.model, run.lexicon, run.settings.to_dict(), chosen.formats_written, others)
 
 
