@@ -17,6 +17,7 @@ from ctc_align import kernels, lattice
 from ctc_align.padded import buckets, pad
 from ctc_align.spikes import Spikes, runs
 from ctc_align.types import Emissions, Tokens
+from ctc_align.wildcard import speech_scores
 
 
 @dataclass(frozen=True)
@@ -120,8 +121,12 @@ def _fill_paths(rows: Sequence[_Row], backend: str) -> None:
         bands = np.zeros((*batch.shape[:2], 2), np.int64)
         for b, row in enumerate(rows):
             row.token_of_state = topology.token[b, : topology.states[b]]
-            bands[b, : len(row.states)] = band(row.token_of_state, row.spikes, len(row.states), row.band_frames)
-        path = kernels.best_path(batch, topology, lengths, bands=bands, backend=backend)
+            lasting = row.ids == lattice.WILDCARD
+            bands[b, : len(row.states)] = band(
+                row.token_of_state, row.spikes, len(row.states), row.band_frames, lasting
+            )
+        wildcard = speech_scores(batch) if topology.has_wildcard else None
+        path = kernels.best_path(batch, topology, lengths, wildcard=wildcard, bands=bands, backend=backend)
         states, found = path.states.cpu().numpy(), (path.scores > float("-inf")).tolist()
         again = []
         for b, row in enumerate(rows):
@@ -133,10 +138,13 @@ def _fill_paths(rows: Sequence[_Row], backend: str) -> None:
         rows = again
 
 
-def band(token_of_state: np.ndarray, spikes: Spikes, frames: int, band_frames: int) -> np.ndarray:
+def band(
+    token_of_state: np.ndarray, spikes: Spikes, frames: int, band_frames: int, lasting: np.ndarray | None = None
+) -> np.ndarray:
     """First and last (exclusive) state allowed at each frame (T, 2): those of tokens that spike within `band_frames`.
 
     The silence next to an allowed token is allowed too, and across a pause longer than the band only the silence in it.
+    A spike is its middle; of tokens that are `lasting` (L,) bool, wildcards, it is all their frames.
     """
     count = len(spikes.first)
     states = len(token_of_state)
@@ -149,8 +157,11 @@ def band(token_of_state: np.ndarray, spikes: Spikes, frames: int, band_frames: i
     before = np.where((begin > 0) & (token_of_state[begin - 1] < 0), begin - 1, begin)
     after = np.where(token_of_state[np.minimum(end, states - 1)] < 0, np.minimum(end + 1, states), end)
     t = np.arange(frames)
-    earliest = np.searchsorted(centre, t - band_frames, "left")
-    latest = np.searchsorted(centre, t + band_frames, "right") - 1
+    begins, ends = centre, centre
+    if lasting is not None and lasting.any():
+        begins, ends = np.where(lasting, spikes.first, centre), np.where(lasting, spikes.last - 1, centre)
+    earliest = np.searchsorted(ends, t - band_frames, "left")
+    latest = np.searchsorted(begins, t + band_frames, "right") - 1
     low = np.where(earliest < count, before[np.minimum(earliest, count - 1)], states - 1)
     high = np.where(latest >= 0, after[np.maximum(latest, 0)], 1)
     # In a gap longer than the band no token is near: hold on to the last one, or its silence, until the next comes.

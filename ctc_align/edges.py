@@ -17,7 +17,9 @@ from ctc_align.calibration import SILENCE, Calibration, kind_of
 from ctc_align.pauses import CLOSURES
 from ctc_align.soft_edges import Places, Segmented, soft_places
 from ctc_align.spikes import Spikes
+from ctc_align.topology import WILDCARD
 from ctc_align.types import Emissions, Tokens
+from ctc_align.wildcard import scores_of, speech_scores
 
 SHORTEST_FRAMES = 0.5
 """What a sound lasts at least."""
@@ -60,13 +62,19 @@ class Utterance:
     def segmented(self, spans: Spans | None) -> Segmented:
         """For `soft_places`: the segmentation where the spans come from one, else CTC's paths through all tokens."""
         ids, words = np.asarray(self.tokens.ids), np.asarray(self.tokens.words)
+        lacking = (ids == WILDCARD).any()
         if spans is None:
             spikes, blank = self.spikes, self.emissions.blank
-            return Segmented(self.emissions.log_probs, ids, words, spikes.first, spikes.last, blank=blank)
+            wildcard = scores_of(self.emissions) if lacking else None
+            return Segmented(
+                self.emissions.log_probs, ids, words, spikes.first, spikes.last, blank=blank, wildcard=wildcard
+            )
         states, said = self.emissions.states, self.said
         assert states is not None
         sounds = ids[said] - (ids[said] > self.emissions.blank)
-        return Segmented(states, sounds, words[said], spans.first[said], spans.last[said], parts_of(self.emissions))
+        wildcard = speech_scores(states) if lacking else None
+        parts = parts_of(self.emissions)
+        return Segmented(states, sounds, words[said], spans.first[said], spans.last[said], parts, wildcard=wildcard)
 
 
 @dataclass(frozen=True)
@@ -240,3 +248,24 @@ def _empty_between(edges: Edges, said: np.ndarray) -> None:
     before = np.searchsorted(said, others) - 1
     place = np.where(before >= 0, edges.end[said[np.maximum(before, 0)]], 0.0) if len(said) else np.zeros(len(others))
     edges.start[others] = edges.end[others] = place
+
+
+def shared_out(edges: Edges, tokens: Tokens) -> Edges:
+    """Stretches of wildcards in a row, which know nothing of each other, shared out by the letters they stand for."""
+    ids = np.asarray(tokens.ids)
+    said = np.flatnonzero(np.asarray(tokens.words) >= 0)
+    lacking = ids[said] == WILDCARD
+    if not (lacking[1:] & lacking[:-1]).any():
+        return edges
+    start, end = edges.start.copy(), edges.end.copy()
+    begins = np.flatnonzero(lacking & ~np.append(False, lacking[:-1]))
+    ends = np.flatnonzero(lacking & ~np.append(lacking[1:], False)) + 1
+    for low, high in zip(begins, ends):
+        places = said[low:high]
+        letters = np.array([len(tokens.labels[place]) for place in places], np.float64)
+        length = end[places[-1]] - start[places[0]]
+        least = min(SHORTEST_FRAMES, length / len(places))
+        shares = least + (length - least * len(places)) * letters / letters.sum()
+        cuts = start[places[0]] + np.cumsum(shares)[:-1]
+        start[places[1:]], end[places[:-1]] = cuts, cuts
+    return replace(edges, start=start, end=end)

@@ -18,7 +18,7 @@ from ctc_align import kernels, lattice, units
 from ctc_align.ctc_path import Spikes, choose_pronunciations_batch, ctc_scores
 from ctc_align.errors import CtcAlignError, InputError, TranscriptError, UsageError
 from ctc_align.text import require_words, words_of
-from ctc_align.tokens import Tokenizer, count_missing, tokenize
+from ctc_align.tokens import Tokenizer, count_missing, refuse_missing, tokenize
 from ctc_align.types import Emissions, Tokens, WordTokens
 
 LOCAL_S = 0.3
@@ -134,6 +134,8 @@ def _spelt(aligner: Listener, emissions: Emissions, text: str, index: int) -> _R
         words = words_of(text, aligner.settings)
         require_words(words, "transcript")
         word_tokens = tokenize(words, tokenizer)
+        if aligner.settings.unknown == "error":
+            refuse_missing(words, word_tokens)
         scored = replace(scored, unknown=count_missing(word_tokens))
         if not any(word.pronunciations for word in word_tokens):
             raise TranscriptError("the model's vocabulary has nothing for any word of the transcript")

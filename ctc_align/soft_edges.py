@@ -61,6 +61,7 @@ class Segmented:
         first, last: (L,) its frames on the best path, `last` exclusive; a gap between neighbours is a pause.
         parts: states of a sound; state K - 1 is silence.
         blank: the paths are CTC's, with this class between the sounds; None: those of the segmentation.
+        wildcard: (T,) scores of `lattice.WILDCARD` among the sounds, if it is there.
     """
 
     states: torch.Tensor
@@ -70,6 +71,7 @@ class Segmented:
     last: np.ndarray
     parts: int = 1
     blank: int | None = None
+    wildcard: torch.Tensor | None = None
 
     def topology(self, low: int, high: int) -> lattice.Topology:
         """The paths through the sounds from `low` to `high`."""
@@ -133,6 +135,9 @@ def _window(utterance: int, given: Segmented, own_low: int, scale: float) -> _Wi
     end = int(given.first[high]) if high < len(given.sounds) else len(given.states)
     topology = given.topology(low, high)
     scores = given.states[begin:end].float().numpy()[:, topology.emit[0]] * np.float32(scale)
+    if given.wildcard is not None:
+        unknown = topology.emit[0] == lattice.WILDCARD
+        scores[:, unknown] = given.wildcard[begin:end, None].float().numpy() * np.float32(scale)
     near = _near(topology.token[0], given.first[low:high] - begin, given.last[low:high] - begin, end - begin)
     scores[~near] = _NEVER
     size = topology.emit.shape[1]

@@ -46,14 +46,23 @@ def best_spikes(log_probs: torch.Tensor, ids: Sequence[int], blank: int, *, back
 
 
 def best_spikes_batch(
-    log_probs: Sequence[torch.Tensor], ids: Sequence[Sequence[int]], blank: int, *, backend: str = "auto"
+    log_probs: Sequence[torch.Tensor],
+    ids: Sequence[Sequence[int]],
+    blank: int,
+    *,
+    wildcards: Sequence[torch.Tensor] | None = None,
+    backend: str = "auto",
 ) -> list[Spikes | InputError]:
-    """As `best_spikes` of each of many utterances; an error stands in the place of the one that it concerns."""
+    """As `best_spikes` of each of many utterances; an error stands in the place of the one that it concerns.
+
+    `wildcards` are the scores (T,) of `lattice.WILDCARD` among the ids of each.
+    """
     found: list[Spikes | InputError] = [InputError()] * len(ids)
     for places in buckets(log_probs):
         topology = lattice.ctc([np.asarray(ids[i], np.int64) for i in places], blank)
         batch, lengths = pad([log_probs[i] for i in places])
-        path = kernels.best_path(batch, topology, lengths, backend=backend)
+        wildcard = None if wildcards is None else pad([wildcards[i] for i in places])[0]
+        path = kernels.best_path(batch, topology, lengths, wildcard=wildcard, backend=backend)
         first, last = runs_batch(path.states.cpu().numpy(), topology.token)
         scores, needed = path.scores.tolist(), topology.min_frames.tolist()
         for row, (i, frames) in enumerate(zip(places, lengths)):
@@ -89,10 +98,14 @@ def word_spikes_batch(
     blank: int,
     gap_frames: Sequence[int],
     *,
+    wildcards: Sequence[torch.Tensor] | None = None,
     backend: str = "auto",
 ) -> list[Spikes | InputError]:
-    """As `word_spikes` of each of many utterances; an error stands in the place of the one that it concerns."""
-    found = best_spikes_batch(log_probs, [row.ids for row in tokens], blank, backend=backend)
+    """As `word_spikes` of each of many utterances; an error stands in the place of the one that it concerns.
+
+    `wildcards` as in `best_spikes_batch`.
+    """
+    found = best_spikes_batch(log_probs, [row.ids for row in tokens], blank, wildcards=wildcards, backend=backend)
     insides = [_inside(row) for row in tokens]
     torn = [
         i
@@ -107,7 +120,8 @@ def word_spikes_batch(
             inside = insides[torn[k]]
             emit[row, 2 : 2 * len(inside) + 1 : 2][inside] = costly[k].shape[1] - 1
         batch, lengths = pad([costly[k] for k in bucket])
-        path = kernels.best_path(batch, replace(topology, emit=emit), lengths, backend=backend)
+        wildcard = None if wildcards is None else pad([wildcards[torn[k]] for k in bucket])[0]
+        path = kernels.best_path(batch, replace(topology, emit=emit), lengths, wildcard=wildcard, backend=backend)
         first, last = runs_batch(path.states.cpu().numpy(), topology.token)
         for row, k in enumerate(bucket):
             count = len(tokens[torn[k]].ids)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from ctc_align.errors import UsageError
+from ctc_align.errors import TranscriptError, UsageError
 from ctc_align.text.lexicon import Lexicon
 from ctc_align.token_letters import LetterTokenizer
 from ctc_align.token_phones import PhoneTokenizer, is_arpabet
@@ -24,11 +24,13 @@ __all__ = [
     "count_missing",
     "join",
     "missing_letters",
+    "refuse_missing",
     "tokenize",
     "tokenizer_for",
 ]
 
 BETWEEN_WORDS = -1
+_NAMED = 5
 SEPARATOR_LABEL = "|"
 
 
@@ -115,6 +117,18 @@ def join(word_tokens: Sequence[WordTokens], choice: Sequence[int], separator: in
 def count_missing(word_tokens: Iterable[WordTokens]) -> int:
     """How many letters the vocabulary lacks, each as often as it is met."""
     return sum(len(word.missing) for word in word_tokens)
+
+
+def refuse_missing(words: Words, word_tokens: Sequence[WordTokens]) -> None:
+    """Raises TranscriptError, naming each word and its letters, where the vocabulary lacks any."""
+    lacking = [(word.text, "".join(dict.fromkeys(t.missing))) for word, t in zip(words.words, word_tokens) if t.missing]
+    if lacking:
+        each = ", ".join(f"{letters!r} of {word!r}" for word, letters in lacking[:_NAMED])
+        more = f" and letters of {len(lacking) - _NAMED} more words" if len(lacking) > _NAMED else ""
+        raise TranscriptError(
+            f"the model's vocabulary lacks {each}{more}; expected a transcript in its letters, for unknown is 'error': "
+            "write them otherwise, romanize, or choose unknown = 'wildcard' or 'skip'"
+        )
 
 
 def missing_letters(word_tokens: Iterable[WordTokens]) -> dict[str, int]:

@@ -126,7 +126,14 @@ def corpus(
         ),
     ] = None,
     config: options.ConfigFile = None,
+    assignments: options.Assignments = None,
+    vocab: options.Vocab = None,
+    frame_shift: options.FrameShift = None,
+    blank: options.Blank = None,
     language: options.Language = None,
+    romanize: options.Romanize = None,
+    words_by: options.WordsBy = None,
+    unknown: options.Unknown = None,
     revision: options.Revision = None,
     cache_dir: options.CacheDir = None,
     times: options.Times = None,
@@ -141,7 +148,7 @@ def corpus(
     Stop it as you like: the same command goes on where it stopped. DIR/journal.jsonl says what became of each
     utterance, DIR/summary.json of them all.
     """
-    from ctc_align.cli.align import check_files
+    from ctc_align.cli.align import check_files, source_log_probs
     from ctc_align.config import load_settings
 
     talk = Talk(quiet=quiet, verbose=verbose)
@@ -152,14 +159,19 @@ def corpus(
         raise UsageError("SOURCE: expected a manifest or a folder; see ctc-align corpus --help")
     if not out_dir:
         raise UsageError("--out-dir: a corpus needs a folder for its outputs and its journal")
-    check_files({"--lexicon": lexicon, "--calibration": calibration})
+    check_files({"--lexicon": lexicon, "--calibration": calibration, "--vocab": vocab})
+    reader = source_log_probs(source, vocab, frame_shift, blank, model)
     settings = load_settings(
         config,
+        assignments,
         times=times,
         labels=labels,
         edges=edges,
         calibration=calibration,
         language=language,
+        romanize=romanize,
+        words_by=words_by,
+        unknown=unknown,
         revision=revision,
         cache_dir=cache_dir,
     )
@@ -182,7 +194,7 @@ def corpus(
         source=source,
         out_dir=out_dir,
         kind=kind,
-        model=model or "english",
+        model=None if reader else model or "english",
         lexicon=lexicon,
         device=device,
         backend=backend,
@@ -193,8 +205,9 @@ def corpus(
         batch_seconds=batch_seconds,
         retry_failed=retry_failed,
         force=force,
-        inputs=tuple(path for path in (source, lexicon, config, calibration) if path is not None),
+        inputs=tuple(path for path in (source, lexicon, config, calibration, vocab) if path is not None),
         profile=profile,
+        log_probs=reader,
     )
     align_all(run, talk)
 

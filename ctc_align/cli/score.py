@@ -15,9 +15,9 @@ from ctc_align.cli.talk import Talk, counted
 from ctc_align.errors import CtcAlignError, TranscriptError, UsageError
 
 if TYPE_CHECKING:
-    from ctc_align.cli.align import LogProbs
     from ctc_align.cli.score_rows import Row, Thresholds
     from ctc_align.corpus.score import ScoredUtterance, ScoreOptions
+    from ctc_align.models.logprobs import Reader
     from ctc_align.scoring import Scored
 
 FORMATS = ("table", "tsv", "jsonl")
@@ -84,7 +84,11 @@ def score(
         float, typer.Option("--batch-seconds", metavar="SECONDS", help="Audio of a SOURCE that is heard at a time.")
     ] = 120.0,
     config: options.ConfigFile = None,
+    assignments: options.Assignments = None,
     language: options.Language = None,
+    romanize: options.Romanize = None,
+    words_by: options.WordsBy = None,
+    unknown: options.Unknown = None,
     revision: options.Revision = None,
     cache_dir: options.CacheDir = None,
     vocab: options.Vocab = None,
@@ -101,14 +105,23 @@ def score(
     threshold, "error" where there is no loss. Of a SOURCE the utterance comes first, and the `texts` of a manifest
     are ranked. Exits with 1 if a transcript could not be scored, else with 3 if one was marked "out".
     """
-    from ctc_align.cli.align import check_files
+    from ctc_align.cli.align import check_files, source_log_probs
     from ctc_align.config import load_settings
 
     talk = Talk(quiet=quiet, verbose=verbose)
     thresholds = _thresholds(max_loss, max_loss_per_token, worst, worst_by)
     shown = _format(format)
     check_files({"--lexicon": lexicon, "--vocab": vocab})
-    settings = load_settings(config, language=language, revision=revision, cache_dir=cache_dir)
+    settings = load_settings(
+        config,
+        assignments,
+        language=language,
+        romanize=romanize,
+        words_by=words_by,
+        unknown=unknown,
+        revision=revision,
+        cache_dir=cache_dir,
+    )
     talk.listen()
     if transcripts or text:
         _only({"--source": source, "--workers": workers}, f"for a SOURCE alone, met {audio} with transcripts")
@@ -117,12 +130,13 @@ def score(
         rows = _rows_of_audio(audio, _read(transcripts or [], text or []), log_probs, choice, talk)
         _print(rows, thresholds, shown, False, talk)
         return
-    _only(
-        {"--vocab": vocab, "--frame-shift": frame_shift, "--blank": blank}, "for log-probs with their transcripts alone"
-    )
     from ctc_align.corpus.score import ScoreOptions
 
-    scoring = ScoreOptions(model or "english", lexicon, device, backend, settings, workers, batch_seconds)
+    reader = source_log_probs(audio, vocab, frame_shift, blank, model)
+    if reader is not None:
+        reader.check()
+    heard_by = None if reader else model or "english"
+    scoring = ScoreOptions(heard_by, lexicon, device, backend, settings, workers, batch_seconds, reader)
     _print(_rows_of_source(audio, source, scoring, talk), thresholds, shown, True, talk)
 
 
@@ -170,7 +184,7 @@ def _only(given: dict[str, Any], where: str) -> None:
 
 def _checked_audio(
     audio: str, vocab: str | None, frame_shift: float | None, blank: str | None, model: str | None
-) -> LogProbs | None:
+) -> Reader | None:
     from ctc_align.cli.align import check_audio, checked_log_probs
 
     check_audio(audio)
@@ -201,7 +215,7 @@ def _read(files: list[str], texts: list[str]) -> list[tuple[str, str | Transcrip
 def _rows_of_audio(
     audio: str,
     transcripts: list[tuple[str, str | TranscriptError, bool]],
-    log_probs: LogProbs | None,
+    log_probs: Reader | None,
     choice: dict[str, Any],
     talk: Talk,
 ) -> Iterator[Row]:
@@ -221,7 +235,7 @@ def _rows_of_audio(
 
 
 def _scored_audio(
-    audio: str, texts: list[str], log_probs: LogProbs | None, choice: dict[str, Any], talk: Talk
+    audio: str, texts: list[str], log_probs: Reader | None, choice: dict[str, Any], talk: Talk
 ) -> list[Scored]:
     from ctc_align.aligner import Aligner
     from ctc_align.cli.align import say_if_compiling
@@ -229,11 +243,7 @@ def _scored_audio(
 
     sound: Any = audio
     if log_probs is not None:
-        from ctc_align.models.logprobs import load_log_probs
-
-        sound = load_log_probs(
-            audio, vocab_path=log_probs.vocab, frame_shift_s=log_probs.frame_shift_s, blank=log_probs.blank
-        )
+        sound = log_probs.read(audio)
     elif choice["model"] is None:
         choice = choice | {"model": "english"}
     aligner = Aligner(**choice)

@@ -64,7 +64,8 @@ def test_words_by_a_segmenters_spaces() -> None:
 SCRIPTS = (
     "abcZßéİıſ'’-–.,!?\"«»()/&%$1234567890½²٣۴५൫๓፪"
     "абвЖщъёαβςΩאבשׁ\u05b8ابتعءـ\u064e\u0651می‌चषक्ष\u200dि़াংக்ஷௌකූกเไา์ำະຂົ់ក្ខែမြန်မာဘာ"
-    "漢字々〇三百きゃっンーｶﾞ한글ㄱ\u1112\u1161\u11abქაԱաአማ𐐀𝒜𠮷👍🏽👨‍👩‍👧ﬁＡ１\u00ad\u200b\u200e\u2060\ufe0f\u0301\u3000 \t\n\u00a0"
+    "漢字々〇三百きゃっンーｶﾞ한글ㄱ\u1112\u1161\u11abქაԱաአማ𐐀𝒜𠮷👍🏽👨‍👩‍👧ﬁＡ１"
+    "\u00ad\u200b\u200e\u2060\ufe0f\u0301\u3000 \t\n\u00a0"
 )
 TEXTS = st.one_of(st.text(st.sampled_from(SCRIPTS), max_size=40), st.text(max_size=25))
 
