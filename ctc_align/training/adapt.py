@@ -27,6 +27,7 @@ from ctc_align.models.convnet import Description
 from ctc_align.models.network import Network
 from ctc_align.padded import pad
 from ctc_align.text.lexicon import Lexicon, read_lexicon
+from ctc_align.token_phones import is_arpabet
 from ctc_align.tokens import tokenizer_for
 from ctc_align.training import acoustic, labels
 from ctc_align.training.batches import collate, plan
@@ -94,7 +95,7 @@ def adapt(adaptation: Adaptation, model: str, call: Call, watch: Watch | None = 
     began, cpu = time.monotonic(), time.process_time()
     vocab = given.description.vocab
     inventory = Inventory(vocab, tokenizer_for(vocab, 0, given.lexicon), {})
-    units = _units(inventory, given.lexicon)
+    units = _units(inventory)
     language = adaptation.language or ("en" if units == "arpabet" else "")
     pairs = pairs_of(call, language, watch)
     settings: dict[str, object] = {
@@ -230,10 +231,10 @@ def _with_labels(corpus: Corpus, found: labels.Labels) -> Corpus:
     return replace(corpus, train=corpus.train[has[corpus.train]], dev=corpus.dev[has[corpus.dev]])
 
 
-def _units(inventory: Inventory, lexicon: Lexicon | None) -> str:
+def _units(inventory: Inventory) -> str:
     if inventory.tokenizer.token_kind == "tokens":
         return "letters"
-    return "arpabet" if "AA" in inventory.vocab and "ZH" in inventory.vocab else "lexicon"
+    return "arpabet" if is_arpabet(inventory.vocab) else "lexicon"
 
 
 def _sum_of(weights: dict[str, torch.Tensor]) -> list[float]:
