@@ -83,34 +83,91 @@ class Settings:
         return dataclasses.asdict(self)
 
 
-def load_settings(source: str | os.PathLike[str] | None = None, **overrides: Any) -> Settings:
+def load_settings(
+    source: str | os.PathLike[str] | None = None, assignments: Iterable[str] | None = None, **overrides: Any
+) -> Settings:
     """The settings of a TOML file or of a name in the package's `configs`; an override that is None was not given.
 
-    >>> load_settings("default", labels="written", times=None).labels
+    >>> load_settings("default", ["chunk_s=30"], labels="written", times=None).labels
     'written'
 
     Raises:
-        ConfigError: no such file or name, not TOML, or faults in it or in the overrides, all of them in one message.
+        ConfigError: no such file or name, not TOML, or faults in it, in the assignments or in the overrides, all of
+            them in one message.
     """
-    return load_config(Settings, source, overrides)
+    return load_config(Settings, source, overrides, assignments)
 
 
-def load_config(kind: type[Config], source: str | os.PathLike[str] | None, overrides: dict[str, Any]) -> Config:
-    """An instance of the frozen dataclass `kind`: its defaults, then the file's values, then the overrides.
+def load_config(
+    kind: type[Config],
+    source: str | os.PathLike[str] | None,
+    overrides: dict[str, Any],
+    assignments: Iterable[str] | None = None,
+) -> Config:
+    """An instance of the frozen dataclass `kind`: its defaults, the file's values, assignments, then the overrides.
+
+    Args:
+        assignments: `key=value` each, a value as in TOML or a bare text, dots before the keys of tables:
+            `training.epochs=3`.
 
     Raises:
         ConfigError: as `load_settings`.
     """
-    values: dict[str, Any] = {}
     faults: list[str] = []
+    read: dict[str, Any] = {}
     if source is not None:
         path = find_config(source)
-        values = checked_values(kind, read_toml(path), f"{path}: ", faults)
+        read = read_toml(path)
+        checked_values(kind, read, f"{path}: ", faults)
+    assigned = _assigned(kind, assignments or (), faults)
+    checked_values(kind, assigned, "--set ", faults)
     given = {key: value for key, value in overrides.items() if value is not None}
-    values.update(checked_values(kind, given, "", faults))
+    checked_values(kind, given, "", faults)
+    values = checked_values(kind, _merged(_merged(read, assigned), given), "", [])
     if faults:
         raise ConfigError("\n".join(faults))
     return kind(**values)
+
+
+def _assigned(kind: Any, assignments: Iterable[str], faults: list[str]) -> dict[str, Any]:
+    """Tables as a TOML file would have them, of `key=value` each; the last of two with one key counts."""
+    tables: dict[str, Any] = {}
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        names = [name.strip() for name in key.split(".")]
+        if not equals or not all(names):
+            faults.append(f"--set: expected KEY=VALUE, met {assignment!r}")
+            continue
+        table = tables
+        for name in names[:-1]:
+            inner = table.setdefault(name, {})
+            table = inner if isinstance(inner, dict) else table
+        table[names[-1]] = _value(text.strip(), _type_of(kind, names))
+    return tables
+
+
+def _type_of(kind: Any, names: list[str]) -> Any:
+    for name in names:
+        kind = get_type_hints(kind).get(name) if dataclasses.is_dataclass(kind) else None
+    return kind
+
+
+def _value(text: str, wanted: Any) -> Any:
+    """A value as TOML has it; what is none is a text, and so is anything bare where a text is wanted."""
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except (tomllib.TOMLDecodeError, KeyError):
+        return text
+    return text if wanted is str and not isinstance(value, str) else value
+
+
+def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """`over` on top of `base`, table by table."""
+    merged = dict(base)
+    for key, value in over.items():
+        inner = merged.get(key)
+        merged[key] = _merged(inner, value) if isinstance(inner, dict) and isinstance(value, dict) else value
+    return merged
 
 
 def find_config(source: str | os.PathLike[str]) -> Path:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +17,7 @@ from ctc_align.types import SKIPPED, UNKNOWN, UNSPOKEN
 
 if TYPE_CHECKING:
     from ctc_align.config import Settings
+    from ctc_align.models.logprobs import Reader
     from ctc_align.types import Alignment
 
 _SEVERAL, _MANY = 5, 20
@@ -26,18 +26,10 @@ _POOR_FIT = 4.0
 """Loss a token of the embedded model: on 450 clips of nine sources right transcripts stay below 3, wrong above 4.5."""
 
 
-@dataclass(frozen=True)
-class LogProbs:
-    """How log-probs in a file are to be read."""
-
-    vocab: str
-    frame_shift_s: float
-    blank: str | None
-
-
 def align(
     audio: Annotated[
-        str, typer.Argument(metavar="AUDIO", help="A sound file, or log-probs (.npy .npz .pt .safetensors).")
+        str,
+        typer.Argument(metavar="AUDIO", help="A sound file, or log-probs (.npy .npz .pt .safetensors .ark:OFFSET)."),
     ],
     transcript: Annotated[
         str | None, typer.Argument(metavar="TRANSCRIPT", help="A UTF-8 text file, or - for standard input.")
@@ -54,6 +46,7 @@ def align(
     stdout: options.Stdout = False,
     force: options.Force = False,
     config: options.ConfigFile = None,
+    assignments: options.Assignments = None,
     language: options.Language = None,
     romanize: options.Romanize = None,
     words_by: options.WordsBy = None,
@@ -86,6 +79,7 @@ def align(
     formats = checked_formats(format, stdout, out_dir)
     settings = load_settings(
         config,
+        assignments,
         times=times,
         labels=labels,
         edges=edges,
@@ -122,7 +116,9 @@ def align(
 
 
 def check_audio(audio: str) -> None:
-    kind = kind_of(audio, "AUDIO")
+    from ctc_align.models.logprobs import file_of
+
+    kind = kind_of(file_of(audio), "AUDIO")
     if kind == "folder":
         raise UsageError(f"{audio}: expected an audio file, met a folder; name a file in it")
     if kind == "nothing":
@@ -158,7 +154,7 @@ def check_transcript(audio: str, transcript: str | None, text: str | None) -> No
 
 def checked_log_probs(
     audio: str, vocab: str | None, frame_shift_s: float | None, blank: str | None, model: str | None
-) -> LogProbs | None:
+) -> Reader | None:
     """What goes with log-probs, which sound must not have; None for sound."""
     from ctc_align.models.logprobs import is_log_probs_path
 
@@ -166,14 +162,31 @@ def checked_log_probs(
     if not is_log_probs_path(audio):
         given = [option for option, value in asked.items() if value is not None]
         if given:
-            raise UsageError(f"{' and '.join(given)}: only for log-probs (.npy, .npz, .pt, .safetensors), met {audio}")
+            kinds = ".npy, .npz, .pt, .safetensors, FILE.ark:OFFSET"
+            raise UsageError(f"{' and '.join(given)}: only for log-probs ({kinds}), met {audio}")
         return None
+    return _reader(audio, vocab, frame_shift_s, blank, model)
+
+
+def source_log_probs(
+    source: str, vocab: str | None, frame_shift_s: float | None, blank: str | None, model: str | None
+) -> Reader | None:
+    """What reads the log-probs of a SOURCE; None where none of the options says that it has such."""
+    if vocab is None and frame_shift_s is None and blank is None:
+        return None
+    return _reader(source, vocab, frame_shift_s, blank, model)
+
+
+def _reader(audio: str, vocab: str | None, frame_shift_s: float | None, blank: str | None, model: str | None) -> Reader:
+    from ctc_align.models.logprobs import Reader
+
+    asked = {"--vocab": vocab, "--frame-shift": frame_shift_s}
     if vocab is None or frame_shift_s is None:
         missing = " and ".join(option for option in ("--vocab", "--frame-shift") if asked[option] is None)
         raise UsageError(f"{audio}: log-probs need {missing} too (--vocab FILE, --frame-shift SECONDS)")
     if model is not None:
         raise UsageError(f"{audio}: log-probs come out of a model already; leave --model {model} away")
-    return LogProbs(vocab, frame_shift_s, blank)
+    return Reader(vocab, frame_shift_s, blank)
 
 
 def check_files(files: dict[str, str | None]) -> None:
@@ -213,18 +226,14 @@ def refuse_outputs(folder: str, name: str, formats: tuple[str, ...], force: bool
 
 
 def run_aligner(
-    audio: str, text: str, log_probs: LogProbs | None, aligner_options: dict[str, Any], talk: Talk
+    audio: str, text: str, log_probs: Reader | None, aligner_options: dict[str, Any], talk: Talk
 ) -> Alignment:
     from ctc_align.aligner import Aligner
 
     aligner_options = dict(aligner_options)
     source: Any = audio
     if log_probs is not None:
-        from ctc_align.models.logprobs import load_log_probs
-
-        source = load_log_probs(
-            audio, vocab_path=log_probs.vocab, frame_shift_s=log_probs.frame_shift_s, blank=log_probs.blank
-        )
+        source = log_probs.read(audio)
     elif aligner_options["model"] is None:
         aligner_options["model"] = "english"
     aligner = Aligner(**aligner_options)

@@ -39,6 +39,7 @@ def calibrate(
     device: options.Device = "auto",
     backend: options.Backend = "auto",
     config: options.ConfigFile = None,
+    assignments: options.Assignments = None,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
 ) -> None:
@@ -55,7 +56,7 @@ def calibrate(
     from ctc_align.writers.whole import placing
 
     talk = Talk(quiet=quiet, verbose=verbose)
-    settings = load_settings(config)
+    settings = load_settings(config, assignments)
     folder = _folder(model, out_dir)
     path = folder / FILE
     if path.exists() and not force:

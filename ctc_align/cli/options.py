@@ -36,7 +36,11 @@ Stdout = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace outputs that exist. Inputs are never replaced.")]
 ConfigFile = Annotated[
     str | None,
-    typer.Option("--config", metavar="FILE.toml", help="Settings from a file; the command line wins."),
+    typer.Option("--config", metavar="NAME|FILE.toml", help="Settings from a file; the command line wins."),
+]
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="One setting, as in a settings file; may be given often."),
 ]
 Language = Annotated[
     str | None,
