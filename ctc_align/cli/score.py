@@ -86,6 +86,9 @@ def score(
     config: options.ConfigFile = None,
     assignments: options.Assignments = None,
     language: options.Language = None,
+    romanize: options.Romanize = None,
+    words_by: options.WordsBy = None,
+    unknown: options.Unknown = None,
     revision: options.Revision = None,
     cache_dir: options.CacheDir = None,
     vocab: options.Vocab = None,
@@ -109,7 +112,16 @@ def score(
     thresholds = _thresholds(max_loss, max_loss_per_token, worst, worst_by)
     shown = _format(format)
     check_files({"--lexicon": lexicon, "--vocab": vocab})
-    settings = load_settings(config, assignments, language=language, revision=revision, cache_dir=cache_dir)
+    settings = load_settings(
+        config,
+        assignments,
+        language=language,
+        romanize=romanize,
+        words_by=words_by,
+        unknown=unknown,
+        revision=revision,
+        cache_dir=cache_dir,
+    )
     talk.listen()
     if transcripts or text:
         _only({"--source": source, "--workers": workers}, f"for a SOURCE alone, met {audio} with transcripts")

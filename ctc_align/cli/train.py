@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ctc_align.cli import options
+from ctc_align.cli.corpus import Interrupted
 from ctc_align.cli.talk import Talk
 from ctc_align.errors import UsageError
 from ctc_align.training.watch import Watch
@@ -161,9 +162,11 @@ class Following(Watch):
             self._bar.start()
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
         if self._bar is not None:
             self._bar.stop()
+        if kind is not None and issubclass(kind, KeyboardInterrupt):
+            raise Interrupted("interrupted: the same command goes on from the last checkpoint") from None
 
     def say(self, line: str) -> None:
         if self._bar is not None:
