@@ -1,0 +1,189 @@
+"""Log-probs in the place of audio: files, places in Kaldi's archives, and corpora of them, by the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+kaldiio = pytest.importorskip("kaldiio", reason="needs the extra [kaldi]")
+
+VOCAB = ("<blk>", "|", *"abcdefghijklmnopqrstuvwxyz")
+TEXTS = {"one": "we call it bear", "two": "a b c", "three": "bear with me"}
+READING = ["--frame-shift", "0.02", "--vocab"]
+
+
+def log_probs_of(text: str, frames: int = 90, seed: int = 0) -> np.ndarray:
+    """Log-probs that hear the text: each token in two frames, blanks between, the rest at random."""
+    scores = np.random.default_rng(seed).normal(0.0, 1.0, (frames, len(VOCAB)))
+    path = [token for letter in text.replace(" ", "|") for token in (VOCAB.index(letter), VOCAB.index(letter), 0)]
+    path += [0] * (frames - len(path))
+    scores[np.arange(frames), path] += 8.0
+    return (scores - np.log(np.exp(scores).sum(1, keepdims=True))).astype(np.float32)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """The same log-probs in every form: files, archives (plain and compressed), a manifest, a Kaldi folder."""
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    (folder / "vocab.txt").write_text("\n".join(VOCAB) + "\n", encoding="utf-8")
+    arrays = {name: log_probs_of(text, seed=i) for i, (name, text) in enumerate(TEXTS.items())}
+    kaldiio.save_ark(str(folder / "logprobs.ark"), arrays, scp=str(folder / "made.scp"))
+    kaldiio.save_ark(str(folder / "small.ark"), arrays, scp=str(folder / "small.scp"), compression_method=2)
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+    places = dict(line.split() for line in (folder / "made.scp").read_text().splitlines())
+    lines = [
+        {"log_probs": "one.npy", "text": TEXTS["one"], "utterance": "one"},
+        {"log_probs": Path(places["two"]).name, "text": TEXTS["two"], "utterance": "two"},
+        {"log_probs": "three.npy", "text": TEXTS["three"], "utterance": "three"},
+    ]
+    (folder / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    kaldi = folder / "kaldi"
+    kaldi.mkdir()
+    relative = {name: "../" + Path(place).name for name, place in places.items()}
+    (kaldi / "logprobs.scp").write_text("".join(f"{n} {p}\n" for n, p in relative.items()), encoding="utf-8")
+    (kaldi / "text").write_text("".join(f"{n} {t}\n" for n, t in TEXTS.items()), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def run(cli: Callable[..., Any]) -> Callable[..., Any]:
+    """A command line in this process; how it ends is looked at."""
+
+    def call(*arguments: object, code: int = 0) -> Any:
+        result = cli(*arguments)
+        assert result.code == code, result.stderr
+        return result
+
+    return call
+
+
+def words(path: Path) -> list[tuple[str, float, float]]:
+    return [(word["text"], word["start_s"], word["end_s"]) for word in json.loads(path.read_text())["words"]]
+
+
+@pytest.mark.parametrize("scp", ["made.scp", "small.scp"])
+def test_a_place_in_an_archive_is_aligned_as_its_file(
+    run: Callable[..., Any], scp: str, corpus: Path, tmp_path: Path
+) -> None:
+    place = dict(line.split() for line in (corpus / scp).read_text().splitlines())["two"]
+    reading = [*READING, corpus / "vocab.txt", "--format", "json"]
+    run("align", corpus / "two.npy", "--text", TEXTS["two"], *reading, "--out-dir", tmp_path / "a")
+    run("align", place, "--text", TEXTS["two"], *reading, "--out-dir", tmp_path / "b")
+    (made,) = (tmp_path / "b").iterdir()
+    assert words(made) == words(tmp_path / "a" / "two.json")
+    assert [word for word, *_ in words(made)] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("source", ["train.jsonl", "kaldi"])
+def test_a_source_of_log_probs_is_aligned(run: Callable[..., Any], source: str, corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    reading = [*READING, corpus / "vocab.txt", "--workers", "1"]
+    run("corpus", corpus / source, "--out-dir", out, "--format", "json", *reading)
+    for name, text in TEXTS.items():
+        run(
+            "align", corpus / f"{name}.npy", "--text", text, *READING, corpus / "vocab.txt", "--out-dir", tmp_path / "x"
+        )
+        assert words(out / f"{name}.json") == words(tmp_path / "x" / f"{name}.json")
+    assert json.loads((out / "summary.json").read_text())["done"] == 3
+    again = run("corpus", corpus / source, "--out-dir", out, "--format", "json", *reading)
+    assert json.loads((out / "summary.json").read_text())["skipped"] == 3, again.stderr
+
+
+@pytest.mark.parametrize("source", ["train.jsonl", "kaldi"])
+def test_a_source_of_log_probs_is_scored(run: Callable[..., Any], source: str, corpus: Path) -> None:
+    made = run("score", corpus / source, *READING, corpus / "vocab.txt", "--format", "jsonl")
+    rows = {row["utterance"]: row for row in map(json.loads, made.stdout.splitlines())}
+    for name, text in TEXTS.items():
+        alone = run(
+            "score", corpus / f"{name}.npy", "--text", text, *READING, corpus / "vocab.txt", "--format", "jsonl"
+        )
+        assert rows[name]["loss"] == json.loads(alone.stdout)["loss"]
+
+
+def test_what_is_wrong_with_a_source_is_said(run: Callable[..., Any], corpus: Path, tmp_path: Path) -> None:
+    source, out = corpus / "train.jsonl", tmp_path / "out"
+    made = run("corpus", source, "--out-dir", out, "--vocab", corpus / "vocab.txt", code=2)
+    assert "log-probs need --frame-shift too" in made.stderr
+    made = run("corpus", source, "--out-dir", out, *READING, corpus / "vocab.txt", "--model", "english", code=2)
+    assert "leave --model english away" in made.stderr
+    made = run("corpus", source, "--out-dir", out, *READING, corpus / "vocab.txt", "--cut-audio", code=2)
+    assert "need the sound" in made.stderr
+    made = run("score", source, code=1)
+    assert made.stderr.count("log-probs need --vocab FILE and --frame-shift SECONDS") == 3
+    (corpus / "train.jsonl").write_text(
+        '{"log_probs": "logprobs.ark:3", "text": "a"}\n{"log_probs": "no.ark:3", "text": "a"}\n'
+    )
+    made = run("score", source, *READING, corpus / "vocab.txt", code=1)
+    assert "expected a binary matrix of Kaldi's at this offset" in made.stderr
+    assert "no.ark:3: no such file" in made.stderr
+
+
+def test_archives_never_run_nor_unpickle_anything(run: Callable[..., Any], corpus: Path) -> None:
+    archive = corpus / "bad.ark"
+    archive.write_bytes(b"PKL\x80\x04cos\nsystem\n" + b"x" * 40)
+    made = run("align", f"{archive}:0", "--text", "a", *READING, corpus / "vocab.txt", code=1)
+    assert "expected a binary matrix of Kaldi's" in made.stderr
+    (corpus / "kaldi" / "logprobs.scp").write_text("one cat x |\ntwo ../logprobs.ark:4[0:3]\n")
+    made = run("score", corpus / "kaldi", *READING, corpus / "vocab.txt", code=1)
+    assert "met the shell pipe 'cat x |': nothing is run" in made.stderr
+    assert "met a part of a matrix in the archive" in made.stderr
+
+
+def test_a_part_of_log_probs_is_its_frames(corpus: Path) -> None:
+    from ctc_align.models.logprobs import Reader
+
+    reader = Reader(str(corpus / "vocab.txt"), 0.02)
+    whole = reader.read(corpus / "one.npy")
+    part = reader.read(corpus / "one.npy", offset_s=0.4, duration_s=0.5)
+    assert part.log_probs.equal(whole.log_probs[20:45])
+    assert part.offset_s == 0.4
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="reads /proc")
+def test_hours_of_log_probs_stay_on_disk(tmp_path: Path) -> None:
+    """128 MB of them: checked, scored on their frames, and of memory that is not the file's no copy is made."""
+    import tracemalloc
+
+    from ctc_align.models.logprobs import Reader
+
+    frames, classes = 125_000, 256
+    array = np.lib.format.open_memmap(tmp_path / "long.npy", "w+", np.float32, (frames, classes))
+    array[:] = -np.log(classes)
+    del array
+    (tmp_path / "vocab.txt").write_text("\n".join(["<blk>", *(f"t{i}" for i in range(1, classes))]), encoding="utf-8")
+    reader = Reader(str(tmp_path / "vocab.txt"), 0.02)
+    reader.check()
+    Reader(str(tmp_path / "vocab.txt"), 0.02).read(_short(tmp_path))
+    before_kb = _own_kb()
+    tracemalloc.start()
+    emissions = reader.read(tmp_path / "long.npy")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert emissions.log_probs.shape == (frames, classes)
+    size = frames * classes * 4
+    assert peak < size / 10
+    assert (_own_kb() - before_kb) * 1024 < size / 4
+    copied = emissions.log_probs.clone()
+    assert (_own_kb() - before_kb) * 1024 > 0.9 * size, "a copy is seen by this check"
+    assert copied.shape == emissions.log_probs.shape
+
+
+def _short(folder: Path) -> Path:
+    np.save(folder / "short.npy", np.full((9000, 256), -np.log(256.0), np.float32))
+    return folder / "short.npy"
+
+
+def _own_kb() -> int:
+    """Memory of this process that no file stands behind."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1])
+    raise AssertionError("no RssAnon")
