@@ -11,6 +11,7 @@ from typing import Any
 from ctc_align.errors import EmissionsError, UsageError
 
 _KALDI_LINE = re.compile(r"([^ \t]+)[ \t]+(-?[0-9]{1,9})")
+_SPACE_LINE = re.compile(r"( )[ \t]([0-9]{1,9})[ \t]*")
 _DISAMBIGUATION = re.compile(r"#\d+")
 _LIKELY_BLANKS = ("<blk>", "<blank>", "<b>", "[blank]", "<pad>", "[PAD]", "<eps>", "<ctc>", "-", "_")
 
@@ -19,7 +20,7 @@ def load_vocab(path: str | os.PathLike[str]) -> tuple[str, ...]:
     """The tokens in the order of their ids.
 
     A line that is one space is the token " "; empty lines at the end are ignored. Where every line is a token and
-    a whole number, the numbers are ids and must be 0 … C-1, in any order.
+    a whole number, the numbers are ids and must be 0 … C-1, in any order; the token may be a space.
 
     Raises:
         UsageError: no such file.
@@ -115,8 +116,9 @@ def _from_lines(text: str, name: str) -> tuple[str, ...]:
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     while lines and not lines[-1]:
         lines.pop()
-    lines = [line if line == " " else line.strip(" \t") for line in lines]
-    matches = [_KALDI_LINE.fullmatch(line) for line in lines]
+    # as NeMo's exports have it, the token " " stands before its id
+    lines = [line if line == " " or _SPACE_LINE.fullmatch(line) else line.strip(" \t") for line in lines]
+    matches = [_KALDI_LINE.fullmatch(line) or _SPACE_LINE.fullmatch(line) for line in lines]
     if lines and all(matches):
         return _by_id([(m[1], int(m[2]), f"line {i + 1}") for i, m in enumerate(matches) if m], name)
     for number, (line, match) in enumerate(zip(lines, matches), start=1):

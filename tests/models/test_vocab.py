@@ -82,3 +82,12 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         (tmp_path / "v.json").write_text(content, encoding="utf-8")
         with pytest.raises(EmissionsError, match=message):
             load_vocab(tmp_path / "v.json")
+
+
+def test_a_space_before_its_id_is_the_token_space(tmp_path: Path) -> None:
+    """As NeMo's networks of characters are exported for sherpa-onnx."""
+    path = tmp_path / "tokens.txt"
+    path.write_text("  0\na 1\nb 2\n<blk> 3\n", encoding="utf-8")
+    assert load_vocab(path) == (" ", "a", "b", "<blk>")
+    path.write_text("x 0\n 1 1\n", encoding="utf-8")
+    assert load_vocab(path) == ("x", "1")
