@@ -27,7 +27,7 @@ LOOKS = 20
 """How often in a run the held-out part is looked at, at most (an adaptation looks after each epoch)."""
 HEADS = ("up", "local", "mix", "tokens", "states")
 """The network's modules above its body."""
-_TELL_S = 15.0
+_TELL_S = 0.5
 
 
 @dataclass(frozen=True)
