@@ -56,7 +56,9 @@ def model_identity(model: str) -> str:
 
     folder = _PACKAGE / "models" / model if model in EMBEDDED else Path(model.partition(":")[2] or model)
     if folder.is_file():
-        return _content(folder)
+        # an ONNX file is described by files beside it
+        beside = [folder.with_suffix(".toml"), folder.parent / "tokens.txt"] if model.startswith("onnx:") else []
+        return " ".join(_content(path) for path in [folder, *filter(Path.is_file, beside)])
     files = [folder / name for name in (*FOLDER_FILES, CALIBRATION) if (folder / name).is_file()]
     if not files and folder.is_dir():
         files = sorted(path for path in folder.iterdir() if path.is_file())
