@@ -85,7 +85,7 @@ def confidences(given: Utterance, edges: Edges, calibration: Calibration) -> Con
     of_words = np.append(begins, len(said))
     ids = np.asarray(given.tokens.ids)
     lacking = ids == WILDCARD
-    spiked = token_confidence(given.emissions.log_probs, np.where(lacking, 0, ids), given.spikes)
+    spiked = token_confidence(given.emissions.log_probs, np.where(lacking, 0, ids).tolist(), given.spikes)
     # Nothing speaks for a wildcard, which takes any speech; of a word, what is known of it counts.
     spiked[lacking] = 0.0
     known = 1.0 - np.add.reduceat(lacking[said].astype(np.float64), begins) / np.diff(of_words)

@@ -67,6 +67,13 @@ def test_words_that_cannot_be_said_are_there_without_times() -> None:
     alignment = ALIGNER.align(planted(spelt("ab be")), "— ab жя 😀 be ...")
     check(alignment)
     assert [word.status for word in alignment.words] == [
+        "unspoken", "aligned", "aligned", "unspoken", "aligned", "unspoken",
+    ]  # fmt: skip
+    assert alignment.unknown == 2
+    skipping = Aligner(None, settings=Settings(unknown="skip"))
+    alignment = skipping.align(planted(spelt("ab be")), "— ab жя 😀 be ...")
+    check(alignment)
+    assert [word.status for word in alignment.words] == [
         "unspoken", "aligned", "unknown", "unspoken", "aligned", "unspoken",
     ]  # fmt: skip
     assert alignment.unknown == 2
@@ -76,7 +83,7 @@ def test_a_letter_that_is_missing_is_counted_and_the_rest_aligned() -> None:
     alignment = ALIGNER.align(planted(spelt("ab")), "aßb")
     check(alignment)
     assert (alignment.words[0].status, alignment.unknown) == ("aligned", 1)
-    assert [token.token for token in alignment.words[0].tokens] == ["a", "b"]
+    assert [token.token for token in alignment.words[0].tokens] == ["a", "ß", "b"]
 
 
 def test_separators_are_no_sounds_of_a_word() -> None:

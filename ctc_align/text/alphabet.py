@@ -65,12 +65,12 @@ class Alphabet:
     def sequence(self, character: str) -> tuple[int, ...]:
         """One character as several classes; () where the vocabulary lacks one of them.
 
-        Its letter and its accents (NFD), the letters of a ligature or of ß, the jamo of a Hangul syllable, also as the
-        letters that stand alone (ㅎㅏㄴ), or its bytes.
+        Its letter and its accents (NFD), the letters of a ligature, SS for ß in capitals, the jamo of a syllable of
+        Hangul, also as the letters that stand alone (ㅎㅏㄴ), or its bytes.
         """
         for form in _forms(character):
             decomposed = unicodedata.normalize("NFD", form)
-            for parts in (form, decomposed, _jamo(decomposed), unicodedata.normalize("NFKD", form)):
+            for parts in (decomposed, _jamo(decomposed), unicodedata.normalize("NFKD", form)):
                 if len(parts) > 1 and all(part in self.ids for part in parts):
                     return tuple(self.ids[part] for part in parts)
         raw = character.encode()
@@ -141,7 +141,8 @@ def _forms(piece: str) -> tuple[str, ...]:
     """How a vocabulary might write `piece`, in the order in which it is looked up."""
     if piece in _APOSTROPHES:
         return tuple(_APOSTROPHES)
-    return piece, piece.lower(), piece.upper(), piece.casefold()
+    folded = piece.casefold()
+    return piece, piece.lower(), piece.upper(), folded if len(folded) == len(piece) else piece
 
 
 @lru_cache(maxsize=2**12)

@@ -74,6 +74,7 @@ class FakeAligner:
             text=text,
             words=words,
             unknown=text.count("ß"),
+            unknown_letters={"ß": text.count("ß")} if "ß" in text else {},
             loss_per_token=0.5,
             config=self.options["settings"].to_dict(),
         )
