@@ -123,7 +123,7 @@ def load_config(
     checked_values(kind, assigned, "--set ", faults)
     given = {key: value for key, value in overrides.items() if value is not None}
     checked_values(kind, given, "", faults)
-    values = checked_values(kind, _merged(_merged(read, assigned), given), "", [])
+    values = checked_values(kind, merged(merged(read, assigned), given), "", [])
     if faults:
         raise ConfigError("\n".join(faults))
     return kind(**values)
@@ -161,13 +161,13 @@ def _value(text: str, wanted: Any) -> Any:
     return text if wanted is str and not isinstance(value, str) else value
 
 
-def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     """`over` on top of `base`, table by table."""
-    merged = dict(base)
+    found = dict(base)
     for key, value in over.items():
-        inner = merged.get(key)
-        merged[key] = _merged(inner, value) if isinstance(inner, dict) and isinstance(value, dict) else value
-    return merged
+        inner = found.get(key)
+        found[key] = merged(inner, value) if isinstance(inner, dict) and isinstance(value, dict) else value
+    return found
 
 
 def find_config(source: str | os.PathLike[str]) -> Path:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ctc_align.config import checked_values, read_toml, setting
+from ctc_align.config import checked_values, merged, read_toml, setting
 from ctc_align.errors import ConfigError, UsageError
 from ctc_align.models.mel import ALL_FEATURES, NONE, PER_FEATURE, KaldiFbank, NemoMel
 from ctc_align.models.vocab import load_vocab, resolve_blank
@@ -107,7 +107,7 @@ def describe(file: Path, metadata: dict[str, str], name: str, bins: int | None =
     """
     toml = file.with_suffix(".toml")
     given = read_toml(toml) if toml.is_file() else {}
-    values = _merged(from_metadata(metadata), {key.replace("-", "_"): value for key, value in given.items()})
+    values = merged(from_metadata(metadata), {key.replace("-", "_"): value for key, value in given.items()})
     for table in ("nemo_mel", "kaldi_fbank"):
         if bins is not None and isinstance(values.setdefault(table, {}), dict):
             values[table].setdefault("bins", bins)
@@ -184,15 +184,6 @@ def _separated(vocab: tuple[str, ...], separator: str, name: str, path: Path) ->
     if separator not in vocab:
         raise UsageError(f"model {name}: word_separator {separator!r} is no token of {path}")
     return tuple(SEPARATOR if token == separator else token for token in vocab)
-
-
-def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """`over` on top of `base`, table by table."""
-    merged = dict(base)
-    for key, value in over.items():
-        inner = merged.get(key)
-        merged[key] = _merged(inner, value) if isinstance(inner, dict) and isinstance(value, dict) else value
-    return merged
 
 
 def _faults(description: Description, given: dict[str, Any]) -> list[str]:
