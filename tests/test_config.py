@@ -43,6 +43,7 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
         "precision": "auto",
         "revision": "main",
         "cache_dir": "",
+        "min_confidence": 0.0,
     }
 
 
