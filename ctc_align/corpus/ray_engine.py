@@ -44,6 +44,11 @@ _QUIET = {
     "RAY_BACKEND_LOG_LEVEL": "fatal",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_SCHEDULER_EVENTS": "0",
+    # what Ray's daemons say goes to stdout, which is for data: no line of it passes
+    "RAY_DEDUP_LOGS": "1",
+    "RAY_DEDUP_LOGS_SKIP_REGEX": "^",
+    # a job that still runs after the end must not start a cluster of its own
+    "RAY_ENABLE_AUTO_CONNECT": "0",
 }
 
 
@@ -71,6 +76,7 @@ class Cluster:
         Raises:
             BackendError: no cluster answers, or it is none that this Ray can join.
         """
+        # much of it is read when ray is loaded
         for name, value in _QUIET.items():
             os.environ.setdefault(name, value)
         import ray.data
@@ -96,8 +102,7 @@ class Cluster:
         if self.address:
             return {"address": self.address, **quiet}
         own = {"num_cpus": self.cpus, "num_gpus": self.gpus, "object_store_memory": _STORE_BYTES}
-        # nobody else's machine has any business with it
-        return {"address": "local", **own, "include_dashboard": False, "_node_ip_address": "127.0.0.1", **quiet}
+        return {"address": "local", **own, "include_dashboard": False, **quiet}
 
     def leave(self) -> None:
         """End what `connect` started."""
@@ -143,8 +148,8 @@ class RayPool:
         try:
             if self._job is not None:
                 self._close(self._job)
-            if kind is None and self._job is not None and self._job.thread is not None:
-                self._job.thread.join(_PATIENCE_S)
+            if self._job is not None and self._job.thread is not None:
+                self._job.thread.join(_PATIENCE_S if kind is None else _PATIENCE_S / 10)
         finally:
             self._cluster.leave()
 
@@ -199,10 +204,9 @@ class RayPool:
 
     def _begin(self) -> None:
         """A job that does all that is to be done now, and what is put later."""
+        self._cluster.connect()
         import ray
 
-        if not ray.is_initialized():
-            self._cluster.connect()
         job = _Job(ray.remote(Feed).options(num_cpus=0, max_concurrency=16).remote())
         self._job = job
         for number in self._batches:

@@ -1,0 +1,227 @@
+"""The same run as a Ray Data job on a local cluster of two workers: the same files, whatever is killed on the way."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import corpus_runs as runs
+import pytest
+
+from ctc_align.corpus.crew import CrewSettings
+from ctc_align.corpus.ray_actor import Feed
+from ctc_align.errors import UsageError
+
+UTTERANCES = 60
+FAILED = 3
+PATIENCE_S = 180
+RAY = ("--engine", "ray", "--workers", 2, "--batch-seconds", 2)
+
+with_ray = [
+    pytest.mark.ray,
+    pytest.mark.skipif(
+        any(importlib.util.find_spec(name) is None for name in ("ray", "pyarrow")), reason="needs the extra [ray]"
+    ),
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for processes in /proc"),
+]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory) -> Path:
+    return runs.make_corpus(tmp_path_factory.mktemp("corpus"), UTTERANCES)
+
+
+@pytest.fixture(scope="module")
+def expected(corpus, tmp_path_factory) -> dict[str, bytes]:
+    """What the local engine writes."""
+    folder = tmp_path_factory.mktemp("local")
+    assert runs.run(corpus, "--out-dir", folder, "--workers", 2, "--batch-seconds", 2).returncode == 1
+    return runs.outputs(folder)
+
+
+def start(corpus: Path, out_dir: Path, *options, **environment) -> subprocess.Popen[str]:
+    return runs.start(corpus, "--out-dir", out_dir, "--quiet", *RAY, *options, **environment)
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, list[str]]:
+    """Exit code and the lines on stderr; whoever waits here in vain leaves nothing running."""
+    try:
+        stdout, stderr = process.communicate(timeout=PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    assert stdout == ""
+    return process.returncode, stderr.splitlines()
+
+
+def children(pid: int) -> dict[int, str]:
+    """Living processes that descend from `pid`, with their names."""
+    parents, names = {}, {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
+                names[int(entry.name)] = (entry / "cmdline").read_text().replace("\0", " ")
+            except OSError:
+                continue
+            if state != "Z":
+                parents[int(entry.name)] = int(parent)
+    found: set[int] = set()
+    more = {pid}
+    while more:
+        more = {child for child, parent in parents.items() if parent in more} - found
+        found |= more
+    return {child: names[child] for child in found}
+
+
+def actors(pid: int) -> list[int]:
+    """Those that have the model; Ray's own helpers live on for a minute after all else."""
+    return sorted(child for child, name in children(pid).items() if name.startswith("ray::MapWorker"))
+
+
+def wait_for_lines(process: subprocess.Popen[str], out_dir: Path, count: int) -> None:
+    journal = out_dir / "journal.jsonl"
+    for _ in runs.wait_until(PATIENCE_S):
+        if journal.exists() and journal.read_bytes().count(b"\n") >= count:
+            return
+        assert process.poll() is None, process.communicate()
+    process.kill()
+    raise AssertionError(f"not {count} utterances were done: {process.communicate()}")
+
+
+def assert_whole(out_dir: Path, expected: dict[str, bytes]) -> None:
+    """Nothing is lost, nothing there twice."""
+    assert runs.outputs(out_dir) == expected
+    assert [path.name for path in out_dir.glob(".ctc-align*")] == []
+    ids = [line["id"] for line in runs.lines(out_dir)]
+    assert len(ids) == len(set(ids)) == UTTERANCES
+    summary = runs.summary(out_dir)
+    assert (summary["done"], summary["failed"], summary["complete"]) == (UTTERANCES - FAILED, FAILED, True)
+
+
+class TestOnACluster:
+    pytestmark = with_ray
+
+    def test_the_files_are_those_of_the_local_engine(self, tmp_path, english):
+        """With the real model, in shards: what is spooled and assembled comes over the cluster."""
+        corpus = runs.make_corpus(tmp_path / "corpus", 24)
+        options = ["--layout", "shards", "--shard-size", 10, "--manifest", "nemo,lhotse"]
+        local = runs.run(
+            corpus, "--out-dir", tmp_path / "local", "--workers", 1, "--batch-seconds", 2, *options, REAL=1
+        )
+        code, lines = ended(start(os.path.relpath(corpus), tmp_path / "ray", *options, REAL=1))
+        assert code == local.returncode == 1
+        assert [line.partition(":")[0] for line in lines] == ["ctc-align"] * FAILED, "Ray is to be quiet"
+        found = runs.outputs(tmp_path / "ray")
+        assert len(found) > 6
+        assert found == runs.outputs(tmp_path / "local")
+
+    def test_a_worker_killed_in_mid_run(self, corpus, expected, tmp_path):
+        process = start(corpus, tmp_path / "out", BATCH_S=0.3)
+        wait_for_lines(process, tmp_path / "out", 2)
+        workers = actors(process.pid)
+        assert len(workers) == 2
+        os.kill(workers[0], signal.SIGKILL)
+        code, lines = ended(process)
+        assert code == 1, lines
+        assert len(lines) == FAILED, lines
+        assert_whole(tmp_path / "out", expected)
+
+    def test_the_driver_killed_and_resumed(self, corpus, expected, tmp_path):
+        process = start(corpus, tmp_path / "out", BATCH_S=0.5)
+        wait_for_lines(process, tmp_path / "out", 2)
+        workers = actors(process.pid)
+        assert len(workers) == 2
+        process.kill()
+        process.communicate()
+        for _ in runs.wait_until(PATIENCE_S):
+            if not any(Path(f"/proc/{pid}/stat").exists() for pid in workers):
+                break
+        else:
+            raise AssertionError(f"these live on after the driver: {workers}")
+        assert 2 <= len(runs.lines(tmp_path / "out")) < UTTERANCES
+        code, lines = ended(start(corpus, tmp_path / "out"))
+        assert code == 1, lines
+        assert_whole(tmp_path / "out", expected)
+
+    def test_an_interrupt_ends_it_and_the_local_engine_goes_on(self, corpus, expected, tmp_path):
+        process = start(corpus, tmp_path / "out", BATCH_S=0.5)
+        wait_for_lines(process, tmp_path / "out", 2)
+        process.send_signal(signal.SIGINT)
+        code, lines = ended(process)
+        assert code == 130, lines
+        assert lines[-1].startswith("ctc-align: interrupted: ")
+        assert not runs.summary(tmp_path / "out")["complete"]
+        done = len(runs.lines(tmp_path / "out"))
+        assert 2 <= done < UTTERANCES
+        runs.run(corpus, "--out-dir", tmp_path / "out", "--workers", 2, "--batch-seconds", 2)
+        assert_whole(tmp_path / "out", expected)
+
+    def test_an_utterance_that_kills_its_workers_has_failed_and_the_others_have_not(self, corpus, expected, tmp_path):
+        code, lines = ended(start(corpus, tmp_path / "out", "--workers", 1, KILLS_ITS_WORKER="part 2/u20"))
+        assert code == 1, lines
+        assert any("part 2/u20: the worker process died of this utterance" in line for line in lines), lines
+        lost = {name for name in expected if name.startswith(os.path.join("part 2", "u20."))}
+        kept = {name: data for name, data in expected.items() if name not in lost}
+        assert len(lost) == 4
+        assert runs.outputs(tmp_path / "out") == kept
+        assert len(runs.lines(tmp_path / "out")) == UTTERANCES
+
+    def test_a_model_that_is_none_is_said_once(self, corpus, tmp_path):
+        code, lines = ended(start(corpus, tmp_path / "out", "--model", tmp_path / "nothing", REAL=1))
+        assert code == 2
+        assert len(lines) == 1
+        assert "nothing" in lines[0]
+
+
+class TestCalls:
+    def test_without_the_extra(self, monkeypatch):
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+        with pytest.raises(UsageError, match=r"pip install 'ctc-align\[ray\]'"):
+            CrewSettings("ray").check("auto")
+
+    @pytest.mark.parametrize(
+        ("settings", "device", "told"),
+        [
+            (CrewSettings("dask"), "auto", "--engine: expected one of local, ray"),
+            (CrewSettings(address="auto"), "auto", "--address auto: goes with --engine ray"),
+            (CrewSettings(gpus_per_worker=0.5), "auto", "--gpus-per-worker 0.5: goes with --engine ray"),
+            (CrewSettings("ray", gpus_per_worker=-1), "auto", "from 0 up"),
+            (CrewSettings("ray", gpus_per_worker=1), "cpu", "give one of them"),
+            (CrewSettings("ray", gpus_per_worker=0), "cuda", "above 0"),
+            (CrewSettings("ray"), "cuda:1", "give cuda"),
+        ],
+    )
+    def test_what_does_not_go_together(self, settings, device, told, monkeypatch):
+        monkeypatch.setattr("ctc_align.corpus.ray_engine.require_ray", lambda: None)
+        with pytest.raises(UsageError, match=told):
+            settings.check(device)
+
+    @pytest.mark.parametrize("option", ["SOURCE", "--out-dir"])
+    def test_urls(self, option, corpus, tmp_path):
+        url = "s3://bucket/folder"
+        result = runs.run(*([url, "--out-dir", tmp_path] if option == "SOURCE" else [corpus, "--out-dir", url]))
+        assert result.returncode == 2
+        assert f"{option} {url}: expected a path, met a URL" in result.stderr
+        assert not Path("s3:").exists()
+
+
+class TestFeed:
+    def test_a_place_that_is_asked_for_again(self):
+        feed = Feed()
+        feed.put(1, b"one")
+        feed.put(0, b"zero")
+        assert [feed.get(0), feed.get(1), feed.get(0)] == [b"zero", b"one", b"zero"]
+        feed.forget(0)
+        feed.close(2)
+        assert [feed.get(0), feed.get(1), feed.get(2)] == [b"", b"one", None]
+
+    def test_only_what_is_not_ended_is_counted(self):
+        feed = Feed()
+        assert [feed.begin(0), feed.begin(0), feed.begin(1)] == [1, 2, 1]
+        feed.end(0)
+        assert feed.begin(0) == 1
