@@ -16,8 +16,8 @@ from ctc_align.corpus.fingerprint import Fingerprints
 from ctc_align.corpus.journal import DONE, FAILED, Journal, Line, Outcomes, line_key, now
 from ctc_align.corpus.plan import Batch, Item, Job, cut
 from ctc_align.corpus.pool import Answer, Died, Pool
-from ctc_align.corpus.utterance import Refused, Utterance
 from ctc_align.corpus.stages import Broken, Outcome
+from ctc_align.corpus.utterance import Refused, Utterance
 from ctc_align.errors import BackendError
 
 _TICK_S = 0.2

@@ -14,7 +14,9 @@ import logging
 import os
 import pickle
 import queue
+import re
 import signal
+import socket
 import threading
 import time
 import warnings
@@ -76,6 +78,7 @@ class Cluster:
         Raises:
             BackendError: no cluster answers, or it is none that this Ray can join.
         """
+        _check_address(self.address)
         # much of it is read when ray is loaded
         for name, value in _QUIET.items():
             os.environ.setdefault(name, value)
@@ -321,6 +324,19 @@ def _silence() -> Iterator[None]:
         finally:
             os.dup2(kept, 2)
             os.close(kept)
+
+
+def _check_address(address: str | None) -> None:
+    """Ray itself asks for minutes whether anybody is there."""
+    match = re.fullmatch(r"(?:ray://)?\[?([^\[\]/]+?)\]?:(\d{1,5})", address or "")
+    if match is None:
+        return
+    try:
+        socket.create_connection((match[1], int(match[2])), _PATIENCE_S / 2).close()
+    except (OSError, OverflowError, UnicodeError) as error:
+        raise BackendError(
+            f"--address {address}: nobody answers there ({error}); expected HOST:PORT of a Ray cluster's head"
+        ) from error
 
 
 def _first_line(error: BaseException) -> str:

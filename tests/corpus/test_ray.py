@@ -14,7 +14,8 @@ import pytest
 
 from ctc_align.corpus.crew import CrewSettings
 from ctc_align.corpus.ray_actor import Feed
-from ctc_align.errors import UsageError
+from ctc_align.corpus.ray_engine import Cluster
+from ctc_align.errors import BackendError, UsageError
 
 UTTERANCES = 60
 FAILED = 3
@@ -200,6 +201,10 @@ class TestCalls:
         monkeypatch.setattr("ctc_align.corpus.ray_engine.require_ray", lambda: None)
         with pytest.raises(UsageError, match=told):
             settings.check(device)
+
+    def test_an_address_where_nobody_is(self):
+        with pytest.raises(BackendError, match=r"--address 127.0.0.1:1: nobody answers there"):
+            Cluster("127.0.0.1:1").connect()
 
     @pytest.mark.parametrize("option", ["SOURCE", "--out-dir"])
     def test_urls(self, option, corpus, tmp_path):
