@@ -331,7 +331,7 @@ def test_every_kind_of_source(cli, corpus, kind, named):
         ([*LOG_PROBS, "right.txt", "--max-loss", "nan"], "--max-loss: expected a number, met nan"),
         ([*LOG_PROBS, "right.txt", "--worst-by", "luck"], "--worst-by: expected local_loss or"),
         ([*LOG_PROBS, "right.txt", "--workers", "2"], "--workers: for a SOURCE alone"),
-        (["right.txt", "--vocab", "vocab.txt"], "--vocab: for log-probs with their transcripts alone"),
+        (["right.txt", "--vocab", "vocab.txt"], "right.txt: log-probs need --frame-shift too"),
         ([], "Missing argument"),
     ],
 )
