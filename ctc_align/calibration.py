@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,6 +25,7 @@ KINDS = (*CLASSES, SOUND, SILENCE)
 USUAL_SCALE = 0.4
 """Of the scores of segmentation states, where nobody measured a better one."""
 MOST_MS = 500
+MOST_SPREAD = 1000.0
 WEIGHTS = 5
 """Of a logistic regression: one for each of `ctc_align.evidence.FEATURES`."""
 SHRINKAGE = 5
@@ -88,21 +90,32 @@ class _Constants:
 
 
 def fit_offsets(errors_ms: Iterable[tuple[tuple[str, str], float]]) -> dict[tuple[str, str], float]:
-    """Minus the median error of the edges between two kinds, shrunk towards 0 where there are few.
+    """Minus the median error of the edges between two kinds, drawn towards that of all edges of its place where there
+    are few: after a pause, before one, or between sounds; and those towards 0.
 
     Args:
         errors_ms: of each edge the kinds before and after it, and its error (ours minus the hand label's).
 
     >>> fit_offsets([(("stop", "vowel"), 8.0)] * 5)
-    {('stop', 'vowel'): -4.0}
+    {('stop', 'vowel'): -6.0}
     """
     seen: dict[tuple[str, str], list[float]] = {}
+    places: dict[tuple[bool, bool], list[float]] = {}
     for pair, error_ms in errors_ms:
         seen.setdefault(pair, []).append(error_ms)
-    return {
-        pair: round(-float(np.median(found)) * len(found) / (len(found) + SHRINKAGE), 2)
-        for pair, found in sorted(seen.items())
-    }
+        places.setdefault(_place(pair), []).append(error_ms)
+    usual = {place: _drawn(found, 0.0) for place, found in places.items()}
+    return {pair: round(-_drawn(found, usual[_place(pair)]), 2) for pair, found in sorted(seen.items())}
+
+
+def _place(pair: tuple[str, str]) -> tuple[bool, bool]:
+    return pair[0] == SILENCE, pair[1] == SILENCE
+
+
+def _drawn(errors_ms: list[float], usual_ms: float) -> float:
+    """The median, as if SHRINKAGE more errors of the usual size had been seen."""
+    count = len(errors_ms)
+    return (float(np.median(errors_ms)) * count + usual_ms * SHRINKAGE) / (count + SHRINKAGE)
 
 
 def fit_logistic(features: np.ndarray, right: np.ndarray, penalty: float = 1.0) -> tuple[float, ...]:
@@ -167,11 +180,17 @@ def read_calibration(path: Path) -> Calibration:
     offsets = _offsets(table.pop("offsets_ms", {}), path, faults)
     values = checked_values(_Constants, table, f"{path}: ", faults)
     for name, weights in values.items():
-        if isinstance(weights, tuple) and len(weights) not in (0, WEIGHTS):
-            faults.append(f"{path}: {name}: expected {WEIGHTS} weights, met {len(weights)}")
+        if isinstance(weights, tuple) and weights and not _are_weights(weights):
+            faults.append(f"{path}: {name}: expected {WEIGHTS} finite numbers, met {list(weights)}")
+    if values.get("spread", 1.0) > MOST_SPREAD:
+        faults.append(f"{path}: spread: expected a number up to {MOST_SPREAD}, met {values['spread']}")
     if faults:
         raise ConfigError("\n".join(faults))
     return Calibration(offsets_ms=offsets, **values)
+
+
+def _are_weights(weights: tuple[Any, ...]) -> bool:
+    return len(weights) == WEIGHTS and all(type(one) in (int, float) and math.isfinite(one) for one in weights)
 
 
 def _offsets(table: Any, path: Path, faults: list[str]) -> dict[tuple[str, str], float]:

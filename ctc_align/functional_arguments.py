@@ -13,6 +13,7 @@ import torch
 
 from ctc_align import lattice
 from ctc_align.errors import KernelError
+from ctc_align.loss import refuse_transforms
 
 Lengths = torch.Tensor | Sequence[int] | np.ndarray
 REDUCTIONS = ("none", "mean", "sum")
@@ -92,6 +93,7 @@ def check_log_probs(log_probs: torch.Tensor, shapes: str, dims: tuple[int, ...],
     if not isinstance(log_probs, torch.Tensor) or not log_probs.is_floating_point():
         met = log_probs.dtype if isinstance(log_probs, torch.Tensor) else type(log_probs).__name__
         raise KernelError(f"{name}: expected a floating-point tensor {shapes}, met {met}")
+    refuse_transforms(log_probs)
     if log_probs.dim() not in dims or not log_probs.shape[-1]:
         raise KernelError(f"{name}: expected {shapes} with at least one class, met shape {tuple(log_probs.shape)}")
 
@@ -107,6 +109,8 @@ def batch_first(log_probs: torch.Tensor) -> torch.Tensor:
 
 def whole_numbers(values: Lengths, name: str, batch: int) -> np.ndarray:
     """(B,) int64, of a tensor, an array or a sequence with one number for each utterance, in any shape."""
+    if isinstance(values, torch.Tensor):
+        refuse_transforms(values)
     array = values.cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
     if array.size != batch or (batch and array.dtype.kind not in "iu"):
         raise KernelError(f"{name}: expected {batch} whole numbers, met {array.dtype} of shape {array.shape}")
@@ -133,6 +137,7 @@ def token_ids(targets: torch.Tensor) -> np.ndarray:
     """Targets as an array of integers; floats that hold whole numbers are taken, as PyTorch takes them."""
     if not isinstance(targets, torch.Tensor):
         raise KernelError(f"targets: expected a tensor of token ids, met {type(targets).__name__}")
+    refuse_transforms(targets)
     if not targets.is_floating_point():
         return targets.cpu().numpy()
     ids = targets.detach().long()

@@ -53,7 +53,7 @@ class _Losses(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor, None]:
-        _refuse_transforms(upstream)
+        refuse_transforms(upstream)
         # Each graph has its posteriors once. Who differentiates a retained one again has them made again.
         known, ctx.posteriors = ctx.posteriors, None
         (log_probs,) = ctx.saved_tensors
@@ -76,7 +76,7 @@ class _Gradients(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, direction: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        _refuse_transforms(direction)
+        refuse_transforms(direction)
         log_probs, upstream, posteriors = ctx.saved_tensors
         by_upstream = None
         with torch.no_grad():
@@ -149,7 +149,7 @@ class _Occupancies(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor, None]:
-        _refuse_transforms(upstream)
+        refuse_transforms(upstream)
         log_probs, posteriors = ctx.saved_tensors
         with torch.no_grad():
             tangents = ctx.arguments.tangents(log_probs, posteriors, upstream).to(log_probs)
@@ -171,7 +171,7 @@ class _Last(torch.autograd.Function):
         )
 
 
-def _refuse_transforms(tensor: torch.Tensor) -> None:
+def refuse_transforms(tensor: torch.Tensor) -> None:
     """Raises KernelError for what stands for other tensors: kernels would see none of them, or no tangent."""
     try:
         tensor.data_ptr()
@@ -262,7 +262,7 @@ def ctc_loss(
 def _is_differentiable(log_probs: torch.Tensor) -> bool:
     if not isinstance(log_probs, torch.Tensor):
         return False  # which the kernels refuse
-    _refuse_transforms(log_probs)
+    refuse_transforms(log_probs)
     return torch.is_grad_enabled() and log_probs.requires_grad
 
 

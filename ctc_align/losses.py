@@ -221,9 +221,10 @@ def focal_ctc_loss(
         raise KernelError(f"gamma: expected 0 or more, met {gamma}")
     plain = loss.losses(given.log_probs, given.topology, given.frames)
     if gamma:
-        # A power below 1 has no derivative at 0.
+        # Below 0 there is no probability, and exp would overflow. A power below 1 has no derivative at 0.
+        plain = plain.clamp(min=0)
         hard = (-torch.expm1(-plain)).clamp(min=torch.finfo(plain.dtype).tiny)
-        plain = plain.clamp(min=0) * hard**gamma
+        plain = plain * hard**gamma
     return given.reduce(alpha * plain, reduction, zero_infinity)
 
 

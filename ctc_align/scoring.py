@@ -216,10 +216,12 @@ def _ranked(scored: Sequence[Scored]) -> list[Scored]:
 
 
 def _tier(one: Scored) -> int:
-    """0: whole transcripts, 1: those with unknown letters, 2: those that do not fit, 3: those that are none."""
+    """0: whole transcripts, 1: those that do not fit, 2: those that are none, 3: those with unknown letters."""
+    if one.unknown:
+        return 3
     if one.error is None:
-        return 1 if one.unknown else 0
-    return 2 if one.loss == math.inf else 3
+        return 0
+    return 1 if one.loss == math.inf else 2
 
 
 def posteriors(losses: Sequence[float]) -> list[float]:

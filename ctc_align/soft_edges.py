@@ -25,7 +25,7 @@ CONTEXT_TOKENS = 8
 CELLS_AT_ONCE = 2**22
 """Frames times states of the windows that go through the kernel in one call."""
 BAND_FRAMES = 25
-"""How far, in frames, a state may be from where the best path has it."""
+"""How far, in frames, a segmentation state may be from where the best path has it."""
 MIN_SD_FRAMES = 0.3
 """What is certain of its frame is still not certain within it."""
 
@@ -138,8 +138,9 @@ def _window(utterance: int, given: Segmented, own_low: int, scale: float) -> _Wi
     if given.wildcard is not None:
         unknown = topology.emit[0] == lattice.WILDCARD
         scores[:, unknown] = given.wildcard[begin:end, None].float().numpy() * np.float32(scale)
-    near = _near(topology.token[0], given.first[low:high] - begin, given.last[low:high] - begin, end - begin)
-    scores[~near] = _NEVER
+    if given.blank is None:
+        near = _near(topology.token[0], given.first[low:high] - begin, given.last[low:high] - begin, end - begin)
+        scores[~near] = _NEVER
     size = topology.emit.shape[1]
     own = replace(topology, emit=np.arange(size, dtype=np.int32)[None])
     return _Window(utterance, low, high, own_low, own_high, begin, scores, own)

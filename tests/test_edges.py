@@ -88,7 +88,12 @@ def test_whatever_comes_edges_ascend_inside_the_audio(data: st.DataObject) -> No
 
 def test_offsets_are_medians_drawn_towards_zero() -> None:
     pair = ("stop", "vowel")
-    assert fit_offsets([(pair, error) for error in (10.0, 12.0, 14.0, 500.0, 12.0)]) == {pair: -6.0}
+    assert fit_offsets([(pair, error) for error in (10.0, 12.0, 14.0, 500.0, 12.0)]) == {pair: -9.0}
+    # Few are drawn towards what is usual in their place; a pause is another place.
+    many = [(("vowel", "nasal"), 20.0)] * 95
+    assert fit_offsets([*many, (pair, 20.0), (("silence", "stop"), 20.0)]) == {
+        ("silence", "stop"): -6.11, pair: -19.17, ("vowel", "nasal"): -19.95,
+    }  # fmt: skip
     assert fit_offsets([]) == {}
 
 
@@ -105,7 +110,8 @@ def test_logistic_weights_say_how_often_it_is_right() -> None:
 
 
 def test_a_file_reads_back(tmp_path: Path) -> None:
-    known = Calibration(0.3, 1.25, {("stop", "vowel"): -5.5}, (1.0, -2.0, 0.0, 0.5, 0.1), (1.0,) * 5, 'a "few" files', (2.0,) * 5)
+    weights = (1.0, -2.0, 0.0, 0.5, 0.1)
+    known = Calibration(0.3, 1.25, {("stop", "vowel"): -5.5}, weights, (1.0,) * 5, 'a "few" files', (2.0,) * 5)
     (tmp_path / "calibration.toml").write_text(as_toml(known), encoding="utf-8")
     assert read_calibration(tmp_path / "calibration.toml") == known
 
@@ -120,3 +126,14 @@ def test_all_faults_of_a_file_are_told_at_once(tmp_path: Path) -> None:
     assert all(str(path) in line for line in lines)
     assert "stop wovel" in str(told.value)
     assert "spread" in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "line", ["word_confidence = [1, 2]", 'word_presence = ["a", 1, 2, 3, 4]', "token_confidence = [nan, 1, 2, 3, 4]",
+             "token_confidence = [true, 1, 1, 1, 1]", "spread = 1e308"]
+)  # fmt: skip
+def test_weights_that_are_none_are_refused(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "calibration.toml"
+    path.write_text(f'format = "{calibration.FORMAT}"\n{line}\n', encoding="utf-8")
+    with pytest.raises(ConfigError, match=line.split()[0]):
+        read_calibration(path)

@@ -13,7 +13,7 @@ from kernel_problems import target
 
 from ctc_align import kernels
 from ctc_align.errors import CtcAlignError, KernelError
-from ctc_align.functional import ctc_loss
+from ctc_align.functional import ctc_loss, occupancy
 
 theirs = torch.nn.functional.ctc_loss
 INF, NAN = float("inf"), float("nan")
@@ -309,3 +309,15 @@ def test_wrong_arguments_of_the_loss(change: dict[str, Any], said: str) -> None:
         ctc_loss(**(arguments | change))
     assert said in str(error.value)
     assert all(isinstance(error.value, kind) for kind in (ValueError, RuntimeError, CtcAlignError))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda z: ctc_loss(z, torch.tensor([[1], [2]]), [10, 10], [1, 1]),
+        lambda z: occupancy(z, torch.tensor([[1], [2]]), [10, 10], [1, 1]).sum(),
+    ],
+)
+def test_transforms_are_refused_in_words(call) -> None:
+    with pytest.raises(KernelError, match=r"torch\.func"):
+        torch.func.grad(call)(torch.randn(10, 2, 5))

@@ -16,6 +16,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -64,7 +65,18 @@ def write_manifests(layout: Layout, done: Iterator[tuple[int, Utterance]]) -> li
             for file, maker in zip(files, makers):
                 line = json.dumps(maker(layout, utterance, alignment), ensure_ascii=False, allow_nan=False)
                 file.write(line.encode("utf-8", "backslashreplace") + b"\n")
+    for name in settings.manifests:
+        _forget_other_counts(Path(settings.out_dir), name, settings.job)
     return targets
+
+
+def _forget_other_counts(out_dir: Path, name: str, job: str) -> None:
+    """Removes manifests of jobs that parted the source otherwise: all of them together would have utterances twice."""
+    count = job.partition("-of-")[2]
+    for path in out_dir.glob(f"manifest.{name}.*-of-*"):
+        other = re.fullmatch(rf"manifest\.{name}\.\d+-of-(\d+)\.jsonl(\.gz)?", path.name)
+        if other and other[1] != count:
+            path.unlink(missing_ok=True)
 
 
 def manifest_path(out_dir: str | Path, name: str, job: str = "") -> Path:

@@ -42,8 +42,8 @@ def spoken(intervals: Sequence[Interval], tier: str, labels: Mapping[str, str] |
 
 
 def is_used(labels: Mapping[str, str], intervals: Iterable[Interval]) -> bool:
-    """Whether the map has any of these labels."""
-    folded = {source.casefold() for source in labels}
+    """Whether the map has any of these labels, on either of its sides."""
+    folded = {name.casefold() for pair in labels.items() for name in pair}
     return any(not folded.isdisjoint(_keys(interval.label)) for interval in intervals)
 
 

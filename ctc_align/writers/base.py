@@ -115,7 +115,17 @@ def _rows(spans: Sequence[tuple[float, float, str, float | None]], units_per_s: 
         start = max(round(time_units(start_s, last_unit) / coarser), free)
         free = max(round(time_units(end_s, last_unit) / coarser), start + 1)
         rows.append(Row(start, free, label, finite(confidence) or 0.0))
-    return rows
+    return _inside(rows, last_unit // coarser)
+
+
+def _inside(rows: list[Row], end: int) -> list[Row]:
+    """The rows, moved back as far as must be for none to leave the audio; as they are where there is no room."""
+    moved: list[Row] = []
+    for row in reversed(rows):
+        last = min(row.end, end)
+        end = min(row.start, last - 1)
+        moved.append(Row(end, last, row.label, row.confidence))
+    return moved[::-1] if end >= 0 else rows
 
 
 def time_units(seconds: float, last_unit: int) -> int:
@@ -138,9 +148,9 @@ def finite(number: float | None) -> float | None:
 
 
 def without_spaces(label: str) -> str:
-    """A label that is one field of a line: white space becomes "_"; an empty one "-".
+    """A label that is one field of a line: white space and control characters become "_"; an empty one "-".
 
     >>> without_spaces("my file")
     'my_file'
     """
-    return re.sub(r"\s+", "_", label.strip()) or "-"
+    return re.sub(r"[\s\x00-\x1f\x7f-\x9f]+", "_", label.strip()) or "-"

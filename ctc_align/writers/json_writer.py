@@ -95,7 +95,8 @@ class _Place:
     def time_s(self, seconds: float | None) -> float | None:
         if finite(seconds) is None or seconds is None:
             return None
-        return time_units(seconds + self.shift_s, self.last_unit) / UNITS_PER_S
+        first_unit = math.ceil(self.shift_s * UNITS_PER_S - 1e-4)
+        return max(time_units(seconds + self.shift_s, self.last_unit), first_unit) / UNITS_PER_S
 
 
 def _number(value: float | None) -> float | None:
@@ -194,7 +195,7 @@ def _alignment(data: dict[str, Any]) -> Alignment:
         config=data["config"],
         token_kind=data.get("token_kind", "tokens"),
         unexplained=tuple(
-            (round(part["start_s"] + shift_s, _DECIMALS), round(part["end_s"] + shift_s, _DECIMALS))
+            (max(round(part["start_s"] + shift_s, _DECIMALS), 0.0), round(part["end_s"] + shift_s, _DECIMALS))
             for part in data.get("unexplained", ())
         ),
     )
@@ -204,8 +205,8 @@ def _aligned_word(word: dict[str, Any], shift_s: float) -> AlignedWord:
     tokens = tuple(
         AlignedToken(
             token["token"],
-            round(token["start_s"] + shift_s, _DECIMALS),
-            round(token["end_s"] + shift_s, _DECIMALS),
+            max(round(token["start_s"] + shift_s, _DECIMALS), 0.0),
+            max(round(token["end_s"] + shift_s, _DECIMALS), 0.0),
             token["confidence"],
             token.get("start_sd_ms"),
             token.get("end_sd_ms"),
@@ -228,4 +229,4 @@ def _aligned_word(word: dict[str, Any], shift_s: float) -> AlignedWord:
 
 
 def _moved(seconds: float | None, shift_s: float) -> float | None:
-    return None if seconds is None else round(seconds + shift_s, _DECIMALS)
+    return None if seconds is None else max(round(seconds + shift_s, _DECIMALS), 0.0)

@@ -67,7 +67,8 @@ BAD = [
     ({**GOOD, "text": ["one"]}, "met a list"),
     ('{"audio": "a.wav", "text": "\\ud800"}', "surrogate"),
     ('{"audio": "\\udcff.wav", "text": "one"}', "surrogate"),
-    ({**GOOD, "utterance": 17}, "met a number"),
+    ({**GOOD, "utterance": 1.7}, "met a number"),
+    ({**GOOD, "utterance": True}, "met "),
     ({**GOOD, "utterance": " "}, "empty"),
     ('{"audio": "a.wav", "text": "one", "utterance": "\\udfff"}', "surrogate"),
     ({**GOOD, "duration": "3.5"}, "duration: expected a number"),
@@ -86,7 +87,7 @@ BAD = [
     ({**GOOD, "texts": []}, "texts: expected a list"),
     ({**GOOD, "texts": "one"}, "texts: expected a list"),
     ({**GOOD, "texts": ["one", 2]}, "texts, entry 2"),
-    ({**GOOD, "texts": ["one", " "]}, "texts, entry 2"),
+    ({**GOOD, "texts": ["", " "]}, "empty"),
 ]
 
 

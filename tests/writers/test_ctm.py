@@ -76,3 +76,9 @@ def test_six_fields_never_empty_never_overlapping(alignment):
     starts = [float(line.split()[2]) for line in lines_of(CtmWriter(), alignment)[1:]]
     for start, word in zip(starts, aligned_words(alignment)):
         assert abs(start - word.start_s) <= 0.0005 + 1e-9
+
+
+def test_the_last_word_ends_with_the_audio_though_milliseconds_are_coarse():
+    words = (aligned("a", 0.0, 0.0372, tokens="a"), aligned("b", 0.0372, 0.0375, 2, tokens="b"))
+    rows = [line.split()[2:4] for line in lines_of(CtmWriter(), make_alignment(words, duration_s=0.0375))[1:]]
+    assert rows == [["0.000", "0.036"], ["0.036", "0.001"]]

@@ -100,6 +100,8 @@ def _id(fields: dict[str, Any]) -> str | None:
     value = fields.get("utterance")
     if value is None:
         return None
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)  # as tables that were written by programs have it
     if not checked_string(value, "utterance").strip():
         raise InputError("utterance: expected an id, met an empty one")
     return str(value)
@@ -112,7 +114,9 @@ def _texts(fields: dict[str, Any]) -> tuple[str, ...]:
         return ()
     if not isinstance(values, list) or not values:
         raise InputError(f"texts: expected a list of transcripts, met {shown(values)}")
-    return tuple(checked_text(value, f"texts, entry {i}") for i, value in enumerate(values, 1))
+    texts = tuple(checked_string(value, f"texts, entry {i}") for i, value in enumerate(values, 1))
+    # N-best lists hold empty hypotheses: those alone cannot be scored.
+    return texts if any(text.strip() for text in texts) else tuple(checked_text(text, "texts") for text in texts)
 
 
 def _details(fields: dict[str, Any]) -> dict[str, Any]:

@@ -82,8 +82,8 @@ def walk(root: str, exclude: Sequence[str] = ()) -> Iterator[Folder]:
     """`root` and all folders below it: a folder before those in it, these by code point.
 
     Links to folders are followed, unless they lead back to a folder that they lie in. Names that begin with a dot
-    (such as a Mac's `._a.wav`) and the folders `exclude` are no part of a corpus. Held at a time are one folder's
-    names, and those of the folders beside the ones on the way to it.
+    (such as a Mac's `._a.wav`), the folders `exclude` and those of other runs' outputs are no part of a corpus. Held at
+    a time are one folder's names, and those of the folders beside the ones on the way to it.
     """
     closed = {os.path.realpath(path) for path in exclude}
     waiting: list[tuple[str, str, tuple[tuple[int, int], ...]]] = [(root, "", ())]
@@ -99,11 +99,19 @@ def walk(root: str, exclude: Sequence[str] = ()) -> Iterator[Folder]:
         if here in above:
             logger.warning("%s: the link leads back to a folder that it lies in; it is not followed", printable(path))
             continue
+        if below and _is_of_a_run(names):
+            continue
         yield Folder(path, below, tuple(names))
         for name in reversed(folders):
             inner = os.path.join(path, name)
             if not closed or os.path.realpath(inner) not in closed:
                 waiting.append((inner, f"{below}{name}/", (*above, here)))
+
+
+def _is_of_a_run(names: Sequence[str]) -> bool:
+    """Whether a folder is where a run put its outputs: it holds a journal and a summary."""
+    journal = any(name.startswith("journal.") and name.endswith("jsonl") for name in names)
+    return journal and any(name.startswith("summary.") and name.endswith("json") for name in names)
 
 
 def _listed(path: str) -> tuple[list[str], list[str]]:
