@@ -118,12 +118,16 @@ class Outcomes:
 
     def __init__(self, paths: Sequence[Path]) -> None:
         keys, prints, times, good = array("Q"), array("Q"), array("d"), array("b")
+        self.counts: list[int] = []
+        """How many lines each journal had: others may be appending to theirs."""
         for path in paths:
+            before = len(keys)
             for line in read_lines(path):
                 keys.append(line.key)
                 prints.append(int(line.fingerprint or "0", 16))
                 times.append(line.time)
                 good.append(line.status == DONE)
+            self.counts.append(len(keys) - before)
         every = np.frombuffer(keys, np.uint64) if keys else np.empty(0, np.uint64)
         self._rows = _latest(every, np.frombuffer(times, np.float64) if times else np.empty(0))
         self._keys = every[self._rows]

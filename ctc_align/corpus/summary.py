@@ -8,6 +8,7 @@ import math
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -114,11 +115,12 @@ def summarize(paths: Sequence[Path], keys: array[int] | None = None, **about: An
 
 def _standing(paths: Sequence[Path], keys: array[int] | None) -> Iterator[Line]:
     """The latest line about each utterance, in two passes over the journals."""
-    rows = Outcomes(paths).rows
+    outcomes = Outcomes(paths)
+    rows = outcomes.rows
     wanted = None if keys is None else np.unique(np.frombuffer(keys, np.uint64)) if keys else np.empty(0, np.uint64)
     row = place = 0
-    for path in paths:
-        for line in read_lines(path):
+    for path, count in zip(paths, outcomes.counts):
+        for line in islice(read_lines(path), count):
             stands = place < len(rows) and rows[place] == row
             row += 1
             if not stands:

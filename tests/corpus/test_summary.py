@@ -8,6 +8,7 @@ from array import array
 import numpy as np
 import pytest
 
+from ctc_align.corpus import summary
 from ctc_align.corpus.journal import DONE, FAILED, Journal, Line, Shard, journal_path
 from ctc_align.corpus.summary import MOST_FAILURES, Summary, joined, summarize, summary_path
 from ctc_align.errors import UsageError
@@ -101,3 +102,23 @@ def test_shards_that_have_not_ended_are_named(tmp_path):
 def test_a_folder_without_a_journal(tmp_path):
     with pytest.raises(UsageError, match="there is no journal in it"):
         joined(tmp_path)
+
+
+def test_what_others_append_meanwhile_does_not_count(tmp_path, monkeypatch):
+    """Another shard's journal grows between the two passes, and it comes before ours."""
+    lines = made_lines(40)
+    theirs, ours = journal_path(tmp_path, Shard(0, 2)), journal_path(tmp_path, Shard(1, 2))
+    write(theirs, lines[:10])
+    write(ours, lines[20:])
+    keys = array("Q", [line.key for line in lines[20:]])
+    expected = summarize([theirs, ours], keys)
+
+    class Growing(summary.Outcomes):
+        def __init__(self, paths):
+            super().__init__(paths)
+            with Journal(theirs) as journal:
+                journal.append(lines[10:20])
+
+    monkeypatch.setattr(summary, "Outcomes", Growing)
+    assert summarize([theirs, ours], keys) == expected
+    assert expected.utterances == len({line.id for line in lines[20:]})
