@@ -211,17 +211,17 @@ def _ranked(scored: Sequence[Scored]) -> list[Scored]:
     posterior = dict(zip((one.index for one in comparable), posteriors([one.loss for one in comparable])))
     if comparable:
         posterior |= {one.index: 0.0 for one in scored if not one.unknown and one.loss == math.inf}
-    order = sorted(scored, key=lambda one: (_tier(one), 0.0 if one.error else one.loss))
+    order = sorted(scored, key=lambda one: (_tier(one), math.inf if one.error else one.loss))
     return [replace(one, rank=rank, posterior=posterior.get(one.index)) for rank, one in enumerate(order, start=1)]
 
 
 def _tier(one: Scored) -> int:
-    """0: whole transcripts, 1: those that do not fit, 2: those that are none, 3: those with unknown letters."""
+    """0: whole transcripts, 1: those that do not fit, 2: those with unknown letters, 3: those that are none."""
     if one.unknown:
-        return 3
+        return 2
     if one.error is None:
         return 0
-    return 1 if one.loss == math.inf else 2
+    return 1 if one.loss == math.inf else 3
 
 
 def posteriors(losses: Sequence[float]) -> list[float]:
