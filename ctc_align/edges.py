@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
 from ctc_align import units
 from ctc_align.boundaries import Spans, from_spikes, from_states_batch, parts_of
 from ctc_align.calibration import SILENCE, Calibration, kind_of
-from ctc_align.pauses import CLOSURES
+from ctc_align.pauses import belongs_to_next, shortest_pause
 from ctc_align.soft_edges import Places, Segmented, soft_places
 from ctc_align.spikes import Spikes
 from ctc_align.topology import WILDCARD
@@ -173,7 +174,7 @@ def neighbours(labels: list[str], pause_after: np.ndarray) -> Neighbours:
 
 
 def draw(
-    spans: Spans, places: Places | None, tokens: Tokens, calibration: Calibration, frames: float, shortest_pause: float
+    spans: Spans, places: Places | None, tokens: Tokens, calibration: Calibration, frames: float, usual_pause: float
 ) -> Edges:
     """The edges of an utterance.
 
@@ -183,13 +184,13 @@ def draw(
         tokens: as in `spans`.
         calibration: what is added to edges, and what spreads are multiplied by.
         frames: length of the audio, in frames.
-        shortest_pause: a shorter gap between two sounds is none, in frames.
+        usual_pause: the usual shortest pause, in frames (see `ctc_align.pauses`).
     """
     said = np.flatnonzero(np.asarray(tokens.words) >= 0)
     first, last = spans.first[said], spans.last[said]
     start, end = (first.astype(np.float64), last.astype(np.float64)) if places is None else (places.start, places.end)
     labels = [tokens.labels[k] for k in said]
-    start, end, pause_after = _closed(start, end, first[1:] > last[:-1], labels, shortest_pause)
+    start, end, pause_after = _closed(start, end, first[1:] > last[:-1], labels, usual_pause)
     beside = neighbours(labels, pause_after)
     start = start + [calibration.offset_frames(*pair) for pair in beside.around_start]
     end = end + [calibration.offset_frames(*pair) for pair in beside.around_end]
@@ -210,9 +211,10 @@ def _closed(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Starts and ends where neighbours without a pause share their edge, and after which sounds (L,) there is one."""
     start, end = start.copy(), end.copy()
-    pause = gap & (start[1:] - end[:-1] >= shortest)
-    # The closure of a plosive is as silent as a pause, and belongs to it (see `ctc_align.pauses`).
-    closure = np.array([kind_of(label) in CLOSURES for label in labels[1:]], np.bool_)
+    kinds = [kind_of(label) for label in labels]
+    least = shortest * np.array([shortest_pause(*pair) for pair in pairwise(kinds)])
+    closure = np.array([belongs_to_next(*pair) for pair in pairwise(kinds)], np.bool_)
+    pause = gap & (start[1:] - end[:-1] >= least)
     shared = np.where(gap & closure, end[:-1], start[1:])
     start[1:] = np.where(pause, start[1:], shared)
     end[:-1] = np.where(pause, end[:-1], shared)

@@ -1,37 +1,40 @@
 """Pauses that are none: a silence too short to be one belongs to the sounds around it.
 
-The closure of a plosive is as silent as a pause, and hand labels count it to the plosive. A gap between two words that
-is shorter than a pause is therefore given to the next word where that begins with a plosive or an affricate, and to
-the word before it elsewhere.
+How short that is depends on them. The closure of a plosive is as silent as a pause, and hand labels count it to the
+plosive; the glottal closure before a vowel likewise belongs to the vowel, unless a vowel or the noise of a fricative
+runs up to it. Where neither neighbour has a closure of its own, a little silence is a pause already.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
-
-import numpy as np
-
-from ctc_align.boundaries import Spans
-from ctc_align.text.phones import broad_class
-from ctc_align.types import Tokens
+from ctc_align.calibration import SOUND
 
 CLOSURES = ("stop", "affricate")
+LONG, LONGER, SHORT = 1.5, 2.25, 0.5
+"""The shortest pause beside plosives, before vowels with a glottal closure, and beside neither, in usual ones."""
 
 
-def close_short_pauses(spans: Spans, tokens: Tokens, shortest_frames: int) -> Spans:
-    """The spans without gaps between words of fewer than `shortest_frames` frames.
+def shortest_pause(before: str, after: str) -> float:
+    """How long a silence between two kinds of sounds must be to be a pause, in usual shortest pauses.
 
-    >>> tokens = Tokens((1, 2), ("AH", "T"), (0, 1))
-    >>> closed = close_short_pauses(Spans(np.array([0, 8]), np.array([5, 9])), tokens, 4)
-    >>> closed.first.tolist(), closed.last.tolist()
-    ([0, 5], [5, 9])
+    >>> shortest_pause("nasal", "stop"), shortest_pause("nasal", "vowel"), shortest_pause("vowel", "vowel")
+    (1.5, 2.25, 0.5)
     """
-    first, last = spans.first.copy(), spans.last.copy()
-    said = np.flatnonzero(np.asarray(tokens.words) >= 0)
-    for before, after in pairwise(said):
-        if 0 < first[after] - last[before] < shortest_frames:
-            if broad_class(tokens.labels[after]) in CLOSURES:
-                first[after] = last[before]
-            else:
-                last[before] = first[after]
-    return Spans(first, last)
+    if SOUND in (before, after):
+        return 1.0
+    if _glottal(before, after):
+        return LONGER
+    return LONG if after in CLOSURES or before == "stop" else SHORT
+
+
+def belongs_to_next(before: str, after: str) -> bool:
+    """Whether a silence too short to be a pause is the closure that the sound after it begins with.
+
+    >>> belongs_to_next("nasal", "stop"), belongs_to_next("stop", "vowel"), belongs_to_next("stop", "fricative")
+    (True, True, False)
+    """
+    return after in CLOSURES or _glottal(before, after)
+
+
+def _glottal(before: str, after: str) -> bool:
+    return after == "vowel" and before in ("stop", "affricate", "nasal", "liquid", "glide")

@@ -32,13 +32,32 @@ def places(start: list[float], end: list[float]) -> Places:
 def test_a_pause_parts_and_what_is_shorter_does_not() -> None:
     spans = Spans(np.array([2, 10, 20]), np.array([8, 15, 30]))
     soft = places([2.2, 10.4, 20.6], [8.1, 15.3, 30.0])
-    drawn = draw(spans, soft, tokens(["AH", "AH", "T"]), Calibration(), 40, 4.0)
-    # The first gap is short: the next sound's start is the edge of both. The second is a pause, closure or not.
+    drawn = draw(spans, soft, tokens(["a", "b", "c"]), Calibration(), 40, 4.0)
+    # The first gap is short: the next sound's start is the edge of both. The second is a pause.
     assert drawn.start.tolist() == [2.2, 10.4, 20.6]
     assert drawn.end.tolist() == [10.4, 15.3, 30.0]
-    # A plosive's closure is its own.
-    closed = draw(spans, soft, tokens(["AH", "T", "T"]), Calibration(), 40, 4.0)
-    assert (closed.end[0], closed.start[1]) == (8.1, 8.1)
+
+
+@pytest.mark.parametrize(
+    ("labels", "gap", "edges"),
+    [
+        (["AH", "T"], 5.9, "first"),  # A plosive's closure is its own,
+        (["AH", "T"], 6.1, "both"),  # up to a length.
+        (["N", "AH"], 8.9, "first"),  # So is the glottal closure before a vowel …
+        (["N", "AH"], 9.1, "both"),
+        (["AH", "AH"], 1.9, "second"),  # … but between vowels a silence is nobody's,
+        (["AH", "AH"], 2.1, "both"),
+        (["S", "AH"], 2.1, "both"),  # nor is it after noise.
+        (["T", "S"], 5.9, "second"),  # What follows a plosive's burst is the plosive's.
+        (["T", "S"], 6.1, "both"),
+    ],
+)
+def test_how_short_a_pause_may_be_depends_on_the_sounds(labels: list[str], gap: float, edges: str) -> None:
+    end, start = 8.0, 8.0 + gap
+    drawn = draw(Spans(np.array([2, 20]), np.array([8, 30])), places([2.0, start], [end, 30.0]), tokens(labels),
+                 Calibration(), 40, 4.0)  # fmt: skip
+    wanted = {"first": (end, end), "second": (start, start), "both": (end, start)}[edges]
+    assert (drawn.end[0], drawn.start[1]) == pytest.approx(wanted)
 
 
 def test_without_a_gap_on_the_path_there_is_no_pause() -> None:
