@@ -19,6 +19,7 @@ from ctc_align.calibration import FILE as CALIBRATION
 from ctc_align.calibration import Calibration, read_calibration
 from ctc_align.errors import AudioError, UsageError
 from ctc_align.models import features
+from ctc_align.models.mixtures import REACH, VALUES, Mixtures, share_of_weight
 from ctc_align.models.network import STRIDE, Network, NetworkShape
 from ctc_align.types import Audio, Emissions
 
@@ -28,6 +29,8 @@ else:
     import tomli as tomllib
 
 FORMAT = "ctc-align-model/1"
+MIXTURES = "mixtures."
+"""How the names of the mixtures' weights begin."""
 EMBEDDED = Path(__file__).parent / "english"
 CHUNK_S = 60.0
 PIECE_FRAMES = 1024
@@ -47,7 +50,8 @@ class Description:
     `vocab` has the blank first. `parts` is the number of segmentation states of each token; the states of token k
     (counted without the blank) are k * parts …, the last state is silence. `prior_scale` weighs the log-priors that
     are taken off the state posteriors; `silence_bonus` (nats) is then added to silence, whose share of the training
-    data says little about the recording at hand.
+    data says little about the recording at hand. `mixture_weight` is that of the mixtures' log-posteriors among the
+    states' scores, where the model has mixtures (see `ctc_align.models.mixtures`).
     """
 
     name: str
@@ -57,6 +61,7 @@ class Description:
     prior_scale: float = 1.0
     silence_bonus: float = 0.0
     token_kind: str = "tokens"
+    mixture_weight: float = 0.0
 
 
 class ConvNet:
@@ -83,6 +88,7 @@ class ConvNet:
         self.pieces_at_once = max(1, round(chunk_s / self.frame_shift_s) // PIECE_FRAMES)
         self._state_offset = _state_offset(description, weights).to(device)
         self._network = _network(description.shape, weights).to(device)
+        self._mixtures = mixtures_of(description, weights)
 
     @property
     def context_s(self) -> float:
@@ -170,7 +176,12 @@ class ConvNet:
             count = min(length, heard.frames - first)
             result.log_probs[first : first + count] = log_probs[row * length : row * length + count]
             if scores is not None and result.states is not None:
-                result.states[first : first + count] = scores[row * length : row * length + count]
+                own = scores[row * length : row * length + count]
+                if self._mixtures is not None and heard.mixture_share:
+                    near = inputs[row, context - REACH : context + length + REACH]
+                    weight = self.description.mixture_weight * heard.mixture_share
+                    own += weight * self._mixtures.log_posteriors(near)[:count]
+                result.states[first : first + count] = own
 
 
 class _Heard:
@@ -183,6 +194,7 @@ class _Heard:
         if self.frames <= KEPT_FRAMES:
             self._kept = torch.cat(list(self._walk()))
         self._statistics = features.gather_statistics(self._walk)
+        self.mixture_share = share_of_weight(self._statistics)
 
     def _log_mel(self, first: int, last: int) -> torch.Tensor:
         if self._kept is not None:
@@ -218,8 +230,23 @@ def _network(shape: NetworkShape, weights: dict[str, torch.Tensor]) -> Network:
     """The network with all its weights; one that is missing must not stay random."""
     network = Network(shape)
     counters = {name: value for name, value in network.state_dict().items() if name.endswith("num_batches_tracked")}
-    network.load_state_dict(counters | {name: w.float() for name, w in weights.items() if name != "log_priors"})
+    others = {name for name in weights if name == "log_priors" or name.startswith(MIXTURES)}
+    network.load_state_dict(counters | {name: w.float() for name, w in weights.items() if name not in others})
     return network.eval()
+
+
+def mixtures_of(description: Description, weights: dict[str, torch.Tensor]) -> Mixtures | None:
+    """The mixtures among a model's weights, if it has some."""
+    if not description.mixture_weight:
+        return None
+    found = Mixtures(*(weights[MIXTURES + name].float() for name in ("weights", "means", "variances")))
+    states, mixtures = found.weights.shape
+    size = (description.shape.states, mixtures, VALUES)
+    if found.means.shape != size or found.variances.shape != size or states != description.shape.states:
+        raise ValueError(f"mixtures have shape {tuple(found.means.shape)}, expected {size}")
+    if not bool((found.variances > 0).all()):
+        raise ValueError("mixtures have variances that are not above 0")
+    return found
 
 
 def _state_offset(description: Description, weights: dict[str, torch.Tensor]) -> torch.Tensor:
@@ -289,7 +316,7 @@ def _check(description: Description) -> None:
         for size in value if isinstance(value, (list, tuple)) else (value,):
             if type(size) is not int or size < (0 if name == "states" else 1):
                 raise ValueError(f"network.{name} is not a whole number above 0: {value!r}")
-    for name in ("prior_scale", "silence_bonus"):
+    for name in ("prior_scale", "silence_bonus", "mixture_weight"):
         if not isinstance(getattr(description, name), (int, float)):
             raise ValueError(f"{name} is not a number: {getattr(description, name)!r}")
     if shape.inputs != features.MELS:
@@ -304,7 +331,12 @@ def _check(description: Description) -> None:
 
 
 def save_folder(
-    folder: Path, description: Description, network: Network, log_priors: torch.Tensor | None, dtype: torch.dtype
+    folder: Path,
+    description: Description,
+    network: Network,
+    log_priors: torch.Tensor | None,
+    dtype: torch.dtype,
+    mixtures: Mixtures | None = None,
 ) -> None:
     """Write a model's folder; weights are stored as `dtype`, normalisation statistics as float32."""
     from safetensors.torch import save
@@ -317,6 +349,9 @@ def save_folder(
     }
     if log_priors is not None:
         weights["log_priors"] = log_priors.float()
+    if mixtures is not None:
+        for name in ("weights", "means", "variances"):
+            weights[MIXTURES + name] = getattr(mixtures, name).float().contiguous()
     # Written by hand: safetensors' own files are readable by their owner alone.
     (folder / "model.safetensors").write_bytes(save(weights, metadata={"format": FORMAT}))
     shape = asdict(description.shape)
@@ -328,6 +363,7 @@ def save_folder(
         f"parts = {description.parts}",
         f"prior_scale = {description.prior_scale}",
         f"silence_bonus = {description.silence_bonus}",
+        *([f"mixture_weight = {description.mixture_weight}"] if mixtures is not None else []),
         "vocab = [" + ", ".join(_quoted(token) for token in description.vocab) + "]",
         "",
         "[network]",

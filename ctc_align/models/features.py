@@ -29,6 +29,7 @@ LEAST_ROWS = 16
 # All levels are in nats of power: 1 nat = 4.34 dB.
 SMALLEST_POWER = 1e-20
 LOUD_QUANTILE = 0.95
+QUIET_QUANTILE = 0.05
 # In read speech, also in 40 minutes of it, the 100th loudest frame is at most 1.6 nats above the quantile.
 LOUDEST_FRAMES = 100
 LOUDEST_ABOVE_LOUD = 2.0
@@ -94,10 +95,12 @@ def level(frames: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Statistics:
-    """What the first pass found: `loud` the level of the louder frames (scalar), `mean` (MELS,) over speech."""
+    """What the first pass found: `loud` the level of the louder frames (scalar), `mean` (MELS,) over speech, `quiet`
+    the level below which one frame in twenty lies."""
 
     loud: torch.Tensor
     mean: torch.Tensor
+    quiet: torch.Tensor
 
 
 def speech_weight(levels: torch.Tensor, loud: torch.Tensor) -> torch.Tensor:
@@ -180,4 +183,5 @@ def gather_statistics(pieces: Callable[[], Iterator[torch.Tensor]]) -> Statistic
         place += len(piece)
         total += (torch.maximum(piece, floor).double() * weight[:, None]).sum(0)
         weights += weight.sum()
-    return Statistics(loud, (total / weights).float())
+    quiet = torch.kthvalue(levels, 1 + int(QUIET_QUANTILE * (len(levels) - 1))).values
+    return Statistics(loud, (total / weights).float(), quiet)

@@ -123,7 +123,8 @@ def adapt(adaptation: Adaptation, model: str, call: Call, watch: Watch | None = 
         )  # fmt: skip
         description = replace(given.description, name=name)
         lines = lexicon_lines(given.lexicon) if given.lexicon is not None and units == "lexicon" else ()
-        write_model(call.out_dir, description, trained.network, given.log_priors, card, lines)
+        mixtures = ours.mixtures_of(description, given.weights)
+        write_model(call.out_dir, description, trained.network, given.log_priors, card, lines, mixtures)
         if (given.folder / CALIBRATION).exists():
             shutil.copyfile(given.folder / CALIBRATION, call.out_dir / CALIBRATION)
     return Result(call.out_dir, card)
@@ -170,7 +171,8 @@ def own_labels(given: Given, corpus: Corpus, watch: Watch) -> labels.Labels:
     """Of each utterance the pronunciations that fit and a state for every frame, by the model itself."""
     network = Network(given.description.shape)
     counters = {name: value for name, value in network.state_dict().items() if name.endswith("num_batches_tracked")}
-    network.load_state_dict(counters | {k: v for k, v in given.weights.items() if k != "log_priors"})
+    own = network.state_dict()
+    network.load_state_dict(counters | {k: v for k, v in given.weights.items() if k in own})
     network.eval()
     members = np.array(sorted(corpus.spoken))
     spoken: dict[int, Spoken] = {}

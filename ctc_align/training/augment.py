@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import torch
 
-from ctc_align.models.features import MELS
+from ctc_align.models.features import FRAME_SHIFT_S, MELS
+
+SHORTEST_ROOM_S, LONGEST_ROOM_S = 0.2, 0.8
 
 
 @dataclass(frozen=True)
@@ -16,7 +18,8 @@ class Augmentation:
 
     `noise`: share of utterances that get stationary coloured noise at `noise_snr_db` (low, high) against their louder
     frames. `warp`: largest change of the mel axis (vocal tract length). `band_limit`: share that loses everything
-    above a random channel. `mask_channels`: widest band set to its mean.
+    above a random channel. `mask_channels`: widest band set to its mean. `room`: share that gets the tail of a room, of
+    a random length and strength.
     """
 
     noise: float = 0.5
@@ -25,11 +28,14 @@ class Augmentation:
     band_limit: float = 0.15
     mask_channels: int = 10
     tilt: float = 1.0
+    room: float = 0.0
 
 
 def augment(frames: torch.Tensor, settings: Augmentation, generator: torch.Generator) -> torch.Tensor:
     """A changed copy of the frames (T, MELS)."""
     frames = _warp(frames, settings.warp, generator)
+    if settings.room and _random(generator) < settings.room:
+        frames = _room(frames, generator)
     if _random(generator) < settings.noise:
         frames = _noise(frames, settings, generator)
     if _random(generator) < settings.band_limit:
@@ -60,6 +66,16 @@ def _warp(frames: torch.Tensor, strength: float, generator: torch.Generator) -> 
     high = (low + 1).clamp_(max=MELS - 1)
     part = places - low
     return frames[:, low] * (1.0 - part) + frames[:, high] * part
+
+
+def _room(frames: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Add what is left of the frames before: power 0 to 12 dB below, falling by 60 dB in 0.2 to 0.8 s."""
+    seconds = SHORTEST_ROOM_S + (LONGEST_ROOM_S - SHORTEST_ROOM_S) * _random(generator)
+    below_nats = 12.0 * _random(generator) / 10.0 * math.log(10.0)
+    falls = torch.arange(1, int(seconds / FRAME_SHIFT_S) + 1) * (6.0 * math.log(10.0) * FRAME_SHIFT_S / seconds)
+    tail = torch.cat((torch.ones(1), math.exp(-below_nats) * torch.softmax(-falls, 0)))
+    power = torch.nn.functional.pad(frames.exp().T[:, None], (len(tail) - 1, 0))
+    return torch.nn.functional.conv1d(power, tail.flip(0)[None, None])[:, 0].T.clamp_min(1e-30).log()
 
 
 def _noise(frames: torch.Tensor, settings: Augmentation, generator: torch.Generator) -> torch.Tensor:

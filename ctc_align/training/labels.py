@@ -21,10 +21,12 @@ from ctc_align.training.watch import Watch
 
 @dataclass(frozen=True)
 class Labels:
-    """Of every utterance of a store: token ids for CTC, and a state for each frame; empty where there are none."""
+    """Of every utterance of a store: token ids for CTC, a state for each frame, and the word of each token; empty where
+    there are none."""
 
     targets: list[np.ndarray]
     states: list[np.ndarray]
+    words: list[np.ndarray]
 
     def log_priors(self, members: Iterable[int], states: int) -> np.ndarray:
         """(K,) log shares of the states' frames, float32."""
@@ -41,10 +43,11 @@ def kept(path: Path, corpus: Corpus, make: Callable[[], Labels]) -> Labels:
     if not path.exists():
         made = make()
         part = path.with_suffix(".part.npz")
-        np.savez(part, **_packed("labels", made.states), **_packed("targets", made.targets))
+        rows = _packed("labels", made.states) | _packed("targets", made.targets) | _packed("words", made.words)
+        np.savez(part, **rows)
         os.replace(part, path)
     with np.load(path) as data:
-        labels = Labels(_unpacked(data, "targets"), _unpacked(data, "labels"))
+        labels = Labels(_unpacked(data, "targets"), _unpacked(data, "labels"), _unpacked(data, "words"))
     frames = [len(row) for row in labels.states]
     if len(frames) != len(corpus.store) or any(n not in (0, m) for n, m in zip(frames, corpus.store.lengths)):
         raise InputError(f"{path}: these labels belong to another corpus; remove them, or take another folder")
@@ -67,11 +70,12 @@ def from_nothing(corpus: Corpus, plan: SegmenterPlan, tokens: int, parts: int, s
 
 def collected(count: int, spoken: dict[int, Spoken], states: Iterable[tuple[int, np.ndarray]]) -> Labels:
     """Labels of a store of `count` utterances."""
-    labels = Labels([np.empty(0, np.int16)] * count, [np.empty(0, np.int16)] * count)
+    labels = Labels(*([np.empty(0, np.int16)] * count for _ in range(3)))
     for i, row in states:
         labels.states[i] = row.astype(np.int16)
     for i, one in spoken.items():
         labels.targets[i] = (one.phones + 1).astype(np.int16)
+        labels.words[i] = one.owners.astype(np.int16)
     return labels
 
 

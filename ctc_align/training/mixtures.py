@@ -1,19 +1,15 @@
-"""Mixtures of diagonal Gaussians over cepstra: how each part of each sound sounds."""
+"""Estimating mixtures of diagonal Gaussians from labelled frames, by EM within each state."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from collections.abc import Iterable, Sequence
 
 import torch
 
 from ctc_align.models import features
+from ctc_align.models.mixtures import VALUES, Mixtures, cepstra_of, with_differences
 from ctc_align.training.threads import spread
 
-CEPSTRA = 13
-VALUES = 3 * CEPSTRA
 SMALLEST_VARIANCE = 0.05
 FEWEST_FRAMES = 10
 
@@ -21,61 +17,20 @@ FEWEST_FRAMES = 10
 def cepstra(frames: torch.Tensor) -> torch.Tensor:
     """39 values a frame: 13 cepstra of log-mel frames (T, MELS), first and second differences; mean 0, deviation 1."""
     floor = features.floor_of(features.statistics_of(frames).loud)
-    static = torch.maximum(frames, floor) @ _cosines()
-    first = _slope(static)
-    values = torch.cat((static, first, _slope(first)), 1)
+    values = with_differences(cepstra_of(torch.maximum(frames, floor)))
     return (values - values.mean(0)) / values.std(0).clamp_min(1e-3)
 
 
-@lru_cache(maxsize=1)
-def _cosines() -> torch.Tensor:
-    k = torch.arange(CEPSTRA)[None]
-    n = torch.arange(features.MELS)[:, None]
-    return torch.cos(math.pi / features.MELS * (n + 0.5) * k) * math.sqrt(2.0 / features.MELS)
-
-
-def _slope(values: torch.Tensor) -> torch.Tensor:
-    """Regression over five frames (Young et al., The HTK Book, eq. 5.16)."""
-    padded = torch.cat((values[:1], values[:1], values, values[-1:], values[-1:]))
-    return (padded[3:-1] - padded[1:-3]) * 0.1 + (padded[4:] - padded[:-4]) * 0.2
-
-
-@dataclass(frozen=True)
-class Mixtures:
-    """K states of M Gaussians over D values: `weights` (K, M) log, `means` and `variances` (K, M, D)."""
-
-    weights: torch.Tensor
-    means: torch.Tensor
-    variances: torch.Tensor
-
-    def scores(self, x: torch.Tensor) -> torch.Tensor:
-        """log p(x | state): (T, D) -> (T, K)."""
-        both = torch.cat((x * x, x), 1)
-        total = torch.empty(0)
-        for m, (factors, constant) in enumerate(self._terms):
-            joint = torch.addmm(constant, both, factors)
-            total = joint if m == 0 else torch.logaddexp(total, joint)
-        return total
-
-    @cached_property
-    def _terms(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Of the m-th Gaussian of every state: factors (2 * D, K) of x * x and x, and what is added (K,)."""
-        precision = 1.0 / self.variances
-        size = self.means.shape[2]
-        constant = self.weights - 0.5 * (
-            size * math.log(2 * math.pi) + self.variances.log().sum(-1) + (self.means**2 * precision).sum(-1)
-        )
-        factors = torch.cat((-0.5 * precision, self.means * precision), 2)
-        return [(factors[:, m].T.contiguous(), constant[:, m].contiguous()) for m in range(factors.shape[1])]
-
-    def doubled(self) -> Mixtures:
-        """Every Gaussian becomes two, a fifth of its deviation to either side."""
-        apart = 0.2 * self.variances.sqrt()
-        return Mixtures(
-            torch.cat((self.weights, self.weights), 1) - math.log(2),
-            torch.cat((self.means - apart, self.means + apart), 1),
-            torch.cat((self.variances, self.variances), 1),
-        )
+def grown(
+    labelled: Sequence[tuple[torch.Tensor, torch.Tensor]], states: int, mixtures: int, steps: int = 4
+) -> Mixtures:
+    """From one Gaussian a state to `mixtures` of them, doubled with `steps` of EM after each time; see `estimate`."""
+    found = estimate(labelled, states)
+    while found.means.shape[1] < mixtures:
+        found = found.doubled()
+        for _ in range(steps):
+            found = estimate(labelled, states, found)
+    return found
 
 
 def estimate(

@@ -15,6 +15,7 @@ from ctc_align._version import __version__
 from ctc_align.calibration import FILE as CALIBRATION
 from ctc_align.errors import OutputError
 from ctc_align.models.convnet import Description, save_folder
+from ctc_align.models.mixtures import Mixtures
 from ctc_align.models.network import Network, NetworkShape
 from ctc_align.text.lexicon import Lexicon
 from ctc_align.training.acoustic import Trained, Training
@@ -45,6 +46,8 @@ class Card:
     cpu_seconds: float
     base: str = ""
     """The model that was adapted."""
+    mixtures: int = 0
+    """Gaussians of each state, where there are any."""
 
     @property
     def dev(self) -> Figures:
@@ -66,7 +69,7 @@ class Card:
             "|---|---|",
             f"| tokens | {self.inventory.tokens} {self._kind()}: {_escaped(' '.join(self.inventory.vocab[1:]))} |",
             "| output 1 | CTC log-probs over the blank and the tokens, every 10 ms |",
-            f"| output 2 | scores of {self.shape.states} segmentation states, every 10 ms |",
+            f"| output 2 | scores of {self.shape.states} segmentation states, every 10 ms{self._mixed()} |",
             f"| network | {weights / 1e6:.2f} million weights |",
             "",
             "## Data",
@@ -106,6 +109,9 @@ class Card:
         ]
         return "\n".join(lines)
 
+    def _mixed(self) -> str:
+        return f", with {self.mixtures} Gaussians each" if self.mixtures else ""
+
     def _kind(self) -> str:
         return "letters" if self.units == "letters" else "phones"
 
@@ -127,6 +133,7 @@ def write_model(
     log_priors: torch.Tensor,
     card: Card,
     lexicon: Sequence[str] = (),
+    mixtures: Mixtures | None = None,
 ) -> None:
     """Write all files of a model into `folder`; `model.toml`, without which it is none, comes last.
 
@@ -136,7 +143,7 @@ def write_model(
     part = folder / NAME / "model"
     try:
         shutil.rmtree(part, ignore_errors=True)
-        save_folder(part, description, network.cpu(), log_priors, torch.float16)
+        save_folder(part, description, network.cpu(), log_priors, torch.float16, mixtures)
         (part / "README.md").write_text(card.text(), "utf-8")
         if lexicon:
             (part / LEXICON).write_text("\n".join(lexicon) + "\n", "utf-8")

@@ -35,6 +35,27 @@ class SegmenterPlan:
 
 
 @dataclass(frozen=True)
+class Refining:
+    """The stage after the network's training; `epochs` of 0: there is none, and the model has no mixtures.
+
+    Attributes:
+        epochs, learning_rate, warmup_steps: of the network that goes on.
+        mixtures: Gaussians of a state.
+        mixture_weight: of their log-posteriors beside the network's scores, here and in the model.
+        scale: what scores are multiplied by before they are summed over all segmentations.
+        utterances: so many, drawn at random, teach the mixtures.
+    """
+
+    epochs: int = 0
+    learning_rate: float = setting(6e-4, above=0.0)
+    warmup_steps: int = 60
+    mixtures: int = setting(16, above=0)
+    mixture_weight: float = setting(0.35, above=0.0)
+    scale: float = setting(0.2, above=0.0)
+    utterances: int = setting(2400, above=0)
+
+
+@dataclass(frozen=True)
 class Recipe:
     """Settings of `ctc-align train`."""
 
@@ -60,6 +81,7 @@ class Recipe:
     network: NetworkSizes = field(default_factory=NetworkSizes)
     segmenter: SegmenterPlan = field(default_factory=SegmenterPlan)
     training: Training = field(default_factory=Training)
+    refining: Refining = field(default_factory=Refining)
 
     @property
     def states_per_token(self) -> int:
@@ -83,6 +105,11 @@ class Recipe:
         steps = epochs * max(1.0, hours * 3600.0 / batch_s)
         warmup = training.warmup_steps if training.warmup_steps >= 0 else round(min(300.0, 0.1 * steps))
         return replace(training, epochs=epochs, batch_s=batch_s, warmup_steps=warmup, seed=self.seed)
+
+    def going_on(self, training: Training) -> Training:
+        """The stage after the one of `training`: as it, but for what `refining` says."""
+        own = self.refining
+        return replace(training, epochs=own.epochs, learning_rate=own.learning_rate, warmup_steps=own.warmup_steps)
 
 
 _SIZES = ((2.0, 64, 128, 96), (6.0, 96, 192, 128), (float("inf"), 128, 256, 128))

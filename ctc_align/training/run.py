@@ -3,6 +3,7 @@
 reading       pairs of audio and transcript that can be used, their frames; a held-out part
 segmenting    a state for every frame, by a generative model from a flat start (`segmenter`)
 training      the network learns both outputs at once: CTC from the tokens, classes of frames from the states
+refining      if asked for: a second segmentation, by the network and mixtures together, from which both go on
 writing       model.safetensors, model.toml, README.md (the card), left-out.tsv
 
 Each stage is kept below the model's folder and not done again: a run that was stopped goes on. The same seed gives the
@@ -15,11 +16,14 @@ import time
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from ctc_align.corpus.sources import open_source
 from ctc_align.errors import UsageError
+from ctc_align.models import features
 from ctc_align.models.convnet import Description
+from ctc_align.models.mixtures import Mixtures
 from ctc_align.models.network import Network, NetworkShape
 from ctc_align.text.lexicon import read_lexicon
 from ctc_align.training import acoustic, labels
@@ -28,6 +32,7 @@ from ctc_align.training.inventory import Inventory, make_inventory
 from ctc_align.training.material import Material
 from ctc_align.training.package import Card, lexicon_lines, write_model
 from ctc_align.training.recipe import Recipe
+from ctc_align.training.resegment import learn_mixtures, resegmented
 from ctc_align.training.watch import Watch
 from ctc_align.training.workplace import check_out_dir, workplace
 
@@ -101,6 +106,13 @@ def train(recipe: Recipe, call: Call, watch: Watch | None = None) -> Result:
         place = acoustic.Place(work / "network", call.device, watch)
         trained = acoustic.train(shape, training, material, place)
         watch.say(f"held out: {trained.dev}")
+        mixtures = None
+        if recipe.refining.epochs:
+            found, mixtures = _refined(recipe, corpus, found, trained.network, work, watch)
+            material = replace(material, labels=found.states)
+            place = replace(place, folder=work / "network-2")
+            trained = acoustic.train(shape, recipe.going_on(training), material, place, trained.network.state_dict())
+            watch.say(f"held out, by the second segmentation: {trained.dev}")
         name = recipe.name or call.out_dir.resolve().name or "model"
         card = Card(
             name, call.command, call.corpus, recipe.units, recipe.language, corpus, inventory, shape, training, trained,
@@ -108,10 +120,13 @@ def train(recipe: Recipe, call: Call, watch: Watch | None = None) -> Result:
         )  # fmt: skip
         kind = "tokens" if recipe.units == "letters" else "phones"
         parts = recipe.states_per_token
-        description = Description(name, inventory.vocab, shape, parts, recipe.prior_scale, recipe.silence_bonus, kind)
+        description = Description(
+            name, inventory.vocab, shape, parts, recipe.prior_scale, recipe.silence_bonus, kind,
+            mixture_weight=recipe.refining.mixture_weight if mixtures else 0.0,
+        )  # fmt: skip
         lines = lexicon_lines(lexicon) if lexicon is not None and recipe.units == "lexicon" else ()
         log_priors = torch.from_numpy(found.log_priors(corpus.train.tolist(), shape.states))
-        write_model(call.out_dir, description, trained.network, log_priors, card, lines)
+        write_model(call.out_dir, description, trained.network, log_priors, card, lines, mixtures)
     return Result(call.out_dir, card)
 
 
@@ -146,3 +161,23 @@ def network_line(shape: NetworkShape, training: acoustic.Training) -> str:
 def _segmented(recipe: Recipe, corpus: Corpus, inventory: Inventory, watch: Watch) -> labels.Labels:
     parts, seed = recipe.states_per_token, recipe.seed
     return labels.from_nothing(corpus, recipe.segmenter, inventory.tokens, parts, seed, watch)
+
+
+def _refined(
+    recipe: Recipe, corpus: Corpus, found: labels.Labels, network: Network, work: Path, watch: Watch
+) -> tuple[labels.Labels, Mixtures]:
+    """Labels by the network and mixtures together, and the mixtures that learned from them."""
+    plan, states = recipe.refining, network.shape.states
+    short = corpus.train[corpus.store.lengths[corpus.train] <= recipe.segmenter.longest_s / features.FRAME_SHIFT_S]
+    order = np.random.default_rng(recipe.seed).permutation(short if len(short) else corpus.train)
+    members = order[: plan.utterances].tolist()
+
+    def again() -> labels.Labels:
+        offset = -torch.from_numpy(found.log_priors(corpus.train.tolist(), states)) * recipe.prior_scale
+        offset[-1] += recipe.silence_bonus
+        first = learn_mixtures(corpus.store, found, members, states, plan.mixtures)
+        return resegmented(network.cpu(), offset, first, corpus, found, plan, watch)
+
+    second = labels.kept(work / "labels-2.npz", corpus, again)
+    watch.say("segments: by the network and mixtures together")
+    return second, learn_mixtures(corpus.store, second, members, states, plan.mixtures)

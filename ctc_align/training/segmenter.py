@@ -15,7 +15,8 @@ import torch
 
 from ctc_align import kernels, lattice
 from ctc_align.models import features
-from ctc_align.training.mixtures import Mixtures, cepstra, estimate
+from ctc_align.models.mixtures import Mixtures
+from ctc_align.training.mixtures import cepstra, estimate
 from ctc_align.training.store import FeatureStore
 from ctc_align.training.threads import spread
 from ctc_align.training.watch import Watch

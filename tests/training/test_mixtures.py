@@ -10,7 +10,8 @@ import torch
 from made_sounds import babble
 
 from ctc_align.models import features
-from ctc_align.training.mixtures import SMALLEST_VARIANCE, VALUES, Mixtures, cepstra, estimate
+from ctc_align.models.mixtures import VALUES, Mixtures
+from ctc_align.training.mixtures import SMALLEST_VARIANCE, cepstra, estimate
 
 
 def data(frames: int = 400, states: int = 3, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
