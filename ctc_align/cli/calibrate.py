@@ -104,6 +104,11 @@ def _show(report: Report) -> None:
     for name, figures in (("as they were", report.before), ("calibrated", report.after)):
         table.add_row(name, f"{figures.mae_ms:.1f}", f"{figures.median_signed_ms:+.1f}", f"{figures.within_20_ms:.1f}")
     console.print(table)
+    found = report.held_out.boundaries
+    rates = [(name, found[kind].f1) for name, kind in (("of all edges", "both"), ("of inner starts", "inner_onset"))]
+    line = ", ".join(f"{name} {rate:.3f}" for name, rate in rates if rate is not None)
+    if line:
+        console.print(f"F1 at 20 ms, calibrated: {line}", markup=False)
     if report.reliability:
         table = Table(box=SIMPLE_HEAD, pad_edge=False)
         for column in ("confidence", "words", "mean", "right"):

@@ -18,6 +18,7 @@ from ctc_align.boundaries import parts_of
 from ctc_align.calibration import Calibration, fit_logistic, fit_offsets, probability
 from ctc_align.edges import Drawing, Edges, Utterance, draw_batch, neighbours
 from ctc_align.errors import CtcAlignError, InputError
+from ctc_align.evaluate import Evaluation, evaluate_intervals
 from ctc_align.evidence import RIGHT_MS, features, fit_of_sounds
 from ctc_align.pairing import broad_phones, pair_intervals, plain_phones
 from ctc_align.textgrid import Interval
@@ -76,6 +77,8 @@ class Report:
     speakers: int
     utterances: int
     failed: tuple[str, ...]
+    held_out: Evaluation
+    """Of words, with the offsets of other speakers, in full."""
 
 
 @dataclass
@@ -141,6 +144,7 @@ def calibrate(aligner: Aligner, labelled: Iterable[Labelled], source: str = "") 
         len(set(words.speakers)),
         len(given),
         tuple(failed),
+        _drawn_left_out(aligner, given, plain_drawing(aligner, given, scale), words),
     )
 
 
@@ -165,10 +169,7 @@ def _observe(aligner: Aligner, given: Sequence[tuple[Labelled, Utterance]], scal
     words, phones = _Seen(), _Seen()
     drawing = plain_drawing(aligner, given, scale)
     for (one, utterance), edges in zip(given, draw_batch([utterance for _, utterance in given], drawing)):
-        owners = np.asarray(utterance.tokens.words)[utterance.said]
-        begins = np.append(np.flatnonzero(np.diff(owners, prepend=-1)), len(owners))
-        spoken = [word.text for word in aligner.words_of(one.text)]
-        labels = [spoken[w] for w in owners[begins[:-1]]]
+        begins, labels = _words_of(aligner, one, utterance)
         _add(words, one, utterance, edges, begins, labels, one.words)
         if one.phones:
             own = [utterance.tokens.labels[k] for k in utterance.said]
@@ -188,12 +189,9 @@ def _add(
     phones: bool = False,
 ) -> None:
     """Pairs the units that have the sounds from begins[u] to begins[u + 1] with a person's, and notes the edges."""
-    said, shift_s, origin_s = utterance.said, utterance.emissions.frame_shift_s, utterance.emissions.first_frame_s
+    said, shift_s = utterance.said, utterance.emissions.frame_shift_s
     start, end = edges.start[said], edges.end[said]
-    units = [
-        Interval(float(start[a]) * shift_s + origin_s, float(end[b - 1]) * shift_s + origin_s, label)
-        for a, b, label in zip(begins[:-1].tolist(), begins[1:].tolist(), labels)
-    ]
+    units = _intervals(utterance, edges, begins, labels)
     place = {id(unit): u for u, unit in enumerate(units)}
     theirs = [interval for interval in reference if interval.label.strip()]
     if phones:
@@ -216,6 +214,41 @@ def _add(
             sd = seconds_to_ms(shift_s)
             seen.spreads_ms += [float(spread[0][said[a]]) * sd, float(spread[1][said[b]]) * sd]  # type: ignore[index]
             seen.features.append(fits[u])
+
+
+def _intervals(utterance: Utterance, edges: Edges, begins: np.ndarray, labels: Sequence[str]) -> list[Interval]:
+    """The units that have the sounds from begins[u] to begins[u + 1], as they are drawn."""
+    said, shift_s, origin_s = utterance.said, utterance.emissions.frame_shift_s, utterance.emissions.first_frame_s
+    start, end = edges.start[said] * shift_s + origin_s, edges.end[said] * shift_s + origin_s
+    return [
+        Interval(float(start[a]), float(end[b - 1]), label)
+        for a, b, label in zip(begins[:-1].tolist(), begins[1:].tolist(), labels)
+    ]
+
+
+def _words_of(aligner: Aligner, one: Labelled, utterance: Utterance) -> tuple[np.ndarray, list[str]]:
+    """Where each word's sounds begin, the end of the last included, and what it is."""
+    owners = np.asarray(utterance.tokens.words)[utterance.said]
+    begins = np.append(np.flatnonzero(np.diff(owners, prepend=-1)), len(owners))
+    spoken = [word.text for word in aligner.words_of(one.text)]
+    return begins, [spoken[w] for w in owners[begins[:-1]]]
+
+
+def _drawn_left_out(
+    aligner: Aligner, given: Sequence[tuple[Labelled, Utterance]], plain: Drawing, seen: _Seen
+) -> Evaluation:
+    """Words as they are drawn with the offsets of other speakers, against the labels; boundaries counted and all."""
+    rows: list[tuple[str, Sequence[Interval], Sequence[Interval]]] = []
+    how = "refined" if plain.how == "occupancy" else "calibrated"
+    speakers = np.asarray(seen.speakers)
+    for speaker in sorted({one.speaker for one, _ in given}):
+        others = np.flatnonzero(speakers != speaker).tolist()
+        offsets = fit_offsets([(seen.pairs[i], seen.errors_ms[i]) for i in others])
+        drawing = replace(plain, how=how, calibration=replace(plain.calibration, offsets_ms=offsets))
+        own = [(one, utterance) for one, utterance in given if one.speaker == speaker]
+        for (one, utterance), edges in zip(own, draw_batch([utterance for _, utterance in own], drawing)):
+            rows.append((one.name, _intervals(utterance, edges, *_words_of(aligner, one, utterance)), one.words))
+    return evaluate_intervals(rows)
 
 
 def _same_phones(
