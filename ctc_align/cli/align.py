@@ -69,6 +69,7 @@ def align(
     Writes NAME.json, NAME.ctm, NAME.tokens.ctm and NAME.TextGrid for the audio NAME.wav.
     """
     from ctc_align.config import load_settings
+    from ctc_align.models.beside import remembered
     from ctc_align.text import read_transcript, require_words, split
 
     talk = Talk(quiet=quiet, verbose=verbose)
@@ -99,7 +100,8 @@ def align(
         refuse_outputs(folder, name, formats, force, inputs)
     source = "--text" if transcript is None else transcript
     written = read_transcript(source) if text is None else text
-    require_words(split(written, language=settings.language), "standard input" if source == "-" else source)
+    spoken_in = settings.for_language(remembered(model).language).language
+    require_words(split(written, language=spoken_in), "standard input" if source == "-" else source)
     talk.listen()
     aligner_options = {"model": model, "device": device, "backend": backend, "lexicon": lexicon, "settings": settings}
     alignment = run_aligner(audio, written, log_probs, aligner_options, talk)

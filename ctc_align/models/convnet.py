@@ -47,7 +47,7 @@ class Description:
     `vocab` has the blank first. `parts` is the number of segmentation states of each token; the states of token k
     (counted without the blank) are k * parts …, the last state is silence. `prior_scale` weighs the log-priors that
     are taken off the state posteriors; `silence_bonus` (nats) is then added to silence, whose share of the training
-    data says little about the recording at hand.
+    data says little about the recording at hand. `language` is that of the transcripts it learnt from, "" if not known.
     """
 
     name: str
@@ -57,6 +57,7 @@ class Description:
     prior_scale: float = 1.0
     silence_bonus: float = 0.0
     token_kind: str = "tokens"
+    language: str = ""
 
 
 class ConvNet:
@@ -292,6 +293,8 @@ def _check(description: Description) -> None:
     for name in ("prior_scale", "silence_bonus"):
         if not isinstance(getattr(description, name), (int, float)):
             raise ValueError(f"{name} is not a number: {getattr(description, name)!r}")
+    if not isinstance(description.language, str):
+        raise ValueError(f"language is not a text: {description.language!r}")
     if shape.inputs != features.MELS:
         raise ValueError(
             f"the network has {shape.inputs} inputs; expected {features.MELS} inputs, one for each mel channel"
@@ -325,6 +328,7 @@ def save_folder(
         f'format = "{FORMAT}"',
         f'name = "{description.name}"',
         f'token_kind = "{description.token_kind}"',
+        *([f"language = {_quoted(description.language)}"] if description.language else []),
         f"parts = {description.parts}",
         f"prior_scale = {description.prior_scale}",
         f"silence_bonus = {description.silence_bonus}",

@@ -108,7 +108,9 @@ def train(recipe: Recipe, call: Call, watch: Watch | None = None) -> Result:
         )  # fmt: skip
         kind = "tokens" if recipe.units == "letters" else "phones"
         parts = recipe.states_per_token
-        description = Description(name, inventory.vocab, shape, parts, recipe.prior_scale, recipe.silence_bonus, kind)
+        description = Description(
+            name, inventory.vocab, shape, parts, recipe.prior_scale, recipe.silence_bonus, kind, recipe.language
+        )
         lines = lexicon_lines(lexicon) if lexicon is not None and recipe.units == "lexicon" else ()
         log_priors = torch.from_numpy(found.log_priors(corpus.train.tolist(), shape.states))
         write_model(call.out_dir, description, trained.network, log_priors, card, lines)
