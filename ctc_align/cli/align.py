@@ -113,7 +113,7 @@ def align(
 
         paths = write_outputs(alignment, folder, name, formats, settings=settings, force=force, protect=inputs)
     report(alignment, paths, talk)
-    if settings.min_confidence > 0 and (doubtful_words(alignment) or alignment.unexplained):
+    if alignment.in_doubt:
         sys.exit(THRESHOLD_NOT_MET)
 
 
@@ -334,9 +334,4 @@ def doubtful_words(alignment: Alignment) -> list[str]:
     """The words below the confidence that was asked for, with their times."""
     from ctc_align.cli.show import printable
 
-    least = float(alignment.config.get("min_confidence", 0.0))
-    return [
-        f"{printable(word.text)} ({word.start_s:.2f} s, {word.confidence:.2f})"
-        for word in alignment.words
-        if word.confidence is not None and word.start_s is not None and word.confidence < least
-    ]
+    return [f"{printable(word.text)} ({word.start_s:.2f} s, {word.confidence:.2f})" for word in alignment.doubtful]
