@@ -13,12 +13,14 @@ from ctc_align.calibration import Calibration, calibration_of, read_calibration
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.given import check_on_error, checked, named, named_pairs, names_of, or_raise, raise_first, whose
+from ctc_align.models.beside import remembered
 from ctc_align.tokens import Tokenizer, tokenizer_for
 from ctc_align.types import Alignment, Audio, Emissions, Word, Words
 
 if TYPE_CHECKING:
     from ctc_align.models import AcousticModel
     from ctc_align.scoring import Scored
+    from ctc_align.text.lexicon import Lexicon
 
 Progress = Callable[[float], None]
 OnError = Literal["raise", "return"]
@@ -37,8 +39,9 @@ class Aligner:
         model: "english" (inside the package) or the folder of a trained model; None when only `Emissions` are aligned.
         device: "auto", "cpu", "cuda", "cuda:N" or "mps".
         backend: of the kernels: "auto", "reference" or "cpu".
-        lexicon: path of a pronunciation dictionary (MFA format) that goes before the model's own pronunciations.
-        settings: see `ctc_align.config.Settings`.
+        lexicon: path of a pronunciation dictionary (MFA format) that goes before the model's own pronunciations; None
+            is the one in the model's folder, if there is one.
+        settings: see `ctc_align.config.Settings`; a language that is not set is the model's, else English.
 
     Raises:
         UsageError: no such model, lexicon or backend.
@@ -57,17 +60,14 @@ class Aligner:
         from ctc_align.kernels import check_backend
 
         check_backend(backend)
-        self.settings = settings or Settings()
+        own = remembered(model)
+        self.settings = (settings or Settings()).for_language(own.language)
         self.backend = backend
         if self.settings.romanize:
             from ctc_align.text.romanize import require_uroman
 
             require_uroman()
-        self._lexicon = None
-        if lexicon is not None:
-            from ctc_align.text.lexicon import read_lexicon
-
-            self._lexicon = read_lexicon(Path(lexicon))
+        self._lexicon, self._own_lexicon = _lexicon(lexicon), _lexicon(own.lexicon if lexicon is None else None)
         self.model: AcousticModel | None = None
         if model is not None:
             from ctc_align.models import load_model
@@ -269,7 +269,8 @@ class Aligner:
     def _tokenizer(self, emissions: Emissions) -> Tokenizer:
         key = (emissions.vocab, emissions.blank)
         if key not in self._tokenizers:
-            self._tokenizers[key] = tokenizer_for(emissions.vocab, emissions.blank, self._lexicon)
+            lexicon = self._lexicon or (self._own_lexicon if self._is_own(emissions) else None)
+            self._tokenizers[key] = tokenizer_for(emissions.vocab, emissions.blank, lexicon)
         return self._tokenizers[key]
 
     @property
@@ -278,12 +279,15 @@ class Aligner:
         return Means(self._tokenizer, self._model_name, self._calibration, self.settings, self.backend)
 
     def _model_name(self, emissions: Emissions) -> str:
-        return self.model.name if self.model and self.model.vocab == emissions.vocab else "log-probs"
+        return self.model.name if self.model and self._is_own(emissions) else "log-probs"
+
+    def _is_own(self, emissions: Emissions) -> bool:
+        """Whether the emissions may be the model's."""
+        return self.model is not None and self.model.vocab == emissions.vocab
 
     def _calibration(self, emissions: Emissions) -> Calibration:
         """What the settings name; else the model's, of emissions that are its own."""
-        own = self.model is not None and self.model.vocab == emissions.vocab
-        known = self._calibrations[0] or (self._calibrations[1] if own else None) or Calibration()
+        known = self._calibrations[0] or (self._calibrations[1] if self._is_own(emissions) else None) or Calibration()
         return known.at(emissions.frame_shift_s)
 
 
@@ -299,6 +303,14 @@ class _Loaded(NamedTuple):
 def align(audio: Any, text: str, *, model: str = "english", **options: Any) -> Alignment:
     """Lay a transcript onto its audio; for many, make one `Aligner` and keep it. Options as `Aligner`'s."""
     return Aligner(model, **options).align(audio, text)
+
+
+def _lexicon(path: str | PathLike[str] | None) -> Lexicon | None:
+    if path is None:
+        return None
+    from ctc_align.text.lexicon import read_lexicon
+
+    return read_lexicon(Path(path))
 
 
 def _seconds(heard: Audio | Emissions | CtcAlignError) -> float:

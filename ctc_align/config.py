@@ -25,6 +25,8 @@ else:
 
 Config = TypeVar("Config")
 
+ENGLISH = "en"
+"""The language of transcripts where nobody says another."""
 _KINDS: dict[type, str] = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -62,8 +64,9 @@ class Settings:
     """A file that `ctc-align calibrate` wrote; "" is the one in the model's folder, if there is one."""
     min_confidence: float = setting(0.0)
     """Words with less are marked as doubtful; 0 marks none."""
-    language: str = setting("en")
-    """Language of the transcript, for numbers and abbreviations, and of models that have a part for each language."""
+    language: str = setting("", may_be_empty=True)
+    """Language of the transcript, for numbers and abbreviations, and of models that have a part for each language; ""
+    is the one that the model was trained in where its folder says so, else English."""
     romanize: bool = setting(False)
     """Words of any script are written in Latin letters by uroman, for models that know no other (MMS_FA)."""
     words_by: str = setting("auto", choices=("auto", "spaces", "characters"))
@@ -77,6 +80,14 @@ class Settings:
     """Branch, tag or commit of a model on the Hugging Face hub."""
     cache_dir: str = setting("", may_be_empty=True)
     """Folder for models that are downloaded; "" is where their library keeps them."""
+
+    def for_language(self, models: str = "") -> Settings:
+        """With the language decided: as it was set, else the model's (`models`), else English.
+
+        >>> Settings(language="de").for_language("fr").language, Settings().for_language("fr").language
+        ('de', 'fr')
+        """
+        return self if self.language else dataclasses.replace(self, language=models or ENGLISH)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain names and values, as the JSON output shows them."""

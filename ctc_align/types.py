@@ -188,6 +188,22 @@ class Alignment:
     unknown_letters: dict[str, int] = field(default_factory=dict)
     """The letters that the vocabulary lacks and how often each is met; `unknown` is their sum."""
 
+    @property
+    def min_confidence(self) -> float:
+        """What was asked for; 0 asks for nothing."""
+        return float(self.config.get("min_confidence", 0.0))
+
+    @property
+    def doubtful(self) -> tuple[AlignedWord, ...]:
+        """The words with less than `min_confidence`."""
+        least = self.min_confidence
+        return tuple(word for word in self.words if word.confidence is not None and word.confidence < least)
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether a confidence was asked for, and words have less or speech is unexplained."""
+        return self.min_confidence > 0 and bool(self.doubtful or self.unexplained)
+
     def to_dict(self) -> dict[str, Any]:
         """The JSON object of format "ctc-align/1": plain dicts, lists, strings and finite numbers or None."""
         from ctc_align.writers import to_dict

@@ -36,7 +36,7 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
         "shortest_pause_s": 0.04,
         "edges": "auto",
         "calibration": "",
-        "language": "en",
+        "language": "",
         "romanize": False,
         "words_by": "auto",
         "unknown": "wildcard",
@@ -77,7 +77,7 @@ def test_tables_and_lists(tmp_path: Path) -> None:
 
 def test_all_faults_at_once(tmp_path: Path) -> None:
     path = tmp_path / "bad.toml"
-    path.write_text('lables = "bare"\ntimes = "utterence"\nchunk_s = 0\nband_s = "x"\nlanguage = ""\n[align]\na = 1\n')
+    path.write_text('lables = "bare"\ntimes = "utterence"\nchunk_s = 0\nband_s = "x"\nrevision = ""\n[align]\na = 1\n')
     with pytest.raises(ConfigError) as caught:
         load_settings(path, chunk_s=float("nan"), labels="Bare", zzz=1)
     assert str(caught.value).splitlines() == [
@@ -85,7 +85,7 @@ def test_all_faults_at_once(tmp_path: Path) -> None:
         f"{path}: times: expected 'utterance' or 'recording', met 'utterence': did you mean 'utterance'?",
         f"{path}: chunk_s: expected a number above 0, met 0.0",
         f"{path}: band_s: expected a number above 0, met 'x'",
-        f"{path}: language: expected a text, met ''",
+        f"{path}: revision: expected a text, met ''",
         f"{path}: unknown setting 'align': there is {NAMES}",
         "chunk_s: expected a number above 0, met nan",
         "labels: expected 'bare' or 'written', met 'Bare': did you mean 'bare'?",

@@ -69,6 +69,7 @@ def align(
     Writes NAME.json, NAME.ctm, NAME.tokens.ctm and NAME.TextGrid for the audio NAME.wav.
     """
     from ctc_align.config import load_settings
+    from ctc_align.models.beside import remembered
     from ctc_align.text import read_transcript, require_words, split
 
     talk = Talk(quiet=quiet, verbose=verbose)
@@ -99,7 +100,8 @@ def align(
         refuse_outputs(folder, name, formats, force, inputs)
     source = "--text" if transcript is None else transcript
     written = read_transcript(source) if text is None else text
-    require_words(split(written, language=settings.language), "standard input" if source == "-" else source)
+    spoken_in = settings.for_language(remembered(model).language).language
+    require_words(split(written, language=spoken_in), "standard input" if source == "-" else source)
     talk.listen()
     aligner_options = {"model": model, "device": device, "backend": backend, "lexicon": lexicon, "settings": settings}
     alignment = run_aligner(audio, written, log_probs, aligner_options, talk)
@@ -111,7 +113,7 @@ def align(
 
         paths = write_outputs(alignment, folder, name, formats, settings=settings, force=force, protect=inputs)
     report(alignment, paths, talk)
-    if settings.min_confidence > 0 and (doubtful_words(alignment) or alignment.unexplained):
+    if alignment.in_doubt:
         sys.exit(THRESHOLD_NOT_MET)
 
 
@@ -332,9 +334,4 @@ def doubtful_words(alignment: Alignment) -> list[str]:
     """The words below the confidence that was asked for, with their times."""
     from ctc_align.cli.show import printable
 
-    least = float(alignment.config.get("min_confidence", 0.0))
-    return [
-        f"{printable(word.text)} ({word.start_s:.2f} s, {word.confidence:.2f})"
-        for word in alignment.words
-        if word.confidence is not None and word.start_s is not None and word.confidence < least
-    ]
+    return [f"{printable(word.text)} ({word.start_s:.2f} s, {word.confidence:.2f})" for word in alignment.doubtful]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ctc_align.corpus.run import CorpusRun, Ended
     from ctc_align.corpus.summary import Summary
 
+THRESHOLD_NOT_MET = 3
 _LINE_EVERY_S = 10.0
 _NAMED = 1000
 """Failures that are named on stderr, one a line; the summary has more, the journal all."""
@@ -140,13 +141,15 @@ def corpus(
     labels: options.Labels = None,
     edges: options.Edges = None,
     calibration: options.CalibrationFile = None,
+    min_confidence: options.MinConfidence = None,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
 ) -> None:
     """Align every utterance of SOURCE with its transcript.
 
     Stop it as you like: the same command goes on where it stopped. DIR/journal.jsonl says what became of each
-    utterance, DIR/summary.json of them all.
+    utterance, DIR/summary.json of them all. Exits with 1 if an utterance failed, else with 3 if one is in doubt by
+    --min-confidence.
     """
     from ctc_align.cli.align import check_files, source_log_probs
     from ctc_align.config import load_settings
@@ -168,6 +171,7 @@ def corpus(
         labels=labels,
         edges=edges,
         calibration=calibration,
+        min_confidence=min_confidence,
         language=language,
         romanize=romanize,
         words_by=words_by,
@@ -250,8 +254,15 @@ def align_all(run: CorpusRun, talk: Talk) -> None:
             print_profile(ended.summary.run)
     if ended.interrupted:
         raise Interrupted(where_it_stands(ended))
-    if ended.summary.failed:
+    leave(ended.summary)
+
+
+def leave(summary: Summary) -> None:
+    """Exit with 1 where something failed, else with 3 where something is in doubt."""
+    if summary.failed:
         raise typer.Exit(1)
+    if summary.in_doubt:
+        raise typer.Exit(THRESHOLD_NOT_MET)
 
 
 def where_it_stands(ended: Ended) -> str:
@@ -289,8 +300,7 @@ def sum_up(folder: str, source: str | None, talk: Talk) -> None:
     summary.write(summary_path(Path(folder), Shard()))
     name_failures(summary, Path(folder) / "journal*.jsonl", talk)
     print_summary(summary, sys.stdout)
-    if summary.failed:
-        raise typer.Exit(1)
+    leave(summary)
 
 
 class Watching:

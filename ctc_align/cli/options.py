@@ -11,7 +11,12 @@ Model = Annotated[
 ]
 Lexicon = Annotated[
     str | None,
-    typer.Option("--lexicon", metavar="FILE", help="Pronunciations in MFA dictionary format; they come first."),
+    typer.Option(
+        "--lexicon",
+        metavar="FILE",
+        help="Pronunciations in MFA dictionary format; they come first.",
+        show_default="in the model's folder",
+    ),
 ]
 Device = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda|cuda:N|mps", help="Where the model runs.")]
 Backend = Annotated[
@@ -48,7 +53,7 @@ Language = Annotated[
         "--language",
         metavar="CODE",
         help="Language of the transcript (en, deu), and of models with a part for each.",
-        show_default="en",
+        show_default="the model's, else en",
     ),
 ]
 Romanize = Annotated[

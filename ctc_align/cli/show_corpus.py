@@ -81,6 +81,8 @@ def print_summary(summary: Summary, file: TextIO | None = None) -> None:
     console.print(table)
     if summary.worst:
         console.print(_ranking("worst, loss per token", summary.worst, "loss_per_token"))
+    if summary.doubtful:
+        console.print(_ranking("least sure, confidence", summary.doubtful, "least_confidence"))
     if summary.slowest:
         console.print(_ranking("slowest, seconds", summary.slowest, "seconds"))
 
@@ -91,6 +93,10 @@ def _counts(summary: Summary) -> list[tuple[str, str]]:
         ("done", str(summary.done)),
         ("failed", str(summary.failed)),
     ]
+    if summary.in_doubt:
+        rows.append(("utterances in doubt", str(summary.in_doubt)))
+        rows.append(("words in doubt", str(summary.doubtful_words)))
+        rows.append(("stretches that no word explains", str(summary.unexplained)))
     if summary.skipped:
         rows.append(("done before this run", str(summary.skipped)))
     rows.append(("hours of audio", f"{summary.audio_hours:.3f}"))
@@ -115,7 +121,7 @@ def _ranking(title: str, rows: list[dict[str, Any]], key: str) -> Any:
     table.add_column(title, overflow="fold")
     table.add_column("", justify="right", no_wrap=True)
     for row in rows:
-        table.add_row(Text(printable(row["utterance"])), f"{row[key]:.3f}")
+        table.add_row(Text(printable(row["utterance"])), "—" if row[key] is None else f"{row[key]:.3f}")
     return table
 
 

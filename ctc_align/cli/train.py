@@ -42,6 +42,10 @@ Language = Annotated[
     str | None,
     typer.Option("--language", metavar="CODE", help="Of the transcripts, as de or pt-BR: how digits are read."),
 ]
+Lexicon = Annotated[
+    str | None,
+    typer.Option("--lexicon", metavar="FILE", help="Pronunciations in MFA dictionary format: their phones are tokens."),
+]
 Epochs = Annotated[
     int | None,
     typer.Option("--epochs", metavar="N", min=1, help="How often the corpus is heard.", show_default="by its amount"),
@@ -64,7 +68,7 @@ def train(
     out_dir: OutDir = "",
     kind: Kind = None,
     dev: Dev = None,
-    lexicon: options.Lexicon = None,
+    lexicon: Lexicon = None,
     language: Language = None,
     config: ConfigFile = None,
     assignments: options.Assignments = None,

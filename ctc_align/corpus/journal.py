@@ -24,6 +24,7 @@ import numpy as np
 from ctc_align.errors import OutputError
 
 DONE, FAILED = "done", "failed"
+_AT_TIMES = ("origin", "doubt")
 _NAME = re.compile(r"journal(?:\.(\d+)-of-(\d+))?\.jsonl")
 
 logger = logging.getLogger(__name__)
@@ -51,7 +52,9 @@ class Line:
 
     `seconds` is the work that it took (reading, its share of its batch, writing), `time` when it was finished (Unix
     time), `fingerprint` what the result depends on (16 hexadecimal digits), `origin` who named it, for what never
-    became an utterance: such lines are told apart by it.
+    became an utterance: such lines are told apart by it. `doubt` is there where the run asked for a confidence that was
+    not met: how many words have less (`words`), how many stretches of speech no word explains (`unexplained`), and the
+    `least_confidence` of a word, None where no word has any.
     """
 
     id: str
@@ -64,14 +67,15 @@ class Line:
     fingerprint: str = ""
     time: float = 0.0
     origin: str | None = None
+    doubt: dict[str, float | None] | None = None
 
     @property
     def key(self) -> int:
         return line_key(self.id, self.origin)
 
     def encoded(self) -> bytes:
-        """One line of JSON, UTF-8; without `origin` where there is none."""
-        data = {name: value for name, value in asdict(self).items() if name != "origin" or value is not None}
+        """One line of JSON, UTF-8; without `origin` and `doubt` where there are none."""
+        data = {name: value for name, value in asdict(self).items() if name not in _AT_TIMES or value is not None}
         try:
             return (json.dumps(data, ensure_ascii=False, allow_nan=False) + "\n").encode()
         except UnicodeEncodeError:  # a file name that is not UTF-8

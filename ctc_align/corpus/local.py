@@ -238,4 +238,5 @@ def _line(job: Job, outcome: Outcome, finished: float) -> Line:
         duration_s=outcome.duration_s,
         fingerprint=f"{job.fingerprint:016x}",
         time=finished,
+        doubt=outcome.doubt,
     )

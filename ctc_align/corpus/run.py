@@ -29,6 +29,7 @@ from ctc_align.corpus.stages import WorkerOptions
 from ctc_align.corpus.summary import Effort, Summary, summarize, summary_path
 from ctc_align.corpus.utterance import Source, Utterance
 from ctc_align.errors import BackendError, OutputError, UsageError
+from ctc_align.models.beside import remembered
 from ctc_align.models.logprobs import Reader
 
 BATCH_SECONDS_CPU, BATCH_SECONDS_GPU = 120.0, 1200.0
@@ -92,6 +93,7 @@ def run_corpus(run: CorpusRun, observer: Observer) -> Ended:
         KeyboardInterrupt: interrupted a second time.
     """
     out_dir = Path(run.out_dir)
+    run = _remembering(run)
     _check(run)
     layout = layout_for(_output_settings(run))
     open_source(run.source, run.kind)  # a wrong call leaves no folder behind
@@ -147,6 +149,12 @@ def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out
             manifests = _manifests(layout, source, run, out_dir) if complete else []
             summary = _summary(run, engine, out_dir, crew.workers, complete)
     return Ended(summary, not complete, journal_path(out_dir, run.shard), manifests)
+
+
+def _remembering(run: CorpusRun) -> CorpusRun:
+    """With the language and the lexicon of the model where the call says none: results depend on them."""
+    own = remembered(run.model)
+    return replace(run, lexicon=run.lexicon or own.lexicon, settings=run.settings.for_language(own.language))
 
 
 def _check(run: CorpusRun) -> None:

@@ -44,7 +44,10 @@ class WorkerOptions:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one job; `spooled` is what the parent keeps for the file that is assembled."""
+    """What became of one job.
+
+    `spooled` is what the parent keeps for the file that is assembled, `doubt` goes into the journal as it is.
+    """
 
     index: int
     status: str
@@ -54,6 +57,7 @@ class Outcome:
     duration_s: float | None = None
     seconds: float = 0.0
     spooled: bytes | None = None
+    doubt: dict[str, float | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -160,7 +164,8 @@ class Stages:
             return Outcome(job.index, FAILED, reason_of(error, utterance.id), seconds=seconds)
         seconds += time.perf_counter() - started
         per_token, loss = _finite(alignment.loss_per_token), _finite(alignment.loss)
-        return Outcome(job.index, DONE, None, loss, per_token, alignment.duration_s, seconds, spooled)
+        duration_s, doubt = alignment.duration_s, _doubt(alignment)
+        return Outcome(job.index, DONE, None, loss, per_token, duration_s, seconds, spooled, doubt)
 
 
 def limit_threads(threads: int) -> None:
@@ -243,6 +248,18 @@ def _own_fault(error: OutputError) -> bool:
     if not isinstance(cause, OSError):
         return True
     return errno.errorcode.get(cause.errno or 0, "") in _OWN_FAULT
+
+
+def _doubt(alignment: Alignment) -> dict[str, float | None] | None:
+    """What the journal says of an utterance in doubt."""
+    if not alignment.in_doubt:
+        return None
+    least = min((word.confidence for word in alignment.words if word.confidence is not None), default=None)
+    return {
+        "words": len(alignment.doubtful),
+        "unexplained": len(alignment.unexplained),
+        "least_confidence": None if least is None else round(least, 6),
+    }
 
 
 def _finite(number: float | None) -> float | None:

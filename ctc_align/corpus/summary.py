@@ -22,7 +22,7 @@ from ctc_align.writers.whole import placing
 FORMAT = "ctc-align-corpus/1"
 MOST_FAILURES = 10_000
 """Failures that a summary lists; the journal has them all."""
-WORST = SLOWEST = 10
+WORST = SLOWEST = DOUBTFUL = 10
 _PERCENTILES = (1, 5, 25, 50, 75, 95, 99)
 
 
@@ -47,6 +47,8 @@ class Summary:
         complete: whether the source was read to its end.
         loss_per_token: least, greatest, mean and percentiles (`p50`) of nats per token; empty when nothing is done.
         worst: those with the greatest loss per token, worst first; slowest: with the most seconds of work a second.
+        in_doubt: utterances whose confidence is not what `min_confidence` asked for, with `doubtful_words` in all and
+            `unexplained` stretches of speech; doubtful: those with the least confidence of a word, the least first.
         failures: (utterance, reason), at most MOST_FAILURES of them.
     """
 
@@ -60,6 +62,10 @@ class Summary:
     loss_per_token: dict[str, float] = field(default_factory=dict)
     worst: list[dict[str, Any]] = field(default_factory=list)
     slowest: list[dict[str, Any]] = field(default_factory=list)
+    in_doubt: int = 0
+    doubtful_words: int = 0
+    unexplained: int = 0
+    doubtful: list[dict[str, Any]] = field(default_factory=list)
     failures: list[dict[str, Any]] = field(default_factory=list)
     run: Effort = field(default_factory=Effort)
 
@@ -108,6 +114,10 @@ def summarize(paths: Sequence[Path], keys: array[int] | None = None, **about: An
         loss_per_token=_distribution(counter.losses),
         worst=counter.worst(),
         slowest=counter.slowest(),
+        in_doubt=counter.in_doubt,
+        doubtful_words=counter.doubtful_words,
+        unexplained=counter.unexplained,
+        doubtful=counter.doubtful(),
         failures=sorted(counter.failures, key=lambda failure: failure["utterance"]),
         **about,
     )
@@ -139,12 +149,13 @@ class _Counter:
     """Reads lines once, in memory that does not grow with them, but for eight bytes a loss."""
 
     def __init__(self) -> None:
-        self.done = self.failed = 0
+        self.done = self.failed = self.in_doubt = self.doubtful_words = self.unexplained = 0
         self.audio_s = 0.0
         self.losses = array("d")
         self.failures: list[dict[str, Any]] = []
         self._worst = _Greatest(WORST)
         self._slowest = _Greatest(SLOWEST)
+        self._doubtful = _Greatest(DOUBTFUL)
 
     def add(self, line: Line) -> None:
         if line.status != DONE:
@@ -158,12 +169,24 @@ class _Counter:
         if line.loss_per_token is not None:
             self.losses.append(line.loss_per_token)
             self._worst.add(line.loss_per_token, line)
+        if line.doubt is not None:
+            self._add_doubt(line, line.doubt)
+
+    def _add_doubt(self, line: Line, doubt: dict[str, float | None]) -> None:
+        self.in_doubt += 1
+        self.doubtful_words += int(doubt["words"] or 0)
+        self.unexplained += int(doubt["unexplained"] or 0)
+        least = doubt["least_confidence"]
+        self._doubtful.add(-1.0 if least is None else -least, line)
 
     def worst(self) -> list[dict[str, Any]]:
         return [
             {"utterance": line.id, "loss_per_token": line.loss_per_token, "loss": line.loss}
             for line in self._worst.lines
         ]
+
+    def doubtful(self) -> list[dict[str, Any]]:
+        return [{"utterance": line.id, **(line.doubt or {})} for line in self._doubtful.lines]
 
     def slowest(self) -> list[dict[str, Any]]:
         return [

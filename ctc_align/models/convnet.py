@@ -50,8 +50,9 @@ class Description:
     `vocab` has the blank first. `parts` is the number of segmentation states of each token; the states of token k
     (counted without the blank) are k * parts …, the last state is silence. `prior_scale` weighs the log-priors that
     are taken off the state posteriors; `silence_bonus` (nats) is then added to silence, whose share of the training
-    data says little about the recording at hand. `mixture_weight` is that of the mixtures' log-posteriors among the
-    states' scores, where the model has mixtures (see `ctc_align.models.mixtures`).
+    data says little about the recording at hand. `language` is that of the transcripts it learnt from, "" if not known.
+    `mixture_weight` is that of the mixtures' log-posteriors among the states' scores, where the model has mixtures (see
+    `ctc_align.models.mixtures`).
     """
 
     name: str
@@ -61,6 +62,7 @@ class Description:
     prior_scale: float = 1.0
     silence_bonus: float = 0.0
     token_kind: str = "tokens"
+    language: str = ""
     mixture_weight: float = 0.0
 
 
@@ -319,6 +321,8 @@ def _check(description: Description) -> None:
     for name in ("prior_scale", "silence_bonus", "mixture_weight"):
         if not isinstance(getattr(description, name), (int, float)):
             raise ValueError(f"{name} is not a number: {getattr(description, name)!r}")
+    if not isinstance(description.language, str):
+        raise ValueError(f"language is not a text: {description.language!r}")
     if shape.inputs != features.MELS:
         raise ValueError(
             f"the network has {shape.inputs} inputs; expected {features.MELS} inputs, one for each mel channel"
@@ -360,6 +364,7 @@ def save_folder(
         f'format = "{FORMAT}"',
         f'name = "{description.name}"',
         f'token_kind = "{description.token_kind}"',
+        *([f"language = {_quoted(description.language)}"] if description.language else []),
         f"parts = {description.parts}",
         f"prior_scale = {description.prior_scale}",
         f"silence_bonus = {description.silence_bonus}",

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from ctc_align.config import ENGLISH
 from ctc_align.errors import UsageError
 from ctc_align.models import hf_vocabulary
 from ctc_align.models.frames import Convolution, FrameGrid
@@ -61,7 +62,7 @@ def load(name: str, device: torch.device, settings: Any = None, *, folder: bool 
         config = _config(description, name)
         extractor = _extractor(description, name)
         tokenizer = hf_vocabulary.load_tokenizer(description, name)
-        language = hf_vocabulary.set_language(tokenizer, getattr(settings, "language", "en"), name)
+        language = hf_vocabulary.set_language(tokenizer, getattr(settings, "language", "") or ENGLISH, name)
         further = (f"adapter.{language}.safetensors", f"adapter.{language}.bin") if language else ()
         network = _network(source.weights(*further), config, name)
         if language and getattr(config, "adapter_attn_dim", None):

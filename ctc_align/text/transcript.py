@@ -69,18 +69,19 @@ def split(text: str, *, language: str = "en", by_character: bool | None = None) 
 
 
 def words_of(text: str, settings: Settings) -> Words:
-    """The words of a transcript as the settings say: `language`, `words_by` and `romanize`.
+    """The words of a transcript as the settings say: `language` (English if empty), `words_by` and `romanize`.
 
     Raises:
         UsageError: as `split`; uroman is asked for and not installed.
     """
+    language = settings.for_language().language
     by_character = {"auto": None, "spaces": False, "characters": True}[settings.words_by]
-    words = split(text, language=settings.language, by_character=by_character)
+    words = split(text, language=language, by_character=by_character)
     if not settings.romanize:
         return words
     from ctc_align.text.romanize import romanized
 
-    return romanized(words, settings.language)
+    return romanized(words, language)
 
 
 def require_words(words: Words, source: str) -> None:

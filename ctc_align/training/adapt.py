@@ -18,11 +18,12 @@ import torch
 
 from ctc_align import kernels, lattice
 from ctc_align.calibration import FILE as CALIBRATION
-from ctc_align.config import setting
+from ctc_align.config import ENGLISH, setting
 from ctc_align.ctc_path import choose_pronunciations_batch
 from ctc_align.errors import InputError, UsageError
 from ctc_align.models import EMBEDDED
 from ctc_align.models import convnet as ours
+from ctc_align.models.beside import remembered
 from ctc_align.models.convnet import Description
 from ctc_align.models.network import Network
 from ctc_align.padded import pad
@@ -35,7 +36,7 @@ from ctc_align.training.figures import EVALUATION_FRAMES
 from ctc_align.training.gather import Corpus, Limits, gather
 from ctc_align.training.inventory import Inventory
 from ctc_align.training.material import Material
-from ctc_align.training.package import LEXICON, Card, lexicon_lines, write_model
+from ctc_align.training.package import Card, lexicon_lines, write_model
 from ctc_align.training.run import Call, Result, pairs_of, say_corpus
 from ctc_align.training.segmenter import Spoken
 from ctc_align.training.watch import Watch
@@ -50,7 +51,8 @@ class Adaptation:
     name: str = setting("", may_be_empty=True)
     """What the model is called; "": as its folder is."""
     language: str = setting("", may_be_empty=True)
-    """Of the transcripts: how digits and signs are read; "": English for English phones, else they are not."""
+    """Of the transcripts: how digits and signs are read; "": as the model says, else English for English phones, else
+    they are not."""
     seed: int = 1
     longest_s: float = setting(36.0, above=0.0)
     """Longer utterances are left out."""
@@ -96,7 +98,7 @@ def adapt(adaptation: Adaptation, model: str, call: Call, watch: Watch | None = 
     vocab = given.description.vocab
     inventory = Inventory(vocab, tokenizer_for(vocab, 0, given.lexicon), {})
     units = _units(inventory)
-    language = adaptation.language or ("en" if units == "arpabet" else "")
+    language = adaptation.language or given.description.language or (ENGLISH if units == "arpabet" else "")
     pairs = pairs_of(call, language, watch)
     settings: dict[str, object] = {
         "command": "adapt",
@@ -121,7 +123,7 @@ def adapt(adaptation: Adaptation, model: str, call: Call, watch: Watch | None = 
             name, call.command, call.corpus, units, language, corpus, inventory, shape, training, trained,
             time.monotonic() - began, time.process_time() - cpu, given.description.name,
         )  # fmt: skip
-        description = replace(given.description, name=name)
+        description = replace(given.description, name=name, language=language)
         lines = lexicon_lines(given.lexicon) if given.lexicon is not None and units == "lexicon" else ()
         mixtures = ours.mixtures_of(description, given.weights)
         write_model(call.out_dir, description, trained.network, given.log_priors, card, lines, mixtures)
@@ -162,7 +164,7 @@ def read_given(model: str, call: Call) -> Given:
     if not description.shape.states:
         raise UsageError(f"--model {model}: has no segmentation states; train a model with `ctc-align train`")
     weights = {name: w.float() for name, w in load_file(str(folder / "model.safetensors")).items()}
-    path = call.lexicon or (str(folder / LEXICON) if (folder / LEXICON).is_file() else None)
+    path = call.lexicon or remembered(model).lexicon
     return Given(folder, description, weights, None if path is None else read_lexicon(path))
 
 

@@ -14,6 +14,7 @@ import torch
 from ctc_align._version import __version__
 from ctc_align.calibration import FILE as CALIBRATION
 from ctc_align.errors import OutputError
+from ctc_align.models.beside import LEXICON
 from ctc_align.models.convnet import Description, save_folder
 from ctc_align.models.mixtures import Mixtures
 from ctc_align.models.network import Network, NetworkShape
@@ -25,7 +26,6 @@ from ctc_align.training.inventory import Inventory
 from ctc_align.training.workplace import NAME
 
 LEFT_OUT = "left-out.tsv"
-LEXICON = "lexicon.txt"
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,9 @@ class Card:
             "",
             f"An acoustic model of ctc-align {__version__}, {made}. To align with it:",
             "",
-            f"    ctc-align AUDIO TRANSCRIPT --model DIR{self._options()}",
+            "    ctc-align AUDIO TRANSCRIPT --model DIR",
             "",
+            *self._remembers(),
             "| | |",
             "|---|---|",
             f"| tokens | {self.inventory.tokens} {self._kind()}: {_escaped(' '.join(self.inventory.vocab[1:]))} |",
@@ -115,10 +116,11 @@ class Card:
     def _kind(self) -> str:
         return "letters" if self.units == "letters" else "phones"
 
-    def _options(self) -> str:
-        options = f" --lexicon DIR/{LEXICON}" if self.units == "lexicon" else ""
-        language = self.language
-        return options + (f'   # with language = "{language}" in its --config' if language else "")
+    def _remembers(self) -> list[str]:
+        """What need not be said when one aligns with it."""
+        says = [f"transcripts are read in `{self.language}` (`--language`)"] if self.language else []
+        says += [f"words are looked up in `{LEXICON}` (`--lexicon`)"] if self.units == "lexicon" else []
+        return [f"Unless the call says otherwise, {' and '.join(says)}.", ""] if says else []
 
 
 def lexicon_lines(lexicon: Lexicon) -> Sequence[str]:

@@ -121,7 +121,7 @@ def train(recipe: Recipe, call: Call, watch: Watch | None = None) -> Result:
         kind = "tokens" if recipe.units == "letters" else "phones"
         parts = recipe.states_per_token
         description = Description(
-            name, inventory.vocab, shape, parts, recipe.prior_scale, recipe.silence_bonus, kind,
+            name, inventory.vocab, shape, parts, recipe.prior_scale, recipe.silence_bonus, kind, recipe.language,
             mixture_weight=recipe.refining.mixture_weight if mixtures else 0.0,
         )  # fmt: skip
         lines = lexicon_lines(lexicon) if lexicon is not None and recipe.units == "lexicon" else ()
