@@ -25,7 +25,7 @@ KINDS = (*CLASSES, SOUND, SILENCE)
 USUAL_SCALE = 0.4
 """Of the scores of segmentation states, where nobody measured a better one."""
 MOST_MS = 500
-MOST_SPREAD = 1000.0
+MOST_SPREAD, MOST_COST, MOST_GAP_S = 1000.0, 100.0, 10.0
 WEIGHTS = 5
 """Of a logistic regression: one for each of `ctc_align.evidence.FEATURES`."""
 SHRINKAGE = 5
@@ -47,6 +47,10 @@ class Calibration:
 
     Attributes:
         scale: what scores of states are multiplied by before edges are summed over all segmentations.
+        blank_cost: nats that a frame of blank costs where edges are CTC's own: blank is what CTC says wherever it may,
+            and its share of the training, its prior, is far beyond that of any sound (Huang et al. 2024,
+            arXiv 2406.02560).
+        spike_gap_s: a shorter gap between two of CTC's spikes is no pause: the edge of both sounds is in its middle.
         spread: what the standard deviations of edges are multiplied by.
         offsets_ms: what is added to an edge between two kinds of sounds, by (before, after).
         word_confidence, token_confidence: weights of logistic regressions: both edges right; see `ctc_align.evidence`.
@@ -63,6 +67,8 @@ class Calibration:
     source: str = ""
     word_presence: tuple[float, ...] = ()
     frame_shift_s: float = 0.01
+    blank_cost: float = 0.0
+    spike_gap_s: float = 0.0
 
     def at(self, frame_shift_s: float) -> Calibration:
         """The same for frames of so many seconds."""
@@ -84,6 +90,8 @@ class _Constants:
     source: str = setting("", may_be_empty=True)
     scale: float = setting(USUAL_SCALE, above=0.0)
     spread: float = setting(1.0, above=0.0)
+    blank_cost: float = 0.0
+    spike_gap_s: float = 0.0
     word_confidence: tuple[float, ...] = ()
     token_confidence: tuple[float, ...] = ()
     word_presence: tuple[float, ...] = ()
@@ -182,8 +190,9 @@ def read_calibration(path: Path) -> Calibration:
     for name, weights in values.items():
         if isinstance(weights, tuple) and weights and not _are_weights(weights):
             faults.append(f"{path}: {name}: expected {WEIGHTS} finite numbers, met {list(weights)}")
-    if values.get("spread", 1.0) > MOST_SPREAD:
-        faults.append(f"{path}: spread: expected a number up to {MOST_SPREAD}, met {values['spread']}")
+    for name, most in (("blank_cost", MOST_COST), ("spike_gap_s", MOST_GAP_S), ("spread", MOST_SPREAD)):
+        if not 0.0 <= values.get(name, 0.0) <= most:
+            faults.append(f"{path}: {name}: expected a number from 0 to {most}, met {values[name]}")
     if faults:
         raise ConfigError("\n".join(faults))
     return Calibration(offsets_ms=offsets, **values)
@@ -218,6 +227,8 @@ def as_toml(calibration: Calibration) -> str:
             f"source = {json.dumps(calibration.source)}",
             f"scale = {calibration.scale}",
             f"spread = {calibration.spread}",
+            *([f"blank_cost = {calibration.blank_cost}"] if calibration.blank_cost else []),
+            *([f"spike_gap_s = {calibration.spike_gap_s}"] if calibration.spike_gap_s else []),
             f"word_confidence = {list(calibration.word_confidence)}",
             f"token_confidence = {list(calibration.token_confidence)}",
             f"word_presence = {list(calibration.word_presence)}",

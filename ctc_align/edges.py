@@ -17,7 +17,7 @@ from ctc_align.boundaries import Spans, from_spikes, from_states_batch, parts_of
 from ctc_align.calibration import SILENCE, Calibration, kind_of
 from ctc_align.pauses import belongs_to_next, shortest_pause
 from ctc_align.soft_edges import Places, Segmented, soft_places
-from ctc_align.spikes import Spikes
+from ctc_align.spikes import Spikes, best_spikes_batch
 from ctc_align.topology import WILDCARD
 from ctc_align.types import Emissions, Tokens
 from ctc_align.wildcard import scores_of, speech_scores
@@ -84,9 +84,9 @@ class Drawing:
 
     Attributes:
         how: "spikes": the frames of CTC's best path. "occupancy": the medians over all paths, of the segmentation where
-            the model has one, else of CTC. "calibrated": the best path's, with the calibration's offsets. "refined":
-            the medians, with the offsets. "auto": "refined" where the model has a segmentation, else "calibrated" where
-            it has offsets, else "spikes".
+            the model has one, else of CTC. "calibrated": the best path's, with the calibration's offsets, and
+            where it is CTC's own with its cost of blanks. "refined": the medians, with the offsets. "auto": "refined"
+            where the model has a segmentation, else "calibrated" where it has a calibration, else "spikes".
         calibration: the model's.
         band_s, shortest_pause_s: see `Settings`.
         backend: of the kernels.
@@ -105,20 +105,25 @@ def draw_batch(utterances: Sequence[Utterance], drawing: Drawing) -> list[Edges]
     how = drawing.how
     if how == "auto":
         segmented = utterances[0].emissions.states is not None
-        how = "refined" if segmented else "calibrated" if drawing.calibration.offsets_ms else "spikes"
+        known = drawing.calibration
+        how = "refined" if segmented else "calibrated" if known.offsets_ms or known.blank_cost else "spikes"
     places: list[Places | None] = [None] * len(utterances)
     if how in ("occupancy", "refined"):
         places = _all_places(utterances, spans, drawing)
     calibration = drawing.calibration
     if how in ("spikes", "occupancy"):
         calibration = replace(calibration, offsets_ms={})
+    all_spikes = [one.spikes for one in utterances]
+    if how == "calibrated" and calibration.blank_cost:
+        all_spikes = _with_costly_blanks(utterances, spans, drawing)
     edges = []
-    for one, own, soft in zip(utterances, spans, places):
+    for one, own, soft, spikes in zip(utterances, spans, places, all_spikes):
         shift_s = one.emissions.frame_shift_s
         frames = _frames_of(one.emissions)
         if own is None:
             known = Calibration() if one.emissions.states is not None else calibration
-            edges.append(draw(from_spikes(one.spikes), soft, one.tokens, known, frames, 0.0))
+            gap = known.spike_gap_s / shift_s if how == "calibrated" else 0.0
+            edges.append(draw(from_spikes(spikes), soft, one.tokens, known, frames, gap, spikes=True))
         else:
             shortest = drawing.shortest_pause_s / shift_s
             edges.append(draw(own, soft, one.tokens, calibration, frames, shortest))
@@ -138,6 +143,33 @@ def _best_spans(utterances: Sequence[Utterance], drawing: Drawing) -> list[Spans
         band_frames,
         backend=drawing.backend,
     )
+
+
+def _with_costly_blanks(
+    utterances: Sequence[Utterance], spans: Sequence[Spans | None], drawing: Drawing
+) -> list[Spikes]:
+    """CTC's best paths when each frame of blank costs what the calibration says, where edges are drawn from them."""
+    found = [one.spikes for one in utterances]
+    chosen = [i for i, one in enumerate(utterances) if spans[i] is None and one.emissions.states is None]
+    given = [utterances[i] for i in chosen]
+    rows = []
+    for one in given:
+        row = one.emissions.log_probs.clone()
+        row[:, one.emissions.blank] -= drawing.calibration.blank_cost
+        rows.append(row)
+    wildcards = [scores_of(one.emissions) for one in given] if any(map(_lacks, given)) else None
+    paths = best_spikes_batch(
+        rows, [one.tokens.ids for one in given], given[0].emissions.blank, wildcards=wildcards, backend=drawing.backend
+    ) if given else []  # fmt: skip
+    for i, path in zip(chosen, paths):
+        if isinstance(path, Spikes):
+            found[i] = path
+    return found
+
+
+def _lacks(utterance: Utterance) -> bool:
+    """Whether letters that the model lacks are among the tokens."""
+    return WILDCARD in utterance.tokens.ids
 
 
 def _all_places(
@@ -174,7 +206,14 @@ def neighbours(labels: list[str], pause_after: np.ndarray) -> Neighbours:
 
 
 def draw(
-    spans: Spans, places: Places | None, tokens: Tokens, calibration: Calibration, frames: float, usual_pause: float
+    spans: Spans,
+    places: Places | None,
+    tokens: Tokens,
+    calibration: Calibration,
+    frames: float,
+    usual_pause: float,
+    *,
+    spikes: bool = False,
 ) -> Edges:
     """The edges of an utterance.
 
@@ -185,12 +224,17 @@ def draw(
         calibration: what is added to edges, and what spreads are multiplied by.
         frames: length of the audio, in frames.
         usual_pause: the usual shortest pause, in frames (see `ctc_align.pauses`).
+        spikes: the spans are CTC's, between which there is a gap almost always.
     """
     said = np.flatnonzero(np.asarray(tokens.words) >= 0)
     first, last = spans.first[said], spans.last[said]
     start, end = (first.astype(np.float64), last.astype(np.float64)) if places is None else (places.start, places.end)
     labels = [tokens.labels[k] for k in said]
-    start, end, pause_after = _closed(start, end, first[1:] > last[:-1], labels, usual_pause)
+    gap = first[1:] > last[:-1]
+    if spikes:
+        start, end, pause_after = _met_half_way(start, end, gap, usual_pause)
+    else:
+        start, end, pause_after = _closed(start, end, gap, labels, usual_pause)
     beside = neighbours(labels, pause_after)
     start = start + [calibration.offset_frames(*pair) for pair in beside.around_start]
     end = end + [calibration.offset_frames(*pair) for pair in beside.around_end]
@@ -219,6 +263,17 @@ def _closed(
     start[1:] = np.where(pause, start[1:], shared)
     end[:-1] = np.where(pause, end[:-1], shared)
     return start, end, np.append(pause, True)
+
+
+def _met_half_way(
+    start: np.ndarray, end: np.ndarray, gap: np.ndarray, shortest: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """As `_closed`, but what is no pause is shared out: a spike says little about where its sound ends."""
+    pause = gap & (start[1:] - end[:-1] >= shortest)
+    middle = (start[1:] + end[:-1]) / 2
+    starts = np.append(start[:1], np.where(pause, start[1:], middle))
+    ends = np.append(np.where(pause, end[:-1], middle), end[-1:])
+    return starts, ends, np.append(pause, True)
 
 
 def _in_order(

@@ -26,6 +26,9 @@ from ctc_align.units import seconds_to_ms
 
 SCALES = (0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
 """Of the scores of segmentation states, one of which is chosen."""
+BLANK_COSTS = (0.0, 1.5, 3.0, 4.5, 6.0, 8.0)
+SPIKE_GAPS_S = (0.0, 0.06, 0.1, 0.15, 0.2, 0.3)
+"""What may be chosen for a model without segmentation; see `ctc_align.calibration.Calibration`."""
 FEWEST_EDGES = 20
 FEWEST_WORDS = 4
 """Of an utterance in which one is replaced."""
@@ -113,17 +116,19 @@ def calibrate(aligner: Aligner, labelled: Iterable[Labelled], source: str = "") 
     if not given:
         raise InputError(f"no utterance could be used: {failed[0] if failed else 'there is none'}")
     segmented = given[0][1].emissions.states is not None
-    tried = {scale: _observe(aligner, given, scale) for scale in (SCALES if segmented else (1.0,))}
-    held_out = {scale: _left_out(words) for scale, (words, _) in tried.items()}
-    if len(next(iter(held_out.values()))) < FEWEST_EDGES:
+    known = Calibration(source=source, frame_shift_s=given[0][1].emissions.frame_shift_s)
+    plains = [replace(known, scale=scale) for scale in SCALES]
+    if not segmented:
+        plains = [replace(known, blank_cost=cost, spike_gap_s=gap) for gap in SPIKE_GAPS_S for cost in BLANK_COSTS]
+    drawings = [plain_drawing(aligner, plain, segmented=segmented) for plain in plains]
+    tried = [_observe(aligner, given, drawing) for drawing in drawings]
+    held_out = [_left_out(words) for words, _ in tried]
+    if len(held_out[0]) < FEWEST_EDGES:
         raise InputError(f"expected at least {FEWEST_EDGES} labelled edges that pair with words, met fewer")
-    scale = min(held_out, key=lambda scale: float(np.abs(held_out[scale]).mean()))
-    words, phones = tried[scale]
-    left_ms = held_out[scale]
-    shift_s = given[0][1].emissions.frame_shift_s
-    calibration = Calibration(
-        scale, offsets_ms=fit_offsets(zip(words.pairs, words.errors_ms)), source=source, frame_shift_s=shift_s
-    )
+    best = min(range(len(plains)), key=lambda k: float(np.abs(held_out[k]).mean()))
+    words, phones = tried[best]
+    left_ms, drawing = held_out[best], drawings[best]
+    calibration = replace(plains[best], offsets_ms=fit_offsets(zip(words.pairs, words.errors_ms)))
     reliability: tuple[tuple[float, int, float, float], ...] = ()
     auc = None
     if segmented:
@@ -133,18 +138,18 @@ def calibrate(aligner: Aligner, labelled: Iterable[Labelled], source: str = "") 
         tokens = _confidence(phones, _left_out(phones))[1] if phones.errors_ms else weights
         calibration = replace(calibration, spread=round(spread, 3), word_confidence=weights, token_confidence=tokens)
         reliability = _reliability(chances, _right(left_ms))
-        presence, auc = _presence(aligner, [one for one, _ in given], plain_drawing(aligner, given, scale))
+        presence, auc = _presence(aligner, [one for one, _ in given], drawing)
         calibration = replace(calibration, word_presence=presence)
     return Report(
         calibration,
-        _figures(np.asarray(words.errors_ms)),
+        _figures(np.asarray(words.errors_ms if segmented else tried[0][0].errors_ms)),
         _figures(left_ms),
         reliability,
         auc,
         len(set(words.speakers)),
         len(given),
         tuple(failed),
-        _drawn_left_out(aligner, given, plain_drawing(aligner, given, scale), words),
+        _drawn_left_out(aligner, given, drawing, words),
     )
 
 
@@ -156,18 +161,16 @@ def _heard(aligner: Aligner, one: Labelled) -> Utterance:
     return Utterance(task.emissions, chosen.tokens, chosen.spikes)
 
 
-def plain_drawing(aligner: Aligner, given: Sequence[tuple[Labelled, Utterance]], scale: float) -> Drawing:
+def plain_drawing(aligner: Aligner, plain: Calibration, *, segmented: bool) -> Drawing:
     """Edges without offsets, as well as the model can draw them."""
-    settings, first = aligner.settings, given[0][1].emissions
-    how = "occupancy" if first.states is not None else "spikes"
-    plain = Calibration(scale=scale, frame_shift_s=first.frame_shift_s)
+    settings = aligner.settings
+    how = "occupancy" if segmented else "calibrated"
     return Drawing(how, plain, settings.band_s, settings.shortest_pause_s, aligner.backend)
 
 
-def _observe(aligner: Aligner, given: Sequence[tuple[Labelled, Utterance]], scale: float) -> tuple[_Seen, _Seen]:
+def _observe(aligner: Aligner, given: Sequence[tuple[Labelled, Utterance]], drawing: Drawing) -> tuple[_Seen, _Seen]:
     """Words and phones as they are drawn without offsets."""
     words, phones = _Seen(), _Seen()
-    drawing = plain_drawing(aligner, given, scale)
     for (one, utterance), edges in zip(given, draw_batch([utterance for _, utterance in given], drawing)):
         begins, labels = _words_of(aligner, one, utterance)
         _add(words, one, utterance, edges, begins, labels, one.words)
