@@ -6,16 +6,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ctc_align import calibration
 from ctc_align.boundaries import Spans
 from ctc_align.calibration import Calibration, as_toml, fit_logistic, fit_offsets, probability, read_calibration
-from ctc_align.edges import SHORTEST_FRAMES, draw
+from ctc_align.edges import SHORTEST_FRAMES, Drawing, Utterance, draw, draw_batch
 from ctc_align.errors import ConfigError
 from ctc_align.soft_edges import Places
-from ctc_align.types import Tokens
+from ctc_align.spikes import best_spikes
+from ctc_align.types import Emissions, Tokens
 
 PHONES = ("AH", "T", "S", "N", "L", "W", "CH", "x")
 
@@ -58,6 +60,32 @@ def test_how_short_a_pause_may_be_depends_on_the_sounds(labels: list[str], gap: 
                  Calibration(), 40, 4.0)  # fmt: skip
     wanted = {"first": (end, end), "second": (start, start), "both": (end, start)}[edges]
     assert (drawn.end[0], drawn.start[1]) == pytest.approx(wanted)
+
+
+def test_between_spikes_a_short_gap_is_shared_out() -> None:
+    spikes = Spans(np.array([2, 12, 40]), np.array([4, 14, 42]))
+    drawn = draw(spikes, None, tokens(["AH", "T", "x"]), Calibration(), 60, 20.0, spikes=True)
+    assert drawn.start.tolist() == [2, 8, 40]
+    assert drawn.end.tolist() == [8, 14, 42]
+
+
+@pytest.mark.parametrize(("blank_cost", "frames"), [(0.0, 1), (2.5, 3), (3.5, 5)])
+def test_spikes_grow_where_blanks_cost(blank_cost: float, frames: int) -> None:
+    """A token loses a nat a frame beside its spike, where the blank has none to lose but its cost."""
+    log_probs = torch.full((21, 3), -30.0)
+    log_probs[:, 0] = 0.0
+    log_probs[10, 0] = -9.0
+    log_probs[:, 1] = -1.0 - (torch.arange(21) - 10).abs()
+    row = tokens(["AH"])
+    emissions = Emissions(log_probs, ("<blank>", "AH", "T"), 0.01)
+    utterance = Utterance(emissions, row, best_spikes(log_probs, row.ids, 0))
+    known = Calibration(blank_cost=blank_cost)
+    for how in ("auto", "calibrated") if blank_cost else ("calibrated",):
+        (drawn,) = draw_batch([utterance], Drawing(how, known, 1.0, 0.04, "auto"))
+        assert drawn.end[0] - drawn.start[0] == frames
+        assert drawn.start[0] + drawn.end[0] == 21
+    (plain,) = draw_batch([utterance], Drawing("spikes", known, 1.0, 0.04, "auto"))
+    assert (plain.start[0], plain.end[0]) == (10, 11)
 
 
 def test_without_a_gap_on_the_path_there_is_no_pause() -> None:
@@ -133,6 +161,9 @@ def test_a_file_reads_back(tmp_path: Path) -> None:
     known = Calibration(0.3, 1.25, {("stop", "vowel"): -5.5}, weights, (1.0,) * 5, 'a "few" files', (2.0,) * 5)
     (tmp_path / "calibration.toml").write_text(as_toml(known), encoding="utf-8")
     assert read_calibration(tmp_path / "calibration.toml") == known
+    spikes = Calibration(blank_cost=3.0, spike_gap_s=0.2)
+    (tmp_path / "calibration.toml").write_text(as_toml(spikes), encoding="utf-8")
+    assert read_calibration(tmp_path / "calibration.toml") == spikes
 
 
 def test_all_faults_of_a_file_are_told_at_once(tmp_path: Path) -> None:
@@ -149,7 +180,7 @@ def test_all_faults_of_a_file_are_told_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "line", ["word_confidence = [1, 2]", 'word_presence = ["a", 1, 2, 3, 4]', "token_confidence = [nan, 1, 2, 3, 4]",
-             "token_confidence = [true, 1, 1, 1, 1]", "spread = 1e308"]
+             "token_confidence = [true, 1, 1, 1, 1]", "spread = 1e308", "blank_cost = -1.0", "spike_gap_s = 99.0"]
 )  # fmt: skip
 def test_weights_that_are_none_are_refused(tmp_path: Path, line: str) -> None:
     path = tmp_path / "calibration.toml"

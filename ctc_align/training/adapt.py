@@ -119,13 +119,14 @@ def adapt(adaptation: Adaptation, model: str, call: Call, watch: Watch | None = 
         trained = acoustic.train(shape, training, material, place, given.weights)
         watch.say(outcome(trained))
         name = adaptation.name or call.out_dir.resolve().name or "model"
+        mixtures = ours.mixtures_of(given.description, given.weights)
         card = Card(
             name, call.command, call.corpus, units, language, corpus, inventory, shape, training, trained,
             time.monotonic() - began, time.process_time() - cpu, given.description.name,
+            mixtures=0 if mixtures is None else mixtures.weights.shape[1],
         )  # fmt: skip
         description = replace(given.description, name=name, language=language)
         lines = lexicon_lines(given.lexicon) if given.lexicon is not None and units == "lexicon" else ()
-        mixtures = ours.mixtures_of(description, given.weights)
         write_model(call.out_dir, description, trained.network, given.log_priors, card, lines, mixtures)
         if (given.folder / CALIBRATION).exists():
             shutil.copyfile(given.folder / CALIBRATION, call.out_dir / CALIBRATION)

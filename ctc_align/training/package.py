@@ -48,6 +48,8 @@ class Card:
     """The model that was adapted."""
     mixtures: int = 0
     """Gaussians of each state, where there are any."""
+    more_epochs: int = 0
+    """After the second segmentation."""
 
     @property
     def dev(self) -> Figures:
@@ -103,12 +105,15 @@ class Card:
             "",
             f"    {self.command or 'ctc_align.training.run.train'}",
             "",
-            f"{training.epochs} epochs at most, batches of {training.batch_s:g} s, learning rate "
+            f"{training.epochs} epochs at most{self._refined()}, batches of {training.batch_s:g} s, learning rate "
             f"{training.learning_rate:g}, seed {training.seed}; torch {torch.__version__}; "
             f"{self.seconds / 60:.1f} minutes in the last call, {self.cpu_seconds / 60:.1f} minutes of CPU time.",
             "",
         ]
         return "\n".join(lines)
+
+    def _refined(self) -> str:
+        return f" and {self.more_epochs} on a second segmentation" if self.more_epochs else ""
 
     def _mixed(self) -> str:
         return f", with {self.mixtures} Gaussians each" if self.mixtures else ""

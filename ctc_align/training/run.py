@@ -117,6 +117,7 @@ def train(recipe: Recipe, call: Call, watch: Watch | None = None) -> Result:
         card = Card(
             name, call.command, call.corpus, recipe.units, recipe.language, corpus, inventory, shape, training, trained,
             time.monotonic() - began, time.process_time() - cpu,
+            mixtures=recipe.refining.mixtures if mixtures else 0, more_epochs=recipe.refining.epochs,
         )  # fmt: skip
         kind = "tokens" if recipe.units == "letters" else "phones"
         parts = recipe.states_per_token

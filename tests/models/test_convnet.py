@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from made_sounds import babble
 from ctc_align.errors import AudioError, UsageError
 from ctc_align.models import convnet, features
 from ctc_align.models.convnet import ConvNet, Description, load_folder, save_folder
+from ctc_align.models.mixtures import REACH, VALUES, share_of_weight
 from ctc_align.types import Audio, Emissions
 
 CPU = torch.device("cpu")
@@ -82,6 +84,102 @@ def test_priors_are_taken_off_the_states_only() -> None:
     torch.testing.assert_close(plain.states.logsumexp(1), torch.zeros(50))
     torch.testing.assert_close(plain.states - priors.states, torch.linspace(-4.0, -2.0, TINY.states).expand(50, -1))
     torch.testing.assert_close(plain.log_probs, priors.log_probs)
+
+
+def mixed(weight: float = 0.5, chunk_s: float = 60.0) -> ConvNet:
+    """As `model`, with two Gaussians for each state."""
+    generator = torch.Generator().manual_seed(3)
+    weights = dict(tiny_network().state_dict())
+    weights["log_priors"] = torch.linspace(-4.0, -2.0, TINY.states)
+    weights["mixtures.weights"] = torch.full((TINY.states, 2), -math.log(2))
+    weights["mixtures.means"] = torch.randn(TINY.states, 2, VALUES, generator=generator)
+    weights["mixtures.variances"] = torch.rand(TINY.states, 2, VALUES, generator=generator) + 2.0
+    return ConvNet(replace(DESCRIPTION, mixture_weight=weight), weights, CPU, chunk_s)
+
+
+def paused(samples: int) -> Audio:
+    """As `sound`, a fifth of it next to silent."""
+    whole = sound(samples)
+    whole.samples[-samples // 5 :] *= 1e-4
+    return whole
+
+
+def test_mixtures_are_added_to_the_states_by_their_weight() -> None:
+    plain, half = (made.emissions(paused(16000)).states for made in (model(), mixed(0.5)))
+    whole = mixed(1.0).emissions(paused(16000)).states
+    assert plain is not None
+    assert half is not None
+    assert whole is not None
+    torch.testing.assert_close(whole - plain, 2 * (half - plain), atol=1e-4, rtol=1e-4)
+    added = whole - plain
+    torch.testing.assert_close(added.logsumexp(1), torch.zeros(len(added)), atol=1e-4, rtol=0)
+    # As the formula says, over the whole recording at once.
+    frames = features.log_mel(paused(16000).samples, 0, 100)
+    statistics = features.statistics_of(frames)
+    silence = features.silence(statistics).expand(REACH, -1)
+    inputs = torch.cat((silence, features.normalise(frames, statistics), silence))
+    own = mixed()._mixtures
+    assert own is not None
+    torch.testing.assert_close(added, own.log_posteriors(inputs), atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("samples", [9600, 9999])
+def test_mixtures_in_chunks_are_one_pass(samples: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = mixed().emissions(paused(samples)).states
+    monkeypatch.setattr(convnet, "PIECE_FRAMES", 8)
+    pieces = mixed(chunk_s=0.2).emissions(paused(samples)).states
+    assert whole is not None
+    assert pieces is not None
+    torch.testing.assert_close(pieces, whole, atol=1e-4, rtol=1e-5)
+
+
+def test_mixtures_say_nothing_where_noise_covers_the_quiet_sounds() -> None:
+    clean = paused(32000)
+    rng = np.random.default_rng(0)
+    loudness = float(np.sqrt((clean.samples**2).mean()))
+
+    def share(noise_db: float) -> float:
+        noise = rng.normal(size=len(clean.samples)) * loudness * 10 ** (-noise_db / 20)
+        frames = features.log_mel((clean.samples + noise).astype(np.float32), 0, 200)
+        return share_of_weight(features.statistics_of(frames))
+
+    assert share(0.0) == 0.0
+    assert share(60.0) == 1.0
+    loud = Audio((clean.samples + rng.normal(size=32000) * loudness).astype(np.float32), 16000)
+    one, two = mixed().emissions(loud).states, model().emissions(loud).states
+    assert one is not None
+    assert two is not None
+    torch.testing.assert_close(one, two)
+
+
+def test_mixtures_come_back_from_a_folder(tmp_path: Path) -> None:
+    made = mixed()
+    save_folder(tmp_path, made.description, tiny_network(), torch.linspace(-4.0, -2.0, TINY.states), torch.float32,
+                made._mixtures)  # fmt: skip
+    loaded = load_folder(tmp_path, CPU)
+    assert loaded.description == made.description
+    one, two = loaded.emissions(paused(8000)).states, made.emissions(paused(8000)).states
+    assert one is not None
+    assert two is not None
+    torch.testing.assert_close(one, two)
+
+
+@pytest.mark.parametrize("fault", ["absent", "states", "variances"])
+def test_mixtures_that_do_not_fit_are_one_line(tmp_path: Path, fault: str) -> None:
+    from safetensors.torch import load_file, save_file
+
+    made = mixed()
+    save_folder(tmp_path, made.description, tiny_network(), None, torch.float32, made._mixtures)
+    weights = load_file(str(tmp_path / "model.safetensors"))
+    if fault == "absent":
+        del weights["mixtures.means"]
+    elif fault == "states":
+        weights["mixtures.means"] = weights["mixtures.means"][1:].clone()
+    else:
+        weights["mixtures.variances"][0] = 0.0
+    save_file(weights, str(tmp_path / "model.safetensors"))
+    with pytest.raises(UsageError, match=r"cannot be loaded as model.toml describes them: .*mixtures"):
+        load_folder(tmp_path, CPU)
 
 
 def test_gain_does_not_matter() -> None:

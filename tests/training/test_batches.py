@@ -145,3 +145,22 @@ def test_prefetching_keeps_the_order_and_passes_errors_on() -> None:
     assert next(made) == 1  # type: ignore[comparison-overlap]
     with pytest.raises(ValueError, match="invalid literal"):
         next(made)
+
+
+def test_a_room_adds_what_is_left_of_earlier_frames() -> None:
+    """A click: nothing before it, its own frame as it was, a tail after it that falls as far as a room's does."""
+    quiet = torch.full((100, MELS), -20.0)
+    quiet[40] = 0.0
+    heard = augment(quiet, replace(NONE, room=1.0), generator(4))
+    torch.testing.assert_close(heard[40], quiet[40], atol=1e-4, rtol=0)
+    torch.testing.assert_close(heard[:40], quiet[:40], atol=1.0, rtol=0)
+    tail = heard[41:50, 0]
+    assert (tail[:-1] > tail[1:]).all()
+    assert (tail > -10.0).all()
+    falls = (tail[:-1] - tail[1:]).numpy()
+    np.testing.assert_allclose(falls, falls[0], rtol=1e-3)
+    # 60 dB are 6 ln 10 nats.
+    assert 0.2 <= 0.01 * 6 * np.log(10) / falls[0] <= 0.8
+    # Its power is that of the click, or up to 12 dB less.
+    assert 0.0 <= -np.log(float(heard[41:, 0].exp().sum() - 59 * np.exp(-20.0))) <= 1.2 * np.log(10) + 0.01
+    torch.testing.assert_close(augment(quiet, replace(NONE, room=0.0), generator(4)), quiet)
