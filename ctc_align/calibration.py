@@ -29,7 +29,9 @@ MOST_SPREAD, MOST_COST, MOST_GAP_S = 1000.0, 100.0, 10.0
 WEIGHTS = 5
 """Of a logistic regression: one for each of `ctc_align.evidence.FEATURES`."""
 SHRINKAGE = 5
-"""An offset is estimated as if so many more edges had been seen whose error is 0."""
+"""An offset is estimated as if so many more edges had been seen whose error is the usual one of its place."""
+WIDER_SHRINKAGE = 20.0
+"""… or, where all sounds are labelled, that of such edges inside words too."""
 
 
 def kind_of(label: str) -> str:
@@ -97,33 +99,47 @@ class _Constants:
     word_presence: tuple[float, ...] = ()
 
 
-def fit_offsets(errors_ms: Iterable[tuple[tuple[str, str], float]]) -> dict[tuple[str, str], float]:
+def fit_offsets(
+    errors_ms: Iterable[tuple[tuple[str, str], float]], wider: Mapping[tuple[str, str], float] | None = None
+) -> dict[tuple[str, str], float]:
     """Minus the median error of the edges between two kinds, drawn towards that of all edges of its place where there
     are few: after a pause, before one, or between sounds; and those towards 0.
 
     Args:
         errors_ms: of each edge the kinds before and after it, and its error (ours minus the hand label's).
+        wider: offsets of more edges than these, of all sounds where these are those of words: a pair that has one is
+            drawn towards it, and one that is only there gets it.
 
     >>> fit_offsets([(("stop", "vowel"), 8.0)] * 5)
     {('stop', 'vowel'): -6.0}
+    >>> fit_offsets([(("stop", "vowel"), 8.0)] * 20, {("stop", "vowel"): -4.0, ("vowel", "stop"): 1.0})
+    {('stop', 'vowel'): -6.0, ('vowel', 'stop'): 1.0}
     """
     seen: dict[tuple[str, str], list[float]] = {}
     places: dict[tuple[bool, bool], list[float]] = {}
     for pair, error_ms in errors_ms:
         seen.setdefault(pair, []).append(error_ms)
         places.setdefault(_place(pair), []).append(error_ms)
-    usual = {place: _drawn(found, 0.0) for place, found in places.items()}
-    return {pair: round(-_drawn(found, usual[_place(pair)]), 2) for pair, found in sorted(seen.items())}
+    usual = {place: _drawn(found, 0.0, SHRINKAGE) for place, found in places.items()}
+    wider = wider or {}
+    offsets = dict(wider)
+    for pair, found in seen.items():
+        if pair in wider:
+            drawn = _drawn(found, -wider[pair], WIDER_SHRINKAGE)
+        else:
+            drawn = _drawn(found, usual[_place(pair)], SHRINKAGE)
+        offsets[pair] = round(-drawn, 2)
+    return dict(sorted(offsets.items()))
 
 
 def _place(pair: tuple[str, str]) -> tuple[bool, bool]:
     return pair[0] == SILENCE, pair[1] == SILENCE
 
 
-def _drawn(errors_ms: list[float], usual_ms: float) -> float:
-    """The median, as if SHRINKAGE more errors of the usual size had been seen."""
+def _drawn(errors_ms: list[float], usual_ms: float, shrinkage: float) -> float:
+    """The median, as if `shrinkage` more errors of the usual size had been seen."""
     count = len(errors_ms)
-    return (float(np.median(errors_ms)) * count + usual_ms * SHRINKAGE) / (count + SHRINKAGE)
+    return (float(np.median(errors_ms)) * count + usual_ms * shrinkage) / (count + shrinkage)
 
 
 def fit_logistic(features: np.ndarray, right: np.ndarray, penalty: float = 1.0) -> tuple[float, ...]:

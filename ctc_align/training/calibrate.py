@@ -122,13 +122,13 @@ def calibrate(aligner: Aligner, labelled: Iterable[Labelled], source: str = "") 
         plains = [replace(known, blank_cost=cost, spike_gap_s=gap) for gap in SPIKE_GAPS_S for cost in BLANK_COSTS]
     drawings = [plain_drawing(aligner, plain, segmented=segmented) for plain in plains]
     tried = [_observe(aligner, given, drawing) for drawing in drawings]
-    held_out = [_left_out(words) for words, _ in tried]
+    held_out = [_left_out(words, phones) for words, phones in tried]
     if len(held_out[0]) < FEWEST_EDGES:
         raise InputError(f"expected at least {FEWEST_EDGES} labelled edges that pair with words, met fewer")
     best = min(range(len(plains)), key=lambda k: float(np.abs(held_out[k]).mean()))
     words, phones = tried[best]
     left_ms, drawing = held_out[best], drawings[best]
-    calibration = replace(plains[best], offsets_ms=fit_offsets(zip(words.pairs, words.errors_ms)))
+    calibration = replace(plains[best], offsets_ms=_offsets(words, phones))
     reliability: tuple[tuple[float, int, float, float], ...] = ()
     auc = None
     if segmented:
@@ -149,7 +149,7 @@ def calibrate(aligner: Aligner, labelled: Iterable[Labelled], source: str = "") 
         len(set(words.speakers)),
         len(given),
         tuple(failed),
-        _drawn_left_out(aligner, given, drawing, words),
+        _drawn_left_out(aligner, given, drawing, words, phones),
     )
 
 
@@ -238,15 +238,13 @@ def _words_of(aligner: Aligner, one: Labelled, utterance: Utterance) -> tuple[np
 
 
 def _drawn_left_out(
-    aligner: Aligner, given: Sequence[tuple[Labelled, Utterance]], plain: Drawing, seen: _Seen
+    aligner: Aligner, given: Sequence[tuple[Labelled, Utterance]], plain: Drawing, words: _Seen, phones: _Seen
 ) -> Evaluation:
     """Words as they are drawn with the offsets of other speakers, against the labels; boundaries counted and all."""
     rows: list[tuple[str, Sequence[Interval], Sequence[Interval]]] = []
     how = "refined" if plain.how == "occupancy" else "calibrated"
-    speakers = np.asarray(seen.speakers)
     for speaker in sorted({one.speaker for one, _ in given}):
-        others = np.flatnonzero(speakers != speaker).tolist()
-        offsets = fit_offsets([(seen.pairs[i], seen.errors_ms[i]) for i in others])
+        offsets = _offsets(words, phones, without=speaker)
         drawing = replace(plain, how=how, calibration=replace(plain.calibration, offsets_ms=offsets))
         own = [(one, utterance) for one, utterance in given if one.speaker == speaker]
         for (one, utterance), edges in zip(own, draw_batch([utterance for _, utterance in own], drawing)):
@@ -336,16 +334,18 @@ def _folds(seen: _Seen) -> np.ndarray:
     return np.unique(np.asarray(seen.speakers), return_inverse=True)[1]
 
 
-def _left_out(seen: _Seen) -> np.ndarray:
+def _offsets(words: _Seen, phones: _Seen | None = None, without: str | None = None) -> dict[tuple[str, str], float]:
+    """Offsets of words' edges, drawn towards those of all sounds; of all speakers, or of the others."""
+    wider = _offsets(phones, None, without) if phones is not None and phones.errors_ms else None
+    rows = zip(words.speakers, words.pairs, words.errors_ms)
+    return fit_offsets([(pair, error_ms) for speaker, pair, error_ms in rows if speaker != without], wider)
+
+
+def _left_out(seen: _Seen, phones: _Seen | None = None) -> np.ndarray:
     """Errors in ms (E,) after the offsets that other speakers gave."""
-    errors, fold = np.asarray(seen.errors_ms), _folds(seen)
-    result = errors.copy()
-    for speaker in range(int(fold.max(initial=-1)) + 1):
-        others = np.flatnonzero(fold != speaker)
-        offsets = fit_offsets([(seen.pairs[i], float(errors[i])) for i in others])
-        for i in np.flatnonzero(fold == speaker):
-            result[i] += offsets.get(seen.pairs[i], 0.0)
-    return result
+    offsets = {speaker: _offsets(seen, phones, speaker) for speaker in set(seen.speakers)}
+    rows = zip(seen.speakers, seen.pairs, seen.errors_ms)
+    return np.array([error_ms + offsets[speaker].get(pair, 0.0) for speaker, pair, error_ms in rows])
 
 
 def _right(errors_ms: np.ndarray) -> np.ndarray:
