@@ -90,7 +90,8 @@ class ConvNet:
         self.pieces_at_once = max(1, round(chunk_s / self.frame_shift_s) // PIECE_FRAMES)
         self._state_offset = _state_offset(description, weights).to(device)
         self._network = _network(description.shape, weights).to(device)
-        self._mixtures = mixtures_of(description, weights)
+        mixtures = mixtures_of(description, weights)
+        self._mixtures = None if mixtures is None else mixtures.to(device)
 
     @property
     def context_s(self) -> float:
@@ -170,20 +171,27 @@ class ConvNet:
     def _fill(self, jobs: Sequence[tuple[_Heard, tuple[int, int], Emissions]], length: int) -> None:
         """Run the network over pieces side by side, each as if it had `length` frames, and write what comes out."""
         context = self.description.shape.context_frames
-        inputs = torch.cat([heard.inputs(piece[0], length, context) for heard, piece, _ in jobs])
-        tokens, segments = self._network(inputs.to(self.device))
-        log_probs = tokens.flatten(0, 1).log_softmax(-1).cpu()
-        scores = None if segments is None else segments.flatten(0, 1).log_softmax(-1).add_(self._state_offset).cpu()
+        inputs = torch.cat([heard.inputs(piece[0], length, context) for heard, piece, _ in jobs]).to(self.device)
+        tokens, segments = self._network(inputs)
+        log_probs = tokens.log_softmax(-1).cpu()
+        shares = [heard.mixture_share for heard, _, _ in jobs]
+        scores = None if segments is None else self._state_scores(segments, inputs, shares).cpu()
         for row, (heard, (first, _), result) in enumerate(jobs):
             count = min(length, heard.frames - first)
-            result.log_probs[first : first + count] = log_probs[row * length : row * length + count]
+            result.log_probs[first : first + count] = log_probs[row, :count]
             if scores is not None and result.states is not None:
-                own = scores[row * length : row * length + count]
-                if self._mixtures is not None and heard.mixture_share:
-                    near = inputs[row, context - REACH : context + length + REACH]
-                    weight = self.description.mixture_weight * heard.mixture_share
-                    own += weight * self._mixtures.log_posteriors(near)[:count]
-                result.states[first : first + count] = own
+                result.states[first : first + count] = scores[row, :count]
+
+    def _state_scores(self, segments: torch.Tensor, inputs: torch.Tensor, shares: Sequence[float]) -> torch.Tensor:
+        """Scores (B, T, K) of the states from the network's output, and from the mixtures where there are any."""
+        scores = segments.log_softmax(-1).add_(self._state_offset)
+        if self._mixtures is not None:
+            context, weight = self.description.shape.context_frames, self.description.mixture_weight
+            for row, near, share in zip(scores, inputs, shares):
+                if share:
+                    seen = near[context - REACH : context + len(row) + REACH]
+                    row += weight * share * self._mixtures.log_posteriors(seen)
+        return scores
 
 
 class _Heard:

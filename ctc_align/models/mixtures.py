@@ -31,7 +31,7 @@ def with_differences(static: torch.Tensor) -> torch.Tensor:
 
 def cepstra_of(channels: torch.Tensor) -> torch.Tensor:
     """(T, MELS) -> (T, 13): cosine transform of log-mel channels, whatever they were centred on."""
-    return channels @ _cosines()
+    return channels @ _cosines().to(channels.device)
 
 
 @lru_cache(maxsize=1)
@@ -61,10 +61,14 @@ class Mixtures:
     means: torch.Tensor
     variances: torch.Tensor
 
+    def to(self, device: torch.device) -> Mixtures:
+        """The same on another device."""
+        return Mixtures(self.weights.to(device), self.means.to(device), self.variances.to(device))
+
     def scores(self, x: torch.Tensor) -> torch.Tensor:
         """log p(x | state): (T, D) -> (T, K)."""
         both = torch.cat((x * x, x), 1)
-        total = torch.empty(0)
+        total = x.new_empty(0)
         for m, (factors, constant) in enumerate(self._terms):
             joint = torch.addmm(constant, both, factors)
             total = joint if m == 0 else torch.logaddexp(total, joint)
