@@ -72,6 +72,11 @@ class Calibration:
     blank_cost: float = 0.0
     spike_gap_s: float = 0.0
 
+    @property
+    def draws(self) -> bool:
+        """Whether it moves the edges of a model that has no segmentation."""
+        return bool(self.offsets_ms or self.blank_cost or self.spike_gap_s)
+
     def at(self, frame_shift_s: float) -> Calibration:
         """The same for frames of so many seconds."""
         return self if frame_shift_s == self.frame_shift_s else replace(self, frame_shift_s=frame_shift_s)

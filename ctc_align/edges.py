@@ -85,8 +85,9 @@ class Drawing:
     Attributes:
         how: "spikes": the frames of CTC's best path. "occupancy": the medians over all paths, of the segmentation where
             the model has one, else of CTC. "calibrated": the best path's, with the calibration's offsets, and
-            where it is CTC's own with its cost of blanks. "refined": the medians, with the offsets. "auto": "refined"
-            where the model has a segmentation, else "calibrated" where it has a calibration, else "spikes".
+            where it is CTC's own with its cost of blanks. "refined": the medians, with the offsets; "calibrated" where
+            the model has no segmentation. "auto": "refined" where it has one, else "calibrated" where it has a
+            calibration, else "spikes".
         calibration: the model's.
         band_s, shortest_pause_s: see `Settings`.
         backend: of the kernels.
@@ -103,10 +104,11 @@ def draw_batch(utterances: Sequence[Utterance], drawing: Drawing) -> list[Edges]
     """The edges of utterances of one vocabulary, blank, frame shift and number of states."""
     spans = _best_spans(utterances, drawing)
     how = drawing.how
+    segmented = utterances[0].emissions.states is not None
     if how == "auto":
-        segmented = utterances[0].emissions.states is not None
-        known = drawing.calibration
-        how = "refined" if segmented else "calibrated" if known.offsets_ms or known.blank_cost else "spikes"
+        how = "refined" if segmented else "calibrated" if drawing.calibration.draws else "spikes"
+    elif how == "refined" and not segmented:
+        how = "calibrated"
     places: list[Places | None] = [None] * len(utterances)
     if how in ("occupancy", "refined"):
         places = _all_places(utterances, spans, drawing)
@@ -232,7 +234,8 @@ def draw(
     labels = [tokens.labels[k] for k in said]
     gap = first[1:] > last[:-1]
     if spikes:
-        start, end, pause_after = _met_half_way(start, end, gap, usual_pause)
+        owners = np.asarray(tokens.words)[said]
+        start, end, pause_after = _met_half_way(start, end, gap, owners[1:] != owners[:-1], usual_pause)
     else:
         start, end, pause_after = _closed(start, end, gap, labels, usual_pause)
     beside = neighbours(labels, pause_after)
@@ -266,10 +269,13 @@ def _closed(
 
 
 def _met_half_way(
-    start: np.ndarray, end: np.ndarray, gap: np.ndarray, shortest: float
+    start: np.ndarray, end: np.ndarray, gap: np.ndarray, between_words: np.ndarray, shortest: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """As `_closed`, but what is no pause is shared out: a spike says little about where its sound ends."""
+    """As `_closed`, but what is no pause is shared out: a spike says little about where its sound ends. Inside a word
+    there is no pause; with a `shortest` of 0 every gap is left as it is."""
     pause = gap & (start[1:] - end[:-1] >= shortest)
+    if shortest > 0:
+        pause &= between_words
     middle = (start[1:] + end[:-1]) / 2
     starts = np.append(start[:1], np.where(pause, start[1:], middle))
     ends = np.append(np.where(pause, end[:-1], middle), end[-1:])

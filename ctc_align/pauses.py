@@ -2,7 +2,8 @@
 
 How short that is depends on them. The closure of a plosive is as silent as a pause, and hand labels count it to the
 plosive; the glottal closure before a vowel likewise belongs to the vowel, unless a vowel or the noise of a fricative
-runs up to it. Where neither neighbour has a closure of its own, a little silence is a pause already.
+runs up to it. Where neither neighbour has a closure of its own, a little silence is a pause already. All this is known
+of the 39 phones of English; between letters, and phones of other sets, every pause has the usual length.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def align(
         paths = write_outputs(alignment, folder, name, formats, settings=settings, force=force, protect=inputs)
     report(alignment, paths, talk)
     if alignment.in_doubt:
-        sys.exit(THRESHOLD_NOT_MET)
+        raise typer.Exit(THRESHOLD_NOT_MET)
 
 
 def check_audio(audio: str) -> None:

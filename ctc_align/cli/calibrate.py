@@ -11,12 +11,14 @@ import typer
 
 from ctc_align.cli import options
 from ctc_align.cli.talk import Talk, counted
-from ctc_align.errors import OutputError, UsageError
+from ctc_align.errors import InputError, OutputError, UsageError
 
 if TYPE_CHECKING:
     from ctc_align.training.calibrate import Report
 
 SOME_FAILED = 1
+FAR_MS = 100.0
+"""No model that hears its language is so far off."""
 
 
 def calibrate(
@@ -62,20 +64,27 @@ def calibrate(
     if path.exists() and not force:
         raise OutputError(f"{path}: exists already; give --force to replace it, or --out-dir")
     talk.listen()
-    labelled = list(read_labelled(reference, audio))
+    failed: list[str] = []
+    labelled = list(read_labelled(reference, audio, failed))
+    if not labelled:
+        raise InputError(f"{reference}: no file can be used: {failed[0]}")
     aligner = Aligner(model, device=device, backend=backend, lexicon=lexicon, settings=settings)
-    report = measure(
-        aligner, labelled, f"{os.path.basename(os.path.abspath(reference))}, {len(labelled)} labelled files"
-    )
-    for reason in report.failed:
+    report = measure(aligner, labelled, os.path.basename(os.path.abspath(reference)))
+    failed += report.failed
+    for reason in failed:
         talk.say(f"ctc-align: {reason}")
+    if report.before.mae_ms > FAR_MS:
+        talk.say(
+            f"ctc-align: words lie {report.before.mae_ms:.0f} ms from the labels on average: do recordings, "
+            "transcripts and labels belong together?"
+        )
     with placing([path]) as parts:
         for _, part in parts:
             part.write_text(as_toml(report.calibration), encoding="utf-8")
     _show(report)
     talk.say(f"wrote {path}")
-    if report.failed:
-        sys.exit(SOME_FAILED)
+    if failed:
+        raise typer.Exit(SOME_FAILED)
 
 
 def _folder(model: str, out_dir: str | None) -> Path:
@@ -98,29 +107,34 @@ def _show(report: Report) -> None:
     from ctc_align.cli.show import console_for
 
     console = console_for(sys.stdout)
+    alone = report.speakers == 1
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for column in ("edges of words", "mean absolute error, ms", "median signed, ms", "within 20 ms, %"):
         table.add_column(column, justify="left" if column == "edges of words" else "right")
-    for name, figures in (("as they were", report.before), ("calibrated", report.after)):
+    rows = [("as they were", report.before), ("calibrated", report.after)]
+    for name, figures in rows[: 1 if alone else 2]:
         table.add_row(name, f"{figures.mae_ms:.1f}", f"{figures.median_signed_ms:+.1f}", f"{figures.within_20_ms:.1f}")
     console.print(table)
     found = report.held_out.boundaries
     rates = [(name, found[kind].f1) for name, kind in (("of all edges", "both"), ("of inner starts", "inner_onset"))]
     line = ", ".join(f"{name} {rate:.3f}" for name, rate in rates if rate is not None)
-    if line:
+    if line and not alone:
         console.print(f"F1 at 20 ms, calibrated: {line}", markup=False)
-    if report.reliability:
+    if report.reliability and not alone:
         table = Table(box=SIMPLE_HEAD, pad_edge=False)
         for column in ("confidence", "words", "mean", "right"):
             table.add_column(column, justify="right")
         for lowest, words, mean, right in report.reliability:
             table.add_row(f"≥ {lowest:.2f}", str(words), f"{mean:.3f}", f"{right:.3f}")
         console.print(table)
-    if report.replaced_auc is not None:
+    if report.replaced_auc is not None and not alone:
         console.print(f"a word replaced by another is told with AUC {report.replaced_auc:.3f}", markup=False)
-    speakers = counted(report.speakers, "speaker", "speakers")
-    console.print(
-        f"{counted(report.utterances, 'utterance', 'utterances')} of {speakers}, each left out in turn; right: both "
-        "edges within 50 ms",
-        markup=False,
-    )
+    utterances = counted(report.utterances, "utterance", "utterances")
+    if alone:
+        line = f"{utterances} of one speaker: nobody could be left out, so what the constants are worth is not known"
+    elif report.speakers == report.utterances:
+        line = f"{utterances}, each left out in turn; right: both edges within 50 ms"
+    else:
+        speakers = counted(report.speakers, "speaker", "speakers")
+        line = f"{utterances} of {speakers}, each speaker left out in turn; right: both edges within 50 ms"
+    console.print(line, markup=False)

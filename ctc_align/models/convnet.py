@@ -19,7 +19,7 @@ from ctc_align.calibration import FILE as CALIBRATION
 from ctc_align.calibration import Calibration, read_calibration
 from ctc_align.errors import AudioError, UsageError
 from ctc_align.models import features
-from ctc_align.models.mixtures import REACH, VALUES, Mixtures, share_of_weight
+from ctc_align.models.mixtures import MIXTURES, REACH, Mixtures, from_weights, share_of_weight
 from ctc_align.models.network import STRIDE, Network, NetworkShape
 from ctc_align.types import Audio, Emissions
 
@@ -29,8 +29,8 @@ else:
     import tomli as tomllib
 
 FORMAT = "ctc-align-model/1"
-MIXTURES = "mixtures."
-"""How the names of the mixtures' weights begin."""
+MOST = 1000.0
+"""No scale and no bonus of a model is larger."""
 EMBEDDED = Path(__file__).parent / "english"
 CHUNK_S = 60.0
 PIECE_FRAMES = 1024
@@ -247,16 +247,7 @@ def _network(shape: NetworkShape, weights: dict[str, torch.Tensor]) -> Network:
 
 def mixtures_of(description: Description, weights: dict[str, torch.Tensor]) -> Mixtures | None:
     """The mixtures among a model's weights, if it has some."""
-    if not description.mixture_weight:
-        return None
-    found = Mixtures(*(weights[MIXTURES + name].float() for name in ("weights", "means", "variances")))
-    states, mixtures = found.weights.shape
-    size = (description.shape.states, mixtures, VALUES)
-    if found.means.shape != size or found.variances.shape != size or states != description.shape.states:
-        raise ValueError(f"mixtures have shape {tuple(found.means.shape)}, expected {size}")
-    if not bool((found.variances > 0).all()):
-        raise ValueError("mixtures have variances that are not above 0")
-    return found
+    return from_weights(weights, description.shape.states) if description.mixture_weight else None
 
 
 def _state_offset(description: Description, weights: dict[str, torch.Tensor]) -> torch.Tensor:
@@ -326,9 +317,10 @@ def _check(description: Description) -> None:
         for size in value if isinstance(value, (list, tuple)) else (value,):
             if type(size) is not int or size < (0 if name == "states" else 1):
                 raise ValueError(f"network.{name} is not a whole number above 0: {value!r}")
-    for name in ("prior_scale", "silence_bonus", "mixture_weight"):
-        if not isinstance(getattr(description, name), (int, float)):
-            raise ValueError(f"{name} is not a number: {getattr(description, name)!r}")
+    for name, least in (("prior_scale", -MOST), ("silence_bonus", -MOST), ("mixture_weight", 0.0)):
+        value = getattr(description, name)
+        if type(value) not in (int, float) or not least <= value <= MOST:
+            raise ValueError(f"{name} is not a number from {least:g} to {MOST:g}: {value!r}")
     if not isinstance(description.language, str):
         raise ValueError(f"language is not a text: {description.language!r}")
     if shape.inputs != features.MELS:

@@ -96,7 +96,7 @@ def level(frames: torch.Tensor) -> torch.Tensor:
 @dataclass(frozen=True)
 class Statistics:
     """What the first pass found: `loud` the level of the louder frames (scalar), `mean` (MELS,) over speech, `quiet`
-    the level below which one frame in twenty lies."""
+    the level below which one in twenty lies of the frames that are not digital silence."""
 
     loud: torch.Tensor
     mean: torch.Tensor
@@ -183,5 +183,7 @@ def gather_statistics(pieces: Callable[[], Iterator[torch.Tensor]]) -> Statistic
         place += len(piece)
         total += (torch.maximum(piece, floor).double() * weight[:, None]).sum(0)
         weights += weight.sum()
-    quiet = torch.kthvalue(levels, 1 + int(QUIET_QUANTILE * (len(levels) - 1))).values
+    # Digital silence, of which recordings are cut or padded, says nothing of the room.
+    heard = levels[levels > loud - FLOOR_BELOW_LOUD]
+    quiet = torch.kthvalue(heard, 1 + int(QUIET_QUANTILE * (len(heard) - 1))).values if len(heard) else loud
     return Statistics(loud, (total / weights).float(), quiet)

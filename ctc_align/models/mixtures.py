@@ -7,6 +7,7 @@ a sound stops being itself. The two err in different places, and the sum of thei
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -16,6 +17,10 @@ from ctc_align.models import features
 
 CEPSTRA = 13
 VALUES = 3 * CEPSTRA
+MIXTURES = "mixtures."
+"""How the names of their weights begin among a model's."""
+SMALLEST_VARIANCE = 1e-8
+"""Of a value as it is; the network's inputs vary by about 1."""
 REACH = 4
 """Frames on either side that the differences of a frame are made from."""
 NOISY_NATS, QUIET_NATS = 4.5, 7.0
@@ -106,3 +111,25 @@ class Mixtures:
     def scaled(self, mean: torch.Tensor, deviation: torch.Tensor) -> Mixtures:
         """Of values as they were before `mean` (D,) was taken off and they were divided by `deviation` (D,)."""
         return Mixtures(self.weights, self.means * deviation + mean, self.variances * deviation**2)
+
+
+def from_weights(weights: Mapping[str, torch.Tensor], states: int) -> Mixtures:
+    """The mixtures among a model's weights.
+
+    Raises:
+        ValueError: there are none, or none that a model of so many states can have.
+    """
+    parts: list[torch.Tensor] = []
+    for name in ("weights", "means", "variances"):
+        if MIXTURES + name not in weights:
+            raise ValueError(f"mixture_weight is set, and there is no {MIXTURES}{name}")
+        part = weights[MIXTURES + name].float()
+        shape = (*parts[0].shape, VALUES) if parts else (states, max(1, part.shape[-1] if part.dim() else 1))
+        if part.shape != shape:
+            raise ValueError(f"{MIXTURES}{name} has shape {tuple(part.shape)}, expected {shape}")
+        if not bool(part.isfinite().all()):
+            raise ValueError(f"{MIXTURES}{name} holds numbers that are not finite")
+        parts.append(part)
+    if not bool((parts[2] >= SMALLEST_VARIANCE).all()):
+        raise ValueError(f"{MIXTURES}variances holds numbers below {SMALLEST_VARIANCE}")
+    return Mixtures(*parts)

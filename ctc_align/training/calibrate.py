@@ -7,7 +7,7 @@ one speaker only: files); the constants that are kept come from all.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,14 @@ import numpy as np
 from ctc_align.aligner import Aligner
 from ctc_align.batching import Chosen, choose
 from ctc_align.boundaries import parts_of
-from ctc_align.calibration import Calibration, fit_logistic, fit_offsets, probability
+from ctc_align.calibration import Calibration, fit_logistic, probability
 from ctc_align.edges import Drawing, Edges, Utterance, draw_batch, neighbours
 from ctc_align.errors import CtcAlignError, InputError
 from ctc_align.evaluate import Evaluation, evaluate_intervals
 from ctc_align.evidence import RIGHT_MS, features, fit_of_sounds
 from ctc_align.pairing import broad_phones, pair_intervals, plain_phones
 from ctc_align.textgrid import Interval
+from ctc_align.training.observed import Seen, best_of, folds, left_out, nested, offsets_of
 from ctc_align.units import seconds_to_ms
 
 SCALES = (0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
@@ -84,17 +85,6 @@ class Report:
     """Of words, with the offsets of other speakers, in full."""
 
 
-@dataclass
-class _Seen:
-    """Edges of units (words or phones) that were paired with labels: two for each unit, its start and its end."""
-
-    speakers: list[str] = field(default_factory=list)
-    pairs: list[tuple[str, str]] = field(default_factory=list)
-    errors_ms: list[float] = field(default_factory=list)
-    spreads_ms: list[float] = field(default_factory=list)
-    features: list[np.ndarray] = field(default_factory=list)
-
-
 def calibrate(aligner: Aligner, labelled: Iterable[Labelled], source: str = "") -> Report:
     """Estimate a model's calibration.
 
@@ -116,40 +106,41 @@ def calibrate(aligner: Aligner, labelled: Iterable[Labelled], source: str = "") 
     if not given:
         raise InputError(f"no utterance could be used: {failed[0] if failed else 'there is none'}")
     segmented = given[0][1].emissions.states is not None
+    counted = "1 labelled file" if len(given) == 1 else f"{len(given)} labelled files"
+    source = f"{source}, {counted}" if source else counted
     known = Calibration(source=source, frame_shift_s=given[0][1].emissions.frame_shift_s)
     plains = [replace(known, scale=scale) for scale in SCALES]
     if not segmented:
         plains = [replace(known, blank_cost=cost, spike_gap_s=gap) for gap in SPIKE_GAPS_S for cost in BLANK_COSTS]
     drawings = [plain_drawing(aligner, plain, segmented=segmented) for plain in plains]
-    tried = [_observe(aligner, given, drawing) for drawing in drawings]
-    held_out = [_left_out(words, phones) for words, phones in tried]
-    if len(held_out[0]) < FEWEST_EDGES:
+    tried = [(plain, *_observe(aligner, given, drawing)) for plain, drawing in zip(plains, drawings)]
+    if len(tried[0][1].errors_ms) < FEWEST_EDGES:
         raise InputError(f"expected at least {FEWEST_EDGES} labelled edges that pair with words, met fewer")
-    best = min(range(len(plains)), key=lambda k: float(np.abs(held_out[k]).mean()))
-    words, phones = tried[best]
-    left_ms, drawing = held_out[best], drawings[best]
-    calibration = replace(plains[best], offsets_ms=_offsets(words, phones))
+    best = best_of(tried)
+    plain, words, phones = tried[best]
+    left_ms, drawing = left_out(words, phones), drawings[best]
+    calibration = replace(plain, offsets_ms=offsets_of(words, phones))
     reliability: tuple[tuple[float, int, float, float], ...] = ()
     auc = None
     if segmented:
         spreads = np.asarray(words.spreads_ms)
         spread = float(np.quantile(np.abs(left_ms) / spreads, SIGMA))
         chances, weights = _confidence(words, left_ms)
-        tokens = _confidence(phones, _left_out(phones))[1] if phones.errors_ms else weights
+        tokens = _confidence(phones, left_out(phones))[1] if phones.errors_ms else weights
         calibration = replace(calibration, spread=round(spread, 3), word_confidence=weights, token_confidence=tokens)
         reliability = _reliability(chances, _right(left_ms))
         presence, auc = _presence(aligner, [one for one, _ in given], drawing)
         calibration = replace(calibration, word_presence=presence)
     return Report(
         calibration,
-        _figures(np.asarray(words.errors_ms if segmented else tried[0][0].errors_ms)),
-        _figures(left_ms),
+        _figures(np.asarray(words.errors_ms if segmented else tried[0][1].errors_ms)),
+        _figures(nested(tried)),
         reliability,
         auc,
         len(set(words.speakers)),
         len(given),
         tuple(failed),
-        _drawn_left_out(aligner, given, drawing, words, phones),
+        _drawn_left_out(aligner, given, drawings, tried),
     )
 
 
@@ -168,9 +159,9 @@ def plain_drawing(aligner: Aligner, plain: Calibration, *, segmented: bool) -> D
     return Drawing(how, plain, settings.band_s, settings.shortest_pause_s, aligner.backend)
 
 
-def _observe(aligner: Aligner, given: Sequence[tuple[Labelled, Utterance]], drawing: Drawing) -> tuple[_Seen, _Seen]:
+def _observe(aligner: Aligner, given: Sequence[tuple[Labelled, Utterance]], drawing: Drawing) -> tuple[Seen, Seen]:
     """Words and phones as they are drawn without offsets."""
-    words, phones = _Seen(), _Seen()
+    words, phones = Seen(), Seen()
     for (one, utterance), edges in zip(given, draw_batch([utterance for _, utterance in given], drawing)):
         begins, labels = _words_of(aligner, one, utterance)
         _add(words, one, utterance, edges, begins, labels, one.words)
@@ -181,7 +172,7 @@ def _observe(aligner: Aligner, given: Sequence[tuple[Labelled, Utterance]], draw
 
 
 def _add(
-    seen: _Seen,
+    seen: Seen,
     one: Labelled,
     utterance: Utterance,
     edges: Edges,
@@ -238,14 +229,18 @@ def _words_of(aligner: Aligner, one: Labelled, utterance: Utterance) -> tuple[np
 
 
 def _drawn_left_out(
-    aligner: Aligner, given: Sequence[tuple[Labelled, Utterance]], plain: Drawing, words: _Seen, phones: _Seen
+    aligner: Aligner,
+    given: Sequence[tuple[Labelled, Utterance]],
+    drawings: Sequence[Drawing],
+    tried: Sequence[tuple[Calibration, Seen, Seen]],
 ) -> Evaluation:
-    """Words as they are drawn with the offsets of other speakers, against the labels; boundaries counted and all."""
+    """Words as they are drawn with what other speakers chose, against the labels; boundaries counted and all."""
     rows: list[tuple[str, Sequence[Interval], Sequence[Interval]]] = []
-    how = "refined" if plain.how == "occupancy" else "calibrated"
+    how = "refined" if drawings[0].how == "occupancy" else "calibrated"
     for speaker in sorted({one.speaker for one, _ in given}):
-        offsets = _offsets(words, phones, without=speaker)
-        drawing = replace(plain, how=how, calibration=replace(plain.calibration, offsets_ms=offsets))
+        plain, words, phones = tried[best_of(tried, speaker)]
+        known = replace(plain, offsets_ms=offsets_of(words, phones, speaker))
+        drawing = replace(drawings[0], how=how, calibration=known)
         own = [(one, utterance) for one, utterance in given if one.speaker == speaker]
         for (one, utterance), edges in zip(own, draw_batch([utterance for _, utterance in own], drawing)):
             rows.append((one.name, _intervals(utterance, edges, *_words_of(aligner, one, utterance)), one.words))
@@ -329,33 +324,14 @@ def rank_auc(higher: np.ndarray, lower: np.ndarray) -> float | None:
     return float(below.mean() / (2 * len(lower)))
 
 
-def _folds(seen: _Seen) -> np.ndarray:
-    """(E,) the speaker of each edge as a number."""
-    return np.unique(np.asarray(seen.speakers), return_inverse=True)[1]
-
-
-def _offsets(words: _Seen, phones: _Seen | None = None, without: str | None = None) -> dict[tuple[str, str], float]:
-    """Offsets of words' edges, drawn towards those of all sounds; of all speakers, or of the others."""
-    wider = _offsets(phones, None, without) if phones is not None and phones.errors_ms else None
-    rows = zip(words.speakers, words.pairs, words.errors_ms)
-    return fit_offsets([(pair, error_ms) for speaker, pair, error_ms in rows if speaker != without], wider)
-
-
-def _left_out(seen: _Seen, phones: _Seen | None = None) -> np.ndarray:
-    """Errors in ms (E,) after the offsets that other speakers gave."""
-    offsets = {speaker: _offsets(seen, phones, speaker) for speaker in set(seen.speakers)}
-    rows = zip(seen.speakers, seen.pairs, seen.errors_ms)
-    return np.array([error_ms + offsets[speaker].get(pair, 0.0) for speaker, pair, error_ms in rows])
-
-
 def _right(errors_ms: np.ndarray) -> np.ndarray:
     """(U,) whether both edges of each unit are right."""
     return np.abs(errors_ms).reshape(-1, 2).max(1) <= RIGHT_MS
 
 
-def _confidence(seen: _Seen, left_ms: np.ndarray) -> tuple[np.ndarray, tuple[float, ...]]:
+def _confidence(seen: Seen, left_ms: np.ndarray) -> tuple[np.ndarray, tuple[float, ...]]:
     """Of each unit the chance of being right by other speakers' weights, and the weights of all."""
-    rows, right, fold = np.stack(seen.features), _right(left_ms), _folds(seen)[::2]
+    rows, right, fold = np.stack(seen.features), _right(left_ms), folds(seen)[::2]
     chances = np.zeros(len(rows))
     for speaker in range(int(fold.max()) + 1):
         own = fold == speaker

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from ctc_align.errors import InputError, TranscriptError, UsageError
+from ctc_align.errors import CtcAlignError, InputError, TranscriptError, UsageError
 from ctc_align.evaluate import read_intervals
 from ctc_align.text import read_transcript
 from ctc_align.textgrid import Interval
@@ -16,7 +16,9 @@ TRANSCRIPTS = (".txt", ".lab")
 _NOT_AUDIO = (".textgrid", ".txt", ".lab", ".json", ".ctm", ".md", ".toml")
 
 
-def read_labelled(reference: str | os.PathLike[str], audio: str | os.PathLike[str] | None = None) -> Iterator[Labelled]:
+def read_labelled(
+    reference: str | os.PathLike[str], audio: str | os.PathLike[str] | None = None, failed: list[str] | None = None
+) -> Iterator[Labelled]:
     """Every TextGrid below a folder, in order, with its recording and transcript.
 
     Args:
@@ -24,9 +26,11 @@ def read_labelled(reference: str | os.PathLike[str], audio: str | os.PathLike[st
             folder that a TextGrid lies in, or, where all lie in one, the TextGrid itself.
         audio: the folder with recordings of the same relative names; None: `reference` itself. A .txt or .lab file
             beside a recording is its transcript, else the words of the TextGrid are.
+        failed: where the reasons go why single files cannot be used; without it the first of them is raised.
 
     Raises:
         UsageError: no such folder, no TextGrid in it, or one without a recording.
+        InputError: a TextGrid or a transcript cannot be read, or holds no words.
     """
     folder, sounds = Path(reference), Path(reference if audio is None else audio)
     for needed in (folder, sounds):
@@ -38,16 +42,17 @@ def read_labelled(reference: str | os.PathLike[str], audio: str | os.PathLike[st
     names = [grid.relative_to(folder).with_suffix("") for grid in grids]
     flat = len({name.parent for name in names}) == 1
     for grid, name in zip(grids, names):
-        sound = _recording(sounds / name)
-        words = read_intervals(grid, "words")
-        yield Labelled(
-            name.as_posix(),
-            name.as_posix() if flat else name.parent.as_posix(),
-            sound,
-            _transcript(sound, words),
-            words,
-            _phones(grid),
-        )
+        try:
+            sound = _recording(sounds / name)
+            words = read_intervals(grid, "words")
+            speaker = name.as_posix() if flat else name.parent.as_posix()
+            one = Labelled(name.as_posix(), speaker, sound, _transcript(sound, words), words, _phones(grid))
+        except CtcAlignError as error:
+            if failed is None:
+                raise
+            failed.append(str(error))
+        else:
+            yield one
 
 
 def _recording(place: Path) -> Path:

@@ -39,17 +39,17 @@ class Refining:
     """The stage after the network's training; `epochs` of 0: there is none, and the model has no mixtures.
 
     Attributes:
-        epochs, learning_rate, warmup_steps: of the network that goes on.
-        mixtures: Gaussians of a state.
+        epochs, learning_rate, warmup_steps: of the network that goes on; -1 steps: by their number.
+        mixtures: Gaussians of a state, a power of 2.
         mixture_weight: of their log-posteriors beside the network's scores, here and in the model.
         scale: what scores are multiplied by before they are summed over all segmentations.
         utterances: so many, drawn at random, teach the mixtures.
     """
 
-    epochs: int = 0
+    epochs: int = setting(0, above=-1)
     learning_rate: float = setting(6e-4, above=0.0)
-    warmup_steps: int = 60
-    mixtures: int = setting(16, above=0)
+    warmup_steps: int = setting(-1, above=-2)
+    mixtures: int = setting(16, choices=(1, 2, 4, 8, 16, 32, 64))
     mixture_weight: float = setting(0.35, above=0.0)
     scale: float = setting(0.2, above=0.0)
     utterances: int = setting(2400, above=0)
@@ -106,10 +106,24 @@ class Recipe:
         warmup = training.warmup_steps if training.warmup_steps >= 0 else round(min(300.0, 0.1 * steps))
         return replace(training, epochs=epochs, batch_s=batch_s, warmup_steps=warmup, seed=self.seed)
 
-    def going_on(self, training: Training) -> Training:
-        """The stage after the one of `training`: as it, but for what `refining` says."""
+    def stages(self, training: Training, steps: float) -> tuple[Training, Training]:
+        """The network's stages before and after the second segmentation: `training.minutes` are shared out by epochs.
+
+        Args:
+            training: what `resolved` says.
+            steps: of an epoch, about.
+        """
         own = self.refining
-        return replace(training, epochs=own.epochs, learning_rate=own.learning_rate, warmup_steps=own.warmup_steps)
+        share = training.epochs / max(1, training.epochs + own.epochs)
+        warmup = own.warmup_steps if own.warmup_steps >= 0 else round(min(60.0, 0.1 * own.epochs * steps))
+        first = replace(training, minutes=training.minutes * share)
+        return first, replace(
+            training,
+            epochs=own.epochs,
+            learning_rate=own.learning_rate,
+            warmup_steps=warmup,
+            minutes=training.minutes * (1.0 - share),
+        )
 
 
 _SIZES = ((2.0, 64, 128, 96), (6.0, 96, 192, 128), (float("inf"), 128, 256, 128))

@@ -104,14 +104,15 @@ def train(recipe: Recipe, call: Call, watch: Watch | None = None) -> Result:
         watch.say(network_line(shape, training))
         material = Material(corpus.store, found.targets, found.states, corpus.train, corpus.dev)
         place = acoustic.Place(work / "network", call.device, watch)
-        trained = acoustic.train(shape, training, material, place)
+        first, second = recipe.stages(training, max(1.0, hours * 3600.0 / training.batch_s))
+        trained = acoustic.train(shape, first, material, place)
         watch.say(f"held out: {trained.dev}")
         mixtures = None
         if recipe.refining.epochs:
             found, mixtures = _refined(recipe, corpus, found, trained.network, work, watch)
             material = replace(material, labels=found.states)
             place = replace(place, folder=work / "network-2")
-            trained = acoustic.train(shape, recipe.going_on(training), material, place, trained.network.state_dict())
+            trained = acoustic.train(shape, second, material, place, trained.network.state_dict())
             watch.say(f"held out, by the second segmentation: {trained.dev}")
         name = recipe.name or call.out_dir.resolve().name or "model"
         card = Card(

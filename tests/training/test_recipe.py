@@ -16,7 +16,7 @@ from ctc_align.models import resolve_device
 from ctc_align.models.convnet import EMBEDDED, load_folder
 from ctc_align.training.acoustic import Training
 from ctc_align.training.augment import Augmentation
-from ctc_align.training.recipe import NetworkSizes, Recipe, SegmenterPlan
+from ctc_align.training.recipe import NetworkSizes, Recipe, Refining, SegmenterPlan
 from ctc_align.training.run import Call, train
 
 CALM = Augmentation(noise=0.0, warp=0.0, band_limit=0.0, mask_channels=0)
@@ -90,6 +90,23 @@ def test_the_recipe_of_the_embedded_model() -> None:
     assert (recipe.prior_scale, recipe.silence_bonus) == (embedded.prior_scale, embedded.silence_bonus)
     training = recipe.resolved(16.5)
     assert (training.epochs, training.batch_s, training.warmup_steps, training.ctc_weight) == (12, 150.0, 300, 0.5)
+
+
+def test_minutes_are_shared_out_between_the_stages() -> None:
+    training = replace(Training(), epochs=6, minutes=8.0)
+    first, second = replace(Recipe(), refining=Refining(epochs=2)).stages(training, 10.0)
+    assert (first.epochs, first.minutes, second.epochs, second.minutes) == (6, 6.0, 2, 2.0)
+    assert second.warmup_steps == 2  # a tenth of its steps
+    first, second = Recipe().stages(training, 10.0)
+    assert (first, second.epochs) == (training, 0)
+    assert replace(Recipe(), refining=Refining(epochs=2, warmup_steps=7)).stages(training, 10.0)[1].warmup_steps == 7
+
+
+@pytest.mark.parametrize("line", ["epochs = -1", "mixtures = 3", "mixtures = 0", "warmup_steps = -5", "scale = 0.0"])
+def test_a_second_segmentation_that_cannot_be(tmp_path: Path, line: str) -> None:
+    (tmp_path / "r.toml").write_text(f"[refining]\n{line}\n")
+    with pytest.raises(ConfigError, match=f"refining.{line.split()[0]}"):
+        load_config(Recipe, str(tmp_path / "r.toml"), {})
 
 
 def test_faults_in_a_recipe_are_told_together(tmp_path: Path) -> None:

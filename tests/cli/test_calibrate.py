@@ -1,0 +1,85 @@
+"""ctc-align calibrate as people call it: on the demo's own edges, 30 ms late, so that what it must find is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import soundfile
+
+from ctc_align.aligner import Aligner
+from ctc_align.calibration import read_calibration
+from ctc_align.types import Alignment
+
+DEMO = Path(__file__).resolve().parents[2] / "ctc_align" / "demo"
+LATE_S = 0.03
+
+
+@pytest.fixture(scope="module")
+def aligned() -> Alignment:
+    return Aligner("english", device="cpu").align(DEMO / "demo.flac", (DEMO / "demo.txt").read_text("utf-8"))
+
+
+def label(folder: Path, aligned: Alignment, late_s: float = LATE_S) -> None:
+    """A recording, its transcript and its TextGrid, edges `late_s` after where the model draws them."""
+    from made_alignments import textgrid
+
+    folder.mkdir(parents=True)
+    samples, rate = soundfile.read(DEMO / "demo.flac")
+    soundfile.write(folder / "demo.wav", samples, rate)
+    (folder / "demo.txt").write_text((DEMO / "demo.txt").read_text("utf-8"), "utf-8")
+    words = [
+        (word.text, word.start_s + late_s, word.end_s + late_s)
+        for word in aligned.words
+        if word.start_s is not None and word.end_s is not None
+    ]
+    textgrid(folder / "demo.TextGrid", ("words", words))
+
+
+def test_one_speaker_says_nothing_of_others(cli, tmp_path: Path, aligned: Alignment) -> None:
+    label(tmp_path / "labels" / "anna", aligned)
+    result = cli("calibrate", "english", tmp_path / "labels", "--out-dir", tmp_path / "out")
+    assert result.code == 0
+    assert "1 utterance of one speaker: nobody could be left out" in result.stdout
+    assert "calibrated" not in result.stdout
+    assert "AUC" not in result.stdout
+    known = read_calibration(tmp_path / "out" / "calibration.toml")
+    assert known.source == "labels, 1 labelled file"
+    assert max(known.offsets_ms.values()) > 10
+
+
+def test_speakers_are_left_out_in_turn_and_bad_files_named(cli, tmp_path: Path, aligned: Alignment) -> None:
+    for speaker in ("anna", "bert", "carl"):
+        label(tmp_path / "labels" / speaker, aligned)
+    (tmp_path / "labels" / "anna" / "other.TextGrid").write_text("no TextGrid", "utf-8")
+    (tmp_path / "labels" / "anna" / "other.wav").write_bytes((tmp_path / "labels" / "anna" / "demo.wav").read_bytes())
+    (tmp_path / "labels" / "bert" / "lonely.TextGrid").write_bytes(
+        (tmp_path / "labels" / "bert" / "demo.TextGrid").read_bytes()
+    )
+    result = cli("calibrate", "english", tmp_path / "labels", "--out-dir", tmp_path / "out")
+    assert result.code == 1
+    assert "3 utterances, each left out in turn" in result.stdout
+    rows = {line.split("  ")[0].strip(): line.split()[-3:] for line in result.stdout.splitlines() if line.strip()}
+    assert float(rows["calibrated"][0]) < 8 < 25 < float(rows["as they were"][0])
+    assert abs(float(rows["calibrated"][1])) < 5
+    assert "F1 at 20 ms" in result.stdout
+    faults = [line for line in result.stderr.splitlines() if "TextGrid" in line]
+    assert len(faults) == 2
+    assert any("other.TextGrid" in line for line in faults)
+    assert any("lonely" in line and "no recording" in line for line in faults)
+
+
+def test_labels_of_something_else_are_told(cli, tmp_path: Path, aligned: Alignment) -> None:
+    for speaker in ("anna", "bert"):
+        label(tmp_path / "labels" / speaker, aligned, late_s=2.0)
+    result = cli("calibrate", "english", tmp_path / "labels", "--out-dir", tmp_path / "out")
+    assert "do recordings, transcripts and labels belong together?" in result.stderr
+
+
+def test_nothing_that_can_be_used_is_an_error(cli, tmp_path: Path) -> None:
+    (tmp_path / "labels").mkdir()
+    (tmp_path / "labels" / "a.TextGrid").write_text("no TextGrid", "utf-8")
+    result = cli("calibrate", "english", tmp_path / "labels", "--out-dir", tmp_path / "out")
+    assert result.code == 1
+    assert "no file can be used" in result.error
+    assert not (tmp_path / "out" / "calibration.toml").exists()
