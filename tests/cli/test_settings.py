@@ -45,6 +45,14 @@ def test_faults_are_told_together_and_nothing_is_done(call: str, cli: Callable[.
     assert sorted(here.rglob("*")) == before
 
 
+@pytest.mark.parametrize("value", ["-1", "2", "nan", "inf"])
+@pytest.mark.parametrize("call", ["align", "corpus"])
+def test_a_confidence_that_is_no_share_is_refused(call: str, value: str, cli: Callable[..., Any]) -> None:
+    result = cli(*CALLS[call], "--min-confidence", value)
+    assert result.code == 2
+    assert result.error == f"min_confidence: expected a number from 0 to 1, met {float(value)}"
+
+
 def test_what_is_set_is_in_the_result(cli: Callable[..., Any]) -> None:
     np.save("a.npy", np.log(np.full((50, 3), 1 / 3, np.float32)))
     Path("vocab.txt").write_text("<blk>\na\nb\n", encoding="utf-8")
