@@ -1,7 +1,7 @@
 """Settings: frozen, read from TOML, every fault reported at once; the command line wins over the file.
 
-A setting is a field of a frozen dataclass. `setting(default, choices=…, above=…)` says what it may be; `load_config`
-fills any such dataclass from a file, so that recipes (training) are read and refused in the same way.
+A setting is a field of a frozen dataclass. `setting(default, choices=…, above=…, within=…)` says what it may be;
+`load_config` fills any such dataclass from a file, so that recipes (training) are read and refused in the same way.
 """
 
 from __future__ import annotations
@@ -31,10 +31,16 @@ _KINDS: dict[type, str] = {str: "a text", int: "a whole number", float: "a numbe
 
 
 def setting(
-    default: Any, *, choices: Iterable[Any] = (), above: float | None = None, may_be_empty: bool = False
+    default: Any,
+    *,
+    choices: Iterable[Any] = (),
+    above: float | None = None,
+    within: tuple[float, float] | None = None,
+    may_be_empty: bool = False,
 ) -> Any:
-    """A dataclass field that may be one of `choices`, or greater than `above`; an empty text only if told."""
-    metadata = {"choices": tuple(choices), "above": above, "may_be_empty": may_be_empty}
+    """A dataclass field that may be one of `choices`, greater than `above`, or `within` two numbers, both included;
+    an empty text only if told."""
+    metadata = {"choices": tuple(choices), "above": above, "within": within, "may_be_empty": may_be_empty}
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -62,7 +68,7 @@ class Settings:
     """How edges are drawn: see `ctc_align.edges.Drawing`; "auto" is the best that the model has."""
     calibration: str = setting("", may_be_empty=True)
     """A file that `ctc-align calibrate` wrote; "" is the one in the model's folder, if there is one."""
-    min_confidence: float = setting(0.0)
+    min_confidence: float = setting(0.0, within=(0.0, 1.0))
     """Words with less are marked as doubtful; 0 marks none."""
     language: str = setting("", may_be_empty=True)
     """Language of the transcript, for numbers and abbreviations, and of models that have a part for each language; ""
@@ -263,7 +269,7 @@ def _tuples(value: Any) -> Any:
 
 def _expected(field: dataclasses.Field[Any], wanted: Any, value: Any) -> str:
     """What should have stood in place of `value`, or "" where it is right."""
-    choices, above = _choices(field), field.metadata.get("above")
+    choices, above, within = _choices(field), field.metadata.get("above"), field.metadata.get("within")
     if choices:
         return "" if value in choices and type(value) is wanted else " or ".join(repr(choice) for choice in choices)
     if wanted not in _KINDS:
@@ -271,9 +277,9 @@ def _expected(field: dataclasses.Field[Any], wanted: Any, value: Any) -> str:
     if wanted in _KINDS:
         empty = value == "" and not field.metadata.get("may_be_empty")
         wrong = type(value) is not wanted or (wanted is float and not math.isfinite(value)) or empty
-        low = not wrong and above is not None and not value > above
-        if wrong or low:
-            return _KINDS[wanted] + (f" above {above:g}" if above is not None else "")
+        if wrong or (above is not None and not value > above) or (within and not within[0] <= value <= within[1]):
+            least = f" above {above:g}" if above is not None else ""
+            return _KINDS[wanted] + least + (f" from {within[0]:g} to {within[1]:g}" if within else "")
     return ""
 
 

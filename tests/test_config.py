@@ -101,6 +101,17 @@ def test_a_number_is_a_number(tmp_path: Path, value: str) -> None:
         load_settings(tmp_path / "a.toml")
 
 
+@pytest.mark.parametrize("value", ["-1", "-1e-9", "1.01", "2", "nan", "inf", "true"])
+def test_a_share_is_from_0_to_1(tmp_path: Path, value: str) -> None:
+    (tmp_path / "a.toml").write_text(f"min_confidence = {value}\n")
+    with pytest.raises(ConfigError, match=r"a\.toml: min_confidence: expected a number from 0 to 1, met "):
+        load_settings(tmp_path / "a.toml")
+    with pytest.raises(ConfigError, match="--set min_confidence: expected a number from 0 to 1, met "):
+        load_settings(None, [f"min_confidence={value}"])
+    for share in (0, 0.5, 1):
+        assert load_settings(None, [f"min_confidence={share}"]).min_confidence == share
+
+
 def test_files_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bad.toml").write_text("labels = bare\n")

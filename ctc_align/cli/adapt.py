@@ -40,6 +40,7 @@ def adapt(
     talk = train.ready(corpus, out_dir, dev, lexicon, quiet=quiet, verbose=verbose)
     from ctc_align.config import load_config
     from ctc_align.models import resolve_device
+    from ctc_align.models.beside import remembered
     from ctc_align.training.adapt import Adaptation
     from ctc_align.training.adapt import adapt as run
     from ctc_align.training.run import Call
@@ -47,6 +48,7 @@ def adapt(
     adaptation = load_config(Adaptation, config, {"name": name, "language": language, "seed": seed})
     adaptation = replace(adaptation, training=train.limited(adaptation.training, epochs, minutes))
     where = resolve_device(device)
+    train.say_if_digits_are_not_read(adaptation.language or remembered(model).language, talk)
     command = train.command_line()
     call = Call(corpus, Path(out_dir), kind, dev, lexicon, where, command, force=force, keep=keep)
     with train.Following(talk) as watch:

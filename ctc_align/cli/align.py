@@ -244,7 +244,8 @@ def run_aligner(
     with talk.progress("aligning") as progress:
         alignment = aligner.align(source, text, utterance=Path(audio).stem, progress=progress)
     if alignment.unknown and not talk.quiet:
-        talk.note(unknown_letters(alignment))
+        for note in unknown_letters(alignment):
+            talk.note(note)
     return alignment
 
 
@@ -256,15 +257,31 @@ def say_if_compiling(talk: Talk) -> None:
         talk.note("the kernels are compiled for this machine now: this once it takes about 6 seconds longer")
 
 
-def unknown_letters(alignment: Alignment) -> str:
-    """Which letters (or phones of a lexicon) the vocabulary lacks, how often each is met, and what came of them."""
-    counts = alignment.unknown_letters
-    each = [f"{letter!r} × {count}" for letter, count in list(counts.items())[:_MANY]]
-    more = f" and {len(counts) - _MANY} more" if len(counts) > _MANY else ""
+def unknown_letters(alignment: Alignment) -> list[str]:
+    """Which letters (or phones of a lexicon) the vocabulary lacks, how often each is met, and what came of them; apart
+    from them the digits that only the language leaves as they are."""
+    from ctc_align.config import ENGLISH
+    from ctc_align.text.spoken import reads_digits
+
+    counts, language = alignment.unknown_letters, str(alignment.config.get("language") or ENGLISH)
+    left = frozenset(filter(str.isdecimal, counts))
+    if left and reads_digits(language):
+        left = frozenset()
+    digits = {letter: count for letter, count in counts.items() if letter in left}
+    letters = {letter: count for letter, count in counts.items() if letter not in left}
     aligned = "the rest is aligned"
     if alignment.config.get("unknown") == "wildcard":
         aligned += ", and where they are is a guess: any speech stands for them"
-    return f"the model's vocabulary lacks {', '.join(each)}{more}; {aligned}"
+    found = [f"the model's vocabulary lacks {_counted(letters)}; {aligned}"] if letters else []
+    if digits:
+        why = f"language {language!r}: num2words does not know it, so digits are not read"
+        found.append(f"{why}: {_counted(digits)}; {aligned}")
+    return found
+
+
+def _counted(letters: dict[str, int]) -> str:
+    each = [f"{letter!r} × {count}" for letter, count in list(letters.items())[:_MANY]]
+    return ", ".join(each) + (f" and {len(letters) - _MANY} more" if len(letters) > _MANY else "")
 
 
 def write_stdout(alignment: Alignment, format: str, settings: Settings) -> None:

@@ -38,7 +38,7 @@ def models(
         from ctc_align.models import load_model
 
         settings = load_settings(config, language=language, revision=revision, cache_dir=cache_dir)
-        _show(load_model(name, device="cpu", settings=settings))
+        _show(load_model(name, device="cpu", settings=settings), name)
 
 
 def _list() -> None:
@@ -50,7 +50,7 @@ def _list() -> None:
         print("\t".join((row.name, row.state, size, row.licence, row.about)))
 
 
-def _show(model: AcousticModel) -> None:
+def _show(model: AcousticModel, name: str) -> None:
     from ctc_align.models.catalogue import receptive_field_s
     from ctc_align.tokens import tokenizer_for
     from ctc_align.units import seconds_to_ms
@@ -67,6 +67,23 @@ def _show(model: AcousticModel) -> None:
         "blank": json.dumps(model.vocab[model.blank], ensure_ascii=False),
         "separator": "" if separator is None else json.dumps(model.vocab[separator], ensure_ascii=False),
         "vocabulary": json.dumps(model.vocab, ensure_ascii=False),
+        **_own(model, name),
     }
     for key, value in told.items():
         print(f"{key}\t{value}")
+
+
+def _own(model: AcousticModel, name: str) -> dict[str, object]:
+    """What only models of ours have, where this one has it."""
+    from ctc_align.models.beside import remembered
+    from ctc_align.models.catalogue import gaussians
+    from ctc_align.text.lexicon import read_lexicon
+
+    beside, told = remembered(name), dict[str, object]()
+    if beside.language:
+        told["language"] = beside.language
+    if beside.lexicon is not None:
+        told |= {"lexicon": beside.lexicon, "lexicon_words": len(read_lexicon(beside.lexicon).entries)}
+    if gaussians(model):
+        told["gaussians_per_state"] = gaussians(model)
+    return told

@@ -98,6 +98,7 @@ def train(
     recipe = load_config(Recipe, config, {"name": name, "language": language, "seed": seed}, assignments)
     recipe = replace(recipe, training=limited(recipe.training, epochs, minutes))
     where = resolve_device(device)
+    say_if_digits_are_not_read(recipe.language, talk)
     call = Call(corpus, Path(out_dir), kind, dev, lexicon, where, command_line(), force=force, keep=keep)
     with Following(talk) as watch:
         result = run(recipe, call, watch)
@@ -118,6 +119,14 @@ def ready(corpus: str, out_dir: str, dev: str | None, lexicon: str | None, *, qu
     talk = Talk(quiet=quiet, verbose=verbose)
     talk.listen()
     return talk
+
+
+def say_if_digits_are_not_read(language: str, talk: Talk) -> None:
+    """A language that is named, and that nobody here can count in: better known before the hours of training."""
+    from ctc_align.text.spoken import reads_digits
+
+    if language and not reads_digits(language):
+        talk.note(f"language {language!r}: num2words does not know it, so digits in transcripts are not read")
 
 
 def limited(training: Training, epochs: int | None, minutes: float | None) -> Training:

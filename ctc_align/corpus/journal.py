@@ -12,9 +12,10 @@ import json
 import logging
 import os
 import re
+import sys
 import time
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from ctc_align.errors import OutputError
 
 DONE, FAILED = "done", "failed"
 _AT_TIMES = ("origin", "doubt")
+_PRINT = re.compile(r"[0-9a-f]{0,16}")
 _NAME = re.compile(r"journal(?:\.(\d+)-of-(\d+))?\.jsonl")
 
 logger = logging.getLogger(__name__)
@@ -105,16 +107,76 @@ def shard_of(path: Path) -> Shard:
 
 def read_lines(path: Path) -> Iterator[Line]:
     """The whole lines of a journal; what is not one is passed over, and said unless it is the torn end."""
-    names = set(Line.__dataclass_fields__)
     with open(path, "rb") as file:
         for number, raw in enumerate(file, start=1):
             if not raw.endswith(b"\n"):
                 return
             try:
-                data = json.loads(raw)
-                yield Line(**{name: value for name, value in data.items() if name in names})
-            except (ValueError, TypeError, AttributeError):
+                line = _line(json.loads(raw))
+            except (ValueError, RecursionError):
+                line = None
+            if line is not None:
+                yield line
+            else:
                 logger.warning("%s, line %d: not a line of a journal; its utterance is done again", path, number)
+
+
+def _line(data: Any) -> Line | None:
+    """What was written as a line; None for anything else."""
+    if not isinstance(data, dict):
+        return None
+    values = {name: value for name, value in data.items() if name in _FIELDS}
+    if not {"id", "status"} <= values.keys() or not all(_FIELDS[name](value) for name, value in values.items()):
+        return None
+    return Line(**values)
+
+
+def _is_text(value: Any) -> bool:
+    return type(value) is str
+
+
+def _is_text_or_none(value: Any) -> bool:
+    return value is None or type(value) is str
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
+
+
+def _is_number_or_none(value: Any) -> bool:
+    return value is None or _is_number(value)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_doubt(value: Any) -> bool:
+    if value is None:
+        return True
+    return (
+        isinstance(value, dict)
+        and value.keys() == {"words", "unexplained", "least_confidence"}
+        and _is_count(value["words"])
+        and _is_count(value["unexplained"])
+        and _is_number_or_none(value["least_confidence"])
+    )
+
+
+_FIELDS: dict[str, Callable[[Any], bool]] = {
+    "id": _is_text,
+    "status": (DONE, FAILED).__contains__,
+    "reason": _is_text_or_none,
+    "loss": _is_number_or_none,
+    "seconds": _is_number,
+    "loss_per_token": _is_number_or_none,
+    "duration_s": _is_number_or_none,
+    "fingerprint": lambda value: _is_text(value) and _PRINT.fullmatch(value) is not None,
+    "time": _is_number,
+    "origin": _is_text_or_none,
+    "doubt": _is_doubt,
+}
+"""Of each of a line's fields, what is one."""
 
 
 class Outcomes:

@@ -10,7 +10,7 @@ from ctc_align.errors import ConfigError
 from ctc_align.models import EMBEDDED, FAMILIES, FOLDER_FILES
 
 LEXICON = "lexicon.txt"
-"""The pronunciations that a model was trained with, in its folder."""
+"""The pronunciations that a model of phones was trained with, in its folder."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Remembered:
 def remembered(model: str | None) -> Remembered:
     """What the model called `model` remembers: nothing, unless it is a folder that `ctc-align train` wrote.
 
-    What is wrong with the folder is told by `load_model`.
+    What is wrong with the folder is told by `load_model`; a lexicon beside a model of letters is none of its own.
 
     >>> remembered("english"), remembered(None) == remembered("hf:org/name")
     (Remembered(language='', lexicon=None), True)
@@ -32,8 +32,9 @@ def remembered(model: str | None) -> Remembered:
     if model is None or model in EMBEDDED or model.startswith(tuple(FAMILIES)):
         return Remembered()
     try:
-        language = read_toml(Path(model, FOLDER_FILES[0])).get("language", "")
+        described = read_toml(Path(model, FOLDER_FILES[0]))
     except (ConfigError, ValueError):  # ValueError: not a path at all
         return Remembered()
-    lexicon = Path(model, LEXICON)
-    return Remembered(language if isinstance(language, str) else "", str(lexicon) if lexicon.is_file() else None)
+    language, lexicon = described.get("language", ""), Path(model, LEXICON)
+    own = described.get("token_kind") == "phones" and lexicon.is_file()
+    return Remembered(language if isinstance(language, str) else "", str(lexicon) if own else None)

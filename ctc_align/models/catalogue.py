@@ -89,5 +89,12 @@ def receptive_field_s(model: AcousticModel) -> float:
     return 2 * float(getattr(model, "context_s", 0.0)) + samples_to_seconds(WINDOW_SAMPLES, model.sample_rate)
 
 
+def gaussians(model: AcousticModel) -> int:
+    """How many each segmentation state of a model has; 0 where there are none, or where they count for nothing."""
+    mixtures, description = getattr(model, "_mixtures", None), getattr(model, "description", None)
+    counted = mixtures is not None and getattr(description, "mixture_weight", 0.0) > 0
+    return mixtures.weights.shape[1] if mixtures is not None and counted else 0
+
+
 def _bundle(name: str, about: str, megabytes: int, licence: str) -> Row:
     return Row(f"torchaudio:{name}", about, "torchaudio", megabytes, licence)

@@ -362,7 +362,7 @@ def save_folder(
     lines = [
         "# A model of ctc-align: what its weights are. README.md beside it says how it was made.",
         f'format = "{FORMAT}"',
-        f'name = "{description.name}"',
+        f"name = {_quoted(description.name)}",
         f'token_kind = "{description.token_kind}"',
         *([f"language = {_quoted(description.language)}"] if description.language else []),
         f"parts = {description.parts}",

@@ -49,6 +49,15 @@ def speak(word: str, language: str) -> str:
     return " ".join(filter(None, said))
 
 
+def reads_digits(language: str) -> bool:
+    """Whether num2words knows a language, so that `speak` spells its digits.
+
+    >>> reads_digits("pt-BR"), reads_digits("deu"), reads_digits("klingon")
+    (True, True, False)
+    """
+    return _converter(_code(language)) is not None
+
+
 def _code(language: str) -> str:
     """num2words' name of a language: "pt-BR" → "pt_BR", "deu" → "de"."""
     base, _, region = language.replace("_", "-").partition("-")
@@ -74,13 +83,20 @@ def _number(written: str, opens: bool, code: str) -> str:
     )
 
 
+def _converter(code: str) -> str | None:
+    """The language of num2words that goes by a code or its base."""
+    from num2words import CONVERTER_CLASSES
+
+    return next((name for name in (code, _base(code)) if name in CONVERTER_CLASSES), None)
+
+
 @lru_cache(maxsize=4096)
 def _in_words(number: str, code: str, bare: bool) -> str | None:
     """`number` (ASCII digits, perhaps "-" and a point) in words; `bare` four digits may be a year."""
-    from num2words import CONVERTER_CLASSES, num2words
+    from num2words import num2words
 
-    name = code if code in CONVERTER_CLASSES else _base(code)
-    if name not in CONVERTER_CLASSES or len(number) > _LONGEST or re.match(r"0\d", number):
+    name = _converter(code)
+    if name is None or len(number) > _LONGEST or re.match(r"0\d", number):
         return None
     form = "year" if bare and re.fullmatch(r"1[1-9]\d\d", number) else "cardinal"
     for attempt in (form, "cardinal"):

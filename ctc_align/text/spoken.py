@@ -18,7 +18,7 @@ def spoken_forms(written: Sequence[str], language: str, *, in_context: bool = Tr
     >>> spoken_forms(["No.", "5"], "en"), spoken_forms(["No.", "No"], "en")
     (['number', 'five'], ['no', 'no'])
     """
-    if language.replace("_", "-").partition("-")[0].lower() not in _ENGLISH:
+    if not _is_english(language):
         return [general.speak(word, language) for word in written]
     if not in_context:
         return [english.speak(word, Context(shouting=True)) for word in written]
@@ -28,3 +28,16 @@ def spoken_forms(written: Sequence[str], language: str, *, in_context: bool = Tr
     return [
         english.speak(word, Context(before, after, shouting)) for word, before, after in zip(written, befores, afters)
     ]
+
+
+def reads_digits(language: str) -> bool:
+    """Whether digits are spelled out in a language, or stay digits.
+
+    >>> reads_digits("en-GB"), reads_digits("de"), reads_digits("klingon")
+    (True, True, False)
+    """
+    return _is_english(language) or general.reads_digits(language)
+
+
+def _is_english(language: str) -> bool:
+    return language.replace("_", "-").partition("-")[0].lower() in _ENGLISH

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from made_models import LETTERS, tiny_folder
+from made_models import LETTERS, TINY, tiny_folder, tiny_network
 
 from ctc_align.cli.models import HEADER
 from ctc_align.models import EMBEDDED, FAMILIES
 from ctc_align.models.catalogue import rows
+from ctc_align.models.convnet import Description, save_folder
+from ctc_align.models.mixtures import VALUES, Mixtures
 
 
 def listed(cli: Any) -> list[dict[str, str]]:
@@ -74,6 +79,27 @@ def test_a_model_is_shown(cli: Any, tmp_path: Any) -> None:
     assert (told["blank"], told["separator"], told["classes"]) == ('"<blank>"', '"|"', str(len(LETTERS)))
     assert json.loads(told["vocabulary"]) == list(LETTERS)
     assert float(told["receptive_field_ms"]) > 20
+
+
+def test_what_only_models_of_ours_have_is_shown(cli: Any, tmp_path: Path) -> None:
+    network = tiny_network()
+    mixtures = Mixtures(torch.full((TINY.states, 2), -math.log(2)), *torch.ones(2, TINY.states, 2, VALUES))
+    description = Description("m", ("<blank>", *"abcde"), TINY, parts=3, token_kind="phones", language="mt")
+
+    def own(weight: float) -> dict[str, str]:
+        made = replace(description, mixture_weight=weight)
+        save_folder(tmp_path, made, network, None, torch.float32, mixtures)
+        result = cli("models", "show", tmp_path)
+        assert (result.code, result.stderr) == (0, "")
+        told = dict(line.split("\t") for line in result.stdout.splitlines())
+        return {key: value for key, value in told.items() if key.startswith(("language", "lexicon", "gaussians"))}
+
+    assert own(0.5) == {"language": "mt", "gaussians_per_state": "2"}
+    (tmp_path / "lexicon.txt").write_text("aba\ta b a\naba\ta b\ncab\tc a b\n", "utf-8")
+    own_lexicon = {"lexicon": str(tmp_path / "lexicon.txt"), "lexicon_words": "2"}
+    assert own(0.0) == {"language": "mt", **own_lexicon}
+    description = replace(description, token_kind="tokens", language="")
+    assert own(0.0) == {}
 
 
 def test_a_network_of_transformers_is_shown(cli: Any, tmp_path: Any) -> None:

@@ -12,6 +12,7 @@ import pytest
 import soundfile
 from made_sounds import babble
 
+NOT_READ = "language 'klingon': num2words does not know it, so digits are not read"
 FAULTY = ["--set", "chunk_z=3", "--set", "context_s=-2"]
 CALLS: dict[str, tuple[str, ...]] = {
     "align": ("align", "a.wav", "--text", "a"),
@@ -43,6 +44,38 @@ def test_faults_are_told_together_and_nothing_is_done(call: str, cli: Callable[.
     # a recipe has no context_s: to it the setting is unknown
     assert "context_s" in result.stderr
     assert sorted(here.rglob("*")) == before
+
+
+@pytest.mark.parametrize("value", ["-1", "2", "nan", "inf"])
+@pytest.mark.parametrize("call", ["align", "corpus"])
+def test_a_confidence_that_is_no_share_is_refused(call: str, value: str, cli: Callable[..., Any]) -> None:
+    result = cli(*CALLS[call], "--min-confidence", value)
+    assert result.code == 2
+    assert result.error == f"min_confidence: expected a number from 0 to 1, met {float(value)}"
+
+
+@pytest.mark.parametrize(
+    ("language", "vocab", "text", "notes"),
+    [
+        ("klingon", "ab", "ab 21 2", [f"{NOT_READ}: '2' × 2, '1' × 1; the rest is aligned"]),
+        ("klingon", "ab", "ab ç 2", ["the model's vocabulary lacks 'ç' × 1; the rest", f"{NOT_READ}: '2' × 1; the"]),
+        ("klingon", "ab", "ab", []),
+        ("klingon", "ab2", "ab 2", []),
+        ("de", "ab", "ab " + "9" * 19, ["the model's vocabulary lacks '9' × 19; the rest is aligned"]),
+    ],
+)  # fmt: skip
+def test_digits_that_a_language_leaves(
+    language: str, vocab: str, text: str, notes: list[str], cli: Callable[..., Any]
+) -> None:
+    classes = ["<blk>", *vocab]
+    np.save("a.npy", np.full((80, len(classes)), -np.log(len(classes)), np.float32))
+    Path("vocab.txt").write_text("\n".join(classes) + "\n", encoding="utf-8")
+    reading = ("--vocab", "vocab.txt", "--frame-shift", "0.02", "--stdout", "--language", language)
+    said = cli("align", "a.npy", "--text", text, *reading)
+    assert said.code == 0, said.stderr
+    met = [line for line in said.stderr.splitlines() if "vocabulary" in line or "num2words" in line]
+    assert len(met) == len(notes)
+    assert all(line.startswith(f"ctc-align: note: {note}") for line, note in zip(met, notes))
 
 
 def test_what_is_set_is_in_the_result(cli: Callable[..., Any]) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from made_letters import make_letters
+from made_models import tiny_folder
 
 CONFIG = """
 fewest = 3
@@ -86,6 +87,36 @@ def test_nothing_usable_is_one_line(cli, tmp_path):
     result = cli("train", tmp_path / "m.jsonl", "--out-dir", tmp_path / "m", "--quiet")
     assert result.code == 1
     assert "expected two utterances or more that can be used, met 0: 1 × unreadable audio" in result.error
+
+
+NOT_READ = "ctc-align: note: language 'klingon': num2words does not know it, so digits in transcripts are not read"
+
+
+@pytest.mark.parametrize(("language", "told"), [("klingon", 1), ("pt-BR", 0), ("english", 0), (None, 0)])
+@pytest.mark.parametrize("command", ["train", "adapt"])
+def test_a_language_without_numbers_is_told_once(cli, tmp_path, command, language, told):
+    (tmp_path / "m.jsonl").write_text('{"audio": "no.wav", "text": "salé"}\n{"audio": "no.wav", "text": "2"}\n')
+    given = (
+        command,
+        tmp_path / "m.jsonl",
+        "--out-dir",
+        tmp_path / "m",
+        *(("--language", language) if language else ()),
+    )
+    result = cli(*given)
+    assert result.code == 1
+    assert result.stderr.splitlines().count(NOT_READ) == result.stderr.count("num2words") == told
+    assert "num2words" not in cli(*given, "--quiet").stderr
+
+
+def test_a_model_whose_language_has_no_numbers_is_told_of(cli, tmp_path):
+    model = tiny_folder(tmp_path / "model", ("<blank>", *"aels"))
+    text = (model / "model.toml").read_text("utf-8")
+    (model / "model.toml").write_text(text.replace("vocab =", 'language = "klingon"\nvocab ='), "utf-8")
+    (tmp_path / "m.jsonl").write_text('{"audio": "no.wav", "text": "sale"}\n')
+    given = ("adapt", tmp_path / "m.jsonl", "--out-dir", tmp_path / "m", "--model", model)
+    assert cli(*given).stderr.splitlines().count(NOT_READ) == 1
+    assert "num2words" not in cli(*given, "--language", "de").stderr
 
 
 @pytest.mark.parametrize("command", ["train", "adapt"])

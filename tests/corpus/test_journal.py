@@ -21,6 +21,7 @@ from ctc_align.corpus.journal import (
     read_lines,
     shard_of,
 )
+from ctc_align.corpus.summary import summarize
 from ctc_align.errors import OutputError
 
 
@@ -112,6 +113,41 @@ def test_strange_lines_are_passed_over_and_said(tmp_path, caplog):
     assert [found.id for found in read_lines(path)] == ["a"]
     assert "line 1" in caplog.text
     assert "line 4" in caplog.text
+
+
+DOUBT = {"words": 2, "unexplained": 0, "least_confidence": 0.5}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *({"doubt": value} for value in ({}, "x", True, [1], {"words": 1}, DOUBT | {"more": 1})),
+        *({"doubt": DOUBT | {"words": value}} for value in ("a", 1.5, -1, None, True, float("nan"))),
+        *({"doubt": DOUBT | {"least_confidence": value}} for value in ("a", [0.5], True, float("nan"), float("inf"))),
+        *({"fingerprint": value} for value in (5, "x", None, "0" * 17)),
+        *({name: value} for name in ("loss", "loss_per_token", "duration_s") for value in ("x", True, float("nan"))),
+        *({name: 10**400} for name in ("loss_per_token", "time")),
+        *({name: None} for name in ("id", "seconds", "time")),
+        {"id": 5},
+        {"status": "dnoe"},
+        {"status": []},
+        {"reason": {}},
+        {"origin": 5},
+        {"time": "x"},
+    ],
+    ids=str,
+)
+def test_a_line_with_a_damaged_field_is_passed_over_and_said(damage, tmp_path, caplog):
+    path = written(tmp_path / "journal.jsonl", line("a", loss=1.0, doubt=DOUBT))
+    data = json.loads(line("b", doubt=DOUBT).encoded())
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(json.dumps(data | damage) + "\n" + json.dumps(data | {"id": "c", "later": 1}) + "\n")
+    assert [found.id for found in read_lines(path)] == ["a", "c"]
+    assert "line 2: not a line of a journal; its utterance is done again" in caplog.text
+    outcomes = Outcomes([path])
+    assert (len(outcomes), outcomes.find(line_key("b"))) == (2, None)
+    summary = summarize([path])
+    assert (summary.done, summary.in_doubt, summary.doubtful_words) == (2, 2, 4)
 
 
 def test_a_write_that_fails_is_taken_back(tmp_path, monkeypatch):

@@ -168,6 +168,12 @@ def test_mixtures_come_back_from_a_folder(tmp_path: Path) -> None:
     torch.testing.assert_close(one, two)
 
 
+@pytest.mark.parametrize("name", ['mt"3', "a\\b", "tab\tand\nline", "日本\x7f"])
+def test_any_name_comes_back_from_a_folder(tmp_path: Path, name: str) -> None:
+    save_folder(tmp_path, replace(DESCRIPTION, name=name), tiny_network(), None, torch.float32)
+    assert load_folder(tmp_path, CPU).name == name
+
+
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [

@@ -113,6 +113,16 @@ def test_the_models_lexicon_unless_the_user_gives_another(phones: Path, sounds: 
     assert alignment.unknown == len("soti")
 
 
+def test_a_lexicon_beside_a_model_of_letters_is_not_its_own(letters: Path, sounds: Path, tmp_path: Path) -> None:
+    model = tmp_path / "m"
+    shutil.copytree(letters, model)
+    (model / "lexicon.txt").write_text("mola\tP1 P2\n", "utf-8")
+    assert remembered(str(model)) == Remembered("de")
+    with_it, without = (Aligner(str(folder), device="cpu") for folder in (model, letters))
+    assert tokens(with_it, sounds) == tokens(without, sounds)
+    assert with_it.score(sounds / "u000.wav", TEXT) == without.score(sounds / "u000.wav", TEXT)
+
+
 def test_emissions_of_another_vocabulary_are_not_the_lexicons(phones: Path) -> None:
     from made_models import planted, spelt
 
