@@ -63,7 +63,8 @@ class Settings:
     band_s: float = setting(1.0, above=0.0)
     """How far a word edge may move away from where CTC first put it."""
     shortest_pause_s: float = setting(0.04, above=0.0)
-    """A shorter gap between two words is no pause: it belongs to the sounds around it."""
+    """A shorter gap between two words is no pause: it belongs to the sounds around it. Between two phones it may be up
+    to 2.25 times as long, or must be half as long: see `ctc_align.pauses`."""
     edges: str = setting("auto", choices=("auto", "spikes", "occupancy", "calibrated", "refined"))
     """How edges are drawn: see `ctc_align.edges.Drawing`; "auto" is the best that the model has."""
     calibration: str = setting("", may_be_empty=True)

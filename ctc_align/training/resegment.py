@@ -14,7 +14,7 @@ import torch
 
 from ctc_align import kernels, lattice
 from ctc_align.models import features
-from ctc_align.models.mixtures import CEPSTRA, REACH, VALUES, Mixtures, cepstra_of, with_differences
+from ctc_align.models.mixtures import REACH, Mixtures, cepstra_of, with_differences
 from ctc_align.models.network import Network
 from ctc_align.padded import pad
 from ctc_align.training.batches import collate, plan
@@ -48,7 +48,6 @@ def learn_mixtures(store: FeatureStore, found: Labels, members: Sequence[int], s
     pairs = [
         ((row - mean) / deviation, torch.from_numpy(found.states[i].astype(np.int64))) for i, row in zip(chosen, rows)
     ]
-    assert every.shape[1] == VALUES == 3 * CEPSTRA
     return grown(pairs, states, mixtures).scaled(mean, deviation)
 
 
@@ -59,7 +58,7 @@ def resegmented(
     mixtures: Mixtures,
     corpus: Corpus,
     found: Labels,
-    plan_: Refining,
+    refining: Refining,
     watch: Watch,
 ) -> Labels:
     """A state for every frame of what has labels; the tokens stay as they are.
@@ -73,7 +72,7 @@ def resegmented(
     done = 0
     for places in plan(corpus.store.lengths[members], EVALUATION_FRAMES, 0, 0):
         part = members[places].tolist()
-        for i, row in _segmented(network, offset, mixtures, corpus.store, found, part, plan_):
+        for i, row in _segmented(network, offset, mixtures, corpus.store, found, part, refining):
             states[i] = row
         done += len(part)
         watch.progress("segmenting again", done / len(members), f"{done} of {len(members)}")
@@ -87,14 +86,14 @@ def _segmented(
     store: FeatureStore,
     found: Labels,
     part: Sequence[int],
-    plan_: Refining,
+    refining: Refining,
 ) -> Iterator[tuple[int, np.ndarray]]:
     batch = collate(store, part, found.targets, None, network.shape.context_frames, None)
     posteriors = network(batch.inputs)[1]
     assert posteriors is not None
     near = list(spread(lambda i: mixtures.log_posteriors(inputs_of(store[i])), part))
     rows = [
-        (row[: len(own)].log_softmax(-1) + offset + plan_.mixture_weight * own) * plan_.scale
+        (row[: len(own)].log_softmax(-1) + offset + refining.mixture_weight * own) * refining.scale
         for row, own in zip(posteriors, near)
     ]
     parts = (len(offset) - 1) // (network.shape.classes - 1)

@@ -171,8 +171,8 @@ def _refined(
     """Labels by the network and mixtures together, and the mixtures that learned from them."""
     plan, states = recipe.refining, network.shape.states
     short = corpus.train[corpus.store.lengths[corpus.train] <= recipe.segmenter.longest_s / features.FRAME_SHIFT_S]
-    order = np.random.default_rng(recipe.seed).permutation(short if len(short) else corpus.train)
-    members = order[: plan.utterances].tolist()
+    order = np.random.default_rng(recipe.seed).permutation(short if len(short) else corpus.train).tolist()
+    members = [i for i in order if len(found.states[i])][: plan.utterances]
 
     def again() -> labels.Labels:
         offset = -torch.from_numpy(found.log_priors(corpus.train.tolist(), states)) * recipe.prior_scale
