@@ -116,8 +116,8 @@ def draw_batch(utterances: Sequence[Utterance], drawing: Drawing) -> list[Edges]
     if how in ("spikes", "occupancy"):
         calibration = replace(calibration, offsets_ms={})
     all_spikes = [one.spikes for one in utterances]
-    if how == "calibrated" and calibration.blank_cost:
-        all_spikes = _with_costly_blanks(utterances, spans, drawing)
+    if how == "calibrated" and calibration.blank_cost and not segmented:
+        all_spikes = _with_costly_blanks(utterances, drawing)
     edges = []
     for one, own, soft, spikes in zip(utterances, spans, places, all_spikes):
         shift_s = one.emissions.frame_shift_s
@@ -147,26 +147,18 @@ def _best_spans(utterances: Sequence[Utterance], drawing: Drawing) -> list[Spans
     )
 
 
-def _with_costly_blanks(
-    utterances: Sequence[Utterance], spans: Sequence[Spans | None], drawing: Drawing
-) -> list[Spikes]:
-    """CTC's best paths when each frame of blank costs what the calibration says, where edges are drawn from them."""
-    found = [one.spikes for one in utterances]
-    chosen = [i for i, one in enumerate(utterances) if spans[i] is None and one.emissions.states is None]
-    given = [utterances[i] for i in chosen]
+def _with_costly_blanks(utterances: Sequence[Utterance], drawing: Drawing) -> list[Spikes]:
+    """CTC's best paths when each frame of blank costs what the calibration says."""
+    blank = utterances[0].emissions.blank
     rows = []
-    for one in given:
+    for one in utterances:
         row = one.emissions.log_probs.clone()
-        row[:, one.emissions.blank] -= drawing.calibration.blank_cost
+        row[:, blank] -= drawing.calibration.blank_cost
         rows.append(row)
-    wildcards = [scores_of(one.emissions) for one in given] if any(map(_lacks, given)) else None
-    paths = best_spikes_batch(
-        rows, [one.tokens.ids for one in given], given[0].emissions.blank, wildcards=wildcards, backend=drawing.backend
-    ) if given else []  # fmt: skip
-    for i, path in zip(chosen, paths):
-        if isinstance(path, Spikes):
-            found[i] = path
-    return found
+    ids = [one.tokens.ids for one in utterances]
+    wildcards = [scores_of(one.emissions) for one in utterances] if any(map(_lacks, utterances)) else None
+    paths = best_spikes_batch(rows, ids, blank, wildcards=wildcards, backend=drawing.backend)
+    return [path if isinstance(path, Spikes) else one.spikes for one, path in zip(utterances, paths)]
 
 
 def _lacks(utterance: Utterance) -> bool:

@@ -39,6 +39,11 @@ def cepstra_of(channels: torch.Tensor) -> torch.Tensor:
     return channels @ _cosines().to(channels.device)
 
 
+def values_of(inputs: torch.Tensor) -> torch.Tensor:
+    """(T + 2 * REACH, MELS) -> (T, 39): what mixtures score, of frames as the network sees them."""
+    return with_differences(cepstra_of(inputs))[REACH:-REACH]
+
+
 @lru_cache(maxsize=1)
 def _cosines() -> torch.Tensor:
     k = torch.arange(CEPSTRA)[None]
@@ -85,8 +90,7 @@ class Mixtures:
         Args:
             inputs: frames as the network sees them, `REACH` more on either side.
         """
-        values = with_differences(cepstra_of(inputs))[REACH:-REACH]
-        return self.scores(values).log_softmax(-1)
+        return self.scores(values_of(inputs)).log_softmax(-1)
 
     @cached_property
     def _terms(self) -> list[tuple[torch.Tensor, torch.Tensor]]:

@@ -6,7 +6,7 @@ one speaker only: files); the constants that are kept come from all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -117,6 +117,7 @@ def calibrate(aligner: Aligner, labelled: Iterable[Labelled], source: str = "") 
     if len(tried[0][1].errors_ms) < FEWEST_EDGES:
         raise InputError(f"expected at least {FEWEST_EDGES} labelled edges that pair with words, met fewer")
     best = best_of(tried)
+    choices = {speaker: best_of(tried, speaker) for speaker in sorted({one.speaker for one, _ in given})}
     plain, words, phones = tried[best]
     left_ms, drawing = left_out(words, phones), drawings[best]
     calibration = replace(plain, offsets_ms=offsets_of(words, phones))
@@ -134,13 +135,13 @@ def calibrate(aligner: Aligner, labelled: Iterable[Labelled], source: str = "") 
     return Report(
         calibration,
         _figures(np.asarray(words.errors_ms if segmented else tried[0][1].errors_ms)),
-        _figures(nested(tried)),
+        _figures(nested(tried, choices)),
         reliability,
         auc,
         len(set(words.speakers)),
         len(given),
         tuple(failed),
-        _drawn_left_out(aligner, given, drawings, tried),
+        _drawn_left_out(aligner, given, drawings, tried, choices),
     )
 
 
@@ -233,12 +234,13 @@ def _drawn_left_out(
     given: Sequence[tuple[Labelled, Utterance]],
     drawings: Sequence[Drawing],
     tried: Sequence[tuple[Calibration, Seen, Seen]],
+    choices: Mapping[str, int],
 ) -> Evaluation:
     """Words as they are drawn with what other speakers chose, against the labels; boundaries counted and all."""
     rows: list[tuple[str, Sequence[Interval], Sequence[Interval]]] = []
     how = "refined" if drawings[0].how == "occupancy" else "calibrated"
-    for speaker in sorted({one.speaker for one, _ in given}):
-        plain, words, phones = tried[best_of(tried, speaker)]
+    for speaker, choice in choices.items():
+        plain, words, phones = tried[choice]
         known = replace(plain, offsets_ms=offsets_of(words, phones, speaker))
         drawing = replace(drawings[0], how=how, calibration=known)
         own = [(one, utterance) for one, utterance in given if one.speaker == speaker]

@@ -57,8 +57,7 @@ def kept(path: Path, corpus: Corpus, make: Callable[[], Labels]) -> Labels:
 def from_nothing(corpus: Corpus, plan: SegmenterPlan, tokens: int, parts: int, seed: int, watch: Watch) -> Labels:
     """By the generative segmenter, from a flat start on the utterances that teach."""
     segmenter = Segmenter(corpus.store, corpus.spoken, tokens, watch, parts)
-    short = corpus.train[corpus.store.lengths[corpus.train] <= plan.longest_s / features.FRAME_SHIFT_S]
-    order = np.random.default_rng(seed).permutation(short if len(short) else corpus.train).tolist()
+    order = teaching_order(corpus, plan, seed)
     rounds = [Round(*numbers) for numbers in plan.rounds]
     segmenter.train(order, rounds[: plan.choose_after])
     everything = np.concatenate((corpus.train, corpus.dev)).tolist()
@@ -66,6 +65,13 @@ def from_nothing(corpus: Corpus, plan: SegmenterPlan, tokens: int, parts: int, s
         watch.say(f"{segmenter.choose_pronunciations(everything)} words take another pronunciation")
     segmenter.train(order, rounds[plan.choose_after :])
     return collected(len(corpus.store), segmenter.spoken, segmenter.label(everything))
+
+
+def teaching_order(corpus: Corpus, plan: SegmenterPlan, seed: int) -> list[int]:
+    """The utterances that teach Gaussians, the short ones if there are any, in a random order."""
+    short = corpus.train[corpus.store.lengths[corpus.train] <= plan.longest_s / features.FRAME_SHIFT_S]
+    order: list[int] = np.random.default_rng(seed).permutation(short if len(short) else corpus.train).tolist()
+    return order
 
 
 def collected(count: int, spoken: dict[int, Spoken], states: Iterable[tuple[int, np.ndarray]]) -> Labels:

@@ -3,7 +3,7 @@ make of each speaker's."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -65,11 +65,15 @@ def best_of(candidates: Sequence[tuple[Calibration, Seen, Seen]], without: str |
     )  # fmt: skip
 
 
-def nested(candidates: Sequence[tuple[Calibration, Seen, Seen]]) -> np.ndarray:
-    """Errors of words in ms (E,), each speaker's with the constants and offsets that the others chose."""
+def nested(candidates: Sequence[tuple[Calibration, Seen, Seen]], choices: Mapping[str, int]) -> np.ndarray:
+    """Errors of words in ms (E,), each speaker's with the constants and offsets that the others chose.
+
+    Args:
+        choices: of each speaker the `best_of` the candidates without that one.
+    """
     errors_ms: list[float] = []
-    for speaker in sorted(set(candidates[0][1].speakers)):
-        _, words, phones = candidates[best_of(candidates, speaker)]
+    for speaker, choice in choices.items():
+        _, words, phones = candidates[choice]
         offsets = offsets_of(words, phones, speaker)
         rows = zip(words.speakers, words.pairs, words.errors_ms)
         errors_ms += [error + offsets.get(pair, 0.0) for own, pair, error in rows if own == speaker]

@@ -14,7 +14,7 @@ import torch
 
 from ctc_align import kernels, lattice
 from ctc_align.models import features
-from ctc_align.models.mixtures import REACH, Mixtures, cepstra_of, with_differences
+from ctc_align.models.mixtures import REACH, Mixtures, values_of
 from ctc_align.models.network import Network
 from ctc_align.padded import pad
 from ctc_align.training.batches import collate, plan
@@ -37,12 +37,8 @@ def inputs_of(frames: torch.Tensor) -> torch.Tensor:
 
 def learn_mixtures(store: FeatureStore, found: Labels, members: Sequence[int], states: int, mixtures: int) -> Mixtures:
     """Mixtures of what `Mixtures.log_posteriors` takes, from the members that have labels."""
-
-    def values(i: int) -> torch.Tensor:
-        return with_differences(cepstra_of(inputs_of(store[i])))[REACH:-REACH]
-
     chosen = [i for i in members if len(found.states[i])]
-    rows = list(spread(values, chosen))
+    rows = list(spread(lambda i: values_of(inputs_of(store[i])), chosen))
     every = torch.cat(rows)
     mean, deviation = every.mean(0), every.std(0).clamp_min(1e-3)
     pairs = [

@@ -16,12 +16,10 @@ import time
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from ctc_align.corpus.sources import open_source
 from ctc_align.errors import UsageError
-from ctc_align.models import features
 from ctc_align.models.convnet import Description
 from ctc_align.models.mixtures import Mixtures
 from ctc_align.models.network import Network, NetworkShape
@@ -170,8 +168,7 @@ def _refined(
 ) -> tuple[labels.Labels, Mixtures]:
     """Labels by the network and mixtures together, and the mixtures that learned from them."""
     plan, states = recipe.refining, network.shape.states
-    short = corpus.train[corpus.store.lengths[corpus.train] <= recipe.segmenter.longest_s / features.FRAME_SHIFT_S]
-    order = np.random.default_rng(recipe.seed).permutation(short if len(short) else corpus.train).tolist()
+    order = labels.teaching_order(corpus, recipe.segmenter, recipe.seed)
     members = [i for i in order if len(found.states[i])][: plan.utterances]
 
     def again() -> labels.Labels:
