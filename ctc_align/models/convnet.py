@@ -250,17 +250,22 @@ def mixtures_of(description: Description, weights: dict[str, torch.Tensor]) -> M
     return from_weights(weights, description.shape.states) if description.mixture_weight else None
 
 
+def state_offset(log_priors: torch.Tensor, prior_scale: float, silence_bonus: float) -> torch.Tensor:
+    """(K,) what is added to the states' log-posteriors: minus the scaled log-priors (K,), and silence's bonus."""
+    offset = -log_priors.float() * prior_scale
+    offset[-1:] += silence_bonus
+    return offset
+
+
 def _state_offset(description: Description, weights: dict[str, torch.Tensor]) -> torch.Tensor:
-    """(K,) what is added to the states' log-posteriors: minus the scaled log-priors, and silence's bonus."""
+    """`state_offset` of a model; without log-priors all states are equally likely."""
     states = description.shape.states
     log_priors = weights.get("log_priors", torch.zeros(states))
     if log_priors.shape != (description.shape.states,):
         raise ValueError(
             f"log_priors has shape {tuple(log_priors.shape)}, the network {description.shape.states} states"
         )
-    offset = -log_priors.float() * description.prior_scale
-    offset[-1:] += description.silence_bonus
-    return offset
+    return state_offset(log_priors, description.prior_scale, description.silence_bonus)
 
 
 def load_embedded(device: torch.device, settings: Any = None) -> ConvNet:

@@ -199,8 +199,7 @@ def _segmented(
     batch = collate(corpus.store, part, none, None, network.shape.context_frames, None)
     tokens, scores = network(batch.inputs)
     assert scores is not None
-    offset = -given.log_priors * given.description.prior_scale
-    offset[-1] += given.description.silence_bonus
+    offset = ours.state_offset(given.log_priors, given.description.prior_scale, given.description.silence_bonus)
     lengths = batch.lengths.tolist()
     log_probs = [row[:n] for row, n in zip(tokens.log_softmax(-1), lengths)]
     said = [_word_tokens(corpus.spoken[i]) for i in part]

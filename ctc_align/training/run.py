@@ -20,7 +20,7 @@ import torch
 
 from ctc_align.corpus.sources import open_source
 from ctc_align.errors import UsageError
-from ctc_align.models.convnet import Description
+from ctc_align.models.convnet import Description, state_offset
 from ctc_align.models.mixtures import Mixtures
 from ctc_align.models.network import Network, NetworkShape
 from ctc_align.text.lexicon import read_lexicon
@@ -172,8 +172,8 @@ def _refined(
     members = [i for i in order if len(found.states[i])][: plan.utterances]
 
     def again() -> labels.Labels:
-        offset = -torch.from_numpy(found.log_priors(corpus.train.tolist(), states)) * recipe.prior_scale
-        offset[-1] += recipe.silence_bonus
+        log_priors = torch.from_numpy(found.log_priors(corpus.train.tolist(), states))
+        offset = state_offset(log_priors, recipe.prior_scale, recipe.silence_bonus)
         first = learn_mixtures(corpus.store, found, members, states, plan.mixtures)
         return resegmented(network.cpu(), offset, first, corpus, found, plan, watch)
 
