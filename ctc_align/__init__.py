@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ctc_align._version import __version__
 
 if TYPE_CHECKING:
-    from ctc_align.aligner import Aligner, align
+    from ctc_align.alignment.aligner import Aligner, align
     from ctc_align.errors import CtcAlignError
     from ctc_align.losses import CTCLoss
     from ctc_align.types import Alignment, Emissions
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 __all__ = ["Aligner", "Alignment", "CTCLoss", "CtcAlignError", "Emissions", "__version__", "align"]
 
 _HOMES = {
-    "Aligner": "ctc_align.aligner",
+    "Aligner": "ctc_align.alignment.aligner",
     "Alignment": "ctc_align.types",
     "CTCLoss": "ctc_align.losses",
     "CtcAlignError": "ctc_align.errors",
     "Emissions": "ctc_align.types",
-    "align": "ctc_align.aligner",
+    "align": "ctc_align.alignment.aligner",
 }
 _MODULES = ("functional", "losses")
 """Also `ctc_align.functional` is there without an import of its own."""

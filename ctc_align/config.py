@@ -64,9 +64,9 @@ class Settings:
     """How far a word edge may move away from where CTC first put it."""
     shortest_pause_s: float = setting(0.04, above=0.0)
     """A shorter gap between two words is no pause: it belongs to the sounds around it. Between two phones it may be up
-    to 2.25 times as long, or must be half as long: see `ctc_align.pauses`."""
+    to 2.25 times as long, or must be half as long: see `ctc_align.alignment.pauses`."""
     edges: str = setting("auto", choices=("auto", "spikes", "occupancy", "calibrated", "refined"))
-    """How edges are drawn: see `ctc_align.edges.Drawing`; "auto" is the best that the model has."""
+    """How edges are drawn: see `ctc_align.alignment.edges.Drawing`; "auto" is the best that the model has."""
     calibration: str = setting("", may_be_empty=True)
     """A file that `ctc-align calibrate` wrote; "" is the one in the model's folder, if there is one."""
     min_confidence: float = setting(0.0, within=(0.0, 1.0))

@@ -58,11 +58,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from ctc_align import functional_arguments as arguments
-from ctc_align import kernels, lattice, loss
+from ctc_align import kernels, lattice
+from ctc_align.ctc import arguments, autograd
+from ctc_align.ctc.arguments import Lengths, utterances
 from ctc_align.errors import KernelError
-from ctc_align.functional_arguments import Lengths, utterances
-from ctc_align.kernels import memory
+from ctc_align.kernels import memory_limits
 
 UNITS_CELLS = 2**20
 """Unit vectors whose products are made at once, times the numbers in each."""
@@ -105,7 +105,7 @@ def ctc_loss(
     """
     arguments.check_reduction(reduction)
     given = utterances(log_probs, targets, input_lengths, target_lengths, blank)
-    return given.reduce(loss.losses(given.log_probs, given.topology, given.frames), reduction, zero_infinity)
+    return given.reduce(autograd.losses(given.log_probs, given.topology, given.frames), reduction, zero_infinity)
 
 
 def simple_ctc_loss(
@@ -127,7 +127,7 @@ def simple_ctc_loss(
     """
     arguments.check_reduction(reduction)
     given = utterances(log_probs, targets, input_lengths, target_lengths, blank, arguments.simple_padded)
-    return given.reduce(loss.losses(given.log_probs, given.topology, given.frames), reduction, zero_infinity)
+    return given.reduce(autograd.losses(given.log_probs, given.topology, given.frames), reduction, zero_infinity)
 
 
 def occupancy(
@@ -139,7 +139,7 @@ def occupancy(
 ) -> torch.Tensor:
     """The posterior of each class at each frame given the transcript: CTC's own soft alignment targets.
 
-    They are constants: no gradient goes through them. (`ctc_align.loss.occupancies` is differentiable.)
+    They are constants: no gradient goes through them. (`ctc_align.ctc.autograd.occupancies` is differentiable.)
 
     Args:
         log_probs, targets, input_lengths, target_lengths, blank: as `ctc_loss`.
@@ -195,7 +195,9 @@ def hessian(
     arguments.check_log_probs(logits, "(N, T, C)", (3,), "logits")
     dtype = torch.float64 if logits.dtype == torch.float64 else torch.float32
     batch, frames, classes = logits.shape
-    memory.require(dtype.itemsize * batch * (frames * classes) ** 2, f"second derivatives of {tuple(logits.shape)}")
+    memory_limits.require(
+        dtype.itemsize * batch * (frames * classes) ** 2, f"second derivatives of {tuple(logits.shape)}"
+    )
     given = utterances(logits.detach().transpose(0, 1), targets, input_lengths, target_lengths, blank)
     result = logits.new_zeros((batch, frames, classes, frames, classes), dtype=dtype)
     for b, (count, tokens) in enumerate(zip(given.frames.tolist(), given.tokens.tolist())):

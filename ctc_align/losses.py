@@ -30,9 +30,9 @@ from dataclasses import dataclass
 
 import torch
 
-from ctc_align import functional, kernels, loss
-from ctc_align.errors import KernelError
-from ctc_align.functional_arguments import (
+from ctc_align import functional, kernels
+from ctc_align.ctc import autograd
+from ctc_align.ctc.arguments import (
     Lengths,
     Utterances,
     batch_first,
@@ -42,6 +42,7 @@ from ctc_align.functional_arguments import (
     frames_inside,
     utterances,
 )
+from ctc_align.errors import KernelError
 
 __all__ = [
     "CTCLoss",
@@ -219,7 +220,7 @@ def focal_ctc_loss(
     given = utterances(log_probs, targets, input_lengths, target_lengths, blank)
     if not gamma >= 0:
         raise KernelError(f"gamma: expected 0 or more, met {gamma}")
-    plain = loss.losses(given.log_probs, given.topology, given.frames)
+    plain = autograd.losses(given.log_probs, given.topology, given.frames)
     if gamma:
         # Below 0 there is no probability, and exp would overflow. A power below 1 has no derivative at 0.
         plain = plain.clamp(min=0)
@@ -255,7 +256,7 @@ def label_smoothed_ctc_loss(
     given = utterances(log_probs, targets, input_lengths, target_lengths, blank)
     if not 0 <= alpha < 1:
         raise KernelError(f"alpha: expected 0 to below 1, met {alpha}")
-    plain = loss.losses(given.log_probs, given.topology, given.frames)
+    plain = autograd.losses(given.log_probs, given.topology, given.frames)
     if not alpha:
         return given.reduce(plain, reduction, zero_infinity)
     inside = torch.where(given.inside, given.log_probs.to(plain.dtype), 0.0)
@@ -388,8 +389,8 @@ def alignment_entropy(
     """
     check_reduction(reduction)
     given = utterances(log_probs, targets, input_lengths, target_lengths, blank)
-    negative = loss.losses(given.log_probs, given.topology, given.frames)
-    posteriors = loss.occupancies(given.log_probs, given.topology, given.frames)
+    negative = autograd.losses(given.log_probs, given.topology, given.frames)
+    posteriors = autograd.occupancies(given.log_probs, given.topology, given.frames)
     met = torch.where(posteriors == 0, 0.0, given.log_probs.to(posteriors.dtype))
     entropy = -negative - (posteriors * met).sum((1, 2))
     return given.reduce(torch.where(negative == torch.inf, 0.0, entropy), reduction)

@@ -107,7 +107,7 @@ class Emissions:
 
     `vocab` has C tokens, `blank` is an index into it. `offset_s` is the place of frame 0 in the recording.
     `states` is the optional second output, (T, K) float: scores of the segmentation states that say *where* sounds
-    begin and end (see `ctc_align.boundaries`); the loss and the score never use it.
+    begin and end (see `ctc_align.alignment.segmentation`); the loss and the score never use it.
     """
 
     log_probs: torch.Tensor
@@ -206,7 +206,7 @@ class Alignment:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON object of format "ctc-align/1": plain dicts, lists, strings and finite numbers or None."""
-        from ctc_align.writers import to_dict
+        from ctc_align.formats import to_dict
 
         return to_dict(self)
 
@@ -217,7 +217,7 @@ class Alignment:
             OutputError: the file exists and `force` is not given, or it cannot be written.
             UsageError: no writer has this extension.
         """
-        from ctc_align.writers import save
+        from ctc_align.formats import save
 
         save(self, path, force=force)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from ctc_align.aligner import Aligner
+    from ctc_align.alignment.aligner import Aligner
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -25,7 +25,7 @@ def english() -> Aligner:
     weights = ROOT / "ctc_align" / "models" / "english" / "model.safetensors"
     if not weights.is_file():
         pytest.skip("the weights of the model `english` are not here yet")
-    from ctc_align.aligner import Aligner
+    from ctc_align.alignment.aligner import Aligner
 
     return Aligner("english", device="cpu")
 

@@ -40,10 +40,10 @@ def adapt(
     talk = train.ready(corpus, out_dir, dev, lexicon, quiet=quiet, verbose=verbose)
     from ctc_align.config import load_config
     from ctc_align.models import resolve_device
-    from ctc_align.models.beside import remembered
-    from ctc_align.training.adapt import Adaptation
-    from ctc_align.training.adapt import adapt as run
-    from ctc_align.training.run import Call
+    from ctc_align.models.folder_settings import remembered
+    from ctc_align.training.adaptation import Adaptation
+    from ctc_align.training.adaptation import adapt as run
+    from ctc_align.training.pipeline import Call
 
     adaptation = load_config(Adaptation, config, {"name": name, "language": language, "seed": seed})
     adaptation = replace(adaptation, training=train.limited(adaptation.training, epochs, minutes))

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ctc_align.cli import options
-from ctc_align.cli.talk import Talk
+from ctc_align.cli.messages import Talk
 from ctc_align.errors import OutputError, UsageError
 from ctc_align.types import SKIPPED, UNKNOWN, UNSPOKEN
 
 if TYPE_CHECKING:
     from ctc_align.config import Settings
-    from ctc_align.models.logprobs import Reader
+    from ctc_align.models.log_probs import Reader
     from ctc_align.types import Alignment
 
 _SEVERAL, _MANY = 5, 20
@@ -69,7 +69,7 @@ def align(
     Writes NAME.json, NAME.ctm, NAME.tokens.ctm and NAME.TextGrid for the audio NAME.wav.
     """
     from ctc_align.config import load_settings
-    from ctc_align.models.beside import remembered
+    from ctc_align.models.folder_settings import remembered
     from ctc_align.text import read_transcript, require_words, split
 
     talk = Talk(quiet=quiet, verbose=verbose)
@@ -109,7 +109,7 @@ def align(
         write_stdout(alignment, formats[0], settings)
         paths = []
     else:
-        from ctc_align.writers import write_outputs
+        from ctc_align.formats import write_outputs
 
         paths = write_outputs(alignment, folder, name, formats, settings=settings, force=force, protect=inputs)
     report(alignment, paths, talk)
@@ -118,7 +118,7 @@ def align(
 
 
 def check_audio(audio: str) -> None:
-    from ctc_align.models.logprobs import file_of
+    from ctc_align.models.log_probs import file_of
 
     kind = kind_of(file_of(audio), "AUDIO")
     if kind == "folder":
@@ -158,7 +158,7 @@ def checked_log_probs(
     audio: str, vocab: str | None, frame_shift_s: float | None, blank: str | None, model: str | None
 ) -> Reader | None:
     """What goes with log-probs, which sound must not have; None for sound."""
-    from ctc_align.models.logprobs import is_log_probs_path
+    from ctc_align.models.log_probs import is_log_probs_path
 
     asked = {"--vocab": vocab, "--frame-shift": frame_shift_s, "--blank": blank}
     if not is_log_probs_path(audio):
@@ -180,7 +180,7 @@ def source_log_probs(
 
 
 def _reader(audio: str, vocab: str | None, frame_shift_s: float | None, blank: str | None, model: str | None) -> Reader:
-    from ctc_align.models.logprobs import Reader
+    from ctc_align.models.log_probs import Reader
 
     asked = {"--vocab": vocab, "--frame-shift": frame_shift_s}
     if vocab is None or frame_shift_s is None:
@@ -201,7 +201,7 @@ def check_files(files: dict[str, str | None]) -> None:
 
 
 def checked_formats(format: str | None, stdout: bool, out_dir: str | None) -> tuple[str, ...]:
-    from ctc_align.writers import DEFAULT_FORMATS, parse_formats
+    from ctc_align.formats import DEFAULT_FORMATS, parse_formats
 
     formats = DEFAULT_FORMATS if format is None else parse_formats(format)
     if out_dir == "":
@@ -219,7 +219,7 @@ def checked_formats(format: str | None, stdout: bool, out_dir: str | None) -> tu
 
 def refuse_outputs(folder: str, name: str, formats: tuple[str, ...], force: bool, inputs: list[str]) -> None:
     """What cannot be written is a wrong call, told before the work."""
-    from ctc_align.writers import check_outputs
+    from ctc_align.formats import check_outputs
 
     try:
         check_outputs(folder, name, formats, force=force, protect=inputs)
@@ -230,7 +230,7 @@ def refuse_outputs(folder: str, name: str, formats: tuple[str, ...], force: bool
 def run_aligner(
     audio: str, text: str, log_probs: Reader | None, aligner_options: dict[str, Any], talk: Talk
 ) -> Alignment:
-    from ctc_align.aligner import Aligner
+    from ctc_align.alignment.aligner import Aligner
 
     aligner_options = dict(aligner_options)
     source: Any = audio
@@ -251,7 +251,7 @@ def run_aligner(
 
 def say_if_compiling(talk: Talk) -> None:
     """The first run on a machine is slow, once: nobody should wonder why."""
-    from ctc_align.kernels.cpu import is_compiled
+    from ctc_align.kernels.cpu.cpu_backend import is_compiled
 
     if not is_compiled():
         talk.note("the kernels are compiled for this machine now: this once it takes about 6 seconds longer")
@@ -261,7 +261,7 @@ def unknown_letters(alignment: Alignment) -> list[str]:
     """Which letters (or phones of a lexicon) the vocabulary lacks, how often each is met, and what came of them; apart
     from them the digits that only the language leaves as they are."""
     from ctc_align.config import ENGLISH
-    from ctc_align.text.spoken import reads_digits
+    from ctc_align.text.spoken_form import reads_digits
 
     counts, language = alignment.unknown_letters, str(alignment.config.get("language") or ENGLISH)
     left = frozenset(filter(str.isdecimal, counts))
@@ -285,7 +285,7 @@ def _counted(letters: dict[str, int]) -> str:
 
 
 def write_stdout(alignment: Alignment, format: str, settings: Settings) -> None:
-    from ctc_align.writers import rendered
+    from ctc_align.formats import rendered
 
     try:
         sys.stdout.flush()
@@ -301,7 +301,7 @@ def write_stdout(alignment: Alignment, format: str, settings: Settings) -> None:
 
 def report(alignment: Alignment, paths: list[Path], talk: Talk) -> None:
     """The table on a terminal, then in a few lines what was found and written."""
-    from ctc_align.cli.show import console_for, loss_line, words_table
+    from ctc_align.cli.tables import console_for, loss_line, words_table
 
     if talk.quiet:
         return
@@ -317,7 +317,7 @@ def report(alignment: Alignment, paths: list[Path], talk: Talk) -> None:
 
 def notes(alignment: Alignment) -> list[str]:
     """What a careful reader of the result should know."""
-    from ctc_align.cli.show import printable
+    from ctc_align.cli.tables import printable
     from ctc_align.models import EMBEDDED
 
     found = []
@@ -349,6 +349,6 @@ def notes(alignment: Alignment) -> list[str]:
 
 def doubtful_words(alignment: Alignment) -> list[str]:
     """The words below the confidence that was asked for, with their times."""
-    from ctc_align.cli.show import printable
+    from ctc_align.cli.tables import printable
 
     return [f"{printable(word.text)} ({word.start_s:.2f} s, {word.confidence:.2f})" for word in alignment.doubtful]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ctc_align.cli.talk import Talk
+from ctc_align.cli.messages import Talk
 from ctc_align.errors import UsageError
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _print_rich(rows: list[Row]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    from ctc_align.cli.show import console_for
+    from ctc_align.cli.tables import console_for
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for i, (name, _) in enumerate(_COLUMNS):

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ctc_align.cli import options
-from ctc_align.cli.talk import Talk, counted
+from ctc_align.cli.messages import Talk, counted
 from ctc_align.errors import InputError, OutputError, UsageError
 
 if TYPE_CHECKING:
-    from ctc_align.training.calibrate import Report
+    from ctc_align.training.calibrating.calibration_fitting import Report
 
 SOME_FAILED = 1
 FAR_MS = 100.0
@@ -50,12 +50,12 @@ def calibrate(
     Writes calibration.toml, which is used whenever its folder is the --model, or is named with --calibration. The
     figures on standard output are of speakers left out in turn.
     """
-    from ctc_align.aligner import Aligner
-    from ctc_align.calibration import FILE, as_toml
+    from ctc_align.alignment.aligner import Aligner
     from ctc_align.config import load_settings
-    from ctc_align.training.calibrate import calibrate as measure
-    from ctc_align.training.labelled import read_labelled
-    from ctc_align.writers.whole import placing
+    from ctc_align.formats.whole_files import placing
+    from ctc_align.models.calibration import FILE, as_toml
+    from ctc_align.training.calibrating.calibration_fitting import calibrate as measure
+    from ctc_align.training.calibrating.labelled_speech import read_labelled
 
     talk = Talk(quiet=quiet, verbose=verbose)
     settings = load_settings(config, assignments)
@@ -89,7 +89,7 @@ def calibrate(
 
 def _folder(model: str, out_dir: str | None) -> Path:
     """Where the file goes: by default beside the model's weights."""
-    from ctc_align.calibration import folder_of
+    from ctc_align.models.calibration import folder_of
 
     if out_dir is not None:
         return Path(out_dir)
@@ -104,7 +104,7 @@ def _show(report: Report) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    from ctc_align.cli.show import console_for
+    from ctc_align.cli.tables import console_for
 
     console = console_for(sys.stdout)
     alone = report.speakers == 1

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ctc_align.cli import options
-from ctc_align.cli.talk import Talk, counted
+from ctc_align.cli.messages import Talk, counted
 from ctc_align.errors import UsageError
 
 if TYPE_CHECKING:
-    from ctc_align.corpus.journal import Shard
-    from ctc_align.corpus.local import Tally
+    from ctc_align.corpus.engine.dispatch import Tally
     from ctc_align.corpus.run import CorpusRun, Ended
-    from ctc_align.corpus.summary import Summary
+    from ctc_align.corpus.state.journal import Shard
+    from ctc_align.corpus.state.summary import Summary
 
 THRESHOLD_NOT_MET = 3
 _LINE_EVERY_S = 10.0
@@ -180,10 +180,10 @@ def corpus(
         cache_dir=cache_dir,
     )
 
-    from ctc_align.corpus.crew import CrewSettings
-    from ctc_align.corpus.layout import OutputSettings
+    from ctc_align.corpus.engine.worker_pools import CrewSettings
+    from ctc_align.corpus.outputs.layout import OutputSettings
     from ctc_align.corpus.run import CorpusRun
-    from ctc_align.writers import parse_formats
+    from ctc_align.formats import parse_formats
 
     outputs = OutputSettings(
         out_dir,
@@ -225,7 +225,7 @@ def parse_shard(text: str | None) -> Shard:
     >>> parse_shard("1/4")
     Shard(index=1, count=4)
     """
-    from ctc_align.corpus.journal import Shard
+    from ctc_align.corpus.state.journal import Shard
 
     if text is None:
         return Shard()
@@ -247,7 +247,7 @@ def align_all(run: CorpusRun, talk: Talk) -> None:
         raise Interrupted("interrupted: what the journal says is done; the same command goes on from there") from None
     name_failures(ended.summary, ended.journal, talk)
     if not talk.quiet:
-        from ctc_align.cli.show_corpus import print_profile, print_summary
+        from ctc_align.cli.corpus_tables import print_profile, print_summary
 
         print_summary(ended.summary)
         if run.profile:
@@ -274,7 +274,7 @@ def name_failures(summary: Summary, journal: Path, talk: Talk) -> None:
     """Each failure with its reason, one a line; these are errors and said even when quiet."""
     import sys
 
-    from ctc_align.cli.show import printable
+    from ctc_align.cli.tables import printable
 
     for failure in summary.failures[:_NAMED]:
         line = " ".join(f"{failure['utterance']}: {failure['reason']}".split())
@@ -288,9 +288,9 @@ def sum_up(folder: str, source: str | None, talk: Talk) -> None:
     """`--summary DIR`: the table on stdout, `summary.json` beside the journals."""
     import sys
 
-    from ctc_align.cli.show_corpus import print_summary
-    from ctc_align.corpus.journal import Shard
-    from ctc_align.corpus.summary import joined, summary_path
+    from ctc_align.cli.corpus_tables import print_summary
+    from ctc_align.corpus.state.journal import Shard
+    from ctc_align.corpus.state.summary import joined, summary_path
 
     if source is not None:
         raise UsageError(f"--summary {folder}: takes no SOURCE, met {source}: it reads the journals alone")
@@ -313,7 +313,7 @@ class Watching:
 
     def __enter__(self) -> Watching:
         if self.talk.on_terminal and not self.talk.quiet:
-            from ctc_align.cli.show_corpus import Display
+            from ctc_align.cli.corpus_tables import Display
 
             self._display = Display()
             self._display.__enter__()
@@ -327,12 +327,12 @@ class Watching:
         if self._display is not None:
             self._display.show(tally)
         elif time.monotonic() - self._said >= _LINE_EVERY_S:
-            from ctc_align.cli.show_corpus import progress_line
+            from ctc_align.cli.corpus_tables import progress_line
 
             self._said = time.monotonic()
             self.talk.say(f"ctc-align: {progress_line(tally)}")
 
     def warn(self, line: str) -> None:
-        from ctc_align.cli.show import printable
+        from ctc_align.cli.tables import printable
 
         self.talk.say(f"ctc-align: warning: {printable(line)}")

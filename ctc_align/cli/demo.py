@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ctc_align.cli import options
-from ctc_align.cli.talk import Talk
+from ctc_align.cli.messages import Talk
 
 FOLDER = Path(__file__).resolve().parent.parent / "demo"
 NAME = "demo"
@@ -25,10 +25,10 @@ def demo(
 ) -> None:
     """Align a recording that comes with the package, and show what comes out."""
     from ctc_align.cli.align import refuse_outputs, run_aligner
-    from ctc_align.cli.show import console_for, loss_line, words_table
+    from ctc_align.cli.tables import console_for, loss_line, words_table
     from ctc_align.config import Settings
+    from ctc_align.formats import DEFAULT_FORMATS, write_outputs
     from ctc_align.text import read_transcript
-    from ctc_align.writers import DEFAULT_FORMATS, write_outputs
 
     talk = Talk(quiet=quiet, verbose=verbose)
     talk.listen()

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ctc_align.cli.messages import counted
 from ctc_align.cli.options import Force
-from ctc_align.cli.talk import counted
 from ctc_align.errors import InputError, OutputError, UsageError
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class _Thresholds:
 
     def unmet(self, evaluation: Evaluation) -> list[str]:
         """What falls short, in words."""
-        from ctc_align.evaluate.figures import within
+        from ctc_align.evaluate.error_statistics import within
 
         tolerance_ms = evaluation.options.tolerance_ms
         signed = evaluation.measured.signed()["both"].ms.tolist() if evaluation.measured is not None else []
@@ -191,7 +191,7 @@ def _tiers(
     tiers: list[str] | None, hypothesis_tier: str | None, reference_tier: str | None, options: Options
 ) -> list[tuple[str, Options]]:
     """Each kind of tier once, with the names of its tiers."""
-    from ctc_align.evaluate.options import parse_tier
+    from ctc_align.evaluate.measure_options import parse_tier
 
     if tiers and len(tiers) > 1 and (hypothesis_tier or reference_tier):
         raise UsageError("--hypothesis-tier and --reference-tier go with one --tier; with several: --tier words=NAME")
@@ -220,7 +220,7 @@ def _measured(tier: str, hypothesis: str, reference: str, against: str | None, o
 
 
 def _print_tables(found: list[_Found], worst: int, names: tuple[str, str]) -> None:
-    from ctc_align.cli.show_evaluation import print_comparison, print_evaluation
+    from ctc_align.cli.evaluation_tables import print_comparison, print_evaluation
 
     for one in found:
         print_evaluation(one.evaluation, worst)
@@ -249,7 +249,7 @@ def _tell(evaluation: Evaluation, whose: str) -> None:
 
 def _check_plot(plot: str, force: bool, inputs: tuple[str, str]) -> None:
     """Refuse, before any work, a picture that cannot or must not be written."""
-    from ctc_align.view.errors import PLOT_FORMATS, check_plotting
+    from ctc_align.view.error_plots import PLOT_FORMATS, check_plotting
 
     path = Path(plot)
     if path.suffix.casefold().lstrip(".") not in PLOT_FORMATS:
@@ -262,8 +262,8 @@ def _check_plot(plot: str, force: bool, inputs: tuple[str, str]) -> None:
 
 
 def _write_plot(plot: str, found: list[_Found]) -> None:
-    from ctc_align.view.errors import error_figure
-    from ctc_align.writers.whole import placing
+    from ctc_align.formats.whole_files import placing
+    from ctc_align.view.error_plots import error_figure
 
     rows = {}
     for one in found:

@@ -52,7 +52,7 @@ def _list() -> None:
 
 def _show(model: AcousticModel, name: str) -> None:
     from ctc_align.models.catalogue import receptive_field_s
-    from ctc_align.tokens import tokenizer_for
+    from ctc_align.tokens.tokenizer import tokenizer_for
     from ctc_align.units import seconds_to_ms
 
     separator = tokenizer_for(model.vocab, model.blank).separator
@@ -75,8 +75,8 @@ def _show(model: AcousticModel, name: str) -> None:
 
 def _own(model: AcousticModel, name: str) -> dict[str, object]:
     """What only models of ours have, where this one has it."""
-    from ctc_align.models.beside import remembered
     from ctc_align.models.catalogue import gaussians
+    from ctc_align.models.folder_settings import remembered
     from ctc_align.text.lexicon import read_lexicon
 
     beside, told = remembered(name), dict[str, object]()

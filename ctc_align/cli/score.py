@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ctc_align.cli import options
-from ctc_align.cli.talk import Talk, counted
+from ctc_align.cli.messages import Talk, counted
 from ctc_align.errors import CtcAlignError, TranscriptError, UsageError
 
 if TYPE_CHECKING:
+    from ctc_align.alignment.scoring import Scored
     from ctc_align.cli.score_rows import Row, Thresholds
-    from ctc_align.corpus.score import ScoredUtterance, ScoreOptions
-    from ctc_align.models.logprobs import Reader
-    from ctc_align.scoring import Scored
+    from ctc_align.corpus.corpus_scores import ScoredUtterance, ScoreOptions
+    from ctc_align.models.log_probs import Reader
 
 FORMATS = ("table", "tsv", "jsonl")
 FAILED, MARKED = 1, 3
@@ -130,7 +130,7 @@ def score(
         rows = _rows_of_audio(audio, _read(transcripts or [], text or []), log_probs, choice, talk)
         _print(rows, thresholds, shown, False, talk)
         return
-    from ctc_align.corpus.score import ScoreOptions
+    from ctc_align.corpus.corpus_scores import ScoreOptions
 
     reader = source_log_probs(audio, vocab, frame_shift, blank, model)
     if reader is not None:
@@ -237,9 +237,9 @@ def _rows_of_audio(
 def _scored_audio(
     audio: str, texts: list[str], log_probs: Reader | None, choice: dict[str, Any], talk: Talk
 ) -> list[Scored]:
-    from ctc_align.aligner import Aligner
+    from ctc_align.alignment.aligner import Aligner
+    from ctc_align.alignment.scoring import score_texts
     from ctc_align.cli.align import say_if_compiling
-    from ctc_align.scoring import score_texts
 
     sound: Any = audio
     if log_probs is not None:
@@ -256,7 +256,7 @@ def _scored_audio(
 
 def _rows_of_source(path: str, kind: str | None, options: ScoreOptions, talk: Talk) -> Iterator[Row]:
     from ctc_align.cli.score_rows import Counter
-    from ctc_align.corpus.score import score_source
+    from ctc_align.corpus.corpus_scores import score_source
     from ctc_align.corpus.sources import open_source
 
     _refuse_audio(path)
@@ -269,9 +269,9 @@ def _rows_of_source(path: str, kind: str | None, options: ScoreOptions, talk: Ta
 
 def _refuse_audio(path: str) -> None:
     """Sound without a transcript is no corpus, and the user should hear which of the two is missing."""
-    from ctc_align.audio import header_duration_s
+    from ctc_align.audio.loading import header_duration_s
     from ctc_align.cli.align import check_transcript, kind_of
-    from ctc_align.models.logprobs import is_log_probs_path
+    from ctc_align.models.log_probs import is_log_probs_path
 
     if kind_of(path, "AUDIO|SOURCE") != "file":
         return
@@ -298,7 +298,7 @@ def _rows_of_utterance(one: ScoredUtterance) -> Iterator[Row]:
 
 
 def _say_failed(name: str, reason: str) -> None:
-    from ctc_align.cli.show import printable
+    from ctc_align.cli.tables import printable
 
     print(f"ctc-align: error: {printable(name)}: {printable(reason)}", file=sys.stderr)
 

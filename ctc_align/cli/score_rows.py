@@ -20,7 +20,7 @@ from ctc_align.errors import OutputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ctc_align.scoring import Scored
+    from ctc_align.alignment.scoring import Scored
 
 OUT, ERROR = "out", "error"
 """Marks: to throw out; could not be scored, or does not fit."""
@@ -164,7 +164,7 @@ class Printer(Protocol):
 def printer_for(format: str, *, with_utterance: bool) -> Printer:
     """Rows on stdout as "table", "tsv" or "jsonl"."""
     if format == "table":
-        from ctc_align.cli.show import console_for
+        from ctc_align.cli.tables import console_for
 
         return TablePrinter(console_for(sys.stdout), with_utterance)
     sys.stdout.flush()

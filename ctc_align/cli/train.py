@@ -13,13 +13,13 @@ import typer
 
 from ctc_align.cli import options
 from ctc_align.cli.corpus import Interrupted
-from ctc_align.cli.talk import Talk
+from ctc_align.cli.messages import Talk
 from ctc_align.errors import UsageError
-from ctc_align.training.watch import Watch
+from ctc_align.training.progress import Watch
 
 if TYPE_CHECKING:
-    from ctc_align.training.acoustic import Training
-    from ctc_align.training.run import Result
+    from ctc_align.training.acoustic_training import Training
+    from ctc_align.training.pipeline import Result
 
 Corpus = Annotated[
     str,
@@ -91,9 +91,9 @@ def train(
     talk = ready(corpus, out_dir, dev, lexicon, quiet=quiet, verbose=verbose)
     from ctc_align.config import load_config
     from ctc_align.models import resolve_device
+    from ctc_align.training.pipeline import Call
+    from ctc_align.training.pipeline import train as run
     from ctc_align.training.recipe import Recipe
-    from ctc_align.training.run import Call
-    from ctc_align.training.run import train as run
 
     recipe = load_config(Recipe, config, {"name": name, "language": language, "seed": seed}, assignments)
     recipe = replace(recipe, training=limited(recipe.training, epochs, minutes))
@@ -123,7 +123,7 @@ def ready(corpus: str, out_dir: str, dev: str | None, lexicon: str | None, *, qu
 
 def say_if_digits_are_not_read(language: str, talk: Talk) -> None:
     """A language that is named, and that nobody here can count in: better known before the hours of training."""
-    from ctc_align.text.spoken import reads_digits
+    from ctc_align.text.spoken_form import reads_digits
 
     if language and not reads_digits(language):
         talk.note(f"language {language!r}: num2words does not know it, so digits in transcripts are not read")
@@ -167,7 +167,7 @@ class Following(Watch):
         if self.talk.on_terminal and not self.talk.quiet:
             from rich.progress import BarColumn, Progress, TextColumn
 
-            from ctc_align.cli.show import console_for
+            from ctc_align.cli.tables import console_for
 
             columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.fields[line]}"))
             self._bar = Progress(*columns, console=console_for(sys.stderr), transient=True, redirect_stdout=False)

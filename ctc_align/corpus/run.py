@@ -13,24 +13,31 @@ from pathlib import Path
 from typing import Any
 
 from ctc_align.config import Settings
-from ctc_align.corpus.ahead import Policy
-from ctc_align.corpus.assembly import Assembly
-from ctc_align.corpus.crew import CrewSettings, crew_for
-from ctc_align.corpus.fingerprint import Fingerprints, log_probs_identity, run_fingerprint
-from ctc_align.corpus.folder import check_found, clear, folds_case, forget_folder, make_folder, parts_folder
-from ctc_align.corpus.journal import DONE, Journal, Outcomes, Shard, journal_path, journal_paths, line_key
-from ctc_align.corpus.layout import Layout, OutputSettings, layout_for
-from ctc_align.corpus.local import Engine, Observer
-from ctc_align.corpus.lock import FolderLock, lock_path
-from ctc_align.corpus.plan import items_of
-from ctc_align.corpus.pool import Pool
+from ctc_align.corpus.engine.batch_plan import items_of
+from ctc_align.corpus.engine.dispatch import Engine, Observer
+from ctc_align.corpus.engine.process_pool import Pool
+from ctc_align.corpus.engine.read_ahead import Policy
+from ctc_align.corpus.engine.stages import WorkerOptions
+from ctc_align.corpus.engine.worker_pools import CrewSettings, crew_for
+from ctc_align.corpus.outputs.assembly import Assembly
+from ctc_align.corpus.outputs.layout import Layout, OutputSettings, layout_for
 from ctc_align.corpus.sources import open_source
-from ctc_align.corpus.stages import WorkerOptions
-from ctc_align.corpus.summary import Effort, Summary, summarize, summary_path
+from ctc_align.corpus.state.fingerprint import Fingerprints, log_probs_identity, run_fingerprint
+from ctc_align.corpus.state.journal import DONE, Journal, Outcomes, Shard, journal_path, journal_paths, line_key
+from ctc_align.corpus.state.lock import FolderLock, lock_path
+from ctc_align.corpus.state.output_folder import (
+    check_found,
+    clear,
+    folds_case,
+    forget_folder,
+    make_folder,
+    parts_folder,
+)
+from ctc_align.corpus.state.summary import Effort, Summary, summarize, summary_path
 from ctc_align.corpus.utterance import Source, Utterance
 from ctc_align.errors import BackendError, OutputError, UsageError
-from ctc_align.models.beside import remembered
-from ctc_align.models.logprobs import Reader
+from ctc_align.models.folder_settings import remembered
+from ctc_align.models.log_probs import Reader
 
 BATCH_SECONDS_CPU, BATCH_SECONDS_GPU = 120.0, 1200.0
 _GPU_THREADS = 4
@@ -207,7 +214,7 @@ def _fingerprint(run: CorpusRun, layout: Layout) -> str:
 def _manifests(layout: Layout, source: Source, run: CorpusRun, out_dir: Path) -> list[Path]:
     if not layout.settings.manifests:
         return []
-    from ctc_align.corpus.manifests import write_manifests
+    from ctc_align.corpus.outputs.manifests import write_manifests
 
     outcomes = Outcomes(journal_paths(out_dir))
 

@@ -7,13 +7,13 @@ sets two hypotheses against each other.
 
 from __future__ import annotations
 
-from ctc_align.evaluate.compare import Comparison, Difference, compare
+from ctc_align.evaluate.boundary_errors import Evaluation, UtteranceErrors, WorstEdge, evaluate, evaluate_intervals
+from ctc_align.evaluate.comparable_labels import read_labels
+from ctc_align.evaluate.comparison import Comparison, Difference, compare
 from ctc_align.evaluate.detection import Detection
-from ctc_align.evaluate.figures import EdgeErrors
-from ctc_align.evaluate.labels import read_labels
-from ctc_align.evaluate.measure import Evaluation, UtteranceErrors, WorstEdge, evaluate, evaluate_intervals
-from ctc_align.evaluate.options import TIERS, WITHIN_MS, Options
-from ctc_align.evaluate.reading import read_intervals
+from ctc_align.evaluate.error_statistics import EdgeErrors
+from ctc_align.evaluate.measure_options import TIERS, WITHIN_MS, Options
+from ctc_align.evaluate.tiers import read_intervals
 
 __all__ = [
     "TIERS",

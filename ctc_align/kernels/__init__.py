@@ -29,6 +29,11 @@ from ctc_align.errors import BackendError, KernelError, UsageError
 from ctc_align.lattice import Topology
 
 BACKENDS = ("auto", "reference", "cpu", "gpu")
+_MODULES = {
+    "reference": "ctc_align.kernels.reference",
+    "cpu": "ctc_align.kernels.cpu.cpu_backend",
+    "gpu": "ctc_align.kernels.gpu.gpu_backend",
+}
 
 
 @dataclass(frozen=True)
@@ -253,7 +258,7 @@ def _check_wildcard(wildcard: Any, topology: Topology, log_probs: torch.Tensor) 
     if wildcard is None:
         raise KernelError(
             "topology: a state emits the wildcard: expected its scores (B, T) as `wildcard`, met None; "
-            "ctc_align.wildcard makes them"
+            "ctc_align.alignment.wildcard makes them"
         )
     if not isinstance(wildcard, torch.Tensor) or not wildcard.is_floating_point():
         met = wildcard.dtype if isinstance(wildcard, torch.Tensor) else type(wildcard).__name__
@@ -295,7 +300,7 @@ def check_backend(backend: str) -> None:
 def _gpu_is_missing() -> str | None:
     """Why the GPU backend cannot run here, or None."""
     try:
-        return import_module("ctc_align.kernels.gpu").unavailable()
+        return import_module(_MODULES["gpu"]).unavailable()
     except ImportError as error:
         return str(error)
 
@@ -305,4 +310,4 @@ def _open(backend: str, log_probs: torch.Tensor) -> tuple[str, Any]:
     check_backend(backend)
     if backend == "auto":
         backend = "gpu" if log_probs.is_cuda and _gpu_is_missing() is None else "cpu"
-    return backend, import_module(f"ctc_align.kernels.{backend}")
+    return backend, import_module(_MODULES[backend])

@@ -24,9 +24,9 @@ EMBEDDED = ("english",)
 FOLDER_FILES = ("model.toml", "model.safetensors")
 """What a model's folder holds."""
 FAMILIES = {
-    "hf:": "ctc_align.models.huggingface",
+    "hf:": "ctc_align.models.huggingface.transformers_model",
     "torchaudio:": "ctc_align.models.torchaudio_bundles",
-    "onnx:": "ctc_align.models.onnx",
+    "onnx:": "ctc_align.models.onnx.onnx_model",
 }
 """How names of a family begin, and the module whose `load(name, device, settings)` makes a model of one.
 
@@ -68,7 +68,7 @@ def load_model(name: str, *, device: str | torch.device = "auto", settings: Any 
         BackendError: `device` was asked for by name and is not here.
     """
     if name in EMBEDDED:
-        from ctc_align.models.convnet import load_embedded
+        from ctc_align.models.convnet.convnet_model import load_embedded
 
         return load_embedded(resolve_device(device), settings)
     for prefix, module in FAMILIES.items():
@@ -80,7 +80,7 @@ def load_model(name: str, *, device: str | torch.device = "auto", settings: Any 
     if not folder.is_dir():
         raise UsageError(_unknown(name, folder))
     if (folder / "config.json").is_file() and not (folder / FOLDER_FILES[0]).is_file():
-        from ctc_align.models.huggingface import load
+        from ctc_align.models.huggingface.transformers_model import load
 
         return load(name, resolve_device(device), settings, folder=True)
     missing = [file for file in FOLDER_FILES if not (folder / file).is_file()]
@@ -88,7 +88,7 @@ def load_model(name: str, *, device: str | torch.device = "auto", settings: Any 
         raise UsageError(
             f"model {name}: expected a folder with {' and '.join(FOLDER_FILES)}, lacks {', '.join(missing)}"
         )
-    from ctc_align.models.convnet import load_folder
+    from ctc_align.models.convnet.convnet_model import load_folder
 
     return load_folder(folder, resolve_device(device), settings)
 

@@ -79,7 +79,7 @@ _BUNDLES = (
 
 def receptive_field_s(model: AcousticModel) -> float:
     """What a model makes a frame of, in seconds; attention, where there is any, may see the whole utterance."""
-    from ctc_align.models.features import WINDOW_SAMPLES
+    from ctc_align.models.convnet.features import WINDOW_SAMPLES
     from ctc_align.units import samples_to_seconds
 
     own = getattr(model, "receptive_field_s", None)

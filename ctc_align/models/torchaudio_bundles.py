@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 from ctc_align.errors import UsageError
-from ctc_align.models.frames import Convolution, FrameGrid
-from ctc_align.models.framewise import Facts, FrameModel, Signal, standardised
+from ctc_align.models.framewise.frame_times import Convolution, FrameGrid
+from ctc_align.models.framewise.framewise_model import Facts, FrameModel, Signal, standardised
 from ctc_align.types import Audio
 
 PREFIX = "torchaudio:"

@@ -9,7 +9,7 @@ outer_punctuation_stripped(word)  a word as CTM and TextGrid print it
 
 from __future__ import annotations
 
-from ctc_align.text.labels import outer_punctuation_stripped
+from ctc_align.text.printed_labels import outer_punctuation_stripped
 from ctc_align.text.transcript import read_transcript, require_words, split, words_of
 
 __all__ = ["outer_punctuation_stripped", "read_transcript", "require_words", "split", "words_of"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from ctc_align.config import Settings
 from ctc_align.errors import TranscriptError, UsageError
 from ctc_align.text.scripts import character_spans, has_spaceless
-from ctc_align.text.spoken import spoken_forms
+from ctc_align.text.spoken_form import spoken_forms
 from ctc_align.types import Word, Words
 
 _RUN = re.compile(r"\S+")
@@ -79,7 +79,7 @@ def words_of(text: str, settings: Settings) -> Words:
     words = split(text, language=language, by_character=by_character)
     if not settings.romanize:
         return words
-    from ctc_align.text.romanize import romanized
+    from ctc_align.text.romanisation import romanized
 
     return romanized(words, language)
 

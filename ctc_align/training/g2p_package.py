@@ -7,8 +7,8 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from ctc_align.text.g2p import EXCEPTIONS, LEAST_RATIO, WEIGHTS, LetterToPhone
-from ctc_align.text.g2p_network import Network, write_network
+from ctc_align.text.g2p.letter_network import Network, write_network
+from ctc_align.text.g2p.pronouncing import EXCEPTIONS, LEAST_RATIO, WEIGHTS, LetterToPhone
 
 Dictionary = Mapping[str, tuple[tuple[str, ...], ...]]
 

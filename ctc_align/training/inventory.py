@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 from ctc_align.errors import InputError, UsageError
 from ctc_align.text import split
+from ctc_align.text.arpabet import PHONES
 from ctc_align.text.lexicon import Lexicon
-from ctc_align.text.phones import PHONES
-from ctc_align.token_phones import is_arpabet
-from ctc_align.tokens import Tokenizer, tokenize, tokenizer_for
+from ctc_align.tokens.phones import is_arpabet
+from ctc_align.tokens.tokenizer import Tokenizer, tokenize, tokenizer_for
 from ctc_align.types import Words
 
 BLANK = "<blank>"

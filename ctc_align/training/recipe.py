@@ -8,15 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from ctc_align.config import setting
-from ctc_align.models import features
-from ctc_align.models.network import NetworkShape
-from ctc_align.training.acoustic import Training
+from ctc_align.models.convnet import features
+from ctc_align.models.convnet.network import NetworkShape
+from ctc_align.training.acoustic_training import Training
 from ctc_align.training.inventory import UNITS
 
 
 @dataclass(frozen=True)
 class NetworkSizes:
-    """See `ctc_align.models.network.NetworkShape`; 0: by the amount of speech."""
+    """See `ctc_align.models.convnet.network.NetworkShape`; 0: by the amount of speech."""
 
     stem: int = 0
     body: int = 0

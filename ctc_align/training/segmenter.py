@@ -14,12 +14,12 @@ import numpy as np
 import torch
 
 from ctc_align import kernels, lattice
-from ctc_align.models import features
-from ctc_align.models.mixtures import Mixtures
-from ctc_align.training.mixtures import cepstra, estimate
-from ctc_align.training.store import FeatureStore
-from ctc_align.training.threads import spread
-from ctc_align.training.watch import Watch
+from ctc_align.models.convnet import features
+from ctc_align.models.convnet.gaussian_mixtures import Mixtures
+from ctc_align.training.feature_store import FeatureStore
+from ctc_align.training.mixture_fitting import cepstra, estimate
+from ctc_align.training.progress import Watch
+from ctc_align.training.thread_map import spread
 from ctc_align.types import WordTokens
 
 PARTS = 3

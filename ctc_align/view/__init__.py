@@ -6,12 +6,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ctc_align.view.errors import error_figure
-    from ctc_align.view.soft import occupancy_figure
+    from ctc_align.view.error_plots import error_figure
+    from ctc_align.view.occupancy_plots import occupancy_figure
 
 __all__ = ["error_figure", "occupancy_figure"]
 
-_WHERE = {"error_figure": "errors", "occupancy_figure": "soft"}
+_WHERE = {"error_figure": "error_plots", "occupancy_figure": "occupancy_plots"}
 
 
 def __getattr__(name: str) -> Any:

@@ -24,37 +24,39 @@ from unittest import mock
 import numpy as np
 import torch
 
-from ctc_align import aligner as aligner_module
-from ctc_align import audio, batching, boundaries, ctc_path, kernels, lattice, spikes
-from ctc_align.aligner import Aligner
+from ctc_align import kernels, lattice
+from ctc_align.alignment import align_utterance, ctc_path, pronunciations, segmentation
+from ctc_align.alignment import aligner as aligner_module
+from ctc_align.alignment.aligner import Aligner
+from ctc_align.audio import loading
 from ctc_align.errors import CtcAlignError
 from ctc_align.kernels.rivals import import_forced_align
-from ctc_align.models import convnet, features
-from ctc_align.models.network import Network
+from ctc_align.models.convnet import convnet_model, features
+from ctc_align.models.convnet.network import Network
 from ctc_align.types import Alignment
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "english"
 
 STAGES: list[tuple[str, Any, str]] = [
-    ("read and decode", audio, "load_audio"),
+    ("read and decode", loading, "load_audio"),
     ("features", features, "log_mel"),
     ("statistics", features, "gather_statistics"),
     ("network", Network, "forward"),
-    ("network", convnet.ConvNet, "_fill"),
+    ("network", convnet_model.ConvNet, "_fill"),
     ("words and tokens", aligner_module.Aligner, "_words"),
-    ("words and tokens", batching, "tokenize"),
+    ("words and tokens", align_utterance, "tokenize"),
     ("topologies", lattice, "ctc"),
     ("topologies", lattice, "segmentation"),
-    ("padding", spikes, "pad"),
     ("padding", ctc_path, "pad"),
-    ("padding", boundaries, "pad"),
-    ("bands", boundaries, "band"),
+    ("padding", pronunciations, "pad"),
+    ("padding", segmentation, "pad"),
+    ("bands", segmentation, "band"),
     ("kernels: best path", kernels, "best_path"),
     ("kernels: loss", kernels, "forward"),
     ("kernels: occupancy", kernels, "occupancy"),
-    ("edges", batching, "draw_batch"),
-    ("confidence", batching, "confidences"),
-    ("words with times", batching, "aligned_words"),
+    ("edges", align_utterance, "draw_batch"),
+    ("confidence", align_utterance, "confidences"),
+    ("words with times", align_utterance, "aligned_words"),
 ]
 
 
@@ -149,11 +151,11 @@ def compare_kernels(aligner: Aligner, rows: list[tuple[str, str, float]], batch_
         ids = [_ids(one) for one in aligner.align_batch(batch)]
         problems.append(([one.log_probs for one in heard], ids))
         cells += sum(len(x) * (2 * len(row) + 1) for x, row in zip(*problems[-1]))
-    ready = [spikes.pad(rows) for rows, _ in problems]
+    ready = [ctc_path.pad(rows) for rows, _ in problems]
     bare = _times(
         lambda: [kernels.best_path(x, lattice.ctc(ids, 0), lengths) for (x, lengths), (_, ids) in zip(ready, problems)]
     )
-    ours = _times(lambda: [spikes.best_spikes_batch(*problem, 0) for problem in problems])
+    ours = _times(lambda: [ctc_path.best_spikes_batch(*problem, 0) for problem in problems])
     print(f"best CTC paths, {cells / 1e6:.1f} million cells, C = {problems[0][0][0].shape[1]}")
     print(f"  kernel and topologies, per batch:            {_per_cell(bare[0], cells)}, {threads} thread(s)")
     print(f"  the same with padding and tokens' frames:    {_per_cell(ours[0], cells)}, {threads} thread(s)")
@@ -175,7 +177,7 @@ def compare_kernels(aligner: Aligner, rows: list[tuple[str, str, float]], batch_
 
 def _ids(alignment: Any) -> list[int]:
     """Token ids of an aligned utterance, in the order of the model's vocabulary."""
-    from ctc_align.text.phones import PHONES
+    from ctc_align.text.arpabet import PHONES
 
     place = {phone: k + 1 for k, phone in enumerate(PHONES)}
     return [place[token.token] for word in alignment.words for token in word.tokens]

@@ -18,14 +18,14 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from spoiled import CONDITIONS
 
-from ctc_align.aligner import Aligner
+from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError
 from ctc_align.evaluate import EdgeErrors, Evaluation, evaluate_intervals, read_intervals
-from ctc_align.textgrid import Interval
+from ctc_align.formats.textgrid_reading import Interval
 from ctc_align.types import Alignment
 
 GOLD = Path(__file__).resolve().parents[3] / "shared" / "data" / "gold-dev"

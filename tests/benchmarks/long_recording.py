@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from ctc_align.audio import load_audio
+from ctc_align.audio.loading import load_audio
 
 MANIFEST = Path(__file__).resolve().parents[3] / "shared" / "data" / "english" / "manifest.jsonl"
 RATE = 16000

@@ -12,9 +12,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ctc_align.aligner import Aligner
-from ctc_align.training.calibrate import calibrate
-from ctc_align.training.labelled import read_labelled
+from ctc_align.alignment.aligner import Aligner
+from ctc_align.training.calibrating.calibration_fitting import calibrate
+from ctc_align.training.calibrating.labelled_speech import read_labelled
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLD = ROOT.parent / "shared" / "data" / "gold-dev"

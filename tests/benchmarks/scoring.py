@@ -24,8 +24,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ctc_align.aligner import Aligner
-from ctc_align.scoring import Scored
+from ctc_align.alignment.aligner import Aligner
+from ctc_align.alignment.scoring import Scored
 
 MANIFEST = Path(__file__).resolve().parents[3] / "shared" / "data" / "english" / "manifest.jsonl"
 KINDS = ("replaced", "dropped", "added")

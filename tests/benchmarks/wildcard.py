@@ -15,12 +15,12 @@ import numpy as np
 import torch
 
 from ctc_align import kernels, lattice
-from ctc_align.aligner import Aligner
-from ctc_align.ctc_path import best_spikes, runs
+from ctc_align.alignment.aligner import Aligner
+from ctc_align.alignment.pronunciations import best_spikes, runs
+from ctc_align.alignment.wildcard import wildcard_scores
 from ctc_align.lattice import WILDCARD
 from ctc_align.text import split
-from ctc_align.tokens import join, tokenize, tokenizer_for
-from ctc_align.wildcard import wildcard_scores
+from ctc_align.tokens.tokenizer import join, tokenize, tokenizer_for
 
 GOLD = Path(__file__).resolve().parents[3] / "shared" / "data" / "gold-dev"
 PENALTIES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)

@@ -88,9 +88,9 @@ class FakeAligner:
 
 @pytest.fixture
 def fake_aligner(monkeypatch) -> type[FakeAligner]:
-    module = types.ModuleType("ctc_align.aligner")
+    module = types.ModuleType("ctc_align.alignment.aligner")
     module.Aligner = FakeAligner  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "ctc_align.aligner", module)
+    monkeypatch.setitem(sys.modules, "ctc_align.alignment.aligner", module)
     monkeypatch.setattr(FakeAligner, "calls", [])
     monkeypatch.setattr(FakeAligner, "raises", None)
     return FakeAligner

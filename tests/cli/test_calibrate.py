@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import soundfile
 
-from ctc_align.aligner import Aligner
-from ctc_align.calibration import read_calibration
+from ctc_align.alignment.aligner import Aligner
+from ctc_align.models.calibration import read_calibration
 from ctc_align.types import Alignment
 
 DEMO = Path(__file__).resolve().parents[2] / "ctc_align" / "demo"

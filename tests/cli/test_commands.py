@@ -11,10 +11,10 @@ import pytest
 
 from ctc_align._version import __version__
 from ctc_align.cli import COMMANDS
-from ctc_align.cli.show import time_line, words_table
-from ctc_align.cli.talk import ProgressBar, Talk
+from ctc_align.cli.messages import ProgressBar, Talk
+from ctc_align.cli.tables import time_line, words_table
+from ctc_align.formats import write_outputs
 from ctc_align.types import AlignedWord, Alignment
-from ctc_align.writers import write_outputs
 
 WORD = AlignedWord("a", "a", 0, 1, "aligned", 0.5, 1.0, 0.5)
 ALIGNMENT = Alignment("a", "a.wav", 2.0, "m", "cpu", 0.01, 1.0, -1.0, "a", (WORD,))
@@ -184,10 +184,10 @@ def test_a_long_table_is_cut():
 def test_warnings_of_the_library_are_said_once(capsys):
     for _ in range(2):
         Talk().listen()
-    logging.getLogger("ctc_align.audio").warning("cut short")
+    logging.getLogger("ctc_align.audio.loading").warning("cut short")
     assert capsys.readouterr().err == "ctc-align: warning: cut short\n"
     Talk(quiet=True).listen()
-    logging.getLogger("ctc_align.audio").warning("cut short")
+    logging.getLogger("ctc_align.audio.loading").warning("cut short")
     assert capsys.readouterr().err == ""
 
 

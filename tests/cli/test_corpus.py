@@ -12,10 +12,10 @@ import pytest
 from made_models import LETTERS, tiny_folder
 
 from ctc_align.cli.corpus import Watching, parse_shard
-from ctc_align.cli.show_corpus import Display, clock, print_profile, print_summary, progress_line
-from ctc_align.cli.talk import Talk
-from ctc_align.corpus.local import Tally
-from ctc_align.corpus.summary import Effort, Summary
+from ctc_align.cli.corpus_tables import Display, clock, print_profile, print_summary, progress_line
+from ctc_align.cli.messages import Talk
+from ctc_align.corpus.engine.dispatch import Tally
+from ctc_align.corpus.state.summary import Effort, Summary
 
 TEXTS = ["one and two", "three", "four, five – six", "seven eight"]
 
@@ -38,7 +38,7 @@ def manifest(tmp_path_factory) -> Path:
 
 def test_end_to_end(cli, model, manifest, tmp_path):
     from ctc_align import Aligner
-    from ctc_align.audio import load_segment
+    from ctc_align.audio.loading import load_segment
 
     result = cli("corpus", manifest, "--out-dir", tmp_path / "out", "--model", model, "--workers", 1, "--profile")
     assert (result.code, result.stdout) == (1, ""), result.stderr

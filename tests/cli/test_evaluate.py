@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from made_alignments import WORDS, alignment, textgrid
 
-from ctc_align.writers import write_outputs
+from ctc_align.formats import write_outputs
 
 MOVED = tuple((label, start + 0.05, end + 0.05) for label, start, end in WORDS)
 

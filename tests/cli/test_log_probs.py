@@ -139,7 +139,7 @@ def test_archives_never_run_nor_unpickle_anything(run: Callable[..., Any], corpu
 
 
 def test_a_part_of_log_probs_is_its_frames(corpus: Path) -> None:
-    from ctc_align.models.logprobs import Reader
+    from ctc_align.models.log_probs import Reader
 
     reader = Reader(str(corpus / "vocab.txt"), 0.02)
     whole = reader.read(corpus / "one.npy")
@@ -153,7 +153,7 @@ def test_hours_of_log_probs_stay_on_disk(tmp_path: Path) -> None:
     """128 MB of them: checked, scored on their frames, and of memory that is not the file's no copy is made."""
     import tracemalloc
 
-    from ctc_align.models.logprobs import Reader
+    from ctc_align.models.log_probs import Reader
 
     frames, classes = 125_000, 256
     array = np.lib.format.open_memmap(tmp_path / "long.npy", "w+", np.float32, (frames, classes))

@@ -16,8 +16,8 @@ from made_models import LETTERS, TINY, tiny_folder, tiny_network
 from ctc_align.cli.models import HEADER
 from ctc_align.models import EMBEDDED, FAMILIES
 from ctc_align.models.catalogue import rows
-from ctc_align.models.convnet import Description, save_folder
-from ctc_align.models.mixtures import VALUES, Mixtures
+from ctc_align.models.convnet.convnet_model import Description, save_folder
+from ctc_align.models.convnet.gaussian_mixtures import VALUES, Mixtures
 
 
 def listed(cli: Any) -> list[dict[str, str]]:

@@ -16,9 +16,9 @@ import pytest
 import soundfile
 from made_models import LETTERS, planted, spelt, tiny_folder
 
-from ctc_align.aligner import Aligner
+from ctc_align.alignment.aligner import Aligner
+from ctc_align.alignment.scoring import Scored
 from ctc_align.cli.score_rows import _limit, printer_for, row_of
-from ctc_align.scoring import Scored
 
 PROMISED = ["rank", "loss", "loss_per_token", "posterior", "transcript"]
 LOG_PROBS = ("talk.npy", "--vocab", "vocab.txt", "--frame-shift", "0.02")
@@ -350,15 +350,15 @@ def test_an_audio_that_cannot_be_used(cli, talk):
 
 
 def test_an_interruption_says_how_far_it_came(cli, corpus, monkeypatch):
-    from ctc_align.corpus import score
+    from ctc_align.corpus import corpus_scores
 
-    right = score.score_source
+    right = corpus_scores.score_source
 
     def interrupted(*arguments):
         yield from list(right(*arguments))[:3]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(score, "score_source", interrupted)
+    monkeypatch.setattr(corpus_scores, "score_source", interrupted)
     result = cli("score", "m.jsonl", "--model", "model")
     assert (result.code, result.stderr) == (130, "ctc-align: interrupted; 6 transcripts were printed\n")
     assert len(tsv(result.stdout)) == 6

@@ -9,8 +9,8 @@ import soundfile
 from hypothesis import given
 from sample_alignments import aligned, make_alignment, random_alignments
 
-from ctc_align.corpus.cut import MARGIN_S, CutSettings, cut_audio, first_cut, phrases
-from ctc_align.corpus.layout import OutputSettings, Piece, layout_for
+from ctc_align.corpus.outputs.audio_cuts import MARGIN_S, CutSettings, cut_audio, first_cut, phrases
+from ctc_align.corpus.outputs.layout import OutputSettings, Piece, layout_for
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import AudioError, OutputError
 from ctc_align.types import AlignedWord, Alignment
@@ -241,7 +241,7 @@ def test_the_layout_cuts_and_misses_what_is_gone(sound, tmp_path):
 
 
 def test_the_checks_see_a_sample_too_much(sound, tmp_path, monkeypatch):
-    monkeypatch.setattr("ctc_align.corpus.cut.seconds_to_samples", lambda s, rate: round(s * rate) + 1)
+    monkeypatch.setattr("ctc_align.corpus.outputs.audio_cuts.seconds_to_samples", lambda s, rate: round(s * rate) + 1)
     with pytest.raises(AssertionError):
         test_an_utterance_to_the_sample(sound, tmp_path)
     assert dataclasses.is_dataclass(CutSettings)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctc_align.corpus.hashes import HashTable, hash31, hash64
+from ctc_align.corpus.sources.hash_table import HashTable, hash31, hash64
 
 KEYS = st.integers(1, 12).map(lambda n: n << 10) | st.integers(1, 2**64 - 1)  # many that meet in one slot
 

@@ -15,8 +15,8 @@ from corpus_runs import lines, summary, write_clip, write_manifest
 from made_models import tiny_folder
 
 from ctc_align.cli import run
-from ctc_align.corpus.journal import DONE, FAILED, Journal, Line, read_lines
-from ctc_align.corpus.summary import DOUBTFUL, summarize
+from ctc_align.corpus.state.journal import DONE, FAILED, Journal, Line, read_lines
+from ctc_align.corpus.state.summary import DOUBTFUL, summarize
 from ctc_align.types import AlignedWord, Alignment
 
 WORD = AlignedWord("a", "a", 0, 1, "aligned", 0.0, 0.5, 0.5)

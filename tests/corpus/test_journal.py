@@ -8,7 +8,7 @@ import os
 import numpy as np
 import pytest
 
-from ctc_align.corpus.journal import (
+from ctc_align.corpus.state.journal import (
     DONE,
     FAILED,
     Journal,
@@ -21,7 +21,7 @@ from ctc_align.corpus.journal import (
     read_lines,
     shard_of,
 )
-from ctc_align.corpus.summary import summarize
+from ctc_align.corpus.state.summary import summarize
 from ctc_align.errors import OutputError
 
 

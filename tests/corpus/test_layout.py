@@ -14,10 +14,10 @@ import pytest
 import soundfile
 from layout_runs import contents, made_alignment, made_utterances, run, settings_of
 
-from ctc_align.corpus.layout import Assembly, OutputSettings, Piece, layout_for
+from ctc_align.corpus.outputs.layout import Assembly, OutputSettings, Piece, layout_for
 from ctc_align.errors import OutputError, UsageError
-from ctc_align.textgrid import read_textgrid
-from ctc_align.writers import read_alignment, rendered, to_dict
+from ctc_align.formats import read_alignment, rendered, to_dict
+from ctc_align.formats.textgrid_reading import read_textgrid
 
 RATE = 8000
 

@@ -10,16 +10,16 @@ import sys
 
 import pytest
 
-from ctc_align.corpus import lock
-from ctc_align.corpus.journal import Shard
-from ctc_align.corpus.lock import FolderLock, is_held, remove_dead
+from ctc_align.corpus.state import lock
+from ctc_align.corpus.state.journal import Shard
+from ctc_align.corpus.state.lock import FolderLock, is_held, remove_dead
 from ctc_align.errors import OutputError, UsageError
 
 HOLDER = """
 import sys, time
 from pathlib import Path
 from ctc_align.corpus import lock
-from ctc_align.corpus.journal import Shard
+from ctc_align.corpus.state.journal import Shard
 if sys.argv[2] == "without": lock.fcntl = None
 with lock.FolderLock(Path(sys.argv[1]), Shard()):
     print("held", flush=True)

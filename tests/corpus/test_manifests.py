@@ -11,11 +11,11 @@ import pytest
 import soundfile
 from layout_runs import contents, made_alignment, made_utterances, run, settings_of
 
-from ctc_align.corpus.layout import layout_for
-from ctc_align.corpus.manifests import manifest_path, write_manifests
+from ctc_align.corpus.outputs.layout import layout_for
+from ctc_align.corpus.outputs.manifests import manifest_path, write_manifests
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import OutputError
-from ctc_align.writers import write_outputs
+from ctc_align.formats import write_outputs
 
 RATE = 8000
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ctc_align.corpus import naming
-from ctc_align.corpus.naming import MAX_OUTPUT_BYTES, MAX_PART_BYTES, Names, TakenError, output_of
+from ctc_align.corpus.sources import utterance_ids
+from ctc_align.corpus.sources.utterance_ids import MAX_OUTPUT_BYTES, MAX_PART_BYTES, Names, TakenError, output_of
 
 # few letters, so that what is special meets often
 NASTY = st.lists(
@@ -61,7 +61,7 @@ def test_an_output_is_a_plain_path_below_the_folder(id):
     assert all(len(part.encode()) <= 255 - len(".tokens.ctm") for part in parts)
     assert len(output.encode()) <= MAX_OUTPUT_BYTES
     assert not any(char < " " or char in "\\\x7f" for char in output)
-    assert not naming._DRIVE.match(output)
+    assert not utterance_ids._DRIVE.match(output)
     assert not any(part.casefold().startswith(".ctc-align") for part in parts)
     assert not {file.casefold() for file in files_of(output)} & OURS
     assert not folders_of(output) & OURS
@@ -161,7 +161,7 @@ def test_made_names_count_without_gaps_and_without_looking_at_all_of_them(monkey
 
 def test_hashes_that_meet_cost_a_suffix_and_never_a_file(monkeypatch):
     """A table whose keys all but collide: 3 bits of hash."""
-    monkeypatch.setattr(naming, "hash64", lambda name: sum(name) % 8 + 1)
+    monkeypatch.setattr(utterance_ids, "hash64", lambda name: sum(name) % 8 + 1)
     names = Names()
     outputs = [names.claim(f"id{number}", number) for number in range(4)]
     assert len(set(outputs)) == 4

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ctc_align.corpus.ahead import length_of
-from ctc_align.corpus.fingerprint import Fingerprints, model_identity, run_fingerprint
-from ctc_align.corpus.journal import Shard
-from ctc_align.corpus.plan import WINDOW, cut, items_of, windows
+from ctc_align.corpus.engine.batch_plan import WINDOW, cut, items_of, windows
+from ctc_align.corpus.engine.read_ahead import length_of
+from ctc_align.corpus.state.fingerprint import Fingerprints, model_identity, run_fingerprint
+from ctc_align.corpus.state.journal import Shard
 from ctc_align.corpus.utterance import Refused, Utterance
 
 

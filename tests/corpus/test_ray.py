@@ -12,9 +12,9 @@ from pathlib import Path
 import corpus_runs as runs
 import pytest
 
-from ctc_align.corpus.crew import CrewSettings
-from ctc_align.corpus.ray_actor import Feed
-from ctc_align.corpus.ray_engine import Cluster
+from ctc_align.corpus.engine.ray_pool import Cluster
+from ctc_align.corpus.engine.ray_worker import Feed
+from ctc_align.corpus.engine.worker_pools import CrewSettings
 from ctc_align.errors import BackendError, UsageError
 
 UTTERANCES = 60
@@ -198,7 +198,7 @@ class TestCalls:
         ],
     )
     def test_what_does_not_go_together(self, settings, device, told, monkeypatch):
-        monkeypatch.setattr("ctc_align.corpus.ray_engine.require_ray", lambda: None)
+        monkeypatch.setattr("ctc_align.corpus.engine.ray_pool.require_ray", lambda: None)
         with pytest.raises(UsageError, match=told):
             settings.check(device)
 

@@ -19,9 +19,9 @@ import pytest
 import soundfile
 from made_models import LETTERS, tiny_folder
 
-from ctc_align.aligner import Aligner
-from ctc_align.corpus import score
-from ctc_align.corpus.score import ScoreOptions, score_source
+from ctc_align.alignment.aligner import Aligner
+from ctc_align.corpus import corpus_scores
+from ctc_align.corpus.corpus_scores import ScoreOptions, score_source
 from ctc_align.corpus.utterance import Refused, Utterance
 from ctc_align.errors import CtcAlignError, UsageError
 
@@ -68,7 +68,7 @@ def options(folder: Path, **more: object) -> ScoreOptions:
 
 @pytest.mark.parametrize("more", [{}, {"workers": 1, "batch_seconds": 1.0}, {"workers": 2}])
 def test_every_utterance_in_its_place_as_alone(folder: Path, more: dict[str, object], monkeypatch) -> None:
-    monkeypatch.setattr(score, "WINDOW", 4)
+    monkeypatch.setattr(corpus_scores, "WINDOW", 4)
     aligner = Aligner(str(folder / "model"), device="cpu")
     results = list(score_source(Given(utterances(folder)), options(folder, **more)))
     assert [one.id for one in results] == [f"u{i}" for i in range(10)]
@@ -125,7 +125,7 @@ def test_what_cannot_be_scored_is_told_and_the_others_scored(folder: Path, worke
 
 
 def test_what_breaks_a_batch_is_one_utterance(folder: Path, monkeypatch) -> None:
-    from ctc_align import scoring
+    from ctc_align.alignment import scoring
 
     right = scoring.score_emissions
 
@@ -141,7 +141,7 @@ def test_what_breaks_a_batch_is_one_utterance(folder: Path, monkeypatch) -> None
 
 def test_a_source_is_streamed(folder: Path, monkeypatch) -> None:
     """Of an endless source no more is read than two windows beyond what was asked for."""
-    monkeypatch.setattr(score, "WINDOW", 4)
+    monkeypatch.setattr(corpus_scores, "WINDOW", 4)
     first = utterances(folder)[0]
     assert isinstance(first, Utterance)
     read = []
@@ -176,7 +176,7 @@ def test_options_that_cannot_be(folder: Path, more: dict[str, object], says: str
 
 
 def test_a_worker_that_dies_is_an_error_and_no_hang(folder: Path, monkeypatch) -> None:
-    monkeypatch.setattr(score, "WINDOW", 2)
+    monkeypatch.setattr(corpus_scores, "WINDOW", 2)
     items = utterances(folder) * 50
     results = score_source(Given(items), options(folder, workers=2))
     next(results)
@@ -193,10 +193,10 @@ def test_workers_die_with_their_parent(folder: Path, tmp_path: Path) -> None:
         textwrap.dedent(
             f"""
             import multiprocessing, sys, time
-            sys.path[:0] = [{str(TESTS.parent)!r}, {str(TESTS)!r}]
+            sys.path[:0] = [{str(TESTS.parent)!r}, {str(TESTS / "support")!r}]
             from pathlib import Path
             if __name__ == "__main__":
-                from ctc_align.corpus.score import ScoreOptions, score_source
+                from ctc_align.corpus.corpus_scores import ScoreOptions, score_source
                 from ctc_align.corpus.utterance import Utterance
                 folder = Path({str(folder)!r})
                 items = [Utterance(f"u{{i}}", "", str(folder / "u0.wav"), "no", "") for i in range(1000)]

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from made_sources import jsonl, read, write
 
-from ctc_align.corpus.sources import lines, open_source
+from ctc_align.corpus.sources import open_source, text_lines
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import UsageError
 
@@ -180,7 +180,7 @@ def test_gzip_whole_and_cut(tmp_path):
 
 
 def test_a_line_without_end_is_not_read_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 2**20)
+    monkeypatch.setattr(text_lines, "MAX_LINE_BYTES", 2**20)
     long = '{"audio": "b.wav", "text": "' + "x" * (20 * 2**20) + '"}'
     path = manifest(tmp_path, GOOD, long + "\n", GOOD, long)
     tracemalloc.start()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ctc_align.corpus.spool import Spool
+from ctc_align.corpus.outputs.pending_parts import Spool
 from ctc_align.errors import OutputError
 
 resource = pytest.importorskip("resource")
@@ -79,7 +79,7 @@ def test_a_folder_that_is_not_there(tmp_path):
 
 _PROGRAM = """
 import os, sys
-from ctc_align.corpus.spool import Spool
+from ctc_align.corpus.outputs.pending_parts import Spool
 spool = Spool(sys.argv[1])
 for batch in range(1000):
     spool.put((f"{batch} {row}", bytes(5000)) for row in range(20))
@@ -108,7 +108,7 @@ def test_what_was_put_is_there_after_a_kill(tmp_path, lines):
 
 _HUNDRED_MB = """
 import os, resource, sys
-from ctc_align.corpus.spool import Spool
+from ctc_align.corpus.outputs.pending_parts import Spool
 spool = Spool(sys.argv[1])
 spool.put((str(row), bytes(10_000)) for row in range(500))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -8,9 +8,9 @@ from array import array
 import numpy as np
 import pytest
 
-from ctc_align.corpus import summary
-from ctc_align.corpus.journal import DONE, FAILED, Journal, Line, Shard, journal_path
-from ctc_align.corpus.summary import MOST_FAILURES, Summary, joined, summarize, summary_path
+from ctc_align.corpus.state import summary
+from ctc_align.corpus.state.journal import DONE, FAILED, Journal, Line, Shard, journal_path
+from ctc_align.corpus.state.summary import MOST_FAILURES, Summary, joined, summarize, summary_path
 from ctc_align.errors import UsageError
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from planted import interpreted
 
 from ctc_align.evaluate import Options, bootstrap, detection, evaluate_intervals
-from ctc_align.evaluate.figures import KINDS, shares
-from ctc_align.textgrid import Interval
+from ctc_align.evaluate.error_statistics import KINDS, shares
+from ctc_align.formats.textgrid_reading import Interval
 
 
 def test_detection() -> None:

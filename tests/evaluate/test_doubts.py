@@ -8,8 +8,8 @@ import pytest
 from made_alignments import WORDS, alignment, put, textgrid
 
 from ctc_align.evaluate import evaluate, evaluate_intervals
-from ctc_align.textgrid import Interval
-from ctc_align.writers import write_outputs
+from ctc_align.formats import write_outputs
+from ctc_align.formats.textgrid_reading import Interval
 
 REFERENCE = [Interval(start, end, label) for label, start, end in WORDS]
 SAME_UNIT = "seconds are expected"

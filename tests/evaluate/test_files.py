@@ -10,8 +10,8 @@ from made_alignments import CTM, WORDS, alignment, put, textgrid
 
 from ctc_align.errors import InputError, UsageError
 from ctc_align.evaluate import Options, evaluate, read_intervals
-from ctc_align.textgrid import Interval
-from ctc_align.writers import to_dict, write_outputs
+from ctc_align.formats import to_dict, write_outputs
+from ctc_align.formats.textgrid_reading import Interval
 
 
 def test_ctm_as_hypothesis_and_as_reference(tmp_path):
@@ -188,7 +188,7 @@ def test_names_that_meet_by_their_ends_take_no_time(tmp_path):
     """Flat names against nested ones, thousands of them."""
     import time
 
-    from ctc_align.evaluate.sources import Source, matched
+    from ctc_align.evaluate.file_pairs import Source, matched
 
     def never():
         raise AssertionError

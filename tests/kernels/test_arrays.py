@@ -13,7 +13,8 @@ from kernel_problems import batch as random_batch
 
 from ctc_align import kernels, lattice
 from ctc_align.errors import BackendError, KernelError, UsageError
-from ctc_align.kernels import cpu_problem, memory
+from ctc_align.kernels import memory_limits
+from ctc_align.kernels.cpu import problem
 
 BACKENDS = ["cpu", "reference"]
 Result = tuple[list, list, torch.Tensor]
@@ -141,9 +142,9 @@ def test_errors_leave_the_threads(threads: Callable[[int], None], monkeypatch: p
         threads(2)
         needed = x.element_size() * x.numel()
         with monkeypatch.context() as patch:
-            patch.setattr(cpu_problem, "SMALL_CELLS", 1)
-            patch.setattr(memory, "UNCHECKED_BYTES", 1)
-            patch.setattr(memory, "available", lambda device=None, needed=needed: (needed, "a test"))
+            patch.setattr(problem, "SMALL_CELLS", 1)
+            patch.setattr(memory_limits, "UNCHECKED_BYTES", 1)
+            patch.setattr(memory_limits, "available", lambda device=None, needed=needed: (needed, "a test"))
             with pytest.raises(KernelError, match=r": \d+ bytes .* are needed, \d+ .*take fewer utterances"):
                 kernels.occupancy(x, given.topology, given.lengths)
         result = everything(x, given)

@@ -73,19 +73,19 @@ def test_no_fault_without_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_planted_faults_in_paths_are_told(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if old.startswith("f0, frames"):
         old, new = "0, frames - 1, state, states[b])", "0, frames - 1, max(state - 1, 0), states[b])"
-    interpret_cpu(monkeypatch, "cpu_best_path", old, new)
+    interpret_cpu(monkeypatch, "viterbi", old, new)
     assert first_of(*PATH_CHECKS) != []
 
 
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [
-        ("cpu_emissions", "first = base + t0 * stride", "first = base + (t0 + 1) * stride"),
-        ("cpu_emissions", "tile[row_of_used[u] * WIDTH + k] = wild[", "tile[row_of_used[u] * WIDTH] = wild["),
-        ("cpu_emissions", "rows[s % 2 * odd_rows + s // 2] =", "rows[s // 2] ="),
-        ("cpu_long_path", "self.saved[0][k, begin:end]", "self.saved[0][k - 1, begin:end]"),
-        ("cpu_long_path", "low * self.words", "low * self.words + 1"),
-        ("cpu_long_path", "last = f0", "last = f0 + 1"),
+        ("emission_tiles", "first = base + t0 * stride", "first = base + (t0 + 1) * stride"),
+        ("emission_tiles", "tile[row_of_used[u] * WIDTH + k] = wild[", "tile[row_of_used[u] * WIDTH] = wild["),
+        ("emission_tiles", "rows[s % 2 * odd_rows + s // 2] =", "rows[s // 2] ="),
+        ("long_viterbi", "self.saved[0][k, begin:end]", "self.saved[0][k - 1, begin:end]"),
+        ("long_viterbi", "low * self.words", "low * self.words + 1"),
+        ("long_viterbi", "last = f0", "last = f0 + 1"),
     ],
 )
 def test_planted_faults_beside_paths_are_told(name: str, old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,34 +97,34 @@ def test_planted_faults_beside_paths_are_told(name: str, old: str, new: str, mon
     ("name", "old", "new"),
     [
         (
-            "cpu_sum",
+            "sums",
             "tm, te = added(om, oe, choose(jump, sm, em), choose(jump, se, ee))",
             "tm, te = added(om, oe, em, ee)",
         ),
-        ("cpu_sum", "choose(jump, moved_down(bm, zm), moved_down(em, um))", "moved_down(em, um)"),
-        ("cpu_sum", "(get(flags, w * 4 + 2) >> 1)", "(get(flags, w * 4 + 2) >> 2)"),
-        ("cpu_sum", "(get(flags, w * 4 + 6) << (WIDTH - 1))", "0"),
-        ("cpu_sum", "back_rows[1][s // 2] = 0", "pass"),
-        ("cpu_sum", "offset + np.log(total_m)", "np.log(total_m)"),
-        ("cpu_sum", "offset += centres[k]", "offset += centres[0]"),
-        ("cpu_sum", "vm, ve = om, oe", "pass"),
+        ("sums", "choose(jump, moved_down(bm, zm), moved_down(em, um))", "moved_down(em, um)"),
+        ("sums", "(get(flags, w * 4 + 2) >> 1)", "(get(flags, w * 4 + 2) >> 2)"),
+        ("sums", "(get(flags, w * 4 + 6) << (WIDTH - 1))", "0"),
+        ("sums", "back_rows[1][s // 2] = 0", "pass"),
+        ("sums", "offset + np.log(total_m)", "np.log(total_m)"),
+        ("sums", "offset += centres[k]", "offset += centres[0]"),
+        ("sums", "vm, ve = om, oe", "pass"),
         (
-            "cpu_sum",
+            "sums",
             "f0 = kept_from = (blocks - 1 - stage) * block",
             "f0 = kept_from = max(blocks - 2 - stage, 0) * block",
         ),
-        ("cpu_sum", "at = (blocks - 1 - stage) * row", "at = max(blocks - 2 - stage, 0) * row"),
-        ("cpu_sum", "mass[k] = np.float32(1.0) / mass[k]", "mass[k] = np.float32(1.0)"),
-        ("cpu_sum", "for i in range(cleared):", "for i in range(0):"),
-        ("cpu_sum", "gather_transposed(tile, everyone, c, out", "gather_transposed(tile, everyone, 0, out"),
-        ("cpu_sum", "store(tile, c * WIDTH, load(tile, c * WIDTH) * total)", "pass"),
-        ("cpu_sum", "if c >= together:", "if c > together:"),
-        ("cpu_sum", "if t0 + k == last_frame:", "if t0 + k >= last_frame - 1:"),
-        ("cpu_sum", "allowed(flags, w * 4 + 3, oe)", "oe"),
-        ("cpu_scaled", "splat(np.float32(1 / 6))", "splat(np.float32(1 / 7))"),
-        ("cpu_scaled", "x = choose(greater(x, least), x, least)", "pass"),
+        ("sums", "at = (blocks - 1 - stage) * row", "at = max(blocks - 2 - stage, 0) * row"),
+        ("sums", "mass[k] = np.float32(1.0) / mass[k]", "mass[k] = np.float32(1.0)"),
+        ("sums", "for i in range(cleared):", "for i in range(0):"),
+        ("sums", "gather_transposed(tile, everyone, c, out", "gather_transposed(tile, everyone, 0, out"),
+        ("sums", "store(tile, c * WIDTH, load(tile, c * WIDTH) * total)", "pass"),
+        ("sums", "if c >= together:", "if c > together:"),
+        ("sums", "if t0 + k == last_frame:", "if t0 + k >= last_frame - 1:"),
+        ("sums", "allowed(flags, w * 4 + 3, oe)", "oe"),
+        ("scaled_numbers", "splat(np.float32(1 / 6))", "splat(np.float32(1 / 7))"),
+        ("scaled_numbers", "x = choose(greater(x, least), x, least)", "pass"),
         (
-            "cpu_scaled",
+            "scaled_numbers",
             "e = e + shifted_right(bits, 23) - splat(np.int32(127))",
             "e = e + shifted_right(bits, 23) - splat(np.int32(126))",
         ),

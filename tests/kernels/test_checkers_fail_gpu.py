@@ -32,9 +32,9 @@ AGAIN_IN_TILES = {**TILES, **AGAIN}
 def plant(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, old: str, new: str, **sizes: int) -> None:
     """The backend with a fault in it, and with these sizes."""
     modules = gpu_interpreted.copies(folder, {name: (old, new)} if old else None)
-    monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu", modules["gpu"])
+    monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu.gpu_backend", modules["gpu_backend"])
     for size, value in sizes.items():
-        monkeypatch.setattr(modules["gpu_plan" if size in TILES else "gpu_walks"], size, value)
+        monkeypatch.setattr(modules["launch_plan" if size in TILES else "launches"], size, value)
 
 
 @functools.cache
@@ -132,7 +132,7 @@ def test_no_fault_without_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert sums_of_longer()
 
 
-PATH, SUM, AFTER, BACK = "gpu_path", "gpu_sum", "gpu_posteriors", "gpu_trace"
+PATH, SUM, AFTER, BACK = "path_kernels", "sum_kernels", "posterior_kernels", "traceback"
 LOWEST = "state = tl.min(tl.where(best == score[:, None], best_state, 1000), 1)"
 
 
@@ -157,8 +157,8 @@ LOWEST = "state = tl.min(tl.where(best == score[:, None], best_state, 1000), 1)"
         (paths, BACK, "((t - 1) % 4) * BITS", "(t % 4) * BITS"),
         (sums, AFTER, "tl.load(numbers + 2 * batch + b", "0 * tl.load(numbers + 2 * batch + b"),
         # Numbers: a sum without its second term, a constant, what the division takes out, what centres took out.
-        (sums, "gpu_numbers", "+ mantissa_of(b) * power_of_2(f - top)\n            +", "+"),
-        (sums, "gpu_numbers", "constant(0.693359375)", "constant(0.6933)"),
+        (sums, "sum_numbers", "+ mantissa_of(b) * power_of_2(f - top)\n            +", "+"),
+        (sums, "sum_numbers", "constant(0.693359375)", "constant(0.6933)"),
         (sums, AFTER, "exponent += exponent_of(total_of)", "exponent = exponent_of(total_of)"),
         (sums, AFTER, "taken + tl.where(logs", "tl.where(logs"),
         (sums, AFTER, "tl.where(status == SCALED, stop, start)", "tl.where(status == SCALED, stop - 1, start)"),
@@ -173,15 +173,15 @@ LOWEST = "state = tl.min(tl.where(best == score[:, None], best_state, 1000), 1)"
         (met_or_not, BACK, "wrong = tl.where(value != value, 1, wrong)", "wrong = wrong"),
         (met_or_not, SUM, "(best == MET_NO_NUMBER)", "(best == NEVER_EXPONENT)"),
         (met_or_not, SUM, "wrong |= no_number(seen_1)", "wrong |= wrong"),
-        (met_or_not, "gpu_numbers", 'tl.where(total == float("-inf"), total, product)', "product"),
+        (met_or_not, "sum_numbers", 'tl.where(total == float("-inf"), total, product)', "product"),
         # Detours, forwards and mirrored; states in which no path stays.
         (paths_with_detours, PATH, "value_origin, 3 + number)", "value_origin, 4 + number)"),
         (paths_with_detours, PATH, "put(ring + place, even, odd", "put(ring + place, odd, even"),
         (sums_with_detours, SUM, "total = plus(total, tl.load(row + place", "total = plus(total, tl.load(row + units"),
         (sums_with_detours, SUM, "(source & 1) * units + (source >> 1)", "(source >> 1)"),
         (sums_with_detours, SUM, "tl.where(stays[0], even, NEVER), tl.where(stays[1]", "even, tl.where(stays[1]"),
-        (sums_with_detours, "gpu_plan", "states[b] - 1 - sources[b, s, p], states", "s, states"),
-        (sums_with_detours, "gpu_plan", "detours.end.view(np.uint8) << 3", "detours.begin.view(np.uint8) << 3"),
+        (sums_with_detours, "launch_plan", "states[b] - 1 - sources[b, s, p], states", "s, states"),
+        (sums_with_detours, "launch_plan", "detours.end.view(np.uint8) << 3", "detours.begin.view(np.uint8) << 3"),
     ],
 )
 def test_planted_faults_are_told(

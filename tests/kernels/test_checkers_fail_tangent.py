@@ -19,19 +19,20 @@ from planted import SIMD, STRIP, interpreted
 from tangent_checks import Tangents, direction_for, enumerated, enumeration_faults, is_small, tangent, tangent_faults
 
 from ctc_align import lattice
-from ctc_align.kernels import cpu_log, cpu_problem, cpu_tangent, reference
+from ctc_align.kernels import reference
+from ctc_align.kernels.cpu import log_sums, problem, tangents
 from ctc_align.lattice import WILDCARD
 
 REFERENCE = "ctc_align.kernels.reference"
 KERNELS = (
-    "cpu_emissions",
-    "cpu_best_path",
-    "cpu_scaled",
-    "cpu_sum",
-    "cpu_direction",
-    "cpu_dual",
-    "cpu_dual_rows",
-    "cpu_dual_sum",
+    "emission_tiles",
+    "viterbi",
+    "scaled_numbers",
+    "sums",
+    "directions",
+    "dual_numbers",
+    "dual_rows",
+    "tangent_sums",
 )
 """The fast kernel and what it is made of, in the order in which they import each other."""
 F32, F64 = torch.float32, torch.float64
@@ -49,12 +50,12 @@ def interpret(patch: pytest.MonkeyPatch, name: str = "", old: str = "", new: str
     """Has tangents made by kernels on numpy's vectors, with a fault in the module of this name, in poisoned memory."""
     instead: dict[str, types.ModuleType] = {SIMD: simd_by_numpy}
     for each in KERNELS:
-        original = import_module(f"ctc_align.kernels.{each}")
+        original = import_module(f"ctc_align.kernels.cpu.{each}")
         instead[original.__name__] = interpreted(original, *((old, new) if each == name else ()), instead=instead)
-    patch.setattr(cpu_tangent, "cpu_dual_sum", instead["ctc_align.kernels.cpu_dual_sum"])
-    patch.setattr(cpu_tangent, "STRIP", STRIP)
-    patch.setattr(cpu_tangent, "ROWS_BYTES", 0)
-    patch.setattr(cpu_problem, "SMALL_CELLS", 2**62)  # one thread
+    patch.setattr(tangents, "tangent_sums", instead["ctc_align.kernels.cpu.tangent_sums"])
+    patch.setattr(tangents, "STRIP", STRIP)
+    patch.setattr(tangents, "ROWS_BYTES", 0)
+    patch.setattr(problem, "SMALL_CELLS", 2**62)  # one thread
 
     def poisoned(*parts: tuple) -> list[np.ndarray]:
         rows = aligned(*parts)
@@ -62,8 +63,8 @@ def interpret(patch: pytest.MonkeyPatch, name: str = "", old: str = "", new: str
             row.view(np.uint8).fill(0xFF)
         return rows
 
-    aligned = cpu_problem.aligned
-    patch.setattr(cpu_tangent, "aligned", poisoned)
+    aligned = problem.aligned
+    patch.setattr(tangents, "aligned", poisoned)
 
 
 def late(rng: np.random.Generator) -> Batch:
@@ -134,14 +135,14 @@ def first_small() -> list[str]:
 @pytest.fixture
 def nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """Utterances with a path must be done by the fast kernel itself."""
-    differentiate = cpu_tangent.SlowTangents.differentiate
+    differentiate = tangents.SlowTangents.differentiate
 
-    def refused(self: cpu_tangent.SlowTangents, b: int, scores: np.ndarray, out: np.ndarray) -> None:
+    def refused(self: tangents.SlowTangents, b: int, scores: np.ndarray, out: np.ndarray) -> None:
         differentiate(self, b, scores, out)
         if out.dtype == np.float32 and scores[b] > -np.inf:
             raise AssertionError("left to logarithms")
 
-    monkeypatch.setattr(cpu_tangent.SlowTangents, "differentiate", refused)
+    monkeypatch.setattr(tangents.SlowTangents, "differentiate", refused)
 
 
 def test_no_fault_without_a_fault(monkeypatch: pytest.MonkeyPatch, nothing_is_left: None) -> None:
@@ -151,86 +152,86 @@ def test_no_fault_without_a_fault(monkeypatch: pytest.MonkeyPatch, nothing_is_le
 
 FAULTS = [
     # Directions: which frames, the mean, the largest, the scale.
-    ("cpu_direction", "b * by_utterance", "0 * by_utterance"),
-    ("cpu_direction", "min(WIDTH, frames - t0)", "WIDTH"),
-    ("cpu_direction", "dense and aside", "aside"),
-    ("cpu_direction", "load(mine, place) - mean", "load(mine, place)"),
-    ("cpu_direction", "mean + load(mine, place) * load(own, place)", "mean + load(mine, place)"),
-    ("cpu_direction", "splat(np.float32(1.0) / scale)", "splat(np.float32(1.0))"),
-    ("cpu_direction", "splat(np.float32(1.0) / scale)", "splat(scale)"),
-    ("cpu_direction", "at = t0 // WIDTH * size", "at = 0"),
-    ("cpu_direction", "still = np.zeros(1, np.float32)", "still = np.ones(1, np.float32)"),
+    ("directions", "b * by_utterance", "0 * by_utterance"),
+    ("directions", "min(WIDTH, frames - t0)", "WIDTH"),
+    ("directions", "dense and aside", "aside"),
+    ("directions", "load(mine, place) - mean", "load(mine, place)"),
+    ("directions", "mean + load(mine, place) * load(own, place)", "mean + load(mine, place)"),
+    ("directions", "splat(np.float32(1.0) / scale)", "splat(np.float32(1.0))"),
+    ("directions", "splat(np.float32(1.0) / scale)", "splat(scale)"),
+    ("directions", "at = t0 // WIDTH * size", "at = 0"),
+    ("directions", "still = np.zeros(1, np.float32)", "still = np.ones(1, np.float32)"),
     # Dual numbers.
-    ("cpu_dual", "ad * fa + bd * fb", "ad * fb + bd * fa"),
-    ("cpu_dual", "ad * fa + bd * fb", "ad * fa + bd"),
-    ("cpu_dual", "d = d * xm + m * xd", "d = d * xm + xd"),
-    ("cpu_dual", "d = d * xm + m * xd", "d = d + m * xd"),
-    ("cpu_dual", "d = d * xm + m * xd", "d = d * xm"),
-    ("cpu_dual", "254 << 23", "253 << 23"),
-    ("cpu_dual", "return m, d * from_bits(down)", "return m, d"),
-    ("cpu_dual", "e + xe + ", "e + "),
-    ("cpu_dual", "(ad * bm + am * bd) * power", "(ad * bm) * power"),
-    ("cpu_dual", "(ad * bm + am * bd) * power", "(am * bd) * power"),
-    ("cpu_dual", "(ad * bm + am * bd) * power", "ad * bm + am * bd"),
+    ("dual_numbers", "ad * fa + bd * fb", "ad * fb + bd * fa"),
+    ("dual_numbers", "ad * fa + bd * fb", "ad * fa + bd"),
+    ("dual_numbers", "d = d * xm + m * xd", "d = d * xm + xd"),
+    ("dual_numbers", "d = d * xm + m * xd", "d = d + m * xd"),
+    ("dual_numbers", "d = d * xm + m * xd", "d = d * xm"),
+    ("dual_numbers", "254 << 23", "253 << 23"),
+    ("dual_numbers", "return m, d * from_bits(down)", "return m, d"),
+    ("dual_numbers", "e + xe + ", "e + "),
+    ("dual_numbers", "(ad * bm + am * bd) * power", "(ad * bm) * power"),
+    ("dual_numbers", "(ad * bm + am * bd) * power", "(am * bd) * power"),
+    ("dual_numbers", "(ad * bm + am * bd) * power", "ad * bm + am * bd"),
     # Rows of them: where they lie, what is gathered, what is written.
-    ("cpu_dual_rows", "return 2 * at + WIDTH * (1 - s % 2)", "return 2 * at + WIDTH * (s % 2)"),
-    ("cpu_dual_rows", "4 * at + 2 * WIDTH * (1 - s % 2)", "4 * at + 2 * WIDTH * (s % 2)"),
-    ("cpu_dual_rows", "range(0, 4 * row, WIDTH)", "range(0, 2 * row, WIDTH)"),
-    ("cpu_dual_rows", "range(0, 2 * row, WIDTH)", "range(0, row, WIDTH)"),
-    ("cpu_dual_rows", "tile_d, rows, odd, xd", "tile_d, rows, w * WIDTH, xd"),
-    ("cpu_dual_rows", "tile_d, rows, w * WIDTH, even_xd", "tile_d, rows, odd, even_xd"),
-    ("cpu_dual_rows", "rows.shape[0] // 2", "rows.shape[0] // 2 + WIDTH"),
-    ("cpu_dual_rows", "load(tile, at) * load(mass, 0) - ", "load(tile, at) * load(mass, 0) + "),
-    ("cpu_dual_rows", " - load(weights, at) * total", ""),
-    ("cpu_dual_rows", "mass[k] = scale / mass[k]", "mass[k] = 1 / mass[k]"),
-    ("cpu_dual_rows", "mass[k] = scale / mass[k]", "mass[k] = scale"),
-    ("cpu_dual_rows", "place_out + k * steps[1]", "place_out + k"),
-    ("cpu_dual_rows", "used[u] * steps[2]", "u * steps[2]"),
+    ("dual_rows", "return 2 * at + WIDTH * (1 - s % 2)", "return 2 * at + WIDTH * (s % 2)"),
+    ("dual_rows", "4 * at + 2 * WIDTH * (1 - s % 2)", "4 * at + 2 * WIDTH * (s % 2)"),
+    ("dual_rows", "range(0, 4 * row, WIDTH)", "range(0, 2 * row, WIDTH)"),
+    ("dual_rows", "range(0, 2 * row, WIDTH)", "range(0, row, WIDTH)"),
+    ("dual_rows", "tile_d, rows, odd, xd", "tile_d, rows, w * WIDTH, xd"),
+    ("dual_rows", "tile_d, rows, w * WIDTH, even_xd", "tile_d, rows, odd, even_xd"),
+    ("dual_rows", "rows.shape[0] // 2", "rows.shape[0] // 2 + WIDTH"),
+    ("dual_rows", "load(tile, at) * load(mass, 0) - ", "load(tile, at) * load(mass, 0) + "),
+    ("dual_rows", " - load(weights, at) * total", ""),
+    ("dual_rows", "mass[k] = scale / mass[k]", "mass[k] = 1 / mass[k]"),
+    ("dual_rows", "mass[k] = scale / mass[k]", "mass[k] = scale"),
+    ("dual_rows", "place_out + k * steps[1]", "place_out + k"),
+    ("dual_rows", "used[u] * steps[2]", "u * steps[2]"),
     # The walk: hand-over between strips, skips, stays, what is kept.
-    ("cpu_dual_sum", "put(hand_r, part * WIDTH, get(state_r, 4 * at", "put(hand_r, part * WIDTH, get(state_r, 0 * at"),
-    ("cpu_dual_sum", "1 - hand", "hand"),
-    ("cpu_dual_sum", "(4 * hand + part) * WIDTH + k", "(4 * hand + part) * WIDTH"),
-    ("cpu_dual_sum", "4 * top + (part + 1) * WIDTH - 1", "4 * top + part * WIDTH"),
-    ("cpu_dual_sum", "put(hand_e, 0, np.int32(0))", "pass"),
-    ("cpu_dual_sum", "moved_up(od, load(state_r, r - 3 * WIDTH))", "moved_up(od, load(state_r, r - 4 * WIDTH))"),
-    ("cpu_dual_sum", "moved_up(ed, load(state_r, r - WIDTH))", "moved_up(ed, load(state_r, r - 3 * WIDTH))"),
-    ("cpu_dual_sum", "choose(jump, sd, ed)", "ed"),
-    ("cpu_dual_sum", "choose(jump, sd, ed)", "sd"),
-    ("cpu_dual_sum", "added(om, od, allowed(flags, w * 4 + 3, oe), em, ed, ee)", "added(om, od, oe, em, ed, ee)"),
-    ("cpu_dual_sum", "added(tm, td, te, bm, bd, allowed(flags, w * 4 + 2, be))", "tm, td, te"),
-    ("cpu_dual_sum", "times(sm, sd, se, blank_m, blank_d, blank_e)", "times(sm, sd, se, blank_m, nothing, blank_e)"),
-    ("cpu_dual_sum", "load(even_xd, j)", "load(xd, j)"),
-    ("cpu_dual_sum", "if t0 >= kept_from:", "if t0 > kept_from:"),
-    ("cpu_dual_sum", "(t0 + k - kept_from) * width", "(t0 - kept_from) * width"),
-    ("cpu_dual_sum", "store(kept_r, 4 * p + WIDTH, td)", "store(kept_r, 4 * p + WIDTH, sd)"),
+    ("tangent_sums", "put(hand_r, part * WIDTH, get(state_r, 4 * at", "put(hand_r, part * WIDTH, get(state_r, 0 * at"),
+    ("tangent_sums", "1 - hand", "hand"),
+    ("tangent_sums", "(4 * hand + part) * WIDTH + k", "(4 * hand + part) * WIDTH"),
+    ("tangent_sums", "4 * top + (part + 1) * WIDTH - 1", "4 * top + part * WIDTH"),
+    ("tangent_sums", "put(hand_e, 0, np.int32(0))", "pass"),
+    ("tangent_sums", "moved_up(od, load(state_r, r - 3 * WIDTH))", "moved_up(od, load(state_r, r - 4 * WIDTH))"),
+    ("tangent_sums", "moved_up(ed, load(state_r, r - WIDTH))", "moved_up(ed, load(state_r, r - 3 * WIDTH))"),
+    ("tangent_sums", "choose(jump, sd, ed)", "ed"),
+    ("tangent_sums", "choose(jump, sd, ed)", "sd"),
+    ("tangent_sums", "added(om, od, allowed(flags, w * 4 + 3, oe), em, ed, ee)", "added(om, od, oe, em, ed, ee)"),
+    ("tangent_sums", "added(tm, td, te, bm, bd, allowed(flags, w * 4 + 2, be))", "tm, td, te"),
+    ("tangent_sums", "times(sm, sd, se, blank_m, blank_d, blank_e)", "times(sm, sd, se, blank_m, nothing, blank_e)"),
+    ("tangent_sums", "load(even_xd, j)", "load(xd, j)"),
+    ("tangent_sums", "if t0 >= kept_from:", "if t0 > kept_from:"),
+    ("tangent_sums", "(t0 + k - kept_from) * width", "(t0 - kept_from) * width"),
+    ("tangent_sums", "store(kept_r, 4 * p + WIDTH, td)", "store(kept_r, 4 * p + WIDTH, sd)"),
     # The way back.
-    ("cpu_dual_sum", "if t0 + k == last_frame:", "if t0 + k == last_frame - 1:"),
-    ("cpu_dual_sum", "choose(jump, moved_down(bd, zd), moved_down(ed, ud))", "moved_down(ed, ud)"),
-    ("cpu_dual_sum", "moved_down(bd, zd)", "moved_down(bd, ud)"),
-    ("cpu_dual_sum", "zm, zd, ze = bm, bd, be", "zm, ze = bm, be"),
-    ("cpu_dual_sum", "get(flags, w * 4 + 2) >> 1", "get(flags, w * 4 + 2)"),
-    ("cpu_dual_sum", "get(flags, w * 4 + 6) <<", "get(flags, w * 4 + 2) <<"),
-    ("cpu_dual_sum", "moved_down(od, vd)", "moved_down(od, ud)"),
-    ("cpu_dual_sum", "added(bm, bd, be, nm, nd, choose(over, ne, never))", "added(bm, bd, be, nm, nd, ne)"),
-    ("cpu_dual_sum", "um, ud, ue = em, ed, ee", "um, ue = em, ee"),
-    ("cpu_dual_sum", "weight = weight + odd + even", "weight = weight + odd"),
-    ("cpu_dual_sum", "blank = blank + even_d", "blank = even_d"),
-    ("cpu_dual_sum", "store(gamma, j, odd_d)", "store(gamma, j, odd)"),
-    ("cpu_dual_sum", "store(back_r, r + WIDTH, cd)", "store(back_r, r + WIDTH, bd)"),
-    ("cpu_dual_sum", "add_transposed(gamma, j, width, rows, odd_rows + w", "add_transposed(gamma, j, width, rows, w"),
+    ("tangent_sums", "if t0 + k == last_frame:", "if t0 + k == last_frame - 1:"),
+    ("tangent_sums", "choose(jump, moved_down(bd, zd), moved_down(ed, ud))", "moved_down(ed, ud)"),
+    ("tangent_sums", "moved_down(bd, zd)", "moved_down(bd, ud)"),
+    ("tangent_sums", "zm, zd, ze = bm, bd, be", "zm, ze = bm, be"),
+    ("tangent_sums", "get(flags, w * 4 + 2) >> 1", "get(flags, w * 4 + 2)"),
+    ("tangent_sums", "get(flags, w * 4 + 6) <<", "get(flags, w * 4 + 2) <<"),
+    ("tangent_sums", "moved_down(od, vd)", "moved_down(od, ud)"),
+    ("tangent_sums", "added(bm, bd, be, nm, nd, choose(over, ne, never))", "added(bm, bd, be, nm, nd, ne)"),
+    ("tangent_sums", "um, ud, ue = em, ed, ee", "um, ue = em, ee"),
+    ("tangent_sums", "weight = weight + odd + even", "weight = weight + odd"),
+    ("tangent_sums", "blank = blank + even_d", "blank = even_d"),
+    ("tangent_sums", "store(gamma, j, odd_d)", "store(gamma, j, odd)"),
+    ("tangent_sums", "store(back_r, r + WIDTH, cd)", "store(back_r, r + WIDTH, bd)"),
+    ("tangent_sums", "add_transposed(gamma, j, width, rows, odd_rows + w", "add_transposed(gamma, j, width, rows, w"),
     # Stages, blocks, what can be reached, the end.
-    ("cpu_dual_sum", "(blocks - 1 - stage) * row, state_r", "(blocks - stage) * row, state_r"),
-    ("cpu_dual_sum", "f1 if stage != 0 else f0", "f1 if stage < 0 else f0"),
-    ("cpu_dual_sum", "t0 // block * row)", "(t0 // block + 1) * row)"),
-    ("cpu_dual_sum", "0, frames, (blocks - 1) * block", "0, frames, blocks * block"),
-    ("cpu_dual_sum", "2 * (frames - 1 - t0)", "2 * (frames - 40 - t0)"),
-    ("cpu_dual_sum", "(t0 + now + WIDTH - 1) // WIDTH", "(t0 + now - 1) // WIDTH"),
-    ("cpu_dual_sum", "at = t0 // WIDTH * area", "at = 0"),
-    ("cpu_dual_sum", "range(size - finals[b], size):", "range(size - 1, size):"),
-    ("cpu_dual_sum", "b * steps[0] + t0 * steps[1]", "b * steps[0] + t0"),
-    ("cpu_dual_sum", "own, at = weights[at : at + area],", "own, at = weights[:area],"),
-    ("cpu_dual_sum", "store(state_r, i + WIDTH, nothing)", "pass"),
-    ("cpu_dual_sum", "store(back_r, i + WIDTH, nothing)", "pass"),
+    ("tangent_sums", "(blocks - 1 - stage) * row, state_r", "(blocks - stage) * row, state_r"),
+    ("tangent_sums", "f1 if stage != 0 else f0", "f1 if stage < 0 else f0"),
+    ("tangent_sums", "t0 // block * row)", "(t0 // block + 1) * row)"),
+    ("tangent_sums", "0, frames, (blocks - 1) * block", "0, frames, blocks * block"),
+    ("tangent_sums", "2 * (frames - 1 - t0)", "2 * (frames - 40 - t0)"),
+    ("tangent_sums", "(t0 + now + WIDTH - 1) // WIDTH", "(t0 + now - 1) // WIDTH"),
+    ("tangent_sums", "at = t0 // WIDTH * area", "at = 0"),
+    ("tangent_sums", "range(size - finals[b], size):", "range(size - 1, size):"),
+    ("tangent_sums", "b * steps[0] + t0 * steps[1]", "b * steps[0] + t0"),
+    ("tangent_sums", "own, at = weights[at : at + area],", "own, at = weights[:area],"),
+    ("tangent_sums", "store(state_r, i + WIDTH, nothing)", "pass"),
+    ("tangent_sums", "store(back_r, i + WIDTH, nothing)", "pass"),
 ]
 
 
@@ -262,16 +263,16 @@ def first_tiny(backend: str) -> list[str]:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """And directions that are not made ready, moved by what moves nothing: float64 bears it."""
 
-    def moves(self: cpu_tangent.SlowTangents, b: int) -> tuple[np.ndarray, np.ndarray, float]:
+    def moves(self: tangents.SlowTangents, b: int) -> tuple[np.ndarray, np.ndarray, float]:
         shift = np.random.default_rng(b).normal(size=int(self.lengths[b]))
         return np.ascontiguousarray(self.direction[b].double().numpy() + shift[:, None]), shift, 1.0
 
-    monkeypatch.setattr(cpu_tangent, "ROWS_BYTES", 0)
-    monkeypatch.setattr(cpu_tangent.SlowTangents, "_moves", moves)
+    monkeypatch.setattr(tangents, "ROWS_BYTES", 0)
+    monkeypatch.setattr(tangents.SlowTangents, "_moves", moves)
 
 
 def test_no_fault_without_a_fault_in_logarithms(monkeypatch: pytest.MonkeyPatch, small_blocks: None) -> None:
-    monkeypatch.setattr(cpu_tangent, "cpu_log", interpreted(cpu_log))
+    monkeypatch.setattr(tangents, "log_sums", interpreted(log_sums))
     monkeypatch.setitem(sys.modules, REFERENCE, interpreted(reference))
     assert first_tiny("cpu") == first_tiny("reference") == []
 
@@ -307,7 +308,7 @@ def test_no_fault_without_a_fault_in_logarithms(monkeypatch: pytest.MonkeyPatch,
 def test_planted_faults_in_logarithms_are_told(
     old: str, new: str, monkeypatch: pytest.MonkeyPatch, small_blocks: None
 ) -> None:
-    monkeypatch.setattr(cpu_tangent, "cpu_log", interpreted(cpu_log, old, new))
+    monkeypatch.setattr(tangents, "log_sums", interpreted(log_sums, old, new))
     try:
         found = first_tiny("cpu")
     except IndexError as error:

@@ -1,5 +1,5 @@
 """The checkers, seen to fail, where every topology is walked: planted faults in the builders, the reference, and the
-kernels `cpu_log` and `cpu_detours`, each of which must be told by the tests' own comparisons."""
+kernels `log_sums` and `general_viterbi`, each of which must be told by the tests' own comparisons."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ from kernel_problems import (
 from kernel_problems import batch as random_batch
 from planted import interpreted
 
-from ctc_align import kernels, lattice, lattice_rows
-from ctc_align.kernels import cpu_detours, cpu_log, reference
+from ctc_align import kernels, lattice
+from ctc_align.kernels import reference
+from ctc_align.kernels.cpu import general_viterbi, log_sums
+from ctc_align.lattice import optional_tokens
 
 REFERENCE = "ctc_align.kernels.reference"
 
@@ -76,15 +78,15 @@ def quiet() -> Iterator[None]:
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu_detours, "_block", lambda frames, needed: min(frames, 5))
+    monkeypatch.setattr(general_viterbi, "_block", lambda frames, needed: min(frames, 5))
 
 
 def test_no_fault_without_a_fault(monkeypatch: pytest.MonkeyPatch, small_blocks: None) -> None:
-    monkeypatch.setattr(cpu_log, "logarithmic", interpreted(cpu_log).logarithmic)
-    monkeypatch.setattr(cpu_detours, "utterance", interpreted(cpu_detours).utterance)
+    monkeypatch.setattr(log_sums, "logarithmic", interpreted(log_sums).logarithmic)
+    monkeypatch.setattr(general_viterbi, "utterance", interpreted(general_viterbi).utterance)
     monkeypatch.setitem(sys.modules, REFERENCE, interpreted(reference))
     for name in ("ctc_row", "segmentation_row"):
-        monkeypatch.setattr(lattice, name, getattr(interpreted(lattice_rows), name))
+        monkeypatch.setattr(lattice, name, getattr(interpreted(optional_tokens), name))
     again = problems(21)
     assert first_fault(again, "cpu") == first_fault(again, "reference") == []
     assert first_in_batches() == []
@@ -112,7 +114,7 @@ def test_no_fault_without_a_fault(monkeypatch: pytest.MonkeyPatch, small_blocks:
     ],
 )
 def test_planted_faults_in_the_builders_are_told(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    planted = interpreted(lattice_rows, old, new)
+    planted = interpreted(optional_tokens, old, new)
     for name in ("ctc_row", "segmentation_row"):
         monkeypatch.setattr(lattice, name, getattr(planted, name))
     try:
@@ -176,7 +178,7 @@ def test_planted_faults_in_the_reference_are_told_by_batches(
     ],
 )
 def test_planted_faults_in_logarithms_are_told(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu_log, "logarithmic", interpreted(cpu_log, old, new).logarithmic)
+    monkeypatch.setattr(log_sums, "logarithmic", interpreted(log_sums, old, new).logarithmic)
     assert first_fault(MIXED, "cpu") != []
 
 
@@ -213,7 +215,7 @@ def test_planted_faults_in_logarithms_are_told(old: str, new: str, monkeypatch: 
 def test_planted_faults_in_detours_are_told(
     old: str, new: str, monkeypatch: pytest.MonkeyPatch, small_blocks: None
 ) -> None:
-    monkeypatch.setattr(cpu_detours, "utterance", interpreted(cpu_detours, old, new).utterance)
+    monkeypatch.setattr(general_viterbi, "utterance", interpreted(general_viterbi, old, new).utterance)
     try:
         found = first_fault(MIXED, "cpu") or first_in_batches()
     except IndexError as error:

@@ -21,7 +21,8 @@ from kernel_problems import batch as random_batch
 
 from ctc_align import kernels, lattice
 from ctc_align.errors import KernelError
-from ctc_align.kernels import cpu, cpu_best_path, cpu_long_path, cpu_problem, memory
+from ctc_align.kernels import memory_limits
+from ctc_align.kernels.cpu import cpu_backend, long_viterbi, problem, viterbi
 
 NEVER = float("-inf")
 WALKED = ("ctc", "simple", "segments")
@@ -91,7 +92,7 @@ def test_memory_that_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     for threads in (1, 1, 2):
         with on_threads(threads):
             assert first_faults() == []
-    assert cpu_problem._free
+    assert problem._free
 
 
 @pytest.mark.parametrize("topology", WALKED)
@@ -127,7 +128,7 @@ def test_sums_that_tie_without_being_exact(topology: str) -> None:
 def test_batches_shared_by_threads(topology: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Long and short ones at once: some are shared by the threads, some are dealt to them."""
     rng = np.random.default_rng(34)
-    monkeypatch.setattr(cpu_problem, "SMALL_CELLS", 1)
+    monkeypatch.setattr(problem, "SMALL_CELLS", 1)
     for number, kind in zip(range(8), KINDS * 2):
         given = random_batch(rng, 9, 250, 60, 7, kind, topology=topology, wild=number % 2 == 1)
         bands = random_bands(rng, given) + np.array([-9, 9]) if number % 4 > 1 else None
@@ -135,7 +136,7 @@ def test_batches_shared_by_threads(topology: str, monkeypatch: pytest.MonkeyPatc
         for threads, least in ((1, 1), (2, 10_000), (4, 6_000), (4, 2**22)):
             with on_threads(threads), monkeypatch.context() as patch:
                 split(patch, block=32 * (number % 2))
-                patch.setattr(cpu, "LONG_CELLS", least)
+                patch.setattr(cpu_backend, "LONG_CELLS", least)
                 assert path_faults(given, bands, right) == []
 
 
@@ -156,7 +157,7 @@ def test_every_memory(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> No
         for name, x in memory_layouts(narrow):
             each = Batch(x, given.lengths, given.topology, given.wildcard)
             for classes in (0, 37):
-                monkeypatch.setattr(cpu_problem, "DENSE_CLASSES", classes)
+                monkeypatch.setattr(problem, "DENSE_CLASSES", classes)
                 assert best_path(each, bands, "cpu", dtype) == right, name
             with on_threads(2), monkeypatch.context() as patch:
                 split(patch, block=16)
@@ -190,7 +191,7 @@ def test_rare_types_are_widened(dtype: torch.dtype) -> None:
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Choices whole while they are few; else rows and choices of a block near their least sum."""
-    plan = cpu_long_path.plan(1500, 501)
+    plan = long_viterbi.plan(1500, 501)
     assert (plan.block, plan.blocks) == (0, 0)
     assert plan.bytes < 2**20
     for frames, states, most in (
@@ -199,7 +200,7 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         (2_000_000, 9_001, 120),
         (10**7, 21, 60),
     ):
-        plan = cpu_long_path.plan(frames, states)
+        plan = long_viterbi.plan(frames, states)
         saved, choices = 16 * plan.row * plan.blocks, 8 * (plan.block + 1) * plan.window
         assert saved + choices <= plan.bytes < most * 2**20, (frames, states)
         assert plan.block % 16 == 0
@@ -210,22 +211,22 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         return 16 * 274_001 / 2 * 540_000 / block + block**2 / 2
 
     best = min(range(16, 540_000, 16), key=room)
-    assert room(cpu_long_path.plan(540_000, 274_001).block) < 1.01 * room(best)
-    monkeypatch.setattr(cpu_long_path, "WHOLE_CHOICES_BYTES", 0)
-    assert cpu_long_path.plan(1, 1)[:2] == (16, 1)
-    assert cpu_long_path.plan(17, 3)[:2] == (16, 2)
+    assert room(long_viterbi.plan(540_000, 274_001).block) < 1.01 * room(best)
+    monkeypatch.setattr(long_viterbi, "WHOLE_CHOICES_BYTES", 0)
+    assert long_viterbi.plan(1, 1)[:2] == (16, 1)
+    assert long_viterbi.plan(17, 3)[:2] == (16, 2)
 
 
 def test_what_cannot_be_held_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     given = next(given for name, given, _, _ in cases() if name.startswith("ctc"))
-    needed = cpu_long_path.plan(int(given.lengths[0]), int(given.topology.states[0])).bytes
-    monkeypatch.setattr(memory, "UNCHECKED_BYTES", 1)
-    monkeypatch.setattr(memory, "available", lambda device=None: (needed - 1, "a test"))
+    needed = long_viterbi.plan(int(given.lengths[0]), int(given.topology.states[0])).bytes
+    monkeypatch.setattr(memory_limits, "UNCHECKED_BYTES", 1)
+    monkeypatch.setattr(memory_limits, "available", lambda device=None: (needed - 1, "a test"))
     split(monkeypatch)
     with on_threads(2):
         with pytest.raises(KernelError, match=rf"of utterance 0: {needed} bytes .* are needed, {needed - 1} .*a test"):
             best_path(given)
-        monkeypatch.setattr(memory, "available", lambda device=None: (needed, "a test"))
+        monkeypatch.setattr(memory_limits, "available", lambda device=None: (needed, "a test"))
         best_path(given)
 
 
@@ -254,7 +255,7 @@ def test_an_error_in_one_thread_does_not_hang_the_others(
     given = one(np.random.default_rng(39), 600, 60, 40, "continuous")
     right = best_path(given, None, "reference")
     calls: dict[int, int] = {}
-    walk = cpu_best_path.walk
+    walk = viterbi.walk
 
     def failing(*arguments: object) -> int:
         first = arguments[8][2]  # type: ignore[index]  # the first vector of the part
@@ -266,7 +267,7 @@ def test_an_error_in_one_thread_does_not_hang_the_others(
     split(monkeypatch)
     with on_threads(3):
         with monkeypatch.context() as patch:
-            patch.setattr(cpu_best_path, "walk", failing)
+            patch.setattr(viterbi, "walk", failing)
             raised = within(30, lambda: best_path(given))
         assert [str(error) for error in raised] == ["planted"]
         assert threading.active_count() < 4
@@ -295,10 +296,10 @@ def test_threads_that_cannot_be_had(threads: int, what: str, monkeypatch: pytest
     with on_threads(threads):
         with monkeypatch.context() as patch:
             if what == "start":
-                patch.setattr(cpu_problem, "_start", refused(cpu_problem._start, threads - 2))
+                patch.setattr(problem, "_start", refused(problem._start, threads - 2))
             else:
-                own_room = cpu_long_path.LongPath._own_room
-                patch.setattr(cpu_long_path.LongPath, "_own_room", refused(own_room, threads - 1))
+                own_room = long_viterbi.LongPath._own_room
+                patch.setattr(long_viterbi.LongPath, "_own_room", refused(own_room, threads - 1))
             raised = within(20, functools.partial(best_path, given))
         assert [str(error) for error in raised] == ["planted"]
         assert best_path(given) == right
@@ -333,4 +334,4 @@ def test_whether_the_kernels_are_compiled_is_known(tmp_path: Path) -> None:
     x = torch.zeros(1, 3, 2)
     kernels.best_path(x, lattice.ctc([[1]]))
     kernels.forward(x, lattice.ctc([[1]]))
-    assert cpu.is_compiled()
+    assert cpu_backend.is_compiled()

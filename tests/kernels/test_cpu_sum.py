@@ -16,7 +16,8 @@ from kernel_problems import batch as random_batch
 
 from ctc_align import kernels, lattice
 from ctc_align.errors import KernelError
-from ctc_align.kernels import cpu, cpu_problem, cpu_slow, memory
+from ctc_align.kernels import memory_limits
+from ctc_align.kernels.cpu import cpu_backend, general_kernels, problem
 
 NEVER = float("-inf")
 WALKED = ("ctc", "simple", "segments")
@@ -51,7 +52,7 @@ def test_as_the_reference() -> None:
 @pytest.mark.parametrize("rows_bytes", [0, 2**13, 2**16, 2**30])
 def test_blocks_change_no_bit(rows_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = [occupancy(given) for _, given, _ in cases()]
-    monkeypatch.setattr(cpu, "ROWS_BYTES", rows_bytes)
+    monkeypatch.setattr(cpu_backend, "ROWS_BYTES", rows_bytes)
     for (name, given, _), expected in zip(cases(), usual):
         assert same_sums(occupancy(given), expected), name
 
@@ -62,7 +63,7 @@ def test_memory_that_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     poison(monkeypatch, lend=True)
     for _ in range(3):
         assert all(same_sums(occupancy(given), expected) for (_, given, _), expected in zip(cases(), usual))
-    assert cpu_problem._free
+    assert problem._free
 
 
 @pytest.mark.parametrize("topology", WALKED)
@@ -115,7 +116,7 @@ def test_neighbours_change_no_bit() -> None:
 @pytest.mark.parametrize("topology", WALKED)
 def test_threads_and_portions_change_no_bit(topology: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(45)
-    monkeypatch.setattr(cpu_problem, "SMALL_CELLS", 1)
+    monkeypatch.setattr(problem, "SMALL_CELLS", 1)
     for number, kind in zip(range(6), KINDS):
         given = random_batch(rng, 13, 120, 40, 7, kind, topology=topology, wild=number % 2 == 1)
         with on_threads(1):
@@ -145,7 +146,7 @@ def test_every_memory(monkeypatch: pytest.MonkeyPatch) -> None:
             assert len(set(right[1].tolist())) > 2
             for name, x in memory_layouts(each.log_probs):
                 for classes in (0, 37):
-                    monkeypatch.setattr(cpu_problem, "DENSE_CLASSES", classes)
+                    monkeypatch.setattr(problem, "DENSE_CLASSES", classes)
                     turned = Batch(x, given.lengths, given.topology, given.wildcard)
                     assert same_sums(occupancy(turned, "cpu", dtype), right), f"{dtype} {name}"
 
@@ -163,8 +164,10 @@ def test_rare_types_are_widened(dtype: torch.dtype) -> None:
 def test_what_is_usual_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scaled numbers suffice for all that models say; what is beyond them goes to the logarithms, and only that."""
     calls = []
-    add_up = cpu_slow.Slow.add_up
-    monkeypatch.setattr(cpu_slow.Slow, "add_up", lambda self, b, *rest: (calls.append(b), add_up(self, b, *rest))[1])
+    add_up = general_kernels.Slow.add_up
+    monkeypatch.setattr(
+        general_kernels.Slow, "add_up", lambda self, b, *rest: (calls.append(b), add_up(self, b, *rest))[1]
+    )
     for _, given, right in cases():
         if right[1] > NEVER:
             occupancy(given)
@@ -178,12 +181,12 @@ def test_what_is_usual_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_cannot_be_held_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     given = cases()[0][1]
     needed = 4 * given.log_probs.numel()
-    monkeypatch.setattr(memory, "UNCHECKED_BYTES", 1)
-    monkeypatch.setattr(memory, "available", lambda device=None: (needed - 1, "a test"))
+    monkeypatch.setattr(memory_limits, "UNCHECKED_BYTES", 1)
+    monkeypatch.setattr(memory_limits, "available", lambda device=None: (needed - 1, "a test"))
     with pytest.raises(KernelError, match=rf"posteriors.*: {needed} bytes .* are needed, {needed - 1} .*a test"):
         occupancy(given)
     kernels.forward(given.log_probs, given.topology, given.lengths)
-    monkeypatch.setattr(memory, "available", lambda device=None: (needed, "a test"))
+    monkeypatch.setattr(memory_limits, "available", lambda device=None: (needed, "a test"))
     with pytest.raises(KernelError, match=r"forward pass.*: \d+ bytes"):
         occupancy(given)
     with pytest.raises(KernelError, match=rf"{2 * needed} bytes"):

@@ -55,20 +55,20 @@ def test_the_wildcard_has_the_precision_of_the_log_probs(backend: str) -> None:
 
 
 def gpu(reason: str | None) -> types.ModuleType:
-    module = types.ModuleType("ctc_align.kernels.gpu")
+    module = types.ModuleType("ctc_align.kernels.gpu.gpu_backend")
     module.unavailable = lambda: reason  # type: ignore[attr-defined]
     return module
 
 
 def test_the_gpu_says_why_it_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu", gpu("no card is in this machine"))
+    monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu.gpu_backend", gpu("no card is in this machine"))
     for call in (
         lambda: kernels.check_backend("gpu"),
         lambda: kernels.forward(LOG_PROBS, WILD, wildcard=LOG_PROBS[:, :, 0], backend="gpu"),
     ):
         with pytest.raises(BackendError, match="backend 'gpu' cannot run here: no card is in this machine; use 'cpu'"):
             call()
-    monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu", None)  # as if there were no such file
+    monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu.gpu_backend", None)  # as if there were no such file
     with pytest.raises(BackendError, match="'gpu' cannot run here"):
         kernels.check_backend("gpu")
 
@@ -76,10 +76,10 @@ def test_the_gpu_says_why_it_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None
 def test_auto_goes_where_the_log_probs_are(monkeypatch: pytest.MonkeyPatch) -> None:
     on_card, on_cpu = types.SimpleNamespace(is_cuda=True), types.SimpleNamespace(is_cuda=False)
     module = gpu(None)
-    monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu", module)
+    monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu.gpu_backend", module)
     assert kernels._open("auto", on_card) == ("gpu", module)
     assert kernels._open("gpu", on_cpu) == ("gpu", module)
     assert kernels._open("auto", on_cpu)[0] == "cpu"
     assert kernels._open("cpu", on_card)[0] == "cpu"
-    monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu", gpu("no card"))
+    monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu.gpu_backend", gpu("no card"))
     assert kernels._open("auto", on_card)[0] == "cpu"

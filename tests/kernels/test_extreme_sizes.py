@@ -14,7 +14,8 @@ from cpu_checks import on_threads
 
 from ctc_align import kernels, lattice
 from ctc_align.errors import KernelError
-from ctc_align.kernels import cpu_log, memory
+from ctc_align.kernels import memory_limits
+from ctc_align.kernels.cpu import log_sums
 
 NEVER = float("-inf")
 
@@ -144,8 +145,8 @@ def test_what_is_refused_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) 
     }
     small = lattice.ctc([[1, 2]])
     kernels.best_path(x, small), kernels.occupancy(x, small), kernels.occupancy(x.double(), small)
-    monkeypatch.setattr(memory, "UNCHECKED_BYTES", 2**20)
-    monkeypatch.setattr(memory, "available", lambda device=None: (2**20, "a test"))
+    monkeypatch.setattr(memory_limits, "UNCHECKED_BYTES", 2**20)
+    monkeypatch.setattr(memory_limits, "available", lambda device=None: (2**20, "a test"))
     tracemalloc.start()
     try:
         gc.collect()
@@ -167,8 +168,8 @@ def test_what_is_refused_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_logarithms_refuse_what_they_cannot_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "UNCHECKED_BYTES", 1)
-    monkeypatch.setattr(memory, "available", lambda device=None: (1000, "a test"))
-    monkeypatch.setattr(cpu_log, "logarithmic", lambda *_: pytest.fail("nothing may be allocated"))
+    monkeypatch.setattr(memory_limits, "UNCHECKED_BYTES", 1)
+    monkeypatch.setattr(memory_limits, "available", lambda device=None: (1000, "a test"))
+    monkeypatch.setattr(log_sums, "logarithmic", lambda *_: pytest.fail("nothing may be allocated"))
     with pytest.raises(KernelError, match=r"occupancy of 30 frames x 7 states of utterance 0: 2\d\d\d bytes"):
         kernels.occupancy(torch.zeros(1, 30, 4, dtype=torch.float64), lattice.ctc([[1, 2, 3]]))

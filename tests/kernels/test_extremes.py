@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ctc_align import kernels, lattice
-from ctc_align.kernels import cpu_log
+from ctc_align.kernels.cpu import log_sums
 
 NEVER = float("-inf")
 TARGET = [1, 2, 2, 3, 1]
@@ -75,8 +75,8 @@ def test_far_below_the_best_of_each_frame() -> None:
 
 
 def test_numbers_beyond_trust_are_left_to_logarithms(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls, logarithmic = [], cpu_log.logarithmic
-    monkeypatch.setattr(cpu_log, "logarithmic", lambda *arguments: (calls.append(1), logarithmic(*arguments))[1])
+    calls, logarithmic = [], log_sums.logarithmic
+    monkeypatch.setattr(log_sums, "logarithmic", lambda *arguments: (calls.append(1), logarithmic(*arguments))[1])
     agrees(noise(300, 3))
     agrees(torch.full((1, 300, 4), -9e4))
     assert not calls

@@ -25,7 +25,7 @@ import torch
 from cpu_checks import on_threads
 
 from ctc_align import kernels, lattice
-from ctc_align.kernels import cpu, cpu_problem
+from ctc_align.kernels.cpu import cpu_backend, problem
 
 PATIENCE_S = 60
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
@@ -76,8 +76,8 @@ def ends_in_time() -> None:
 @pytest.fixture
 def shared_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """All work goes to two threads, whatever its size."""
-    monkeypatch.setattr(cpu_problem, "SMALL_CELLS", 1)
-    monkeypatch.setattr(cpu, "LONG_CELLS", 10_000)
+    monkeypatch.setattr(problem, "SMALL_CELLS", 1)
+    monkeypatch.setattr(cpu_backend, "LONG_CELLS", 10_000)
 
 
 @pytest.fixture(autouse=True)
@@ -87,8 +87,8 @@ def _two_threads() -> Iterator[None]:
 
 
 def test_this_is_the_work_of_several_threads(shared_work: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    start, calls = cpu_problem._start, []
-    monkeypatch.setattr(cpu_problem, "_start", lambda *work: (calls.append(work), start(*work))[1])
+    start, calls = problem._start, []
+    monkeypatch.setattr(problem, "_start", lambda *work: (calls.append(work), start(*work))[1])
     results()
     assert len(calls) >= 7
 
@@ -191,12 +191,12 @@ def test_memory_may_come_back_at_any_time() -> None:
             return isinstance(other, Key) and self.name == other.name
 
     def leave_garbage(name: str) -> None:
-        lent: Any = cpu_problem.Lent(Key(name), lambda: (name, 8))
+        lent: Any = problem.Lent(Key(name), lambda: (name, 8))
         lent.itself = lent
 
     def work() -> None:
         for name in "abcabcaabbcc":
-            lent = cpu_problem.Lent(Key(name), lambda name=name: (name, 8))
+            lent = problem.Lent(Key(name), lambda name=name: (name, 8))
             assert lent.room == name
             leave_garbage("b")
             leave_garbage(name)
@@ -235,7 +235,7 @@ def started() -> None:
     """What a worker sets up: its threads, and an end to what hangs."""
     ends_in_time()
     torch.set_num_threads(2)
-    cpu_problem.SMALL_CELLS, cpu.LONG_CELLS = 1, 10_000
+    problem.SMALL_CELLS, cpu_backend.LONG_CELLS = 1, 10_000
 
 
 @pytest.mark.parametrize("method", [pytest.param("fork", marks=forks), "spawn"])

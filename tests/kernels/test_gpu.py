@@ -32,7 +32,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Modules:
 
 @pytest.fixture(autouse=True)
 def modules(loaded: Modules, monkeypatch: pytest.MonkeyPatch) -> Modules:
-    monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu", loaded["gpu"])
+    monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu.gpu_backend", loaded["gpu_backend"])
     return loaded
 
 
@@ -51,9 +51,9 @@ def small(modules: Modules, monkeypatch: pytest.MonkeyPatch, shape: str, **limit
     if DEVICE == "cuda" and shape != "one strip":
         pytest.skip("on a card a strip is a warp")
     for name, value in SHAPES[shape].items():
-        monkeypatch.setattr(modules["gpu_plan"], name, value)
+        monkeypatch.setattr(modules["launch_plan"], name, value)
     for name, value in {**(STEPS if shape == "tiles" else {}), **limits}.items():
-        monkeypatch.setattr(modules["gpu_walks"], name, value)
+        monkeypatch.setattr(modules["launches"], name, value)
 
 
 def tiny(seed: int) -> dict[str, list[Problem]]:
@@ -176,7 +176,7 @@ def test_fresh_memory_is_never_believed(
         return torch.full(other.shape, torch.nan, dtype=dtype, device=other.device)
 
     given = mixed(46, topology, count=12)
-    monkeypatch.setattr(modules["gpu_walks"], "room", poisoned)
-    monkeypatch.setattr(modules["gpu_walks"].torch, "empty_like", poisoned_like)
+    monkeypatch.setattr(modules["launches"], "room", poisoned)
+    monkeypatch.setattr(modules["launches"].torch, "empty_like", poisoned_like)
     same_paths(given)
     same_sums(given)

@@ -30,7 +30,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Modules:
 
 @pytest.fixture(autouse=True)
 def modules(loaded: Modules, monkeypatch: pytest.MonkeyPatch) -> Modules:
-    monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu", loaded["gpu"])
+    monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu.gpu_backend", loaded["gpu_backend"])
     return loaded
 
 
@@ -101,8 +101,8 @@ def test_no_log_probs(dtype: torch.dtype, shape: str, modules: Modules, monkeypa
         if DEVICE == "cuda":
             pytest.skip("on a card a strip is a warp")
         for name, value in {"LANES": 8, "MOST_STRIPS": 1, "TILED_HALO": 4, "LEAST_HALO": 4}.items():
-            monkeypatch.setattr(modules["gpu_plan"], name, value)
-        monkeypatch.setattr(modules["gpu_walks"], "TILE_FRAMES", 4)
+            monkeypatch.setattr(modules["launch_plan"], name, value)
+        monkeypatch.setattr(modules["launches"], "TILE_FRAMES", 4)
     cells: list[tuple] = list(itertools.product((0, 1, 2, 5, 9, 10, 11), range(4)))
     x = noise(1, 12).to(dtype).repeat(2 * len(cells) + 4, 1, 1)
     for row, (cell, bad) in zip(x, itertools.product(cells, [torch.nan, torch.inf])):
@@ -199,9 +199,9 @@ def test_layouts(layout: str) -> None:
 
 def test_launches_do_not_grow_with_time(modules: Modules, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[object] = []
-    launch = modules["gpu_walks"].launch
+    launch = modules["launches"].launch
     monkeypatch.setattr(
-        modules["gpu_walks"],
+        modules["launches"],
         "launch",
         lambda kernel, *rest, **more: (calls.append(kernel), launch(kernel, *rest, **more)),
     )
@@ -215,7 +215,7 @@ def test_launches_do_not_grow_with_time(modules: Modules, monkeypatch: pytest.Mo
 
 
 def test_all_states_find_a_thread(modules: Modules) -> None:
-    plan = modules["gpu_plan"]
+    plan = modules["launch_plan"]
     for states in [*range(1, 2000), 12_345, 274_001]:
         shape = plan.shape(states, 1)
         assert shape.units >= (states + 1) // 2
@@ -224,8 +224,8 @@ def test_all_states_find_a_thread(modules: Modules) -> None:
         assert shape.warps <= 16
         if shape.halo:
             assert plan.LEAST_HALO <= shape.halo <= shape.lanes - shape.halo
-            assert modules["gpu_walks"].LEAST_BLOCK % shape.halo == 0
-            assert shape.tiles == 1 or modules["gpu_walks"].TILE_FRAMES % shape.halo == 0
+            assert modules["launches"].LEAST_BLOCK % shape.halo == 0
+            assert shape.tiles == 1 or modules["launches"].TILE_FRAMES % shape.halo == 0
         else:
             assert shape.strips * shape.tiles == 1
     assert plan.shape(61, 1).strips == 1
@@ -236,7 +236,7 @@ def test_all_states_find_a_thread(modules: Modules) -> None:
 def test_every_tile_comes_after_what_it_needs(modules: Modules) -> None:
     for tiles, blocks in itertools.product(range(1, 6), range(1, 6)):
         done: set[tuple[int, int]] = set()
-        for diagonal, first, many in modules["gpu_walks"].diagonals(tiles, blocks):
+        for diagonal, first, many in modules["launches"].diagonals(tiles, blocks):
             together = [(tile, diagonal - tile) for tile in range(first, first + many)]
             for tile, block in together:
                 assert tile == 0 or (tile - 1, block) in done
@@ -246,7 +246,7 @@ def test_every_tile_comes_after_what_it_needs(modules: Modules) -> None:
 
 
 def test_back_pointers_are_as_wide_as_detours_are_many(modules: Modules) -> None:
-    bits = modules["gpu_walks"].pointer_bits
+    bits = modules["launches"].pointer_bits
     assert bits(0) == (2, torch.int8)
     assert bits(1) == bits(253) == (8, torch.int32)
     assert bits(254) == (16, torch.int64)
@@ -268,13 +268,13 @@ def test_memory_that_is_not_there(modules: Modules, monkeypatch: pytest.MonkeyPa
     def full(*_: object, **__: object) -> None:
         raise torch.cuda.OutOfMemoryError("no more")
 
-    monkeypatch.setattr(modules["gpu_plan"].torch, "empty", full)
+    monkeypatch.setattr(modules["launch_plan"].torch, "empty", full)
     with pytest.raises(KernelError, match=r"rows \(2, 3\): 48 bytes \(0.0 GiB\) are not available on cpu; take fewer"):
-        modules["gpu_plan"].room((2, 3), torch.float64, torch.device("cpu"), "rows")
+        modules["launch_plan"].room((2, 3), torch.float64, torch.device("cpu"), "rows")
 
 
 def test_why_it_cannot_run(modules: Modules, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = modules["gpu_triton"]
+    module = modules["triton_import"]
     monkeypatch.setattr(module, "INTERPRETED", False)
     monkeypatch.setattr(module.torch.cuda, "is_available", lambda: False)
     assert module.unavailable() == "PyTorch sees no CUDA device"

@@ -12,7 +12,7 @@ import pytest
 import simd_by_numpy
 from numba import njit
 
-from ctc_align.kernels import simd
+from ctc_align.kernels.cpu import simd
 
 WIDTH = simd.WIDTH
 KINDS = {"f32": np.float32, "f64": np.float64, "i32": np.int32}

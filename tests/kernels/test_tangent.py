@@ -35,7 +35,8 @@ from tangent_checks import (
 
 from ctc_align import kernels, lattice
 from ctc_align.errors import KernelError
-from ctc_align.kernels import cpu_problem, cpu_tangent, memory
+from ctc_align.kernels import memory_limits
+from ctc_align.kernels.cpu import problem, tangents
 
 NEVER = float("-inf")
 WALKED = ("ctc", "simple", "segments")
@@ -46,7 +47,7 @@ F32, F64 = torch.float32, torch.float64
 @pytest.fixture(autouse=True)
 def _poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fresh memory of the kernel is full of NaN and of indices that are none."""
-    aligned = cpu_problem.aligned
+    aligned = problem.aligned
 
     def poisoned(*parts: tuple) -> list[np.ndarray]:
         rows = aligned(*parts)
@@ -54,7 +55,7 @@ def _poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
             row.view(np.uint8).fill(0xFF)
         return rows
 
-    monkeypatch.setattr(cpu_tangent, "aligned", poisoned)
+    monkeypatch.setattr(tangents, "aligned", poisoned)
 
 
 @functools.cache
@@ -124,7 +125,7 @@ def test_long_ones() -> None:
 def test_blocks_change_no_bit(rows_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = [tangent(given, direction) for _, given, direction, _ in cases()]
     doubles = [tangent(given, direction, "cpu", F64) for _, given, direction, _ in cases()[::5]]
-    monkeypatch.setattr(cpu_tangent, "ROWS_BYTES", rows_bytes)
+    monkeypatch.setattr(tangents, "ROWS_BYTES", rows_bytes)
     for (name, given, direction, _), expected in zip(cases(), usual):
         assert same(tangent(given, direction), expected), name
     for (name, given, direction, _), expected in zip(cases()[::5], doubles):
@@ -145,7 +146,7 @@ def test_no_error_grows_with_the_frames() -> None:
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_company_and_threads_change_no_bit(topology: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu_problem, "SMALL_CELLS", 1)
+    monkeypatch.setattr(problem, "SMALL_CELLS", 1)
     for number, given in enumerate(batches(65, 6, topology, 120, 40)):
         direction = direction_for(given.log_probs, number)
         with on_threads(1):
@@ -179,7 +180,7 @@ def test_every_memory(monkeypatch: pytest.MonkeyPatch) -> None:
         right = tangent(given, direction)
         assert float(right[1].abs().max()) > 0.1
         for classes in (0, 37):
-            monkeypatch.setattr(cpu_problem, "DENSE_CLASSES", classes)
+            monkeypatch.setattr(problem, "DENSE_CLASSES", classes)
             for name, x in memory_layouts(given.log_probs):
                 turned = Batch(x, given.lengths, given.topology, given.wildcard)
                 assert same(tangent(turned, direction), right), name
@@ -344,7 +345,7 @@ def test_wrong_arguments(arguments: dict, said: str) -> None:
 def test_what_cannot_be_held_is_refused(topology: str, monkeypatch: pytest.MonkeyPatch) -> None:
     given = random_batch(np.random.default_rng(71), 2, 200, 30, 7, "continuous", topology=topology)
     posteriors = tangent(given, direction_for(given.log_probs))[0]
-    monkeypatch.setattr(memory, "UNCHECKED_BYTES", 1)
-    monkeypatch.setattr(memory, "available", lambda device=None: (4 * 2 * 200 * 7, "a test"))
+    monkeypatch.setattr(memory_limits, "UNCHECKED_BYTES", 1)
+    monkeypatch.setattr(memory_limits, "available", lambda device=None: (4 * 2 * 200 * 7, "a test"))
     with pytest.raises(KernelError, match=r"tangents.* \d+ bytes .* are needed, 11200 .*a test"):
         tangent(given, direction_for(given.log_probs), posteriors=posteriors)

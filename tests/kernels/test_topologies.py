@@ -13,7 +13,7 @@ from kernel_problems import batch as random_batch
 
 from ctc_align import kernels, lattice
 from ctc_align.errors import KernelError
-from ctc_align.kernels import cpu_detours
+from ctc_align.kernels.cpu import general_viterbi
 
 BACKENDS = ["cpu"]
 DTYPES = [torch.float32, torch.float64]
@@ -120,7 +120,7 @@ def test_a_batch_is_its_utterances(backend: str, topology: str) -> None:
 @pytest.mark.parametrize("topology", ["simple", "optional", "optional segments"])
 def test_detours_in_blocks(topology: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(block)
-    monkeypatch.setattr(cpu_detours, "_block", lambda frames, needed: min(frames, block))
+    monkeypatch.setattr(general_viterbi, "_block", lambda frames, needed: min(frames, block))
     found = 0
     for number, given in enumerate(batches(16, 12, topology, 150, 40)):
         bands = random_bands(rng, given) if number % 2 else None
@@ -131,14 +131,14 @@ def test_detours_in_blocks(topology: str, block: int, monkeypatch: pytest.Monkey
 def test_blocks_are_chosen_by_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     sources = lattice.ctc([[1, 2, 3] * 40], 0, [[True, False, False] * 40]).detours
     assert sources is not None
-    reach, saved, block, pointers, width = cpu_detours.plan(0, 100, 241, sources.sources[0])
+    reach, saved, block, pointers, width = general_viterbi.plan(0, 100, 241, sources.sources[0])
     assert (reach, saved.shape, block, width) == (4, (1, 241), 100, 241)
     assert pointers.shape == (24_100,)
-    monkeypatch.setattr(cpu_detours, "KEPT_WHOLE_BYTES", 0)
-    reach, saved, block, pointers, width = cpu_detours.plan(0, 100, 241, sources.sources[0])
+    monkeypatch.setattr(general_viterbi, "KEPT_WHOLE_BYTES", 0)
+    reach, saved, block, pointers, width = general_viterbi.plan(0, 100, 241, sources.sources[0])
     assert saved.nbytes + pointers.nbytes < 30_000
     assert (len(saved), width) == (-(-100 // block), min(241, 4 * block + 1))
-    monkeypatch.setattr(cpu_detours, "MOST_BYTES", 500)
+    monkeypatch.setattr(general_viterbi, "MOST_BYTES", 500)
     x = torch.zeros(2, 100, 4)
     with pytest.raises(
         KernelError, match=r"utterance 1: 100 frames x 11 states with detours over 4 states need \d+ by"

@@ -12,8 +12,9 @@ from made_sounds import babble
 from made_transformers import checkpoint, network
 
 from ctc_align.config import Settings
-from ctc_align.models import chunks, load_model
-from ctc_align.models.framewise import FrameModel
+from ctc_align.models import load_model
+from ctc_align.models.framewise import chunks
+from ctc_align.models.framewise.framewise_model import FrameModel
 from ctc_align.types import Audio
 
 LOCAL = (

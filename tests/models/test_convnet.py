@@ -14,9 +14,9 @@ from made_models import TINY, tiny_folder, tiny_network
 from made_sounds import babble
 
 from ctc_align.errors import AudioError, UsageError
-from ctc_align.models import convnet, features
-from ctc_align.models.convnet import ConvNet, Description, load_folder, save_folder
-from ctc_align.models.mixtures import REACH, VALUES, share_of_weight
+from ctc_align.models.convnet import convnet_model, features
+from ctc_align.models.convnet.convnet_model import ConvNet, Description, load_folder, save_folder
+from ctc_align.models.convnet.gaussian_mixtures import REACH, VALUES, share_of_weight
 from ctc_align.types import Audio, Emissions
 
 CPU = torch.device("cpu")
@@ -47,7 +47,7 @@ def test_a_frame_for_every_begun_ten_milliseconds(samples: int) -> None:
 @pytest.mark.parametrize("samples", [9600, 9999])
 def test_chunks_are_one_pass(piece_frames: int, chunk_s: float, samples: int, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = model().emissions(sound(samples))
-    monkeypatch.setattr(convnet, "PIECE_FRAMES", piece_frames)
+    monkeypatch.setattr(convnet_model, "PIECE_FRAMES", piece_frames)
     pieces = model(chunk_s).emissions(sound(samples))
     assert whole.states is not None
     assert pieces.states is not None
@@ -126,7 +126,7 @@ def test_mixtures_are_added_to_the_states_by_their_weight() -> None:
 @pytest.mark.parametrize("samples", [9600, 9999])
 def test_mixtures_in_chunks_are_one_pass(samples: int, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = mixed().emissions(paused(samples)).states
-    monkeypatch.setattr(convnet, "PIECE_FRAMES", 8)
+    monkeypatch.setattr(convnet_model, "PIECE_FRAMES", 8)
     pieces = mixed(chunk_s=0.2).emissions(paused(samples)).states
     assert whole is not None
     assert pieces is not None
@@ -208,7 +208,7 @@ def test_gain_does_not_matter() -> None:
 
 def test_progress_grows_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
     shares: list[float] = []
-    monkeypatch.setattr(convnet, "PIECE_FRAMES", 50)
+    monkeypatch.setattr(convnet_model, "PIECE_FRAMES", 50)
     model(0.5).emissions(sound(33333), shares.append)
     assert shares == sorted(shares)
     assert len(shares) == 5
@@ -234,8 +234,8 @@ def test_memory_of_a_long_recording_is_emissions_and_a_chunk() -> None:
     tracemalloc.stop()
     assert len(emissions.log_probs) == features.frame_count(len(samples))
     assert peak < 8 * 2**20  # a copy of the samples would be 38 MB
-    assert max(seen) == (convnet.PIECE_FRAMES + 2 * TINY.context_frames) * 64 * 4
-    assert len(seen) == -(-60_000 // convnet.PIECE_FRAMES)
+    assert max(seen) == (convnet_model.PIECE_FRAMES + 2 * TINY.context_frames) * 64 * 4
+    assert len(seen) == -(-60_000 // convnet_model.PIECE_FRAMES)
 
 
 def same(one: Emissions, two: Emissions) -> bool:
@@ -267,7 +267,7 @@ def test_a_batch_is_its_utterances_to_the_bit(threads: int) -> None:
 @pytest.mark.parametrize("at_once", [1, 3, 100])
 def test_pieces_of_all_go_to_another_device_together(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a CUDA device has it, with the CPU in its place."""
-    monkeypatch.setattr(convnet, "PIECES_ON_DEVICE", at_once)
+    monkeypatch.setattr(convnet_model, "PIECES_ON_DEVICE", at_once)
     seen: list[int] = []
     listener, sounds = model(), [sound(samples) for samples in SAMPLES]
     listener._network.register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[0])))

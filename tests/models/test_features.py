@@ -7,8 +7,8 @@ import pytest
 import torch
 from made_sounds import babble
 
-from ctc_align.models import features
-from ctc_align.models.features import HOP_SAMPLES, MELS
+from ctc_align.models.convnet import features
+from ctc_align.models.convnet.features import HOP_SAMPLES, MELS
 
 
 def normalised(samples: np.ndarray) -> torch.Tensor:

@@ -13,11 +13,11 @@ from made_models import planted
 from made_sounds import babble
 from made_transformers import FAMILIES, checkpoint, network
 
-from ctc_align.aligner import Aligner
+from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import Settings
 from ctc_align.models import load_model
-from ctc_align.models.frames import FrameGrid
-from ctc_align.models.framewise import FrameModel
+from ctc_align.models.framewise.frame_times import FrameGrid
+from ctc_align.models.framewise.framewise_model import FrameModel
 from ctc_align.types import Audio
 
 SAMPLES = 48000

@@ -12,12 +12,13 @@ import torch
 from made_sounds import babble
 from made_transformers import checkpoint, directly, extractor, network, tokenizer
 
-from ctc_align.aligner import Aligner
+from ctc_align.alignment.aligner import Aligner
 from ctc_align.cli import run
 from ctc_align.config import Settings
 from ctc_align.errors import UsageError
-from ctc_align.models import languages, load_model
-from ctc_align.tokens import tokenizer_for
+from ctc_align.models import load_model
+from ctc_align.models.huggingface import language_codes
+from ctc_align.tokens.tokenizer import tokenizer_for
 from ctc_align.types import Audio, Emissions
 
 HEARD = Audio(babble(3.0), 16000)
@@ -191,10 +192,10 @@ def test_a_language_that_is_not_there_is_told(language: str, message: str, many:
 
 
 def test_two_letters_have_three() -> None:
-    assert len(languages.THREE_LETTERS) >= 180
-    assert all(len(two) in (2, 3) for two in languages.THREE_LETTERS)
-    codes = [code for several in languages.THREE_LETTERS.values() for code in several]
+    assert len(language_codes.THREE_LETTERS) >= 180
+    assert all(len(two) in (2, 3) for two in language_codes.THREE_LETTERS)
+    codes = [code for several in language_codes.THREE_LETTERS.values() for code in several]
     assert all(len(code) == 3 and code.isalpha() and code.islower() for code in codes)
     assert len(codes) == len(set(codes)) + 1  # "nob" is Norwegian's and its own
-    assert languages.choose("pt-BR", ["por"], "x") == languages.choose("PT", ["por"], "x") == "por"
-    assert languages.choose("sw", ["swh"], "x") == "swh"
+    assert language_codes.choose("pt-BR", ["por"], "x") == language_codes.choose("PT", ["por"], "x") == "por"
+    assert language_codes.choose("sw", ["swh"], "x") == "swh"

@@ -12,11 +12,11 @@ import torch
 from made_sounds import babble
 from made_transformers import FAMILIES, LETTERS, checkpoint, directly, extractor, network
 
-from ctc_align.aligner import Aligner
+from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import Settings
 from ctc_align.errors import AudioError, EmissionsError
 from ctc_align.models import load_model
-from ctc_align.models.framewise import FrameModel
+from ctc_align.models.framewise.framewise_model import FrameModel
 from ctc_align.types import Audio
 
 CPU = torch.device("cpu")
@@ -125,7 +125,7 @@ def test_numbers_that_overflow_are_told(folder: Folder) -> None:
 
 
 def test_precision_is_half_on_cuda_only() -> None:
-    from ctc_align.models.framewise import _precision
+    from ctc_align.models.framewise.framewise_model import _precision
 
     assert _precision("auto", torch.device("cuda", 0)) is torch.float16
     assert _precision("auto", CPU) is _precision("auto", torch.device("mps")) is torch.float32

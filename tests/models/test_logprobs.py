@@ -14,8 +14,8 @@ import torch
 from safetensors.torch import save_file
 
 from ctc_align.errors import EmissionsError, UsageError
-from ctc_align.models import logprobs
-from ctc_align.models.logprobs import check_emissions, is_log_probs_path, load_log_probs
+from ctc_align.models import log_probs
+from ctc_align.models.log_probs import check_emissions, is_log_probs_path, load_log_probs
 from ctc_align.types import Emissions
 
 VOCAB = ("<blk>", "a", "b", "c")
@@ -129,7 +129,7 @@ def test_what_cannot_be_log_probs(
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 @pytest.mark.parametrize("rows_at_once", [4, 8192])
 def test_the_first_bad_value_is_placed(monkeypatch: pytest.MonkeyPatch, value: float, rows_at_once: int) -> None:
-    monkeypatch.setattr(logprobs, "_ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(log_probs, "_ROWS_AT_ONCE", rows_at_once)
     matrix = some_log_probs(11)
     matrix[9, 1] = value
     matrix[6, 3] = value

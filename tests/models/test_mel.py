@@ -11,8 +11,8 @@ import pytest
 import torch
 from made_sounds import babble
 
-from ctc_align.models import mel
-from ctc_align.models.mel import KaldiFbank, NemoMel, normalisation
+from ctc_align.models.onnx import filter_banks
+from ctc_align.models.onnx.filter_banks import KaldiFbank, NemoMel, normalisation
 
 RATE = 16000
 LENGTHS = (16000, 16079, 16080, 16159, 401, 4567)
@@ -112,7 +112,7 @@ def test_filters_are_librosas_and_torchaudios(scale: str, ends: tuple[float, flo
     expected = utils.mel_filter_bank(
         257, 80, low, high or 8000.0, RATE, norm="slaney" if scale == "slaney" else None, mel_scale=scale
     )
-    found = mel._mel_filters(NemoMel(scale=scale, low_hz=low, high_hz=high), RATE)
+    found = filter_banks._mel_filters(NemoMel(scale=scale, low_hz=low, high_hz=high), RATE)
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
@@ -141,7 +141,7 @@ def test_frames_of_gigaam_are_torchaudios() -> None:
 def test_blocks_are_one_piece(features: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     heard = sound(20000)
     whole = features.rows(heard, RATE)
-    monkeypatch.setattr(mel, "_BLOCK_FRAMES", 7)
+    monkeypatch.setattr(filter_banks, "_BLOCK_FRAMES", 7)
     np.testing.assert_allclose(features.rows(heard, RATE), whole, atol=1e-5)
 
 

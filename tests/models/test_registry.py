@@ -16,10 +16,10 @@ from ctc_align.models import FOLDER_FILES, load_model, resolve_device
 @pytest.fixture
 def convnet(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     """A stand-in that records how the registry calls the family."""
-    module = types.ModuleType("ctc_align.models.convnet")
+    module = types.ModuleType("ctc_align.models.convnet.convnet_model")
     module.load_embedded = lambda device, settings: ("embedded", device, settings)  # type: ignore[attr-defined]
     module.load_folder = lambda path, device, settings: (path, device, settings)  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "ctc_align.models.convnet", module)
+    monkeypatch.setitem(sys.modules, "ctc_align.models.convnet.convnet_model", module)
     return module
 
 
@@ -51,7 +51,7 @@ def test_a_family_goes_by_its_prefix(name: str, family: str, monkeypatch: pytest
 
 
 def test_a_folder_of_transformers_is_told_by_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = types.ModuleType("ctc_align.models.huggingface")
+    module = types.ModuleType("ctc_align.models.huggingface.transformers_model")
     module.load = lambda name, device, settings, folder: (name, device, settings, folder)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
     (tmp_path / "config.json").touch()

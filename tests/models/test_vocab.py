@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ctc_align.errors import EmissionsError, UsageError
-from ctc_align.models.vocab import load_vocab
+from ctc_align.models.vocabulary import load_vocab
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ctc_align.text.alphabet import _byte_characters, alphabet_of
-from ctc_align.token_letters import LetterTokenizer
+from ctc_align.tokens.alphabet import _byte_characters, alphabet_of
+from ctc_align.tokens.letters import LetterTokenizer
 from ctc_align.types import WordTokens
 
 WAV2VEC = ("<pad>", "<s>", "</s>", "<unk>", "|", *"ETAONIHSRDLUMWCFGYPBVK'XJQZ")

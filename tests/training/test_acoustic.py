@@ -12,14 +12,14 @@ import torch
 from made_corpus import Lines, frames, make_corpus, utterances_of
 
 from ctc_align.errors import InputError
-from ctc_align.models.features import MELS
-from ctc_align.models.network import Network, NetworkShape
-from ctc_align.training import acoustic, checkpoints
-from ctc_align.training.acoustic import Place, Training, train
-from ctc_align.training.augment import Augmentation
-from ctc_align.training.figures import Figures, evaluate
-from ctc_align.training.material import Material
-from ctc_align.training.store import build
+from ctc_align.models.convnet.features import MELS
+from ctc_align.models.convnet.network import Network, NetworkShape
+from ctc_align.training import acoustic_training, checkpoints
+from ctc_align.training.acoustic_training import Place, Training, train
+from ctc_align.training.augmentation import Augmentation
+from ctc_align.training.feature_store import build
+from ctc_align.training.held_out_losses import Figures, evaluate
+from ctc_align.training.training_data import Material
 
 PHONES = 39
 SHAPE = NetworkShape(MELS, PHONES + 1, PHONES * 3 + 1, stem=8, body=8, head=8, dilations=(1,))
@@ -181,7 +181,7 @@ def test_the_head_alone(material: Material, tmp_path: Path) -> None:
     head = replace(QUICK, layers="head", freeze_norms=True, learning_rate=1e-2)
     network = run(SHAPE, head, material, tmp_path, start=start)
     changed = {name.split(".")[0] for name, value in weights(network).items() if not torch.equal(value, start[name])}
-    assert changed == set(acoustic.HEADS)
+    assert changed == set(acoustic_training.HEADS)
 
 
 def test_time_ends_a_run_with_a_rate_of_almost_zero(material: Material, tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_time_ends_a_run_with_a_rate_of_almost_zero(material: Material, tmp_path
     long = replace(QUICK, epochs=100_000 // 8, minutes=0.02)
     network = run(SHAPE, long, material, tmp_path, lines)
     assert all(torch.isfinite(value).all() for value in network.state_dict().values())
-    assert acoustic.rate(long, 3, 10**6, time_share=1.0) == pytest.approx(0.01 * long.learning_rate)
+    assert acoustic_training.rate(long, 3, 10**6, time_share=1.0) == pytest.approx(0.01 * long.learning_rate)
 
 
 def test_starting_weights_are_taken_where_they_fit(material: Material, tmp_path: Path) -> None:
@@ -221,9 +221,9 @@ def test_nothing_to_train_on_is_an_error(material: Material, tmp_path: Path) -> 
 
 def test_the_rate_warms_up_and_ends_near_zero() -> None:
     training = Training(learning_rate=1.0, warmup_steps=10)
-    rates = [acoustic.rate(training, step, 100) for step in range(100)]
+    rates = [acoustic_training.rate(training, step, 100) for step in range(100)]
     assert rates[0] == pytest.approx(0.1, rel=0.01)
     assert max(rates) == rates[9]
     assert rates[9:] == sorted(rates[9:], reverse=True)
     assert rates[-1] == pytest.approx(0.01, abs=0.002)
-    assert math.isfinite(acoustic.rate(replace(training, warmup_steps=0), 0, 100))
+    assert math.isfinite(acoustic_training.rate(replace(training, warmup_steps=0), 0, 100))

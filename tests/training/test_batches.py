@@ -10,11 +10,11 @@ import pytest
 import torch
 from made_corpus import make_corpus, utterances_of
 
-from ctc_align.models import features
-from ctc_align.models.features import MELS
-from ctc_align.training.augment import Augmentation, augment, mask
-from ctc_align.training.batches import collate, plan, prefetched
-from ctc_align.training.store import FeatureStore, build
+from ctc_align.models.convnet import features
+from ctc_align.models.convnet.features import MELS
+from ctc_align.training.augmentation import Augmentation, augment, mask
+from ctc_align.training.feature_store import FeatureStore, build
+from ctc_align.training.training_batches import collate, plan, prefetched
 
 NONE = Augmentation(noise=0.0, warp=0.0, band_limit=0.0, mask_channels=0)
 CONTEXT = 6

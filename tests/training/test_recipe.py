@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from made_corpus import Lines, Made, make_corpus
 
-from ctc_align.aligner import Aligner
+from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import load_config
 from ctc_align.errors import ConfigError
 from ctc_align.models import resolve_device
-from ctc_align.models.convnet import EMBEDDED, load_folder
-from ctc_align.training.acoustic import Training
-from ctc_align.training.augment import Augmentation
+from ctc_align.models.convnet.convnet_model import EMBEDDED, load_folder
+from ctc_align.training.acoustic_training import Training
+from ctc_align.training.augmentation import Augmentation
+from ctc_align.training.pipeline import Call, train
 from ctc_align.training.recipe import NetworkSizes, Recipe, Refining, SegmenterPlan
-from ctc_align.training.run import Call, train
 
 CALM = Augmentation(noise=0.0, warp=0.0, band_limit=0.0, mask_channels=0)
 TONES = Recipe(

@@ -11,19 +11,19 @@ import pytest
 from made_letters import WORDS, make_letters
 from made_models import tiny_folder
 
-from ctc_align.aligner import Aligner
+from ctc_align.alignment.aligner import Aligner
 from ctc_align.cli import run as cli
 from ctc_align.config import Settings
-from ctc_align.corpus.score import ScoreOptions, score_source
+from ctc_align.corpus.corpus_scores import ScoreOptions, score_source
 from ctc_align.corpus.sources import open_source
 from ctc_align.errors import UsageError
 from ctc_align.models import load_model
-from ctc_align.models.beside import Remembered, remembered
+from ctc_align.models.folder_settings import Remembered, remembered
 from ctc_align.text import words_of
-from ctc_align.training.acoustic import Training
-from ctc_align.training.adapt import Adaptation, adapt
+from ctc_align.training.acoustic_training import Training
+from ctc_align.training.adaptation import Adaptation, adapt
+from ctc_align.training.pipeline import Call, train
 from ctc_align.training.recipe import NetworkSizes, Recipe, SegmenterPlan
-from ctc_align.training.run import Call, train
 
 TINY = Recipe(
     language="de",

@@ -11,22 +11,23 @@ import torch
 from made_corpus import Lines
 from made_letters import make_letters
 
-from ctc_align.aligner import Aligner
-from ctc_align.models import features, load_model
-from ctc_align.models.convnet import ConvNet
-from ctc_align.models.mixtures import Mixtures
-from ctc_align.models.network import Network, NetworkShape
-from ctc_align.training.acoustic import Training
-from ctc_align.training.adapt import Adaptation, adapt
-from ctc_align.training.augment import Augmentation
-from ctc_align.training.gather import Corpus
-from ctc_align.training.labels import Labels
+from ctc_align.alignment.aligner import Aligner
+from ctc_align.models import load_model
+from ctc_align.models.convnet import features
+from ctc_align.models.convnet.convnet_model import ConvNet
+from ctc_align.models.convnet.gaussian_mixtures import Mixtures
+from ctc_align.models.convnet.network import Network, NetworkShape
+from ctc_align.training.acoustic_training import Training
+from ctc_align.training.adaptation import Adaptation, adapt
+from ctc_align.training.augmentation import Augmentation
+from ctc_align.training.corpus_data import Corpus
+from ctc_align.training.feature_store import FeatureStore
+from ctc_align.training.frame_labels import Labels
+from ctc_align.training.pipeline import Call, train
+from ctc_align.training.progress import Watch
 from ctc_align.training.recipe import NetworkSizes, Recipe, Refining, SegmenterPlan
-from ctc_align.training.resegment import inputs_of, learn_mixtures, resegmented
-from ctc_align.training.run import Call, train
+from ctc_align.training.resegmentation import inputs_of, learn_mixtures, resegmented
 from ctc_align.training.segmenter import Spoken
-from ctc_align.training.store import FeatureStore
-from ctc_align.training.watch import Watch
 
 RECIPE = Recipe(
     fewest=3,
@@ -145,9 +146,9 @@ def test_a_refined_model_has_mixtures_is_resumable_and_can_be_adapted(
     assert np.median(errors) < 0.02
     # Stopped before the second stage of the network, it goes on from there.
     out = tmp_path / "stopped" / "m"
-    from ctc_align.training import acoustic, run
+    from ctc_align.training import acoustic_training, pipeline
 
-    whole, seen = acoustic.train, []
+    whole, seen = acoustic_training.train, []
 
     def stopping(*arguments, **more):
         seen.append(arguments)
@@ -155,10 +156,10 @@ def test_a_refined_model_has_mixtures_is_resumable_and_can_be_adapted(
             raise KeyboardInterrupt
         return whole(*arguments, **more)
 
-    monkeypatch.setattr(run.acoustic, "train", stopping)
+    monkeypatch.setattr(pipeline.acoustic, "train", stopping)
     with pytest.raises(KeyboardInterrupt):
         train(RECIPE, replace(call, out_dir=out, keep=False))
-    monkeypatch.setattr(run.acoustic, "train", whole)
+    monkeypatch.setattr(pipeline.acoustic, "train", whole)
     train(RECIPE, replace(call, out_dir=out, keep=False))
     assert (out / "model.safetensors").read_bytes() == (straight.folder / "model.safetensors").read_bytes()
     adapted = adapt(

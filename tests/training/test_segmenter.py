@@ -7,11 +7,11 @@ import pytest
 from made_corpus import Lines, Made, frames, make_corpus, utterances_of
 
 from ctc_align.text import split
-from ctc_align.text.phones import PHONES
-from ctc_align.tokens import PhoneTokenizer, tokenize
+from ctc_align.text.arpabet import PHONES
+from ctc_align.tokens.tokenizer import PhoneTokenizer, tokenize
+from ctc_align.training.feature_store import FeatureStore, build
+from ctc_align.training.progress import Watch
 from ctc_align.training.segmenter import PARTS, Round, Segmenter, Spoken
-from ctc_align.training.store import FeatureStore, build
-from ctc_align.training.watch import Watch
 
 SILENCE = len(PHONES) * PARTS
 OTHER = PHONES.index("OW")

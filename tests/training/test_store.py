@@ -11,10 +11,10 @@ import soundfile
 import torch
 from made_corpus import make_corpus, utterances_of
 
-from ctc_align.audio import load_audio, load_segment
-from ctc_align.models import features
-from ctc_align.training import store as stores
-from ctc_align.training.store import build
+from ctc_align.audio.loading import load_audio, load_segment
+from ctc_align.models.convnet import features
+from ctc_align.training import feature_store as stores
+from ctc_align.training.feature_store import build
 
 
 def test_frames_come_back_in_half_precision(tmp_path: Path) -> None:

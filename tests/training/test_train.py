@@ -13,15 +13,15 @@ import torch
 from made_corpus import Lines
 from made_letters import LETTERS, Said, make_letters
 
-from ctc_align.aligner import Aligner
+from ctc_align.alignment.aligner import Aligner
 from ctc_align.errors import InputError, OutputError, UsageError
 from ctc_align.models import load_model
-from ctc_align.training import checkpoints, labels
-from ctc_align.training.acoustic import Training
-from ctc_align.training.adapt import Adaptation, adapt
-from ctc_align.training.augment import Augmentation
+from ctc_align.training import checkpoints, frame_labels
+from ctc_align.training.acoustic_training import Training
+from ctc_align.training.adaptation import Adaptation, adapt
+from ctc_align.training.augmentation import Augmentation
+from ctc_align.training.pipeline import Call, train
 from ctc_align.training.recipe import NetworkSizes, Recipe, SegmenterPlan
-from ctc_align.training.run import Call, train
 
 CALM = Augmentation(noise=0.0, warp=0.0, band_limit=0.0, mask_channels=0)
 TINY = Recipe(
@@ -103,7 +103,7 @@ def test_a_run_that_was_stopped_goes_on_and_gives_the_same_model(
     straight = train(QUICK, call(spoken[0], tmp_path / "straight" / "m"))
     often = replace(QUICK, training=replace(QUICK.training, checkpoint_s=-1.0))
     out = tmp_path / "stopped" / "m"
-    real_save, real_labels, saved = checkpoints.save, labels.from_nothing, []
+    real_save, real_labels, saved = checkpoints.save, frame_labels.from_nothing, []
 
     def stopping(path: Path, state: object) -> None:
         real_save(path, state)
@@ -114,16 +114,16 @@ def test_a_run_that_was_stopped_goes_on_and_gives_the_same_model(
     def broken(*_: object) -> None:
         raise StoppedError
 
-    monkeypatch.setattr(labels, "from_nothing", broken)
+    monkeypatch.setattr(frame_labels, "from_nothing", broken)
     with pytest.raises(StoppedError):
         train(often, call(spoken[0], out))
-    monkeypatch.setattr(labels, "from_nothing", real_labels)
+    monkeypatch.setattr(frame_labels, "from_nothing", real_labels)
     monkeypatch.setattr(checkpoints, "save", stopping)
     for _ in range(2):
         with pytest.raises(StoppedError):
             train(often, call(spoken[0], out))
         torch.rand(3)
-    monkeypatch.setattr(labels, "from_nothing", broken)  # not done again
+    monkeypatch.setattr(frame_labels, "from_nothing", broken)  # not done again
     lines = Lines()
     resumed = train(often, call(spoken[0], out), lines)
     assert any(line.startswith("goes on from step ") for line in lines.lines)

@@ -12,10 +12,10 @@ import torch
 
 from ctc_align.config import load_config
 from ctc_align.errors import ConfigError
-from ctc_align.text.g2p import EXCEPTIONS, LetterToPhone
-from ctc_align.text.g2p_network import Network, Shape, encode, read_network, write_network
-from ctc_align.training.g2p import Settings, batches, edit_distance, error_rates, is_held_out, train
+from ctc_align.text.g2p.letter_network import Network, Shape, encode, read_network, write_network
+from ctc_align.text.g2p.pronouncing import EXCEPTIONS, LetterToPhone
 from ctc_align.training.g2p_package import write_package
+from ctc_align.training.g2p_training import Settings, batches, edit_distance, error_rates, is_held_out, train
 
 WORDS = {
     "bat": (("B", "AE", "T"),),

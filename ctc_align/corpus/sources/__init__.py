@@ -11,13 +11,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from ctc_align.corpus.sources.base import Opening, printable, require_file, require_folder
-from ctc_align.corpus.sources.detect import check_kind, detected_kind
+from ctc_align.corpus.sources.jsonl_manifest import Manifest
 from ctc_align.corpus.sources.kaldi import Kaldi
-from ctc_align.corpus.sources.lhotse import Lhotse
+from ctc_align.corpus.sources.lhotse_cuts import Lhotse
 from ctc_align.corpus.sources.librispeech import LibriSpeech
-from ctc_align.corpus.sources.manifest import Manifest
-from ctc_align.corpus.sources.mfa import MfaFolder
+from ctc_align.corpus.sources.mfa_folder import MfaFolder
+from ctc_align.corpus.sources.source import Opening, printable, require_file, require_folder
+from ctc_align.corpus.sources.source_kinds import check_kind, detected_kind
 from ctc_align.corpus.sources.table import Table
 from ctc_align.corpus.utterance import Source
 from ctc_align.errors import UsageError

@@ -8,8 +8,8 @@ from array import array
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ctc_align.corpus.hashes import HashTable, hash64
-from ctc_align.corpus.sources.base import (
+from ctc_align.corpus.sources.hash_table import HashTable, hash64
+from ctc_align.corpus.sources.source import (
     FolderSource,
     Item,
     Opening,
@@ -22,7 +22,7 @@ from ctc_align.corpus.sources.base import (
     require_file,
     shown,
 )
-from ctc_align.corpus.sources.lines import BOM, Line, decoded, read_lines
+from ctc_align.corpus.sources.text_lines import BOM, Line, decoded, read_lines
 from ctc_align.errors import InputError, UsageError
 
 SCP, LOG_PROBS_SCP = "wav.scp", "logprobs.scp"

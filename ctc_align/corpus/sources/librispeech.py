@@ -6,9 +6,9 @@ import os
 import re
 from collections.abc import Iterator
 
-from ctc_align.corpus.sources.base import FolderSource, Item, Roll, has_bytes, printable
-from ctc_align.corpus.sources.lines import Line, read_lines
-from ctc_align.corpus.sources.walk import Contents, Folder, contents, walk
+from ctc_align.corpus.sources.folder_walk import Contents, Folder, contents, walk
+from ctc_align.corpus.sources.source import FolderSource, Item, Roll, has_bytes, printable
+from ctc_align.corpus.sources.text_lines import Line, read_lines
 from ctc_align.errors import UsageError
 
 _SPEAKER = re.compile(r"([^-]+)-[^-]+-[^-]+")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ctc_align.corpus.sources.base import (
+from ctc_align.corpus.sources.source import (
     FileSource,
     Item,
     Opening,
@@ -22,7 +22,7 @@ from ctc_align.corpus.sources.base import (
     shown,
     stem_of,
 )
-from ctc_align.corpus.sources.lines import Line, read_head, read_lines
+from ctc_align.corpus.sources.text_lines import Line, read_head, read_lines
 from ctc_align.errors import InputError, UsageError
 
 COLUMNS = {

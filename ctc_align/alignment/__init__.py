@@ -1,0 +1,1 @@
+"""Emissions and tokens to words with times: the stages of an alignment."""

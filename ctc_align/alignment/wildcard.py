@@ -1,0 +1,185 @@
+"""What the wildcard scores: speech of which nobody wrote down what it says.
+
+A wildcard in a transcript (`lattice.WILDCARD` in the place of a token) is one state, in which a path may remain for as
+long as the unknown speech lasts: through the labels that the model hears and through the blanks between them. So it
+scores what the model thinks likeliest, but a label costs `penalty` nats more than it would as a token of the
+transcript: what the transcript explains is left to the transcript.
+
+It stands where a transcript has letters that the model's vocabulary lacks, so that their words have times too. The
+loss and the score know nothing of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import torch
+
+from ctc_align import units
+from ctc_align.alignment.ctc_path import Spikes
+from ctc_align.errors import KernelError
+from ctc_align.lattice.topology import WILDCARD
+from ctc_align.tokens.alphabet import SEPARATORS, STAR
+from ctc_align.types import Emissions, Tokens, WordTokens
+
+PENALTY = 2.0
+"""In nats. `tests/benchmarks/wildcard.py`, the English model on recorded sentences: of the tokens that may be left out
+to a wildcard beside them, 22 % of those that were said are (51 % without a penalty, 19 % however high it is), and 93 %
+of those that were not (86 % at 4). A higher penalty moves the words beside speech that nobody wrote down."""
+
+LETTER_S = 0.15
+"""What a letter that the model does not hear is given at most: what surrounds it may be a long pause."""
+
+
+def wildcard_scores(
+    log_probs: torch.Tensor, blank: int = 0, penalty: float = PENALTY, *, without: Collection[int] = ()
+) -> torch.Tensor:
+    """The wildcard's score at each frame: the best class but the blank minus `penalty`, or the blank if it is better.
+
+    Without the blank's part a wildcard would be as short as one label: CTC's blanks between labels are so much likelier
+    than any label that the rest of the unknown speech would be left to the neighbours.
+
+    Args:
+        log_probs: (..., T, C) floating point, natural log; no copy of it is made.
+        blank: the class of the blank, or of silence where that plays its part.
+        penalty: in nats, 0 or more. The higher, the more of what fits badly is left to the words of the transcript.
+        without: classes that do not count: a star, which is as likely as anything at every frame.
+
+    Returns:
+        (..., T), of the same dtype and device.
+
+    Raises:
+        KernelError: no such array, no such class, a penalty that is none.
+
+    >>> x = torch.tensor([[-0.1, -3.0, -5.0], [-4.0, -6.0, -0.5]])
+    >>> wildcard_scores(x, blank=0, penalty=1.0).tolist()
+    [-0.10000000149011612, -1.5]
+    """
+    if not isinstance(log_probs, torch.Tensor) or not log_probs.is_floating_point() or log_probs.dim() < 2:
+        met = f"{log_probs.dtype} of shape {tuple(log_probs.shape)}" if isinstance(log_probs, torch.Tensor) else "none"
+        raise KernelError(f"log_probs: expected a floating-point tensor (..., T, C), met {met}")
+    if not 0 <= blank < log_probs.shape[-1]:
+        raise KernelError(f"blank: expected a class below {log_probs.shape[-1]}, met {blank}")
+    if not 0 <= penalty < math.inf:
+        raise KernelError(f"penalty: expected nats, 0 or more, met {penalty}")
+    scores = log_probs[..., blank]
+    bounds = sorted({-1, blank, *without, log_probs.shape[-1]})
+    for before, after in pairwise(bounds):
+        others = log_probs[..., before + 1 : after]
+        if others.shape[-1]:
+            scores = torch.maximum(scores, others.amax(-1) - penalty)
+    return scores
+
+
+def scores_of(emissions: Emissions) -> torch.Tensor:
+    """(T,) what the wildcard scores on a model's log-probs: neither a star (MMS_FA's) counts nor what parts words."""
+    stars = [index for index, token in enumerate(emissions.vocab) if token in (STAR, *SEPARATORS)]
+    return wildcard_scores(emissions.log_probs, emissions.blank, without=stars)
+
+
+def speech_scores(states: torch.Tensor) -> torch.Tensor:
+    """(..., T) what the wildcard scores on segmentation states (..., T, K): the best sound's minus the penalty.
+
+    The last state is silence, which the topology has beside the wildcard: what is silent is not the wildcard's.
+    """
+    return states[..., :-1].amax(-1) - PENALTY
+
+
+def with_wildcards(tokens: Tokens, word_tokens: Sequence[WordTokens], separator: int | None) -> Tokens | None:
+    """The row with a wildcard wherever letters are lacking, which are its label; None where none are, or none's place
+    is known (letters inside a word that was pronounced by rules).
+
+    Args:
+        tokens: of the pronunciations that were chosen, as `ctc_align.tokens.tokenizer.join` makes it.
+        word_tokens: one per word, with all pronunciations and what they lack.
+        separator: id of the token between words, None for none.
+    """
+    spans: dict[int, tuple[int, int]] = {}
+    for place, word in enumerate(tokens.words):
+        if word >= 0:
+            spans[word] = (spans.get(word, (place, 0))[0], place + 1)
+    row: list[tuple[int, str, int]] = []
+    for index, told in enumerate(word_tokens):
+        start, end = spans.get(index, (0, 0))
+        said = next((way for way in told.pronunciations if way.ids == tokens.ids[start:end]), None)
+        gaps = dict(said.gaps) if said else {0: "".join(told.missing)} if told.missing else {}
+        if row and separator is not None and (gaps or end):
+            row.append((separator, "|", -1))
+        for place in range(start, end + 1):
+            if place - start in gaps:
+                row.append((WILDCARD, gaps[place - start], index))
+            if place < end:
+                row.append((tokens.ids[place], tokens.labels[place], tokens.words[place]))
+    if not any(token == WILDCARD for token, _, _ in row):
+        return None
+    ids, labels, owners = zip(*row)
+    return Tokens(ids, labels, owners)
+
+
+def widened(spikes: Spikes, tokens: Tokens, emissions: Emissions, scores: torch.Tensor) -> Spikes:
+    """The spikes with each wildcard from the first to the last label that the model hears in its place.
+
+    To a wildcard blanks are as good as its own frames: on the best path it may be a single frame of all that it stands
+    for. Where no label is heard between its neighbours, it begins at the one before it (or ends at the one after it,
+    at the beginning of the audio), `LETTER_S` long for each letter at most. Wildcards in a row share by letters.
+
+    Args:
+        spikes: on the best path through the row `tokens`.
+        scores: (T,) as `scores_of` the emissions.
+    """
+    lacking = np.asarray(tokens.ids) == WILDCARD
+    heard = (scores > emissions.log_probs[:, emissions.blank]).numpy()
+    first, last = spikes.first.copy(), spikes.last.copy()
+    weights = np.where(lacking, [len(label) for label in tokens.labels], 0)
+    words = np.asarray(tokens.words)
+    for low, high in _stretches(lacking, words):
+        # Separators beside it are wherever blanks let them be.
+        before, after = low - 1, high
+        while before >= 0 and words[before] < 0:
+            before -= 1
+        while after < len(words) and words[after] < 0:
+            after += 1
+        begin = int(last[before]) if before >= 0 else 0
+        end = int(first[after]) if after < len(first) else len(scores)
+        labels = begin + np.flatnonzero(heard[begin:end])
+        most = max(1, units.seconds_to_frames(int(weights[low:high].sum()) * LETTER_S, emissions.frame_shift_s))
+        if len(labels):
+            begin, end = labels[0], labels[-1] + 1
+        elif before >= 0:
+            end = min(end, begin + most)
+        else:
+            begin = max(begin, end - most)
+        if end - begin >= np.count_nonzero(lacking[low:high]):
+            first[low:high], last[low:high] = _shares(weights[low:high], begin, end)
+            first[before + 1 : low] = np.minimum(first[before + 1 : low], begin)
+            last[before + 1 : low] = np.minimum(last[before + 1 : low], begin)
+            first[high:after] = np.maximum(first[high:after], end)
+            last[high:after] = np.maximum(last[high:after], end)
+    return replace(spikes, first=first, last=last)
+
+
+def _stretches(lacking: np.ndarray, words: np.ndarray) -> list[tuple[int, int]]:
+    """Wildcards in a row, whatever separators are between them: the first, and the one after the last."""
+    found: list[tuple[int, int]] = []
+    for place in np.flatnonzero(lacking).tolist():
+        if found and (words[found[-1][1] : place] < 0).all():
+            found[-1] = (found[-1][0], place + 1)
+        else:
+            found.append((place, place + 1))
+    return found
+
+
+def _shares(weights: np.ndarray, begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+    """Frames from `begin` to `end` shared out by weights: at least one each, none for a weight of 0.
+
+    >>> [part.tolist() for part in _shares(np.array([1, 0, 9]), 5, 9)]
+    [[5, 6, 6], [6, 6, 9]]
+    """
+    own = (weights > 0).astype(np.int64)
+    spare = end - begin - own.sum()
+    lasts = begin + np.cumsum(own) + np.cumsum(weights) * spare // weights.sum()
+    return np.append(begin, lasts[:-1]), lasts

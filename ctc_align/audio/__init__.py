@@ -1,0 +1,1 @@
+"""Any media file, or samples in memory, to mono float32 at the rate of the model."""

@@ -1,0 +1,352 @@
+"""Sound in: any file libsndfile reads, or samples in memory, to mono float32 at the model's rate.
+
+Sound flows block by block (read, check, mix, resample, append), so a recording never lies in memory at its own rate
+and channel count. The result does not depend on where blocks fall: the resampler keeps its state between them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import operator
+import os
+import re
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ctc_align.audio.resampling import MAX_RATE, MIN_RATE, Intake, SourceAudio
+from ctc_align.errors import AudioError, UsageError
+from ctc_align.types import Audio
+from ctc_align.units import samples_to_seconds, seconds_to_samples
+
+if TYPE_CHECKING:
+    import soundfile
+
+SAMPLE_RATE = 16000
+"""What the models of this package listen at."""
+BLOCK_SAMPLES = 65536
+_MISSING_S = 0.1
+"""Headers are often off by an encoder's delay; more than this is a file that was cut."""
+_STREAMED_BYTES = 0x7FFF_0000
+"""Sizes from here on are what programs write into a header when they stream and do not know the length."""
+_ENDLESS_S, _ENDLESS = 1e9, 2**62
+_INTEGER_SCALE = {"int16": 2.0**15, "int32": 2.0**31}
+
+logger = logging.getLogger(__name__)
+_stderr_lock = threading.Lock()
+
+
+class MissingAudioError(AudioError, UsageError):
+    """There is no such audio file: the call is wrong, and in a corpus this one utterance is."""
+
+
+def load_audio(path: str | os.PathLike[str], sample_rate: int = SAMPLE_RATE) -> Audio:
+    """Read a sound file as mono float32 at `sample_rate` Hz; channels are averaged.
+
+    Returns:
+        `samples` (N,) with N = round(source samples * sample_rate / source rate), sample n at time n / sample_rate;
+        `duration_s` is the source's own, exactly. A file that ends before its header says is used as far as it goes,
+        and a warning is logged.
+
+    Raises:
+        MissingAudioError: no such file (both an AudioError and a UsageError).
+        AudioError: a folder or a pipe, not audio, no samples, NaN or infinite samples, nothing but silence
+            (a constant is silence too), or shorter than one frame.
+        UsageError: `sample_rate` is not a usable rate.
+    """
+    _check_target_rate(sample_rate)
+    name = os.fspath(path)
+    head = _head(name)
+    quiet = _quiet_stderr if _is_mpeg(head) else contextlib.nullcontext
+    with _opened(name, quiet) as sound:
+        intake = Intake(name, sound.samplerate, sample_rate, expected=sound.frames)
+        for block in _blocks(sound, name, quiet):
+            intake.add(block)
+        _note_missing(sound, name, intake.received)
+    return intake.finish()
+
+
+def load_segment(
+    path: str | os.PathLike[str],
+    sample_rate: int = SAMPLE_RATE,
+    *,
+    offset_s: float = 0.0,
+    duration_s: float | None = None,
+    channel: int | None = None,
+) -> Audio:
+    """Read a part of a recording, and no more than that part, as `load_audio` reads the whole.
+
+    Args:
+        path, sample_rate: as for `load_audio`.
+        offset_s: where the part begins.
+        duration_s: how long it is; None: to the end. A part may end up to 0.1 s after the recording, as durations that
+            were rounded or taken from another copy of it do; it is then as much shorter.
+        channel: the one to take, from 1; None: all of them, averaged.
+
+    Returns:
+        As `load_audio`; `offset_s` is what was given, sample 0 lies at the nearest sample of the source.
+
+    Raises:
+        AudioError: as `load_audio`; and for a part or a channel that the recording does not have.
+        UsageError: `sample_rate` is not a usable rate.
+    """
+    _check_target_rate(sample_rate)
+    name = os.fspath(path)
+    _check_part(name, offset_s, duration_s, channel)
+    if not offset_s and duration_s is None and channel is None:
+        return load_audio(path, sample_rate)
+    quiet = _quiet_stderr if _is_mpeg(_head(name)) else contextlib.nullcontext
+    with _opened(name, quiet) as sound:
+        first, count = _part(sound, name, offset_s, duration_s)
+        if channel is not None and channel > sound.channels:
+            raise AudioError(f"{name}: expected channel {channel}, met a recording of {sound.channels}")
+        part = f"{name} (from {offset_s:.2f} s on)" if first else name
+        intake = Intake(part, sound.samplerate, sample_rate, expected=min(count, sound.frames))
+        _go_to(sound, name, first, quiet)
+        for block in _blocks(sound, name, quiet, count):
+            intake.add(block if channel is None else block[:, channel - 1 : channel])
+        missing_s = samples_to_seconds(min(count, sound.frames - first) - intake.received, sound.samplerate)
+        if _length_known(sound) and intake.received and missing_s > _MISSING_S:
+            _warn_of_cut(part, missing_s, samples_to_seconds(intake.received, sound.samplerate))
+    return replace(intake.finish(), name=name, offset_s=offset_s)
+
+
+def header_duration_s(path: str | os.PathLike[str]) -> float:
+    """Length of a recording as its header says it, in seconds; a file whose header does not is decoded to its end.
+
+    Raises:
+        MissingAudioError, AudioError: as `load_audio`, for what can be seen without decoding.
+    """
+    name = os.fspath(path)
+    quiet = _quiet_stderr if _is_mpeg(_head(name)) else contextlib.nullcontext
+    with _opened(name, quiet) as sound:
+        samples = sound.frames if _length_known(sound) else sum(map(len, _blocks(sound, name, quiet)))
+        return samples_to_seconds(samples, sound.samplerate)
+
+
+def as_audio(sound: Any, sample_rate: int = SAMPLE_RATE) -> Audio:
+    """Make `Audio` at `sample_rate` Hz of a path, of `(samples, rate)`, or of `Audio` at any rate.
+
+    `samples` is (N,), a numpy array, torch tensor or list of floats in about [-1, 1]; int16 and int32 are scaled to
+    that. A second axis of length one is dropped; several channels are an error, since which axis they are is a guess.
+
+    >>> as_audio((np.sin(np.arange(8000.0)), 8000)).samples.shape
+    (16000,)
+
+    Raises:
+        AudioError: as `load_audio`, and for samples of another type or shape.
+        UsageError: neither of the three.
+    """
+    if isinstance(sound, (str, os.PathLike)):
+        return load_audio(sound, sample_rate)
+    _check_target_rate(sample_rate)
+    if isinstance(sound, SourceAudio) and sound.sample_rate == sample_rate:
+        return sound
+    if isinstance(sound, Audio):
+        samples, rate, name = sound.samples, sound.sample_rate, sound.name or "samples in memory"
+    elif isinstance(sound, (tuple, list)) and len(sound) == 2:
+        (samples, rate), name = sound, "samples in memory"
+    else:
+        raise UsageError(f"audio: expected a path, (samples, sample_rate) or Audio, met {type(sound).__name__}")
+    rate = _rate(rate, name)
+    samples = _samples(samples, name)
+    intake = Intake(name, rate, sample_rate, expected=len(samples))
+    for start in range(0, len(samples), BLOCK_SAMPLES):
+        intake.add(_as_float(samples[start : start + BLOCK_SAMPLES])[:, None])
+    given = (sound.name, sound.offset_s) if isinstance(sound, Audio) else ("", 0.0)
+    audio = replace(intake.finish(), name=given[0], offset_s=given[1])
+    if isinstance(sound, SourceAudio):
+        audio = replace(audio, source_samples=sound.source_samples, source_rate=sound.source_rate)
+    return audio
+
+
+def _head(name: str) -> bytes:
+    """The first bytes of a file, so that what is not a readable file is told apart from what is not audio."""
+    if not os.path.exists(name):
+        raise MissingAudioError(f"{name}: no such audio file")
+    if os.path.isdir(name):
+        raise AudioError(f"{name}: expected an audio file, met a folder (for many files: ctc-align corpus)")
+    if not os.path.isfile(name):
+        raise AudioError(f"{name}: expected a regular file, met a pipe or a device: save the audio to a file first")
+    try:
+        with open(name, "rb") as file:
+            return file.read(4)
+    except OSError as error:
+        raise AudioError(f"{name}: cannot be read: {error.strerror}") from error
+
+
+def _is_mpeg(head: bytes) -> bool:
+    return head[:3] == b"ID3" or (len(head) > 1 and head[0] == 0xFF and head[1] & 0xE0 == 0xE0)
+
+
+@contextlib.contextmanager
+def _opened(name: str, quiet: Any) -> Iterator[soundfile.SoundFile]:
+    import soundfile
+
+    # by descriptor, libsndfile goes by content; by name it takes .raw, .vox or .gsm for headerless sound
+    handle: Any = os.open(name, os.O_RDONLY) if os.name == "posix" else name
+    try:
+        try:
+            with quiet():
+                sound = soundfile.SoundFile(handle, closefd=False)
+        except (soundfile.SoundFileError, TypeError, ValueError) as error:
+            reason = str(getattr(error, "error_string", error)).rstrip(". ")
+            raise AudioError(
+                f"{name}: expected audio (WAV, FLAC, OGG, Opus, MP3, …), met something else: {reason}"
+            ) from error
+        with sound:
+            yield sound
+    finally:
+        if isinstance(handle, int):
+            os.close(handle)
+
+
+def _check_part(name: str, offset_s: float, duration_s: float | None, channel: int | None) -> None:
+    if not 0 <= offset_s < _ENDLESS_S:
+        raise AudioError(f"{name}: expected an offset of 0 s or more, met {offset_s}")
+    if duration_s is not None and not 0 < duration_s < _ENDLESS_S:
+        raise AudioError(f"{name}: expected a duration of more than 0 s, met {duration_s}")
+    if channel is not None and channel < 1:
+        raise AudioError(f"{name}: expected a channel from 1 on, met {channel}")
+
+
+def _part(sound: soundfile.SoundFile, name: str, offset_s: float, duration_s: float | None) -> tuple[int, int]:
+    """First sample of a part and how many it has (no more than there are), in samples of the source."""
+    rate = sound.samplerate
+    first = seconds_to_samples(offset_s, rate)
+    count = _ENDLESS if duration_s is None else seconds_to_samples(offset_s + duration_s, rate) - first
+    if _length_known(sound):
+        late = first + count - sound.frames if duration_s is not None else 0
+        if first >= sound.frames or samples_to_seconds(late, rate) > _MISSING_S:
+            to = "the end" if duration_s is None else f"{offset_s + duration_s:.3f} s"
+            raise AudioError(
+                f"{name}: expected a part of the recording, which is {samples_to_seconds(sound.frames, rate):.3f} s "
+                f"long; met {offset_s:.3f} s to {to}"
+            )
+    return first, count
+
+
+def _length_known(sound: soundfile.SoundFile) -> bool:
+    return 0 < sound.frames < 2**48
+
+
+def _go_to(sound: soundfile.SoundFile, name: str, first: int, quiet: Any) -> None:
+    """Make `first` the next sample that is read: by seeking, or by reading where the file cannot seek."""
+    import soundfile
+
+    if not first:
+        return
+    try:
+        with quiet():
+            if sound.seekable() and sound.seek(first) == first:
+                return
+            sound.seek(0)
+    except soundfile.SoundFileError:
+        pass
+    for _ in _blocks(sound, name, quiet, first):
+        pass
+
+
+def _blocks(sound: soundfile.SoundFile, name: str, quiet: Any, most: int | None = None) -> Iterator[np.ndarray]:
+    """Blocks (n, channels) float32, each BLOCK_SAMPLES long but the last; no more than `most` samples in all."""
+    import soundfile
+
+    read = 0
+    while True:
+        wanted = BLOCK_SAMPLES if most is None else min(BLOCK_SAMPLES, most - read)
+        if not wanted:
+            return
+        try:
+            with quiet():
+                block = sound.read(wanted, dtype="float32", always_2d=True)
+        except soundfile.SoundFileError as error:
+            if not read:
+                raise AudioError(f"{name}: the audio cannot be decoded: the file is cut or damaged") from error
+            return
+        if not len(block):
+            return
+        read += len(block)
+        yield block
+
+
+def _note_missing(sound: soundfile.SoundFile, name: str, received: int) -> None:
+    missing_s = samples_to_seconds(sound.frames - received, sound.samplerate) if _length_known(sound) else 0.0
+    sizes = re.search(r"^data *: (\d+) \(should be (\d+)\)", sound.extra_info, re.MULTILINE)
+    if sizes and int(sizes[1]) < _STREAMED_BYTES:
+        missing_s = max(missing_s, (int(sizes[1]) / max(int(sizes[2]), 1) - 1) * received / sound.samplerate)
+    if missing_s > _MISSING_S:
+        _warn_of_cut(name, missing_s, samples_to_seconds(received, sound.samplerate))
+
+
+def _warn_of_cut(name: str, missing_s: float, used_s: float) -> None:
+    logger.warning(
+        "%s: the file ends %.2f s before its header says: it is cut or damaged; the first %.2f s are used",
+        name,
+        missing_s,
+        used_s,
+    )
+
+
+@contextlib.contextmanager
+def _quiet_stderr() -> Iterator[None]:
+    """Keep libmpg123's remarks, written straight to descriptor 2, off the user's terminal."""
+    with _stderr_lock, open(os.devnull, "wb") as nowhere:
+        try:
+            saved = os.dup(2)
+        except OSError:  # no stderr at all: nothing to keep clean
+            yield
+            return
+        try:
+            os.dup2(nowhere.fileno(), 2)
+            yield
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)
+
+
+def _check_target_rate(sample_rate: int) -> None:
+    if not MIN_RATE <= sample_rate <= MAX_RATE:
+        raise UsageError(f"sample_rate: expected {MIN_RATE} to {MAX_RATE} Hz, met {sample_rate}")
+
+
+def _rate(rate: Any, name: str) -> int:
+    """The sample rate that stands beside samples, as an int."""
+    try:
+        if isinstance(rate, float) and rate.is_integer():
+            return int(rate)
+        return operator.index(rate)
+    except TypeError:
+        hint = " (is it (rate, samples)? give (samples, rate))" if np.ndim(rate) else ""
+        raise AudioError(
+            f"{name}: expected the sample rate as a whole number, met {type(rate).__name__}{hint}"
+        ) from None
+
+
+def _samples(samples: Any, name: str) -> np.ndarray:
+    """Samples in memory as one axis of float or scaled-integer type."""
+    if hasattr(samples, "detach"):
+        samples = samples.detach().cpu()
+        samples = (samples.float() if samples.dtype.is_floating_point else samples).numpy()
+    try:
+        array = np.asarray(samples) if hasattr(samples, "dtype") else np.asarray(samples, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise AudioError(f"{name}: expected numbers, met {type(samples).__name__}: {error}") from error
+    if array.dtype.kind != "f" and array.dtype.name not in _INTEGER_SCALE:
+        raise AudioError(f"{name}: expected floats in [-1, 1], int16 or int32 samples, met {array.dtype}")
+    if array.ndim == 2 and 1 in array.shape:
+        array = array.reshape(-1)
+    if array.ndim != 1:
+        raise AudioError(
+            f"{name}: expected one channel of shape (N,), met shape {array.shape}: average or pick a channel"
+        )
+    return array
+
+
+def _as_float(block: np.ndarray) -> np.ndarray:
+    scale = _INTEGER_SCALE.get(block.dtype.name)
+    with np.errstate(over="ignore"):  # a float64 too large for float32 becomes inf, which the intake reports
+        return block.astype(np.float32) if scale is None else (block / scale).astype(np.float32)

@@ -1,0 +1,144 @@
+"""What a corpus run shows people: its progress, and the closing table."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, TextIO
+
+from ctc_align.cli.tables import console_for, printable
+
+if TYPE_CHECKING:
+    from ctc_align.corpus.engine.dispatch import Tally
+    from ctc_align.corpus.state.summary import Effort, Summary
+
+_STAGES = {
+    "reading": "reading audio",
+    "model": "features and model",
+    "kernels": "kernels",
+    "words": "tokens, boundaries, words",
+    "writing": "writing",
+    "waiting": "waiting for audio",
+    "starting": "starting, ending, idle",
+}
+_BESIDE = ("reading", "writing")
+"""Stages in threads of their own, beside the others."""
+
+
+def progress_line(tally: Tally) -> str:
+    """
+    >>> from ctc_align.corpus.engine.dispatch import Tally
+    >>> progress_line(Tally(done=3, failed=1, total=10)).split(", 0 ×")[0]
+    '3 done, 1 failed of 10'
+    """
+    of = "" if tally.total is None else f" of {tally.total}"
+    skipped = f", {tally.skipped} done before" if tally.skipped else ""
+    left = "" if tally.left_s is None else f", {clock(tally.left_s)} left"
+    return f"{tally.done} done, {tally.failed} failed{skipped}{of}, {tally.times_real_time:.0f} × real time{left}"
+
+
+def clock(seconds: float) -> str:
+    """
+    >>> clock(75.2), clock(7325)
+    ('1:15', '2:02:05')
+    """
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+class Display:
+    """One line at the bottom of a terminal; what is printed meanwhile goes above it."""
+
+    def __init__(self) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        columns = (TextColumn("aligning"), BarColumn(), TextColumn("{task.fields[line]}"))
+        self._progress = Progress(*columns, console=console_for(sys.stderr), transient=True, redirect_stdout=False)
+        self._task = self._progress.add_task("aligning", total=None, line="starting workers")
+
+    def __enter__(self) -> Display:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._progress.stop()
+
+    def show(self, tally: Tally) -> None:
+        self._progress.update(self._task, completed=tally.finished, total=tally.total, line=progress_line(tally))
+
+
+def print_summary(summary: Summary, file: TextIO | None = None) -> None:
+    """The closing table; on stderr unless `file` says where."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    console = console_for(file or sys.stderr)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    for name, value in _counts(summary):
+        table.add_row(name, value)
+    console.print(table)
+    if summary.worst:
+        console.print(_ranking("worst, loss per token", summary.worst, "loss_per_token"))
+    if summary.doubtful:
+        console.print(_ranking("least sure, confidence", summary.doubtful, "least_confidence"))
+    if summary.slowest:
+        console.print(_ranking("slowest, seconds", summary.slowest, "seconds"))
+
+
+def _counts(summary: Summary) -> list[tuple[str, str]]:
+    rows = [
+        ("utterances", str(summary.utterances)),
+        ("done", str(summary.done)),
+        ("failed", str(summary.failed)),
+    ]
+    if summary.in_doubt:
+        rows.append(("utterances in doubt", str(summary.in_doubt)))
+        rows.append(("words in doubt", str(summary.doubtful_words)))
+        rows.append(("stretches that no word explains", str(summary.unexplained)))
+    if summary.skipped:
+        rows.append(("done before this run", str(summary.skipped)))
+    rows.append(("hours of audio", f"{summary.audio_hours:.3f}"))
+    if summary.loss_per_token:
+        names = ("min", "p5", "p50", "p95", "max")
+        rows.append((f"loss per token: {' '.join(names)}", " ".join(f"{summary.loss_per_token[n]:.3f}" for n in names)))
+    if summary.run.wall_s:
+        rows.append(
+            ("this run", f"{clock(summary.run.wall_s)}, {summary.run.audio_s / summary.run.wall_s:.0f} × real time")
+        )
+    if not summary.complete:
+        rows.append(("complete", "no: the same command goes on"))
+    return rows
+
+
+def _ranking(title: str, rows: list[dict[str, Any]], key: str) -> Any:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column(title, overflow="fold")
+    table.add_column("", justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(Text(printable(row["utterance"])), "—" if row[key] is None else f"{row[key]:.3f}")
+    return table
+
+
+def print_profile(effort: Effort) -> None:
+    """Where the time went: busy seconds of all workers together, and their share of the workers' time."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column(f"seconds of {effort.workers} workers, {effort.wall_s:.1f} s each")
+    table.add_column("", justify="right")
+    table.add_column("share", justify="right")
+    whole = max(effort.wall_s * effort.workers, 1e-9)
+    named = sum(seconds for stage, seconds in effort.stages.items() if stage not in _BESIDE)
+    stages = {**effort.stages, "starting": max(0.0, whole - named)}
+    for stage, title in _STAGES.items():
+        seconds = stages.get(stage, 0.0)
+        title += " (beside the others)" if stage in _BESIDE else ""
+        table.add_row(title, f"{seconds:.1f}", f"{seconds / whole:.0%}")
+    console_for(sys.stderr).print(table)

@@ -1,0 +1,1 @@
+"""Batches of utterances through worker processes or Ray actors."""

@@ -1,0 +1,103 @@
+"""The plan: a source, streamed, in windows of consecutive utterances, each cut into batches of like length.
+
+The plan is a function of the source (and of the shard and the batch's size), never of what is left to do: a resumed
+run puts the same utterances together as one that was never interrupted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ctc_align.corpus.state.journal import Shard
+from ctc_align.corpus.utterance import Refused, Utterance
+
+WINDOW = 1024
+"""Utterances that are sorted by length together; memory holds a few windows, never the source."""
+_WIDEST = 4
+"""A window ends where an assembled file does, unless that would make it so many times as large."""
+
+GroupOf = Callable[[int, Utterance], str | None]
+
+
+@dataclass(frozen=True)
+class Item:
+    """What stands at place `index` of the source; `group` is the assembled file that its outputs go into."""
+
+    index: int
+    what: Utterance | Refused
+    group: str | None = None
+
+
+@dataclass(frozen=True)
+class Job:
+    """One utterance in a batch.
+
+    `todo` is False where it only keeps the others company, so that they are computed as the first time; `is_absent`
+    where it has its place in the plan, but is not read again: it failed.
+    """
+
+    index: int
+    utterance: Utterance
+    group: str | None
+    fingerprint: int
+    length_s: float
+    todo: bool = True
+    is_absent: bool = False
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Utterances that go through the model together. `number` is unique in a run and means nothing else."""
+
+    number: int
+    jobs: tuple[Job, ...]
+
+
+def items_of(source: Iterable[Utterance | Refused], group_of: GroupOf, shard: Shard) -> Iterator[Item]:
+    """The items of one shard with their places in the whole source; an assembled file is never parted."""
+    group, groups = None, -1
+    for index, what in enumerate(source):
+        mine = index
+        own = group_of(index, what) if isinstance(what, Utterance) else None
+        if own is not None:
+            if own != group:
+                group, groups = own, groups + 1
+            mine = groups
+        if mine % shard.count == shard.index:
+            yield Item(index, what, own)
+
+
+def windows(items: Iterable[Item], size: int = WINDOW) -> Iterator[list[Item]]:
+    """Runs of at least `size` consecutive items that end where a group ends, or at `_WIDEST` times `size`.
+
+    >>> [len(window) for window in windows((Item(i, None, str(i // 3)) for i in range(10)), 4)]
+    [6, 4]
+    """
+    window: list[Item] = []
+    for item in items:
+        full = len(window) >= size and (item.group is None or item.group != window[-1].group)
+        if full or len(window) >= _WIDEST * size:
+            yield window
+            window = []
+        window.append(item)
+    if window:
+        yield window
+
+
+def cut(lengths_s: Sequence[float], batch_seconds: float) -> list[list[int]]:
+    """Places of `lengths_s`, longest first, in batches whose padded length is at most `batch_seconds`.
+
+    What is longer than that is a batch of its own.
+
+    >>> cut([1.0, 5.0, 2.0, 2.0, 30.0], 6.0)
+    [[4], [1], [2, 3, 0]]
+    """
+    order = sorted(range(len(lengths_s)), key=lambda i: (-lengths_s[i], i))
+    batches: list[list[int]] = []
+    for i in order:
+        if batches and lengths_s[batches[-1][0]] * (len(batches[-1]) + 1) <= batch_seconds:
+            batches[-1].append(i)
+        else:
+            batches.append([i])
+    return batches

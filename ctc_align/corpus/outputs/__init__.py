@@ -1,0 +1,1 @@
+"""Where the results of a corpus go: files, shards, manifests, cut audio."""

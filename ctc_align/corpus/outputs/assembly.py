@@ -1,0 +1,169 @@
+"""The parent's part of the outputs: files that several utterances share, made when all of them have an outcome."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ctc_align.corpus.outputs.pending_parts import Spool
+from ctc_align.corpus.outputs.shared_files import Member
+from ctc_align.corpus.utterance import Utterance
+from ctc_align.errors import OutputError
+
+if TYPE_CHECKING:
+    from ctc_align.corpus.outputs.layout import Layout
+
+
+@dataclass
+class _Group:
+    """A run of utterances; `outcomes` by index, None for one that is to come."""
+
+    name: str
+    members: list[Member] = field(default_factory=list)
+    outcomes: dict[int, bool | None] = field(default_factory=dict)
+    pending: int = 0
+    is_closed: bool = False
+    is_touched: bool = False
+
+    @property
+    def done(self) -> list[Member]:
+        return [member for member in self.members if self.outcomes[member.index]]
+
+
+class Assembly:
+    """PARENT: makes the files that several utterances share, as soon as all their utterances have an outcome.
+
+    The order of calls for an utterance: `announce` (all utterances, in the source's order), then `keep` with what
+    `place` returned, then its journal line, then `settle`. A killed run has lost nothing: rows are in the spool.
+
+        with Assembly(layout) as assembly:
+            for index, utterance in …:                      # a window at a time
+                known = journal outcome, if assembly.present(index, utterance)
+                assembly.announce(index, utterance, known)
+            …
+            assembly.keep([(utterance.id, data), …])        # once a batch, before the journal lines; None is left out
+            assembly.settle(index, done=True)               # after the journal lines
+            …
+            assembly.finish()                               # the source is at its end and everything is settled
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._files = layout.shared_files()
+        self._spool = Spool(layout.spool_path(), layout.signature())
+        self._groups: dict[int, _Group] = {}
+        """By index, of the utterances whose outcome is to come."""
+        self._open: _Group | None = None
+
+    def __enter__(self) -> Assembly:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the spool as it is, for the next run, unless `finish` was called."""
+        with suppress(OutputError):
+            self._spool.close()
+
+    def present(self, index: int, utterance: Utterance) -> bool:
+        """Whether all that is made of an utterance that the journal calls done is still in place (or spooled)."""
+        if not all(map(os.path.isfile, self._layout.outputs(utterance))):
+            return False
+        group = self._layout.group(index, utterance)
+        return group is None or self._spool.holds(utterance.id) or self._files.holds(group, utterance.id)
+
+    def announce(self, index: int, utterance: Utterance, done: bool | None = None) -> list[Path]:
+        """An utterance of the source, in order; `done` True or False when its outcome stands from an earlier run.
+
+        Returns files that were finished by it: a group that the utterance is beyond.
+
+        Raises:
+            OutputError: as `settle`.
+        """
+        name = self._layout.group(index, utterance)
+        finished = self._close_unless(name)
+        if name is None:
+            return finished
+        if self._open is None:
+            self._open = _Group(name)
+        group = self._open
+        group.members.append(Member.of(index, utterance))
+        group.outcomes[index] = done
+        if done is None:
+            group.pending += 1
+            self._groups[index] = group
+        return finished
+
+    def keep(self, rows: Iterable[tuple[str, bytes | None]]) -> None:
+        """(id, what `place` returned) of a batch, in one transaction.
+
+        Raises:
+            OutputError: the spool cannot be written; write no journal lines then.
+        """
+        given = [(id, data) for id, data in rows if data is not None]
+        if given:
+            self._spool.put(given)
+
+    def settle(self, index: int, done: bool) -> list[Path]:
+        """The outcome of an announced utterance is in the journal; returns files that were finished by it.
+
+        Raises:
+            OutputError: a finished file cannot be written; its rows stay in the spool.
+        """
+        group = self._groups.pop(index, None)
+        if group is None:
+            return []
+        group.outcomes[index] = done
+        group.pending -= 1
+        group.is_touched = True
+        return self._assemble(group) if group.is_closed and not group.pending else []
+
+    def finish(self) -> list[Path]:
+        """Finish the last groups, and remove the spool.
+
+        Raises:
+            OutputError: as `settle`.
+        """
+        finished = self._close_unless(None)
+        self._spool.close(remove=not self._groups)
+        return finished
+
+    def _close_unless(self, name: str | None) -> list[Path]:
+        """The open group has no more utterances to come, unless it is called `name`."""
+        group = self._open
+        if group is None or group.name == name:
+            return []
+        group.is_closed, self._open = True, None
+        return [] if group.pending else self._assemble(group)
+
+    def _assemble(self, group: _Group) -> list[Path]:
+        ids = [member.id for member in group.members]
+        done = group.done
+        missing = {member.id for member in done if not self._spool.holds(member.id)}
+        if not group.is_touched and len(missing) == len(done) and self._files.is_of(group.name, [m.id for m in done]):
+            self._spool.drop(ids)
+            return []
+        self._spool.put((id, row) for id, row in self._files.rows(group.name, group.members) if id in missing)
+        lost = [member.id for member in done if not self._spool.holds(member.id)]
+        if lost:
+            raise OutputError(
+                f"{self._files.targets(group.name)[0]}: what was made of {lost[0]} is no longer there"
+                f"{f' (and of {len(lost) - 1} more)' if len(lost) > 1 else ''}; start the same call once more"
+            )
+        if done:
+            written = self._files.write(group.name, group.members, self._spool.members(m.id for m in done))
+        else:
+            written = self._remove(group.name)
+        self._spool.drop(ids)
+        return written
+
+    def _remove(self, name: str) -> list[Path]:
+        """A group without any utterance that succeeded has no files."""
+        for path in self._files.targets(name):
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                raise OutputError(f"{path}: cannot be removed ({error.strerror or error})") from error
+        return []

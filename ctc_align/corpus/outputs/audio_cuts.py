@@ -1,0 +1,226 @@
+"""Cut audio: each utterance, or each phrase of it, as FLAC beside its text, for making data sets."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ctc_align.corpus.utterance import Utterance
+from ctc_align.errors import AudioError, OutputError
+from ctc_align.formats.whole_files import placing
+from ctc_align.types import ALIGNED, UNKNOWN, AlignedWord, Alignment
+from ctc_align.units import seconds_to_samples
+
+if TYPE_CHECKING:
+    import soundfile
+
+FOLDER = "cuts"
+MARGIN_S = 0.25
+"""Silence that a phrase keeps before and after it, where there is as much."""
+_BLOCK_SAMPLES = 65536
+_NARROW = ("PCM_16", "PCM_S8", "PCM_U8")
+_WIDE = ("PCM_24", "PCM_32")
+
+
+@dataclass(frozen=True)
+class CutSettings:
+    """What is cut, and where to: below `out_dir`/cuts, at the place of the utterance's other outputs.
+
+    Args:
+        by_pause: phrases `OUTPUT-0001.flac`, `OUTPUT-0002.flac` … in place of the whole utterance `OUTPUT.flac`.
+        pause_s: a longer pause between two words parts phrases.
+        parts: a folder for files in the making; None: beside their places.
+    """
+
+    out_dir: str
+    by_pause: bool = False
+    pause_s: float = 0.3
+    parts: Path | None = None
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A stretch of the recording, in seconds (`end_s` exclusive, None: to the recording's end), and its text."""
+
+    start_s: float
+    end_s: float | None
+    text: str
+
+
+def first_cut(utterance: Utterance, settings: CutSettings) -> list[Path]:
+    """The files of the first (or only) cut of an utterance."""
+    return _targets(utterance, settings, 0)
+
+
+def cut_audio(
+    alignment: Alignment, utterance: Utterance, settings: CutSettings, protect: Sequence[str | Path] = ()
+) -> list[Path]:
+    """Write the cuts of an utterance and their text, all of them whole or none; what an earlier run cut goes.
+
+    FLAC of 16 bits at the recording's own rate and with its own channels (the one channel, where the utterance names
+    one); samples are copied from the recording, not those the model heard.
+
+    Raises:
+        AudioError: the recording cannot be read, or has more channels than FLAC holds.
+        OutputError: a file cannot be written, or would replace one of `protect`.
+    """
+    cuts = phrases(alignment, utterance, settings.pause_s) if settings.by_pause else [whole(utterance)]
+    targets = [path for number in range(len(cuts)) for path in _targets(utterance, settings, number)]
+    refuse_inputs(targets, protect)
+    with _opened(utterance.audio) as sound, placing(targets, settings.parts) as parts:
+        files = iter(parts)
+        for cut in cuts:
+            data = _flac(sound, cut, utterance)
+            next(files)[1].write_bytes(data)
+            next(files)[1].write_bytes(f"{cut.text}\n".encode("utf-8", "replace"))
+        for _ in files:  # the last target is no longer the one in hand
+            pass
+    if settings.by_pause:
+        _remove_further(utterance, settings, len(cuts))
+    return targets
+
+
+def refuse_inputs(targets: Sequence[Path], protect: Sequence[str | Path]) -> None:
+    """Refuse to replace an input.
+
+    Raises:
+        OutputError: one of `targets` is one of `protect`, or cannot be looked at.
+    """
+    for target in targets:
+        try:
+            is_input = target.exists() and any(os.path.exists(path) and target.samefile(path) for path in protect)
+        except OSError as error:
+            raise OutputError(f"{target}: cannot be written ({error.strerror or error})") from error
+        if is_input:
+            raise OutputError(f"{target}: is an input of this call and is never overwritten; choose another --out-dir")
+
+
+def _targets(utterance: Utterance, settings: CutSettings, number: int) -> list[Path]:
+    """Sound and text of cut `number`, from 0."""
+    place = Path(settings.out_dir, FOLDER, utterance.output)
+    name = f"{place.name}-{number + 1:04d}" if settings.by_pause else place.name
+    return [place.with_name(f"{name}{extension}") for extension in (".flac", ".txt")]
+
+
+def _remove_further(utterance: Utterance, settings: CutSettings, number: int) -> None:
+    """Phrases beyond the last, which an earlier run found; they are numbered without gaps."""
+    further = _targets(utterance, settings, number)
+    while any(map(os.path.exists, further)):
+        for path in further:
+            with suppress(OSError):
+                path.unlink()
+        number += 1
+        further = _targets(utterance, settings, number)
+
+
+def whole(utterance: Utterance) -> Cut:
+    """All of an utterance."""
+    end_s = None if utterance.duration_s is None else utterance.offset_s + utterance.duration_s
+    return Cut(utterance.offset_s, end_s, " ".join(utterance.text.split()))
+
+
+def phrases(alignment: Alignment, utterance: Utterance, pause_s: float) -> list[Cut]:
+    """What lies between pauses longer than `pause_s`: words are whole, every written word is in one phrase.
+
+    A phrase keeps up to `MARGIN_S` of the silence around it and never more than half a pause. Words without times
+    belong to the phrase before them; where one could have been spoken unrecognised (`unknown`), nothing is cut.
+    """
+    runs = _runs(alignment.words, pause_s)
+    if not runs:
+        return [whole(utterance)]
+    cuts = []
+    for number, (first, last) in enumerate(runs):
+        before_s = _edge(runs[number - 1][1].end_s) if number else None
+        after_s = _edge(runs[number + 1][0].start_s) if number + 1 < len(runs) else None
+        start_s, end_s = _edge(first.start_s), _edge(last.end_s)
+        low_s = 0.0 if before_s is None else (before_s + start_s) / 2
+        high_s = alignment.duration_s if after_s is None else (end_s + after_s) / 2
+        text = alignment.text[
+            first.char_start if number else 0 : runs[number + 1][0].char_start if after_s is not None else None
+        ]
+        cuts.append(
+            Cut(
+                utterance.offset_s + max(low_s, start_s - MARGIN_S),
+                utterance.offset_s + min(high_s, end_s + MARGIN_S),
+                " ".join(text.split()),
+            )
+        )
+    return cuts
+
+
+def _runs(words: Sequence[AlignedWord], pause_s: float) -> list[tuple[AlignedWord, AlignedWord]]:
+    """First and last aligned word of each phrase."""
+    runs: list[tuple[AlignedWord, AlignedWord]] = []
+    is_unsure = False
+    for word in words:
+        if word.status != ALIGNED:
+            is_unsure |= word.status == UNKNOWN
+            continue
+        if runs and (is_unsure or _edge(word.start_s) - _edge(runs[-1][1].end_s) <= pause_s + 1e-9):
+            runs[-1] = (runs[-1][0], word)
+        else:
+            runs.append((word, word))
+        is_unsure = False
+    return runs
+
+
+def _edge(time_s: float | None) -> float:
+    assert time_s is not None, "aligned words have times"
+    return time_s
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[soundfile.SoundFile]:
+    import soundfile
+
+    try:
+        # an open file, so that content and not the name says what it is
+        with open(path, "rb") as file, soundfile.SoundFile(file) as sound:
+            yield sound
+    except OSError as error:
+        raise AudioError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except soundfile.SoundFileError as error:
+        reason = str(getattr(error, "error_string", error)).rstrip(". ")
+        raise AudioError(f"{path}: expected audio that FLAC of 16 bits can hold: {reason}") from error
+
+
+def _flac(sound: soundfile.SoundFile, cut: Cut, utterance: Utterance) -> bytes:
+    """The samples of one cut as FLAC. In memory, so that a full disk is met by what can say so."""
+    import soundfile
+
+    rate, channel = sound.samplerate, utterance.channel
+    if channel is not None and channel > sound.channels:
+        raise AudioError(f"{utterance.audio}: expected channel {channel}, met a recording of {sound.channels}")
+    first = seconds_to_samples(cut.start_s, rate)
+    left = math.inf if cut.end_s is None else max(1, seconds_to_samples(cut.end_s, rate) - first)
+    if first >= sound.frames or sound.seek(first) != first:
+        raise AudioError(f"{utterance.audio}: expected sound from {cut.start_s:.3f} s on, met the recording's end")
+    channels = sound.channels if channel is None else 1
+    data = io.BytesIO()
+    with soundfile.SoundFile(data, "w", rate, channels, subtype="PCM_16", format="FLAC") as file:
+        while left:
+            block = _read(sound, int(min(left, _BLOCK_SAMPLES)))
+            if not len(block):
+                break
+            file.write(block if channel is None else block[:, channel - 1 : channel])
+            left -= len(block)
+    return data.getvalue()
+
+
+def _read(sound: soundfile.SoundFile, samples: int) -> np.ndarray:
+    """(n, channels) int16: the very samples of sources of 16 bits, the nearest of others."""
+    if sound.subtype in _NARROW:
+        return sound.read(samples, dtype="int16", always_2d=True)
+    if sound.subtype in _WIDE:
+        values = sound.read(samples, dtype="int32", always_2d=True) / 65536.0
+    else:
+        values = sound.read(samples, dtype="float32", always_2d=True) * 32768.0
+    return np.clip(np.rint(values), -32768, 32767).astype(np.int16)

@@ -1,0 +1,214 @@
+"""Where a corpus's results go: files for each utterance, shards, one TextGrid per recording, cut audio.
+
+A worker calls `Layout.place` for each utterance; what it returns goes into the parent's spool, and `Assembly` makes the
+files that several utterances share out of it. `ctc_align.corpus.outputs.manifests` writes manifests of
+all of it at the end.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+
+from ctc_align.config import setting
+from ctc_align.corpus.outputs.assembly import Assembly
+from ctc_align.corpus.outputs.audio_cuts import CutSettings, cut_audio, first_cut, refuse_inputs
+from ctc_align.corpus.outputs.manifests import write_manifests
+from ctc_align.corpus.outputs.pending_parts import spool_name
+from ctc_align.corpus.outputs.recording_grids import Grids, grid_row
+from ctc_align.corpus.outputs.shards import Shards, shard_row
+from ctc_align.corpus.outputs.shared_files import SharedFiles
+from ctc_align.corpus.utterance import Utterance
+from ctc_align.errors import UsageError
+from ctc_align.formats import DEFAULT_FORMATS, WRITERS, Style, output_paths, write_outputs
+from ctc_align.types import Alignment
+
+FILES, SHARDS = "files", "shards"
+SHARD_FORMATS = ("json", "ctm")
+MANIFESTS = ("nemo", "lhotse")
+UTTERANCE, PAUSE = "utterance", "pause"
+
+
+@dataclass(frozen=True)
+class OutputSettings:
+    """What a corpus run writes, and where. `check` before use.
+
+    Args:
+        out_dir: the output folder.
+        layout: "files" for each utterance, or "shards" of `shard_size` utterances.
+        formats: names out of `writers.WRITERS`; () for what the layout has by default.
+        shard_size: utterances in a shard.
+        times, labels: as in `ctc_align.config.Settings`.
+        manifests: "nemo", "lhotse" or both.
+        cut: "" for no audio, "utterance" or "pause" for audio of utterances or of phrases (`--cut-audio`, `--by`).
+        pause_s: a longer pause between two words parts phrases.
+        job: "" or "I-of-N": the job of several that this is, for names of files that all of them write.
+        protect: inputs of the call (the source) that are never overwritten.
+        parts: a folder, on the same file system, for files in the making; "" for beside their places.
+    """
+
+    out_dir: str
+    layout: str = setting(FILES, choices=(FILES, SHARDS))
+    formats: tuple[str, ...] = ()
+    shard_size: int = 5000
+    times: str = "utterance"
+    labels: str = "bare"
+    manifests: tuple[str, ...] = ()
+    cut: str = ""
+    pause_s: float = 0.3
+    job: str = ""
+    protect: tuple[str, ...] = ()
+    parts: str = ""
+
+    @property
+    def formats_written(self) -> tuple[str, ...]:
+        """`formats`, or the layout's own."""
+        return self.formats or (SHARD_FORMATS if self.layout == SHARDS else DEFAULT_FORMATS)
+
+    def check(self) -> None:
+        """Refuse what does not go together.
+
+        Raises:
+            UsageError: a name that there is not, or options that contradict each other.
+        """
+        _one_of("--layout", self.layout, (FILES, SHARDS))
+        _one_of("--by", self.cut or UTTERANCE, (UTTERANCE, PAUSE))
+        for name in self.manifests:
+            _one_of("--manifest", name, MANIFESTS)
+        for name in self.formats:
+            _one_of("--format", name, tuple(WRITERS))
+        if self.shard_size < 1:
+            raise UsageError(f"--shard-size: expected a whole number above 0, met {self.shard_size}")
+        if not self.pause_s > 0:
+            raise UsageError(f"--pause-s: expected seconds above 0, met {self.pause_s}")
+        foreign = [name for name in self.formats if self.layout == SHARDS and name not in SHARD_FORMATS]
+        if foreign:
+            raise UsageError(f"--layout shards holds {' and '.join(SHARD_FORMATS)}, met --format {','.join(foreign)}")
+        if self.manifests and self.layout == FILES and "json" not in self.formats_written:
+            raise UsageError("--manifest is made of the JSON outputs: add json to --format")
+
+
+def _one_of(option: str, met: str, names: tuple[str, ...]) -> None:
+    if met not in names:
+        raise UsageError(f"{option}: expected one of {', '.join(names)}, met {met}")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One aligned utterance; `index` is its place in the source, from 0, lines that were refused counted too."""
+
+    index: int
+    utterance: Utterance
+    alignment: Alignment
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Places what is made of each utterance. Picklable: workers and the parent have the same one."""
+
+    settings: OutputSettings
+
+    def outputs(self, utterance: Utterance) -> list[Path]:
+        """The files that `place` writes for this utterance alone; may be none. Of cut phrases the first only."""
+        paths = output_paths(self.settings.out_dir, utterance.output, self._formats_of(utterance))
+        return paths + (first_cut(utterance, self._cut()) if self.settings.cut else [])
+
+    def place(self, piece: Piece) -> bytes | None:
+        """WORKER. Write the utterance's own files, each whole, in the place of what is there; return what to spool.
+
+        Raises:
+            OutputError: a file cannot be written, or is an input.
+            AudioError: the audio that is to be cut cannot be read.
+        """
+        settings, utterance = self.settings, piece.utterance
+        protect = (*inputs_of(utterance), *settings.protect)
+        style = Style(settings.times, settings.labels)
+        if settings.cut:
+            cut_audio(piece.alignment, utterance, self._cut(), protect)
+        formats = self._formats_of(utterance)
+        if formats:
+            target = Path(settings.out_dir, utterance.output)
+            write_outputs(
+                piece.alignment,
+                target.parent,
+                target.name,
+                formats,
+                settings=style,
+                force=True,
+                protect=protect,
+                parts=self._parts(),
+            )
+        group = self.group(piece.index, utterance)
+        if group is None:
+            return None
+        if settings.layout == SHARDS:
+            return shard_row(piece.alignment, style, settings.formats_written)
+        refuse_inputs(self.shared_files().targets(group), protect)
+        return grid_row(piece.alignment, style, _recording_s(utterance.audio))
+
+    def group(self, index: int, utterance: Utterance) -> str | None:
+        """Name of the assembled file(s) that the utterance is part of, or None.
+
+        A group is a run of consecutive utterances; all of it must be the work of one process (`--shard I/N`).
+        """
+        if self.settings.layout == SHARDS:
+            return f"alignments-{index // self.settings.shard_size:05d}"
+        return utterance.recording if utterance.recording and "textgrid" in self._own_formats() else None
+
+    def shared_files(self) -> SharedFiles:
+        """The files that groups of utterances make up."""
+        folder = Path(self.settings.out_dir)
+        if self.settings.layout == SHARDS:
+            return Shards(folder, self.settings.formats_written, self._parts())
+        return Grids(folder, self._parts())
+
+    def spool_path(self) -> Path:
+        """Where the parent keeps what waits to become part of a larger file."""
+        return Path(self.settings.out_dir, spool_name(self.settings.job))
+
+    def signature(self) -> str:
+        """What rows in the spool depend on, beside the utterance."""
+        return " ".join(
+            (self.settings.layout, *self.settings.formats_written, self.settings.times, self.settings.labels)
+        )
+
+    def _formats_of(self, utterance: Utterance) -> list[str]:
+        return [name for name in self._own_formats() if not (name == "textgrid" and utterance.recording)]
+
+    def _cut(self) -> CutSettings:
+        settings = self.settings
+        return CutSettings(settings.out_dir, settings.cut == PAUSE, settings.pause_s, self._parts())
+
+    def _parts(self) -> Path | None:
+        return Path(self.settings.parts) if self.settings.parts else None
+
+    def _own_formats(self) -> tuple[str, ...]:
+        return () if self.settings.layout == SHARDS else self.settings.formats_written
+
+
+def layout_for(settings: OutputSettings) -> Layout:
+    """The layout that `settings` ask for.
+
+    Raises:
+        UsageError: as `OutputSettings.check`.
+    """
+    settings.check()
+    return Layout(settings)
+
+
+def inputs_of(utterance: Utterance) -> list[str | Path]:
+    """What must not be overwritten: the recording, and the transcript that may lie beside it."""
+    audio = Path(utterance.audio)
+    beside = [".txt", ".lab", *([".TextGrid", ".textgrid"] if utterance.recording else [])]
+    return [audio, *(audio.with_suffix(extension) for extension in beside if audio.suffix != extension)]
+
+
+@functools.lru_cache(maxsize=16)
+def _recording_s(path: str) -> float:
+    from ctc_align.audio.loading import header_duration_s
+
+    return header_duration_s(path)
+
+
+__all__ = ["Assembly", "Layout", "OutputSettings", "Piece", "layout_for", "write_manifests"]

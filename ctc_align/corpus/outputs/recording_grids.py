@@ -1,0 +1,128 @@
+"""One TextGrid for a recording of many utterances, with the tiers that MFA writes."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ctc_align.corpus.outputs.shared_files import Member
+from ctc_align.errors import InputError
+from ctc_align.formats import Style
+from ctc_align.formats.textgrid import write_tiers
+from ctc_align.formats.textgrid_reading import Tier, read_textgrid
+from ctc_align.formats.whole_files import placing
+from ctc_align.formats.writer import RECORDING, UNITS_PER_S, Row, token_rows, word_rows
+from ctc_align.types import Alignment
+
+_EXTENSION = ".TextGrid"
+_WORDS = "words"
+_KINDS = ("phones", "tokens")
+
+
+def grid_row(alignment: Alignment, style: Style, recording_s: float) -> bytes:
+    """What the recording's TextGrid needs of one utterance; times of the recording in units of 10 µs."""
+    style = Style(RECORDING, style.labels)
+    row = {
+        "end": math.floor(recording_s * UNITS_PER_S + 1e-4),
+        "kind": alignment.token_kind,
+        "words": [_plain(row) for row in word_rows(alignment, style)],
+        "tokens": [_plain(row) for row in token_rows(alignment, style)],
+    }
+    return json.dumps(row).encode()
+
+
+def _plain(row: Row) -> list[Any]:
+    return [row.start, row.end, row.label]
+
+
+class Grids:
+    """`RECORDING.TextGrid` below `folder`: `words` and `phones` (or `tokens`), whole recording, times of the recording.
+
+    As MFA has it, the tiers of two or more speakers are named `SPEAKER - words`, `SPEAKER - phones`; every speaker of
+    the recording has tiers, also one whose utterances all failed.
+    """
+
+    def __init__(self, folder: Path, parts: Path | None = None) -> None:
+        self._folder = folder
+        self._parts = parts
+
+    def targets(self, group: str) -> list[Path]:
+        return [self._folder / f"{group}{_EXTENSION}"]
+
+    def holds(self, group: str, id: str) -> bool:
+        return os.path.isfile(self.targets(group)[0])
+
+    def is_of(self, group: str, ids: Sequence[str]) -> bool:
+        return os.path.isfile(self.targets(group)[0]) == bool(ids)
+
+    def rows(self, group: str, members: Sequence[Member]) -> Iterator[tuple[str, bytes]]:
+        try:
+            grid = read_textgrid(self.targets(group)[0])
+        except InputError:
+            return
+        tiers = {tier.name: tier for tier in grid.tiers}
+        prefixes = _prefixes(members)
+        for member in members:
+            prefix = prefixes[member.speaker]
+            kind = next((kind for kind in _KINDS if prefix + kind in tiers), None)
+            if kind is None or prefix + _WORDS not in tiers:
+                continue
+            parts = {"words": _within(tiers[prefix + _WORDS], member), "tokens": _within(tiers[prefix + kind], member)}
+            yield member.id, json.dumps({"end": round(grid.end_s * UNITS_PER_S), "kind": kind, **parts}).encode()
+
+    def write(self, group: str, members: Sequence[Member], rows: Iterable[tuple[str, bytes]]) -> list[Path]:
+        target = self.targets(group)[0]
+        speakers = {member.id: member.speaker for member in members}
+        prefixes = _prefixes(members)
+        words: dict[str, list[Row]] = {speaker: [] for speaker in prefixes}
+        tokens: dict[str, list[Row]] = {speaker: [] for speaker in prefixes}
+        end, kind = 1, _KINDS[1]
+        for id, data in rows:
+            part = json.loads(data)
+            words[speakers[id]] += [Row(*row) for row in part["words"]]
+            tokens[speakers[id]] += [Row(*row) for row in part["tokens"]]
+            end, kind = max(end, part["end"]), part["kind"]
+        tiers = []
+        for speaker, prefix in prefixes.items():
+            tiers += [(prefix + _WORDS, _apart(words[speaker])), (prefix + kind, _apart(tokens[speaker]))]
+        end = max([end, *(row.end for _, tier in tiers for row in tier[-1:])])
+        text = io.StringIO()
+        write_tiers(text, tiers, end)
+        with placing([target], self._parts) as parts:
+            for _, part in parts:
+                part.write_bytes(text.getvalue().encode("utf-8", "replace"))
+        return [target]
+
+
+def _prefixes(members: Sequence[Member]) -> dict[str, str]:
+    """What stands before "words", by speaker, in the order of their first utterances."""
+    speakers = dict.fromkeys(member.speaker for member in members)
+    several = len(speakers) > 1
+    return {speaker: f"{speaker} - " if several and speaker else "" for speaker in speakers}
+
+
+def _within(tier: Tier, member: Member) -> list[list[Any]]:
+    """The labelled intervals whose middle lies in the utterance."""
+    end_s = math.inf if member.duration_s is None else member.offset_s + member.duration_s
+    return [
+        [round(interval.start_s * UNITS_PER_S), round(interval.end_s * UNITS_PER_S), interval.label]
+        for interval in tier.intervals
+        if interval.label and member.offset_s <= (interval.start_s + interval.end_s) / 2 < end_s
+    ]
+
+
+def _apart(rows: list[Row]) -> list[Row]:
+    """The rows in order of time, the later one cut where utterances of one speaker overlap; none empty."""
+    apart: list[Row] = []
+    free = 0
+    for row in sorted(rows, key=lambda row: (row.start, row.end)):
+        start = max(row.start, free)
+        if row.end > start:
+            apart.append(Row(start, row.end, row.label))
+            free = row.end
+    return apart

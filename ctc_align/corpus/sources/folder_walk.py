@@ -1,0 +1,130 @@
+"""Folders below a folder, in an order that depends on names only, and what lies in them."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ctc_align.corpus.sources.source import printable
+
+SOUND = frozenset(
+    [
+        *(".wav", ".wave", ".wavex", ".bwf", ".rf64", ".w64", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".mp2"),
+        *(".aiff", ".aif", ".aifc", ".au", ".snd", ".caf", ".sph", ".nist", ".sd2", ".voc", ".ircam", ".sf", ".avr"),
+        *(".paf", ".fap", ".iff", ".svx", ".8svx", ".16svx", ".htk", ".pvf", ".xi", ".wve", ".sds", ".mpc2k"),
+    ]
+)
+"""Extensions of what libsndfile reads, in lower case; the content decides in the end."""
+OTHER_SOUND = frozenset(
+    [".m4a", ".aac", ".mp4", ".wma", ".webm", ".amr", ".ape", ".wv", ".mka", ".mkv", ".mov", ".3gp", ".shn", ".ra"]
+)
+TEXT = (".lab", ".txt")
+TEXTGRID = ".textgrid"
+TRANS = ".trans.txt"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder: its `path`, its place `below` the first one ("" or "a/b/"), its `files` by code point.
+
+    `fault`: why it could not be read.
+    """
+
+    path: str
+    below: str
+    files: tuple[str, ...] = ()
+    fault: str = ""
+
+    def join(self, name: str) -> str:
+        return os.path.join(self.path, name)
+
+
+@dataclass
+class Contents:
+    """The files of one folder by stem: sounds, transcripts (`.lab` and `.txt`), TextGrids, `*.trans.txt`."""
+
+    sounds: dict[str, list[str]] = field(default_factory=dict)
+    texts: dict[str, list[str]] = field(default_factory=dict)
+    grids: dict[str, list[str]] = field(default_factory=dict)
+    trans: list[str] = field(default_factory=list)
+    unreadable: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def has_pair(self) -> bool:
+        return any(stem in self.texts or stem in self.grids for stem in self.sounds)
+
+
+def contents(folder: Folder) -> Contents:
+    found = Contents()
+    for name in folder.files:
+        stem, extension = os.path.splitext(name)
+        extension = extension.lower()
+        if name.lower().endswith(TRANS):
+            found.trans.append(name)
+        if extension in SOUND:
+            found.sounds.setdefault(stem, []).append(name)
+        elif extension in TEXT:
+            found.texts.setdefault(stem, []).append(name)
+        elif extension == TEXTGRID:
+            found.grids.setdefault(stem, []).append(name)
+        elif extension in OTHER_SOUND:
+            found.unreadable[stem] = name
+    for names in found.texts.values():
+        names.sort(key=lambda name: TEXT.index(os.path.splitext(name)[1].lower()))
+    return found
+
+
+def walk(root: str, exclude: Sequence[str] = ()) -> Iterator[Folder]:
+    """`root` and all folders below it: a folder before those in it, these by code point.
+
+    Links to folders are followed, unless they lead back to a folder that they lie in. Names that begin with a dot
+    (such as a Mac's `._a.wav`), the folders `exclude` and those of other runs' outputs are no part of a corpus. Held at
+    a time are one folder's names, and those of the folders beside the ones on the way to it.
+    """
+    closed = {os.path.realpath(path) for path in exclude}
+    waiting: list[tuple[str, str, tuple[tuple[int, int], ...]]] = [(root, "", ())]
+    while waiting:
+        path, below, above = waiting.pop()
+        try:
+            status = os.stat(path)
+            names, folders = _listed(path)
+        except OSError as error:
+            yield Folder(path, below, fault=f"the folder cannot be read: {error.strerror or error}")
+            continue
+        here = (status.st_dev, status.st_ino)
+        if here in above:
+            logger.warning("%s: the link leads back to a folder that it lies in; it is not followed", printable(path))
+            continue
+        if below and _is_of_a_run(names):
+            continue
+        yield Folder(path, below, tuple(names))
+        for name in reversed(folders):
+            inner = os.path.join(path, name)
+            if not closed or os.path.realpath(inner) not in closed:
+                waiting.append((inner, f"{below}{name}/", (*above, here)))
+
+
+def _is_of_a_run(names: Sequence[str]) -> bool:
+    """Whether a folder is where a run put its outputs: it holds a journal and a summary."""
+    journal = any(name.startswith("journal.") and name.endswith("jsonl") for name in names)
+    return journal and any(name.startswith("summary.") and name.endswith("json") for name in names)
+
+
+def _listed(path: str) -> tuple[list[str], list[str]]:
+    """Files and folders in a folder, each by code point."""
+    files: list[str] = []
+    folders: list[str] = []
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            try:
+                is_folder = entry.is_dir()
+            except OSError:  # a link to itself
+                is_folder = False
+            (folders if is_folder else files).append(entry.name)
+    return sorted(files), sorted(folders)

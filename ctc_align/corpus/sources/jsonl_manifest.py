@@ -1,0 +1,136 @@
+"""NeMo/JSONL manifests: an object a line, `audio_filepath` and `text`, and what else there is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from ctc_align.corpus.sources.source import (
+    FileSource,
+    Item,
+    Roll,
+    beside,
+    checked_audio,
+    checked_channel,
+    checked_seconds,
+    checked_string,
+    checked_text,
+    kind_of,
+    shown,
+    stem_of,
+)
+from ctc_align.corpus.sources.text_lines import Line, read_lines
+from ctc_align.errors import InputError
+
+AUDIO = ("audio_filepath", "audio", "log_probs")
+TEXT = ("text", "texts")
+_DURATION = ("duration", "duration_s")
+_OFFSET = ("offset", "offset_s")
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name}, which is not JSON")
+
+
+_JSON = json.JSONDecoder(parse_constant=_no_number)
+
+
+class Manifest(FileSource):
+    """A JSONL file (plain or .gz); each line that is not an utterance is refused, and the next one is read.
+
+    Keys: `audio_filepath` or `audio`, or without either `log_probs` (a file of them, or FILE.ark:OFFSET); `text` or
+    `texts` (a list: alternatives for `score`, of which the first is aligned where there is no `text`); optional
+    `utterance`, `duration` or `duration_s`, `offset` or `offset_s`, `speaker`, `channel` (from 1). A value of null is
+    as good as none; other keys are left alone. Relative paths count from the manifest's folder.
+    """
+
+    kind = "manifest"
+
+    def __iter__(self) -> Iterator[Item]:
+        roll = Roll(fold_case=self.fold_case, file=self.label)
+        for line in read_lines(self.name):
+            yield self._item(line, roll)
+
+    def _item(self, line: Line, roll: Roll) -> Item:
+        origin = self.origin(line.number)
+        id: str | None = None
+        stem = ""
+        try:
+            fields = parsed_object(line)
+            id = _id(fields)
+            audio = checked_audio(_first(fields, AUDIO, "the audio"), "the audio")
+            stem = stem_of(audio)
+            texts = _texts(fields)
+            if fields.get("text") is None and texts:
+                text = texts[0]
+            else:
+                text = checked_text(_first(fields, TEXT, "the transcript"), "text")
+            details = _details(fields)
+        except InputError as error:
+            return roll.refused(id, line.number, origin, str(error), stem)
+        details |= {"audio": beside(self.folder, audio), "text": text, "texts": texts if len(texts) > 1 else ()}
+        return roll.utterance(id, stem, line.number, origin, details)
+
+
+def parsed_object(line: Line) -> dict[str, Any]:
+    """The JSON object on a line. Raises InputError."""
+    if line.fault:
+        raise InputError(line.fault)
+    try:
+        value = _JSON.decode(line.text)
+    except json.JSONDecodeError as error:
+        met = f"{error.msg} at column {error.colno}: {shown(line.text)}"
+        raise InputError(f"expected a JSON object, met something else ({met})") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"expected a JSON object, met something that cannot be read: {error}") from None
+    if not isinstance(value, dict):
+        raise InputError(f"expected a JSON object, met {kind_of(value)}: {shown(value)}")
+    return value
+
+
+def _first(fields: dict[str, Any], keys: tuple[str, ...], what: str) -> Any:
+    for key in keys:
+        if fields.get(key) is not None:
+            return fields[key]
+    raise InputError(f"{what} is missing: expected the key {' or '.join(keys)}, met {shown(sorted(fields))}")
+
+
+def _id(fields: dict[str, Any]) -> str | None:
+    value = fields.get("utterance")
+    if value is None:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)  # as tables that were written by programs have it
+    if not checked_string(value, "utterance").strip():
+        raise InputError("utterance: expected an id, met an empty one")
+    return str(value)
+
+
+def _texts(fields: dict[str, Any]) -> tuple[str, ...]:
+    """The alternatives; () where the line has none."""
+    values = fields.get("texts")
+    if values is None:
+        return ()
+    if not isinstance(values, list) or not values:
+        raise InputError(f"texts: expected a list of transcripts, met {shown(values)}")
+    texts = tuple(checked_string(value, f"texts, entry {i}") for i, value in enumerate(values, 1))
+    # N-best lists hold empty hypotheses: those alone cannot be scored.
+    return texts if any(text.strip() for text in texts) else tuple(checked_text(text, "texts") for text in texts)
+
+
+def _details(fields: dict[str, Any]) -> dict[str, Any]:
+    details: dict[str, Any] = {}
+    for key in _OFFSET:
+        if "offset_s" not in details and fields.get(key) is not None:
+            details["offset_s"] = checked_seconds(fields[key], key)
+    for key in _DURATION:
+        if "duration_s" not in details and fields.get(key) is not None:
+            details["duration_s"] = checked_seconds(fields[key], key, above_zero=True)
+    if fields.get("channel") is not None:
+        details["channel"] = checked_channel(fields["channel"], "channel")
+    speaker = fields.get("speaker")
+    if speaker is not None:
+        is_number = isinstance(speaker, int) and not isinstance(speaker, bool)
+        details["speaker"] = str(speaker) if is_number else checked_string(speaker, "speaker")
+    return details

@@ -1,0 +1,138 @@
+"""MFA-style folders: sound files with a transcript of the same name beside each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from ctc_align.corpus.sources.folder_walk import Contents, Folder, contents, walk
+from ctc_align.corpus.sources.source import FolderSource, Item, Roll, checked_text, has_bytes, printable
+from ctc_align.errors import CtcAlignError, InputError
+from ctc_align.formats.textgrid_reading import Interval, read_textgrid
+from ctc_align.text import read_transcript
+
+_MOST_BYTES = 64 * 2**20
+
+
+class MfaFolder(FolderSource):
+    """Each sound file (any extension that libsndfile reads, in any case) and its `.lab`, else `.txt`, else `.TextGrid`.
+
+    The id is the path below the folder without extension, the speaker the folder that the file lies in. Of a TextGrid
+    each interval with text is an utterance of the speaker that the tier is named after; its id is that of the recording
+    with tier, start and end behind it. A TextGrid beside a `.lab` or `.txt` is taken for an alignment of it and left
+    alone. What has no partner, a second sound file of one name and a second transcript are refused.
+    """
+
+    kind = "mfa"
+
+    def __iter__(self) -> Iterator[Item]:
+        roll = Roll(fold_case=self.fold_case)
+        for folder in walk(self.name, self.exclude):
+            yield from _Beside(folder, contents(folder), roll).items()
+
+
+class _Beside:
+    """The utterances of one folder."""
+
+    def __init__(self, folder: Folder, found: Contents, roll: Roll) -> None:
+        self.folder = folder
+        self.found = found
+        self.roll = roll
+        self.speaker = printable(os.path.basename(os.path.abspath(folder.path)))
+
+    def items(self) -> Iterator[Item]:
+        found = self.found
+        if self.folder.fault:
+            yield self.refused("", self.folder.below or ".", self.folder.fault)
+        for stem in sorted({*found.sounds, *found.texts, *found.grids}):
+            sounds, texts, grids = (names.get(stem, []) for names in (found.sounds, found.texts, found.grids))
+            if has_bytes(stem) or has_bytes(self.folder.below):
+                for name in sounds or texts or grids:
+                    yield self.refused(stem, name, "the file name is not UTF-8; rename it")
+            elif not sounds:
+                yield from self.without_sound(stem, [*texts, *grids])
+            else:
+                yield from self.recording(stem, sounds[0], texts, grids)
+                for name in sounds[1:]:
+                    reason = f"{sounds[0]} beside it has the same name, and so the id; rename one of them"
+                    yield self.refused(stem, name, reason)
+
+    def recording(self, stem: str, sound: str, texts: list[str], grids: list[str]) -> Iterator[Item]:
+        if texts:
+            yield self.whole(stem, sound, texts[0])
+        elif grids:
+            yield from self.intervals(stem, sound, grids[0])
+        else:
+            yield self.refused(stem, sound, f"no transcript beside it: expected {stem}.txt, .lab or .TextGrid")
+        for name in texts[1:] if texts else grids[1:]:
+            used = texts[0] if texts else grids[0]
+            yield self.refused(stem, name, f"a second transcript of {sound}; {used} is used: remove one of them")
+
+    def without_sound(self, stem: str, transcripts: list[str]) -> Iterator[Item]:
+        reason = "no audio of this name beside it"
+        if stem in self.found.unreadable:
+            reason += f" that can be read: convert {self.found.unreadable[stem]} to WAV or FLAC"
+        for name in transcripts:
+            yield self.refused(stem, name, reason)
+
+    def whole(self, stem: str, sound: str, transcript: str) -> Item:
+        origin = self.folder.below + transcript
+        path = self.folder.join(transcript)
+        try:
+            text = checked_text(_read(path), "the file")
+        except CtcAlignError as error:
+            return self.refused(stem, transcript, str(error))
+        fields = {"audio": self.folder.join(sound), "text": text, "speaker": self.speaker, "transcript": path}
+        return self.roll.utterance(self.folder.below + stem, stem, 0, origin, fields)
+
+    def intervals(self, stem: str, sound: str, grid: str) -> Iterator[Item]:
+        path = self.folder.join(grid)
+        try:
+            _check_readable(path)
+            tiers = read_textgrid(path).tiers
+        except CtcAlignError as error:
+            yield self.refused(stem, grid, str(error))
+            return
+        if not any(interval.label.strip() for tier in tiers for interval in tier.intervals):
+            yield self.refused(stem, grid, "expected an interval with text in it, met none")
+            return
+        # the recording's own name is taken, so that no utterance writes where its TextGrid will be
+        recording = self.roll.names.make(self.folder.below + stem, 0)[1]
+        common = {"audio": self.folder.join(sound), "recording": recording, "transcript": path}
+        for tier in tiers:
+            for number, interval in enumerate(tier.intervals, 1):
+                if interval.label.strip():
+                    origin = f'{self.folder.below}{grid}, tier "{tier.name}", interval {number}'
+                    yield self.interval(stem, origin, interval, common | {"speaker": tier.name, "tier": tier.name})
+
+    def interval(self, stem: str, origin: str, interval: Interval, fields: dict[str, Any]) -> Item:
+        start_s, end_s = interval.start_s, interval.end_s
+        tier = fields["tier"].replace("/", "_")
+        name = f"{stem}-{tier}-{start_s:.3f}-{end_s:.3f}"
+        while name in self.found.sounds:  # whose id that is
+            name += "+"
+        id = self.folder.below + name
+        if not 0 <= start_s < end_s:
+            reason = f"expected an interval of time in the recording, met {start_s} to {end_s} s"
+            return self.roll.refused(None, 0, origin, reason, id)
+        fields |= {"text": interval.label, "offset_s": start_s, "duration_s": round(end_s - start_s, 9)}
+        return self.roll.utterance(None, id, 0, origin, fields)
+
+    def refused(self, stem: str, name: str, reason: str) -> Item:
+        below = self.folder.below
+        id = printable(below + stem).rstrip("/") or "."
+        return self.roll.refused(id, 0, printable(below + name), printable(reason))
+
+
+def _read(path: str) -> str:
+    _check_readable(path)
+    return read_transcript(path)
+
+
+def _check_readable(path: str) -> None:
+    """A pipe would be waited for for ever, and no transcript is as large as memory."""
+    if not os.path.isfile(path):
+        raise InputError(f"{path}: expected a transcript file, met something else, or a link that leads nowhere")
+    if os.path.getsize(path) > _MOST_BYTES:
+        raise InputError(f"{path}: expected a transcript, met a file of more than {_MOST_BYTES >> 20} MiB")

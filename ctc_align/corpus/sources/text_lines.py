@@ -1,0 +1,107 @@
+"""The lines of a text file, one at a time: UTF-8, plain or gzipped, whatever the file's size."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from typing import IO, NamedTuple
+
+from ctc_align.corpus.sources.source import printable
+from ctc_align.errors import UsageError
+
+MAX_LINE_BYTES = 16 * 2**20
+BOM = b"\xef\xbb\xbf"
+_GZIP = b"\x1f\x8b"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+class Line(NamedTuple):
+    """A line that is not blank: `number` from 1, `text` without its end, or `fault`: why it has none."""
+
+    number: int
+    text: str
+    fault: str = ""
+
+
+def read_lines(path: str) -> Iterator[Line]:
+    """The file's lines in order, without blank ones; a byte order mark is removed.
+
+    A line that is not UTF-8, or longer than MAX_LINE_BYTES, has a `fault` and the next one follows; a file that cannot
+    be read further (damaged gzip, a failing disk) ends with a line that says so.
+
+    Raises:
+        UsageError: the file cannot be opened.
+    """
+    try:
+        file = _opened(path)
+    except OSError as error:
+        raise UsageError(f"{printable(path)}: cannot be read: {error.strerror or error}") from None
+    number = 0
+    with file:
+        while True:
+            number += 1
+            try:
+                data = file.readline(MAX_LINE_BYTES)
+                is_long = len(data) == MAX_LINE_BYTES and not data.endswith(b"\n")
+                if is_long:
+                    _skip_line(file)
+            except (OSError, EOFError, zlib.error) as error:
+                reason = getattr(error, "strerror", None) or error
+                yield Line(number, "", f"the file cannot be read from here on, it is cut or damaged: {reason}")
+                return
+            if not data:
+                return
+            if is_long:
+                yield Line(number, "", f"expected a line of text, met one of more than {MAX_LINE_BYTES >> 20} MiB")
+            elif data.strip() not in (b"", BOM):
+                yield decoded(number, data)
+
+
+def read_head(path: str, lines: int, most_bytes: int = 2**16) -> list[Line]:
+    """The first lines that are not blank, for finding out what a file is."""
+    found: list[Line] = []
+    size = 0
+    for line in read_lines(path):
+        found.append(line)
+        size += len(line.text)
+        if len(found) >= lines or size > most_bytes:
+            break
+    return found
+
+
+def is_utf16(path: str) -> bool:
+    with open(path, "rb") as file:
+        return file.read(2) in _UTF16
+
+
+def _opened(path: str) -> IO[bytes] | gzip.GzipFile:
+    file = open(path, "rb")  # noqa: SIM115 (closed by the reader)
+    try:
+        is_gzip = file.read(2) == _GZIP
+        file.seek(0)
+    except OSError:
+        file.close()
+        raise
+    if not is_gzip:
+        return file
+    file.close()
+    return gzip.open(path, "rb")
+
+
+def decoded(number: int, data: bytes) -> Line:
+    """Line `number` of a file, its end and the byte order mark of the first one removed."""
+    if number == 1:
+        data = data.removeprefix(BOM)
+    try:
+        return Line(number, data.rstrip(b"\r\n").decode("utf-8"))
+    except UnicodeDecodeError as error:
+        hint = "perhaps it is Latin-1 or Windows-1252"
+        return Line(number, "", f"expected UTF-8, met byte 0x{data[error.start]:02x}; {hint}: save the file as UTF-8")
+
+
+def _skip_line(file: IO[bytes] | gzip.GzipFile) -> None:
+    while True:
+        data = file.readline(MAX_LINE_BYTES)
+        if not data or data.endswith(b"\n"):
+            return

@@ -1,0 +1,1 @@
+"""What a run leaves behind and resumes from: journal, lock, fingerprints, summary."""

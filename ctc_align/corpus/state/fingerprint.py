@@ -1,0 +1,105 @@
+"""What a result depends on, in 64 bits: an utterance whose fingerprint changed is done again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ctc_align.corpus.utterance import Utterance
+from ctc_align.models.log_probs import Reader, file_of
+
+_PLACES = ("calibration", "cache_dir")
+"""Settings that say where something is; what is there counts."""
+_PACKAGE = Path(__file__).resolve().parents[2]
+
+
+def run_fingerprint(
+    model: str | None,
+    lexicon: str | None,
+    settings: Mapping[str, Any],
+    formats: Sequence[str],
+    others: Sequence[str] = (),
+) -> str:
+    """What all utterances of a run have in common: model and lexicon by their content, settings, kinds of outputs.
+
+    `others` are further choices that change outputs (layout, manifests …), as texts.
+    """
+    calibration = settings.get("calibration")
+    parts = {
+        "model": "" if model is None else model_identity(model),
+        "lexicon": _content(Path(lexicon)) if lexicon else "",
+        "calibration": _content(Path(calibration)) if calibration else "",
+        "settings": {name: value for name, value in settings.items() if name not in _PLACES},
+        "formats": sorted(formats),
+        "others": list(others),
+    }
+    return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def log_probs_identity(reader: Reader) -> tuple[str, ...]:
+    """How log-probs are read, with the vocabulary by its content."""
+    return _content(Path(reader.vocab_path)), repr(reader.frame_shift_s), repr(reader.blank)
+
+
+def model_identity(model: str) -> str:
+    """A model by the content of its files; by its name where its files are not ours to find.
+
+    >>> model_identity("hf:org/name")
+    'hf:org/name'
+    """
+    from ctc_align.models import EMBEDDED, FOLDER_FILES
+    from ctc_align.models.calibration import FILE as CALIBRATION
+
+    folder = _PACKAGE / "models" / model if model in EMBEDDED else Path(model.partition(":")[2] or model)
+    if folder.is_file():
+        # an ONNX file is described by files beside it
+        beside = [folder.with_suffix(".toml"), folder.parent / "tokens.txt"] if model.startswith("onnx:") else []
+        return " ".join(_content(path) for path in [folder, *filter(Path.is_file, beside)])
+    files = [folder / name for name in (*FOLDER_FILES, CALIBRATION) if (folder / name).is_file()]
+    if not files and folder.is_dir():
+        files = sorted(path for path in folder.iterdir() if path.is_file())
+    return " ".join(_content(path) for path in files) or model
+
+
+def _content(path: Path) -> str:
+    try:
+        with open(path, "rb") as file:
+            hasher = hashlib.blake2b(digest_size=16)
+            while block := file.read(1 << 20):
+                hasher.update(block)
+            return hasher.hexdigest()
+    except OSError:  # whoever opens it next says what is wrong with it
+        return str(path)
+
+
+class Fingerprints:
+    """Fingerprints of utterances in one run; the file of consecutive utterances is looked at once."""
+
+    def __init__(self, run: str) -> None:
+        self._run = run
+        self._audio: tuple[str, str] = ("", "")
+
+    def of(self, utterance: Utterance, group: str | None = None) -> int:
+        """The size and time of change of the audio, the piece of it, its transcript and the run's own fingerprint.
+
+        `group` is the assembled file that the utterance goes into, where there is one.
+        """
+        if self._audio[0] != utterance.audio:
+            self._audio = (utterance.audio, _state(file_of(utterance.audio)))
+        piece = (utterance.offset_s, utterance.duration_s, utterance.channel, utterance.text, utterance.texts)
+        names = (os.path.basename(utterance.audio), utterance.output, utterance.speaker, utterance.recording, group)
+        text = repr((self._run, self._audio[1], piece, names))
+        digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        return int.from_bytes(digest, "little")
+
+
+def _state(path: str) -> str:
+    try:
+        status = os.stat(path)
+        return f"{status.st_size} {status.st_mtime_ns}"
+    except (OSError, ValueError):
+        return "missing"

@@ -1,0 +1,273 @@
+"""What became of a corpus: counted out of the journals, so that it is right after any number of resumed runs."""
+
+from __future__ import annotations
+
+import bisect
+import json
+import math
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ctc_align._version import __version__
+from ctc_align.corpus.state.journal import DONE, Line, Outcomes, Shard, journal_paths, read_lines, shard_of
+from ctc_align.errors import UsageError
+from ctc_align.formats.whole_files import placing
+
+FORMAT = "ctc-align-corpus/1"
+MOST_FAILURES = 10_000
+"""Failures that a summary lists; the journal has them all."""
+WORST = SLOWEST = DOUBTFUL = 10
+_PERCENTILES = (1, 5, 25, 50, 75, 95, 99)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What one run took. `stages` are busy seconds of all workers together (empty without `--profile`)."""
+
+    wall_s: float = 0.0
+    done: int = 0
+    failed: int = 0
+    audio_s: float = 0.0
+    workers: int = 0
+    stages: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Counts, hours, losses and failures of a corpus, or of one shard of it.
+
+    Args:
+        done, failed: utterances by the latest line about each; `skipped` of the done were so before this run.
+        complete: whether the source was read to its end.
+        loss_per_token: least, greatest, mean and percentiles (`p50`) of nats per token; empty when nothing is done.
+        worst: those with the greatest loss per token, worst first; slowest: with the most seconds of work a second.
+        in_doubt: utterances whose confidence is not what `min_confidence` asked for, with `doubtful_words` in all and
+            `unexplained` stretches of speech; doubtful: those with the least confidence of a word, the least first.
+        failures: (utterance, reason), at most MOST_FAILURES of them.
+    """
+
+    source: str = ""
+    shard: str = ""
+    complete: bool = True
+    done: int = 0
+    failed: int = 0
+    skipped: int = 0
+    audio_hours: float = 0.0
+    loss_per_token: dict[str, float] = field(default_factory=dict)
+    worst: list[dict[str, Any]] = field(default_factory=list)
+    slowest: list[dict[str, Any]] = field(default_factory=list)
+    in_doubt: int = 0
+    doubtful_words: int = 0
+    unexplained: int = 0
+    doubtful: list[dict[str, Any]] = field(default_factory=list)
+    failures: list[dict[str, Any]] = field(default_factory=list)
+    run: Effort = field(default_factory=Effort)
+
+    @property
+    def utterances(self) -> int:
+        return self.done + self.failed
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `summary.json` shows it."""
+        data = {"format": FORMAT, "version": __version__, "utterances": self.utterances, **asdict(self)}
+        data["failures_left_out"] = self.failed - len(self.failures)
+        effort = data["run"]
+        effort["times_real_time"] = round(self.run.audio_s / self.run.wall_s, 2) if self.run.wall_s else None
+        return data
+
+    def write(self, path: Path, parts: Path | None = None) -> None:
+        """Write `summary.json`, whole or not at all.
+
+        Raises:
+            OutputError: it cannot be written.
+        """
+        text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        with placing([path], parts) as files:
+            for _, part in files:
+                part.write_bytes(text.encode("utf-8", "backslashreplace"))
+
+
+def summary_path(out_dir: Path, shard: Shard) -> Path:
+    return out_dir / f"summary{shard.suffix}.json"
+
+
+def summarize(paths: Sequence[Path], keys: array[int] | None = None, **about: Any) -> Summary:
+    """The summary of what journals say.
+
+    Args:
+        keys: of the utterances that count, None for all.
+        about: `source`, `shard`, `complete`, `skipped`, `run` of the Summary.
+    """
+    counter = _Counter()
+    for line in _standing(paths, keys):
+        counter.add(line)
+    return Summary(
+        done=counter.done,
+        failed=counter.failed,
+        audio_hours=round(counter.audio_s / 3600.0, 6),
+        loss_per_token=_distribution(counter.losses),
+        worst=counter.worst(),
+        slowest=counter.slowest(),
+        in_doubt=counter.in_doubt,
+        doubtful_words=counter.doubtful_words,
+        unexplained=counter.unexplained,
+        doubtful=counter.doubtful(),
+        failures=sorted(counter.failures, key=lambda failure: failure["utterance"]),
+        **about,
+    )
+
+
+def _standing(paths: Sequence[Path], keys: array[int] | None) -> Iterator[Line]:
+    """The latest line about each utterance, in two passes over the journals."""
+    outcomes = Outcomes(paths)
+    rows = outcomes.rows
+    wanted = None if keys is None else np.unique(np.frombuffer(keys, np.uint64)) if keys else np.empty(0, np.uint64)
+    row = place = 0
+    for path, count in zip(paths, outcomes.counts):
+        for line in islice(read_lines(path), count):
+            stands = place < len(rows) and rows[place] == row
+            row += 1
+            if not stands:
+                continue
+            place += 1
+            if wanted is None or _holds(wanted, line.key):
+                yield line
+
+
+def _holds(ascending: np.ndarray, key: int) -> bool:
+    place = int(np.searchsorted(ascending, np.uint64(key)))
+    return place < len(ascending) and int(ascending[place]) == key
+
+
+class _Counter:
+    """Reads lines once, in memory that does not grow with them, but for eight bytes a loss."""
+
+    def __init__(self) -> None:
+        self.done = self.failed = self.in_doubt = self.doubtful_words = self.unexplained = 0
+        self.audio_s = 0.0
+        self.losses = array("d")
+        self.failures: list[dict[str, Any]] = []
+        self._worst = _Greatest(WORST)
+        self._slowest = _Greatest(SLOWEST)
+        self._doubtful = _Greatest(DOUBTFUL)
+
+    def add(self, line: Line) -> None:
+        if line.status != DONE:
+            self.failed += 1
+            if len(self.failures) < MOST_FAILURES:
+                self.failures.append({"utterance": line.id, "reason": line.reason})
+            return
+        self.done += 1
+        self.audio_s += line.duration_s or 0.0
+        self._slowest.add(line.seconds, line)
+        if line.loss_per_token is not None:
+            self.losses.append(line.loss_per_token)
+            self._worst.add(line.loss_per_token, line)
+        if line.doubt is not None:
+            self._add_doubt(line, line.doubt)
+
+    def _add_doubt(self, line: Line, doubt: dict[str, float | None]) -> None:
+        self.in_doubt += 1
+        self.doubtful_words += int(doubt["words"] or 0)
+        self.unexplained += int(doubt["unexplained"] or 0)
+        least = doubt["least_confidence"]
+        self._doubtful.add(-1.0 if least is None else -least, line)
+
+    def worst(self) -> list[dict[str, Any]]:
+        return [
+            {"utterance": line.id, "loss_per_token": line.loss_per_token, "loss": line.loss}
+            for line in self._worst.lines
+        ]
+
+    def doubtful(self) -> list[dict[str, Any]]:
+        return [{"utterance": line.id, **(line.doubt or {})} for line in self._doubtful.lines]
+
+    def slowest(self) -> list[dict[str, Any]]:
+        return [
+            {"utterance": line.id, "seconds": line.seconds, "duration_s": line.duration_s}
+            for line in self._slowest.lines
+        ]
+
+
+class _Greatest:
+    """The `most` lines with the greatest values, greatest first; of equal ones the first by name."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: list[tuple[float, str, Line]] = []
+
+    def add(self, value: float, line: Line) -> None:
+        if len(self._kept) == self._most and -value > self._kept[-1][0]:
+            return
+        bisect.insort(self._kept, (-value, line.id, line), key=lambda kept: kept[:2])
+        del self._kept[self._most :]
+
+    @property
+    def lines(self) -> list[Line]:
+        return [line for _, _, line in self._kept]
+
+
+def _distribution(losses: array[float]) -> dict[str, float]:
+    if not losses:
+        return {}
+    values = np.frombuffer(losses, np.float64)
+    found = {"min": values.min(), "mean": math.fsum(values) / len(values), "max": values.max()}
+    found |= {f"p{p}": value for p, value in zip(_PERCENTILES, np.percentile(values, _PERCENTILES))}
+    return {name: round(float(value), 6) for name, value in found.items()}
+
+
+def joined(out_dir: Path) -> tuple[Summary, list[str]]:
+    """The summary of all journals in a folder, and notes on what is missing.
+
+    Raises:
+        UsageError: no folder, or no journal in it.
+    """
+    if not out_dir.is_dir():
+        raise UsageError(f"--summary {out_dir}: expected the output folder of a corpus run, met no folder")
+    paths = journal_paths(out_dir)
+    if not paths:
+        raise UsageError(f"--summary {out_dir}: there is no journal in it; is it the --out-dir of a corpus run?")
+    ended = {path: _read(summary_path(out_dir, shard_of(path))) for path in paths}
+    notes = [f"{path.name}: its run has not come to its end" for path, data in ended.items() if not _complete(data)]
+    notes += _missing(paths)
+    sources = sorted({str(data["source"]) for data in ended.values() if data.get("source")})
+    return summarize(paths, source=", ".join(sources), complete=_whole(ended)), notes
+
+
+def _whole(ended: dict[Path, dict[str, Any]]) -> bool:
+    """Whether all shards of some number came to their end."""
+    shards = {shard_of(path) for path, data in ended.items() if _complete(data)}
+    return any(all(Shard(i, s.count) in shards for i in range(s.count)) for s in shards)
+
+
+def _missing(paths: Sequence[Path]) -> list[str]:
+    shards = [shard_of(path) for path in paths]
+    notes = []
+    for count in sorted({shard.count for shard in shards if shard.count > 1}):
+        lacking = [str(i) for i in range(count) if Shard(i, count) not in shards]
+        if lacking:
+            notes.append(f"of {count} shards there is no journal of {', '.join(lacking)}")
+    return notes
+
+
+def _complete(data: dict[str, Any]) -> bool:
+    return data.get("complete") is True
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_bytes())
+        return data if isinstance(data, dict) and data.get("format") == FORMAT else {}
+    except (OSError, ValueError):
+        return {}
+
+
+def is_ours(path: Path) -> bool:
+    """Whether a file is the summary of a corpus run."""
+    return bool(_read(path))

@@ -1,0 +1,232 @@
+"""The JSON of format "ctc-align/1": the whole alignment, and the way back."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from ctc_align._version import __version__
+from ctc_align.errors import InputError
+from ctc_align.formats.writer import RECORDING, UNITS_PER_S, Style, Writer, end_units, finite, time_units
+from ctc_align.types import FORMAT, AlignedToken, AlignedWord, Alignment
+
+_DECIMALS = 6
+
+
+def to_dict(alignment: Alignment, style: Style | None = None) -> dict[str, Any]:
+    """The JSON object of an alignment: plain dicts, lists, strings and finite numbers or None.
+
+    `offset_s` is always the utterance's place in `audio` and `duration_s` its length. In the style of times
+    "recording" (by default what the alignment's own `config` says) every start and end has the offset added,
+    and `config` says so.
+    """
+    style = style if style is not None else Style.of(alignment.config)
+    config = alignment.config if style.times != RECORDING else {**alignment.config, "times": RECORDING}
+    place = _Place(style.shift_s(alignment), end_units(alignment, style))
+    doubt = float(alignment.config.get("min_confidence", 0.0))
+    return {
+        "format": FORMAT,
+        "version": __version__,
+        "utterance": alignment.utterance,
+        "audio": alignment.audio,
+        "offset_s": _number(alignment.offset_s),
+        "duration_s": _number(alignment.duration_s),
+        "model": alignment.model,
+        "backend": alignment.backend,
+        "frame_shift_s": finite(alignment.frame_shift_s),
+        "loss": finite(alignment.loss),
+        "loss_per_token": finite(alignment.loss_per_token),
+        "score": finite(alignment.score),
+        "unknown": alignment.unknown,
+        **({"unknown_letters": dict(alignment.unknown_letters)} if alignment.unknown_letters else {}),
+        "token_kind": alignment.token_kind,
+        "text": alignment.text,
+        "words": [_word(word, place, doubt) for word in alignment.words],
+        "unexplained": [
+            {"start_s": place.time_s(start_s), "end_s": place.time_s(end_s)} for start_s, end_s in alignment.unexplained
+        ],
+        "config": _plain(config),
+    }
+
+
+def _word(word: AlignedWord, place: _Place, doubt: float) -> dict[str, Any]:
+    """`doubtful` is there where it is true: the confidence is below what was asked for."""
+    doubtful = word.confidence is not None and word.confidence < doubt
+    return {
+        "text": word.text,
+        "spoken": word.spoken,
+        "start_s": place.time_s(word.start_s),
+        "end_s": place.time_s(word.end_s),
+        "confidence": _number(word.confidence),
+        **_spread(word),
+        **({"doubtful": True} if doubtful else {}),
+        "char_start": word.char_start,
+        "char_end": word.char_end,
+        "status": word.status,
+        "tokens": [
+            {
+                "token": token.token,
+                "start_s": place.time_s(token.start_s),
+                "end_s": place.time_s(token.end_s),
+                "confidence": _number(token.confidence),
+                **_spread(token),
+            }
+            for token in word.tokens
+        ],
+    }
+
+
+def _spread(edged: AlignedWord | AlignedToken) -> dict[str, float]:
+    """The standard deviations of the edges, where they are known."""
+    both = {"start_sd_ms": edged.start_sd_ms, "end_sd_ms": edged.end_sd_ms}
+    return {key: round(sd, 2) for key, sd in both.items() if finite(sd) is not None and sd is not None}
+
+
+@dataclass(frozen=True)
+class _Place:
+    """What is added to the times of an utterance, and where they end."""
+
+    shift_s: float
+    last_unit: int
+
+    def time_s(self, seconds: float | None) -> float | None:
+        if finite(seconds) is None or seconds is None:
+            return None
+        first_unit = math.ceil(self.shift_s * UNITS_PER_S - 1e-4)
+        return max(time_units(seconds + self.shift_s, self.last_unit), first_unit) / UNITS_PER_S
+
+
+def _number(value: float | None) -> float | None:
+    value = finite(value)
+    return None if value is None else round(value, _DECIMALS)
+
+
+def _plain(value: Any) -> Any:
+    """Settings as JSON can say them."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return finite(value)
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
+
+
+class JsonWriter(Writer):
+    """The whole alignment; one word a line, so that people and diffs can read it."""
+
+    extension = ".json"
+    encoding_errors = "backslashreplace"  # which is JSON's own escape for half a surrogate pair
+
+    def write(self, alignment: Alignment, file: TextIO) -> None:
+        data = to_dict(alignment, self.style(alignment))
+        lines = []
+        for key, value in data.items():
+            if key == "words" and value:
+                words = ",\n  ".join(_dumps(word) for word in value)
+                lines.append(f' "words": [\n  {words}\n ]')
+            else:
+                lines.append(f" {_dumps(key)}: {_dumps(value)}")
+        file.write("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def read_alignment(path: str | Path) -> Alignment:
+    """Read back what `JsonWriter` wrote; times count from the start of the utterance again.
+
+    Raises:
+        InputError: the file cannot be read, is not JSON, or not of this format.
+    """
+    return from_dict(read_object(path), path)
+
+
+def from_dict(data: dict[str, Any], name: str | Path = "the JSON object") -> Alignment:
+    """The way back from `to_dict`, as `read_alignment`; `name` says in messages whose the object is.
+
+    Raises:
+        InputError: something is missing.
+    """
+    try:
+        return _alignment(data)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{name}: not a whole alignment: {type(error).__name__} {error}") from error
+
+
+def read_object(path: str | Path, **decoding: Any) -> dict[str, Any]:
+    """The JSON object of an alignment as it stands in the file; `decoding` goes to `json.loads`.
+
+    Raises:
+        InputError: the file cannot be read, is not JSON, or not of this format.
+    """
+    try:
+        data = json.loads(Path(path).read_text("utf-8-sig"), **decoding)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise InputError(f"{path}: not JSON that can be read: {error}") from error
+    found = data.get("format") if isinstance(data, dict) else None
+    if found != FORMAT:
+        raise InputError(f'{path}: expected an alignment of format "{FORMAT}", met {found!r}')
+    return data
+
+
+def _alignment(data: dict[str, Any]) -> Alignment:
+    shift_s = -data["offset_s"] if data["config"].get("times") == RECORDING else 0.0
+    return Alignment(
+        utterance=data["utterance"],
+        audio=data["audio"],
+        duration_s=data["duration_s"],
+        model=data["model"],
+        backend=data["backend"],
+        frame_shift_s=data["frame_shift_s"],
+        loss=math.inf if data["loss"] is None else data["loss"],
+        score=-math.inf if data["score"] is None else data["score"],
+        text=data["text"],
+        words=tuple(_aligned_word(word, shift_s) for word in data["words"]),
+        unknown=data["unknown"],
+        offset_s=data["offset_s"],
+        loss_per_token=data["loss_per_token"],
+        config=data["config"],
+        token_kind=data.get("token_kind", "tokens"),
+        unexplained=tuple(
+            (max(round(part["start_s"] + shift_s, _DECIMALS), 0.0), round(part["end_s"] + shift_s, _DECIMALS))
+            for part in data.get("unexplained", ())
+        ),
+    )
+
+
+def _aligned_word(word: dict[str, Any], shift_s: float) -> AlignedWord:
+    tokens = tuple(
+        AlignedToken(
+            token["token"],
+            max(round(token["start_s"] + shift_s, _DECIMALS), 0.0),
+            max(round(token["end_s"] + shift_s, _DECIMALS), 0.0),
+            token["confidence"],
+            token.get("start_sd_ms"),
+            token.get("end_sd_ms"),
+        )
+        for token in word["tokens"]
+    )
+    return AlignedWord(
+        text=word["text"],
+        spoken=word["spoken"],
+        char_start=word["char_start"],
+        char_end=word["char_end"],
+        status=word["status"],
+        start_s=_moved(word["start_s"], shift_s),
+        end_s=_moved(word["end_s"], shift_s),
+        confidence=word["confidence"],
+        tokens=tokens,
+        start_sd_ms=word.get("start_sd_ms"),
+        end_sd_ms=word.get("end_sd_ms"),
+    )
+
+
+def _moved(seconds: float | None, shift_s: float) -> float | None:
+    return None if seconds is None else max(round(seconds + shift_s, _DECIMALS), 0.0)

@@ -1,0 +1,268 @@
+"""The CPU backend: Numba kernels for whole batches, dealt to threads. Compiled code is cached on disk."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from ctc_align.kernels import memory_limits
+from ctc_align.kernels.cpu import long_viterbi, sums, tangents, viterbi
+from ctc_align.kernels.cpu.general_kernels import Slow
+from ctc_align.kernels.cpu.long_viterbi import LongPath
+from ctc_align.kernels.cpu.problem import Lent, Problem, aligned, deal, problem, vectors_of
+from ctc_align.kernels.cpu.simd import WIDTH
+from ctc_align.kernels.cpu.viterbi import STRIP
+from ctc_align.lattice.topology import Topology
+
+LONG_CELLS = 2**22
+"""An utterance with more work than this is shared by the threads, if it is most of what there is to do."""
+
+_NO_BANDS = np.empty((0, 0, 2), np.int64)
+
+ROWS_BYTES = 2**19
+"""Rows of the forward pass that occupancy keeps at once: rows made twice in the cache beat rows fetched from memory."""
+
+
+def is_compiled() -> bool:
+    """Whether the compiled kernels lie in Numba's cache already; else their first use takes some seconds."""
+    return all(kernel._cache.is_filled() for kernel in (viterbi.walk, sums.sums))
+
+
+def best_path(
+    log_probs: torch.Tensor,
+    topology: Topology,
+    lengths: torch.Tensor,
+    wildcard: torch.Tensor | None = None,
+    bands: np.ndarray | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """See `ctc_align.kernels.best_path`."""
+    return _best_path(log_probs, topology, lengths, wildcard, bands, None)
+
+
+def best_labels(
+    log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, blank: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """See `ctc_align.kernels.best_labels`; for float32 and float64."""
+    batch, frames, _ = log_probs.shape
+    kind = np.float64 if log_probs.dtype == torch.float64 else np.float32
+    labels, values = np.zeros(batch * frames, np.int64), np.zeros(batch * frames, kind)
+    if blank:
+        labels.fill(blank)
+    _, scores = _best_path(log_probs, topology, lengths, None, None, (labels, values))
+    return torch.from_numpy(labels.reshape(batch, frames)), torch.from_numpy(values.reshape(batch, frames)), scores
+
+
+def _best_path(
+    log_probs: torch.Tensor,
+    topology: Topology,
+    lengths: torch.Tensor,
+    wildcard: torch.Tensor | None,
+    bands: np.ndarray | None,
+    read: tuple[np.ndarray, np.ndarray] | None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    shape = log_probs.shape[0], log_probs.shape[1]
+    memory_limits.require(4 * shape[0] * shape[1], "states of the best paths")
+    states, scores = np.full(shape, -1, np.int32), np.empty(shape[0], np.float64)
+    frames = lengths.numpy()
+    slow = Slow(log_probs, topology, frames, wildcard)
+    if topology.detours is not None:
+
+        def one_by_one(todo: np.ndarray) -> None:
+            for b in todo.tolist():
+                slow.best_path(b, bands, states, scores)
+
+        deal(lambda: one_by_one, frames * topology.states)
+        return torch.from_numpy(states), torch.from_numpy(scores)
+    given = problem(log_probs, topology, lengths, wildcard)
+    limits = _NO_BANDS if bands is None else bands
+    cells, these = frames * topology.states, np.arange(shape[0])
+    targets = long_viterbi.UNREAD[given.like.dtype] if read is None else read
+
+    def later(b: int) -> None:
+        """What the fast kernel reads off at once."""
+        if read is not None and states[b, 0] >= 0:
+            steps = given.strides
+            emitted = (given.source[0], b * steps[0], steps[1], steps[2])
+            viterbi.read_off(emitted, int(frames[b]), given.fields[0][b], states[b], b * shape[1], read)
+
+    for b in _long(frames, topology.states, cells):
+        these = these[these != b]
+        if not LongPath(given, b, limits, states, scores).find():
+            slow.best_path(b, bands, states, scores)
+        later(b)
+
+    def make() -> Callable[[np.ndarray], None]:
+        lent = _path_room(given, topology.states[these], frames[these])
+        fixed = (*given[:4], limits, given.general, given.dense)
+
+        def walk(todo: np.ndarray) -> None:
+            while len(todo):
+                done = viterbi.walk(*fixed, todo, (), lent.room, *long_viterbi.WHOLE, states, scores, targets)
+                for b in todo[done : done + 1].tolist():
+                    slow.best_path(b, bands, states, scores)
+                    later(b)
+                todo = todo[done + 1 :]
+
+        return walk
+
+    deal(make, cells, these)
+    return torch.from_numpy(states), torch.from_numpy(scores)
+
+
+def _path_room(given: Problem, states: np.ndarray, frames: np.ndarray) -> Lent:
+    """What `viterbi.walk` needs for utterances of so many states and frames."""
+    if len(states) == 1:
+        most, choices = int(states[0]), 2 * int(frames[0]) * vectors_of(int(states[0]))
+    else:
+        most, choices = int(states.max()), int((2 * frames * vectors_of(states)).max())
+    needed = vectors_of(most), choices, min(most, given.source[1] + 1)
+    key = ("path", *needed, given.source[1], given.dense, given.like.dtype.char, bool(given.general.any()))
+    return Lent(key, lambda: (tuple(long_viterbi.room(*needed, given)), 4 * choices))
+
+
+def _long(frames: np.ndarray, states: np.ndarray, cells: np.ndarray) -> list[int]:
+    """The utterances that are not dealt to threads, but shared by them or too long to keep all choices."""
+    if not len(cells) or (cells[0] if len(cells) == 1 else cells.max()) < LONG_CELLS:
+        return []
+    threads = torch.get_num_threads()
+    most = (cells >= LONG_CELLS) & (cells * 2 * threads > cells.sum()) & (threads > 1)
+    large = frames * vectors_of(states) * 8 > long_viterbi.WHOLE_CHOICES_BYTES
+    fits = frames > 0
+    return np.flatnonzero((most | large) & fits).tolist()
+
+
+def forward(
+    log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, wildcard: torch.Tensor | None = None
+) -> torch.Tensor:
+    """See `ctc_align.kernels.forward`."""
+    scores, _, _ = _sum(log_probs, topology, lengths, wildcard, want=False)
+    return scores
+
+
+def occupancy(
+    log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, wildcard: torch.Tensor | None = None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+    """See `ctc_align.kernels.occupancy`; the posteriors of the wildcard, if there is one, come last."""
+    scores, posteriors, own = _sum(log_probs, topology, lengths, wildcard, want=True)
+    assert posteriors is not None
+    return posteriors, scores, own
+
+
+def tangent(
+    log_probs: torch.Tensor,
+    topology: Topology,
+    lengths: torch.Tensor,
+    wildcard: torch.Tensor | None,
+    direction: torch.Tensor,
+    posteriors: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """See `ctc_align.kernels.tangent`."""
+    if posteriors is None:
+        posteriors, _, _ = occupancy(log_probs, topology, lengths, wildcard)
+    kind = np.float64 if log_probs.dtype == torch.float64 else np.float32
+    memory_limits.require(np.dtype(kind).itemsize * log_probs.numel(), "tangents")
+    scores, (_, out) = np.empty(topology.batch), _zeros(log_probs, kind)
+    slow = tangents.SlowTangents(log_probs, topology, lengths.numpy(), wildcard, posteriors, direction)
+    tangents.fill(slow, scores, out)
+    return posteriors, torch.from_numpy(out), torch.from_numpy(scores)
+
+
+def _sum(
+    log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, wildcard: torch.Tensor | None, *, want: bool
+) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
+    kind = np.float64 if log_probs.dtype == torch.float64 else np.float32
+    shape = tuple(log_probs.shape)
+    if want:
+        memory_limits.require(np.dtype(kind).itemsize * math.prod(shape), "posteriors")
+    out_row, out = _zeros(log_probs, kind) if want else (None, np.empty(0, kind))
+    own = np.zeros(shape[:2] if want and wildcard is not None else (0,), kind)
+    scores, frames = np.empty(shape[0], np.float64), lengths.numpy()
+    slow, cells = Slow(log_probs, topology, frames, wildcard), frames * topology.states
+
+    def add_up(todo: np.ndarray) -> None:
+        for b in todo.tolist():
+            slow.add_up(b, scores, out, own)
+
+    if kind == np.float64 or topology.detours is not None:
+        deal(lambda: add_up, cells)
+    else:
+        given = problem(log_probs, topology, lengths, wildcard)
+        steps = tuple(stride // out.itemsize for stride in out.strides) if want else (0, 0, 0)
+
+        def make() -> Callable[[np.ndarray], None]:
+            lent = _sum_room(given, topology.states, frames, want)
+
+            def add_up_all(todo: np.ndarray) -> None:
+                while len(todo):
+                    done = sums.sums(*given, todo, lent.room, out_row, steps, own.reshape(-1), scores)
+                    add_up(todo[done : done + 1])
+                    todo = todo[done + 1 :]
+
+            return add_up_all
+
+        deal(make, cells)
+    return (
+        torch.from_numpy(scores),
+        torch.from_numpy(out) if want else None,
+        torch.from_numpy(own) if own.ndim == 2 else None,
+    )
+
+
+def _zeros(log_probs: torch.Tensor, kind: type) -> tuple[np.ndarray, np.ndarray]:
+    """Zeros in the shape and the order in memory of the log-probs, and the same in one row."""
+    steps = log_probs.stride()
+    order = sorted(range(3), key=lambda axis: -steps[axis])
+    zeros: np.ndarray = np.zeros([log_probs.shape[axis] for axis in order], kind)
+    return zeros.reshape(-1), zeros.transpose(np.argsort(order))
+
+
+def _sum_room(given: Problem, states: np.ndarray, frames: np.ndarray, want: bool) -> Lent:
+    """What `sums.sums` needs for utterances of so many states and frames."""
+    classes, general, most = given.source[1], bool(given.general.any()), int(states.max())
+    widths, block, kept_rows, saved_rows = vectors_of(states) * WIDTH, WIDTH, 0, 0
+    if want:
+        longest = int(frames.max())
+        block = max(math.isqrt(longest), ROWS_BYTES // (16 * int(widths.max())))
+        block = min(block, longest) // WIDTH * WIDTH + WIDTH
+        # Each utterance's own: the longest and the one with most states may be two.
+        kept_rows = int((np.minimum(block, frames + WIDTH) * widths).max()) * 2
+        saved_rows = int((-(-frames // block) * (widths + widths // STRIP + WIDTH)).max()) * 2
+    key = ("sum", most, kept_rows, saved_rows, block, classes, given.dense, general)
+    return Lent(key, lambda: _new_sum_room(most, classes, kept_rows, saved_rows, block, general, given.dense))
+
+
+def _new_sum_room(
+    states: int, classes: int, rows_kept: int, rows_saved: int, block: int, general: bool, dense: bool
+) -> tuple[tuple[Any, ...], int]:
+    used, vectors = min(states, classes + 1), vectors_of(states)
+    width, row = vectors * WIDTH, (vectors + (vectors - 1) // STRIP + 1) * WIDTH
+    size = 8 * (rows_kept + rows_saved)
+    memory_limits.require(size, "forward passes")
+    tile = (classes + 1 if dense else used) * WIDTH
+    emitted = WIDTH * max(STRIP * WIDTH, width if rows_kept else 0)
+    even_emitted, even_kept = (emitted, rows_kept // 2) if general else (0, 0)
+    real, whole = np.float32, np.int32
+    row_of_class, used_classes, row_of_used, everyone, rows, flags, *rest = aligned(
+        (classes + 1, whole),
+        (used, np.int64),
+        (used, np.int64),
+        (classes if dense else 0, whole),
+        (2 * width, whole),
+        (4 * (vectors + 1), np.uint16),
+        *[(row, real), (row, whole)] * 2,
+        *[(width + WIDTH, real), (width + WIDTH, whole)] * 2,
+        *[(tile, real), (tile, real), (tile, whole), (WIDTH * WIDTH, real), (WIDTH, whole)],
+        *[(WIDTH, real), (4 * WIDTH, real), (4 * WIDTH, whole)],
+        *[(emitted, real), (emitted, whole), (even_emitted, real), (even_emitted, whole)],
+        *[(rows_kept, real), (rows_kept, whole), (rows_kept // 2, real), (even_kept, real)],
+        *[(rows_saved, real), (rows_saved, whole)],
+    )
+    row_of_class.fill(-1)
+    everyone[:] = np.arange(len(everyone))
+    parts = iter(rest)
+    groups = [tuple(next(parts) for _ in range(count)) for count in (4, 4, 8, 4, 4, 2)]
+    return (row_of_class, used_classes, row_of_used, everyone, rows, flags, *groups, block), size

@@ -1,0 +1,95 @@
+"""One utterance at a time by the kernels that walk every topology and every number, row by row in float64.
+
+For topologies with detours, and for utterances that the fast kernels hand back: those in which NaN or +inf was met, and
+those whose sums cannot be trusted to scaled numbers.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+
+from ctc_align.kernels import memory_limits
+from ctc_align.kernels.cpu import general_viterbi, log_sums
+from ctc_align.kernels.cpu.problem import in_numpy
+from ctc_align.lattice.topology import Topology
+
+ROWS_BYTES = 2**19
+"""Rows of the forward pass that occupancy keeps at once: rows made twice in the cache beat rows fetched from memory."""
+
+
+class Slow:
+    """A batch, one utterance of which is done at a time."""
+
+    def __init__(
+        self, log_probs: torch.Tensor, topology: Topology, lengths: np.ndarray, wildcard: torch.Tensor | None
+    ) -> None:
+        self.log_probs, self.topology, self.lengths, self.wildcard = log_probs, topology, lengths, wildcard
+
+    def best_path(self, b: int, bands: np.ndarray | None, states: np.ndarray, scores: np.ndarray) -> None:
+        """Fills the utterance's row of `states` (B, T) and its score."""
+        if self._is_decided(b, scores):
+            return
+        length, size = int(self.lengths[b]), int(self.topology.states[b])
+        band = np.empty((0, 2), np.int64) if bands is None else bands[b, :length]
+        ways = self._ways(b, size)
+        reach, *room = general_viterbi.plan(b, length, size, ways[3])
+        score = general_viterbi.utterance(*self._row(b), *ways, self._extra(b), band, reach, *room, states[b, :length])
+        if not score < np.inf:
+            score, states[b] = np.nan, -1
+        scores[b] = score
+
+    def add_up(self, b: int, scores: np.ndarray, out: np.ndarray, own: np.ndarray) -> None:
+        """Its total; and its posteriors to `out` (B, T, C), those of the wildcard to `own` (B, T), unless these are
+        empty."""
+        if self._is_decided(b, scores):
+            return
+        length, size = int(self.lengths[b]), int(self.topology.states[b])
+        x, stride = self._row(b)
+        block = min(length, max(math.isqrt(length - 1) + 1, ROWS_BYTES // (8 * (size + 2))))
+        posteriors, wild = np.empty((0, 0), x.dtype), np.empty(0, x.dtype)
+        if out.ndim == 3:
+            rows = block + -(-length // block)
+            memory_limits.require(8 * (size + 2) * rows, f"occupancy of {length} frames x {size} states", b)
+            # Dense, whatever the order of `out`: for each other order the kernel would be compiled again.
+            posteriors, wild = np.zeros((length, out.shape[2]), x.dtype), np.zeros(length, x.dtype)
+        score = log_sums.logarithmic(
+            x, stride, length, *self._ways(b, size), self._extra(b), block, posteriors, wild
+        )  # fmt: skip
+        if not score < np.inf:
+            score = np.nan
+            posteriors[:], wild[:] = np.nan, np.nan
+        scores[b] = score
+        if out.ndim == 3:
+            out[b, :length] = posteriors
+        if own.ndim == 2:
+            own[b, :length] = wild
+
+    def _is_decided(self, b: int, scores: np.ndarray) -> bool:
+        """No frame, or fewer than any path needs."""
+        length, least = self.lengths[b], self.topology.min_frames[b]
+        if length == 0 or length < least:
+            scores[b] = 0.0 if length == least else -np.inf
+            return True
+        return False
+
+    def _row(self, b: int) -> tuple[np.ndarray, int]:
+        """The utterance's log-probs in one row, float32 or float64, and the step from frame to frame."""
+        x = in_numpy(self.log_probs[b, : self.lengths[b]])
+        return np.ascontiguousarray(x).reshape(-1), x.shape[1]
+
+    def _extra(self, b: int) -> np.ndarray:
+        if self.wildcard is None:
+            return np.empty(0)
+        return np.ascontiguousarray(in_numpy(self.wildcard[b, : self.lengths[b]]), np.float64)
+
+    def _ways(self, b: int, size: int) -> tuple[np.ndarray, ...]:
+        """emit, skip, stay, sources, begin and end of its states."""
+        topology = self.topology
+        fields = topology.emit[b, :size], topology.skip[b, :size], topology.stay[b, :size]
+        if (detours := topology.detours) is not None:
+            return *fields, detours.sources[b, :size], detours.begin[b, :size], detours.end[b, :size]
+        state = np.arange(size)
+        return *fields, np.empty((size, 0), np.int32), state < topology.starts[b], state >= size - topology.finals[b]

@@ -1,0 +1,262 @@
+"""Torch tensors and a topology as the flat arrays that compiled code takes, and work dealt to threads."""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from ctc_align.kernels.cpu.simd import WIDTH
+from ctc_align.lattice.topology import Topology
+
+DENSE_CLASSES = 128
+"""So many classes, if they lie side by side, are taken whole; of more only those that are used."""
+
+KEPT_BYTES = 32 * 2**20
+SMALL_BYTES = 2**20
+MOST_KEPT = 16
+"""So much, and so many small ones beside it, are kept for the next call."""
+
+AS_THEY_LIE = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+"""Numbers that kernels read from memory."""
+
+SMALL_CELLS = 200_000
+"""Less work than this is done by one thread: to start another takes as long."""
+
+LEAST_SHARE = 32
+"""What a thread is given at once is at least this part of its share of all work."""
+
+
+class Problem(NamedTuple):
+    """What every kernel takes: log-probs, scores of the wildcard, topology, lengths.
+
+    `source`: x, classes, scores of the wildcard; `strides`: of x by utterance, frame, class, of the scores by
+    utterance, frame; `fields`: emit, skip, stay (B, S), states, starts, finals, min_frames (B,); `general` (B,): False
+    where all even states emit one class and are not skipped into, and every state may be stayed in: half of the work;
+    `dense`: see `emission_tiles`; `like`: an empty array of the type of the numbers (float32, or float64 for float64).
+    """
+
+    source: tuple[np.ndarray, int, np.ndarray]
+    strides: tuple[int, ...]
+    fields: tuple[np.ndarray, ...]
+    lengths: np.ndarray
+    general: np.ndarray
+    dense: bool
+    like: np.ndarray
+
+
+def problem(
+    log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, wildcard: torch.Tensor | None
+) -> Problem:
+    """Views of what lies in memory: no log-prob is copied, whatever its strides (of types rarer than half precision
+    all are)."""
+    if log_probs.dtype not in AS_THEY_LIE:
+        log_probs = log_probs.float()
+    log_probs = log_probs.cpu()  # strides of views may change on the way from another device
+    x = flat(log_probs)
+    frames, classes = log_probs.shape[1:]
+    like = np.empty(0, np.float64 if log_probs.dtype == torch.float64 else np.float32)
+    wild = like if wildcard is None else np.ascontiguousarray(in_numpy(wildcard), like.dtype)
+    kinds = (np.int32, np.bool_, np.bool_, np.int64, np.int64, np.int64, np.int64)
+    fields = (topology.emit, topology.skip, topology.stay, topology.states)
+    fields += (topology.starts, topology.finals, topology.min_frames)  # type: ignore[assignment]
+    dense = log_probs.stride(2) == 1 and x.dtype == like.dtype and classes <= DENSE_CLASSES
+    return Problem(
+        (x, classes, wild.reshape(-1)),
+        (*log_probs.stride(), frames, 1),
+        tuple(_ordinary(field, kind) for field, kind in zip(fields, kinds)),
+        _ordinary(lengths.numpy(), np.int64),
+        ~topology.interleaved,
+        dense and classes <= 2 * topology.emit.shape[1] + WIDTH,
+        like,
+    )
+
+
+def flat(log_probs: torch.Tensor) -> np.ndarray:
+    """The memory from the first to the last element, in one row; half precision as int16 (bfloat16) or uint16."""
+    kind = log_probs.dtype
+    if log_probs.is_contiguous():
+        row = log_probs.view(-1)
+    else:
+        steps = zip(log_probs.shape, log_probs.stride())
+        extent = 1 + sum((n - 1) * step for n, step in steps) if log_probs.numel() else 0
+        row = torch.as_strided(log_probs, (extent,), (1,))
+    if kind in (torch.float32, torch.float64):
+        return row.numpy()
+    words = row.view(torch.int16).numpy()
+    return words.view(np.uint16) if kind == torch.float16 else words
+
+
+def in_numpy(numbers: torch.Tensor) -> np.ndarray:
+    """As float32 or float64, of whatever strides. Not by torch's own threads, which hang in a forked process."""
+    numbers = numbers.cpu()
+    if numbers.dtype == torch.bfloat16:
+        return (numbers.view(torch.int16).numpy().view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    if numbers.dtype == torch.float16:
+        return numbers.numpy().astype(np.float32)
+    return (numbers if numbers.dtype in AS_THEY_LIE else numbers.float()).numpy()
+
+
+def _ordinary(array: np.ndarray, kind: Any) -> np.ndarray:
+    """Dense, writable and of this type, as compiled code is made for."""
+    if array.dtype == kind and array.flags.c_contiguous and array.flags.writeable:
+        return array
+    return np.array(array, kind, order="C")
+
+
+def vectors_of(states: Any) -> Any:
+    """How many vectors hold the lanes of so many states: of a number or an array."""
+    return ((states + 1) // 2 + WIDTH - 1) // WIDTH
+
+
+@dataclass(eq=False)
+class _Entry:
+    key: Any
+    room: Any
+    size: int
+
+
+class Lent:
+    """Memory for one thread's work, `room`: what an earlier call left behind, or new. It goes back when nobody holds
+    this any more. Fresh memory costs a tenth of a short utterance's time, and a third of a long one's."""
+
+    def __init__(self, key: Any, build: Callable[[], tuple[Any, int]]) -> None:
+        """`key` says all that `build` depends on, which returns the room and how many bytes it has."""
+        self.entry = _take(key) or _Entry(key, *build())
+        self.room = self.entry.room
+
+    def __del__(self) -> None:
+        if hasattr(self, "entry"):
+            _give(self.entry)
+
+
+# No lock: a process forked while another thread held it would wait for ever, and so would a thread that the garbage
+# collector stops while it holds it, to give back what an error left. Each step is one operation of the list.
+_free: list[_Entry] = []
+
+
+def _take(key: Any) -> _Entry | None:
+    """The one that was given back last."""
+    for entry in reversed(list(_free)):
+        if entry.key == key:
+            with contextlib.suppress(ValueError):  # another thread was faster
+                _free.remove(entry)
+                return entry
+    return None
+
+
+def _give(entry: _Entry) -> None:
+    _free.append(entry)
+    # The oldest go first; what is too large for all of it goes at once.
+    while kept := list(_free):
+        too_much = entry.size > SMALL_BYTES and sum(other.size for other in kept) > KEPT_BYTES
+        if len(kept) <= MOST_KEPT and not too_much:
+            return
+        with contextlib.suppress(ValueError):
+            _free.remove(kept[0])
+
+
+def aligned(*parts: tuple[int, Any]) -> list[np.ndarray]:
+    """Uninitialised rows of (size, dtype), each beginning at a cache line."""
+    sizes = [-(-size * np.dtype(kind).itemsize // 64) * 64 for size, kind in parts]
+    room = np.empty(sum(sizes) + 64, np.uint8)
+    at = -room.ctypes.data % 64
+    rows = []
+    for (size, kind), taken in zip(parts, sizes):
+        rows.append(room[at : at + taken].view(kind)[:size])
+        at += taken
+    return rows
+
+
+def deal(
+    make: Callable[[], Callable[[np.ndarray], object]], cells: np.ndarray, these: np.ndarray | None = None
+) -> None:
+    """Has all utterances, or all of `these`, done, the largest first, on torch's number of threads.
+
+    Each thread calls `make()` once and what that returns for one portion of utterances after the other.
+    """
+    if these is None:
+        these = np.arange(len(cells))
+    threads = min(torch.get_num_threads(), len(these))
+    if threads < 2 or cells[these].sum() < SMALL_CELLS:
+        if len(these):
+            make()(these)
+        return
+    order = these[np.argsort(-cells[these], kind="stable")]
+    portions = iter(_portions(order, cells[order], threads))
+
+    def one() -> None:
+        work = make()
+        for portion in portions:
+            work(portion)
+
+    run([one] * threads)
+
+
+def _portions(order: np.ndarray, cells: np.ndarray, threads: int) -> list[np.ndarray]:
+    """What is left over is dealt in halves of each thread's share, to the last utterance: a thread that begins late or
+    is held up leaves the rest to the others (guided self-scheduling, Polychronopoulos and Kuck 1987)."""
+    before = np.concatenate(([0], np.cumsum(cells)))
+    total, firsts = int(before[-1]), [0]
+    # To hand one over takes as long as a few thousand cells.
+    least = total // (LEAST_SHARE * threads)
+    while firsts[-1] < len(order):
+        taken = int(before[firsts[-1]])
+        share = max((total - taken) // (2 * threads), least)
+        # At least one, and no more than fit.
+        firsts.append(max(int(before.searchsorted(taken + share, "right")) - 1, firsts[-1] + 1))
+    return [order[first:last] for first, last in pairwise(firsts)]
+
+
+def _start(guarded: Callable[[Callable[[], None]], None], task: Callable[[], None]) -> Any:
+    """A thread that does the task; returns a lock that is free when it has ended.
+
+    Not `threading.Thread`: its start waits until the thread runs, which takes longer than a short utterance.
+    """
+    end = _thread.allocate_lock()
+    end.acquire()
+
+    def work() -> None:
+        try:
+            guarded(task)
+        finally:
+            end.release()
+
+    _thread.start_new_thread(work, ())
+    return end
+
+
+def run(tasks: Sequence[Callable[[], None]], stop: Callable[[], None] = lambda: None) -> None:
+    """Runs the tasks at once, each on a thread of its own, and raises the first error of any.
+
+    After an error `stop()` is called: tasks that wait for each other must then come to an end.
+    Threads live as long as the call: nothing survives a fork, and callers may use threads of their own.
+    """
+    errors: list[BaseException] = []
+
+    def guarded(task: Callable[[], None]) -> None:
+        try:
+            task()
+        except BaseException as error:
+            errors.append(error)
+            stop()
+
+    ends = []
+
+    def lead() -> None:
+        for task in tasks[1:]:
+            ends.append(_start(guarded, task))
+        # The caller is one of the workers: a pool that it only waits for costs a quarter of a small batch's time.
+        tasks[0]()
+
+    guarded(lead)
+    for end in ends:
+        end.acquire()
+    if errors:
+        raise errors[0]

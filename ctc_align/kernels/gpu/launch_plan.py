@@ -1,0 +1,248 @@
+"""What the device is told before it starts: the lattice as tensors, in one transfer, and how the work is cut up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from ctc_align.errors import KernelError
+from ctc_align.kernels.gpu import triton_import
+from ctc_align.lattice import Topology
+
+LANES = 32
+"""Units of a strip: the threads of a warp."""
+
+MOST_STRIPS = 16
+"""Strips of a tile. A tile holds MOST_STRIPS * (LANES - HALO) units, about 900 states, then there are several."""
+
+LEAST_HALO, TILED_HALO, MOST_HALO = 8, 8, 16
+"""Frames between two meetings of strips, multiples of four, for the frames go by fours."""
+
+INTERPRETED_LANES = 16384
+"""Interpreted, a program costs the same for few lanes as for many: it walks utterances side by side."""
+
+SKIP, STAY, BEGIN, END = 1, 2, 4, 8
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How states are dealt to threads: see `row_layout`."""
+
+    lanes: int
+    strips: int
+    rows: int
+    halo: int
+    tiles: int
+
+    @property
+    def units(self) -> int:
+        """Units of a whole row in memory."""
+        return self.tiles * self.tile_units
+
+    @property
+    def tile_units(self) -> int:
+        return self.strips * (self.lanes - self.halo)
+
+    @property
+    def tiled(self) -> bool:
+        return self.tiles > 1
+
+    @property
+    def warps(self) -> int:
+        return max(1, self.rows * self.strips * self.lanes // 32)
+
+    def groups(self, batch: int) -> int:
+        """Programs that it takes for so many utterances."""
+        return -(-batch // self.rows)
+
+    def constants(self) -> dict[str, int]:
+        return {"LANES": self.lanes, "STRIPS": self.strips, "ROWS": self.rows, "HALO": self.halo}
+
+
+def shape(states: int, batch: int) -> Shape:
+    """The fewest strips whose threads hold all states, with room for a halo; else tiles of the most strips."""
+    units = (states + 1) // 2
+    strips, halo, tiles = 1, 0, 1
+    if units > LANES:
+        while strips <= MOST_STRIPS and halo < LEAST_HALO:
+            strips *= 2
+            halo = min(MOST_HALO, LANES // 2, (LANES - -(-units // strips)) // 4 * 4)
+        if strips > MOST_STRIPS:
+            strips, halo = MOST_STRIPS, min(TILED_HALO, LANES // 2)
+            tiles = -(-units // (strips * (LANES - halo)))
+    rows = 1
+    while triton_import.INTERPRETED and 2 * rows * strips * LANES <= INTERPRETED_LANES and rows < batch:
+        rows *= 2
+    return Shape(LANES, strips, rows, halo, tiles)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Everything of a call, on the device.
+
+    `numbers` (3, B) int32: frames that are walked (0 where no path is possible), states, and whether no frames make a
+    path; `flags` (B, S) uint8: SKIP, STAY, BEGIN, END; `detours` (2, B, S, P) int32: forwards and mirrored; `bands`
+    (B, T, 2) int32. `wild` is `x` where there is no wildcard. `plain`: even states emit one class, are never skipped
+    into and have no detours, and every number of states is odd.
+    """
+
+    x: torch.Tensor
+    wild: torch.Tensor
+    emit: torch.Tensor
+    flags: torch.Tensor
+    numbers: torch.Tensor
+    detours: torch.Tensor
+    bands: torch.Tensor
+    longest: int
+    most: int
+    plain: bool
+    stays: bool
+    has_wild: bool
+    banded: bool
+
+    @property
+    def batch(self) -> int:
+        return self.x.shape[0]
+
+    @property
+    def frames(self) -> int:
+        return self.x.shape[1]
+
+    @property
+    def width(self) -> int:
+        return self.emit.shape[1]
+
+    def arguments(self) -> dict[str, Any]:
+        """What every walk takes."""
+        x, wild = self.x, self.wild
+        return {
+            "x": x,
+            "wild": wild,
+            "emit": self.emit,
+            "flags": self.flags,
+            "numbers": self.numbers,
+            "x_b": x.stride(0),
+            "x_t": x.stride(1),
+            "x_c": x.stride(2),
+            "wild_b": wild.stride(0),
+            "wild_t": wild.stride(1),
+            "batch": self.batch,
+            "frames": self.frames,
+            "width": self.width,
+        }
+
+    def kinds(self) -> dict[str, bool]:
+        return {"PLAIN": self.plain, "STAYS": self.stays, "WILD": self.has_wild, "DETOURS": self.most > 0}
+
+
+def problem(
+    log_probs: torch.Tensor,
+    topology: Topology,
+    lengths: torch.Tensor,
+    wildcard: torch.Tensor | None,
+    bands: np.ndarray | None = None,
+    *,
+    mirrored: bool = False,
+) -> Problem:
+    """Bring a call's arguments to the device of `log_probs`; if the lattice is walked `mirrored` too, its detours."""
+    width = topology.emit.shape[1]
+    frames = lengths.numpy()
+    walked = np.where(frames < topology.min_frames, 0, frames)
+    numbers = np.stack((walked, topology.states, (frames == 0) & (topology.min_frames == 0)))
+    sources = np.zeros((1, 1, 1, 0), np.int32)
+    if topology.detours is not None:
+        sources = _both_ways(topology.detours.sources, topology.states) if mirrored else topology.detours.sources[None]
+    tables = [
+        np.ascontiguousarray(topology.emit, np.int32),
+        _flags(topology),
+        numbers.astype(np.int32),
+        np.ascontiguousarray(sources, np.int32),
+        np.zeros(0, np.int32) if bands is None else np.clip(bands, 0, width).astype(np.int32),
+    ]
+    emit, flags, on_device, detours, limits = _transfer(tables, log_probs.device)
+    return Problem(
+        x=log_probs,
+        wild=log_probs if wildcard is None else wildcard,
+        emit=emit,
+        flags=flags,
+        numbers=on_device,
+        detours=detours,
+        bands=limits,
+        longest=int(walked.max(initial=0)),
+        most=sources.shape[-1],
+        plain=_is_plain(topology),
+        stays=topology.all_stay,
+        has_wild=wildcard is not None,
+        banded=bands is not None,
+    )
+
+
+def _flags(topology: Topology) -> np.ndarray:
+    flags = topology.skip.view(np.uint8) | topology.stay.view(np.uint8) << 1
+    if topology.detours is not None:
+        return flags | topology.detours.begin.view(np.uint8) << 2 | topology.detours.end.view(np.uint8) << 3
+    rows, last = np.arange(topology.batch), topology.states - 1
+    flags[:, 0] |= BEGIN
+    flags[topology.starts == 2, 1:2] |= BEGIN
+    flags[rows, last] |= END
+    two = topology.finals == 2
+    flags[rows[two], last[two] - 1] |= END
+    return flags
+
+
+def _is_plain(topology: Topology) -> bool:
+    if topology.detours is not None or not (topology.states & 1).all() or topology.skip[:, ::2].any():
+        return False
+    even = topology.emit[:, ::2]
+    beyond = np.arange(0, topology.emit.shape[1], 2) >= topology.states[:, None]
+    return bool(((even == even[:, :1]) | beyond).all())
+
+
+def _both_ways(sources: np.ndarray, states: np.ndarray) -> np.ndarray:
+    """(2, B, S, P): the detours, and those of the mirrored lattice, which lead the same ways backwards."""
+    b, s, p = np.nonzero(sources >= 0)
+    entered, left = states[b] - 1 - sources[b, s, p], states[b] - 1 - s
+    order = np.lexsort((-left, entered, b))
+    b, entered, left = b[order], entered[order], left[order]
+    new = np.ones(len(b), np.bool_)
+    new[1:] = (b[1:] != b[:-1]) | (entered[1:] != entered[:-1])
+    first = np.flatnonzero(new)
+    rank = np.arange(len(b)) - np.repeat(first, np.diff(np.append(first, len(b))))
+    most = max(sources.shape[2], int(rank.max(initial=-1)) + 1)
+    both = np.full((2, *sources.shape[:2], most), -1, np.int32)
+    both[0, :, :, : sources.shape[2]] = sources
+    both[1, b, entered, rank] = left
+    return both
+
+
+def _transfer(tables: list[np.ndarray], device: torch.device) -> list[torch.Tensor]:
+    """All tables in one copy, which the host does not wait for."""
+    starts = np.cumsum([0] + [-(-table.nbytes // 16) * 16 for table in tables]).tolist()
+    packed = torch.empty(starts[-1], dtype=torch.uint8, pin_memory=device.type == "cuda")
+    room = packed.numpy()
+    for start, table in zip(starts, tables):
+        room[start : start + table.nbytes] = table.reshape(-1).view(np.uint8)
+    there = packed.to(device, non_blocking=True)
+    return [
+        there[start : start + table.nbytes].view(torch.from_numpy(table[:0].reshape(-1)).dtype).view(table.shape)
+        for start, table in zip(starts, tables)
+    ]
+
+
+def room(size: tuple[int, ...], dtype: torch.dtype, device: torch.device, what: str) -> torch.Tensor:
+    """Uninitialised memory of the device.
+
+    Raises:
+        KernelError: there is not so much.
+    """
+    try:
+        return torch.empty(size, dtype=dtype, device=device)
+    except torch.cuda.OutOfMemoryError as error:
+        needed = int(np.prod(size, dtype=np.float64)) * dtype.itemsize
+        raise KernelError(
+            f"{what} {size}: {needed} bytes ({needed / 2**30:.1f} GiB) are not available on {device}; take fewer "
+            f"utterances at a time, or cut long ones"
+        ) from error

@@ -1,0 +1,344 @@
+"""Launches of the device's kernels, in their order: best paths, and sums over paths.
+
+A call takes a handful of launches, however long its utterances; only where states are more than a tile holds, or rows
+more than memory holds, their number grows with the blocks of frames. Nothing in between is waited for.
+
+What the walks (`sweep` of `sum_kernels` and `path_kernels`) are told besides tensors: of tile p and block n, n =
+`diagonal` - p for the tiles from `first` on; `span` frames are a block, and at every `keep` frames there is an entry;
+or, walked again from the entries, blocks from `first` on, `slots` of them (the mirrored walk: those in which the same
+frames lie).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ctc_align.errors import KernelError
+from ctc_align.kernels.gpu import path_kernels, posterior_kernels, sum_kernels, traceback
+from ctc_align.kernels.gpu.launch_plan import Problem, Shape, room, shape
+from ctc_align.kernels.gpu.triton_import import INTERPRETED
+
+ROWS_BYTES = 4 * 2**30
+"""Rows of both walks that occupancy keeps at once."""
+
+POINTERS_BYTES = 2 * 2**30
+"""Back-pointers that a call keeps at once."""
+
+TILE_FRAMES = 512
+"""Frames that a tile walks before the next one takes over; a multiple of every halo."""
+
+PATH_FRAMES = 64
+"""Frames of a block that the trace-back follows inside, while others do others."""
+
+LEAST_BLOCK = 48
+"""Blocks between checkpoints are multiples of this, which is one of every halo."""
+
+LINES, STATES, CLASSES, EACH, STEP, PAIRS = 1024 if INTERPRETED else 4, 128, 16, 8, 128, 1024 if INTERPRETED else 32
+"""Sizes of the programs before and after the walks."""
+
+
+def launch(kernel: Any, grid: tuple[int, ...], warps: int, **arguments: Any) -> None:
+    # Loads are fetched ahead by hand; fused products lose nothing, and Triton asks for the choice.
+    kernel[grid](**arguments, num_warps=warps, num_stages=1, enable_fp_fusion=True)
+
+
+def blocks_of(frames: int, block: int) -> int:
+    """Blocks in which the frames after the first lie."""
+    return max(1, -(-(frames - 1) // block))
+
+
+def block_frames(frames: int) -> int:
+    """Frames between checkpoints, where those and the rows of a block are about as many."""
+    return -(-int(frames**0.5) // LEAST_BLOCK) * LEAST_BLOCK
+
+
+def diagonals(tiles: int, blocks: int) -> list[tuple[int, int, int]]:
+    """(diagonal, first tile, number of tiles): tile p of block n comes after tile p - 1 of n and tile p of n - 1."""
+    steps = []
+    for diagonal in range(tiles + blocks - 1):
+        low, high = max(0, diagonal - blocks + 1), min(tiles - 1, diagonal)
+        steps.append((diagonal, low, high - low + 1))
+    return steps
+
+
+@dataclass
+class Sums:
+    """Totals of a problem and, if asked for, what the posteriors are made of."""
+
+    problem: Problem
+    both: bool
+
+    def __post_init__(self) -> None:
+        problem = self.problem
+        self.device = problem.x.device
+        self.double = problem.x.dtype == torch.float64
+        self.form: Shape = shape(problem.width, problem.batch)
+        self.ways = 2 if self.both else 1
+        form, longest = self.form, max(problem.longest, 1)
+        walks, row = problem.batch * self.ways, 2 * form.units
+        self.again = self.both and walks * longest * row * 8 > ROWS_BYTES
+        self.span = TILE_FRAMES if form.tiled else longest
+        self.keep = TILE_FRAMES if form.tiled else block_frames(longest)
+        self.blocks = blocks_of(longest, self.keep)
+        entry_blocks = (longest - 1) // self.keep + 1
+        self.slots, self.row_frames = 1, longest
+        if self.again:
+            fitting = ROWS_BYTES // (walks * row * 8 * self.keep)
+            self.slots = min(max(fitting, 2), self.blocks + 1)
+            self.row_frames = self.slots * self.keep
+        entries = form.tiled or self.again
+        edge_blocks = self.blocks if self.again else 2
+        edges = walks * form.tiles * edge_blocks * (self.span // form.halo) * 2 * form.halo if form.tiled else 1
+        rings = 0
+        if problem.most:
+            rings = walks * self.slots * (longest if form.tiled else 2) * row
+        self.buffers = {
+            "centres": self._room((problem.batch, problem.frames), torch.float64 if self.double else torch.float32),
+            "edges": self._room((edges,), what="edges of tiles"),
+            "entries": self._room((walks, entry_blocks, row) if entries else (1,), what="checkpoints"),
+            "rows": self._room((walks, self.row_frames, row) if self.both else (1,), what="rows"),
+            "ring": self._room((rings,), what="rows that detours read"),
+            "last": self._room((problem.batch, row)),
+            "reach": self._room((problem.batch, form.tiles), torch.int32),
+            "meeting": self._room((self._programs() * 4 * form.rows * form.strips * form.halo,)),
+        }
+        self.arguments = {
+            **problem.arguments(),
+            **self.buffers,
+            "detours": problem.detours,
+            "most": problem.most,
+            "tiles": form.tiles,
+            "span": self.span,
+            "keep": self.keep,
+            "edge_blocks": edge_blocks,
+            "entry_blocks": entry_blocks,
+            "row_frames": self.row_frames,
+            "ring_frames": longest if form.tiled else 2,
+        }
+        self.constants = {**form.constants(), **problem.kinds(), "TILED": form.tiled}
+
+    def _room(self, size: tuple[int, ...], dtype: torch.dtype = torch.int64, what: str = "rows") -> torch.Tensor:
+        return room(size, dtype, self.device, what)
+
+    def _programs(self) -> int:
+        return self.form.groups(self.problem.batch) * self.form.tiles * self.ways * self.slots
+
+    def _kinds(self) -> list[tuple[bool, bool]]:
+        """LOG and SECOND of the walks: scaled numbers, then logarithms for utterances that need them; or only these."""
+        return [(True, False)] if self.double else [(False, False), (True, True)]
+
+    def totals(self) -> torch.Tensor:
+        """Walk; returns the scores (B,) float64."""
+        problem, form = self.problem, self.form
+        lines = problem.batch * problem.frames
+        launch(
+            posterior_kernels.centre, (-(-lines // LINES),), 4,
+            **{name: self.arguments[name] for name in posterior_kernels.centre.arg_names if name in self.arguments},
+            LINES=LINES, STATES=STATES, DOUBLE=self.double, WILD=problem.has_wild, BANDED=not problem.most,
+        )  # fmt: skip
+        for log, second in self._kinds():
+            for diagonal, first, tiles in diagonals(form.tiles, self.blocks if form.tiled else 1):
+                self._sweep((tiles, 1), first, diagonal, log, second, again=False)
+        self.scores = self._room((problem.batch,), torch.float64)
+        self.states = self._room((problem.batch,), torch.int32)
+        self.total = self._room((problem.batch,))
+        launch(
+            posterior_kernels.total, (form.groups(problem.batch),), 4,
+            **{name: self.arguments[name] for name in ("last", "flags", "numbers", "reach", "centres")},
+            scores=self.scores, states=self.states, totals=self.total, batch=problem.batch, frames=problem.frames,
+            width=problem.width, tiles=form.tiles, units=form.units, ROWS=form.rows, STEP=STEP, LOG=self.double,
+        )  # fmt: skip
+        return self.scores
+
+    def _sweep(self, tiles: tuple[int, int], first: int, diagonal: int, log: bool, second: bool, again: bool) -> None:
+        form = self.form
+        kept = self.both and (again or not self.again)
+        launch(
+            sum_kernels.sweep, (form.groups(self.problem.batch), tiles[0] * tiles[1], self.ways), form.warps,
+            **{**self.arguments, "span": self.keep if again else self.span},
+            **self.constants, first=first, diagonal=diagonal, slots=self.slots,
+            LOG=log, SECOND=second, ENTRIES=not again and (form.tiled or self.again), KEPT=kept, AGAIN=again,
+        )  # fmt: skip
+
+    def posteriors(self) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Of classes (B, T, C), laid out as the log-probs, and of the wildcard (B, T); after `totals`."""
+        problem = self.problem
+        dtype = torch.float64 if self.double else torch.float32
+        out = torch.empty_like(problem.x, dtype=dtype)
+        wild = self._room((problem.batch, problem.frames) if problem.has_wild else (0,), dtype)
+        order, bounds = by_class(problem)
+        self.norms = self._room((2, problem.batch, problem.frames), torch.float64)
+        if not self.again:
+            self._posteriors(out, wild, order, bounds, 0)
+        else:
+            for first in range(0, self.blocks_of_frames(), self.slots - 1):
+                for log, second in self._kinds():
+                    self._sweep((self.form.tiles, self.slots), first, 0, log, second, again=True)
+                self._posteriors(out, wild, order, bounds, first)
+        return out, wild if problem.has_wild else None
+
+    def blocks_of_frames(self) -> int:
+        """Blocks that hold all frames, those of the padding too."""
+        return -(-self.problem.frames // self.keep)
+
+    def _posteriors(
+        self, out: torch.Tensor, wild: torch.Tensor, order: torch.Tensor, bounds: torch.Tensor, first: int
+    ) -> None:
+        problem = self.problem
+        frames = problem.frames
+        if self.again:
+            frames = min((self.slots - 1) * self.keep, frames - first * self.keep)
+        taken = ("x", "wild", "numbers", "centres", "rows", "x_b", "x_t", "x_c", "wild_b", "wild_t", "width")
+        given = {
+            **{name: self.arguments[name] for name in taken},
+            "states": self.states,
+            "totals": self.total,
+            "norms": self.norms,
+            "batch": problem.batch,
+            "frames": problem.frames,
+            "units": self.form.units,
+            "first": first,
+            "slots": self.slots,
+            "span": self.keep,
+            "row_frames": self.row_frames,
+            "AGAIN": self.again,
+        }
+        grid = (-(-problem.batch * frames // LINES),)
+        launch(posterior_kernels.norm, grid, 4, **given, emit=problem.emit, LINES=LINES, STATES=STATES)
+        launch(
+            posterior_kernels.posterior, grid, 4, **given, order=order, bounds=bounds, out=out, out_wild=wild,
+            out_b=out.stride(0), out_t=out.stride(1), out_c=out.stride(2), classes=problem.x.shape[2],
+            LINES=LINES, CLASSES=CLASSES, EACH=EACH, LOG=self.double, WILD=problem.has_wild,
+        )  # fmt: skip
+
+
+def by_class(problem: Problem) -> tuple[torch.Tensor, torch.Tensor]:
+    """States (B, S) sorted by the class that they emit, and where in them each class begins (B, C + 2), the wildcard
+    before all others."""
+    classes = problem.x.shape[2]
+    state = torch.arange(problem.width, device=problem.emit.device)
+    real = state < problem.numbers[1][:, None]
+    keys, order = torch.where(real, problem.emit, classes).sort(dim=1, stable=True)
+    wanted = torch.arange(-1, classes + 1, dtype=torch.int32, device=keys.device)
+    bounds = torch.searchsorted(keys, wanted.expand(problem.batch, -1).contiguous(), out_int32=True)
+    return order.to(torch.int32), bounds
+
+
+def pointer_bits(most_detours: int) -> tuple[int, torch.dtype]:
+    """Bits of a back-pointer, and the words that hold four."""
+    for bits, dtype in ((2, torch.int8), (8, torch.int32), (16, torch.int64)):
+        if most_detours + 3 <= 1 << bits and (most_detours == 0 or bits > 2):
+            return bits, dtype
+    raise KernelError(f"topology: a state has {most_detours} detours, at most {(1 << 16) - 3} are taken")
+
+
+@dataclass
+class Paths:
+    """Best paths of a problem."""
+
+    problem: Problem
+
+    def __post_init__(self) -> None:
+        problem = self.problem
+        self.form = form = shape(problem.width, problem.batch)
+        longest, batch = max(problem.longest, 1), problem.batch
+        row = 2 * form.units
+        self.bits, self.word = pointer_bits(problem.most)
+        quarter = -(-max(longest - 1, 1) // 4)
+        self.again = batch * quarter * row * self.word.itemsize > POINTERS_BYTES
+        # Detours may come from any tile, whose rows are not there to be walked again: then the pointers must fit.
+        self.again &= not (form.tiled and problem.most)
+        self.keep = PATH_FRAMES
+        if self.again:
+            # Walked again, a block's window must hold all states from which its last one can be reached.
+            self.keep = (form.tile_units - 1) // form.halo * form.halo if form.tiled else block_frames(longest)
+        elif form.tiled:
+            self.keep = TILE_FRAMES
+        self.span = self.keep if form.tiled else longest
+        self.blocks = blocks_of(longest, self.keep)
+        self.slots, self.word_frames, words = 1, quarter, batch * quarter * row
+        if self.again:
+            self.word_frames = self.keep // 4
+            words = batch * self.word_frames * 2 * form.tile_units
+            self.slots = min(max(POINTERS_BYTES // (words * self.word.itemsize), 1), self.blocks)
+            words *= self.slots
+        edges = batch * form.tiles * 2 * (self.span // form.halo) * 2 * form.halo if form.tiled else 1
+        rings = batch * self.slots * (longest if form.tiled else 2) * row if problem.most else 1
+        meetings = form.groups(batch) * max(form.tiles, self.slots) * 4 * form.rows * form.strips * form.halo
+        entries = (batch, self.blocks, row) if form.tiled or self.again else (1,)
+        self.exits = self._room((batch, self.blocks), torch.int32)
+        self.origins = self._room((batch, self.blocks, row), torch.int32, "origins of best paths")
+        self.pointers = self._room((words,), self.word, "back-pointers")
+        self.last = self._room((batch, row))
+        self.arguments = {
+            **problem.arguments(),
+            **problem.kinds(),
+            **form.constants(),
+            "bands": problem.bands,
+            "detours": problem.detours,
+            "meeting": self._room((meetings,)),
+            "meeting_origins": self._room((meetings,), torch.int32),
+            "edges": self._room((edges,), what="edges of tiles"),
+            "edge_origins": self._room((edges,), torch.int32, "edges of tiles"),
+            "entries": self._room(entries, what="checkpoints"),
+            "origins": self.origins,
+            "pointers": self.pointers,
+            "last": self.last,
+            "ring": self._room((rings,), what="rows that detours read"),
+            "ring_origins": self._room((rings,), torch.int32, "rows that detours read"),
+            "exits": self.exits,
+            "most": problem.most,
+            "tiles": form.tiles,
+            "keep": self.keep,
+            "blocks": self.blocks,
+            "row_units": form.units,
+            "word_frames": self.word_frames,
+            "ring_frames": longest if form.tiled else 2,
+            "slots": self.slots,
+            "BITS": self.bits,
+            "BANDED": problem.banded,
+        }
+
+    def _room(self, size: tuple[int, ...], dtype: torch.dtype = torch.float64, what: str = "rows") -> torch.Tensor:
+        return room(size, dtype, self.problem.x.device, what)
+
+    def run(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """States (B, T) int32 and scores (B,) float64."""
+        problem, form = self.problem, self.form
+        for diagonal, first, tiles in diagonals(form.tiles, self.blocks if form.tiled else 1):
+            self._sweep(tiles, first, diagonal, again=False)
+        scores = self._room((problem.batch,))
+        launch(
+            traceback.block_ends, (form.groups(problem.batch),), 4, flags=problem.flags, numbers=problem.numbers,
+            last=self.last, origins=self.origins, exits=self.exits, scores=scores, batch=problem.batch,
+            width=problem.width, units=form.units, keep=self.keep, blocks=self.blocks, ROWS=form.rows, STEP=STEP,
+        )  # fmt: skip
+        states = torch.full((problem.batch, problem.frames), -1, dtype=torch.int32, device=problem.x.device)
+        if not self.again:
+            self._inside(states, 0, self.blocks)
+        else:
+            for first in range(0, self.blocks, self.slots):
+                self._sweep(self.slots, first, 0, again=True)
+                self._inside(states, first, self.slots)
+        return states, scores
+
+    def _sweep(self, many: int, first: int, diagonal: int, again: bool) -> None:
+        form = self.form
+        launch(
+            path_kernels.sweep, (form.groups(self.problem.batch), many), form.warps, **self.arguments, first=first,
+            diagonal=diagonal, span=self.keep if again else self.span, TILED=form.tiled and not again, AGAIN=again,
+            ENTRIES=not again and (form.tiled or self.again), POINTERS=again or not self.again,
+        )  # fmt: skip
+
+    def _inside(self, states: torch.Tensor, first: int, slots: int) -> None:
+        problem, form = self.problem, self.form
+        launch(
+            traceback.inside, (-(-problem.batch * slots // PAIRS),), max(1, PAIRS // 32), numbers=problem.numbers,
+            exits=self.exits, pointers=self.pointers, detours=problem.detours, states=states, batch=problem.batch,
+            frames=problem.frames, width=problem.width, most=problem.most, first=first, slots=slots, keep=self.keep,
+            blocks=self.blocks, row_units=form.units, window_units=form.tile_units, word_frames=self.word_frames,
+            PAIRS=PAIRS, BITS=self.bits, AGAIN=self.again,
+        )  # fmt: skip

@@ -1,0 +1,9 @@
+"""Tokens to topologies: which paths there are. Integers only, no floats, no device.
+
+`ctc`, `simple_ctc` and `segmentation` make a `Topology` of token ids; the kernels walk it.
+"""
+
+from ctc_align.lattice.building import ctc, ctc_padded, segmentation, simple_ctc
+from ctc_align.lattice.topology import MAX_CLASS, WILDCARD, Detours, Topology
+
+__all__ = ["MAX_CLASS", "WILDCARD", "Detours", "Topology", "ctc", "ctc_padded", "segmentation", "simple_ctc"]

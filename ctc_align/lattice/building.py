@@ -1,0 +1,310 @@
+"""Tokens to topologies: which paths there are. Integers only, no floats, no device.
+
+CTC (blank between tokens, skipped unless two equal tokens meet), simple CTC (each token one frame) and segmentation
+without blanks (each token a few states, optional silence between words). In the place of a token's id may stand
+`WILDCARD`, for speech that nobody wrote down; tokens may be optional, for what perhaps nobody said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from ctc_align.errors import KernelError
+from ctc_align.lattice.optional_tokens import Row, ctc_row, segmentation_row
+from ctc_align.lattice.topology import MAX_CLASS, WILDCARD, Detours, Topology
+
+__all__ = ["MAX_CLASS", "WILDCARD", "Detours", "Topology", "ctc", "ctc_padded", "segmentation", "simple_ctc"]
+
+Rows = Sequence[Sequence[int] | np.ndarray]
+
+MOST_SOURCES_BYTES = 2**30
+"""Larger tables of detours are refused: a run of n optional tokens may be left in n places, for each state after it."""
+
+
+def ctc(targets: Rows, blank: int = 0, optional: Rows | None = None) -> Topology:
+    """CTC (Graves et al. 2006): blank, token, blank, …, token, blank; S = 2L + 1 states.
+
+    With `optional`, the paths are those of every subset of the tokens that keeps all which are not optional: the blank
+    before a kept token k is state 2k, the one after the last is state 2L. Two subsets that read the same ([a?, a]: one
+    `a` or the other) are two sets of paths, and both count.
+
+    Args:
+        targets: B sequences of token ids, none of them `blank`. `WILDCARD` stands for any class, or none, by a score
+            of its own; two in a row are two equal tokens.
+        blank: the class of the blank.
+        optional: for each token, whether it may be left out.
+
+    Raises:
+        KernelError: a target holds the blank, a negative id or what is no whole number; the blank is negative;
+            rows that do not go together.
+
+    >>> ctc([[3, 3, 5]]).emit.tolist(), ctc([[3, 3, 5]]).min_frames.tolist()
+    ([[0, 3, 0, 3, 0, 5, 0]], [4])
+    >>> ctc([[3, 4, 5]], optional=[[False, True, False]]).detours.sources[0, 4:6].tolist()
+    [[1], [1]]
+    """
+    _check_blank(blank)
+    rows = _ids(targets)
+    if optional is not None:
+        chosen = _optional(optional, rows)
+        if any(row.any() for row in chosen):
+            for b, row in enumerate(rows):
+                _refuse_blank(row[None], np.ones((1, len(row)), np.bool_), blank, b)
+            return _stack([ctc_row(row, free, blank) for row, free in zip(rows, chosen)])
+    return _blanks_between(*_side_by_side(rows), blank, repeats=True)
+
+
+def ctc_padded(targets: np.ndarray, lengths: np.ndarray, blank: int = 0) -> Topology:
+    """As `ctc`, of targets (B, L) of which the first `lengths` (B,) count; what lies beyond is never read.
+
+    Raises:
+        KernelError: as `ctc`; shapes or lengths that do not go together.
+
+    >>> ctc_padded(np.array([[3, 3], [4, -9]]), np.array([2, 1])).emit.tolist()
+    [[0, 3, 0, 3, 0], [0, 4, 0, 0, 0]]
+    """
+    _check_blank(blank)
+    targets, lengths = np.asarray(targets), np.asarray(lengths)
+    if targets.ndim != 2 or targets.dtype.kind not in "iu":
+        raise KernelError(f"targets: expected token ids (B, L), met {targets.dtype} of shape {targets.shape}")
+    if lengths.shape != targets.shape[:1] or lengths.dtype.kind not in "iu":
+        raise KernelError(
+            f"target lengths: expected whole numbers of shape {targets.shape[:1]}, met {lengths.dtype} of shape "
+            f"{lengths.shape}"
+        )
+    counts = lengths.tolist() or [0]
+    shortest, longest = min(counts), max(counts)
+    if shortest < 0 or longest > targets.shape[1]:
+        raise KernelError(f"target lengths: expected 0 to {targets.shape[1]}, met {counts[:8]}")
+    targets = targets[:, :longest]
+    inside = None if shortest == longest else np.arange(longest) < lengths[:, None]
+    low, high = (targets.min(), targets.max()) if targets.size else (0, 0)
+    if low < WILDCARD or high > MAX_CLASS:
+        # Perhaps only beyond the lengths.
+        targets = targets if inside is None else np.where(inside, targets, blank)
+        for b, length in enumerate(lengths.tolist()):
+            _refuse_no_class(targets[b, :length], b)
+    topology = _blanks_between(targets, lengths.astype(np.int64), inside, blank, repeats=True)
+    if inside is None:
+        topology.__dict__.update(max_class=max(int(high), blank), has_wildcard=bool(low < 0))
+    return topology
+
+
+def simple_ctc(targets: Rows, blank: int = 0) -> Topology:
+    """Simple CTC: blanks between tokens as in `ctc`, but each token is exactly one frame, and equal ones need no blank.
+
+    Args and raises as `ctc`.
+
+    >>> simple_ctc([[3, 3]]).skip.tolist(), simple_ctc([[3, 3]]).stay.tolist()
+    ([[False, False, False, True, False]], [[True, False, True, False, True]])
+    """
+    _check_blank(blank)
+    rows = _ids(targets)
+    return _blanks_between(*_side_by_side(rows), blank, repeats=False)
+
+
+def segmentation(
+    targets: Rows, words: Rows, states_per_token: int, silence: int, optional: Rows | None = None
+) -> Topology:
+    """No blank: every token is `states_per_token` states in a row, optional silence at the ends and between words.
+
+    Token k emits the classes k * states_per_token … + states_per_token - 1, one or more frames each; a wildcard is one
+    state. An optional token may be left out with all its states; then silence may stand where the word changes among
+    the tokens that are kept. Every subset of them has its own paths, as in `ctc`.
+
+    Args:
+        targets: B sequences of token indices, or `WILDCARD`.
+        words: for each target, the word that each token belongs to (a run of equal numbers); silence may stand where
+            the word changes.
+        states_per_token: states of one token.
+        silence: the class of the silence.
+        optional: for each token, whether it may be left out.
+
+    Raises:
+        KernelError: rows that do not go together, ids or numbers that are none.
+
+    >>> segmentation([[0, 1]], [[0, 1]], 2, 9).emit.tolist()
+    [[9, 0, 1, 9, 2, 3, 9]]
+    """
+    if states_per_token < 1 or not 0 <= silence <= MAX_CLASS:
+        raise KernelError(
+            f"expected at least one state per token and the index of a class as silence, "
+            f"met states_per_token {states_per_token}, silence {silence}"
+        )
+    if len(targets) != len(words):
+        raise KernelError(f"words: expected {len(targets)} rows as in targets, met {len(words)}")
+    rows = _ids(targets)
+    for b, (row, word) in enumerate(zip(rows, words)):
+        if len(row) != len(word):
+            raise KernelError(f"words of target {b}: expected {len(row)}, one for each token, met {len(word)}")
+        if row.size and (int(row.max()) + 1) * states_per_token - 1 > MAX_CLASS:
+            raise KernelError(f"target {b}: token {int(row.max())} has no classes")
+    free = [np.zeros(len(row), np.bool_) for row in rows] if optional is None else _optional(optional, rows)
+    return _stack(
+        [
+            segmentation_row(row, np.asarray(word), may, states_per_token, silence)
+            for row, word, may in zip(rows, words, free)
+        ]
+    )
+
+
+def _check_blank(blank: int) -> None:
+    if not 0 <= blank <= MAX_CLASS:
+        raise KernelError(f"blank: expected the index of a class, met {blank}")
+
+
+def _ids(targets: Rows) -> list[np.ndarray]:
+    """Rows of token ids, each one the index of a class or `WILDCARD`."""
+    rows = [np.asarray(target) for target in targets]
+    for b, row in enumerate(rows):
+        if row.ndim != 1 or row.dtype.kind not in "iu":
+            if row.shape != (0,):
+                raise KernelError(f"target {b}: expected a row of token ids (L,), met {row.dtype} of shape {row.shape}")
+            rows[b] = row.astype(np.int64)
+    together = np.concatenate(rows) if rows else np.empty(0, np.int64)
+    if together.size and (together.min() < WILDCARD or together.max() > MAX_CLASS):
+        for b, row in enumerate(rows):
+            _refuse_no_class(row, b)
+    return rows
+
+
+def _refuse_no_class(row: np.ndarray, b: int) -> None:
+    bad = (row < WILDCARD) | (row > MAX_CLASS)
+    if bad.any():
+        place = int(np.argmax(bad))
+        what = "is negative" if row[place] < 0 else "is no class"
+        raise KernelError(f"target {b}: token {place} ({int(row[place])}) {what}; targets hold token ids")
+
+
+def _optional(optional: Rows, rows: Sequence[np.ndarray]) -> list[np.ndarray]:
+    if len(optional) != len(rows):
+        raise KernelError(f"optional: expected {len(rows)} rows as in targets, met {len(optional)}")
+    chosen = [np.asarray(row) for row in optional]
+    for b, (row, free) in enumerate(zip(rows, chosen)):
+        if free.shape != row.shape or (free.size and free.dtype != np.bool_):
+            raise KernelError(
+                f"optional of target {b}: expected {len(row)} of bool, one for each token; met {free.dtype} of shape "
+                f"{free.shape}"
+            )
+    return [free.astype(np.bool_) for free in chosen]
+
+
+def _side_by_side(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Rows of ids as (B, L), their lengths (B,), and which of them count (None: all)."""
+    lengths = np.array([len(row) for row in rows], np.int64)
+    longest = int(lengths.max()) if len(rows) else 0
+    if not len(rows) or lengths.min() == longest:
+        return np.array(rows, np.int64).reshape(len(rows), longest), lengths, None
+    inside = np.arange(longest) < lengths[:, None]
+    targets = np.zeros(inside.shape, np.int64)
+    targets[inside] = np.concatenate(rows)
+    return targets, lengths, inside
+
+
+def _refuse_blank(targets: np.ndarray, inside: np.ndarray | None, blank: int, first: int = 0) -> None:
+    bad = targets == blank
+    if inside is not None:
+        bad &= inside
+    if bad.any():
+        b, place = np.argwhere(bad)[0].tolist()
+        raise KernelError(
+            f"target {first + b}: token {place} ({blank}) is the blank; targets hold token ids without blanks"
+        )
+
+
+@lru_cache(maxsize=16)
+def _tokens_between(count: int) -> np.ndarray:
+    """(2 * count + 1,) int32: -1, 0, -1, 1, … -1."""
+    tokens = np.full(2 * count + 1, -1, np.int32)
+    tokens[1::2] = np.arange(count)
+    tokens.flags.writeable = False
+    return tokens
+
+
+def _blanks_between(
+    targets: np.ndarray, lengths: np.ndarray, inside: np.ndarray | None, blank: int, *, repeats: bool
+) -> Topology:
+    """CTC over targets (B, L) of which the cells `inside` count; without `repeats` simple CTC."""
+    _refuse_blank(targets, inside, blank)
+    batch, longest = targets.shape
+    shape = (batch, 2 * longest + 1)
+    emit = np.empty(shape, np.int32)
+    emit[:, ::2] = blank
+    emit[:, 1::2] = targets
+    token = _tokens_between(longest)[None] if batch == 1 else np.tile(_tokens_between(longest), (batch, 1))
+    skip, stay = np.zeros(shape, np.bool_), np.ones(shape, np.bool_)
+    min_frames = lengths.copy()
+    if not repeats:
+        stay[:, 1::2] = False
+        skip[:, 3::2] = True
+    elif longest > 1:
+        differ = targets[:, 1:] != targets[:, :-1]
+        skip[:, 3::2] = differ
+        if inside is not None:
+            min_frames += np.count_nonzero(inside[:, 1:] > differ, axis=1)
+        elif batch == 1:
+            min_frames += differ.size - np.count_nonzero(differ)
+        else:
+            min_frames += np.count_nonzero(~differ, axis=1)
+    states = 2 * lengths + 1
+    if inside is not None:
+        beyond = np.arange(shape[1]) >= states[:, None]
+        emit[beyond], token[beyond], skip[beyond], stay[beyond] = 0, -1, False, True
+    # An empty transcript is the blank state alone: one start, one end, and no frame is needed.
+    ends = np.minimum(states, 2)
+    return Topology.trusted(
+        emit=emit,
+        skip=skip,
+        token=token,
+        states=states,
+        starts=ends,
+        finals=ends.copy(),
+        min_frames=min_frames,
+        stay=stay,
+        detours=None,
+        # Known beforehand, and looked for by every kernel.
+        **({"interleaved": np.ones(batch, np.bool_), "all_stay": True} if repeats else {}),
+    )
+
+
+def _stack(rows: Sequence[Row]) -> Topology:
+    """Pad the rows to one batch."""
+    shape = (len(rows), max((len(row.emit) for row in rows), default=0))
+    emit, token = np.zeros(shape, np.int32), np.full(shape, -1, np.int32)
+    skip = np.zeros(shape, np.bool_)
+    for b, row in enumerate(rows):
+        size = len(row.emit)
+        emit[b, :size], skip[b, :size], token[b, :size] = row.emit, row.skip, row.token
+    states = np.array([len(row.emit) for row in rows], np.int64)
+    ends = np.minimum(states, 2)
+    return Topology.trusted(
+        emit=emit,
+        skip=skip,
+        token=token,
+        states=states,
+        starts=ends,
+        finals=ends.copy(),
+        min_frames=np.array([row.min_frames for row in rows], np.int64),
+        stay=np.ones(shape, np.bool_),
+        detours=_stack_detours(rows, shape) if any(row.optional for row in rows) else None,
+    )
+
+
+def _stack_detours(rows: Sequence[Row], shape: tuple[int, int]) -> Detours:
+    most = max((len(sources) for row in rows for sources in row.sources.values()), default=0)
+    needed = 4 * shape[0] * shape[1] * most
+    if needed > MOST_SOURCES_BYTES:
+        raise KernelError(
+            f"optional: {shape[0]} x {shape[1]} states with up to {most} detours each need {needed} bytes, at most "
+            f"{MOST_SOURCES_BYTES} are taken; leave fewer tokens in a row optional"
+        )
+    sources = np.full((*shape, most), -1, np.int32)
+    begin, end = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
+    for b, row in enumerate(rows):
+        begin[b, : len(row.emit)], end[b, : len(row.emit)] = row.begin, row.end
+        for state, entered in row.sources.items():
+            sources[b, state, : len(entered)] = entered
+    return Detours(sources, begin, end)

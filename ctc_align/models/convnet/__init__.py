@@ -1,0 +1,1 @@
+"""The models of this project: a folder with `model.toml` and `model.safetensors`."""

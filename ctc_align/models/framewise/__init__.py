@@ -1,0 +1,1 @@
+"""What the networks of other toolkits share: chunks, padding, precision and frame times."""

@@ -1,0 +1,1 @@
+"""`hf:ORG/NAME` and `hf:./FOLDER`: networks of `transformers` with a CTC head."""

@@ -1,0 +1,317 @@
+"""Log-probs from a file are a model too: (T, C) arrays to `Emissions`.
+
+In .npy (mapped: hours of it are read when they are needed), .npz, .safetensors, .pt, and in Kaldi's archives
+(FILE.ark:OFFSET).
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import warnings
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ctc_align import units
+from ctc_align.errors import EmissionsError, UsageError
+from ctc_align.models import kaldi_archives
+from ctc_align.models.vocabulary import load_vocab, resolve_blank, without_disambiguation
+from ctc_align.types import Emissions
+
+if TYPE_CHECKING:
+    import torch
+
+EXTENSIONS = (".npy", ".npz", ".safetensors", ".pt", ".pth")
+KEY = "log_probs"
+
+_ROWS_AT_ONCE = 8192
+"""Rows are checked in blocks, so that a mapped file is never copied whole."""
+_NORMALISED = 0.1
+"""A row whose log-sum-exp is further from 0 than this is not a distribution; float16 stays well below."""
+_LONGEST_SHIFT_S = 1.0
+_SHORTEST_SHIFT_S = 1e-4
+_LIKELY_SHIFT_S, _LIKELY_FRAME_BYTES = 0.02, 128
+
+logger = logging.getLogger(__name__)
+
+
+def is_log_probs_path(path: str | os.PathLike[str]) -> bool:
+    """Whether the extension, or a place in an archive, names log-probs rather than sound.
+
+    >>> is_log_probs_path("talk.NPY"), is_log_probs_path("1.ark:1734"), is_log_probs_path("talk.wav")
+    (True, True, False)
+    """
+    return Path(path).suffix.lower() in EXTENSIONS or kaldi_archives.split_place(os.fspath(path)) is not None
+
+
+def file_of(path: str | os.PathLike[str]) -> str:
+    """The file that a path is in: the archive of `FILE.ark:OFFSET`, else the path itself."""
+    place = kaldi_archives.split_place(os.fspath(path))
+    return os.fspath(path) if place is None else place[0]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads log-probs of one vocabulary, frame shift (seconds) and blank (token or index; None: index 0)."""
+
+    vocab_path: str
+    frame_shift_s: float
+    blank: int | str | None = None
+
+    @cached_property
+    def _vocab(self) -> tuple[tuple[str, ...], int]:
+        check_frame_shift(self.frame_shift_s)
+        vocab = load_vocab(self.vocab_path)
+        return vocab, resolve_blank(0 if self.blank is None else self.blank, vocab)
+
+    def check(self) -> None:
+        """Raise UsageError or EmissionsError where vocabulary, frame shift or blank are none."""
+        self._vocab  # noqa: B018
+
+    def read(
+        self, path: str | os.PathLike[str], *, offset_s: float = 0.0, duration_s: float | None = None
+    ) -> Emissions:
+        """The log-probs in a file, or `duration_s` of them from `offset_s` on. Raises as `load_log_probs`."""
+        vocab, blank = self._vocab
+        array = _read(path)
+        if offset_s or duration_s is not None:
+            array = self._part(array, offset_s, duration_s, os.fspath(path))
+        emissions = Emissions(array, vocab, float(self.frame_shift_s), blank, offset_s=offset_s, name=os.fspath(path))
+        return check_emissions(emissions, trim_vocab=True)
+
+    def _part(self, array: Any, offset_s: float, duration_s: float | None, name: str) -> Any:
+        first = units.seconds_to_frames(offset_s, self.frame_shift_s)
+        last = None if duration_s is None else units.seconds_to_frames(offset_s + duration_s, self.frame_shift_s)
+        part = array[:, first:last] if getattr(array, "ndim", 2) == 3 else array[first:last]
+        if 0 in part.shape:
+            raise EmissionsError(f"{name}: expected frames from {offset_s} s on, met {array.shape[-2]} frames in all")
+        return part
+
+
+def load_log_probs(
+    path: str | os.PathLike[str],
+    *,
+    vocab_path: str | os.PathLike[str],
+    frame_shift_s: float,
+    blank: int | str | None = None,
+) -> Emissions:
+    """Read log-probs (T, C), natural log, as `Emissions` on the CPU.
+
+    float16 and bfloat16 become float32, a leading axis of length one is dropped, `.npy` is mapped, not read.
+    `-inf` stands for the impossible. Scores that do not sum to one are taken as they are, and a warning is logged.
+
+    Raises:
+        UsageError: no such file, a frame shift that is none, a blank that the vocabulary does not have.
+        EmissionsError: a file that cannot be read, another shape or type, no frames, NaN, +inf, probabilities in
+            place of their logarithms, or a vocabulary of another size.
+    """
+    return Reader(os.fspath(vocab_path), frame_shift_s, blank).read(path)
+
+
+def estimated_seconds(path: str | os.PathLike[str]) -> float:
+    """About how long log-probs are, by the file's header or size, for planning: frames of 20 ms, 32 classes.
+
+    0 where that cannot be said; whoever reads them says what is wrong.
+    """
+    name = os.fspath(path)
+    try:
+        if kaldi_archives.split_place(name):
+            frames = kaldi_archives.frames_of(name)
+        elif Path(name).suffix.lower() == ".npy":
+            frames = _read_npy(name).shape[-2]
+        else:
+            frames = os.path.getsize(name) // _LIKELY_FRAME_BYTES
+    except (EmissionsError, OSError, ValueError, IndexError):
+        return 0.0
+    return units.frames_to_seconds(frames, _LIKELY_SHIFT_S)
+
+
+def _read(path: str | os.PathLike[str]) -> Any:
+    """The array in a file, of whatever kind its reader gives."""
+    name = os.fspath(path)
+    if not is_log_probs_path(path):
+        raise UsageError(f"{name}: expected log-probs in {', '.join(EXTENSIONS)} or FILE.ark:OFFSET")
+    if not os.path.exists(file_of(name)):
+        raise UsageError(f"{name}: no such file")
+    kind = ".ark" if kaldi_archives.split_place(name) else Path(path).suffix.lower()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return _READERS[kind](name)
+    except (EmissionsError, UsageError):
+        raise
+    except OSError as error:
+        raise EmissionsError(f"{name}: cannot be read: {error.strerror or error}") from error
+    # each reader has its own errors, some advise to switch its safety off: ours says what is so
+    except Exception as error:
+        raise EmissionsError(
+            f"{name}: expected log-probs, met a file that cannot be read as {kind}: "
+            "it is damaged, of another kind, or holds more than plain arrays"
+        ) from error
+
+
+def check_emissions(emissions: Emissions, *, trim_vocab: bool = False) -> Emissions:
+    """The same emissions as a contiguous float tensor (T, C), or an error that says what is wrong with them.
+
+    `log_probs` may be a tensor or a numpy array. With `trim_vocab`, Kaldi's disambiguation symbols (`#0`, `#1` …) at
+    the end of a vocabulary that is too long are dropped.
+
+    Raises:
+        EmissionsError: see `load_log_probs`.
+        UsageError: a frame shift that is none, or a blank outside the vocabulary.
+    """
+    name = emissions.name or "log-probs"
+    check_frame_shift(emissions.frame_shift_s)
+    if not math.isfinite(emissions.offset_s):
+        raise UsageError(f"{name}: expected offset_s as a number of seconds, met {emissions.offset_s}")
+    if emissions.duration_s is not None and not 0 < emissions.duration_s < math.inf:
+        raise UsageError(f"{name}: expected duration_s as a positive number of seconds, met {emissions.duration_s}")
+    matrix = _matrix(emissions.log_probs, name)
+    vocab = tuple(emissions.vocab)
+    if trim_vocab:
+        vocab = without_disambiguation(vocab, matrix.shape[1])
+    if len(vocab) != matrix.shape[1]:
+        turned = " (are the axes swapped? expected frames first)" if len(vocab) == matrix.shape[0] else ""
+        raise EmissionsError(
+            f"{name}: expected as many classes as the vocabulary has tokens, met {matrix.shape[1]} classes"
+            f" and {len(vocab)} tokens{turned}: the blank needs a line of its own in the vocabulary"
+        )
+    _check_values(matrix, name)
+    return replace(emissions, log_probs=matrix, vocab=vocab, blank=resolve_blank(emissions.blank, vocab))
+
+
+def check_frame_shift(frame_shift_s: float) -> None:
+    """Raise `UsageError` unless `frame_shift_s` is a positive number of seconds."""
+    try:
+        seconds = float(frame_shift_s)
+    except (TypeError, ValueError):
+        seconds = math.nan
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise UsageError(f"frame shift: expected a positive number of seconds (0.02 say), met {frame_shift_s!r}")
+    if seconds < _SHORTEST_SHIFT_S:
+        raise UsageError(f"frame shift: expected seconds, at least {_SHORTEST_SHIFT_S:g}, met {frame_shift_s}")
+    if seconds > _LONGEST_SHIFT_S:
+        raise UsageError(f"frame shift: expected seconds, met {frame_shift_s}: milliseconds? {seconds / 1000:g} then")
+
+
+def _matrix(array: Any, name: str) -> torch.Tensor:
+    """(T, C) float32 or float64, contiguous, of whatever a reader or a caller gave."""
+    import numpy as np
+    import torch
+
+    if isinstance(array, np.ndarray):
+        if array.dtype.kind != "f":
+            raise EmissionsError(f"{name}: expected floating-point log-probs, met {array.dtype}")
+        if not array.dtype.isnative or array.dtype.itemsize > 8:
+            array = array.astype(np.float64 if array.dtype.itemsize > 4 else np.float32)
+        if not array.flags.writeable:
+            array = array.copy()
+        array = torch.from_numpy(array)
+    if not isinstance(array, torch.Tensor):
+        raise EmissionsError(f"{name}: expected an array of shape (T, C), met {type(array).__name__}")
+    if array.layout != torch.strided or not array.dtype.is_floating_point:
+        raise EmissionsError(f"{name}: expected dense floating-point log-probs, met {array.dtype}, {array.layout}")
+    shape = tuple(array.shape)
+    if len(shape) == 3 and shape[0] == 1:
+        array = array[0]
+    if array.ndim != 2:
+        one = ": give one utterance" if array.ndim == 3 else ""
+        raise EmissionsError(f"{name}: expected log-probs of shape (T, C), frames by classes, met {shape}{one}")
+    if not array.shape[0] or not array.shape[1]:
+        raise EmissionsError(f"{name}: expected at least one frame and one class, met shape {shape}")
+    array = array.detach()
+    if array.dtype not in (torch.float32, torch.float64):
+        array = array.to(torch.float32)
+    return array.contiguous()
+
+
+def _check_values(matrix: torch.Tensor, name: str) -> None:
+    """Rows that no path can be scored with are errors; rows that are no distribution are said."""
+    import torch
+
+    lowest, highest, farthest, probabilities = math.inf, -math.inf, 0.0, True
+    for start in range(0, len(matrix), _ROWS_AT_ONCE):
+        rows = matrix[start : start + _ROWS_AT_ONCE]
+        bad = torch.isnan(rows) | (rows == math.inf)
+        if bad.any():
+            frame, klass = (int(i) for i in bad.nonzero()[0])
+            raise EmissionsError(
+                f"{name}: value is {rows[frame, klass].item()} at frame {start + frame}, class {klass}:"
+                " expected log-probabilities (-inf is allowed, NaN and +inf are not)"
+            )
+        sums = torch.logsumexp(rows, dim=1)
+        empty = sums == -math.inf
+        if empty.any():
+            frame = start + int(empty.nonzero()[0])
+            raise EmissionsError(f"{name}: every class is -inf at frame {frame}: no path can pass it")
+        lowest, highest = min(lowest, rows.min().item()), max(highest, rows.max().item())
+        farthest = max(farthest, sums.abs().max().item())
+        probabilities = probabilities and lowest >= 0 and bool(((rows.sum(dim=1) - 1).abs() < 0.02).all())
+    if probabilities:
+        raise EmissionsError(f"{name}: these look like probabilities (rows sum to one): take the natural log")
+    if farthest > _NORMALISED:
+        logger.warning(
+            "%s: rows are no distributions (log-sum-exp up to %.3g from 0, values %.3g to %.3g): "
+            "taken as unnormalised scores; take log_softmax first if they are logits",
+            name,
+            farthest,
+            lowest,
+            highest,
+        )
+
+
+def _one_of(tensors: Any, name: str) -> Any:
+    """The entry `log_probs` of a container, or its only one."""
+    keys = list(tensors)
+    if KEY in keys:
+        return tensors[KEY]
+    if len(keys) == 1:
+        return tensors[keys[0]]
+    raise EmissionsError(
+        f"{name}: expected an entry {KEY!r} or a single one, met {', '.join(map(str, keys)) or 'none'}"
+    )
+
+
+def _read_npy(name: str) -> Any:
+    import numpy as np
+
+    # copy-on-write: mapped like "r", and torch may wrap it without complaint
+    return np.lib.format.open_memmap(name, mode="c")
+
+
+def _read_npz(name: str) -> Any:
+    import numpy as np
+
+    with open(name, "rb") as file:
+        archive = np.load(file, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise EmissionsError(f"{name}: expected an archive (.npz), met a single array: call it .npy")
+        # an archive reads an entry only when it is asked for
+        return archive[_one_of({key: key for key in archive.files}, name)]
+
+
+def _read_safetensors(name: str) -> Any:
+    from safetensors import safe_open
+
+    with safe_open(name, framework="pt") as archive:
+        return archive.get_tensor(_one_of({key: key for key in archive.keys()}, name))  # noqa: SIM118
+
+
+def _read_pt(name: str) -> Any:
+    import torch
+
+    loaded = torch.load(name, map_location="cpu", weights_only=True)
+    return _one_of(loaded, name) if isinstance(loaded, dict) else loaded
+
+
+_READERS = {
+    ".npy": _read_npy,
+    ".npz": _read_npz,
+    ".safetensors": _read_safetensors,
+    ".pt": _read_pt,
+    ".pth": _read_pt,
+    ".ark": kaldi_archives.read_matrix,
+}

@@ -1,0 +1,1 @@
+"""`onnx:FILE`: CTC networks exported to ONNX, run by onnxruntime."""

@@ -1,0 +1,1 @@
+"""The spoken form of written English: numbers, abbreviations, addresses, quantities."""

@@ -1,0 +1,202 @@
+"""The spoken form of written English."""
+
+from __future__ import annotations
+
+import re
+
+from ctc_align.text.characters import GAP, LETTER, lower, plain
+from ctc_align.text.english import quantities, web_addresses
+from ctc_align.text.english.abbreviations import SPECIAL, abbreviation, spelled_out
+from ctc_align.text.english.elisions import drops_g, is_elision
+from ctc_align.text.english.measures import unit_name
+from ctc_align.text.english.numbers import ordinal
+from ctc_align.text.english.roman_numerals import roman
+from ctc_align.text.scanner import Context, Scan, apply, rule
+
+_SIMPLE = re.compile(r"[\"“(\[]?([A-Za-z]+)[\"”)\],;:!?.]*")
+_WHOLE = re.compile(rf"\W*?({LETTER}+|[°µ]?[A-Za-z]+(?:/[a-z]+)?(?:⁺?[23])?)(\.|'s)?\W*")
+_WORD = rf"{LETTER}+(?:'{LETTER}+)*"
+_SIGNS = {
+    "&": "and", "+": "plus", "=": "equals", "@": "at", "%": "percent", "×": "times", "÷": "divided by",
+    "±": "plus or minus", "≈": "about", "§": "section", "№": "number", "°": "degrees", "$": "dollars",
+    "£": "pounds", "€": "euros", "¥": "yen", "¢": "cents", "−": "minus",
+}  # fmt: skip
+_RATES = {"day": "day", "week": "week", "month": "month", "year": "year", "hour": "hour", "mo": "month", "yr": "year"}
+_READ_WHOLE = {
+    "24/7": "twenty four seven",
+    "w/": "with",
+    "w/o": "without",
+    "&c": "et cetera",
+    "wwi": "world war one",
+    "ww1": "world war one",
+    "wwii": "world war two",
+    "ww2": "world war two",
+}
+_SPECIAL = SPECIAL | set(_READ_WHOLE)
+_CLOSED = re.compile(r"[,;:!?)]\W*$")
+_POSSESSIVE = re.compile(rf"'s(?!{LETTER})")
+_AMOUNT = re.compile(r"[$£€¥]?\.?(\d[\d,:]*)")
+_POWERED = re.compile(r"(?:\d|(?<![^\W\d_])[^\W\d_]{1,2})$")
+_MIXED = re.compile(r"[A-Z]{1,3}|[B-DF-HJ-NP-TV-Zb-df-hj-np-tv-z]{1,3}")
+
+
+def speak(word: str, context: Context) -> str:
+    """Lower-case words of letters, marks and inner apostrophes for one written English word; "" for a lone sign.
+
+    Numbers are read the American way (no "and" inside them), four bare digits from 1100 to 2099 as a year, money as
+    "three dollars and fifty cents", a range as "five to ten". Dotted initials and acronyms are spelled (see
+    `abbreviations`), quotes around a word go, apostrophes that belong to it stay ('tis, o'clock, goin').
+
+    >>> [speak(word, Context()) for word in ("Well-known,", "1999", "€9.99", "U.S.", "—")]
+    ['well known', 'nineteen ninety nine', 'nine euros and ninety nine cents', 'u s', '']
+    """
+    simple = _SIMPLE.fullmatch(word)
+    if simple and simple[1].lower() not in _SPECIAL:
+        letters = simple[1]
+        if letters in quantities.SCALE_WORDS:
+            return f"{letters} {quantities.money_before(context.before)}".rstrip()
+        if (
+            letters.islower()
+            or (letters.istitle() and len(letters) > 1)
+            or (context.shouting and set(letters) - set("IVXL"))
+        ):
+            return letters.lower()
+    text = plain(word)
+    return _whole(text, context) or _scanned(Scan(text, context))
+
+
+def _whole(text: str, context: Context) -> str | None:
+    """Readings that need the whole written word and its neighbours."""
+    bare = text.strip("\"'()[],.;:!?" + GAP)
+    if bare.lower() in _READ_WHOLE:
+        return _READ_WHOLE[bare.lower()]
+    match = _WHOLE.fullmatch(text)
+    if not match:
+        return None
+    letters, ending = match[1], match[2]
+    if _CLOSED.search(text):
+        context = context._replace(after="")
+    said = None if ending == "'s" else abbreviation(letters, ending == ".", context)
+    if said is None and (said := roman(letters, context.before, context.shouting)):
+        said += "'s" if ending == "'s" else ""
+    return said
+
+
+def _scanned(scan: Scan) -> str:
+    addressed = "." in scan.text or "@" in scan.text
+    while scan.place < len(scan.text):
+        start = scan.place
+        if addressed and apply(web_addresses.RULES, scan):
+            continue
+        if apply(quantities.RULES, scan):
+            _after_number(scan, start)
+        elif not apply(_RULES, scan):
+            scan.place += 1
+    return " ".join(scan.said)
+
+
+def _after_number(scan: Scan, start: int) -> None:
+    scan.number, scan.number_end = scan.text[start : scan.place], scan.place
+    if _POSSESSIVE.match(scan.text, scan.place):
+        scan.said[-1] += "'s"
+        scan.place += 2
+
+
+def _initials(match: re.Match[str], scan: Scan) -> str | None:
+    if scan.previous(match.start()).isalpha():
+        return None
+    return " ".join(re.findall(r"[^\W\d_]", match[1].lower())) + ("'s" if match[2] else "")
+
+
+def _number_sign(match: re.Match[str], scan: Scan) -> str | None:
+    return None if scan.previous(match.start()).isalnum() else ("number" if match[1].lower() == "no" else "numbers")
+
+
+def _letters(match: re.Match[str], scan: Scan) -> str | None:
+    letters = match[0]
+    start, end = match.span()
+    mark = scan.previous(start)
+    if scan.number_end == start and (unit := unit_name(letters)):
+        return unit
+    after = scan.text[end : end + 1]
+    if mark and mark in "'‘" and not scan.previous(start - 1).isalnum() and is_elision(letters, mark, after == "'"):
+        return "'" + letters.lower()
+    if _is_spelled_here(letters, mark, after):
+        return " ".join(letters.lower())
+    said = spelled_out(letters, scan.context.shouting) or lower(letters)
+    if after == "'" and mark not in ("'", "‘") and drops_g(letters):
+        said += "'"
+    return said.replace("'n'", " 'n ")
+
+
+def _is_spelled_here(letters: str, mark: str, after: str) -> bool:
+    """Letters next to digits (mp3, B2B), a superscript (mc²) or an ampersand (AT&T)."""
+    if mark.isdigit() or after.isdigit():
+        return _MIXED.fullmatch(letters) is not None
+    if after in ("⁺", "^") and len(letters) <= 2:
+        return _MIXED.fullmatch(letters) is not None
+    return "&" in (mark, after) and len(letters) <= 2 and letters.isupper()
+
+
+def _dash(match: re.Match[str], scan: Scan) -> str:
+    """A dash is "minus" before a number that it opens, "to" in a range, and otherwise nothing."""
+    after = _AMOUNT.match(scan.text, match.end())
+    if not after:
+        return ""
+    before = scan.previous(match.start())
+    if match[0] == "-" and (before in ("/", "(", "=") or (not scan.said and before != "-")):
+        return "minus"
+    if scan.number_end != match.start():
+        return ""
+    return "to" if match[0] == "–" or ":" in scan.number or _rises(scan.number, after[1]) else ""
+
+
+def _rises(first: str, second: str) -> bool:
+    low, high = (re.sub(r"[^\d.]", "", number).strip(".") for number in (first, second))
+    shortened = len(low) == 4 and len(high) == 2
+    try:
+        return shortened or float(low) < float(high)
+    except ValueError:
+        return False
+
+
+def _power(match: re.Match[str], scan: Scan) -> str:
+    """A superscript after a number or one or two letters; after a word it is a note, which nobody reads."""
+    if not _POWERED.search(scan.text[max(0, match.start() - 3) : match.start()]):
+        return ""
+    named = {"2": "squared", "3": "cubed"}.get(match[1])
+    return named or f"to the {ordinal(match[1])}"
+
+
+def _per(match: re.Match[str], scan: Scan) -> str | None:
+    """A rate: $20/hr, 30/min"""
+    name = unit_name(match[1], one=True) or _RATES.get(match[1])
+    return f"per {name}" if name and scan.number_end == match.start() else None
+
+
+def _sign(match: re.Match[str], scan: Scan) -> str | None:
+    """A sign's name where it is a word of its own or stands with letters or digits: not in "=)" or "+++"."""
+    alone = len(scan.text) < 9 and scan.text.strip("\"',.;!?" + GAP) in (match[0], f"({match[0]})")
+    return _SIGNS.get(match[0]) if alone or scan.is_lettered else None
+
+
+def _degree(match: re.Match[str], scan: Scan) -> str:
+    return "p h d's" if match[1] else "p h d"
+
+
+_INITIAL = r"[^\W\d_]"
+_RULES = (
+    rule(rf"({_INITIAL}(?:\.{_INITIAL})+)(?!{LETTER}|'(?!s))\.?('s)?(?!{LETTER})", _initials),
+    rule(r"Ph\.?D('?s)?\b\.?", _degree),
+    rule(r"(No|no|Nos|nos)\.(?=\d)", _number_sign),
+    rule(r"[Cc]#(?!\w)", lambda match, scan: "c sharp"),
+    quantities.SHORT_YEAR,
+    rule(_WORD, _letters),
+    rule("[-–]", _dash),
+    rule(r"#(?=\d)", lambda match, scan: "number"),
+    rule(rf"#(?={LETTER})", lambda match, scan: "hashtag"),
+    rule(r"~(?=[$£€]?\d)", lambda match, scan: "about"),
+    rule(r"[⁺^](\d+)", _power),
+    rule(r"/([A-Za-z]+)(?![A-Za-z])", _per),
+    rule("[^\\w\\s]", _sign),
+)

@@ -1,0 +1,1 @@
+"""Pronunciations of English spellings that no lexicon has: a small letter-to-phone network."""

@@ -1,0 +1,200 @@
+"""Words → phones: a dictionary's pronunciations, else English letter-to-phone, else (letters as units) spelling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ctc_align.errors import LexiconError
+from ctc_align.text.arpabet import PHONES, strip_stress
+from ctc_align.text.lexicon import Lexicon
+from ctc_align.text.printed_labels import outer_punctuation_stripped
+from ctc_align.tokens.letters import LetterTokenizer
+from ctc_align.types import Pronunciation, WordTokens
+
+if TYPE_CHECKING:
+    from ctc_align.text.g2p.pronouncing import LetterToPhone
+
+MOST_PRONUNCIATIONS = 4
+"""Of a word of several parts, so many combinations are kept, the best ones."""
+
+MOST_KEPT = 100_000
+"""Words, and parts of words, whose pronunciations are kept in memory: some 100 MB when full, then it begins anew."""
+
+_FEWEST_ARPABET = 30
+_NAMED = 12
+
+
+def is_arpabet(vocab: Sequence[str]) -> bool:
+    """Whether a vocabulary is one of CMU phones, in any case, with or without stress marks.
+
+    >>> is_arpabet(("<blank>", *PHONES)), is_arpabet(tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
+    (True, False)
+    """
+    have = {strip_stress(token.upper()) for token in vocab}
+    return sum(phone in have for phone in PHONES) >= _FEWEST_ARPABET
+
+
+class PhoneTokenizer:
+    """Pronounces words in the phones of `vocab`.
+
+    A word is looked up in `lexicon` as it is written, then as it is spoken, then part by part ("twenty two"); a part
+    that is not there is pronounced by English letter-to-phone if the vocabulary is ARPAbet, spelt by `spelling` if
+    given, and else lacks all its letters. Labels are the lexicon's own, stress marks kept.
+
+    Raises:
+        LexiconError: the vocabulary has not one of the lexicon's phones; and from `word`, none of an entry's
+            pronunciations can be said in them.
+
+    >>> speech = PhoneTokenizer(("<blank>", *PHONES))
+    >>> [one.labels for one in speech.word("twenty the").pronunciations[:1]]
+    [('T', 'W', 'EH', 'N', 'T', 'IY', 'DH', 'AH')]
+    """
+
+    def __init__(
+        self, vocab: Sequence[str], lexicon: Lexicon | None = None, spelling: LetterTokenizer | None = None
+    ) -> None:
+        self._ids = {token: index for index, token in reversed(list(enumerate(vocab)))}
+        self._arpabet = is_arpabet(vocab)
+        self._lexicon = lexicon
+        self._spelling = None if self._arpabet else spelling
+        self.token_kind = "tokens" if self._spelling else "phones"
+        self.separator = self._spelling.separator if self._spelling else None
+        self._parts: dict[str, WordTokens] = {}
+        self._words: dict[tuple[str, str], WordTokens] = {}
+        if lexicon is not None:
+            self._check(lexicon)
+
+    def _check(self, lexicon: Lexicon) -> None:
+        phones = lexicon.phones()
+        if any(self._id(phone) is not None for phone in phones):
+            return
+        known = [token for token in self._ids if len(token) < 4]
+        raise LexiconError(
+            f"{lexicon.source}:{min(phones.values())}: expected phones of the model's vocabulary "
+            f"({_named(known)}), met none of them but {_named(phones)}; "
+            f"give a lexicon in the model's phone set{' (ARPAbet)' if self._arpabet else ''}"
+        )
+
+    def prepare(self, spokens: Iterable[str]) -> None:
+        """Pronounce all words of these spoken forms that letter-to-phone must pronounce, in one go."""
+        for kept in (self._parts, self._words):
+            if len(kept) > MOST_KEPT:
+                kept.clear()
+        if self._arpabet:
+            parts = dict.fromkeys(part for spoken in spokens for part in spoken.split())
+            new = [part for part in parts if part not in self._parts and not self._has(part)]
+            if new:
+                said = self._letter_to_phone.pronounce(new)
+                self._parts.update((part, self._pronounced(part, phones)) for part, phones in zip(new, said))
+
+    def word(self, spoken: str, written: str = "") -> WordTokens:
+        """Pronunciations of a spoken form of one or several words, best first, at most `MOST_PRONUNCIATIONS`."""
+        whole = outer_punctuation_stripped(written) if written and self._lexicon is not None else ""
+        tokens = self._words.get((spoken, whole))
+        if tokens is None:
+            tokens = self._words[spoken, whole] = self._word(spoken, whole)
+        return tokens
+
+    def _word(self, spoken: str, written: str) -> WordTokens:
+        for whole in (written, spoken):
+            if whole and spoken and self._has(whole):
+                return WordTokens(self._look_up(whole)[:MOST_PRONUNCIATIONS])
+        ways: list[tuple[int, Pronunciation]] = [(0, Pronunciation((), ()))]
+        missing: tuple[str, ...] = ()
+        for part in spoken.split():
+            tokens = self._part(part)
+            missing += tokens.missing
+            if tokens.pronunciations:
+                ways = self._extended(ways, tokens.pronunciations)
+            elif tokens.missing:
+                ways = [(rank, _with_gap(before, "".join(tokens.missing))) for rank, before in ways]
+        return WordTokens(tuple(said for _, said in ways if said.ids), missing)
+
+    def _extended(
+        self, ways: list[tuple[int, Pronunciation]], pronunciations: Sequence[Pronunciation]
+    ) -> list[tuple[int, Pronunciation]]:
+        """Each way with each pronunciation after it, ranked by the sum of ranks; only the best ones."""
+        gap = () if self.separator is None else (self.separator,)
+        label = tuple(token for token, index in self._ids.items() if index in gap)
+        grown = []
+        for rank, before in ways:
+            for more, after in enumerate(pronunciations):
+                ids = before.ids + (gap if before.ids else ()) + after.ids
+                labels = before.labels + (label if before.ids else ()) + after.labels
+                moved = tuple((len(ids) - len(after.ids) + place, letters) for place, letters in after.gaps)
+                grown.append((rank + more, Pronunciation(ids, labels, before.gaps + moved)))
+        return sorted(grown, key=lambda way: way[0])[:MOST_PRONUNCIATIONS]
+
+    def _part(self, part: str) -> WordTokens:
+        tokens = self._parts.get(part)
+        if tokens is None:
+            tokens = self._parts[part] = self._say(part)
+        return tokens
+
+    def _say(self, part: str) -> WordTokens:
+        if self._has(part):
+            return WordTokens(self._look_up(part))
+        if self._arpabet:
+            return self._pronounced(part, self._letter_to_phone.pronounce([part])[0])
+        if self._spelling is not None:
+            return self._spelling.word(part)
+        return WordTokens((), tuple(character for character in part if character.isalnum()))
+
+    def _pronounced(self, part: str, said: Sequence[Sequence[str]]) -> WordTokens:
+        """Letter-to-phone's pronunciations in the vocabulary."""
+        from ctc_align.text.g2p.spelling import fold
+
+        found = [pronunciation for pronunciation in map(self._in_vocabulary, said) if pronunciation]
+        missing = fold(part)[1]
+        if said and not found:
+            missing += tuple(phone for phone in said[0] if self._id(phone) is None)
+        return WordTokens(tuple(found), missing)
+
+    def _has(self, word: str) -> bool:
+        return self._lexicon is not None and self._lexicon.get(word) is not None
+
+    def _look_up(self, word: str) -> tuple[Pronunciation, ...]:
+        assert self._lexicon is not None
+        entries = self._lexicon.get(word) or ()
+        found = [pronunciation for pronunciation in map(self._in_vocabulary, entries) if pronunciation]
+        if not found:
+            lacked = dict.fromkeys(label for labels in entries for label in labels if self._id(label) is None)
+            raise LexiconError(
+                f"{self._lexicon.source}:{self._lexicon.line(word)}: the model does not have the phones "
+                f"{_named(lacked)} of the word {word!r}; use the model's phones or remove the entry"
+            )
+        unique = {pronunciation.ids: pronunciation for pronunciation in reversed(found)}
+        return tuple(pronunciation for pronunciation in found if unique[pronunciation.ids] is pronunciation)
+
+    def _in_vocabulary(self, labels: Sequence[str]) -> Pronunciation | None:
+        ids = [self._id(label) for label in labels]
+        known = tuple(index for index in ids if index is not None)
+        return Pronunciation(known, tuple(labels)) if len(known) == len(ids) else None
+
+    def _id(self, label: str) -> int | None:
+        """A label's place in the vocabulary: as it is, without stress, and for ARPAbet in any case and any stress."""
+        bare = strip_stress(label)
+        forms = [label, bare]
+        if self._arpabet:
+            upper = strip_stress(label.upper())
+            forms += [upper, upper.lower(), upper + "1", upper + "0"]
+        return next((self._ids[form] for form in forms if form in self._ids), None)
+
+    @cached_property
+    def _letter_to_phone(self) -> LetterToPhone:
+        from ctc_align.text.g2p.pronouncing import LetterToPhone
+
+        return LetterToPhone.load()
+
+
+def _with_gap(said: Pronunciation, letters: str) -> Pronunciation:
+    """A pronunciation after which letters are lacking."""
+    return Pronunciation(said.ids, said.labels, (*said.gaps, (len(said.ids), letters)))
+
+
+def _named(names: Iterable[str]) -> str:
+    """A list for a message, cut where it gets long."""
+    names = list(names)
+    return " ".join(names[:_NAMED]) + (f" … ({len(names)} in all)" if len(names) > _NAMED else "")

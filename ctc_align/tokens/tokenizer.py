@@ -1,0 +1,136 @@
+"""Words + vocabulary → token ids, the tokens' words, and what the vocabulary lacks.
+
+tokenizer = tokenizer_for(vocab, blank, lexicon)
+word_tokens = tokenize(words, tokenizer)             one per word: its pronunciations, the letters it lacks
+tokens = join(word_tokens, choice, tokenizer.separator)      one row, for a lattice
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from ctc_align.errors import TranscriptError, UsageError
+from ctc_align.text.lexicon import Lexicon
+from ctc_align.tokens.letters import LetterTokenizer
+from ctc_align.tokens.phones import PhoneTokenizer, is_arpabet
+from ctc_align.types import Tokens, Words, WordTokens
+
+__all__ = [
+    "LetterTokenizer",
+    "PhoneTokenizer",
+    "Tokenizer",
+    "count_missing",
+    "join",
+    "missing_letters",
+    "refuse_missing",
+    "tokenize",
+    "tokenizer_for",
+]
+
+BETWEEN_WORDS = -1
+_NAMED = 5
+SEPARATOR_LABEL = "|"
+
+
+class Tokenizer(Protocol):
+    """What stands for words in a vocabulary."""
+
+    token_kind: str
+    """"phones" or "tokens": the name of the token tier."""
+    separator: int | None
+    """Id of the token that stands between words, if the vocabulary has one."""
+
+    def prepare(self, spokens: Iterable[str]) -> None:
+        """Do at once what many calls of `word` with these spoken forms would do one by one."""
+
+    def word(self, spoken: str, written: str = "") -> WordTokens:
+        """Pronunciations of one spoken form, best first; `written` is the word as it stands in the transcript."""
+
+
+def tokenizer_for(vocab: Sequence[str], blank: int, lexicon: Lexicon | None = None) -> Tokenizer:
+    """The tokenizer that a vocabulary asks for: phones for ARPAbet or with a lexicon, else letters.
+
+    Raises:
+        UsageError: `blank` is no index into `vocab`.
+        LexiconError: the vocabulary has none of the lexicon's phones.
+
+    >>> tokenizer_for(("<pad>", "|", *"abcdefgh"), 0).token_kind
+    'tokens'
+    """
+    if not 0 <= blank < len(vocab):
+        raise UsageError(f"expected a blank between 0 and {len(vocab) - 1}, met {blank}")
+    if is_arpabet(vocab):
+        return PhoneTokenizer(vocab, lexicon)
+    letters = LetterTokenizer(vocab, blank)
+    if lexicon is None:
+        return letters
+    return PhoneTokenizer(vocab, lexicon, letters if _spells(vocab, letters) else None)
+
+
+def _spells(vocab: Sequence[str], letters: LetterTokenizer) -> bool:
+    """Whether a vocabulary is one of letters: words are parted in it, or it has all of a-z (phone sets do not)."""
+    have = {token.lower() for token in vocab}
+    return letters.separator is not None or have.issuperset("abcdefghijklmnopqrstuvwxyz")
+
+
+def tokenize(words: Words, tokenizer: Tokenizer) -> list[WordTokens]:
+    """Tokens of each word, in order; a word that is not spoken has none and lacks none."""
+    tokenizer.prepare(word.said for word in words.words)
+    return [tokenizer.word(word.said, word.text) if word.said else WordTokens(()) for word in words.words]
+
+
+def join(word_tokens: Sequence[WordTokens], choice: Sequence[int], separator: int | None) -> Tokens:
+    """One row of tokens: of each word the pronunciation that `choice` names, separators only between words.
+
+    Args:
+        word_tokens: one per word; words without pronunciations are left out.
+        choice: one index per word into its pronunciations; not looked at for words without any.
+        separator: id of the token between words, None for none.
+
+    >>> from ctc_align.types import Pronunciation
+    >>> hi, no = WordTokens((Pronunciation((2, 3), ("h", "i")),)), WordTokens(())
+    >>> row = join([hi, no, hi], [0, 0, 0], separator=1)
+    >>> row.ids, row.words
+    ((2, 3, 1, 2, 3), (0, 0, -1, 2, 2))
+    """
+    if len(choice) != len(word_tokens):
+        raise UsageError(f"expected one choice for each of {len(word_tokens)} words, met {len(choice)}")
+    ids: list[int] = []
+    labels: list[str] = []
+    owners: list[int] = []
+    for index, (word, chosen) in enumerate(zip(word_tokens, choice)):
+        if not word.pronunciations:
+            continue
+        if ids and separator is not None:
+            ids.append(separator)
+            labels.append(SEPARATOR_LABEL)
+            owners.append(BETWEEN_WORDS)
+        said = word.pronunciations[chosen]
+        ids += said.ids
+        labels += said.labels
+        owners += [index] * len(said.ids)
+    return Tokens(tuple(ids), tuple(labels), tuple(owners))
+
+
+def count_missing(word_tokens: Iterable[WordTokens]) -> int:
+    """How many letters the vocabulary lacks, each as often as it is met."""
+    return sum(len(word.missing) for word in word_tokens)
+
+
+def refuse_missing(words: Words, word_tokens: Sequence[WordTokens]) -> None:
+    """Raises TranscriptError, naming each word and its letters, where the vocabulary lacks any."""
+    lacking = [(word.text, "".join(dict.fromkeys(t.missing))) for word, t in zip(words.words, word_tokens) if t.missing]
+    if lacking:
+        each = ", ".join(f"{letters!r} of {word!r}" for word, letters in lacking[:_NAMED])
+        more = f" and letters of {len(lacking) - _NAMED} more words" if len(lacking) > _NAMED else ""
+        raise TranscriptError(
+            f"the model's vocabulary lacks {each}{more}; expected a transcript in its letters, for unknown is 'error': "
+            "write them otherwise, romanize, or choose unknown = 'wildcard' or 'skip'"
+        )
+
+
+def missing_letters(word_tokens: Iterable[WordTokens]) -> dict[str, int]:
+    """The letters that the vocabulary lacks and how often each is met, the most frequent first."""
+    return dict(Counter(letter for word in word_tokens for letter in word.missing).most_common())

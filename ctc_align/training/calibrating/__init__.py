@@ -1,0 +1,1 @@
+"""Calibration of a model on hand-labelled speech."""

@@ -1,0 +1,175 @@
+"""The model's folder: its weights, what they are, and a card that says how they were made."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from ctc_align._version import __version__
+from ctc_align.errors import OutputError
+from ctc_align.models.calibration import FILE as CALIBRATION
+from ctc_align.models.convnet.convnet_model import Description, save_folder
+from ctc_align.models.convnet.gaussian_mixtures import Mixtures
+from ctc_align.models.convnet.network import Network, NetworkShape
+from ctc_align.models.folder_settings import LEXICON
+from ctc_align.text.lexicon import Lexicon
+from ctc_align.training.acoustic_training import Trained, Training
+from ctc_align.training.corpus_data import Corpus, LeftOut
+from ctc_align.training.held_out_losses import Figures
+from ctc_align.training.inventory import Inventory
+from ctc_align.training.run_folder import NAME
+
+LEFT_OUT = "left-out.tsv"
+
+
+@dataclass(frozen=True)
+class Card:
+    """What the card says."""
+
+    name: str
+    command: str
+    source: str
+    units: str
+    language: str
+    corpus: Corpus
+    inventory: Inventory
+    shape: NetworkShape
+    training: Training
+    trained: Trained
+    seconds: float
+    cpu_seconds: float
+    base: str = ""
+    """The model that was adapted."""
+    mixtures: int = 0
+    """Gaussians of each state, where there are any."""
+    more_epochs: int = 0
+    """After the second segmentation."""
+
+    @property
+    def dev(self) -> Figures:
+        return self.trained.dev
+
+    def text(self) -> str:
+        """The card in Markdown."""
+        corpus, training = self.corpus, self.training
+        weights = sum(weight.numel() for weight in self.trained.network.parameters())
+        made = "adapted from " + self.base if self.base else "trained from nothing"
+        lines = [
+            f"# The model `{self.name}`",
+            "",
+            f"An acoustic model of ctc-align {__version__}, {made}. To align with it:",
+            "",
+            "    ctc-align AUDIO TRANSCRIPT --model DIR",
+            "",
+            *self._remembers(),
+            "| | |",
+            "|---|---|",
+            f"| tokens | {self.inventory.tokens} {self._kind()}: {_escaped(' '.join(self.inventory.vocab[1:]))} |",
+            "| output 1 | CTC log-probs over the blank and the tokens, every 10 ms |",
+            f"| output 2 | scores of {self.shape.states} segmentation states, every 10 ms{self._mixed()} |",
+            f"| network | {weights / 1e6:.2f} million weights |",
+            "",
+            "## Data",
+            "",
+            "| | |",
+            "|---|---|",
+            f"| corpus | {_escaped(self.source)} |",
+            f"| trained on | {len(corpus.train)} utterances, {60 * corpus.hours(corpus.train):.1f} min |",
+            f"| held out | {len(corpus.dev)} utterances, {60 * corpus.hours(corpus.dev):.1f} min |",
+            f"| speakers named | {corpus.speakers} |",
+        ]
+        for kind, number in Counter(one.kind for one in corpus.left_out).most_common():
+            lines.append(f"| left out: {_escaped(kind)} | {number} |")
+        lines += [
+            "",
+            "## Figures",
+            "",
+            f"On what was held out: CTC loss {self.dev.ctc:.3f} nats a token, cross-entropy {self.dev.frame:.3f} nats "
+            f"a frame ({self.shape.states} states, labels of the training's own segmentation).",
+        ]
+        before = self.trained.before
+        if before is not None:
+            lines.append(f"Before: {before.ctc:.3f} and {before.frame:.3f}.")
+        if self.inventory.rare:
+            rare = ", ".join(f"{letter} ({number})" for letter, number in list(self.inventory.rare.items())[:40])
+            lines += ["", f"Letters that are too rare to learn: {_escaped(rare)}."]
+        lines += [
+            "",
+            "## Recipe",
+            "",
+            f"    {self.command or 'ctc_align.training.pipeline.train'}",
+            "",
+            f"{training.epochs} epochs at most{self._refined()}, batches of {training.batch_s:g} s, learning rate "
+            f"{training.learning_rate:g}, seed {training.seed}; torch {torch.__version__}; "
+            f"{self.seconds / 60:.1f} minutes in the last call, {self.cpu_seconds / 60:.1f} minutes of CPU time.",
+            "",
+        ]
+        return "\n".join(lines)
+
+    def _refined(self) -> str:
+        return f" and {self.more_epochs} on a second segmentation" if self.more_epochs else ""
+
+    def _mixed(self) -> str:
+        return f", with {self.mixtures} Gaussians each" if self.mixtures else ""
+
+    def _kind(self) -> str:
+        return "letters" if self.units == "letters" else "phones"
+
+    def _remembers(self) -> list[str]:
+        """What need not be said when one aligns with it."""
+        says = [f"transcripts are read in `{self.language}` (`--language`)"] if self.language else []
+        says += [f"words are looked up in `{LEXICON}` (`--lexicon`)"] if self.units == "lexicon" else []
+        return [f"Unless the call says otherwise, {' and '.join(says)}.", ""] if says else []
+
+
+def lexicon_lines(lexicon: Lexicon) -> Sequence[str]:
+    """A dictionary as it goes beside a model whose tokens are its phones."""
+    return [f"{word}\t{' '.join(e.labels)}" for word, entries in lexicon.entries.items() for e in entries]
+
+
+def write_model(
+    folder: Path,
+    description: Description,
+    network: Network,
+    log_priors: torch.Tensor,
+    card: Card,
+    lexicon: Sequence[str] = (),
+    mixtures: Mixtures | None = None,
+) -> None:
+    """Write all files of a model into `folder`; `model.toml`, without which it is none, comes last.
+
+    Raises:
+        OutputError: the system refused.
+    """
+    part = folder / NAME / "model"
+    try:
+        shutil.rmtree(part, ignore_errors=True)
+        save_folder(part, description, network.cpu(), log_priors, torch.float16, mixtures)
+        (part / "README.md").write_text(card.text(), "utf-8")
+        if lexicon:
+            (part / LEXICON).write_text("\n".join(lexicon) + "\n", "utf-8")
+        if card.corpus.left_out:
+            (part / LEFT_OUT).write_text(_table(card.corpus.left_out), "utf-8")
+        # What is there of a model that was here before belongs to other weights.
+        for name in ("model.toml", CALIBRATION, LEXICON, LEFT_OUT):
+            (folder / name).unlink(missing_ok=True)
+        for path in sorted(part.iterdir(), key=lambda path: path.name == "model.toml"):
+            os.replace(path, folder / path.name)
+    except OSError as error:
+        raise OutputError(f"{error.filename or folder}: writing failed ({error.strerror})") from error
+
+
+def _table(left_out: Sequence[LeftOut]) -> str:
+    rows = [list(asdict(one).values()) for one in left_out]
+    rows.insert(0, ["utterance", "origin", "reason", "met"])
+    return "".join("\t".join(" ".join(str(cell).split()) for cell in row) + "\n" for row in rows)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|").encode("utf-8", "backslashreplace").decode("utf-8")

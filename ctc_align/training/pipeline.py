@@ -1,0 +1,182 @@
+"""From a corpus to a model folder: the stages of `ctc-align train`.
+
+reading       pairs of audio and transcript that can be used, their frames; a held-out part
+segmenting    a state for every frame, by a generative model from a flat start (`segmenter`)
+training      the network learns both outputs at once: CTC from the tokens, classes of frames from the states
+refining      if asked for: a second segmentation, by the network and mixtures together, from which both go on
+writing       model.safetensors, model.toml, README.md (the card), left-out.tsv
+
+Each stage is kept below the model's folder and not done again: a run that was stopped goes on. The same seed gives the
+same model on the same machine.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+import torch
+
+from ctc_align.corpus.sources import open_source
+from ctc_align.errors import UsageError
+from ctc_align.models.convnet.convnet_model import Description, state_offset
+from ctc_align.models.convnet.gaussian_mixtures import Mixtures
+from ctc_align.models.convnet.network import Network, NetworkShape
+from ctc_align.text.lexicon import read_lexicon
+from ctc_align.training import acoustic_training, frame_labels
+from ctc_align.training.corpus_data import Corpus, Limits, Pairs, gather, read_pairs, told
+from ctc_align.training.inventory import Inventory, make_inventory
+from ctc_align.training.model_package import Card, lexicon_lines, write_model
+from ctc_align.training.progress import Watch
+from ctc_align.training.recipe import Recipe
+from ctc_align.training.resegmentation import learn_mixtures, resegmented
+from ctc_align.training.run_folder import check_out_dir, workplace
+from ctc_align.training.training_data import Material
+
+
+@dataclass(frozen=True)
+class Call:
+    """What the user asked for.
+
+    Args:
+        corpus: path of a corpus, of any kind that `open_source` knows; `kind` where that is not to be found out.
+        out_dir: the model's folder.
+        dev: path of a corpus to hold out; None: a part of `corpus`.
+        lexicon: path of a pronunciation dictionary.
+        command: the command line, for the card.
+        force: replace a model, or what a run of other settings left.
+        keep: keep frames, labels and checkpoints.
+    """
+
+    corpus: str
+    out_dir: Path
+    kind: str | None = None
+    dev: str | None = None
+    lexicon: str | None = None
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    command: str = ""
+    force: bool = False
+    keep: bool = False
+
+
+@dataclass(frozen=True)
+class Result:
+    """The model's folder and what there is to say of it."""
+
+    folder: Path
+    card: Card
+
+
+def train(recipe: Recipe, call: Call, watch: Watch | None = None) -> Result:
+    """Go through all stages.
+
+    Raises:
+        UsageError: the call is wrong, or the folder is another run's.
+        InputError: nothing in the corpus can be used.
+        OutputError: something cannot be written.
+    """
+    watch = watch or Watch()
+    check_out_dir(call.out_dir, force=call.force)
+    lexicon = None if call.lexicon is None else read_lexicon(call.lexicon)
+    if lexicon is not None and recipe.units == "letters":
+        recipe = replace(recipe, units="lexicon")
+    if recipe.units == "lexicon" and lexicon is None:
+        raise UsageError("units = lexicon: expected a lexicon (--lexicon FILE), met none")
+    began, cpu = time.monotonic(), time.process_time()
+    pairs = pairs_of(call, recipe.language, watch)
+    inventory = make_inventory(recipe.units, pairs.words, lexicon, recipe.fewest)
+    settings: dict[str, object] = {
+        "command": "train",
+        "recipe": asdict(recipe),
+        "corpus": pairs.fingerprint,
+        "vocabulary": inventory.vocab,
+    }
+    with workplace(call.out_dir, settings, force=call.force, keep=call.keep) as work:
+        limits = Limits(recipe.longest_s, recipe.states_per_token, recipe.dev_share, recipe.seed)
+        corpus = gather(pairs, inventory, recipe.units, recipe.language, limits, work / "features", watch)
+        say_corpus(corpus, inventory, watch)
+        found = frame_labels.kept(work / "labels.npz", corpus, lambda: _segmented(recipe, corpus, inventory, watch))
+        hours = corpus.hours(corpus.train)
+        shape, training = recipe.shape(hours, inventory.tokens), recipe.resolved(hours)
+        watch.say(network_line(shape, training))
+        material = Material(corpus.store, found.targets, found.states, corpus.train, corpus.dev)
+        place = acoustic_training.Place(work / "network", call.device, watch)
+        first, second = recipe.stages(training, max(1.0, hours * 3600.0 / training.batch_s))
+        trained = acoustic_training.train(shape, first, material, place)
+        watch.say(f"held out: {trained.dev}")
+        mixtures = None
+        if recipe.refining.epochs:
+            found, mixtures = _refined(recipe, corpus, found, trained.network, work, watch)
+            material = replace(material, labels=found.states)
+            place = replace(place, folder=work / "network-2")
+            trained = acoustic_training.train(shape, second, material, place, trained.network.state_dict())
+            watch.say(f"held out, by the second segmentation: {trained.dev}")
+        name = recipe.name or call.out_dir.resolve().name or "model"
+        card = Card(
+            name, call.command, call.corpus, recipe.units, recipe.language, corpus, inventory, shape, training, trained,
+            time.monotonic() - began, time.process_time() - cpu,
+            mixtures=recipe.refining.mixtures if mixtures else 0, more_epochs=recipe.refining.epochs,
+        )  # fmt: skip
+        kind = "tokens" if recipe.units == "letters" else "phones"
+        parts = recipe.states_per_token
+        description = Description(
+            name, inventory.vocab, shape, parts, recipe.prior_scale, recipe.silence_bonus, kind, recipe.language,
+            mixture_weight=recipe.refining.mixture_weight if mixtures else 0.0,
+        )  # fmt: skip
+        lines = lexicon_lines(lexicon) if lexicon is not None and recipe.units == "lexicon" else ()
+        log_priors = torch.from_numpy(found.log_priors(corpus.train.tolist(), shape.states))
+        write_model(call.out_dir, description, trained.network, log_priors, card, lines, mixtures)
+    return Result(call.out_dir, card)
+
+
+def pairs_of(call: Call, language: str, watch: Watch) -> Pairs:
+    """The pairs of the corpus, and of the one that is held out."""
+    exclude = (str(call.out_dir),)
+    sources = [(open_source(call.corpus, call.kind, exclude=exclude), False)]
+    if call.dev is not None:
+        sources.append((open_source(call.dev, exclude=exclude), True))
+    watch.progress("reading the corpus", 0.0)
+    return read_pairs(sources, language)
+
+
+def say_corpus(corpus: Corpus, inventory: Inventory, watch: Watch) -> None:
+    train, dev = corpus.hours(corpus.train), corpus.hours(corpus.dev)
+    speakers = f", {corpus.speakers} speakers" if corpus.speakers > 1 else ""
+    watch.say(
+        f"{len(corpus.train)} utterances to train on, {60 * train:.1f} min; "
+        f"{len(corpus.dev)} held out, {60 * dev:.1f} min{speakers}"
+    )
+    if corpus.left_out:
+        watch.say(f"left out: {told(corpus.left_out)}")
+    tokens = " ".join(inventory.vocab[1:41]) + (" …" if inventory.tokens > 40 else "")
+    watch.say(f"{inventory.tokens} tokens: {tokens}")
+
+
+def network_line(shape: NetworkShape, training: acoustic_training.Training) -> str:
+    weights = sum(w.numel() for w in Network(shape).parameters())
+    return f"network of {weights / 1e6:.2f} million weights, {training.epochs} epochs"
+
+
+def _segmented(recipe: Recipe, corpus: Corpus, inventory: Inventory, watch: Watch) -> frame_labels.Labels:
+    parts, seed = recipe.states_per_token, recipe.seed
+    return frame_labels.from_nothing(corpus, recipe.segmenter, inventory.tokens, parts, seed, watch)
+
+
+def _refined(
+    recipe: Recipe, corpus: Corpus, found: frame_labels.Labels, network: Network, work: Path, watch: Watch
+) -> tuple[frame_labels.Labels, Mixtures]:
+    """Labels by the network and mixtures together, and the mixtures that learned from them."""
+    plan, states = recipe.refining, network.shape.states
+    order = frame_labels.teaching_order(corpus, recipe.segmenter, recipe.seed)
+    members = [i for i in order if len(found.states[i])][: plan.utterances]
+
+    def again() -> frame_labels.Labels:
+        log_priors = torch.from_numpy(found.log_priors(corpus.train.tolist(), states))
+        offset = state_offset(log_priors, recipe.prior_scale, recipe.silence_bonus)
+        first = learn_mixtures(corpus.store, found, members, states, plan.mixtures)
+        return resegmented(network.cpu(), offset, first, corpus, found, plan, watch)
+
+    second = frame_labels.kept(work / "labels-2.npz", corpus, again)
+    watch.say("segments: by the network and mixtures together")
+    return second, learn_mixtures(corpus.store, second, members, states, plan.mixtures)

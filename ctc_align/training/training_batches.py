@@ -1,0 +1,112 @@
+"""Batches of similar length, the same for the same seed and epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from ctc_align.models.convnet import features
+from ctc_align.training.augmentation import Augmentation, augment, mask
+from ctc_align.training.feature_store import FeatureStore
+
+
+@dataclass(frozen=True)
+class Batch:
+    """`inputs` (B, T + 2 * context, MELS), `lengths` (B,), `targets` (B, L), `labels` (B, T) or None, -1 ignored."""
+
+    inputs: torch.Tensor
+    lengths: torch.Tensor
+    targets: torch.Tensor
+    target_lengths: torch.Tensor
+    labels: torch.Tensor | None
+
+    def to(self, device: torch.device) -> Batch:
+        """With what the network needs there; what the kernels' plans need stays on the CPU."""
+        if device.type == "cpu":
+            return self
+        return replace(
+            self, inputs=self.inputs.to(device), labels=None if self.labels is None else self.labels.to(device)
+        )
+
+
+def plan(lengths: np.ndarray, batch_frames: int, seed: int, epoch: int) -> list[list[int]]:
+    """Indices of each batch: sorted by length with some disorder, cut at `batch_frames` padded frames, shuffled."""
+    random = np.random.default_rng((seed, epoch))
+    order = np.argsort(lengths * random.uniform(0.9, 1.1, len(lengths)), kind="stable")
+    batches: list[list[int]] = []
+    longest = 0
+    for i in order.tolist():
+        longest = max(longest, int(lengths[i]))
+        if not batches or longest * (len(batches[-1]) + 1) > batch_frames:
+            batches.append([])
+            longest = int(lengths[i])
+        batches[-1].append(i)
+    random.shuffle(batches)
+    return batches
+
+
+def collate(
+    store: FeatureStore,
+    members: Sequence[int],
+    targets: Sequence[np.ndarray],
+    labels: Sequence[np.ndarray] | None,
+    context: int,
+    augmentation: Augmentation | None,
+    seed: Sequence[int] = (),
+) -> Batch:
+    """One batch; `seed` decides the augmentation."""
+    rows, lengths = [], []
+    for i in members:
+        frames = store[i]
+        if augmentation:
+            generator = torch.Generator().manual_seed(int(np.random.SeedSequence((*seed, i)).generate_state(1)[0]))
+            frames = augment(frames, augmentation, generator)
+        statistics = features.statistics_of(frames)
+        inputs = features.normalise(frames, statistics)
+        if augmentation:
+            inputs = mask(inputs, augmentation, generator)
+        rows.append((inputs, features.silence(statistics)))
+        lengths.append(len(frames))
+    longest = max(lengths) + max(lengths) % 2
+    inputs = torch.empty(len(rows), longest + 2 * context, features.MELS)
+    for b, (row, silent) in enumerate(rows):
+        inputs[b] = silent
+        inputs[b, context : context + len(row)] = row
+    return Batch(
+        inputs,
+        torch.tensor(lengths),
+        _pad([targets[i] for i in members], 0),
+        torch.tensor([len(targets[i]) for i in members]),
+        None if labels is None else _pad([labels[i] for i in members], -1, longest),
+    )
+
+
+def _pad(rows: Sequence[np.ndarray], value: int, width: int | None = None) -> torch.Tensor:
+    width = max(map(len, rows)) if width is None else width
+    padded = torch.full((len(rows), width), value, dtype=torch.int64)
+    for b, row in enumerate(rows):
+        padded[b, : len(row)] = torch.from_numpy(np.asarray(row, np.int64))
+    return padded
+
+
+def prefetched(makers: Iterator) -> Iterator[Batch]:
+    """Make the next batch while this one is used."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool:
+        # The maker's small tensors on one thread of torch's: more would wait for one another and for the network's.
+        # Torch takes the number for the calling thread and those to come, so this one says its own again.
+        count = torch.get_num_threads()
+        pool.submit(torch.set_num_threads, 1).result()
+        torch.set_num_threads(count)
+        pending = None
+        for maker in makers:
+            following = pool.submit(maker)
+            if pending is not None:
+                yield pending.result()
+            pending = following
+        if pending is not None:
+            yield pending.result()

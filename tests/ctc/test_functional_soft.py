@@ -1,0 +1,249 @@
+"""Soft targets, simple CTC and the whole Hessian: against enumeration, autograd and finite differences."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from kernel_problems import target
+from oracles import ctc_paths, enumerate_all, simple_ctc_paths
+
+from ctc_align.ctc import autograd
+from ctc_align.errors import KernelError
+from ctc_align.functional import ctc_loss, forced_align, hessian, merge_tokens, occupancy, simple_ctc_loss
+
+INF, NAN = float("inf"), float("nan")
+
+
+def ragged(seed: int, dtype: torch.dtype = torch.float64) -> tuple[torch.Tensor, list[list[int]], list[int]]:
+    """Scores (5, 4, 3), rows of ids of which one is empty and one does not fit, frames that count."""
+    rng = np.random.default_rng(seed)
+    return torch.as_tensor(rng.normal(size=(5, 4, 3)) * 2 + 1, dtype=dtype), [[1, 2], [], [2, 2, 2], [1]], [5, 4, 4, 3]
+
+
+def in_a_row(rows: list[list[int]]) -> tuple[torch.Tensor, list[int]]:
+    return torch.tensor([token for row in rows for token in row], dtype=torch.int64), [len(row) for row in rows]
+
+
+@pytest.mark.parametrize("blank", [0, 1, 2])
+def test_occupancy_is_what_enumeration_finds(blank: int) -> None:
+    rng = np.random.default_rng(blank)
+    for _ in range(40):
+        frames, row = int(rng.integers(1, 6)), target(rng, int(rng.integers(0, 4)), 3, blank)
+        scores = rng.normal(size=(frames, 3)) * 2 + 1
+        answer = enumerate_all(scores, ctc_paths(frames, 3, row, blank))
+        given = torch.tensor(row, dtype=torch.int64), [frames], [len(row)], blank
+        met = occupancy(torch.as_tensor(scores), *given)
+        np.testing.assert_allclose(met, answer.occupancy, rtol=0, atol=1e-12)
+        assert occupancy(torch.as_tensor(scores).float(), *given).dtype == torch.float32
+
+
+def test_occupancy_of_a_batch_is_that_of_its_utterances() -> None:
+    scores, rows, frames = ragged(1)
+    for n, count in enumerate(frames):
+        scores[count:, n] = NAN
+    targets, tokens = in_a_row(rows)
+    met = occupancy(scores.requires_grad_(), targets, frames, tokens)
+    assert (met.shape, met.dtype, met.requires_grad) == ((5, 4, 3), torch.float64, False)
+    assert (met >= 0).all()
+    for n, (row, count) in enumerate(zip(rows, frames)):
+        alone = occupancy(scores.detach()[:count, n], torch.tensor(row, dtype=torch.int64), [count], [len(row)])
+        assert torch.equal(met[:count, n], alone)
+        assert (met[count:, n] == 0).all()
+        torch.testing.assert_close(alone.sum(1), torch.full((count,), float(n != 2), dtype=torch.float64))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_occupancy_is_minus_the_gradient(dtype: torch.dtype) -> None:
+    scores, rows, frames = ragged(2, dtype)
+    targets, tokens = in_a_row(rows)
+    leaf = scores.to(torch.float64 if dtype == torch.float64 else torch.float32).requires_grad_()
+    ctc_loss(leaf, targets, frames, tokens, reduction="sum").backward()
+    assert torch.equal(-leaf.grad, occupancy(scores, targets, frames, tokens))
+
+
+def test_the_differentiable_occupancy_is_the_same() -> None:
+    """It is what a gradient through soft targets needs; `occupancy` has none."""
+    scores = ragged(3)[0][:, :1].transpose(0, 1).requires_grad_()
+    topology = autograd.lattice.ctc([[1, 2]])
+    made = autograd.occupancies(scores, topology)
+    assert made.requires_grad
+    assert torch.equal(made[0], occupancy(scores[0], torch.tensor([1, 2]), [5], [2]))
+
+
+@pytest.mark.parametrize("blank", [0, 1, 2])
+def test_simple_ctc_is_what_enumeration_finds(blank: int) -> None:
+    rng = np.random.default_rng(blank)
+    impossible = 0
+    for _ in range(60):
+        frames, row = int(rng.integers(0, 6)), target(rng, int(rng.integers(0, 5)), 3, blank)
+        scores = torch.as_tensor(rng.normal(size=(frames, 3)) * 2 + 1).requires_grad_()
+        answer = enumerate_all(scores.detach().numpy(), simple_ctc_paths(frames, 3, row, blank))
+        met = simple_ctc_loss(scores, torch.tensor(row, dtype=torch.int64), [frames], [len(row)], blank, "sum")
+        assert met.item() == pytest.approx(-answer.total, abs=1e-12)
+        met.backward()
+        np.testing.assert_allclose(scores.grad, -answer.occupancy, rtol=0, atol=1e-12)
+        assert (met == INF) == (len(row) > frames)
+        impossible += len(row) > frames
+    assert impossible
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_simple_ctc_in_all_forms(reduction: str) -> None:
+    scores, rows, frames = ragged(4)
+    targets, tokens = in_a_row(rows)
+    padded = torch.tensor([[1, 2, -7], [0, 0, 0], [2, 2, 2], [1, -1, 9]])
+    losses = torch.stack(
+        [
+            simple_ctc_loss(scores[:count, n], padded[n, :size], [count], [size], reduction="sum")
+            for n, (count, size) in enumerate(zip(frames, tokens))
+        ]
+    )
+    per_token = losses / torch.tensor(tokens).clamp(min=1)
+    right = {"none": losses, "mean": per_token.mean(), "sum": losses.sum()}[reduction]
+    for form in (targets, padded, padded.int()):
+        assert torch.equal(simple_ctc_loss(scores, form, frames, tokens, reduction=reduction), right)
+    none_fits = simple_ctc_loss(scores, padded, [1] * 4, tokens, reduction="none", zero_infinity=True)
+    assert (none_fits == 0).tolist() == [True, False, True, False]
+    assert torch.autograd.gradcheck(
+        lambda x: simple_ctc_loss(x, padded, frames, tokens, reduction=reduction), scores.requires_grad_()
+    )
+    assert torch.autograd.gradgradcheck(
+        lambda x: simple_ctc_loss(x.log_softmax(2), padded, frames, tokens, reduction=reduction), scores
+    )
+
+
+def by_autograd(logits: torch.Tensor, targets: torch.Tensor, frames: Any, tokens: Any, blank: int) -> torch.Tensor:
+    """(N, T, C, T, C): each utterance's loss differentiated twice, one entry at a time."""
+    parts = []
+    for n in range(len(logits)):
+
+        def alone(x: torch.Tensor, n: int = n) -> torch.Tensor:
+            whole = torch.cat((logits[:n], x[None], logits[n + 1 :])).transpose(0, 1).log_softmax(2)
+            return ctc_loss(whole, targets, frames, tokens, blank, "none", zero_infinity=True)[n]
+
+        parts.append(torch.autograd.functional.hessian(alone, logits[n]))
+    return torch.stack(parts)
+
+
+@pytest.mark.parametrize("blank", [0, 2])
+@pytest.mark.parametrize("seed", range(3))
+def test_hessian_is_two_derivatives(seed: int, blank: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = [target(rng, count, 4, blank) for count in (2, 0, 3, 1)]
+    logits = torch.as_tensor(rng.normal(size=(4, 5, 4)) * 3)
+    targets, tokens = in_a_row(rows)
+    given = targets, [5, 4, 2 if seed else 5, 3], tokens, blank
+    met = hessian(logits, *given)
+    assert (met.shape, met.dtype) == ((4, 5, 4, 5, 4), torch.float64)
+    torch.testing.assert_close(met, by_autograd(logits, *given), rtol=0, atol=1e-12)
+    matrix = met.view(4, 20, 20)
+    assert torch.equal(matrix, matrix.mT)
+    # One constant more or less at a frame changes nothing.
+    torch.testing.assert_close(met.sum(4), torch.zeros(4, 5, 4, 5, dtype=torch.float64), rtol=0, atol=1e-12)
+    torch.testing.assert_close(hessian(logits.float(), *given), met.float(), rtol=0, atol=1e-6)
+
+
+def test_hessian_by_finite_differences() -> None:
+    """Of the loss itself, not of a gradient."""
+    logits = torch.as_tensor(np.random.default_rng(1).normal(size=(1, 3, 3)))
+    rest = torch.tensor([[1, 2]]), [3], [2]
+    met, step = hessian(logits, *rest).view(9, 9), 1e-4
+
+    def value(at: torch.Tensor) -> torch.Tensor:
+        return ctc_loss(at.view(3, 1, 3).log_softmax(2), *rest, reduction="sum")
+
+    units = step * torch.eye(9, dtype=torch.float64)
+    for i in range(9):
+        for j in range(9):
+            corners = [value(logits.view(9) + a * units[i] + b * units[j]) * a * b for a in (1, -1) for b in (1, -1)]
+            assert met[i, j].item() == pytest.approx(sum(corners).item() / (4 * step**2), abs=1e-6)
+
+
+def test_hessian_of_what_cannot_be_and_of_what_is_certain() -> None:
+    logits = torch.zeros(3, 4, 3, dtype=torch.float64)
+    logits[1] = 1e10 * torch.tensor([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0]])
+    logits[2, :, 2] = -INF
+    targets = torch.tensor([[1, 1, 1], [1, 2, 0], [1, 2, 0]])
+    met = hessian(logits, targets, [4, 4, 4], [3, 2, 2])
+    assert (met == 0).all(), "too long; one path is all; a class that cannot be"
+    logits[0] = NAN
+    met = hessian(logits, targets, [3, 4, 4], [2, 2, 2])
+    assert met[0, :3, :, :3].isnan().all()
+    assert (met[0, 3] == 0).all()
+    assert (met[1:] == 0).all()
+
+
+def test_padding_is_never_read() -> None:
+    logits = torch.as_tensor(np.random.default_rng(2).normal(size=(2, 4, 3)))
+    given = torch.tensor([[1, 2], [2, -9]]), [4, 2], [2, 1]
+    clean = hessian(logits, *given)
+    logits[1, 2:] = NAN
+    assert torch.equal(hessian(logits, *given), clean)
+    assert (clean[1, 2:] == 0).all()
+    assert (clean[1, :, :, 2:] == 0).all()
+
+
+def test_hessian_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    logits = torch.as_tensor(np.random.default_rng(3).normal(size=(2, 5, 4)))
+    given = torch.tensor([[1, 2], [2, 2]]), [5, 4], [2, 2]
+    whole = hessian(logits, *given)
+    monkeypatch.setattr("ctc_align.functional.UNITS_CELLS", 70)
+    assert torch.equal(hessian(logits, *given), whole)
+
+
+@pytest.mark.parametrize(
+    ("logits", "said"),
+    [
+        (torch.zeros(4, 3), "logits: expected (N, T, C) with at least one class, met shape (4, 3)"),
+        (torch.zeros(1, 4, 3).long(), "logits: expected a floating-point tensor (N, T, C), met torch.int64"),
+        (torch.zeros(2, 4, 3), "target_lengths: expected 2 whole numbers"),
+        (torch.zeros(1, 1, 3).expand(1, 10**6, 3), "second derivatives of (1, 1000000, 3)"),
+    ],
+)
+def test_wrong_arguments_of_the_hessian(logits: torch.Tensor, said: str) -> None:
+    with pytest.raises(KernelError) as error:
+        hessian(logits, torch.tensor([[1, 2]]), [4], [2])
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize("function", [occupancy, simple_ctc_loss])
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"log_probs": torch.zeros(4, 2, 3).long()}, "log_probs: expected a floating-point tensor"),
+        ({"targets": torch.tensor([[1, 2], [1, 3]])}, "target 1: token 1 is 3"),
+        ({"targets": torch.tensor([[1, 2], [-1, 1]])}, "target 1: token 0 is -1"),
+        ({"targets": torch.tensor([[1, 2], [1, 0]])}, "target 1: token 1 (0) is the blank"),
+        ({"targets": torch.tensor([[1, 2], [1, 2]]).bool()}, "expected"),
+        ({"input_lengths": [4, 5]}, "input_lengths: utterance 1 has 5 frames"),
+        ({"target_lengths": [2, 3]}, "expected 0 to 2, met [2, 3]"),
+        ({"target_lengths": [2, -2]}, "expected 0 to 2, met [2, -2]"),
+        ({"blank": 3}, "blank: expected a class from 0 to 2, met 3"),
+    ],
+)
+def test_wrong_arguments(function: Any, change: dict[str, Any], said: str) -> None:
+    arguments = {
+        "log_probs": torch.zeros(4, 2, 3),
+        "targets": torch.tensor([[1, 2], [1, 2]]),
+        "input_lengths": [4, 4],
+        "target_lengths": [2, 2],
+    }
+    assert function(**arguments).isfinite().all()
+    with pytest.raises(KernelError) as error:
+        function(**(arguments | change))
+    assert said in str(error.value)
+
+
+def test_soft_targets_and_the_best_path_of_one_utterance() -> None:
+    """Where one path is nearly certain both say the same."""
+    labels = [0, 1, 1, 0, 2, 2, 2, 0]
+    log_probs = (12 * torch.nn.functional.one_hot(torch.tensor(labels), 3).float()).log_softmax(1)
+    soft = occupancy(log_probs, torch.tensor([1, 2]), [8], [2])
+    paths, scores = forced_align(log_probs[None], torch.tensor([[1, 2]]))
+    assert soft.argmax(1).tolist() == labels == paths[0].tolist()
+    assert [(span.token, span.start, span.end) for span in merge_tokens(paths[0], scores[0])] == [(1, 1, 3), (2, 4, 7)]
+    assert math.isclose(float(soft.max(1).values.min()), 1, abs_tol=1e-3)

@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from ctc_align.errors import InputError, UsageError
+from ctc_align.evaluate import evaluate, evaluate_intervals, read_intervals
+from ctc_align.formats import Style, save, write_outputs
+from ctc_align.formats.textgrid_reading import Interval
+from ctc_align.types import AlignedToken, AlignedWord, Alignment
+
+REFERENCE = Path(__file__).resolve().parents[2] / "shared" / "data" / "gold-dev" / "reference"
+
+
+def alignment(*rows: tuple[str, float, float], **changes) -> Alignment:
+    words = tuple(
+        AlignedWord(
+            text, text, 0, len(text), "aligned", start_s, end_s, 0.9, (AlignedToken(text[:1], start_s, end_s, 0.9),)
+        )
+        for text, start_s, end_s in rows
+    )
+    fields = {"audio": "a.wav", "duration_s": 3.0, "model": "m", "backend": "cpu", "frame_shift_s": 0.01}
+    fields |= {"loss": 1.0, "score": -1.0, "text": "", "words": words, "utterance": "a"} | changes
+    return Alignment(**fields)
+
+
+OURS = alignment(("Hello,", 0.13, 0.5), ("big", 0.5, 0.9), ("world!", 1.0, 1.46))
+TRUE = alignment(("hello", 0.10, 0.5), ("big", 0.5, 0.9), ("world", 0.98, 1.5))
+
+
+@pytest.fixture
+def folders(tmp_path) -> tuple[Path, Path]:
+    """Two recordings, nested, ours as JSON, CTM and TextGrid, the reference as TextGrid."""
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    for name in ("x", "deep/y"):
+        folder, stem = Path(name).parent, Path(name).name
+        write_outputs(OURS, ours / folder, stem)
+        write_outputs(TRUE, theirs / folder, stem, ("textgrid",))
+    return ours, theirs
+
+
+def test_figures_by_hand(folders):
+    evaluation = evaluate(*folders)
+    assert (evaluation.paired, evaluation.missing, evaluation.extra, evaluation.mismatched) == (6, 0, 0, 0)
+    assert evaluation.onset.mae_ms == pytest.approx((30 + 0 + 20) / 3)
+    assert evaluation.offset.mae_ms == pytest.approx(40 / 3)
+    assert evaluation.both.mae_ms == pytest.approx(90 / 6)
+    assert evaluation.onset.median_signed_ms == pytest.approx(20.0)
+    assert evaluation.offset.mean_signed_ms == pytest.approx(-40 / 3)
+    assert evaluation.both.median_abs_ms == pytest.approx(10.0)
+    assert evaluation.both.count == 12
+    percent = {limit: round(value) for limit, value in evaluation.both.within_ms.items()}
+    assert percent == {10: 50, 20: 67, 25: 67, 50: 100, 100: 100}
+    assert evaluation.complete
+
+
+def test_worst_cases(folders):
+    save(alignment(("hello", 0.1, 0.5), ("big", 0.5, 0.9), ("world", 0.98, 1.2)), folders[0] / "x.json", force=True)
+    worst = evaluate(*folders).worst(1)[0]
+    assert (worst.utterance, worst.worst_label) == ("x", "world")
+    assert worst.worst_ms == pytest.approx(-300.0)
+
+
+def test_worst_edges_early_or_late(folders):
+    edges = evaluate(*folders).worst_edges(3)
+    assert [(edge.label, edge.edge, edge.error_ms) for edge in edges] == [
+        ("world", "offset", -40.0),
+        ("world", "offset", -40.0),
+        ("hello", "onset", 30.0),
+    ]
+    assert (edges[2].utterance, edges[2].reference_s, edges[2].hypothesis_s) == ("deep/y", 0.1, 0.13)
+    assert len(evaluate(*folders).worst_edges(100)) == 12
+
+
+def test_the_same_from_json_and_from_textgrid(folders):
+    from_json = evaluate(*folders)
+    for path in folders[0].rglob("*.json"):
+        path.unlink()
+    from_textgrid = evaluate(*folders)
+    assert from_json == from_textgrid
+    assert read_intervals(folders[0] / "x.TextGrid")[0] == Interval(0.0, 0.13, "")
+
+
+def test_two_files(folders):
+    assert evaluate(folders[0] / "x.json", folders[1] / "x.TextGrid").paired == 3
+
+
+def test_a_flat_folder_meets_a_nested_one_by_the_end_of_the_path(folders, tmp_path):
+    flat = tmp_path / "flat"
+    for stem in ("x", "y"):
+        write_outputs(OURS, flat, stem, ("json",))
+    evaluation = evaluate(flat, folders[1])
+    assert evaluation.paired == 6
+    assert evaluation.complete
+
+
+def test_the_same_stem_in_other_folders_is_another_file(folders):
+    (folders[0] / "deep").rename(folders[0] / "other")
+    evaluation = evaluate(*folders)
+    assert evaluation.missing_files == ("deep/y",)
+    assert evaluation.extra_files == ("other/y",)
+
+
+def test_a_flat_name_that_fits_twice_fits_none(folders, tmp_path):
+    write_outputs(TRUE, folders[1] / "other", "y", ("textgrid",))
+    flat = tmp_path / "flat"
+    write_outputs(OURS, flat, "y", ("json",))
+    assert evaluate(flat, folders[1]).missing_files == ("deep/y", "other/y", "x")
+    evaluation = evaluate(folders[1], flat)
+    assert (evaluation.missing_files, evaluation.extra_files) == (("y",), ("deep/y", "other/y", "x"))
+
+
+def test_missing_files_are_named(folders):
+    for path in folders[0].glob("deep/*"):
+        path.unlink()
+    evaluation = evaluate(*folders)
+    assert evaluation.missing_files == ("deep/y",)
+    assert not evaluation.complete
+    assert evaluation.paired == 3
+
+
+def test_a_file_that_cannot_be_read_does_not_stop_the_others(folders):
+    (folders[0] / "x.json").write_text("{")
+    evaluation = evaluate(*folders)
+    assert [name for name, _ in evaluation.failures] == ["x"]
+    assert "x.json: not JSON" in evaluation.failures[0][1]
+    assert not evaluation.complete
+    with pytest.raises(InputError, match=r"x\.json: not JSON"):
+        evaluate(folders[0] / "x.json", folders[1] / "x.TextGrid")
+
+
+def test_words_without_time_are_missing(folders):
+    words = (*OURS.words[:2], AlignedWord("world", "", 0, 5, "unknown"))
+    save(dataclasses.replace(OURS, words=words), folders[0] / "x.json", force=True)
+    evaluation = evaluate(*folders)
+    assert (evaluation.paired, evaluation.missing) == (5, 1)
+
+
+def test_phones_are_the_tokens_of_the_hypothesis(folders, tmp_path):
+    path = tmp_path / "phones.TextGrid"
+    save(dataclasses.replace(TRUE, token_kind="phones"), path)
+    for ours in (folders[0] / "x.json", folders[0] / "x.TextGrid"):
+        evaluation = evaluate(ours, path, "phones")
+        assert (evaluation.tier, evaluation.paired, evaluation.mismatched) == ("phones", 3, 0)
+
+
+def test_a_tier_that_is_not_there(folders, tmp_path):
+    text = (folders[1] / "x.TextGrid").read_text("utf-8").replace('"words"', '"Wörter"')
+    (tmp_path / "x.TextGrid").write_text(text, "utf-8")
+    with pytest.raises(
+        InputError, match=r"x\.TextGrid: expected an interval tier named words.*met: 1 Wörter, 2 tokens"
+    ):
+        evaluate(folders[0] / "x.json", tmp_path / "x.TextGrid")
+
+
+def test_tier_with_a_speaker_in_its_name(folders, tmp_path):
+    text = (folders[1] / "x.TextGrid").read_text("utf-8").replace('"words"', '"Ann - words"')
+    (tmp_path / "x.TextGrid").write_text(text, "utf-8")
+    assert evaluate(folders[0] / "x.json", tmp_path / "x.TextGrid").paired == 3
+
+
+def test_wrong_calls(folders, tmp_path):
+    (tmp_path / "empty").mkdir()
+    for arguments, says in (
+        ((folders[0] / "none", folders[1]), "no such file or folder"),
+        ((folders[0], folders[1] / "x.TextGrid"), "two files or two folders"),
+        ((tmp_path / "empty", folders[1]), "met none"),
+        ((*folders, "syllables"), "expected the tier words or phones"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            evaluate(*arguments)
+
+
+@pytest.mark.parametrize(
+    "content", ['{"format": "ctc-align/1"}', '{"format": "ctc-align/1", "words": [{}]}', '{"words": []}', "3"]
+)
+def test_json_that_is_no_alignment(tmp_path, content):
+    path = tmp_path / "a.json"
+    path.write_text(content)
+    with pytest.raises(InputError, match=r"a\.json: "):
+        read_intervals(path)
+
+
+def test_times_of_the_recording_are_compared_as_they_stand(tmp_path):
+    path = tmp_path / "a.json"
+    write_outputs(dataclasses.replace(TRUE, offset_s=5.0), tmp_path, "a", ("json",), settings=Style(times="recording"))
+    assert read_intervals(path)[0].start_s == 5.1
+
+
+def test_nothing_paired_has_no_figures():
+    evaluation = evaluate_intervals([("a", [], [Interval(0.0, 1.0, "a")])])
+    assert evaluation.both.mae_ms is None
+    assert evaluation.both.within_ms[20] is None
+    assert json.dumps(evaluation.to_dict(), allow_nan=False)
+
+
+def test_silences_are_no_words():
+    silence = [Interval(0.0, 0.1, label) for label in ("", " ", "<eps>", "sp", "SIL")]
+    evaluation = evaluate_intervals([("a", silence, [])])
+    assert evaluation.extra == 0
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not REFERENCE.is_dir(), reason=f"no speech data at {REFERENCE}")
+@pytest.mark.parametrize(("tier", "shift_ms"), [("words", 7.0), ("phones", -12.5)])
+def test_a_shifted_reference_has_just_that_error(tier, shift_ms):
+    rows = []
+    for path in sorted(REFERENCE.rglob("*.TextGrid")):
+        true = read_intervals(path, tier)
+        shifted = [Interval(i.start_s + shift_ms / 1000, i.end_s + shift_ms / 1000, i.label.upper()) for i in true]
+        rows.append((path.stem, shifted, true))
+    evaluation = evaluate_intervals(rows, tier)
+    assert evaluation.mismatched == evaluation.missing == evaluation.extra == 0
+    assert evaluation.both.mae_ms == pytest.approx(abs(shift_ms))
+    assert evaluation.onset.median_signed_ms == pytest.approx(shift_ms)

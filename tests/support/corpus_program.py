@@ -1,0 +1,152 @@
+"""ctc-align with an aligner that needs no torch (a start costs half a second), and with faults.
+
+    FAULT=POINT:N python tests/corpus_program.py corpus …
+
+kills the whole run, by SIGKILL, when it passes POINT for the N-th time. Workers are spawned from this file, so what is
+put in its place here is in its place there.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import signal
+import time
+import types
+from pathlib import Path
+from typing import Any
+
+from ctc_align.corpus import run
+from ctc_align.corpus.engine import ray_pool, ray_worker, stages
+from ctc_align.corpus.outputs import assembly, layout
+from ctc_align.corpus.state import journal, summary
+from ctc_align.errors import TooShortError
+from ctc_align.formats import saving
+from ctc_align.types import AlignedToken, AlignedWord, Alignment
+
+POINT, _, COUNT = os.environ.get("FAULT", "").partition(":")
+BATCH_S = float(os.environ.get("BATCH_S", "0"))
+KILLS_ITS_WORKER = os.environ.get("KILLS_ITS_WORKER", "")
+PARENT = os.getppid() if __name__ == "__mp_main__" else os.getpid()
+_passed = 0
+
+
+def passing(point: str) -> bool:
+    """Whether it is here, and now, that the fault lies."""
+    global _passed
+    if point != POINT:
+        return False
+    _passed += 1
+    return _passed == int(COUNT)
+
+
+def die() -> None:
+    """As by `kill -9` of the run; whoever starts workers takes them along."""
+    os.kill(PARENT, signal.SIGKILL)
+    time.sleep(60)
+
+
+def faulty(owner: Any, name: str) -> None:
+    """Faults before and after a function, called "NAME-before" and "NAME-after"."""
+    function = getattr(owner, name)
+
+    def wrapped(*arguments: Any, **options: Any) -> Any:
+        if passing(f"{name}-before"):
+            die()
+        result = function(*arguments, **options)
+        if passing(f"{name}-after"):
+            die()
+        return result
+
+    setattr(owner, name, wrapped)
+
+
+for owner, name in (
+    (layout.Layout, "place"),
+    (assembly.Assembly, "keep"),
+    (assembly.Assembly, "settle"),
+    (assembly.Assembly, "_assemble"),
+    (journal.Journal, "append"),
+    (summary.Summary, "write"),
+    (run, "summarize"),
+):
+    faulty(owner, name)
+
+
+def write_half(path: Path, data: bytes, whole=saving._write_bytes) -> None:
+    if passing("part"):
+        path.write_bytes(data[: len(data) // 2])
+        die()
+    if passing("nospace"):
+        path.write_bytes(data[: len(data) // 2])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+    whole(path, data)
+
+
+saving._write_bytes = write_half
+
+
+class TornWrites:
+    """`os` as the journal sees it."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+    def write(self, file: int, data: bytes) -> int:
+        if passing("torn"):
+            os.write(file, data[: len(data) * 2 // 3])
+            die()
+        if passing("journal-nospace"):
+            os.write(file, data[: len(data) * 2 // 3])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return os.write(file, data)
+
+
+journal.os = TornWrites()  # type: ignore[assignment]
+
+
+class LightAligner:
+    """Spreads the words evenly; the loss is a hash of the samples."""
+
+    model = types.SimpleNamespace(sample_rate=16000)
+
+    def align_batch(self, pairs: Any, on_error: str, utterances: Any) -> list[Any]:
+        time.sleep(BATCH_S)
+        if KILLS_ITS_WORKER and KILLS_ITS_WORKER in utterances:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return [self.align(audio, text, name) for (audio, text), name in zip(pairs, utterances)]
+
+    def align(self, audio: Any, text: str, name: str) -> Any:
+        if text == "raise":
+            raise RuntimeError("no good")
+        words = text.split()
+        if len(words) > 50:
+            return TooShortError(f"{name}: the transcript needs more frames than the audio has")
+        loss = int.from_bytes(hashlib.sha256(audio.samples.tobytes()).digest()[:2], "little") / 1000.0
+        step_s = audio.duration_s / len(words)
+        aligned = tuple(self.word(word, i * step_s, (i + 1) * step_s) for i, word in enumerate(words))
+        about = {"loss": loss, "score": -loss, "loss_per_token": loss / len(words), "text": text, "words": aligned}
+        return Alignment(name, "", audio.duration_s, "light", "cpu", 0.01, **about)
+
+    def word(self, text: str, start_s: float, end_s: float) -> AlignedWord:
+        token = AlignedToken(text[:1], start_s, end_s, 0.5)
+        return AlignedWord(text, text, 0, len(text), "aligned", start_s, end_s, 0.5, (token,))
+
+
+class LightActor(ray_worker.Actor):
+    """Goes to Ray's processes by value: nothing of this file is put in its place there."""
+
+    def aligner(self) -> Any:
+        return LightAligner()
+
+
+if "REAL" not in os.environ:
+    ray_pool.RayPool.actor = LightActor
+    stages.load_aligner = lambda options: (LightAligner(), "cpu")  # type: ignore[assignment,return-value]
+
+
+if __name__ == "__main__":
+    from ctc_align.cli import main
+
+    main()

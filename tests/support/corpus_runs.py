@@ -1,0 +1,105 @@
+"""Small corpora, runs over them as processes, and what they leave behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import soundfile
+
+PROGRAM = Path(__file__).with_name("corpus_program.py")
+ROOT = Path(__file__).resolve().parents[2]
+RATE = 16000
+NOT_COMPARED = ("journal", "summary")
+
+
+def write_clip(path: Path, seconds: float = 0.25, seed: int = 0, **options: Any) -> Path:
+    """Noise, the same for the same seed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    samples = np.random.default_rng(seed).normal(0, 0.1, int(seconds * RATE)).astype(np.float32)
+    soundfile.write(path, samples, RATE, **options)
+    return path
+
+
+def write_manifest(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return path
+
+
+def make_corpus(folder: Path, utterances: int) -> Path:
+    """A manifest of utterances in `folder`, of lengths that differ, a few of which fail; returns its path."""
+    rows: list[dict[str, Any]] = []
+    for i in range(utterances):
+        audio = write_clip(folder / "audio" / f"clip {i % 8}.wav", 0.2 + 0.05 * (i % 8), i % 8)
+        rows.append({"audio_filepath": str(audio), "text": f"number {i} of them", "utterance": f"part {i % 3}/u{i}"})
+    rows[3]["text"] = "word " * 60
+    rows[7]["text"] = ""
+    rows[11]["audio_filepath"] = str(folder / "missing.wav")
+    return write_manifest(folder / "corpus.jsonl", rows)
+
+
+def start(*arguments: Any, **environment: Any) -> subprocess.Popen[str]:
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    environment |= {"PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"}
+    return subprocess.Popen(
+        [sys.executable, str(PROGRAM), "corpus", *map(str, arguments)],
+        env={**os.environ, **{name: str(value) for name, value in environment.items()}},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+    )
+
+
+def run(*arguments: Any, **environment: Any) -> subprocess.CompletedProcess[str]:
+    process = start(*arguments, **environment)
+    stdout, stderr = process.communicate(timeout=120)
+    assert "Traceback" not in stderr, stderr
+    assert stdout == ""
+    return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
+
+
+def outputs(folder: Path) -> dict[str, bytes]:
+    """All files below an output folder but journals and summaries, which tell times."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.name.startswith(NOT_COMPARED)
+    }
+
+
+def lines(folder: Path, name: str = "journal.jsonl") -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / name).read_text("utf-8").splitlines()]
+
+
+def summary(folder: Path, name: str = "summary.json") -> dict[str, Any]:
+    return json.loads((folder / name).read_text("utf-8"))
+
+
+def processes_with(mark: str) -> list[int]:
+    """Living processes that have `mark` in their environment (Linux)."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                alive = " Z " not in (entry / "stat").read_text()[:200]
+                if alive and mark.encode() in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+def wait_until(seconds: float) -> Iterator[None]:
+    """Once more and again, until so long has passed."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        yield
+        time.sleep(0.02)

@@ -1,0 +1,176 @@
+"""A run over a made-up corpus, without audio models: what the engine does with a layout, in its order.
+
+As a program (`layout_runs.py OUT LAYOUT STEP`) it dies, as by `kill -9`, when the step of that number is reached.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from sample_alignments import aligned, make_alignment
+
+from ctc_align.corpus.outputs.layout import Assembly, Layout, OutputSettings, Piece, layout_for, write_manifests
+from ctc_align.corpus.utterance import Utterance
+from ctc_align.types import Alignment
+
+WORDS = ("One,", "two", "“three”", "four.", "פה!")
+
+
+def made_utterances(audio: Path, count: int = 11, per_recording: int = 4) -> list[Utterance]:
+    """Utterances of half a second each, of recordings with two speakers in turn."""
+    return [
+        Utterance(
+            id=f"r{i // per_recording}/u{i}",
+            output=f"r{i // per_recording}/u{i}",
+            audio=str(audio),
+            text=" ".join(WORDS[: 1 + i % len(WORDS)]),
+            origin=f"line {i + 1}",
+            offset_s=0.5 * (i % per_recording),
+            duration_s=0.5,
+            recording=f"r{i // per_recording}",
+            speaker="AB"[i % 2],
+        )
+        for i in range(count)
+    ]
+
+
+def made_alignment(utterance: Utterance, seed: int = 0) -> Alignment:
+    """The utterance's words, 80 ms each, 10 ms apart; `seed` moves them by some milliseconds."""
+    words, place = [], 0
+    for i, text in enumerate(utterance.text.split()):
+        start_s = 0.01 + 0.09 * i + 0.001 * seed
+        words.append(aligned(text, start_s, start_s + 0.08, place, "ab"))
+        place += len(text) + 1
+    changes = {"utterance": utterance.id, "audio": utterance.audio, "offset_s": utterance.offset_s}
+    return make_alignment(tuple(words), 0.5, text=utterance.text, token_kind="phones", **changes)
+
+
+def run(
+    settings: OutputSettings,
+    utterances: Sequence[Utterance],
+    *,
+    failing: Collection[str] = (),
+    again: Collection[str] = (),
+    seed: int = 0,
+    window: int = 3,
+    stop_after: int | None = None,
+) -> list[str]:
+    """Run or resume; returns the ids that were computed. The journal is a file of lines "id outcome".
+
+    Args:
+        failing: ids that fail now; again: ids that are computed although the journal calls them done.
+        stop_after: leave the run, as an interrupted one does, after so many windows.
+    """
+    layout = layout_for(settings)
+    Path(settings.out_dir).mkdir(parents=True, exist_ok=True)
+    journal = Path(settings.out_dir, "journal.txt")
+    known = dict(line.split() for line in journal.read_text().splitlines()) if journal.exists() else {}
+    computed: list[str] = []
+    with Assembly(layout) as assembly:
+        for number, first in enumerate(range(0, len(utterances), window)):
+            if number == stop_after:
+                return computed
+            items = list(enumerate(utterances))[first : first + window]
+            todo = []
+            for index, utterance in items:
+                outcome = known.get(utterance.id)
+                if utterance.id in again or (outcome == "done" and not assembly.present(index, utterance)):
+                    outcome = None
+                assembly.announce(index, utterance, None if outcome is None else outcome == "done")
+                if outcome is None:
+                    todo.append((index, utterance))
+            # batches do not have the source's order
+            _batch(layout, assembly, todo[::-1], journal, failing, seed)
+            computed += [utterance.id for _, utterance in todo]
+        assembly.finish()
+    outcomes = dict(line.split() for line in journal.read_text().splitlines())
+    done = ((i, utterance) for i, utterance in enumerate(utterances) if outcomes[utterance.id] == "done")
+    write_manifests(layout, done)
+    return computed
+
+
+def _batch(
+    layout: Layout,
+    assembly: Assembly,
+    todo: Sequence[tuple[int, Utterance]],
+    journal: Path,
+    failing: Collection[str],
+    seed: int,
+) -> None:
+    good = [(index, utterance) for index, utterance in todo if utterance.id not in failing]
+    rows = [(u.id, layout.place(Piece(i, u, made_alignment(u, seed)))) for i, u in good]
+    assembly.keep(rows)
+    with open(journal, "a", encoding="utf-8") as file:
+        for _, utterance in todo:
+            file.write(f"{utterance.id} {'failed' if utterance.id in failing else 'done'}\n")
+    for index, utterance in todo:
+        assembly.settle(index, utterance.id not in failing)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file of an output folder but the journal, which has the order of the batches."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "journal.txt" and ".ctc-align-parts" not in path.parts
+    }
+
+
+def settings_of(out_dir: Path, layout: str, **changes: object) -> OutputSettings:
+    parts = str(out_dir / ".ctc-align-parts")
+    settings = OutputSettings(str(out_dir), layout, shard_size=4, manifests=("nemo", "lhotse"), parts=parts)
+    return replace(settings, **changes)  # type: ignore[arg-type]
+
+
+def _die_at(step: int) -> None:
+    """Count what changes files, before and after it happens, and end without any cleaning up."""
+    import builtins
+    import sqlite3
+
+    at = 0
+
+    def count() -> None:
+        nonlocal at
+        at += 1
+        if at == step:
+            os._exit(9)
+
+    replace_file, unlink, real_open = os.replace, os.unlink, builtins.open
+
+    def counted_replace(*arguments: str) -> None:
+        count()
+        replace_file(*arguments)
+        count()
+
+    def counted_unlink(*arguments: str, **options: object) -> None:
+        count()
+        unlink(*arguments, **options)  # type: ignore[arg-type]
+
+    def counted_open(path: str, mode: str = "r", *rest: object, **options: object) -> object:
+        if set(mode) & set("xaw"):
+            count()
+        return real_open(path, mode, *rest, **options)  # type: ignore[call-overload]
+
+    class Connection(sqlite3.Connection):
+        def __exit__(self, *error: object) -> bool:  # type: ignore[override]
+            count()
+            super().__exit__(*error)  # type: ignore[arg-type]
+            count()
+            return False
+
+    connect = sqlite3.connect
+    sqlite3.connect = lambda *a, **k: connect(*a, **k, factory=Connection)  # type: ignore[assignment]
+    os.replace, os.unlink, builtins.open = counted_replace, counted_unlink, counted_open  # type: ignore[assignment]
+    import atexit
+
+    atexit.register(lambda: print(at))
+
+
+if __name__ == "__main__":
+    out, audio = Path(sys.argv[1]), Path(sys.argv[3])
+    _die_at(int(sys.argv[4]))
+    run(settings_of(out, sys.argv[2], cut="pause"), made_utterances(audio), failing=["r1/u5"])

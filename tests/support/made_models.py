@@ -1,0 +1,61 @@
+"""Models for tests: tiny networks with random weights, and emissions in which a path is planted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ctc_align.models.convnet.convnet_model import Description, save_folder
+from ctc_align.models.convnet.features import MELS
+from ctc_align.models.convnet.network import Network, NetworkShape
+from ctc_align.types import Emissions
+
+TINY = NetworkShape(MELS, 6, 16, stem=8, body=8, head=8, dilations=(1, 2))
+LETTERS = ("<blank>", "|", *"abcdefghijklmnopqrstuvwxyz", "'")
+
+
+def tiny_network(shape: NetworkShape = TINY, seed: int = 0) -> Network:
+    """Random weights, and statistics of normalisation that are not the identity."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = Network(shape)
+    for module in network.modules():
+        if isinstance(module, torch.nn.BatchNorm1d):
+            assert module.running_mean is not None
+            assert module.running_var is not None
+            module.running_mean.copy_(torch.randn(module.num_features, generator=generator) * 0.3)
+            module.running_var.copy_(torch.rand(module.num_features, generator=generator) + 0.5)
+    return network.eval()
+
+
+def tiny_folder(folder: Path, vocab: Sequence[str], seed: int = 0, parts: int = 3) -> Path:
+    """A model's folder with a tiny random network over `vocab`, the blank first; `parts` 0: one output only."""
+    states = parts * (len(vocab) - 1) + 1 if parts else 0
+    shape = NetworkShape(MELS, len(vocab), states, stem=8, body=8, head=8, dilations=(1, 2))
+    log_priors = torch.full((states,), -float(np.log(states))) if states else None
+    description = Description("tiny", tuple(vocab), shape, parts=parts, token_kind="tokens")
+    save_folder(folder, description, tiny_network(shape, seed), log_priors, torch.float32)
+    return folder
+
+
+def planted(
+    path: Sequence[str], vocab: Sequence[str] = LETTERS, frame_shift_s: float = 0.02, **fields: object
+) -> Emissions:
+    """Emissions that say `path`, one token of `vocab` a frame ("" is the blank), with probability 0.9 each."""
+    blank = int(fields.get("blank", 0))  # type: ignore[call-overload]
+    ids = [vocab.index(token) if token else blank for token in path]
+    probs = np.full((len(ids), len(vocab)), 0.1 / (len(vocab) - 1), np.float32)
+    probs[np.arange(len(ids)), ids] = 0.9
+    return Emissions(torch.from_numpy(np.log(probs)), tuple(vocab), frame_shift_s, **fields)  # type: ignore[arg-type]
+
+
+def spelt(text: str, first: int = 2, each: int = 2, apart: int = 1) -> list[str]:
+    """A path of letters: `first` blanks, then each letter for `each` frames, `apart` blanks after it; " " is |."""
+    path = [""] * first
+    for letter in text:
+        path += ["|" if letter == " " else letter] * each + [""] * apart
+    return path

@@ -1,0 +1,229 @@
+"""Words to tokens: phones by dictionary and letter-to-phone, letters of any vocabulary, and the row of a lattice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ctc_align.errors import LexiconError, UsageError
+from ctc_align.text.arpabet import PHONES
+from ctc_align.text.g2p.pronouncing import LetterToPhone
+from ctc_align.text.lexicon import Lexicon, read_lexicon
+from ctc_align.tokens import letters, phones
+from ctc_align.tokens.tokenizer import (
+    LetterTokenizer,
+    PhoneTokenizer,
+    count_missing,
+    join,
+    missing_letters,
+    tokenize,
+    tokenizer_for,
+)
+from ctc_align.types import Pronunciation, Word, Words, WordTokens
+
+ENGLISH = ("<blank>", *PHONES)
+WAV2VEC = ("<pad>", "<s>", "</s>", "<unk>", "|", *"ETAONIHSRDLUMWCFGYPBVK'XJQZ")
+MMS = ("-", *"aienuotsrmkldghybpwcvjzf'qx", "*")
+
+
+def lexicon(tmp_path: Path, text: str) -> Lexicon:
+    path = tmp_path / "words.dict"
+    path.write_text(text, encoding="utf-8")
+    return read_lexicon(path)
+
+
+def labels(tokens: WordTokens) -> list[str]:
+    return [" ".join(one.labels) for one in tokens.pronunciations]
+
+
+def words_of(*spoken: str) -> Words:
+    return Words(" ".join(spoken), tuple(Word(one, one, 0, 0) for one in spoken))
+
+
+class TestPhones:
+    def test_parts_are_combined_best_first_and_few(self) -> None:
+        tokenizer = PhoneTokenizer(ENGLISH)
+        said = labels(tokenizer.word("the a the"))
+        assert said[0] == "DH AH AH DH AH"
+        assert len(said) == len(set(said)) == 4
+        assert set(said[1:]) <= {"DH IY AH DH AH", "DH AH EY DH AH", "DH AH AH DH IY"}
+
+    def test_ids_are_places_in_the_vocabulary(self) -> None:
+        (only,) = PhoneTokenizer(ENGLISH).word("cat").pronunciations
+        assert [ENGLISH[i] for i in only.ids] == ["K", "AE", "T"]
+
+    def test_many_parts_do_not_explode(self) -> None:
+        assert len(labels(PhoneTokenizer(ENGLISH).word(" ".join(["the"] * 60)))) == 4
+
+    def test_letters_of_other_scripts_are_missing_and_the_rest_is_said(self) -> None:
+        tokens = PhoneTokenizer(ENGLISH).word("wодa кот")
+        assert tokens.missing == ("о", "д", "к", "о", "т")
+        assert len(tokens.pronunciations) >= 1
+        assert PhoneTokenizer(ENGLISH).word("кот") == WordTokens((), ("к", "о", "т"))
+
+    def test_nothing_to_say(self) -> None:
+        assert PhoneTokenizer(ENGLISH).word("'") == WordTokens(())
+        assert PhoneTokenizer(ENGLISH).word("") == WordTokens(())
+
+    def test_a_lexicon_comes_first_and_keeps_its_stress_marks(self, tmp_path: Path) -> None:
+        given = lexicon(tmp_path, "cat\tD AO1 G\ntwenty two\tT UW0\n3rd\tTH ER1 D\n<unk>\tspn\n")
+        tokenizer = PhoneTokenizer(ENGLISH, given)
+        assert labels(tokenizer.word("cat")) == ["D AO1 G"]
+        assert [ENGLISH[i] for i in tokenizer.word("cat").pronunciations[0].ids] == ["D", "AO", "G"]
+        assert labels(tokenizer.word("twenty two")) == ["T UW0"]
+        assert labels(tokenizer.word("dog cat"))[0] == "D AO G D AO1 G"
+        assert labels(tokenizer.word("third", "(3rd,")) == ["TH ER1 D"]
+
+    def test_pronunciations_that_differ_in_stress_only_are_one(self, tmp_path: Path) -> None:
+        given = lexicon(tmp_path, "a\tAH0\na\tAH1\na\tEY1\n")
+        assert labels(PhoneTokenizer(ENGLISH, given).word("a")) == ["AH0", "EY1"]
+
+    def test_phones_that_the_model_lacks_matter_when_used(self, tmp_path: Path) -> None:
+        given = lexicon(tmp_path, "cat\tK AE T\n[laughter]\tspn\nhm\tspn\nhm\tHH M\n")
+        tokenizer = PhoneTokenizer(ENGLISH, given)
+        assert labels(tokenizer.word("hm")) == ["HH M"]
+        with pytest.raises(LexiconError, match=r"words\.dict:2: the model does not have the phones spn of the word"):
+            tokenizer.word("[laughter]")
+
+    def test_a_lexicon_in_another_phone_set_is_an_error(self, tmp_path: Path) -> None:
+        with pytest.raises(LexiconError, match=r"words\.dict:1: expected phones .* met none of them but kʰ æ tʰ"):
+            tokenizer_for(ENGLISH, 0, lexicon(tmp_path, "cat\tkʰ æ tʰ\n"))
+
+    @pytest.mark.parametrize("write", [str.lower, lambda phone: phone + "1" if phone[0] in "AEIOU" else phone])
+    def test_vocabularies_in_lower_case_or_with_stress(self, write) -> None:
+        vocab = ("<eps>", *map(write, PHONES))
+        tokenizer = tokenizer_for(vocab, 0)
+        assert tokenizer.token_kind == "phones"
+        assert [vocab[i] for i in tokenizer.word("cat").pronunciations[0].ids] == list(map(write, ("K", "AE", "T")))
+
+    def test_a_vocabulary_without_some_phones_names_them(self) -> None:
+        vocab = ("<blank>", *(phone for phone in PHONES if phone not in ("ZH", "K")))
+        assert PhoneTokenizer(vocab).word("cat") == WordTokens((), ("K",))
+
+    def test_another_phone_set_with_its_lexicon(self, tmp_path: Path) -> None:
+        tokenizer = tokenizer_for(("<pad>", "k", "æ", "t"), 0, lexicon(tmp_path, "cat\tk æ t\n"))
+        assert (tokenizer.token_kind, tokenizer.separator) == ("phones", None)
+        assert tokenizer.word("cat").pronunciations == (Pronunciation((1, 2, 3), ("k", "æ", "t")),)
+        assert tokenizer.word("dog") == WordTokens((), ("d", "o", "g"))
+
+    def test_letters_as_the_lexicons_units(self, tmp_path: Path) -> None:
+        tokenizer = tokenizer_for(WAV2VEC, 0, lexicon(tmp_path, "dr\tD O C T O R\n"))
+        assert (tokenizer.token_kind, tokenizer.separator) == ("tokens", 4)
+        assert labels(tokenizer.word("dr who")) == ["D O C T O R | W H O"]
+
+
+class TestLetters:
+    def test_upper_case_vocabulary(self) -> None:
+        tokenizer = tokenizer_for(WAV2VEC, 0)
+        assert (tokenizer.token_kind, tokenizer.separator) == ("tokens", 4)
+        assert labels(tokenizer.word("don't")) == ["D O N ' T"]
+        assert labels(tokenizer.word("twenty two")) == ["T W E N T Y | T W O"]
+        assert tokenizer.word("two").pronunciations[0].ids == tuple(map(WAV2VEC.index, "TWO"))
+
+    def test_a_dash_as_blank_and_a_star_are_no_letters(self) -> None:
+        tokenizer = tokenizer_for(MMS, 0)
+        assert tokenizer.separator is None
+        assert labels(tokenizer.word("a-b")) == ["a b"]
+        assert labels(tokenizer.word("twenty two")) == ["t w e n t y t w o"]
+
+    def test_special_tokens_are_never_letters(self) -> None:
+        tokenizer = LetterTokenizer(("[PAD]", "<s>", "[UNK]", "a"))
+        assert tokenizer.word("<s>") == WordTokens((), ("s",))
+        assert LetterTokenizer(("a", "b"), blank=1).word("ab").missing == ("b",)
+
+    def test_punctuation_outside_the_vocabulary_is_dropped_letters_are_missing(self) -> None:
+        tokenizer = LetterTokenizer(("_", *"abcdefg"))
+        tokens = tokenizer.word("'cab' cß7é")
+        assert labels(tokens) == ["c a b c"]
+        assert tokens.missing == ("ß", "7", "é")
+        assert tokenizer.word("''") == WordTokens(())
+
+    def test_case_is_the_vocabularys(self) -> None:
+        assert labels(LetterTokenizer(("_", "a", "A", "B")).word("ab")) == ["a B"]
+        assert labels(LetterTokenizer(("_", "a")).word("A")) == ["a"]
+
+    def test_accents_as_the_vocabulary_writes_them(self) -> None:
+        assert labels(LetterTokenizer(("_", "é")).word("e\u0301")) == ["é"]
+        assert LetterTokenizer(("_", "e\u0301")).word("\u00e9").pronunciations[0].ids == (1,)
+        assert LetterTokenizer(("_", "e", "\u0301")).word("\u00e9").pronunciations[0].ids == (1, 2)
+        assert LetterTokenizer(("_", "E", "\u0301")).word("\u00e9").pronunciations[0].ids == (1, 2)
+        assert LetterTokenizer(("_", "e")).word("\u00e9") == WordTokens((), ("é",))
+
+    def test_curly_apostrophe(self) -> None:
+        assert labels(LetterTokenizer(("_", "’", "n", "t")).word("n't")) == ["n ’ t"]
+
+    def test_longer_tokens_are_preferred_unless_letters_would_be_lost(self) -> None:
+        vocab = ("_", "a", "ab", "b", "bcd")
+        assert labels(LetterTokenizer(vocab).word("abab")) == ["ab ab"]
+        assert labels(LetterTokenizer(vocab).word("abcd")) == ["a bcd"]
+
+    def test_pieces_of_words(self) -> None:
+        tokenizer = LetterTokenizer(("<unk>", "▁", "▁the", "▁c", "at", "a", "t", "s"))
+        assert tokenizer.separator is None
+        assert labels(tokenizer.word("the cats")) == ["▁the ▁c at s"]
+        assert labels(tokenizer.word("at")) == ["▁ at"]
+        assert LetterTokenizer(("<unk>", "▁the", "at")).word("at").missing == ()
+
+    @pytest.mark.parametrize("separator", ["|", "▁", " ", "<space>", "[SPACE]"])
+    def test_separators(self, separator: str) -> None:
+        tokenizer = LetterTokenizer(("_", "a", separator))
+        assert tokenizer.separator == 2
+        assert tokenizer.word("a 7 a").pronunciations[0].ids == (1, 2, 1)
+        assert LetterTokenizer((separator, "a"), blank=0).separator is None
+
+    def test_other_scripts(self) -> None:
+        tokenizer = LetterTokenizer(("_", *"क\u093e\u0301да水"))
+        assert labels(tokenizer.word("да 水 क\u093e")) == ["д а 水 क \u093e"]
+        assert tokenizer.word("ह\u093f").missing == ("ह", "\u093f")
+
+
+def test_tokenize_gives_one_entry_per_word_in_order() -> None:
+    found = tokenize(words_of("cat", "", "кот", "the"), tokenizer_for(ENGLISH, 0))
+    assert [len(one.pronunciations) for one in found] == [1, 0, 0, 2]
+    assert [one.missing for one in found] == [(), (), ("к", "о", "т"), ()]
+
+
+def test_missing_letters_count_with_multiplicity() -> None:
+    found = [WordTokens((), ("x", "y")), WordTokens(()), WordTokens((), ("y",))]
+    assert count_missing(found) == 3
+    assert missing_letters(found) == {"y": 2, "x": 1}
+    assert list(missing_letters(found)) == ["y", "x"]
+
+
+def test_join_places_separators_between_words_only() -> None:
+    a, b = Pronunciation((5,), ("a",)), Pronunciation((6, 7), ("b", "c"))
+    found = [WordTokens(()), WordTokens((a, b)), WordTokens(()), WordTokens((a,)), WordTokens(())]
+    row = join(found, [0, 1, 9, 0, 0], separator=4)
+    assert (row.ids, row.labels, row.words) == ((6, 7, 4, 5), ("b", "c", "|", "a"), (1, 1, -1, 3))
+    assert join(found, [0, 0, 0, 0, 0], None).ids == (5, 5)
+    assert join([], [], 4).ids == ()
+    with pytest.raises(UsageError, match="one choice for each of 5 words, met 1"):
+        join(found, [0], None)
+
+
+@pytest.mark.parametrize("blank", [-1, 40])
+def test_a_blank_outside_the_vocabulary(blank: int) -> None:
+    with pytest.raises(UsageError, match="blank between 0 and 39"):
+        tokenizer_for(ENGLISH, blank)
+
+
+def test_what_was_pronounced_is_kept_and_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["the cat", "twenty-two the", "кот cat", "o'neil"]
+    once = [tokenize(words_of(*text.split()), tokenizer_for(ENGLISH, 0)) for text in texts]
+    often = tokenizer_for(ENGLISH, 0)
+    asked: list[list[str]] = []
+    real = LetterToPhone.pronounce
+    monkeypatch.setattr(LetterToPhone, "pronounce", lambda self, new: asked.append(new) or real(self, new))
+    for _ in range(2):
+        assert [tokenize(words_of(*text.split()), often) for text in texts] == once
+    assert sorted(word for new in asked for word in new) == sorted({word for text in texts for word in text.split()})
+    for module, vocab in ((phones, ENGLISH), (letters, tuple("_|abcdefghijklmnopqrstuvwxyz"))):
+        monkeypatch.setattr(module, "MOST_KEPT", 3)
+        bounded = tokenizer_for(vocab, 0)
+        for _ in range(2):
+            for text in texts:
+                words = words_of(*text.split())
+                assert tokenize(words, bounded) == tokenize(words, tokenizer_for(vocab, 0))
+        kept = bounded._parts if isinstance(bounded, PhoneTokenizer) else bounded._spelt  # type: ignore[attr-defined]
+        assert len(kept) <= 3 + 2
