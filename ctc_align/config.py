@@ -154,7 +154,7 @@ def _assigned(kind: Any, assignments: Iterable[str], faults: list[str]) -> dict[
         key, equals, text = assignment.partition("=")
         names = [name.strip() for name in key.split(".")]
         if not equals or not all(names):
-            faults.append(f"--set: expected KEY=VALUE, met {assignment!r}")
+            faults.append(f"--set: expected KEY=VALUE, got {assignment!r}")
             continue
         table = tables
         for name in names[:-1]:
@@ -202,7 +202,7 @@ def find_config(source: str | os.PathLike[str]) -> Path:
         if not os.path.exists(text):
             raise ConfigError(f"config {text!r}: no such file, and no such name{_near(text, names)}")
     if not os.path.isfile(text):
-        met = "met a folder" if os.path.isdir(text) else "no such file"
+        met = "got a folder" if os.path.isdir(text) else "no such file"
         raise ConfigError(f"config {text}: expected a TOML file, {met}")
     return Path(text)
 
@@ -227,7 +227,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: expected UTF-8, met byte 0x{error.object[error.start]:02x}") from None
+        raise ConfigError(f"{path}: expected UTF-8, got byte 0x{error.object[error.start]:02x}") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: expected TOML (key = value): {error}") from None
     except OSError as error:
@@ -256,7 +256,7 @@ def checked_values(kind: Any, given: dict[str, Any], where: str, faults: list[st
         expected = _expected(fields[key], wanted, value)
         if expected:
             faults.append(
-                f"{where}{table}{key}: expected {expected}, met {value!r}{_near(value, _choices(fields[key]), '')}"
+                f"{where}{table}{key}: expected {expected}, got {value!r}{_near(value, _choices(fields[key]), '')}"
             )
         else:
             values[key] = value

@@ -238,7 +238,7 @@ def forced_align(
     batch, most, classes = log_probs.shape
     rows = arguments.token_ids(targets)
     if rows.ndim != 2 or len(rows) != batch:
-        raise KernelError(f"targets: expected token ids ({batch}, L), met shape {rows.shape}")
+        raise KernelError(f"targets: expected token ids ({batch}, L), got shape {rows.shape}")
     frames = np.full(batch, most) if input_lengths is None else arguments.frame_counts(input_lengths, log_probs)
     if target_lengths is None:
         tokens = np.full(batch, rows.shape[1])
@@ -282,7 +282,7 @@ def merge_tokens(tokens: torch.Tensor, scores: torch.Tensor, blank: int = 0) -> 
     """
     if tokens.dim() != 1 or tokens.shape != scores.shape:
         raise KernelError(
-            f"tokens and scores: expected one path, (T,) and (T,), met {tuple(tokens.shape)} and {tuple(scores.shape)}"
+            f"tokens and scores: expected one path, (T,) and (T,), got {tuple(tokens.shape)} and {tuple(scores.shape)}"
         )
     labels, values = tokens.cpu().numpy(), scores.detach().cpu().double().numpy()
     if not len(labels):
@@ -338,5 +338,5 @@ def _refuse_pathless(scores: torch.Tensor) -> None:
     values = np.array(totals)
     b = int(np.argmin(np.isfinite(values)))
     if np.isnan(values[b]):
-        raise KernelError(f"log_probs of utterance {b}: expected log-probs, met NaN or +inf where its target is")
+        raise KernelError(f"log_probs of utterance {b}: expected log-probs, got NaN or +inf where its target is")
     raise KernelError(f"log_probs of utterance {b}: every path of its target meets a log-prob of -inf")

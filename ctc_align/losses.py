@@ -166,13 +166,13 @@ def reweighted_ctc_loss(
     check_reduction(reduction)
     given = utterances(log_probs, targets, input_lengths, target_lengths, blank)
     if not focus >= 0:
-        raise KernelError(f"focus: expected 0 or more, met {focus}")
+        raise KernelError(f"focus: expected 0 or more, got {focus}")
     soft = _soft(given)
     weights = _frame_weights(soft, focus)
     if class_weights is not None:
         if class_weights.shape != log_probs.shape[-1:]:
             raise KernelError(
-                f"class_weights: expected shape ({log_probs.shape[-1]},), met {tuple(class_weights.shape)}"
+                f"class_weights: expected shape ({log_probs.shape[-1]},), got {tuple(class_weights.shape)}"
             )
         weights = weights * class_weights.to(weights)
     return given.reduce(soft.losses(weights * soft.posteriors * soft.log_probs), reduction, zero_infinity)
@@ -219,7 +219,7 @@ def focal_ctc_loss(
     check_reduction(reduction)
     given = utterances(log_probs, targets, input_lengths, target_lengths, blank)
     if not gamma >= 0:
-        raise KernelError(f"gamma: expected 0 or more, met {gamma}")
+        raise KernelError(f"gamma: expected 0 or more, got {gamma}")
     plain = autograd.losses(given.log_probs, given.topology, given.frames)
     if gamma:
         # Below 0 there is no probability, and exp would overflow. A power below 1 has no derivative at 0.
@@ -255,7 +255,7 @@ def label_smoothed_ctc_loss(
     check_reduction(reduction)
     given = utterances(log_probs, targets, input_lengths, target_lengths, blank)
     if not 0 <= alpha < 1:
-        raise KernelError(f"alpha: expected 0 to below 1, met {alpha}")
+        raise KernelError(f"alpha: expected 0 to below 1, got {alpha}")
     plain = autograd.losses(given.log_probs, given.topology, given.frames)
     if not alpha:
         return given.reduce(plain, reduction, zero_infinity)
@@ -297,7 +297,7 @@ def label_prior_ctc_loss(
     check_log_probs(log_probs, "(T, N, C) or (T, C)", (2, 3))
     if log_prior.shape != log_probs.shape[-1:] or not log_prior.isfinite().all():
         raise KernelError(
-            f"log_prior: expected finite numbers ({log_probs.shape[-1]},), met shape {tuple(log_prior.shape)}"
+            f"log_prior: expected finite numbers ({log_probs.shape[-1]},), got shape {tuple(log_prior.shape)}"
         )
     divided = log_probs - scale * log_prior.detach().to(log_probs)
     return functional.ctc_loss(divided, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)
@@ -334,7 +334,7 @@ class LabelPrior(torch.nn.Module):
         super().__init__()
         if classes < 1 or not 0 <= decay < 1 or not 0 < floor <= 1:
             raise KernelError(
-                f"expected one class or more, 0 <= decay < 1 and 0 < floor <= 1; met classes {classes}, decay {decay}, "
+                f"expected one class or more, 0 <= decay < 1 and 0 < floor <= 1; got classes {classes}, decay {decay}, "
                 f"floor {floor}"
             )
         self.decay, self.floor = decay, floor
@@ -345,7 +345,7 @@ class LabelPrior(torch.nn.Module):
         """The logarithm of the prior (C,), after this batch of normalised log-probs (T, N, C) while training."""
         rows = batch_first(log_probs)
         if rows.shape[2] != len(self.mean):
-            raise KernelError(f"log_probs: expected {len(self.mean)} classes, met shape {tuple(log_probs.shape)}")
+            raise KernelError(f"log_probs: expected {len(self.mean)} classes, got shape {tuple(log_probs.shape)}")
         frames = torch.from_numpy(frame_counts(input_lengths, rows))
         if self.training:
             rows = rows.to(self.mean)

@@ -66,12 +66,12 @@ def test_tables_and_lists(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load_config(Outer, path, {})
     assert str(caught.value).splitlines() == [
-        f"{path}: inner.size: expected a whole number, met 1.5",
-        f"{path}: inner.rounds: expected a list, met 3",
+        f"{path}: inner.size: expected a whole number, got 1.5",
+        f"{path}: inner.rounds: expected a list, got 3",
         f"{path}: unknown setting 'inner.zzz': there is size, rounds",
     ]
     path.write_text("inner = 3\n")
-    with pytest.raises(ConfigError, match="inner: expected a table, met 3"):
+    with pytest.raises(ConfigError, match="inner: expected a table, got 3"):
         load_config(Outer, path, {})
 
 
@@ -82,13 +82,13 @@ def test_all_faults_at_once(tmp_path: Path) -> None:
         load_settings(path, chunk_s=float("nan"), labels="Bare", zzz=1)
     assert str(caught.value).splitlines() == [
         f"{path}: unknown setting 'lables': did you mean 'labels'?",
-        f"{path}: times: expected 'utterance' or 'recording', met 'utterence': did you mean 'utterance'?",
-        f"{path}: chunk_s: expected a number above 0, met 0.0",
-        f"{path}: band_s: expected a number above 0, met 'x'",
-        f"{path}: revision: expected a text, met ''",
+        f"{path}: times: expected 'utterance' or 'recording', got 'utterence': did you mean 'utterance'?",
+        f"{path}: chunk_s: expected a number above 0, got 0.0",
+        f"{path}: band_s: expected a number above 0, got 'x'",
+        f"{path}: revision: expected a text, got ''",
         f"{path}: unknown setting 'align': there is {NAMES}",
-        "chunk_s: expected a number above 0, met nan",
-        "labels: expected 'bare' or 'written', met 'Bare': did you mean 'bare'?",
+        "chunk_s: expected a number above 0, got nan",
+        "labels: expected 'bare' or 'written', got 'Bare': did you mean 'bare'?",
         f"unknown setting 'zzz': there is {NAMES}",
     ]
     assert isinstance(caught.value, UsageError)
@@ -104,9 +104,9 @@ def test_a_number_is_a_number(tmp_path: Path, value: str) -> None:
 @pytest.mark.parametrize("value", ["-1", "-1e-9", "1.01", "2", "nan", "inf", "true"])
 def test_a_share_is_from_0_to_1(tmp_path: Path, value: str) -> None:
     (tmp_path / "a.toml").write_text(f"min_confidence = {value}\n")
-    with pytest.raises(ConfigError, match=r"a\.toml: min_confidence: expected a number from 0 to 1, met "):
+    with pytest.raises(ConfigError, match=r"a\.toml: min_confidence: expected a number from 0 to 1, got "):
         load_settings(tmp_path / "a.toml")
-    with pytest.raises(ConfigError, match="--set min_confidence: expected a number from 0 to 1, met "):
+    with pytest.raises(ConfigError, match="--set min_confidence: expected a number from 0 to 1, got "):
         load_settings(None, [f"min_confidence={value}"])
     for share in (0, 0.5, 1):
         assert load_settings(None, [f"min_confidence={share}"]).min_confidence == share
@@ -122,9 +122,9 @@ def test_files_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         ("qqqq", r"no such name: there is .*default"),
         ("a/b", "config a/b: expected a TOML file, no such file"),
         ("nowhere.toml", "no such file"),
-        ("folder.toml", "met a folder"),
+        ("folder.toml", "got a folder"),
         ("bad.toml", r"bad\.toml: expected TOML .*line 1"),
-        ("latin.toml", "expected UTF-8, met byte 0xe9"),
+        ("latin.toml", "expected UTF-8, got byte 0xe9"),
     ):
         with pytest.raises(ConfigError, match=message):
             load_settings(source)
@@ -145,6 +145,6 @@ def test_any_frozen_dataclass_is_read_the_same_way(tmp_path: Path) -> None:
         resume: bool = False
 
     (tmp_path / "r.toml").write_text("steps = 2.5\nresume = 1\n")
-    with pytest.raises(ConfigError, match=r"steps: expected a whole number above 0, met 2\.5\n.*resume: expected true"):
+    with pytest.raises(ConfigError, match=r"steps: expected a whole number above 0, got 2\.5\n.*resume: expected true"):
         load_config(Recipe, tmp_path / "r.toml", {})
     assert load_config(Recipe, None, {"steps": 3, "resume": True}) == Recipe(3, True)

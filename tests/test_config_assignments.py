@@ -64,9 +64,9 @@ def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
     assert len(lines) == 6
     for part in ("mine.toml: unknown setting 'labls': did you mean 'labels'?", "mine.toml: chunk_s: expected"):
         assert any(part in line for line in lines)
-    assert "--set: expected KEY=VALUE, met 'romanize'" in lines
+    assert "--set: expected KEY=VALUE, got 'romanize'" in lines
     assert "--set unknown setting 'tims': did you mean 'times'?" in lines
-    assert "--set band_s: expected a number above 0, met 'wide'" in lines
+    assert "--set band_s: expected a number above 0, got 'wide'" in lines
     assert any(line.startswith("edges: expected 'auto'") for line in lines)
 
 

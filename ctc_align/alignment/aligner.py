@@ -270,7 +270,7 @@ class Aligner:
         from ctc_align.text import require_words, words_of
 
         if not isinstance(text, str):
-            raise UsageError(f"{name}: expected the transcript as a str, met {type(text).__name__}")
+            raise UsageError(f"{name}: expected the transcript as a str, got {type(text).__name__}")
         words = words_of(text, self.settings)
         require_words(words, name)
         return words

@@ -52,7 +52,7 @@ def named(error: CtcAlignError, name: str, source: str = "") -> CtcAlignError:
 
 def check_on_error(on_error: str) -> None:
     if on_error not in ("raise", "return"):
-        raise UsageError(f"on_error: expected 'raise' or 'return', met {on_error!r}")
+        raise UsageError(f"on_error: expected 'raise' or 'return', got {on_error!r}")
 
 
 def named_pairs(pairs: Iterable[tuple[Any, str]], utterances: Sequence[str] | None) -> list[tuple[Any, str, str]]:
@@ -60,14 +60,14 @@ def named_pairs(pairs: Iterable[tuple[Any, str]], utterances: Sequence[str] | No
     pairs = list(pairs)
     for i, pair in enumerate(pairs):
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise UsageError(f"pair {i}: expected (audio, text), met {type(pair).__name__}")
+            raise UsageError(f"pair {i}: expected (audio, text), got {type(pair).__name__}")
     if utterances is None:
         names = [
             names_of(audio, None if names_of(audio, None)[1] else f"utterance-{i}")[0]
             for i, (audio, _) in enumerate(pairs)
         ]
     elif len(utterances) != len(pairs):
-        raise UsageError(f"utterances: expected {len(pairs)} names, one for each pair; met {len(utterances)}")
+        raise UsageError(f"utterances: expected {len(pairs)} names, one for each pair; got {len(utterances)}")
     else:
         names = list(utterances)
     return [(audio, text, name) for (audio, text), name in zip(pairs, names)]
@@ -98,7 +98,7 @@ def checked(emissions: Emissions) -> Emissions:
         states = torch.as_tensor(states).detach().to("cpu", torch.float32)
         if states.dim() != 2 or len(states) != frames or not _whole_parts(states.shape[1] - 1, classes - 1):
             raise EmissionsError(
-                f"{name}: expected states of shape ({frames}, parts * {classes - 1} + 1), met {tuple(states.shape)}"
+                f"{name}: expected states of shape ({frames}, parts * {classes - 1} + 1), got {tuple(states.shape)}"
             )
         if bool((states.isnan() | (states == float("inf"))).any()):
             raise EmissionsError(f"{name}: states hold NaN or +inf; expected log-scores")

@@ -89,7 +89,7 @@ def score_texts(aligner: Listener, audio: Any, texts: Sequence[str]) -> list[Sco
         UsageError: a text that is no str, or one str in the place of several.
     """
     if isinstance(texts, str):
-        raise UsageError("texts: expected a list of transcripts, met a str; write [text]")
+        raise UsageError("texts: expected a list of transcripts, got a str; write [text]")
     return score_emissions(aligner, [aligner.emissions(audio)], [list(texts)])[0]
 
 
@@ -127,7 +127,7 @@ class _Row:
 
 def _spelt(aligner: Listener, emissions: Emissions, text: str, index: int) -> _Row:
     if not isinstance(text, str):
-        raise UsageError(f"text {index}: expected the transcript as a str, met {type(text).__name__}")
+        raise UsageError(f"text {index}: expected the transcript as a str, got {type(text).__name__}")
     scored = Scored(text, index, frames=len(emissions.log_probs))
     tokenizer = aligner._tokenizer(emissions)
     try:

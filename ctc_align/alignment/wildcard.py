@@ -61,11 +61,11 @@ def wildcard_scores(
     """
     if not isinstance(log_probs, torch.Tensor) or not log_probs.is_floating_point() or log_probs.dim() < 2:
         met = f"{log_probs.dtype} of shape {tuple(log_probs.shape)}" if isinstance(log_probs, torch.Tensor) else "none"
-        raise KernelError(f"log_probs: expected a floating-point tensor (..., T, C), met {met}")
+        raise KernelError(f"log_probs: expected a floating-point tensor (..., T, C), got {met}")
     if not 0 <= blank < log_probs.shape[-1]:
-        raise KernelError(f"blank: expected a class below {log_probs.shape[-1]}, met {blank}")
+        raise KernelError(f"blank: expected a class below {log_probs.shape[-1]}, got {blank}")
     if not 0 <= penalty < math.inf:
-        raise KernelError(f"penalty: expected nats, 0 or more, met {penalty}")
+        raise KernelError(f"penalty: expected nats, 0 or more, got {penalty}")
     scores = log_probs[..., blank]
     bounds = sorted({-1, blank, *without, log_probs.shape[-1]})
     for before, after in pairwise(bounds):

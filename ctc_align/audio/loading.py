@@ -103,7 +103,7 @@ def load_segment(
     with _opened(name, quiet) as sound:
         first, count = _part(sound, name, offset_s, duration_s)
         if channel is not None and channel > sound.channels:
-            raise AudioError(f"{name}: expected channel {channel}, met a recording of {sound.channels}")
+            raise AudioError(f"{name}: expected channel {channel}, got a recording of {sound.channels}")
         part = f"{name} (from {offset_s:.2f} s on)" if first else name
         intake = Intake(part, sound.samplerate, sample_rate, expected=min(count, sound.frames))
         _go_to(sound, name, first, quiet)
@@ -151,7 +151,7 @@ def as_audio(sound: Any, sample_rate: int = SAMPLE_RATE) -> Audio:
     elif isinstance(sound, (tuple, list)) and len(sound) == 2:
         (samples, rate), name = sound, "samples in memory"
     else:
-        raise UsageError(f"audio: expected a path, (samples, sample_rate) or Audio, met {type(sound).__name__}")
+        raise UsageError(f"audio: expected a path, (samples, sample_rate) or Audio, got {type(sound).__name__}")
     rate = _rate(rate, name)
     samples = _samples(samples, name)
     intake = Intake(name, rate, sample_rate, expected=len(samples))
@@ -169,9 +169,9 @@ def _head(name: str) -> bytes:
     if not os.path.exists(name):
         raise MissingAudioError(f"{name}: no such audio file")
     if os.path.isdir(name):
-        raise AudioError(f"{name}: expected an audio file, met a folder (for many files: ctc-align corpus)")
+        raise AudioError(f"{name}: expected an audio file, got a folder (for many files: ctc-align corpus)")
     if not os.path.isfile(name):
-        raise AudioError(f"{name}: expected a regular file, met a pipe or a device: save the audio to a file first")
+        raise AudioError(f"{name}: expected a regular file, got a pipe or a device: save the audio to a file first")
     try:
         with open(name, "rb") as file:
             return file.read(4)
@@ -196,7 +196,7 @@ def _opened(name: str, quiet: Any) -> Iterator[soundfile.SoundFile]:
         except (soundfile.SoundFileError, TypeError, ValueError) as error:
             reason = str(getattr(error, "error_string", error)).rstrip(". ")
             raise AudioError(
-                f"{name}: expected audio (WAV, FLAC, OGG, Opus, MP3, …), met something else: {reason}"
+                f"{name}: expected audio (WAV, FLAC, OGG, Opus, MP3, …), got something else: {reason}"
             ) from error
         with sound:
             yield sound
@@ -207,11 +207,11 @@ def _opened(name: str, quiet: Any) -> Iterator[soundfile.SoundFile]:
 
 def _check_part(name: str, offset_s: float, duration_s: float | None, channel: int | None) -> None:
     if not 0 <= offset_s < _ENDLESS_S:
-        raise AudioError(f"{name}: expected an offset of 0 s or more, met {offset_s}")
+        raise AudioError(f"{name}: expected an offset of 0 s or more, got {offset_s}")
     if duration_s is not None and not 0 < duration_s < _ENDLESS_S:
-        raise AudioError(f"{name}: expected a duration of more than 0 s, met {duration_s}")
+        raise AudioError(f"{name}: expected a duration of more than 0 s, got {duration_s}")
     if channel is not None and channel < 1:
-        raise AudioError(f"{name}: expected a channel from 1 on, met {channel}")
+        raise AudioError(f"{name}: expected a channel from 1 on, got {channel}")
 
 
 def _part(sound: soundfile.SoundFile, name: str, offset_s: float, duration_s: float | None) -> tuple[int, int]:
@@ -225,7 +225,7 @@ def _part(sound: soundfile.SoundFile, name: str, offset_s: float, duration_s: fl
             to = "the end" if duration_s is None else f"{offset_s + duration_s:.3f} s"
             raise AudioError(
                 f"{name}: expected a part of the recording, which is {samples_to_seconds(sound.frames, rate):.3f} s "
-                f"long; met {offset_s:.3f} s to {to}"
+                f"long; got {offset_s:.3f} s to {to}"
             )
     return first, count
 
@@ -310,7 +310,7 @@ def _quiet_stderr() -> Iterator[None]:
 
 def _check_target_rate(sample_rate: int) -> None:
     if not MIN_RATE <= sample_rate <= MAX_RATE:
-        raise UsageError(f"sample_rate: expected {MIN_RATE} to {MAX_RATE} Hz, met {sample_rate}")
+        raise UsageError(f"sample_rate: expected {MIN_RATE} to {MAX_RATE} Hz, got {sample_rate}")
 
 
 def _rate(rate: Any, name: str) -> int:
@@ -322,7 +322,7 @@ def _rate(rate: Any, name: str) -> int:
     except TypeError:
         hint = " (is it (rate, samples)? give (samples, rate))" if np.ndim(rate) else ""
         raise AudioError(
-            f"{name}: expected the sample rate as a whole number, met {type(rate).__name__}{hint}"
+            f"{name}: expected the sample rate as a whole number, got {type(rate).__name__}{hint}"
         ) from None
 
 
@@ -334,14 +334,14 @@ def _samples(samples: Any, name: str) -> np.ndarray:
     try:
         array = np.asarray(samples) if hasattr(samples, "dtype") else np.asarray(samples, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise AudioError(f"{name}: expected numbers, met {type(samples).__name__}: {error}") from error
+        raise AudioError(f"{name}: expected numbers, got {type(samples).__name__}: {error}") from error
     if array.dtype.kind != "f" and array.dtype.name not in _INTEGER_SCALE:
-        raise AudioError(f"{name}: expected floats in [-1, 1], int16 or int32 samples, met {array.dtype}")
+        raise AudioError(f"{name}: expected floats in [-1, 1], int16 or int32 samples, got {array.dtype}")
     if array.ndim == 2 and 1 in array.shape:
         array = array.reshape(-1)
     if array.ndim != 1:
         raise AudioError(
-            f"{name}: expected one channel of shape (N,), met shape {array.shape}: average or pick a channel"
+            f"{name}: expected one channel of shape (N,), got shape {array.shape}: average or pick a channel"
         )
     return array
 

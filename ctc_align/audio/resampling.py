@@ -42,7 +42,7 @@ class Intake:
 
     def __init__(self, name: str, rate_in: int, rate_out: int, expected: int) -> None:
         if not MIN_RATE <= rate_in <= MAX_RATE:
-            raise AudioError(f"{name}: expected a sample rate from {MIN_RATE} to {MAX_RATE} Hz, met {rate_in} Hz")
+            raise AudioError(f"{name}: expected a sample rate from {MIN_RATE} to {MAX_RATE} Hz, got {rate_in} Hz")
         self.name, self.rate_in, self.rate_out = name, rate_in, rate_out
         self.received = 0
         self._low, self._high = np.inf, -np.inf
@@ -96,10 +96,10 @@ class Intake:
             raise AudioError(f"{self.name}: the audio has no samples")
         if seconds < MIN_DURATION_S:
             raise AudioError(
-                f"{self.name}: expected at least {MIN_DURATION_S * 1000:.0f} ms of audio, met {seconds * 1000:.2f} ms"
+                f"{self.name}: expected at least {MIN_DURATION_S * 1000:.0f} ms of audio, got {seconds * 1000:.2f} ms"
             )
         if max(abs(self._low), abs(self._high)) > _HUGE:
-            raise AudioError(f"{self.name}: expected samples in about [-1, 1], met {self._low:.3g} to {self._high:.3g}")
+            raise AudioError(f"{self.name}: expected samples in about [-1, 1], got {self._low:.3g} to {self._high:.3g}")
         if self._high - self._low > max(_FLAT_FLOOR, _FLAT * max(abs(self._low), abs(self._high))):
             return
         if self._channels_move:

@@ -122,7 +122,7 @@ def check_audio(audio: str) -> None:
 
     kind = kind_of(file_of(audio), "AUDIO")
     if kind == "folder":
-        raise UsageError(f"{audio}: expected an audio file, met a folder; name a file in it")
+        raise UsageError(f"{audio}: expected an audio file, got a folder; name a file in it")
     if kind == "nothing":
         hint = "" if Path(audio).suffix else "; if a command was meant, see ctc-align --help for the commands there are"
         raise UsageError(f"{audio}: no such audio file{hint}")
@@ -131,7 +131,7 @@ def check_audio(audio: str) -> None:
 def kind_of(path: str, argument: str) -> str:
     """What is at `path`: "file" (or a device), "folder" or "nothing"; one that cannot be looked at is a wrong call."""
     if not path:
-        raise UsageError(f"{argument}: expected the path of a file, met an empty one")
+        raise UsageError(f"{argument}: expected the path of a file, got an empty one")
     try:
         mode = os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -146,7 +146,7 @@ def check_transcript(audio: str, transcript: str | None, text: str | None) -> No
     if transcript is not None and text is not None:
         raise UsageError(f"a transcript is given twice, as {transcript} and with --text; give one of them")
     if transcript == "":
-        raise UsageError("TRANSCRIPT: expected the path of a text file or - for standard input, met an empty one")
+        raise UsageError("TRANSCRIPT: expected the path of a text file or - for standard input, got an empty one")
     if transcript is None and text is None:
         likely = [path for path in map(Path(audio).with_suffix, (".txt", ".lab")) if str(path) != audio]
         beside = next((path for path in likely if path.is_file()), None)
@@ -165,7 +165,7 @@ def checked_log_probs(
         given = [option for option, value in asked.items() if value is not None]
         if given:
             kinds = ".npy, .npz, .pt, .safetensors, FILE.ark:OFFSET"
-            raise UsageError(f"{' and '.join(given)}: only for log-probs ({kinds}), met {audio}")
+            raise UsageError(f"{' and '.join(given)}: only for log-probs ({kinds}), got {audio}")
         return None
     return _reader(audio, vocab, frame_shift_s, blank, model)
 
@@ -196,7 +196,7 @@ def check_files(files: dict[str, str | None]) -> None:
         kind = "file" if path is None else kind_of(path, option)
         if kind != "file":
             raise UsageError(
-                f"{option} {path}: expected a file, {'met a folder' if kind == 'folder' else 'no such file'}"
+                f"{option} {path}: expected a file, {'got a folder' if kind == 'folder' else 'no such file'}"
             )
 
 
@@ -205,7 +205,7 @@ def checked_formats(format: str | None, stdout: bool, out_dir: str | None) -> tu
 
     formats = DEFAULT_FORMATS if format is None else parse_formats(format)
     if out_dir == "":
-        raise UsageError("--out-dir: expected the path of a folder, met an empty one; . is the current folder")
+        raise UsageError("--out-dir: expected the path of a folder, got an empty one; . is the current folder")
     if not stdout:
         return formats
     if out_dir is not None:
@@ -213,7 +213,7 @@ def checked_formats(format: str | None, stdout: bool, out_dir: str | None) -> tu
     if format is None:
         return formats[:1]
     if len(formats) != 1:
-        raise UsageError(f"--stdout takes exactly one format, met {', '.join(formats)}")
+        raise UsageError(f"--stdout takes exactly one format, got {', '.join(formats)}")
     return formats
 
 

@@ -36,7 +36,7 @@ def bench(
     1 when a result of ours is wrong.
     """
     if format not in FORMATS:
-        raise UsageError(f"--format: expected {' or '.join(FORMATS)}, met {format!r}")
+        raise UsageError(f"--format: expected {' or '.join(FORMATS)}, got {format!r}")
     from ctc_align.cli.align import say_if_compiling
     from ctc_align.kernels import benchmark
     from ctc_align.models import resolve_device

@@ -231,7 +231,7 @@ def parse_shard(text: str | None) -> Shard:
         return Shard()
     match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text.strip(), re.ASCII)
     if match is None or not int(match[1]) < int(match[2]):
-        raise UsageError(f"--shard: expected I/N with I from 0 to N - 1, met {text!r}")
+        raise UsageError(f"--shard: expected I/N with I from 0 to N - 1, got {text!r}")
     return Shard(int(match[1]), int(match[2]))
 
 
@@ -293,7 +293,7 @@ def sum_up(folder: str, source: str | None, talk: Talk) -> None:
     from ctc_align.corpus.state.summary import joined, summary_path
 
     if source is not None:
-        raise UsageError(f"--summary {folder}: takes no SOURCE, met {source}: it reads the journals alone")
+        raise UsageError(f"--summary {folder}: takes no SOURCE, got {source}: it reads the journals alone")
     summary, notes = joined(Path(folder))
     for note in notes:
         talk.note(note)

@@ -91,7 +91,7 @@ def evaluate(
     from ctc_align.evaluate import Options, read_labels
 
     if format not in ("table", "json"):
-        raise UsageError(f"--format: expected table or json, met {format!r}")
+        raise UsageError(f"--format: expected table or json, got {format!r}")
     thresholds = _Thresholds(max_mae, min_within, min_f1)
     if plot is not None:
         _check_plot(plot, force, (hypothesis, reference))
@@ -163,7 +163,7 @@ class _Thresholds:
         ):
             if value is not None and not 0.0 <= value <= most:
                 upto = "milliseconds, 0 or more" if most == math.inf else f"a number from 0 to {most:g}"
-                raise UsageError(f"{option}: expected {upto}, met {value}")
+                raise UsageError(f"{option}: expected {upto}, got {value}")
 
     def unmet(self, evaluation: Evaluation) -> list[str]:
         """What falls short, in words."""
@@ -253,7 +253,7 @@ def _check_plot(plot: str, force: bool, inputs: tuple[str, str]) -> None:
 
     path = Path(plot)
     if path.suffix.casefold().lstrip(".") not in PLOT_FORMATS:
-        raise UsageError(f"--plot: expected a file that ends in .{', .'.join(PLOT_FORMATS)}, met {plot}")
+        raise UsageError(f"--plot: expected a file that ends in .{', .'.join(PLOT_FORMATS)}, got {plot}")
     check_plotting()
     if path.is_dir() or any(path.exists() and Path(name).exists() and path.samefile(name) for name in inputs):
         raise OutputError(f"{plot}: is a folder, or an input of this call; choose another name")

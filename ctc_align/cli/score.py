@@ -124,7 +124,7 @@ def score(
     )
     talk.listen()
     if transcripts or text:
-        _only({"--source": source, "--workers": workers}, f"for a SOURCE alone, met {audio} with transcripts")
+        _only({"--source": source, "--workers": workers}, f"for a SOURCE alone, got {audio} with transcripts")
         log_probs = _checked_audio(audio, vocab, frame_shift, blank, model)
         choice = {"model": model, "device": device, "backend": backend, "lexicon": lexicon, "settings": settings}
         rows = _rows_of_audio(audio, _read(transcripts or [], text or []), log_probs, choice, talk)
@@ -145,9 +145,9 @@ def _thresholds(max_loss: float | None, per_token: float | None, worst: str | No
 
     for option, value in {"--max-loss": max_loss, "--max-loss-per-token": per_token}.items():
         if value is not None and math.isnan(value):
-            raise UsageError(f"{option}: expected a number, met {value}")
+            raise UsageError(f"{option}: expected a number, got {value}")
     if worst_by not in STATISTICS:
-        raise UsageError(f"--worst-by: expected {' or '.join(STATISTICS)}, met {worst_by!r}")
+        raise UsageError(f"--worst-by: expected {' or '.join(STATISTICS)}, got {worst_by!r}")
     return Thresholds(max_loss, per_token, _percent(worst), worst_by)
 
 
@@ -160,7 +160,7 @@ def _percent(worst: str | None) -> Fraction | None:
     except (ValueError, ZeroDivisionError):
         percent = Fraction(-1)
     if not 0 <= percent <= 100:
-        raise UsageError(f"--worst: expected a percentage from 0 to 100, met {worst!r}")
+        raise UsageError(f"--worst: expected a percentage from 0 to 100, got {worst!r}")
     return percent
 
 
@@ -168,7 +168,7 @@ def _format(format: str | None) -> str:
     if format is None:
         return "table" if _is_terminal() else "tsv"
     if format not in FORMATS:
-        raise UsageError(f"--format: expected {' or '.join(FORMATS)}, met {format!r}")
+        raise UsageError(f"--format: expected {' or '.join(FORMATS)}, got {format!r}")
     return format
 
 
@@ -204,7 +204,7 @@ def _read(files: list[str], texts: list[str]) -> list[tuple[str, str | Transcrip
     found: list[tuple[str, str | TranscriptError, bool]] = []
     for file in files:
         if not file:
-            raise UsageError("TRANSCRIPT: expected the path of a text file or - for standard input, met an empty one")
+            raise UsageError("TRANSCRIPT: expected the path of a text file or - for standard input, got an empty one")
         try:
             found.append((file, read_transcript(file), True))
         except TranscriptError as error:

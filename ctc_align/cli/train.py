@@ -110,11 +110,11 @@ def ready(corpus: str, out_dir: str, dev: str | None, lexicon: str | None, *, qu
     from ctc_align.cli.align import check_files
 
     if not corpus:
-        raise UsageError("CORPUS: expected a manifest or a folder, met an empty path")
+        raise UsageError("CORPUS: expected a manifest or a folder, got an empty path")
     if not out_dir:
         raise UsageError("--out-dir: a model needs a folder")
     if dev == "":
-        raise UsageError("--dev: expected a manifest or a folder, met an empty path")
+        raise UsageError("--dev: expected a manifest or a folder, got an empty path")
     check_files({"--lexicon": lexicon})
     talk = Talk(quiet=quiet, verbose=verbose)
     talk.listen()

@@ -78,9 +78,9 @@ def score_source(source: Source, options: ScoreOptions | None = None) -> Iterato
     """
     options = options or ScoreOptions()
     if options.workers is not None and options.workers < 1:
-        raise UsageError(f"workers: expected at least 1, met {options.workers}")
+        raise UsageError(f"workers: expected at least 1, got {options.workers}")
     if not options.batch_seconds > 0:
-        raise UsageError(f"batch_seconds: expected seconds above 0, met {options.batch_seconds}")
+        raise UsageError(f"batch_seconds: expected seconds above 0, got {options.batch_seconds}")
     return _scored(source, options, _aligner(options))
 
 

@@ -168,14 +168,14 @@ def _check(run: CorpusRun) -> None:
     for option, value in (("SOURCE", run.source), ("--out-dir", run.out_dir)):
         if _URL.match(value):
             raise UsageError(
-                f"{option} {value}: expected a path, met a URL: outputs take their places by renaming, and the journal "
+                f"{option} {value}: expected a path, got a URL: outputs take their places by renaming, and the journal "
                 "by locking and appending, which object stores lack; mount it, and give the path"
             )
     run.crew.check(run.device)
     if run.batch_seconds is not None and not 0 < run.batch_seconds < float("inf"):
-        raise UsageError(f"--batch-seconds: expected seconds above 0, met {run.batch_seconds:g}")
+        raise UsageError(f"--batch-seconds: expected seconds above 0, got {run.batch_seconds:g}")
     if not 0 <= run.shard.index < run.shard.count:
-        raise UsageError(f"--shard: expected I/N with I from 0 to N - 1, met {run.shard.index}/{run.shard.count}")
+        raise UsageError(f"--shard: expected I/N with I from 0 to N - 1, got {run.shard.index}/{run.shard.count}")
     if os.path.isdir(run.source) and os.path.isdir(run.out_dir) and os.path.samefile(run.source, run.out_dir):
         raise UsageError(f"--out-dir {run.out_dir}: is the corpus itself; give another folder (it may lie in this one)")
     if run.log_probs is not None:
@@ -183,7 +183,7 @@ def _check(run: CorpusRun) -> None:
         if run.outputs.cut or "lhotse" in run.outputs.manifests:
             raise UsageError("--cut-audio and --manifest lhotse need the sound, and this is a run over log-probs")
     if run.backend not in _BACKENDS:
-        raise UsageError(f"--backend: expected one of {', '.join(_BACKENDS)}, met {run.backend}")
+        raise UsageError(f"--backend: expected one of {', '.join(_BACKENDS)}, got {run.backend}")
 
 
 def _output_settings(run: CorpusRun) -> OutputSettings:

@@ -85,17 +85,17 @@ def utterances(
 def check_reduction(reduction: str) -> None:
     """Raises KernelError for what is no reduction."""
     if reduction not in REDUCTIONS:
-        raise KernelError(f"reduction: expected one of {', '.join(REDUCTIONS)}; met {reduction!r}")
+        raise KernelError(f"reduction: expected one of {', '.join(REDUCTIONS)}; got {reduction!r}")
 
 
 def check_log_probs(log_probs: torch.Tensor, shapes: str, dims: tuple[int, ...], name: str = "log_probs") -> None:
     """Raises KernelError for what is no floating-point tensor of one of the dimensions, or has no classes."""
     if not isinstance(log_probs, torch.Tensor) or not log_probs.is_floating_point():
         met = log_probs.dtype if isinstance(log_probs, torch.Tensor) else type(log_probs).__name__
-        raise KernelError(f"{name}: expected a floating-point tensor {shapes}, met {met}")
+        raise KernelError(f"{name}: expected a floating-point tensor {shapes}, got {met}")
     refuse_transforms(log_probs)
     if log_probs.dim() not in dims or not log_probs.shape[-1]:
-        raise KernelError(f"{name}: expected {shapes} with at least one class, met shape {tuple(log_probs.shape)}")
+        raise KernelError(f"{name}: expected {shapes} with at least one class, got shape {tuple(log_probs.shape)}")
 
 
 def batch_first(log_probs: torch.Tensor) -> torch.Tensor:
@@ -103,7 +103,7 @@ def batch_first(log_probs: torch.Tensor) -> torch.Tensor:
     check_log_probs(log_probs, "(T, N, C) or (T, C)", (2, 3))
     rows = log_probs.transpose(0, 1) if log_probs.dim() == 3 else log_probs.unsqueeze(0)
     if not len(rows):
-        raise KernelError(f"log_probs: expected at least one utterance, met shape {tuple(log_probs.shape)}")
+        raise KernelError(f"log_probs: expected at least one utterance, got shape {tuple(log_probs.shape)}")
     return rows
 
 
@@ -113,7 +113,7 @@ def whole_numbers(values: Lengths, name: str, batch: int) -> np.ndarray:
         refuse_transforms(values)
     array = values.cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
     if array.size != batch or (batch and array.dtype.kind not in "iu"):
-        raise KernelError(f"{name}: expected {batch} whole numbers, met {array.dtype} of shape {array.shape}")
+        raise KernelError(f"{name}: expected {batch} whole numbers, got {array.dtype} of shape {array.shape}")
     return array.reshape(batch).astype(np.int64)
 
 
@@ -136,13 +136,13 @@ def frames_inside(frames: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor
 def token_ids(targets: torch.Tensor) -> np.ndarray:
     """Targets as an array of integers; floats that hold whole numbers are taken, as PyTorch takes them."""
     if not isinstance(targets, torch.Tensor):
-        raise KernelError(f"targets: expected a tensor of token ids, met {type(targets).__name__}")
+        raise KernelError(f"targets: expected a tensor of token ids, got {type(targets).__name__}")
     refuse_transforms(targets)
     if not targets.is_floating_point():
         return targets.cpu().numpy()
     ids = targets.detach().long()
     if not torch.equal(ids.to(targets.dtype), targets):
-        raise KernelError(f"targets: expected whole numbers, met {targets.dtype} with fractions")
+        raise KernelError(f"targets: expected whole numbers, got {targets.dtype} with fractions")
     return ids.cpu().numpy()
 
 
@@ -154,7 +154,7 @@ def _padded(targets: torch.Tensor, tokens: np.ndarray) -> np.ndarray:
     total = int(tokens.sum())
     if ids.shape != (total,) or tokens.min() < 0:
         raise KernelError(
-            f"targets: expected ({len(tokens)}, S), or ({total},) as target_lengths add up to, met {ids.shape}"
+            f"targets: expected ({len(tokens)}, S), or ({total},) as target_lengths add up to, got {ids.shape}"
         )
     inside = np.arange(tokens.max()) < tokens[:, None]
     rows = np.zeros(inside.shape, ids.dtype)
@@ -167,7 +167,7 @@ def ctc(
 ) -> lattice.Topology:
     """The lattice of rows of ids (B, L), each one a class."""
     if not 0 <= blank < classes:
-        raise KernelError(f"blank: expected a class from 0 to {classes - 1}, met {blank}")
+        raise KernelError(f"blank: expected a class from 0 to {classes - 1}, got {blank}")
     topology = padded(rows, tokens, blank)
     # -1 must not pass: the lattice takes it for a wildcard.
     if topology.max_class >= classes or topology.has_wildcard:
@@ -181,5 +181,5 @@ def ctc(
 def simple_padded(rows: np.ndarray, tokens: np.ndarray, blank: int) -> lattice.Topology:
     """`lattice.simple_ctc` of rows of ids (B, L), of which the first `tokens` (B,) count."""
     if len(tokens) and (tokens.min() < 0 or tokens.max() > rows.shape[1]):
-        raise KernelError(f"target lengths: expected 0 to {rows.shape[1]}, met {tokens.tolist()[:8]}")
+        raise KernelError(f"target lengths: expected 0 to {rows.shape[1]}, got {tokens.tolist()[:8]}")
     return lattice.simple_ctc([row[:count] for row, count in zip(rows, tokens.tolist())], blank)

@@ -254,7 +254,7 @@ def ctc_loss(
         KernelError: arguments that do not fit together.
     """
     if isinstance(log_probs, torch.Tensor) and log_probs.dim() == 3 and blank >= log_probs.shape[2]:
-        raise KernelError(f"blank: expected a class below {log_probs.shape[2]}, met {blank}")
+        raise KernelError(f"blank: expected a class below {log_probs.shape[2]}, got {blank}")
     lengths = torch.as_tensor(target_lengths).cpu().numpy()
     return losses(log_probs, lattice.ctc_padded(targets.cpu().numpy(), lengths, blank), input_lengths, backend)
 

@@ -86,7 +86,7 @@ def read_labels(source: str | Path) -> dict[str, str]:
             f"'from to', or a built-in map: {known}"
         ) from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{source}: expected UTF-8, met {error.reason} at byte {error.start}") from error
+        raise InputError(f"{source}: expected UTF-8, got {error.reason} at byte {error.start}") from error
     return _parsed(text, str(source))
 
 
@@ -99,10 +99,10 @@ def _parsed(text: str, name: str) -> dict[str, str]:
         if not columns:
             continue
         if len(columns) > 2:
-            raise InputError(f"{name}:{number}: expected two columns, 'from to', met {len(columns)}: {line.strip()}")
+            raise InputError(f"{name}:{number}: expected two columns, 'from to', got {len(columns)}: {line.strip()}")
         label, target = columns[0].casefold(), columns[1] if len(columns) == 2 else ""
         if labels.setdefault(label, target) != target:
             raise InputError(f"{name}:{number}: {columns[0]} becomes {target!r}, but {labels[label]!r} further up")
     if not labels:
-        raise InputError(f"{name}: expected lines with two columns, 'from to', met none")
+        raise InputError(f"{name}: expected lines with two columns, 'from to', got none")
     return labels

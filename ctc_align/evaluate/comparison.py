@@ -77,7 +77,7 @@ def compare(hypothesis: Evaluation, against: Evaluation) -> Comparison:
     """
     ours, theirs = hypothesis.measured, against.measured
     if ours is None or theirs is None or hypothesis.tier != against.tier:
-        raise InputError(f"expected two evaluations of one tier, met {hypothesis.tier} and {against.tier}")
+        raise InputError(f"expected two evaluations of one tier, got {hypothesis.tier} and {against.tier}")
     if hypothesis.options.tolerance_ms != against.options.tolerance_ms:
         raise InputError("expected two evaluations with the same tolerance")
     left, right = _numbers(ours), _numbers(theirs)

@@ -47,7 +47,7 @@ def open_source(path: Path, tier: str, tier_name: str | None) -> Source:
     if path.is_dir():
         _scan(source, tier, tier_name)
         if not source.utterances and not source.failures:
-            raise UsageError(f"{path}: expected .TextGrid, .json or .ctm alignments in this folder, met none")
+            raise UsageError(f"{path}: expected .TextGrid, .json or .ctm alignments in this folder, got none")
     elif is_table(path):
         source.utterances = {name: partial(_same, reading) for name, reading in read_table(path, tier).items()}
     else:
@@ -113,7 +113,7 @@ def check_paths(hypothesis: Path, reference: Path, role: str = "hypothesis") -> 
         if not path.exists():
             raise UsageError(f"{path}: no such file or folder (the {whose})")
     if hypothesis.is_dir() != reference.is_dir() and not is_table(hypothesis) and not is_table(reference):
-        raise UsageError(f"expected two files or two folders, met {hypothesis} and {reference}")
+        raise UsageError(f"expected two files or two folders, got {hypothesis} and {reference}")
 
 
 @dataclass(frozen=True)

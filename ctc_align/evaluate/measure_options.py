@@ -37,9 +37,9 @@ class Options:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.tolerance_ms) and self.tolerance_ms > 0):
-            raise UsageError(f"tolerance: expected milliseconds above 0, met {self.tolerance_ms}")
+            raise UsageError(f"tolerance: expected milliseconds above 0, got {self.tolerance_ms}")
         if self.resamples < 0 or self.seed < 0:
-            raise UsageError(f"resamples and seed: expected 0 or more, met {self.resamples} and {self.seed}")
+            raise UsageError(f"resamples and seed: expected 0 or more, got {self.resamples} and {self.seed}")
 
 
 def parse_tier(tier: str) -> str:
@@ -54,6 +54,6 @@ def parse_tier(tier: str) -> str:
     kind = {"word": WORDS, "phone": PHONES, "tokens": PHONES, "token": PHONES}.get(tier, tier)
     if kind not in TIERS:
         raise UsageError(
-            f"expected the tier {' or '.join(TIERS)} (words=NAME where a TextGrid calls it otherwise), met {tier!r}"
+            f"expected the tier {' or '.join(TIERS)} (words=NAME where a TextGrid calls it otherwise), got {tier!r}"
         )
     return kind

@@ -66,7 +66,7 @@ def read_intervals(path: str | Path, tier: str = WORDS, name: str | None = None)
         return read_one(path, tier, name).intervals
     readings = read_table(path, tier)
     if len(readings) != 1:
-        raise InputError(f"{path}: expected one utterance, met {len(readings)}")
+        raise InputError(f"{path}: expected one utterance, got {len(readings)}")
     return next(iter(readings.values())).intervals
 
 
@@ -86,7 +86,7 @@ def read_one(path: Path, tier: str, name: str | None = None) -> Reading:
     if not speakers:
         met = ", ".join(f"{found.number} {found.name}" for found in grid.tiers) or "none"
         named = " or ".join(wanted) if name is None else repr(name)
-        raise InputError(f"{path}: expected an interval tier named {named}, met: {met}")
+        raise InputError(f"{path}: expected an interval tier named {named}, got: {met}")
     return Reading(speakers, grid.end_s if grid.start_s == 0 else None)
 
 
@@ -116,7 +116,7 @@ def read_table(path: Path, tier: str) -> dict[str, Reading]:
     name = path.name.casefold()
     readings = _ctm_readings(path) if name.endswith(".ctm") else _jsonl_readings(path, tier)
     if not readings:
-        raise InputError(f"{path}: expected alignments, met an empty file")
+        raise InputError(f"{path}: expected alignments, got an empty file")
     return readings
 
 
@@ -135,10 +135,10 @@ def _ctm_readings(path: Path) -> dict[str, Reading]:
             start, duration = float(start_s), float(duration_s)
         except ValueError as error:
             raise InputError(
-                f"{path}:{number}: expected '<utterance> <channel> <start> <duration> <label>', met: {line.strip()}"
+                f"{path}:{number}: expected '<utterance> <channel> <start> <duration> <label>', got: {line.strip()}"
             ) from error
         if not (math.isfinite(start) and math.isfinite(duration) and duration >= 0):
-            raise InputError(f"{path}:{number}: expected a start and a duration in seconds, met {start_s} {duration_s}")
+            raise InputError(f"{path}:{number}: expected a start and a duration in seconds, got {start_s} {duration_s}")
         # rounded, so that a word's end is the next one's start again
         end_s = round(start + duration, 6)
         rows.setdefault((utterance, channel), []).append(Interval(start, end_s, label))
@@ -165,10 +165,10 @@ def _jsonl_readings(path: Path, tier: str) -> dict[str, Reading]:
             raise InputError(f"{where}: not JSON that can be read: {error}") from error
         found = data.get("format") if isinstance(data, dict) else None
         if found != FORMAT:
-            raise InputError(f'{where}: expected an alignment of format "{FORMAT}", met {found!r}')
+            raise InputError(f'{where}: expected an alignment of format "{FORMAT}", got {found!r}')
         utterance = str(data.get("utterance", ""))
         if not utterance or utterance in readings:
-            raise InputError(f"{where}: expected an utterance of its own name, met {utterance!r} again")
+            raise InputError(f"{where}: expected an utterance of its own name, got {utterance!r} again")
         readings[utterance] = _json_reading(data, where, tier)
     return readings
 
@@ -183,7 +183,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: expected UTF-8, met {error.reason} at byte {error.start}") from error
+        raise InputError(f"{path}: expected UTF-8, got {error.reason} at byte {error.start}") from error
 
 
 def _json_reading(data: dict[str, Any], where: str, tier: str) -> Reading:

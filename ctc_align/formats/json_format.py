@@ -172,7 +172,7 @@ def read_object(path: str | Path, **decoding: Any) -> dict[str, Any]:
         raise InputError(f"{path}: not JSON that can be read: {error}") from error
     found = data.get("format") if isinstance(data, dict) else None
     if found != FORMAT:
-        raise InputError(f'{path}: expected an alignment of format "{FORMAT}", met {found!r}')
+        raise InputError(f'{path}: expected an alignment of format "{FORMAT}", got {found!r}')
     return data
 
 

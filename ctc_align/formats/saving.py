@@ -47,7 +47,7 @@ def parse_formats(formats: str) -> tuple[str, ...]:
     unknown = [name for name in names if name not in WRITERS]
     if unknown or not names:
         met = ", ".join(unknown) or "an empty list"
-        raise UsageError(f"expected formats out of {', '.join(WRITERS)}; met {met}")
+        raise UsageError(f"expected formats out of {', '.join(WRITERS)}; got {met}")
     return tuple(dict.fromkeys(names))
 
 

@@ -71,7 +71,7 @@ def _decode(raw: bytes, path: str | Path) -> str:
     try:
         return raw.decode(encoding)
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: expected UTF-8 or UTF-16, met {error.reason} at byte {error.start}") from error
+        raise InputError(f"{path}: expected UTF-8 or UTF-16, got {error.reason} at byte {error.start}") from error
 
 
 class _Reader:
@@ -86,10 +86,10 @@ class _Reader:
     def textgrid(self) -> TextGrid:
         kind = self.take("string", 'File type = "ooTextFile"')
         if not kind.startswith("ooTextFile"):
-            raise self.fault(f'expected the file type "ooTextFile", met "{kind}"')
+            raise self.fault(f'expected the file type "ooTextFile", got "{kind}"')
         name = self.take("string", 'Object class = "TextGrid"')
         if name.split(" ")[0] != "TextGrid":
-            raise self.fault(f'expected the object class "TextGrid", met "{name}"')
+            raise self.fault(f'expected the object class "TextGrid", got "{name}"')
         start_s, end_s = self.time(), self.time()
         has_tiers = self.take("flag", "<exists> or <absent>") == "exists"
         count = self.count("number of tiers") if has_tiers else 0
@@ -106,7 +106,7 @@ class _Reader:
                 self.time(), self.take("string", "a point's label")
             return None
         if kind != "IntervalTier":
-            raise self.fault(f'expected "IntervalTier" or "TextTier", met "{kind}"')
+            raise self.fault(f'expected "IntervalTier" or "TextTier", got "{kind}"')
         return Tier(name, tuple(self.interval() for _ in range(count)), number)
 
     def interval(self) -> Interval:
@@ -121,16 +121,16 @@ class _Reader:
     def count(self, what: str) -> int:
         number = float(self.take("number", f"the {what}"))
         if number < 0 or number != int(number):
-            raise self.fault(f"expected the {what}, met {number}")
+            raise self.fault(f"expected the {what}, got {number}")
         return int(number)
 
     def take(self, kind: str, what: str) -> str:
         match = next(self.values, None)
         if match is None:
-            raise self.fault(f"expected {what}, met the end of the file")
+            raise self.fault(f"expected {what}, got the end of the file")
         self.position = match.start()
         if match.lastgroup != kind:
-            raise self.fault(f"expected {what}, met {match.group()[:40]}")
+            raise self.fault(f"expected {what}, got {match.group()[:40]}")
         value = match.group(kind)
         return value.replace('""', '"') if kind == "string" else value
 

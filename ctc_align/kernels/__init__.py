@@ -220,9 +220,9 @@ def _check_beside(given: Any, name: str, log_probs: torch.Tensor, dtype: torch.d
     """What has a number for each log-prob, where they lie."""
     if not isinstance(given, torch.Tensor) or not given.is_floating_point():
         met = given.dtype if isinstance(given, torch.Tensor) else type(given).__name__
-        raise KernelError(f"{name}: expected a floating-point tensor (B, T, C), met {met}")
+        raise KernelError(f"{name}: expected a floating-point tensor (B, T, C), got {met}")
     if given.shape != log_probs.shape:
-        raise KernelError(f"{name}: expected shape {tuple(log_probs.shape)} as log_probs, met {tuple(given.shape)}")
+        raise KernelError(f"{name}: expected shape {tuple(log_probs.shape)} as log_probs, got {tuple(given.shape)}")
     return given.detach().to(log_probs.device, dtype)
 
 
@@ -230,24 +230,24 @@ def _check(log_probs: torch.Tensor, topology: Topology, lengths: Any) -> torch.T
     """Everything that can be wrong, said once here; returns the lengths as int64 on the CPU."""
     if not isinstance(log_probs, torch.Tensor) or not log_probs.is_floating_point():
         met = log_probs.dtype if isinstance(log_probs, torch.Tensor) else type(log_probs).__name__
-        raise KernelError(f"log_probs: expected a floating-point tensor (B, T, C), met {met}")
+        raise KernelError(f"log_probs: expected a floating-point tensor (B, T, C), got {met}")
     if log_probs.dim() != 3:
-        raise KernelError(f"log_probs: expected shape (B, T, C), met {tuple(log_probs.shape)}")
+        raise KernelError(f"log_probs: expected shape (B, T, C), got {tuple(log_probs.shape)}")
     batch, frames, classes = log_probs.shape
     if topology.batch != batch:
-        raise KernelError(f"topology: expected {batch} utterances as in log_probs, met {topology.batch}")
+        raise KernelError(f"topology: expected {batch} utterances as in log_probs, got {topology.batch}")
     if topology.max_class >= classes:
         raise KernelError(f"topology: a state emits class {topology.max_class}, log_probs has only {classes} classes")
     if lengths is None:
         return torch.full((batch,), frames, dtype=torch.int64)
     given = torch.as_tensor(lengths).detach()
     if given.numel() and (given.is_floating_point() or given.is_complex() or given.dtype == torch.bool):
-        raise KernelError(f"lengths: expected whole numbers, met {given.dtype}")
+        raise KernelError(f"lengths: expected whole numbers, got {given.dtype}")
     result = given.to("cpu", torch.int64)
     if result.shape != (batch,):
-        raise KernelError(f"lengths: expected shape ({batch},), met {tuple(result.shape)}")
+        raise KernelError(f"lengths: expected shape ({batch},), got {tuple(result.shape)}")
     if batch and (int(result.min()) < 0 or int(result.max()) > frames):
-        raise KernelError(f"lengths: expected 0 to {frames} (frames of log_probs), met {result.tolist()[:8]}")
+        raise KernelError(f"lengths: expected 0 to {frames} (frames of log_probs), got {result.tolist()[:8]}")
     return result
 
 
@@ -257,15 +257,15 @@ def _check_wildcard(wildcard: Any, topology: Topology, log_probs: torch.Tensor) 
         return None
     if wildcard is None:
         raise KernelError(
-            "topology: a state emits the wildcard: expected its scores (B, T) as `wildcard`, met None; "
+            "topology: a state emits the wildcard: expected its scores (B, T) as `wildcard`, got None; "
             "ctc_align.alignment.wildcard makes them"
         )
     if not isinstance(wildcard, torch.Tensor) or not wildcard.is_floating_point():
         met = wildcard.dtype if isinstance(wildcard, torch.Tensor) else type(wildcard).__name__
-        raise KernelError(f"wildcard: expected a floating-point tensor (B, T), met {met}")
+        raise KernelError(f"wildcard: expected a floating-point tensor (B, T), got {met}")
     if wildcard.shape != log_probs.shape[:2]:
         raise KernelError(
-            f"wildcard: expected shape {tuple(log_probs.shape[:2])} as log_probs, met {tuple(wildcard.shape)}"
+            f"wildcard: expected shape {tuple(log_probs.shape[:2])} as log_probs, got {tuple(wildcard.shape)}"
         )
     dtype = torch.float64 if log_probs.dtype == torch.float64 else torch.float32
     return wildcard.detach().to(log_probs.device, dtype)
@@ -276,7 +276,7 @@ def _check_bands(bands: np.ndarray, log_probs: torch.Tensor, lengths: torch.Tens
     given = np.asarray(bands)
     expected = (*log_probs.shape[:2], 2)
     if given.shape != expected or given.dtype.kind not in "iu":
-        raise KernelError(f"bands: expected whole numbers {expected}, met {given.dtype} of shape {given.shape}")
+        raise KernelError(f"bands: expected whole numbers {expected}, got {given.dtype} of shape {given.shape}")
     limits = np.ascontiguousarray(given, np.int64)
     inside = np.arange(1, expected[1])[None, :] < lengths.numpy()[:, None]
     back = (np.diff(limits, axis=1) < 0).any(2) & inside
@@ -292,7 +292,7 @@ def _check_bands(bands: np.ndarray, log_probs: torch.Tensor, lengths: torch.Tens
 def check_backend(backend: str) -> None:
     """Raises UsageError for a name that is no backend, BackendError for one that cannot run here."""
     if backend not in BACKENDS:
-        raise UsageError(f"backend: expected one of {', '.join(BACKENDS)}; met {backend!r}")
+        raise UsageError(f"backend: expected one of {', '.join(BACKENDS)}; got {backend!r}")
     if backend == "gpu" and (reason := _gpu_is_missing()):
         raise BackendError(f"backend 'gpu' cannot run here: {reason}; use 'cpu', or 'auto'")
 

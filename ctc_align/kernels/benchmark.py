@@ -156,7 +156,7 @@ def devices(wanted: torch.device | None = None) -> list[torch.device]:
         BackendError: there is no kernel for the device that is wanted, or it cannot run.
     """
     if wanted is not None and wanted.type not in ("cpu", "cuda"):
-        raise BackendError(f"device: the kernels run on cpu and cuda, met {wanted}")
+        raise BackendError(f"device: the kernels run on cpu and cuda, got {wanted}")
     if wanted is not None and wanted.type == "cuda":
         kernels.check_backend("gpu")
     if wanted is not None:

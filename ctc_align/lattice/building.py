@@ -69,16 +69,16 @@ def ctc_padded(targets: np.ndarray, lengths: np.ndarray, blank: int = 0) -> Topo
     _check_blank(blank)
     targets, lengths = np.asarray(targets), np.asarray(lengths)
     if targets.ndim != 2 or targets.dtype.kind not in "iu":
-        raise KernelError(f"targets: expected token ids (B, L), met {targets.dtype} of shape {targets.shape}")
+        raise KernelError(f"targets: expected token ids (B, L), got {targets.dtype} of shape {targets.shape}")
     if lengths.shape != targets.shape[:1] or lengths.dtype.kind not in "iu":
         raise KernelError(
-            f"target lengths: expected whole numbers of shape {targets.shape[:1]}, met {lengths.dtype} of shape "
+            f"target lengths: expected whole numbers of shape {targets.shape[:1]}, got {lengths.dtype} of shape "
             f"{lengths.shape}"
         )
     counts = lengths.tolist() or [0]
     shortest, longest = min(counts), max(counts)
     if shortest < 0 or longest > targets.shape[1]:
-        raise KernelError(f"target lengths: expected 0 to {targets.shape[1]}, met {counts[:8]}")
+        raise KernelError(f"target lengths: expected 0 to {targets.shape[1]}, got {counts[:8]}")
     targets = targets[:, :longest]
     inside = None if shortest == longest else np.arange(longest) < lengths[:, None]
     low, high = (targets.min(), targets.max()) if targets.size else (0, 0)
@@ -132,14 +132,14 @@ def segmentation(
     if states_per_token < 1 or not 0 <= silence <= MAX_CLASS:
         raise KernelError(
             f"expected at least one state per token and the index of a class as silence, "
-            f"met states_per_token {states_per_token}, silence {silence}"
+            f"got states_per_token {states_per_token}, silence {silence}"
         )
     if len(targets) != len(words):
-        raise KernelError(f"words: expected {len(targets)} rows as in targets, met {len(words)}")
+        raise KernelError(f"words: expected {len(targets)} rows as in targets, got {len(words)}")
     rows = _ids(targets)
     for b, (row, word) in enumerate(zip(rows, words)):
         if len(row) != len(word):
-            raise KernelError(f"words of target {b}: expected {len(row)}, one for each token, met {len(word)}")
+            raise KernelError(f"words of target {b}: expected {len(row)}, one for each token, got {len(word)}")
         if row.size and (int(row.max()) + 1) * states_per_token - 1 > MAX_CLASS:
             raise KernelError(f"target {b}: token {int(row.max())} has no classes")
     free = [np.zeros(len(row), np.bool_) for row in rows] if optional is None else _optional(optional, rows)
@@ -153,7 +153,7 @@ def segmentation(
 
 def _check_blank(blank: int) -> None:
     if not 0 <= blank <= MAX_CLASS:
-        raise KernelError(f"blank: expected the index of a class, met {blank}")
+        raise KernelError(f"blank: expected the index of a class, got {blank}")
 
 
 def _ids(targets: Rows) -> list[np.ndarray]:
@@ -162,7 +162,7 @@ def _ids(targets: Rows) -> list[np.ndarray]:
     for b, row in enumerate(rows):
         if row.ndim != 1 or row.dtype.kind not in "iu":
             if row.shape != (0,):
-                raise KernelError(f"target {b}: expected a row of token ids (L,), met {row.dtype} of shape {row.shape}")
+                raise KernelError(f"target {b}: expected a row of token ids (L,), got {row.dtype} of shape {row.shape}")
             rows[b] = row.astype(np.int64)
     together = np.concatenate(rows) if rows else np.empty(0, np.int64)
     if together.size and (together.min() < WILDCARD or together.max() > MAX_CLASS):
@@ -181,12 +181,12 @@ def _refuse_no_class(row: np.ndarray, b: int) -> None:
 
 def _optional(optional: Rows, rows: Sequence[np.ndarray]) -> list[np.ndarray]:
     if len(optional) != len(rows):
-        raise KernelError(f"optional: expected {len(rows)} rows as in targets, met {len(optional)}")
+        raise KernelError(f"optional: expected {len(rows)} rows as in targets, got {len(optional)}")
     chosen = [np.asarray(row) for row in optional]
     for b, (row, free) in enumerate(zip(rows, chosen)):
         if free.shape != row.shape or (free.size and free.dtype != np.bool_):
             raise KernelError(
-                f"optional of target {b}: expected {len(row)} of bool, one for each token; met {free.dtype} of shape "
+                f"optional of target {b}: expected {len(row)} of bool, one for each token; got {free.dtype} of shape "
                 f"{free.shape}"
             )
     return [free.astype(np.bool_) for free in chosen]

@@ -124,7 +124,7 @@ def _check_shapes(topology: Topology) -> None:
         raise KernelError(f"topology: expected emit, skip, token and stay {shape}, the others {shape[:1]}")
     if ways is not None and not (ways.begin.shape == ways.end.shape == shape == ways.sources.shape[:-1]):
         raise KernelError(
-            f"topology: expected begin and end {shape}, sources {(*shape, 'P')}; met {ways.begin.shape}, "
+            f"topology: expected begin and end {shape}, sources {(*shape, 'P')}; got {ways.begin.shape}, "
             f"{ways.end.shape}, {ways.sources.shape}"
         )
 
@@ -148,7 +148,7 @@ def _check_detours(detours: Detours) -> None:
     sources = detours.sources
     if sources.dtype.kind != "i" or detours.begin.dtype != np.bool_ or detours.end.dtype != np.bool_:
         raise KernelError(
-            f"topology: expected sources of whole numbers, begin and end of bool; met {sources.dtype}, "
+            f"topology: expected sources of whole numbers, begin and end of bool; got {sources.dtype}, "
             f"{detours.begin.dtype}, {detours.end.dtype}"
         )
     if not sources.size:
@@ -160,5 +160,5 @@ def _check_detours(detours: Detours) -> None:
         b, s, _ = np.argwhere(bad)[0].tolist()
         raise KernelError(
             f"topology: sources of state {s} of utterance {b}: expected states below {s - 2}, descending, "
-            f"then -1; met {sources[b, s].tolist()[:8]}"
+            f"then -1; got {sources[b, s].tolist()[:8]}"
         )

@@ -115,7 +115,7 @@ def resolve_device(device: str | torch.device = "auto") -> torch.device:
     kind, _, index = str(device).partition(":")
     if kind not in ("cpu", "cuda", "mps") or (index and (kind != "cuda" or not index.isdecimal())):
         if str(device) not in ("cpu:0", "mps:0"):
-            raise UsageError(f"device: expected auto, cpu, cuda, cuda:N or mps, met {str(device)!r}")
+            raise UsageError(f"device: expected auto, cpu, cuda, cuda:N or mps, got {str(device)!r}")
         index = ""
     if kind == "cuda" and int(index or 0) >= cuda_devices:
         here = f"this machine has {cuda_devices}" if cuda_devices else "torch finds no CUDA device here"
@@ -129,7 +129,7 @@ def _unknown(name: str, path: Path) -> str:
     if path.suffix == ".onnx" and path.is_file():
         return f"model {name}: write onnx:{name} for an ONNX file; {_available()}"
     if path.exists():
-        return f"model {name}: expected the folder of a model, met a file; {_available()}"
+        return f"model {name}: expected the folder of a model, got a file; {_available()}"
     near = difflib.get_close_matches(name.lower(), [*EMBEDDED, *FAMILIES], n=1, cutoff=0.6)
     hint = f"did you mean {near[0]}? " if near else ""
     return f"model {name}: no such model or folder; {hint}{_available()}"

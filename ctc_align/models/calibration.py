@@ -211,10 +211,10 @@ def read_calibration(path: Path) -> Calibration:
     values = checked_values(_Constants, table, f"{path}: ", faults)
     for name, weights in values.items():
         if isinstance(weights, tuple) and weights and not _are_weights(weights):
-            faults.append(f"{path}: {name}: expected {WEIGHTS} finite numbers, met {list(weights)}")
+            faults.append(f"{path}: {name}: expected {WEIGHTS} finite numbers, got {list(weights)}")
     for name, most in (("blank_cost", MOST_COST), ("spike_gap_s", MOST_GAP_S), ("spread", MOST_SPREAD)):
         if not 0.0 <= values.get(name, 0.0) <= most:
-            faults.append(f"{path}: {name}: expected a number from 0 to {most}, met {values[name]}")
+            faults.append(f"{path}: {name}: expected a number from 0 to {most}, got {values[name]}")
     if faults:
         raise ConfigError("\n".join(faults))
     return Calibration(offsets_ms=offsets, **values)
@@ -226,15 +226,15 @@ def _are_weights(weights: tuple[Any, ...]) -> bool:
 
 def _offsets(table: Any, path: Path, faults: list[str]) -> dict[tuple[str, str], float]:
     if not isinstance(table, dict):
-        faults.append(f"{path}: expected a table [offsets_ms], met {table!r}")
+        faults.append(f"{path}: expected a table [offsets_ms], got {table!r}")
         return {}
     offsets: dict[tuple[str, str], float] = {}
     for name, offset_ms in table.items():
         before, _, after = name.partition(" ")
         if before not in KINDS or after not in KINDS:
-            faults.append(f"{path}: offsets_ms: expected two kinds of {', '.join(KINDS)}; met {name!r}")
+            faults.append(f"{path}: offsets_ms: expected two kinds of {', '.join(KINDS)}; got {name!r}")
         elif type(offset_ms) not in (int, float) or not abs(offset_ms) <= MOST_MS:
-            faults.append(f"{path}: offsets_ms.{name}: expected at most {MOST_MS} milliseconds, met {offset_ms!r}")
+            faults.append(f"{path}: offsets_ms.{name}: expected at most {MOST_MS} milliseconds, got {offset_ms!r}")
         else:
             offsets[before, after] = float(offset_ms)
     return offsets

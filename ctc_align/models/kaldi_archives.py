@@ -65,4 +65,4 @@ def _check_head(head: bytes, path: str) -> bytes:
     for kind in _MATRICES:
         if head.startswith(kind) and len(head) >= len(kind) + 10:
             return kind
-    raise EmissionsError(f"{path}: expected a binary matrix of Kaldi's at this offset, met {head[:8]!r}")
+    raise EmissionsError(f"{path}: expected a binary matrix of Kaldi's at this offset, got {head[:8]!r}")

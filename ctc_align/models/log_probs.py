@@ -87,7 +87,7 @@ class Reader:
         last = None if duration_s is None else units.seconds_to_frames(offset_s + duration_s, self.frame_shift_s)
         part = array[:, first:last] if getattr(array, "ndim", 2) == 3 else array[first:last]
         if 0 in part.shape:
-            raise EmissionsError(f"{name}: expected frames from {offset_s} s on, met {array.shape[-2]} frames in all")
+            raise EmissionsError(f"{name}: expected frames from {offset_s} s on, got {array.shape[-2]} frames in all")
         return part
 
 
@@ -148,7 +148,7 @@ def _read(path: str | os.PathLike[str]) -> Any:
     # each reader has its own errors, some advise to switch its safety off: ours says what is so
     except Exception as error:
         raise EmissionsError(
-            f"{name}: expected log-probs, met a file that cannot be read as {kind}: "
+            f"{name}: expected log-probs, got a file that cannot be read as {kind}: "
             "it is damaged, of another kind, or holds more than plain arrays"
         ) from error
 
@@ -166,9 +166,9 @@ def check_emissions(emissions: Emissions, *, trim_vocab: bool = False) -> Emissi
     name = emissions.name or "log-probs"
     check_frame_shift(emissions.frame_shift_s)
     if not math.isfinite(emissions.offset_s):
-        raise UsageError(f"{name}: expected offset_s as a number of seconds, met {emissions.offset_s}")
+        raise UsageError(f"{name}: expected offset_s as a number of seconds, got {emissions.offset_s}")
     if emissions.duration_s is not None and not 0 < emissions.duration_s < math.inf:
-        raise UsageError(f"{name}: expected duration_s as a positive number of seconds, met {emissions.duration_s}")
+        raise UsageError(f"{name}: expected duration_s as a positive number of seconds, got {emissions.duration_s}")
     matrix = _matrix(emissions.log_probs, name)
     vocab = tuple(emissions.vocab)
     if trim_vocab:
@@ -176,7 +176,7 @@ def check_emissions(emissions: Emissions, *, trim_vocab: bool = False) -> Emissi
     if len(vocab) != matrix.shape[1]:
         turned = " (are the axes swapped? expected frames first)" if len(vocab) == matrix.shape[0] else ""
         raise EmissionsError(
-            f"{name}: expected as many classes as the vocabulary has tokens, met {matrix.shape[1]} classes"
+            f"{name}: expected as many classes as the vocabulary has tokens, got {matrix.shape[1]} classes"
             f" and {len(vocab)} tokens{turned}: the blank needs a line of its own in the vocabulary"
         )
     _check_values(matrix, name)
@@ -190,11 +190,11 @@ def check_frame_shift(frame_shift_s: float) -> None:
     except (TypeError, ValueError):
         seconds = math.nan
     if not (math.isfinite(seconds) and seconds > 0):
-        raise UsageError(f"frame shift: expected a positive number of seconds (0.02 say), met {frame_shift_s!r}")
+        raise UsageError(f"frame shift: expected a positive number of seconds (0.02 say), got {frame_shift_s!r}")
     if seconds < _SHORTEST_SHIFT_S:
-        raise UsageError(f"frame shift: expected seconds, at least {_SHORTEST_SHIFT_S:g}, met {frame_shift_s}")
+        raise UsageError(f"frame shift: expected seconds, at least {_SHORTEST_SHIFT_S:g}, got {frame_shift_s}")
     if seconds > _LONGEST_SHIFT_S:
-        raise UsageError(f"frame shift: expected seconds, met {frame_shift_s}: milliseconds? {seconds / 1000:g} then")
+        raise UsageError(f"frame shift: expected seconds, got {frame_shift_s}: milliseconds? {seconds / 1000:g} then")
 
 
 def _matrix(array: Any, name: str) -> torch.Tensor:
@@ -204,24 +204,24 @@ def _matrix(array: Any, name: str) -> torch.Tensor:
 
     if isinstance(array, np.ndarray):
         if array.dtype.kind != "f":
-            raise EmissionsError(f"{name}: expected floating-point log-probs, met {array.dtype}")
+            raise EmissionsError(f"{name}: expected floating-point log-probs, got {array.dtype}")
         if not array.dtype.isnative or array.dtype.itemsize > 8:
             array = array.astype(np.float64 if array.dtype.itemsize > 4 else np.float32)
         if not array.flags.writeable:
             array = array.copy()
         array = torch.from_numpy(array)
     if not isinstance(array, torch.Tensor):
-        raise EmissionsError(f"{name}: expected an array of shape (T, C), met {type(array).__name__}")
+        raise EmissionsError(f"{name}: expected an array of shape (T, C), got {type(array).__name__}")
     if array.layout != torch.strided or not array.dtype.is_floating_point:
-        raise EmissionsError(f"{name}: expected dense floating-point log-probs, met {array.dtype}, {array.layout}")
+        raise EmissionsError(f"{name}: expected dense floating-point log-probs, got {array.dtype}, {array.layout}")
     shape = tuple(array.shape)
     if len(shape) == 3 and shape[0] == 1:
         array = array[0]
     if array.ndim != 2:
         one = ": give one utterance" if array.ndim == 3 else ""
-        raise EmissionsError(f"{name}: expected log-probs of shape (T, C), frames by classes, met {shape}{one}")
+        raise EmissionsError(f"{name}: expected log-probs of shape (T, C), frames by classes, got {shape}{one}")
     if not array.shape[0] or not array.shape[1]:
-        raise EmissionsError(f"{name}: expected at least one frame and one class, met shape {shape}")
+        raise EmissionsError(f"{name}: expected at least one frame and one class, got shape {shape}")
     array = array.detach()
     if array.dtype not in (torch.float32, torch.float64):
         array = array.to(torch.float32)
@@ -271,7 +271,7 @@ def _one_of(tensors: Any, name: str) -> Any:
     if len(keys) == 1:
         return tensors[keys[0]]
     raise EmissionsError(
-        f"{name}: expected an entry {KEY!r} or a single one, met {', '.join(map(str, keys)) or 'none'}"
+        f"{name}: expected an entry {KEY!r} or a single one, got {', '.join(map(str, keys)) or 'none'}"
     )
 
 
@@ -288,7 +288,7 @@ def _read_npz(name: str) -> Any:
     with open(name, "rb") as file:
         archive = np.load(file, allow_pickle=False)
         if isinstance(archive, np.ndarray):
-            raise EmissionsError(f"{name}: expected an archive (.npz), met a single array: call it .npy")
+            raise EmissionsError(f"{name}: expected an archive (.npz), got a single array: call it .npy")
         # an archive reads an entry only when it is asked for
         return archive[_one_of({key: key for key in archive.files}, name)]
 

@@ -34,7 +34,7 @@ def load_vocab(path: str | os.PathLike[str]) -> tuple[str, ...]:
         raise UsageError(f"{name}: no such vocabulary file") from None
     except UnicodeDecodeError as error:
         raise EmissionsError(
-            f"{name}: expected a UTF-8 vocabulary, met byte 0x{error.object[error.start]:02x}"
+            f"{name}: expected a UTF-8 vocabulary, got byte 0x{error.object[error.start]:02x}"
         ) from None
     except OSError as error:
         raise UsageError(f"{name}: the vocabulary cannot be read: {error.strerror}") from None
@@ -60,13 +60,13 @@ def resolve_blank(blank: int | str, vocab: tuple[str, ...]) -> int:
         if not re.fullmatch(r"[+-]?[0-9]{1,9}", blank):
             likely = [token for token in _LIKELY_BLANKS if token in vocab]
             hint = f"; {', '.join(likely)} would be one" if likely else ""
-            raise UsageError(f"blank: expected a token of the vocabulary or an index, met {blank!r}{hint}")
+            raise UsageError(f"blank: expected a token of the vocabulary or an index, got {blank!r}{hint}")
     try:
         index = int(blank) if isinstance(blank, str) else operator.index(blank)
     except TypeError:
-        raise UsageError(f"blank: expected a token or an index, met {type(blank).__name__}") from None
+        raise UsageError(f"blank: expected a token or an index, got {type(blank).__name__}") from None
     if not 0 <= index < len(vocab):
-        raise UsageError(f"blank: expected an index from 0 to {len(vocab) - 1}, met {index}")
+        raise UsageError(f"blank: expected an index from 0 to {len(vocab) - 1}, got {index}")
     return index
 
 
@@ -93,7 +93,7 @@ def _json(text: str, name: str) -> Any:
     if isinstance(found, list):
         return found
     raise EmissionsError(
-        f"{name}: expected a JSON list of tokens or an object of token to id, met {type(found).__name__}"
+        f"{name}: expected a JSON list of tokens or an object of token to id, got {type(found).__name__}"
     )
 
 
@@ -103,11 +103,11 @@ def _from_json(found: list[Any], name: str) -> tuple[str, ...]:
     if not pairs:
         wrong = [entry for entry in found if not isinstance(entry, str)]
         if wrong:
-            raise EmissionsError(f"{name}: expected tokens in quotes, met {wrong[0]!r}")
+            raise EmissionsError(f"{name}: expected tokens in quotes, got {wrong[0]!r}")
         return _unique([(token, f"entry {index + 1}") for index, token in enumerate(found)], name)
     for token, value in pairs:
         if isinstance(value, bool) or not isinstance(value, int):
-            raise EmissionsError(f"{name}: expected an object of token to id, met {value!r} for token {token!r}")
+            raise EmissionsError(f"{name}: expected an object of token to id, got {value!r} for token {token!r}")
     return _by_id([(token, value, f"entry {index + 1}") for index, (token, value) in enumerate(pairs)], name)
 
 
@@ -123,10 +123,10 @@ def _from_lines(text: str, name: str) -> tuple[str, ...]:
         return _by_id([(m[1], int(m[2]), f"line {i + 1}") for i, m in enumerate(matches) if m], name)
     for number, (line, match) in enumerate(zip(lines, matches), start=1):
         if not line:
-            raise EmissionsError(f"{name}:{number}: expected a token, met an empty line: name the blank, <blk> say")
+            raise EmissionsError(f"{name}:{number}: expected a token, got an empty line: name the blank, <blk> say")
         if line != " " and (match or " " in line or "\t" in line):
             raise EmissionsError(
-                f"{name}:{number}: expected one token a line, or a token and its id on every line, met {line!r}"
+                f"{name}:{number}: expected one token a line, or a token and its id on every line, got {line!r}"
             )
     return _unique([(line, f"line {number}") for number, line in enumerate(lines, start=1)], name)
 
@@ -139,7 +139,7 @@ def _by_id(entries: list[tuple[str, int, str]], name: str) -> tuple[str, ...]:
         if index in seen:
             raise EmissionsError(f"{name}: id {index} is given twice: {seen[index]} and {place}")
         if not 0 <= index < len(entries):
-            raise EmissionsError(f"{name}: expected ids 0 to {len(entries) - 1}, each once, met {index} in {place}")
+            raise EmissionsError(f"{name}: expected ids 0 to {len(entries) - 1}, each once, got {index} in {place}")
         seen[index] = place
     return tuple(token for token, _, _ in sorted(entries, key=lambda entry: entry[1]))
 

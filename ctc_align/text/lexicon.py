@@ -82,7 +82,7 @@ def read_lexicon(path: str | Path) -> Lexicon:
         word, entry = _entry(line, f"{path}:{number}", number)
         found.setdefault(normalised(word), []).append(entry)
     if not found:
-        raise LexiconError(f"{path}: expected lines 'word<TAB>phones', met none; give a dictionary in MFA's format")
+        raise LexiconError(f"{path}: expected lines 'word<TAB>phones', got none; give a dictionary in MFA's format")
     return Lexicon(str(path), {word: _best_first(entries) for word, entries in found.items()})
 
 
@@ -99,19 +99,19 @@ def _text(path: str | Path) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise LexiconError(
-            f"{path}:{line}: expected UTF-8, met byte 0x{data[error.start]:02x}; save the lexicon as UTF-8"
+            f"{path}:{line}: expected UTF-8, got byte 0x{data[error.start]:02x}; save the lexicon as UTF-8"
         ) from None
 
 
 def _entry(line: str, place: str, number: int) -> tuple[str, Entry]:
     word, numbers, labels = _columns(line)
     if not word:
-        raise LexiconError(f"{place}: expected a word before its phones, met none; write 'word<TAB>phones'")
+        raise LexiconError(f"{place}: expected a word before its phones, got none; write 'word<TAB>phones'")
     if not labels:
-        raise LexiconError(f"{place}: expected phones after the word {word!r}, met none; add them or remove the line")
+        raise LexiconError(f"{place}: expected phones after the word {word!r}, got none; add them or remove the line")
     probability = float(numbers[0]) if numbers else 1.0
     if probability > 1.0:
-        raise LexiconError(f"{place}: expected a probability of at most 1 for {word!r}, met {numbers[0]}")
+        raise LexiconError(f"{place}: expected a probability of at most 1 for {word!r}, got {numbers[0]}")
     variant = _VARIANT.fullmatch(word)
     labels = [unicodedata.normalize("NFC", label) for label in labels]
     return variant.group(1) if variant else word, Entry(tuple(labels), probability, number)

@@ -30,7 +30,7 @@ def read_transcript(path: str | Path) -> str:
     except FileNotFoundError:
         raise UsageError(f"{path}: no such transcript file; give a UTF-8 text file, - for stdin, or --text") from None
     except IsADirectoryError:
-        raise UsageError(f"{path}: expected a transcript file, met a folder; name a text file in it") from None
+        raise UsageError(f"{path}: expected a transcript file, got a folder; name a text file in it") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UsageError(f"{path}: the transcript cannot be read: {reason}") from None
@@ -61,7 +61,7 @@ def split(text: str, *, language: str = "en", by_character: bool | None = None) 
     """
     if not isinstance(text, str) or not isinstance(language, str):
         met = type(language if isinstance(text, str) else text).__name__
-        raise UsageError(f"expected the transcript and its language as strings, met {met}; decode bytes as UTF-8 first")
+        raise UsageError(f"expected the transcript and its language as strings, got {met}; decode bytes as UTF-8 first")
     spans = _spans(text, by_character)
     written = [text[start:end] for start, end in spans]
     spoken = spoken_forms(written, language, in_context=not by_character)
@@ -93,7 +93,7 @@ def require_words(words: Words, source: str) -> None:
         raise TranscriptError(f"{source}: the transcript is empty; expected at least one word that is spoken")
     if not any(word.spoken for word in words.words):
         met = " ".join(word.text for word in words.words[:5])
-        raise TranscriptError(f"{source}: nothing in the transcript is spoken (met: {met}); expected at least one word")
+        raise TranscriptError(f"{source}: nothing in the transcript is spoken (got: {met}); expected at least one word")
 
 
 def _spans(text: str, by_character: bool | None) -> list[tuple[int, int]]:
@@ -120,6 +120,6 @@ def _decoded(data: bytes, source: str) -> str:
         line = data.count(b"\n", 0, error.start) + 1
         hint = "it looks like UTF-16" if data.startswith(_UTF16) else "perhaps it is Latin-1 or Windows-1252"
         raise TranscriptError(
-            f"{source}, line {line}: expected UTF-8, met byte 0x{data[error.start]:02x} at offset {error.start}; "
+            f"{source}, line {line}: expected UTF-8, got byte 0x{data[error.start]:02x} at offset {error.start}; "
             f"{hint}: save the transcript as UTF-8"
         ) from None

@@ -73,7 +73,7 @@ class PhoneTokenizer:
         known = [token for token in self._ids if len(token) < 4]
         raise LexiconError(
             f"{lexicon.source}:{min(phones.values())}: expected phones of the model's vocabulary "
-            f"({_named(known)}), met none of them but {_named(phones)}; "
+            f"({_named(known)}), got none of them but {_named(phones)}; "
             f"give a lexicon in the model's phone set{' (ARPAbet)' if self._arpabet else ''}"
         )
 

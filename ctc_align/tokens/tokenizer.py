@@ -60,7 +60,7 @@ def tokenizer_for(vocab: Sequence[str], blank: int, lexicon: Lexicon | None = No
     'tokens'
     """
     if not 0 <= blank < len(vocab):
-        raise UsageError(f"expected a blank between 0 and {len(vocab) - 1}, met {blank}")
+        raise UsageError(f"expected a blank between 0 and {len(vocab) - 1}, got {blank}")
     if is_arpabet(vocab):
         return PhoneTokenizer(vocab, lexicon)
     letters = LetterTokenizer(vocab, blank)
@@ -96,7 +96,7 @@ def join(word_tokens: Sequence[WordTokens], choice: Sequence[int], separator: in
     ((2, 3, 1, 2, 3), (0, 0, -1, 2, 2))
     """
     if len(choice) != len(word_tokens):
-        raise UsageError(f"expected one choice for each of {len(word_tokens)} words, met {len(choice)}")
+        raise UsageError(f"expected one choice for each of {len(word_tokens)} words, got {len(choice)}")
     ids: list[int] = []
     labels: list[str] = []
     owners: list[int] = []

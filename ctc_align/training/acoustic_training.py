@@ -99,7 +99,7 @@ def train(
         OutputError: a checkpoint cannot be written.
     """
     if not len(material.members):
-        raise InputError("expected utterances to train on, met none")
+        raise InputError("expected utterances to train on, got none")
     place.folder.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(training.seed)
     network = Network(shape, training.dropout)

@@ -231,7 +231,7 @@ def _with_labels(corpus: Corpus, found: frame_labels.Labels) -> Corpus:
     """The corpus without what the model found no path through."""
     has = np.array([len(row) > 0 for row in found.states])
     if not has[corpus.train].any():
-        raise InputError("expected utterances that the model finds a path through, met none: is it the right model?")
+        raise InputError("expected utterances that the model finds a path through, got none: is it the right model?")
     return replace(corpus, train=corpus.train[has[corpus.train]], dev=corpus.dev[has[corpus.dev]])
 
 

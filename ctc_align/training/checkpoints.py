@@ -40,6 +40,6 @@ def restore(path: Path, put_back: Callable[[Any], Result]) -> Result:
     except Exception as error:  # torch and pickle have many kinds, and all mean that this is not our state
         reason = " ".join(str(error).split())[:200]
         raise InputError(
-            f"{path}: expected the state of this recipe's network, met another or a damaged one ({reason}); "
+            f"{path}: expected the state of this recipe's network, got another or a damaged one ({reason}); "
             "remove it, or take another folder"
         ) from error

@@ -144,13 +144,13 @@ def gather(
         else:
             usable[place] = spoken
     if len(usable) < 2:
-        raise InputError(f"expected two utterances or more that can be used, met {len(usable)}: {told(left_out)}")
+        raise InputError(f"expected two utterances or more that can be used, got {len(usable)}: {told(left_out)}")
     members = np.array(sorted(usable))
     given = np.array([pairs.is_dev[chosen[place]] for place in members.tolist()], bool)
     speakers = [utterances[place].speaker for place in members.tolist()]
     dev = given if given.any() else _held_out(speakers, store.lengths[members] * features.FRAME_SHIFT_S, limits)
     if dev.all():
-        raise InputError(f"expected utterances to train on, met none that can be used: {told(left_out)}")
+        raise InputError(f"expected utterances to train on, got none that can be used: {told(left_out)}")
     return Corpus(store, usable, members[~dev], members[dev], tuple(left_out), len(set(filter(None, speakers))))
 
 

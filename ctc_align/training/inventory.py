@@ -62,7 +62,7 @@ def make_inventory(units: str, texts: Iterable[Words], lexicon: Lexicon | None, 
     if units == "letters":
         return _letters(texts, fewest)
     if units == "lexicon" and lexicon is None:
-        raise UsageError("units = lexicon: expected a lexicon (--lexicon FILE), met none")
+        raise UsageError("units = lexicon: expected a lexicon (--lexicon FILE), got none")
     if units == "arpabet" or is_arpabet(tuple(lexicon.phones() if lexicon else ())):
         vocab = (BLANK, *PHONES)
         return Inventory(vocab, tokenizer_for(vocab, 0, lexicon), {})
@@ -78,7 +78,7 @@ def _letters(texts: Iterable[Words], fewest: int) -> Inventory:
     letters = sorted(letter for letter, number in count.items() if number >= fewest)
     if not letters:
         met = "none at all" if not count else f"{len(count)} letters, {count.most_common(1)[0][1]} times at most"
-        raise InputError(f"expected transcripts with letters that are met {fewest} times or more; met {met}")
+        raise InputError(f"expected transcripts with letters that are got {fewest} times or more; got {met}")
     vocab = (BLANK, *letters)
     rare = {letter: number for letter, number in count.most_common() if number < fewest}
     return Inventory(vocab, tokenizer_for(vocab, 0), rare)
@@ -92,7 +92,7 @@ def _phones(texts: Iterable[Words], lexicon: Lexicon) -> Inventory:
         for word in tokenize(words, tokenizer):
             met.update(every[token] for said in word.pronunciations for token in said.ids)
     if not met:
-        raise InputError(f"{lexicon.source}: expected words of the transcripts, met none of them")
+        raise InputError(f"{lexicon.source}: expected words of the transcripts, got none of them")
     vocab = (BLANK, *sorted(met))
     return Inventory(vocab, tokenizer_for(vocab, 0, lexicon), {})
 

@@ -167,7 +167,7 @@ def write_model(
 
 def _table(left_out: Sequence[LeftOut]) -> str:
     rows = [list(asdict(one).values()) for one in left_out]
-    rows.insert(0, ["utterance", "origin", "reason", "met"])
+    rows.insert(0, ["utterance", "origin", "reason", "got"])
     return "".join("\t".join(" ".join(str(cell).split()) for cell in row) + "\n" for row in rows)
 
 

@@ -82,7 +82,7 @@ def train(recipe: Recipe, call: Call, watch: Watch | None = None) -> Result:
     if lexicon is not None and recipe.units == "letters":
         recipe = replace(recipe, units="lexicon")
     if recipe.units == "lexicon" and lexicon is None:
-        raise UsageError("units = lexicon: expected a lexicon (--lexicon FILE), met none")
+        raise UsageError("units = lexicon: expected a lexicon (--lexicon FILE), got none")
     began, cpu = time.monotonic(), time.process_time()
     pairs = pairs_of(call, recipe.language, watch)
     inventory = make_inventory(recipe.units, pairs.words, lexicon, recipe.fewest)

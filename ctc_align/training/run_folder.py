@@ -20,7 +20,7 @@ NAME = ".training"
 def check_out_dir(folder: Path, *, force: bool) -> None:
     """UsageError where a finished model lies at `folder` already, unless it may be replaced."""
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"--out-dir {folder}: expected a folder, met a file")
+        raise UsageError(f"--out-dir {folder}: expected a folder, got a file")
     there = [name for name in FOLDER_FILES if (folder / name).exists()]
     if there and not force and not (folder / NAME).exists():
         raise UsageError(f"--out-dir {folder}: there is a model already ({there[0]}); give --force to replace it")

@@ -55,7 +55,7 @@ def occupancy_figure(
     panels = _panels(log_probs, target, blank)
     classes = list(dict.fromkeys([blank, *target.tolist()]))
     if labels is not None and len(labels) != log_probs.shape[1]:
-        raise KernelError(f"labels: expected {log_probs.shape[1]}, one for each class, met {len(labels)}")
+        raise KernelError(f"labels: expected {log_probs.shape[1]}, one for each class, got {len(labels)}")
     names = [str(k) if labels is None else labels[k] for k in classes]
     frames, step = len(log_probs), max(1, -(-len(names) // MOST_TICKS))
     figure = Figure(figsize=(min(6 + frames / 50, 16), min(2 + len(names) / 3, 16)), layout="constrained")
@@ -77,10 +77,10 @@ def _panels(log_probs: torch.Tensor, target: torch.Tensor, blank: int) -> dict[s
     """What is drawn under which title: (T, C) each."""
     if not isinstance(log_probs, torch.Tensor) or log_probs.dim() != 2:
         met = tuple(log_probs.shape) if isinstance(log_probs, torch.Tensor) else type(log_probs).__name__
-        raise KernelError(f"log_probs: expected those of one utterance (T, C), met {met}")
+        raise KernelError(f"log_probs: expected those of one utterance (T, C), got {met}")
     if not isinstance(target, torch.Tensor) or target.dim() != 1:
         met = tuple(target.shape) if isinstance(target, torch.Tensor) else type(target).__name__
-        raise KernelError(f"target: expected the token ids of one utterance (L,), met {met}")
+        raise KernelError(f"target: expected the token ids of one utterance (L,), got {met}")
     scores, lengths = log_probs.detach(), ([len(log_probs)], [len(target)])
     paths, _ = functional.forced_align(scores[None], target[None], blank=blank)
     soft = functional.occupancy(scores, target, *lengths, blank)

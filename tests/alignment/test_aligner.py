@@ -243,7 +243,7 @@ def test_a_transcript_without_words_is_an_error(text: str, message: str) -> None
 
 
 def test_a_transcript_that_is_no_text() -> None:
-    with pytest.raises(UsageError, match="utterance: expected the transcript as a str, met NoneType"):
+    with pytest.raises(UsageError, match="utterance: expected the transcript as a str, got NoneType"):
         ALIGNER.align(random_emissions(50), None)  # type: ignore[arg-type]
 
 
@@ -261,9 +261,9 @@ def test_batches_stop_at_an_error_or_return_it() -> None:
 
 
 def test_batches_that_are_none() -> None:
-    with pytest.raises(UsageError, match="expected 'raise' or 'return', met 'skip'"):
+    with pytest.raises(UsageError, match="expected 'raise' or 'return', got 'skip'"):
         ALIGNER.align_batch([], on_error="skip")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match=r"pair 0: expected \(audio, text\), met str"):
+    with pytest.raises(UsageError, match=r"pair 0: expected \(audio, text\), got str"):
         ALIGNER.align_batch(["ab"])  # type: ignore[list-item]
 
 

@@ -248,9 +248,9 @@ def test_names() -> None:
     assert told == ["good", "utterance-1"]
     told = [result.utterance for result in aligner.align_batch(pairs, utterances=["x", "y"])]  # type: ignore[union-attr]
     assert told == ["x", "y"]
-    with pytest.raises(UsageError, match="utterances: expected 2 names, one for each pair; met 1"):
+    with pytest.raises(UsageError, match="utterances: expected 2 names, one for each pair; got 1"):
         aligner.align_batch(pairs, utterances=["x"])
-    with pytest.raises(UsageError, match="expected 'raise' or 'return', met 'skip'"):
+    with pytest.raises(UsageError, match="expected 'raise' or 'return', got 'skip'"):
         aligner.emissions_batch([], on_error="skip")  # type: ignore[arg-type]
 
 

@@ -257,9 +257,9 @@ def test_the_order_of_the_input_does_not_matter(order: list[int]) -> None:
 
 
 def test_texts_that_are_none() -> None:
-    with pytest.raises(UsageError, match=r"expected a list of transcripts, met a str; write \[text\]"):
+    with pytest.raises(UsageError, match=r"expected a list of transcripts, got a str; write \[text\]"):
         ALIGNER.score_texts(random_emissions(20), "no")
-    with pytest.raises(UsageError, match="text 1: expected the transcript as a str, met NoneType"):
+    with pytest.raises(UsageError, match="text 1: expected the transcript as a str, got NoneType"):
         ALIGNER.score_texts(random_emissions(20), ["no", None])  # type: ignore[list-item]
 
 

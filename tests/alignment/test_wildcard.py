@@ -105,13 +105,13 @@ def test_scores(dtype: torch.dtype, blank: int) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (([[0.0]],), "expected a floating-point tensor (..., T, C), met none"),
-        ((torch.zeros(3, 2, dtype=torch.int64),), "met torch.int64 of shape (3, 2)"),
-        ((torch.zeros(3),), "met torch.float32 of shape (3,)"),
-        ((torch.zeros(3, 2), 2), "blank: expected a class below 2, met 2"),
-        ((torch.zeros(3, 2), -1), "met -1"),
-        ((torch.zeros(3, 2), 0, -0.5), "penalty: expected nats, 0 or more, met -0.5"),
-        ((torch.zeros(3, 2), 0, float("nan")), "met nan"),
+        (([[0.0]],), "expected a floating-point tensor (..., T, C), got none"),
+        ((torch.zeros(3, 2, dtype=torch.int64),), "got torch.int64 of shape (3, 2)"),
+        ((torch.zeros(3),), "got torch.float32 of shape (3,)"),
+        ((torch.zeros(3, 2), 2), "blank: expected a class below 2, got 2"),
+        ((torch.zeros(3, 2), -1), "got -1"),
+        ((torch.zeros(3, 2), 0, -0.5), "penalty: expected nats, 0 or more, got -0.5"),
+        ((torch.zeros(3, 2), 0, float("nan")), "got nan"),
     ],
 )
 def test_wrong_arguments(given: tuple, said: str) -> None:

@@ -65,7 +65,7 @@ def test_one_channel_or_all(tmp_path: Path) -> None:
         assert np.array_equal(part.samples, both[8000:24000, channel - 1])
         assert np.array_equal(load_segment(path, channel=channel).samples, both[:, channel - 1])
     assert np.array_equal(load_segment(path).samples, load_audio(path).samples)
-    with pytest.raises(AudioError, match=r"a\.wav: expected channel 3, met a recording of 2"):
+    with pytest.raises(AudioError, match=r"a\.wav: expected channel 3, got a recording of 2"):
         load_segment(path, channel=3)
 
 
@@ -94,17 +94,17 @@ def test_files_that_cannot_seek_are_read_up_to_the_part(tmp_path: Path, monkeypa
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"offset_s": 50.0}, r"3\.000 s long; met 50\.000 s to the end"),
-        ({"offset_s": 3.0}, r"3\.000 s long; met 3\.000 s to the end"),
-        ({"offset_s": 1.0, "duration_s": 50.0}, r"3\.000 s long; met 1\.000 s to 51\.000 s"),
-        ({"duration_s": 3.2}, r"3\.000 s long; met 0\.000 s to 3\.200 s"),
-        ({"offset_s": -1.0}, r"expected an offset of 0 s or more, met -1\.0"),
-        ({"offset_s": float("nan")}, "expected an offset of 0 s or more, met nan"),
-        ({"offset_s": float("inf")}, "expected an offset of 0 s or more, met inf"),
-        ({"duration_s": 0.0}, r"expected a duration of more than 0 s, met 0\.0"),
-        ({"duration_s": float("nan")}, "expected a duration of more than 0 s, met nan"),
-        ({"channel": 0}, "expected a channel from 1 on, met 0"),
-        ({"offset_s": 1.0, "duration_s": 0.01}, r"from 1\.00 s on\): expected at least 25 ms of audio, met 10\.00 ms"),
+        ({"offset_s": 50.0}, r"3\.000 s long; got 50\.000 s to the end"),
+        ({"offset_s": 3.0}, r"3\.000 s long; got 3\.000 s to the end"),
+        ({"offset_s": 1.0, "duration_s": 50.0}, r"3\.000 s long; got 1\.000 s to 51\.000 s"),
+        ({"duration_s": 3.2}, r"3\.000 s long; got 0\.000 s to 3\.200 s"),
+        ({"offset_s": -1.0}, r"expected an offset of 0 s or more, got -1\.0"),
+        ({"offset_s": float("nan")}, "expected an offset of 0 s or more, got nan"),
+        ({"offset_s": float("inf")}, "expected an offset of 0 s or more, got inf"),
+        ({"duration_s": 0.0}, r"expected a duration of more than 0 s, got 0\.0"),
+        ({"duration_s": float("nan")}, "expected a duration of more than 0 s, got nan"),
+        ({"channel": 0}, "expected a channel from 1 on, got 0"),
+        ({"offset_s": 1.0, "duration_s": 0.01}, r"from 1\.00 s on\): expected at least 25 ms of audio, got 10\.00 ms"),
     ],
 )
 def test_parts_that_there_are_not(tmp_path: Path, how: dict[str, float], message: str) -> None:

@@ -139,16 +139,16 @@ def test_audio_is_resampled_once_and_keeps_the_source_duration() -> None:
 @pytest.mark.parametrize(
     ("sound", "message"),
     [
-        ((np.zeros((2, 9000), np.float32), 16000), r"one channel of shape \(N,\), met shape \(2, 9000\)"),
-        ((np.zeros(9000, np.int64), 16000), "met int64"),
-        ((np.zeros(9000, np.complex64), 16000), "met complex64"),
-        (("a", 16000), "expected numbers, met str"),
+        ((np.zeros((2, 9000), np.float32), 16000), r"one channel of shape \(N,\), got shape \(2, 9000\)"),
+        ((np.zeros(9000, np.int64), 16000), "got int64"),
+        ((np.zeros(9000, np.complex64), 16000), "got complex64"),
+        (("a", 16000), "expected numbers, got str"),
         ((16000, np.zeros(9000, np.float32)), r"is it \(rate, samples\)"),
-        ((noise(9000), "16000"), "sample rate as a whole number, met str"),
-        ((noise(9000), 0), "sample rate from 4000 to 768000 Hz, met 0 Hz"),
+        ((noise(9000), "16000"), "sample rate as a whole number, got str"),
+        ((noise(9000), 0), "sample rate from 4000 to 768000 Hz, got 0 Hz"),
         ((noise(9000), 16000.5), "whole number"),
         ((np.zeros(0, np.float32), 16000), "no samples"),
-        ((noise(399), 16000), "at least 25 ms of audio, met 24.94 ms"),
+        ((noise(399), 16000), "at least 25 ms of audio, got 24.94 ms"),
         ((np.zeros(9000, np.float32), 16000), "silence only .every sample is zero"),
         ((np.full(9000, 0.25), 16000), r"silence only .every sample is 0\.25"),
         ((np.full(9000, 1e300), 16000), "sample is inf at 0.000 s"),
@@ -208,10 +208,10 @@ def test_no_such_file_is_both_a_wrong_call_and_a_bad_utterance(tmp_path: Path) -
 
 
 def test_a_folder_and_a_pipe(tmp_path: Path) -> None:
-    with pytest.raises(AudioError, match="met a folder"):
+    with pytest.raises(AudioError, match="got a folder"):
         load_audio(tmp_path)
     os.mkfifo(tmp_path / "pipe.wav")
-    with pytest.raises(AudioError, match="met a pipe"):
+    with pytest.raises(AudioError, match="got a pipe"):
         load_audio(tmp_path / "pipe.wav")
 
 

@@ -169,7 +169,7 @@ def test_torchaudio_is_measured_where_it_can_be_imported(cli, monkeypatch):
 def test_devices(monkeypatch):
     cpu = torch.device("cpu")
     assert benchmark.devices(cpu) == [cpu]
-    with pytest.raises(BackendError, match="the kernels run on cpu and cuda, met mps"):
+    with pytest.raises(BackendError, match="the kernels run on cpu and cuda, got mps"):
         benchmark.devices(torch.device("mps"))
 
     def missing(backend):
@@ -184,8 +184,8 @@ def test_devices(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--format", "xml"], "--format: expected table or json, met 'xml'"),
-        (["--device", "tpu"], "device: expected auto, cpu, cuda, cuda:N or mps, met 'tpu'"),
+        (["--format", "xml"], "--format: expected table or json, got 'xml'"),
+        (["--device", "tpu"], "device: expected auto, cpu, cuda, cuda:N or mps, got 'tpu'"),
     ],
 )
 def test_wrong_calls(cli, arguments, says):

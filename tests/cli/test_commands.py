@@ -207,4 +207,4 @@ def test_a_command_of_a_later_version_is_not_taken_for_a_recording(cli, tmp_path
     assert result.code == 2
     assert "the command 'view' is not in this version" in result.stderr
     (tmp_path / "view").mkdir()
-    assert "met a folder" in cli("view", "t.txt").stderr
+    assert "got a folder" in cli("view", "t.txt").stderr

@@ -68,7 +68,7 @@ def test_tiers_of_other_names(cli, here):
     assert data["both"]["mae_ms"] == 0.0
     result = cli("evaluate", "theirs", "theirs", "--tier", "words=Worte")
     assert result.code == 1
-    assert "expected an interval tier named 'Worte', met: 1 words, 2 Phonetik" in result.stderr
+    assert "expected an interval tier named 'Worte', got: 1 words, 2 Phonetik" in result.stderr
 
 
 def test_against_another_hypothesis(cli, here):
@@ -99,10 +99,10 @@ def test_against_another_hypothesis(cli, here):
         (["--min-within", "1", "--tolerance", "9"], 3, "words: 0.00 % within 9 ms, below --min-within 1\n"),
         (["--min-f1", "1"], 0, ""),
         (["--min-f1", "0.5", "--tolerance", "5"], 3, "words: F1 0.0000 at 5 ms, below --min-f1 0.5\n"),
-        (["--max-mae", "-1"], 2, "--max-mae: expected milliseconds, 0 or more, met -1.0"),
-        (["--min-within", "101"], 2, "--min-within: expected a number from 0 to 100, met 101.0"),
-        (["--min-f1", "nan"], 2, "--min-f1: expected a number from 0 to 1, met nan"),
-        (["--tolerance", "0"], 2, "tolerance: expected milliseconds above 0, met 0.0"),
+        (["--max-mae", "-1"], 2, "--max-mae: expected milliseconds, 0 or more, got -1.0"),
+        (["--min-within", "101"], 2, "--min-within: expected a number from 0 to 100, got 101.0"),
+        (["--min-f1", "nan"], 2, "--min-f1: expected a number from 0 to 1, got nan"),
+        (["--tolerance", "0"], 2, "tolerance: expected milliseconds above 0, got 0.0"),
         (["--tolerance", "inf"], 2, "tolerance: expected milliseconds above 0"),
         (["--tier", "words", "--tier", "word"], 2, "--tier: words are asked for twice"),
         (["--tier", "syllables"], 2, "words=NAME where a TextGrid calls it otherwise"),
@@ -153,7 +153,7 @@ def test_a_picture(cli, here):
     assert cli("evaluate", "ours", "theirs", "--plot", "errors.png", "--force").code == 0
     assert Path("errors.png").read_bytes() != before
     result = cli("evaluate", "ours", "theirs", "--plot", "errors.txt")
-    assert (result.code, result.error) == (2, "--plot: expected a file that ends in .png, .svg, .pdf, met errors.txt")
+    assert (result.code, result.error) == (2, "--plot: expected a file that ends in .png, .svg, .pdf, got errors.txt")
 
 
 def test_a_picture_without_matplotlib(cli, here, monkeypatch):

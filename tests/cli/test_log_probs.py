@@ -134,8 +134,8 @@ def test_archives_never_run_nor_unpickle_anything(run: Callable[..., Any], corpu
     assert "expected a binary matrix of Kaldi's" in made.stderr
     (corpus / "kaldi" / "logprobs.scp").write_text("one cat x |\ntwo ../logprobs.ark:4[0:3]\n")
     made = run("score", corpus / "kaldi", *READING, corpus / "vocab.txt", code=1)
-    assert "met the shell pipe 'cat x |': nothing is run" in made.stderr
-    assert "met a part of a matrix in the archive" in made.stderr
+    assert "got the shell pipe 'cat x |': nothing is run" in made.stderr
+    assert "got a part of a matrix in the archive" in made.stderr
 
 
 def test_a_part_of_log_probs_is_its_frames(corpus: Path) -> None:

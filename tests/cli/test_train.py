@@ -67,7 +67,7 @@ def test_train_then_adapt_then_align(cli, corpus, tmp_path):
         (["train", "letters", "--out-dir", "m", "--config", "none"], "config 'none': no such file, and no such name"),
         (["train", "letters", "--out-dir", "m", "--device", "tpu"], "device: expected auto, cpu, cuda"),
         (["train", "letters", "--out-dir", "m", "--epochs", "0"], "--epochs"),
-        (["train", "letters", "--out-dir", "file"], "expected a folder, met a file"),
+        (["train", "letters", "--out-dir", "file"], "expected a folder, got a file"),
         (["adapt", "letters", "--out-dir", "m", "--model", "none"], "no other can be adapted"),
         (["adapt", "letters"], "--out-dir: a model needs a folder"),
     ],
@@ -86,7 +86,7 @@ def test_nothing_usable_is_one_line(cli, tmp_path):
     (tmp_path / "m.jsonl").write_text('{"audio": "no.wav", "text": "salé salé salé salé salé"}\n')
     result = cli("train", tmp_path / "m.jsonl", "--out-dir", tmp_path / "m", "--quiet")
     assert result.code == 1
-    assert "expected two utterances or more that can be used, met 0: 1 × unreadable audio" in result.error
+    assert "expected two utterances or more that can be used, got 0: 1 × unreadable audio" in result.error
 
 
 NOT_READ = "ctc-align: note: language 'klingon': num2words does not know it, so digits in transcripts are not read"

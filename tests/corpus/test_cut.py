@@ -32,7 +32,7 @@ def noise(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
 
 
 def utterance_of(sound: Path, **changes: object) -> Utterance:
-    text = "We met — there. Then nothing, at all."
+    text = "We got — there. Then nothing, at all."
     fields = {"id": "a/talk", "output": "a/talk", "audio": str(sound), "text": text, "origin": "line 1"}
     return Utterance(**{**fields, "offset_s": OFFSET_S, "duration_s": DURATION_S, **changes})
 
@@ -42,7 +42,7 @@ def alignment_of(status: str = "unspoken") -> Alignment:
     return make_alignment(
         (
             aligned("We", 0.5, 0.7, 0),
-            aligned("met", 0.7, 1.0, 3),
+            aligned("got", 0.7, 1.0, 3),
             AlignedWord("—", "", 7, 8, status),
             aligned("there.", 1.6, 1.8, 9),
             aligned("Then", 1.9, 2.0, 16),
@@ -51,7 +51,7 @@ def alignment_of(status: str = "unspoken") -> Alignment:
             aligned("all.", 3.9, 3.95, 33),
         ),
         DURATION_S,
-        text="We met — there. Then nothing, at all.",
+        text="We got — there. Then nothing, at all.",
         offset_s=OFFSET_S,
     )
 
@@ -70,13 +70,13 @@ def test_an_utterance_to_the_sample(sound, tmp_path):
     info = soundfile.info(str(paths[0]))
     assert (info.format, info.subtype, info.samplerate, info.channels) == ("FLAC", "PCM_16", RATE, 2)
     np.testing.assert_array_equal(samples_of(paths[0]), noise((6 * RATE, 2))[RATE : 5 * RATE])
-    assert paths[1].read_text() == "We met — there. Then nothing, at all.\n"
+    assert paths[1].read_text() == "We got — there. Then nothing, at all.\n"
 
 
 def test_phrases_lie_between_pauses(sound, tmp_path):
     paths = cut(sound, tmp_path / "out", by_pause=True)
     assert [path.name for path in paths[::2]] == ["talk-0001.flac", "talk-0002.flac", "talk-0003.flac"]
-    assert [path.read_text() for path in paths[1::2]] == ["We met —\n", "there. Then nothing,\n", "at all.\n"]
+    assert [path.read_text() for path in paths[1::2]] == ["We got —\n", "there. Then nothing,\n", "at all.\n"]
     edges = [(1.25, 2.25), (2.35, 3.45), (4.55, 5.0)]  # a quarter of a second about the words, not beyond the audio
     for path, (start_s, end_s) in zip(paths[::2], edges):
         wanted = noise((6 * RATE, 2))[round(start_s * RATE) : round(end_s * RATE)]
@@ -91,7 +91,7 @@ def test_a_short_pause_is_cut_in_its_middle():
 
 def test_nothing_is_cut_where_a_word_may_have_been_spoken_unrecognised():
     texts = [part.text for part in phrases(alignment_of("unknown"), utterance_of(Path("x")), 0.3)]
-    assert texts == ["We met — there. Then nothing,", "at all."]
+    assert texts == ["We got — there. Then nothing,", "at all."]
 
 
 def test_without_any_aligned_word_the_utterance_is_one_phrase(sound, tmp_path):
@@ -144,7 +144,7 @@ def test_what_is_louder_than_16_bits_is_clipped_not_wrapped(tmp_path):
 def test_one_channel_and_to_the_end(sound, tmp_path):
     paths = cut(sound, tmp_path / "out", channel=2, duration_s=None)
     np.testing.assert_array_equal(samples_of(paths[0])[:, 0], noise((6 * RATE, 2))[RATE:, 1])
-    with pytest.raises(AudioError, match="expected channel 3, met a recording of 2"):
+    with pytest.raises(AudioError, match="expected channel 3, got a recording of 2"):
         cut(sound, tmp_path / "out", channel=3)
 
 
@@ -226,7 +226,7 @@ def test_a_name_that_is_too_long_is_this_utterances_fault(sound, tmp_path):
 
 
 def test_beyond_the_end(sound, tmp_path):
-    with pytest.raises(AudioError, match="met the recording's end"):
+    with pytest.raises(AudioError, match="got the recording's end"):
         cut(sound, tmp_path, offset_s=7.0)
 
 

@@ -70,7 +70,7 @@ class TestInputs:
         (tmp_path / "text.wav").write_text("this is no sound")
         assert "expected audio" in self.fails(tmp_path, clip, {"audio": "text.wav"})
         shutil.rmtree(tmp_path / "out")
-        assert "met a folder" in self.fails(tmp_path, clip, {"audio": "."})
+        assert "got a folder" in self.fails(tmp_path, clip, {"audio": "."})
 
     def test_a_corrupt_flac(self, tmp_path, clip):
         flac = runs.write_clip(tmp_path / "bad.flac", 2.0)
@@ -221,7 +221,7 @@ class TestOutput:
         (tmp_path / "out").write_text("precious")
         result = runs.run(corpus, "--out-dir", tmp_path / "out")
         assert result.returncode == 2
-        assert "met a file" in result.stderr
+        assert "got a file" in result.stderr
         assert (tmp_path / "out").read_text() == "precious"
 
     def test_a_folder_where_a_file_should_be_fails_one_utterance(self, corpus, tmp_path):

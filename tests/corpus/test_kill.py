@@ -65,7 +65,7 @@ def test_killed_ten_times_and_resumed(layout, corpus, tmp_path):
         is_late = str(fault).startswith(("write", "_assemble"))
         met.append(kill_at(fault, options, killed, batch_s=0.0 if is_late else 0.1))
         assert_nothing_half_written(killed, expected)
-    assert all(met), f"a fault that is never met tests nothing: {list(zip(faults, met))}"
+    assert all(met), f"a fault that is never got tests nothing: {list(zip(faults, met))}"
     assert len(met) == 10
     assert runs.run(*options, "--out-dir", killed).returncode == 1
     assert runs.outputs(killed) == expected

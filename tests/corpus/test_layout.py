@@ -278,10 +278,10 @@ def test_killed_at_any_step_and_resumed(audio, tmp_path, layout):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"layout": "heap"}, "--layout: expected one of files, shards, met heap"),
-        ({"layout": "shards", "formats": ("json", "srt")}, "shards holds json and ctm, met --format srt"),
+        ({"layout": "heap"}, "--layout: expected one of files, shards, got heap"),
+        ({"layout": "shards", "formats": ("json", "srt")}, "shards holds json and ctm, got --format srt"),
         ({"formats": ("doc",)}, "--format: expected one of json"),
-        ({"manifests": ("kaldi",)}, "--manifest: expected one of nemo, lhotse, met kaldi"),
+        ({"manifests": ("kaldi",)}, "--manifest: expected one of nemo, lhotse, got kaldi"),
         ({"manifests": ("nemo",), "formats": ("ctm",)}, "add json to --format"),
         ({"cut": "word"}, "--by: expected one of utterance, pause"),
         ({"shard_size": 0}, "--shard-size"),

@@ -211,7 +211,7 @@ class TestCalls:
         url = "s3://bucket/folder"
         result = runs.run(*([url, "--out-dir", tmp_path] if option == "SOURCE" else [corpus, "--out-dir", url]))
         assert result.returncode == 2
-        assert f"{option} {url}: expected a path, met a URL" in result.stderr
+        assert f"{option} {url}: expected a path, got a URL" in result.stderr
         assert not Path("s3:").exists()
 
 

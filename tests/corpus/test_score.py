@@ -166,7 +166,7 @@ def test_nothing_to_score(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("more", "says"),
-    [({"workers": 0}, "workers: expected at least 1, met 0"), ({"batch_seconds": 0.0}, "batch_seconds: expected")],
+    [({"workers": 0}, "workers: expected at least 1, got 0"), ({"batch_seconds": 0.0}, "batch_seconds: expected")],
 )
 def test_options_that_cannot_be(folder: Path, more: dict[str, object], says: str) -> None:
     with pytest.raises(UsageError, match=says):

@@ -144,7 +144,7 @@ def test_textgrids_that_are_no_transcripts(tmp_path):
     ]
     why = reasons(refused)
     assert "not a TextGrid" in why["bad.TextGrid"]
-    assert "met none" in why["none.TextGrid"]
+    assert "got none" in why["none.TextGrid"]
     assert len(why) == 2
 
 
@@ -288,14 +288,14 @@ def test_which_kind_a_folder_is(tmp_path):
     ("files", "kind", "message"),
     [
         ({"x.md": ""}, None, "expected a corpus"),
-        ({"x.md": ""}, "mfa", "met none"),
-        ({"x.md": ""}, "folder", "met none"),
+        ({"x.md": ""}, "mfa", "got none"),
+        ({"x.md": ""}, "folder", "got none"),
         ({"a.wav": "", "a.txt": "x"}, "librispeech", "trans.txt"),
         ({"a.wav": "", "a.txt": "x"}, "kaldi", "wav.scp"),
         ({"wav.scp": "a a.wav\n"}, None, "text"),
         ({"wav.scp": "", "text": ""}, None, "empty"),
-        ({"a.wav": ""}, "manifest", "met a folder"),
-        ({"a.wav": ""}, "table", "met a folder"),
+        ({"a.wav": ""}, "manifest", "got a folder"),
+        ({"a.wav": ""}, "table", "got a folder"),
         ({"audio/a.wav": "", "train.jsonl": "{}\n"}, None, "did you mean .*train.jsonl"),
     ],
 )
@@ -312,7 +312,7 @@ def test_nothing_there(tmp_path):
             open_source(tmp_path / "nowhere", kind)
     for kind in ("kaldi", "mfa", "librispeech"):
         file = write(tmp_path, {"file": "x"}) / "file"
-        with pytest.raises(UsageError, match="met a file"):
+        with pytest.raises(UsageError, match="got a file"):
             open_source(file, kind)
     with pytest.raises(UsageError, match="expected one of manifest"):
         open_source(tmp_path, "nonsense")

@@ -68,7 +68,7 @@ def test_nothing_is_run(tmp_path):
     assert all("shell pipe" in why[f"wav.scp, line {i}"] for i in (1, 2, 3))
     assert all("archive" in why[f"wav.scp, line {i}"] for i in (6, 7))
     assert "fetched" in why["wav.scp, line 8"]
-    assert "met nothing" in why["wav.scp, line 9"]
+    assert "got nothing" in why["wav.scp, line 9"]
     assert not evil.exists()
 
 
@@ -86,7 +86,7 @@ def test_every_line_that_is_of_no_use_is_named(tmp_path):
     found, refused = read(root)
     assert [utterance.id for utterance in found] == ["ok"]
     why = reasons(refused)
-    expected = {2: "no transcript", 3: "empty", 4: "r9", 5: "shell pipe", 6: "after the start", 7: "met 'nan'"}
+    expected = {2: "no transcript", 3: "empty", 4: "r9", 5: "shell pipe", 6: "after the start", 7: "got 'nan'"}
     expected |= {8: "0 or more", 9: "behind the utterance", 10: "segments, line 1 has it", 11: "UTF-8", 12: "channel"}
     for line, reason in expected.items():
         assert reason in why.pop(f"segments, line {line}")

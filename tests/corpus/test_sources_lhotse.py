@@ -112,12 +112,12 @@ BAD = [
     (changed(type="Other"), "Other"),
     (changed(supervisions=[]), "no transcript"),
     (changed(supervisions=None), "no transcript"),
-    (changed(supervisions=["x"]), "met a string"),
+    (changed(supervisions=["x"]), "got a string"),
     (changed("supervisions.0.text", None), "text"),
     (changed("supervisions.0.text", " "), "empty"),
-    (changed("supervisions.0.text", 5), "met a number"),
+    (changed("supervisions.0.text", 5), "got a number"),
     (changed("supervisions.0.duration", 0), "more than 0"),
-    (changed("supervisions.0.duration", "3"), "number of seconds, met '3'"),
+    (changed("supervisions.0.duration", "3"), "number of seconds, got '3'"),
     (changed("supervisions.0.start", -5), "inside its recording"),
     (changed("supervisions.0.start", 8), "inside its recording"),
     (changed("supervisions.0.start", float("nan")), "NaN"),
@@ -125,7 +125,7 @@ BAD = [
     (changed(start="0"), "number of seconds"),
     (changed("supervisions.0.channel", "left"), "numbers from 0"),
     (changed("supervisions.0.id", ""), "an id"),
-    (changed(id=["x"]), "met a list"),
+    (changed(id=["x"]), "got a list"),
 ]
 
 

@@ -144,16 +144,16 @@ def test_without_gradient_the_same_loss() -> None:
 @pytest.mark.parametrize(
     ("targets", "target_lengths", "blank", "said"),
     [
-        (torch.tensor([1, 2]), [2], 0, "targets: expected token ids (B, L), met int64 of shape (2,)"),
-        (torch.tensor([[1.0, 2.0]]), [2], 0, "met float32"),
+        (torch.tensor([1, 2]), [2], 0, "targets: expected token ids (B, L), got int64 of shape (2,)"),
+        (torch.tensor([[1.0, 2.0]]), [2], 0, "got float32"),
         (torch.tensor([[1, 2]]), [2, 2], 0, "target lengths: expected whole numbers of shape (1,)"),
         (torch.tensor([[1, 2]]), [1.5], 0, "target lengths: expected whole numbers"),
-        (torch.tensor([[1, 2]]), [3], 0, "target lengths: expected 0 to 2, met [3]"),
-        (torch.tensor([[1, 2]]), [-1], 0, "target lengths: expected 0 to 2, met [-1]"),
-        (torch.tensor([[1, 2]]), [2], 3, "blank: expected a class below 3, met 3"),
+        (torch.tensor([[1, 2]]), [3], 0, "target lengths: expected 0 to 2, got [3]"),
+        (torch.tensor([[1, 2]]), [-1], 0, "target lengths: expected 0 to 2, got [-1]"),
+        (torch.tensor([[1, 2]]), [2], 3, "blank: expected a class below 3, got 3"),
         (torch.tensor([[1, 2]]), [2], 2, "target 0: token 1 (2) is the blank"),
         (torch.tensor([[1, 5]]), [2], 0, "emits class 5, log_probs has only 3 classes"),
-        (torch.tensor([[1, 2], [1, 2]]), [2, 2], 0, "expected 1 utterances as in log_probs, met 2"),
+        (torch.tensor([[1, 2], [1, 2]]), [2, 2], 0, "expected 1 utterances as in log_probs, got 2"),
     ],
 )
 def test_wrong_arguments(targets: torch.Tensor, target_lengths: list, blank: int, said: str) -> None:

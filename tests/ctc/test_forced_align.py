@@ -92,13 +92,13 @@ def test_forced_align_of_nothing() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"log_probs": torch.zeros(4, 3)}, "log_probs: expected (B, T, C) with at least one class, met shape (4, 3)"),
-        ({"targets": torch.tensor([1, 2])}, "targets: expected token ids (2, L), met shape (2,)"),
-        ({"targets": torch.tensor([[1, 2]])}, "targets: expected token ids (2, L), met shape (1, 2)"),
+        ({"log_probs": torch.zeros(4, 3)}, "log_probs: expected (B, T, C) with at least one class, got shape (4, 3)"),
+        ({"targets": torch.tensor([1, 2])}, "targets: expected token ids (2, L), got shape (2,)"),
+        ({"targets": torch.tensor([[1, 2]])}, "targets: expected token ids (2, L), got shape (1, 2)"),
         ({"targets": torch.tensor([[1, 2], [0, 1]])}, "target 1: token 0 (0) is the blank"),
         ({"targets": torch.tensor([[1, 2], [1, 3]])}, "target 1: token 1 is 3"),
         ({"input_lengths": [4, 5]}, "input_lengths: utterance 1 has 5 frames, expected 0 to 4"),
-        ({"target_lengths": [2, 3]}, "expected 0 to 2, met [2, 3]"),
+        ({"target_lengths": [2, 3]}, "expected 0 to 2, got [2, 3]"),
         (
             {"targets": torch.tensor([[1, 2], [2, 2]]), "input_lengths": [4, 2]},
             "targets length is too long for CTC, utterance 1: log_probs length 2, targets length 2, and number of "
@@ -110,7 +110,7 @@ def test_forced_align_of_nothing() -> None:
         ),
         (
             {"log_probs": torch.cat((torch.zeros(1, 4, 3), torch.full((1, 4, 3), NAN)))},
-            "log_probs of utterance 1: expected log-probs, met NaN or +inf where its target is",
+            "log_probs of utterance 1: expected log-probs, got NaN or +inf where its target is",
         ),
     ],
 )
@@ -137,7 +137,7 @@ def test_merge_tokens() -> None:
             start = end
         assert spans == expected
         assert [len(span) for span in spans] == [span.end - span.start for span in spans]
-    with pytest.raises(KernelError, match=r"expected one path, \(T,\) and \(T,\), met \(1, 3\) and \(1, 3\)"):
+    with pytest.raises(KernelError, match=r"expected one path, \(T,\) and \(T,\), got \(1, 3\) and \(1, 3\)"):
         merge_tokens(torch.zeros(1, 3, dtype=torch.int32), torch.zeros(1, 3))
     with pytest.raises(KernelError, match="expected one path"):
         merge_tokens(torch.zeros(3, dtype=torch.int32), torch.zeros(2))

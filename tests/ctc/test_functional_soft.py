@@ -198,8 +198,8 @@ def test_hessian_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("logits", "said"),
     [
-        (torch.zeros(4, 3), "logits: expected (N, T, C) with at least one class, met shape (4, 3)"),
-        (torch.zeros(1, 4, 3).long(), "logits: expected a floating-point tensor (N, T, C), met torch.int64"),
+        (torch.zeros(4, 3), "logits: expected (N, T, C) with at least one class, got shape (4, 3)"),
+        (torch.zeros(1, 4, 3).long(), "logits: expected a floating-point tensor (N, T, C), got torch.int64"),
         (torch.zeros(2, 4, 3), "target_lengths: expected 2 whole numbers"),
         (torch.zeros(1, 1, 3).expand(1, 10**6, 3), "second derivatives of (1, 1000000, 3)"),
     ],
@@ -220,9 +220,9 @@ def test_wrong_arguments_of_the_hessian(logits: torch.Tensor, said: str) -> None
         ({"targets": torch.tensor([[1, 2], [1, 0]])}, "target 1: token 1 (0) is the blank"),
         ({"targets": torch.tensor([[1, 2], [1, 2]]).bool()}, "expected"),
         ({"input_lengths": [4, 5]}, "input_lengths: utterance 1 has 5 frames"),
-        ({"target_lengths": [2, 3]}, "expected 0 to 2, met [2, 3]"),
-        ({"target_lengths": [2, -2]}, "expected 0 to 2, met [2, -2]"),
-        ({"blank": 3}, "blank: expected a class from 0 to 2, met 3"),
+        ({"target_lengths": [2, 3]}, "expected 0 to 2, got [2, 3]"),
+        ({"target_lengths": [2, -2]}, "expected 0 to 2, got [2, -2]"),
+        ({"blank": 3}, "blank: expected a class from 0 to 2, got 3"),
     ],
 )
 def test_wrong_arguments(function: Any, change: dict[str, Any], said: str) -> None:

@@ -329,19 +329,19 @@ def test_the_module() -> None:
         module(logits.log_softmax(2), *rest), ctc_loss(logits.log_softmax(2), *rest, 0, "sum", zero_infinity=True)
     )
     assert list(module.parameters()) == []
-    with pytest.raises(KernelError, match="reduction: expected one of none, mean, sum; met 'max'"):
+    with pytest.raises(KernelError, match="reduction: expected one of none, mean, sum; got 'max'"):
         ctc_align.CTCLoss(reduction="max")
 
 
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [
-        ("focal_ctc_loss", {"gamma": -1}, "gamma: expected 0 or more, met -1"),
-        ("focal_ctc_loss", {"gamma": NAN}, "gamma: expected 0 or more, met nan"),
-        ("reweighted_ctc_loss", {"focus": -1}, "focus: expected 0 or more, met -1"),
-        ("reweighted_ctc_loss", {"class_weights": torch.ones(4)}, "class_weights: expected shape (3,), met (4,)"),
-        ("label_smoothed_ctc_loss", {"alpha": 1}, "alpha: expected 0 to below 1, met 1"),
-        ("label_prior_ctc_loss", {"log_prior": torch.zeros(2)}, "log_prior: expected finite numbers (3,), met shape"),
+        ("focal_ctc_loss", {"gamma": -1}, "gamma: expected 0 or more, got -1"),
+        ("focal_ctc_loss", {"gamma": NAN}, "gamma: expected 0 or more, got nan"),
+        ("reweighted_ctc_loss", {"focus": -1}, "focus: expected 0 or more, got -1"),
+        ("reweighted_ctc_loss", {"class_weights": torch.ones(4)}, "class_weights: expected shape (3,), got (4,)"),
+        ("label_smoothed_ctc_loss", {"alpha": 1}, "alpha: expected 0 to below 1, got 1"),
+        ("label_prior_ctc_loss", {"log_prior": torch.zeros(2)}, "log_prior: expected finite numbers (3,), got shape"),
         ("label_prior_ctc_loss", {"log_prior": torch.tensor([0, 0, -INF])}, "log_prior: expected finite numbers (3,)"),
         *[(name, {"reduction": "max"}, "reduction: expected one of none") for name in losses.__all__ if "_" in name],
         *[(name, {"blank": 3}, "blank: expected a class from 0 to 2") for name in losses.__all__ if "_" in name],
@@ -362,7 +362,7 @@ def test_log_probs_that_are_none(name: str) -> None:
     logits, rest = ragged()
     for wrong, said in (
         (logits.long(), "floating-point tensor"),
-        ([[0.0]], "met list"),
+        ([[0.0]], "got list"),
         (logits[None], "(1, 6, 4, 3)"),
     ):
         with pytest.raises(KernelError) as error:

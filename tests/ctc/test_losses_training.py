@@ -186,10 +186,10 @@ def test_a_prior_is_saved_with_the_network() -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: losses.LabelPrior(0), "expected one class or more, 0 <= decay < 1 and 0 < floor <= 1; met classes 0"),
+        (lambda: losses.LabelPrior(0), "expected one class or more, 0 <= decay < 1 and 0 < floor <= 1; got classes 0"),
         (lambda: losses.LabelPrior(2, decay=1.0), "decay 1.0"),
         (lambda: losses.LabelPrior(2, floor=0.0), "floor 0.0"),
-        (lambda: losses.LabelPrior(2)(torch.zeros(4, 1, 3), [4]), "log_probs: expected 2 classes, met shape (4, 1, 3)"),
+        (lambda: losses.LabelPrior(2)(torch.zeros(4, 1, 3), [4]), "log_probs: expected 2 classes, got shape (4, 1, 3)"),
         (lambda: losses.LabelPrior(2)(torch.zeros(4, 1, 2), [5]), "input_lengths: utterance 0 has 5 frames"),
         (lambda: losses.LabelPrior(2)([[0.0]], [1]), "log_probs: expected a floating-point tensor"),
     ],

@@ -151,7 +151,7 @@ def test_a_tier_that_is_not_there(folders, tmp_path):
     text = (folders[1] / "x.TextGrid").read_text("utf-8").replace('"words"', '"Wörter"')
     (tmp_path / "x.TextGrid").write_text(text, "utf-8")
     with pytest.raises(
-        InputError, match=r"x\.TextGrid: expected an interval tier named words.*met: 1 Wörter, 2 tokens"
+        InputError, match=r"x\.TextGrid: expected an interval tier named words.*got: 1 Wörter, 2 tokens"
     ):
         evaluate(folders[0] / "x.json", tmp_path / "x.TextGrid")
 
@@ -167,7 +167,7 @@ def test_wrong_calls(folders, tmp_path):
     for arguments, says in (
         ((folders[0] / "none", folders[1]), "no such file or folder"),
         ((folders[0], folders[1] / "x.TextGrid"), "two files or two folders"),
-        ((tmp_path / "empty", folders[1]), "met none"),
+        ((tmp_path / "empty", folders[1]), "got none"),
         ((*folders, "syllables"), "expected the tier words or phones"),
     ):
         with pytest.raises(UsageError, match=says):

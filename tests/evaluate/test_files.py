@@ -62,9 +62,9 @@ def test_lines_of_ctm_out_of_order_are_put_in_order(tmp_path):
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("a 1 0.1 0.2", ":2: expected '<utterance> <channel> <start> <duration> <label>', met: a 1 0.1 0.2"),
+        ("a 1 0.1 0.2", ":2: expected '<utterance> <channel> <start> <duration> <label>', got: a 1 0.1 0.2"),
         ("a 1 soon 0.2 x", ":2: expected '<utterance>"),
-        ("a 1 0.1 -0.2 x", ":2: expected a start and a duration in seconds, met 0.1 -0.2"),
+        ("a 1 0.1 -0.2 x", ":2: expected a start and a duration in seconds, got 0.1 -0.2"),
         ("a 1 nan 0.2 x", ":2: expected a start and a duration"),
     ],
 )
@@ -73,7 +73,7 @@ def test_ctm_that_cannot_be_read(tmp_path, line, says):
     with pytest.raises(InputError, match=r"a\.ctm") as error:
         read_intervals(path)
     assert says in str(error.value)
-    with pytest.raises(InputError, match="met an empty file"):
+    with pytest.raises(InputError, match="got an empty file"):
         read_intervals(put(tmp_path / "b.ctm", ";; nothing\n"))
 
 
@@ -113,7 +113,7 @@ def test_shards(tmp_path):
     ("content", "says"),
     [
         (b"no gzip", "not whole gzip data"),
-        (gzip.compress(b"{}\n"), ':1: expected an alignment of format "ctc-align/1", met None'),
+        (gzip.compress(b"{}\n"), ':1: expected an alignment of format "ctc-align/1", got None'),
         (gzip.compress(b"{\n"), ":1: not JSON"),
         (gzip.compress(b'{"format": "ctc-align/1", "utterance": "a"}\n'), ":1: an alignment without its 'words'"),
         (gzip.compress(b"x" * 1000)[:-12], "not whole gzip data"),
@@ -132,7 +132,7 @@ def test_shards_that_cannot_be_read(tmp_path, content, says):
 def test_an_utterance_twice(tmp_path):
     line = json.dumps(to_dict(alignment("x")))
     path = put(tmp_path / "a.jsonl", f"{line}\n\n{line}\n")
-    with pytest.raises(InputError, match=r"a.jsonl:3: .* met 'x' again"):
+    with pytest.raises(InputError, match=r"a.jsonl:3: .* got 'x' again"):
         evaluate(path, path)
 
 
@@ -146,7 +146,7 @@ def test_tiers_by_name_and_by_number(tmp_path):
         assert evaluate(grid, ours, options=Options(hypothesis_tier=name)).mismatched == 0
     assert evaluate(ours, grid, options=Options(reference_tier="2")).mismatched == 3
     for name in ("Worte", "1", "4"):
-        with pytest.raises(InputError, match=f"expected an interval tier named '{name}', met: 2 Notes, 3 Wörter"):
+        with pytest.raises(InputError, match=f"expected an interval tier named '{name}', got: 2 Notes, 3 Wörter"):
             evaluate(ours, grid, options=Options(reference_tier=name))
 
 
@@ -180,7 +180,7 @@ def test_a_folder_against_a_file(tmp_path):
         evaluate(grid, tmp_path / "a")
     put(tmp_path / "b" / ".hidden.TextGrid", "x")
     put(tmp_path / "b" / "journal.jsonl", "x")
-    with pytest.raises(UsageError, match="met none"):
+    with pytest.raises(UsageError, match="got none"):
         evaluate(tmp_path / "b", tmp_path / "a")
 
 

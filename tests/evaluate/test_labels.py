@@ -57,9 +57,9 @@ def test_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"a b\nah ah ax\n", r"map.txt:2: expected two columns, 'from to', met 3: ah ah ax"),
+        (b"a b\nah ah ax\n", r"map.txt:2: expected two columns, 'from to', got 3: ah ah ax"),
         (b"a b\na c\n", "map.txt:2: a becomes 'c', but 'b' further up"),
-        (b"# nothing\n", "met none"),
+        (b"# nothing\n", "got none"),
         (b"\xff\xfe", "expected UTF-8"),
     ],
 )

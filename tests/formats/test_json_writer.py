@@ -87,7 +87,7 @@ def test_style_comes_from_the_alignment_itself(talk):
     [
         ("{", "not JSON"),
         ("[]", "expected an alignment"),
-        ('{"format": "other/1"}', "met 'other/1'"),
+        ('{"format": "other/1"}', "got 'other/1'"),
         ('{"format": "ctc-align/1", "config": {}}', "utterance"),
     ],
 )

@@ -159,7 +159,7 @@ def test_the_parsers_refuse_what_is_not_a_subtitle():
 
 
 def test_words_without_times_stay_with_their_neighbours():
-    text = "We met Ørsted8 there. Then nothing."
+    text = "We got Ørsted8 there. Then nothing."
     words = split(text).words
     times = [(0.5, 0.7), (0.7, 1.0), None, (1.0, 1.4), (4.0, 4.3), (4.3, 4.8)]
     alignment = make_alignment(
@@ -172,5 +172,5 @@ def test_words_without_times_stay_with_their_neighbours():
         6.0,
         text=text,
     )
-    assert [cue.lines for cue in srt(alignment)] == [("We met Ørsted8 there.",), ("Then nothing.",)]
+    assert [cue.lines for cue in srt(alignment)] == [("We got Ørsted8 there.",), ("Then nothing.",)]
     assert sum(word.status == ALIGNED for word in alignment.words) == 5

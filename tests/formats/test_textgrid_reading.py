@@ -96,12 +96,12 @@ def test_no_tiers(tmp_path):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"", "met the end of the file"),
+        (b"", "got the end of the file"),
         (b'"Praat picture"', "expected the file type"),
         (b'"ooTextFile" "Sound 2"', "expected the object class"),
-        (b'"ooTextFile"\n"TextGrid"\n0\nhello\n<exists>', r":5: .*expected a time in seconds, met <exists>"),
-        (LONG[:400].encode(), "met the end of the file"),
-        (LONG.replace("size = 2\nitem", "size = 1.5\nitem").encode(), "expected the number of tiers, met 1.5"),
+        (b'"ooTextFile"\n"TextGrid"\n0\nhello\n<exists>', r":5: .*expected a time in seconds, got <exists>"),
+        (LONG[:400].encode(), "got the end of the file"),
+        (LONG.replace("size = 2\nitem", "size = 1.5\nitem").encode(), "expected the number of tiers, got 1.5"),
         (LONG.replace("xmax = 1e0", "xmax = -1").encode(), "before its start"),
         (LONG.encode("latin-1"), "expected UTF-8 or UTF-16"),
         (b"ooBinaryFile\x08TextGrid", "Save as text file"),

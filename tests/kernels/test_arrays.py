@@ -159,16 +159,16 @@ LOG_PROBS = torch.zeros(2, 5, 3)
 @pytest.mark.parametrize(
     ("log_probs", "topology", "lengths", "said"),
     [
-        ([[0.0]], TOPOLOGY, None, "expected a floating-point tensor (B, T, C), met list"),
-        (LOG_PROBS.int(), TOPOLOGY, None, "met torch.int32"),
-        (LOG_PROBS[0], TOPOLOGY, None, "expected shape (B, T, C), met (5, 3)"),
-        (LOG_PROBS[:1], TOPOLOGY, None, "expected 1 utterances as in log_probs, met 2"),
+        ([[0.0]], TOPOLOGY, None, "expected a floating-point tensor (B, T, C), got list"),
+        (LOG_PROBS.int(), TOPOLOGY, None, "got torch.int32"),
+        (LOG_PROBS[0], TOPOLOGY, None, "expected shape (B, T, C), got (5, 3)"),
+        (LOG_PROBS[:1], TOPOLOGY, None, "expected 1 utterances as in log_probs, got 2"),
         (LOG_PROBS[:, :, :2], TOPOLOGY, None, "emits class 2, log_probs has only 2 classes"),
         (LOG_PROBS[:, :, :0], lattice.ctc([[], []]), None, "emits class 0, log_probs has only 0 classes"),
-        (LOG_PROBS, TOPOLOGY, [5], "lengths: expected shape (2,), met (1,)"),
-        (LOG_PROBS, TOPOLOGY, [5, 6], "lengths: expected 0 to 5 (frames of log_probs), met [5, 6]"),
+        (LOG_PROBS, TOPOLOGY, [5], "lengths: expected shape (2,), got (1,)"),
+        (LOG_PROBS, TOPOLOGY, [5, 6], "lengths: expected 0 to 5 (frames of log_probs), got [5, 6]"),
         (LOG_PROBS, TOPOLOGY, [5, -1], "lengths: expected 0 to 5"),
-        (LOG_PROBS, TOPOLOGY, [5.0, 4.5], "lengths: expected whole numbers, met torch.float32"),
+        (LOG_PROBS, TOPOLOGY, [5.0, 4.5], "lengths: expected whole numbers, got torch.float32"),
     ],
 )
 @pytest.mark.parametrize("function", [kernels.best_path, kernels.forward, kernels.occupancy])
@@ -181,8 +181,8 @@ def test_wrong_arguments(function: Callable, log_probs: object, topology: object
 @pytest.mark.parametrize(
     ("bands", "said"),
     [
-        (np.zeros((2, 4, 2), int), "expected whole numbers (2, 5, 2), met int64 of shape (2, 4, 2)"),
-        (np.zeros((2, 5, 2)), "met float64"),
+        (np.zeros((2, 4, 2), int), "expected whole numbers (2, 5, 2), got int64 of shape (2, 4, 2)"),
+        (np.zeros((2, 5, 2)), "got float64"),
         (np.array([[[0, 5]] * 5, [[0, 3], [1, 3], [0, 3], [0, 3], [0, 3]]]), "bands of utterance 1: from frame 1 to 2"),
     ],
 )
@@ -199,7 +199,7 @@ def test_bands_beyond_the_length_are_not_read() -> None:
 
 
 def test_backends() -> None:
-    with pytest.raises(UsageError, match="expected one of auto, reference, cpu, gpu; met 'numpy'"):
+    with pytest.raises(UsageError, match="expected one of auto, reference, cpu, gpu; got 'numpy'"):
         kernels.forward(LOG_PROBS, TOPOLOGY, backend="numpy")
     with pytest.raises(BackendError, match="'gpu'"):
         kernels.forward(LOG_PROBS, TOPOLOGY, backend="gpu")

@@ -20,11 +20,11 @@ FUNCTIONS = [kernels.best_path, kernels.forward, kernels.occupancy]
 @pytest.mark.parametrize(
     ("wildcard", "said"),
     [
-        (None, "a state emits the wildcard: expected its scores (B, T) as `wildcard`, met None"),
-        ([[0.0] * 5] * 2, "wildcard: expected a floating-point tensor (B, T), met list"),
-        (torch.zeros(2, 5, dtype=torch.int64), "met torch.int64"),
-        (torch.zeros(2, 4), "wildcard: expected shape (2, 5) as log_probs, met (2, 4)"),
-        (torch.zeros(2, 5, 1), "met (2, 5, 1)"),
+        (None, "a state emits the wildcard: expected its scores (B, T) as `wildcard`, got None"),
+        ([[0.0] * 5] * 2, "wildcard: expected a floating-point tensor (B, T), got list"),
+        (torch.zeros(2, 5, dtype=torch.int64), "got torch.int64"),
+        (torch.zeros(2, 4), "wildcard: expected shape (2, 5) as log_probs, got (2, 4)"),
+        (torch.zeros(2, 5, 1), "got (2, 5, 1)"),
     ],
 )
 @pytest.mark.parametrize("function", FUNCTIONS)

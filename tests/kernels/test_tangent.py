@@ -324,11 +324,11 @@ def test_nothing_at_all(backend: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"direction": None}, "direction: expected a floating-point tensor (B, T, C), met NoneType"),
+        ({"direction": None}, "direction: expected a floating-point tensor (B, T, C), got NoneType"),
         ({"direction": torch.zeros(2, 5, 3, dtype=torch.int64)}, "direction: expected a floating-point tensor"),
-        ({"direction": torch.zeros(2, 5, 4)}, "direction: expected shape (2, 5, 3) as log_probs, met (2, 5, 4)"),
-        ({"posteriors": torch.zeros(2, 5)}, "posteriors: expected shape (2, 5, 3) as log_probs, met (2, 5)"),
-        ({"posteriors": [[0.0]]}, "posteriors: expected a floating-point tensor (B, T, C), met list"),
+        ({"direction": torch.zeros(2, 5, 4)}, "direction: expected shape (2, 5, 3) as log_probs, got (2, 5, 4)"),
+        ({"posteriors": torch.zeros(2, 5)}, "posteriors: expected shape (2, 5, 3) as log_probs, got (2, 5)"),
+        ({"posteriors": [[0.0]]}, "posteriors: expected a floating-point tensor (B, T, C), got list"),
         ({"lengths": [5, 6]}, "lengths: expected 0 to 5"),
         ({"log_probs": torch.zeros(2, 5)}, "log_probs: expected shape (B, T, C)"),
         ({"topology": lattice.ctc([[lattice.WILDCARD], [1]])}, "a state emits the wildcard: expected its scores"),

@@ -121,12 +121,12 @@ def test_padded_targets_are_the_same(seed: int) -> None:
 @pytest.mark.parametrize(
     ("targets", "lengths", "said"),
     [
-        (np.zeros((2, 3)), [1, 1], "targets: expected token ids (B, L), met float64 of shape (2, 3)"),
-        (np.zeros(3, int), [1], "met int64 of shape (3,)"),
-        (np.ones((2, 3), int), [1], "target lengths: expected whole numbers of shape (2,), met int64 of shape (1,)"),
-        (np.ones((2, 3), int), [1.0, 2.0], "met float64 of shape (2,)"),
-        (np.ones((2, 3), int), [1, 4], "target lengths: expected 0 to 3, met [1, 4]"),
-        (np.ones((2, 3), int), [1, -1], "target lengths: expected 0 to 3, met [1, -1]"),
+        (np.zeros((2, 3)), [1, 1], "targets: expected token ids (B, L), got float64 of shape (2, 3)"),
+        (np.zeros(3, int), [1], "got int64 of shape (3,)"),
+        (np.ones((2, 3), int), [1], "target lengths: expected whole numbers of shape (2,), got int64 of shape (1,)"),
+        (np.ones((2, 3), int), [1.0, 2.0], "got float64 of shape (2,)"),
+        (np.ones((2, 3), int), [1, 4], "target lengths: expected 0 to 3, got [1, 4]"),
+        (np.ones((2, 3), int), [1, -1], "target lengths: expected 0 to 3, got [1, -1]"),
         (np.array([[1, 1], [1, 0]]), [2, 2], "target 1: token 1 (0) is the blank"),
         (np.array([[1, 1], [1, -2]]), [1, 2], "target 1: token 1 (-2) is negative"),
         (np.array([[1, 1], [2**31, 5]]), [1, 2], f"target 1: token 0 ({2**31}) is no class"),
@@ -141,9 +141,9 @@ def test_wrong_padded_targets(targets: np.ndarray, lengths: list, said: str) -> 
 @pytest.mark.parametrize(
     ("optional", "said"),
     [
-        ([[True]], "optional: expected 2 rows as in targets, met 1"),
-        ([[True, False], [True]], "optional of target 1: expected 2 of bool, one for each token; met bool of shape (1"),
-        ([[1, 0], [True, False]], "optional of target 0: expected 2 of bool, one for each token; met int64"),
+        ([[True]], "optional: expected 2 rows as in targets, got 1"),
+        ([[True, False], [True]], "optional of target 1: expected 2 of bool, one for each token; got bool of shape (1"),
+        ([[1, 0], [True, False]], "optional of target 0: expected 2 of bool, one for each token; got int64"),
     ],
 )
 def test_wrong_optional(optional: list, said: str) -> None:
@@ -207,10 +207,10 @@ def test_empty_batch() -> None:
         ([1, 0, 2], 0, "target 1: token 1 (0) is the blank"),
         ([1, -3], 0, "target 1: token 1 (-3) is negative"),
         ([1, 2**32 + 1], 0, f"target 1: token 1 ({2**32 + 1}) is no class"),
-        ([1.5], 0, "target 1: expected a row of token ids (L,), met float64 of shape (1,)"),
-        ([[1, 2]], 0, "met int64 of shape (1, 2)"),
+        ([1.5], 0, "target 1: expected a row of token ids (L,), got float64 of shape (1,)"),
+        ([[1, 2]], 0, "got int64 of shape (1, 2)"),
         (["a"], 0, "expected a row of token ids"),
-        ([1], -1, "blank: expected the index of a class, met -1"),
+        ([1], -1, "blank: expected the index of a class, got -1"),
         ([1], 2**31, "blank: expected the index of a class"),
     ],
 )
@@ -223,10 +223,10 @@ def test_wrong_targets(target: list, blank: int, said: str) -> None:
 @pytest.mark.parametrize(
     ("targets", "words", "parts", "silence", "said"),
     [
-        ([[1]], [[0]], 0, 9, "met states_per_token 0"),
+        ([[1]], [[0]], 0, 9, "got states_per_token 0"),
         ([[1]], [[0]], 1, -1, "silence -1"),
-        ([[1]], [], 1, 9, "words: expected 1 rows as in targets, met 0"),
-        ([[1, 2]], [[0]], 1, 9, "words of target 0: expected 2, one for each token, met 1"),
+        ([[1]], [], 1, 9, "words: expected 1 rows as in targets, got 0"),
+        ([[1, 2]], [[0]], 1, 9, "words of target 0: expected 2, one for each token, got 1"),
         ([[-2]], [[0]], 1, 9, "target 0: token 0 (-2) is negative"),
         ([[2**30]], [[0]], 3, 9, f"target 0: token {2**30} has no classes"),
     ],
@@ -270,20 +270,20 @@ def test_detours_that_kernels_can_walk() -> None:
         ("finals", np.array([0]), "finals of utterance 0 is out of range: 0"),
         ("emit", np.array([[0, 1, 0, -2, 0]], np.int32), "emit of utterance 0 is out of range: -2"),
         ("stay", np.zeros((1, 4), bool), "expected emit, skip, token and stay (1, 5)"),
-        ("detours", _detours(end=np.zeros((1, 4), bool)), "expected begin and end (1, 5), sources (1, 5, 'P'); met"),
+        ("detours", _detours(end=np.zeros((1, 4), bool)), "expected begin and end (1, 5), sources (1, 5, 'P'); got"),
         ("detours", _detours(sources=np.zeros((1, 5), np.int32)), "sources (1, 5, 'P')"),
         ("detours", _detours(sources=np.zeros((1, 4, 1), np.int32)), "sources (1, 5, 'P')"),
         (
             "detours",
             _detours(begin=np.zeros((1, 5), int)),
-            "sources of whole numbers, begin and end of bool; met int32",
+            "sources of whole numbers, begin and end of bool; got int32",
         ),
-        ("detours", _detours(sources=np.zeros((1, 5, 1))), "met float64, bool, bool"),
+        ("detours", _detours(sources=np.zeros((1, 5, 1))), "got float64, bool, bool"),
         ("detours", _detours(_sources(3, [1])), "sources of state 3 of utterance 0: expected states below 1, desc"),
-        ("detours", _detours(_sources(4, [-2])), "then -1; met [-2, -1]"),
-        ("detours", _detours(_sources(4, [0, 1])), "met [0, 1]"),
-        ("detours", _detours(_sources(4, [1, 1])), "met [1, 1]"),
-        ("detours", _detours(_sources(4, [-1, 1])), "met [-1, 1]"),
+        ("detours", _detours(_sources(4, [-2])), "then -1; got [-2, -1]"),
+        ("detours", _detours(_sources(4, [0, 1])), "got [0, 1]"),
+        ("detours", _detours(_sources(4, [1, 1])), "got [1, 1]"),
+        ("detours", _detours(_sources(4, [-1, 1])), "got [-1, 1]"),
     ],
 )
 def test_a_topology_that_kernels_could_not_walk(field: str, value: np.ndarray, said: str) -> None:

@@ -295,7 +295,7 @@ def test_the_last_piece_is_not_much_longer_than_it_must_be() -> None:
 
 def test_a_batch_of_what_cannot_be_heard_is_an_error() -> None:
     assert model().emissions_batch([]) == []
-    with pytest.raises(AudioError, match="met 8000 samples at 8000 Hz"):
+    with pytest.raises(AudioError, match="got 8000 samples at 8000 Hz"):
         model().emissions_batch([sound(8000), Audio(babble(0.5), 8000, "made.wav")])
 
 
@@ -305,7 +305,7 @@ def test_no_samples_is_an_error() -> None:
 
 
 def test_another_rate_is_an_error() -> None:
-    with pytest.raises(AudioError, match="met 8000 samples at 8000 Hz"):
+    with pytest.raises(AudioError, match="got 8000 samples at 8000 Hz"):
         model().emissions(Audio(babble(0.5), 8000, "made.wav"))
 
 

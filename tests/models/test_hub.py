@@ -144,7 +144,7 @@ def test_a_missing_extra_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_folders_that_hold_no_model_are_told(tmp_path: Path) -> None:
     assert "no such folder" in said(f"hf:{tmp_path}/nothing")
     (tmp_path / "file").touch()
-    assert "met a file" in said(f"hf:{tmp_path}/file")
+    assert "got a file" in said(f"hf:{tmp_path}/file")
     assert "has no config.json" in said(f"hf:{tmp_path}")
     (tmp_path / "config.json").write_text("{")
     assert "config.json cannot be read" in said(f"hf:{tmp_path}")
@@ -153,10 +153,10 @@ def test_folders_that_hold_no_model_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "met"),
+    ("config", "got"),
     [
-        ({"model_type": "whisper", "architectures": ["WhisperForConditionalGeneration"]}, "met whisper (Whisper"),
-        ({"model_type": "bert"}, "met bert (no architecture)"),
+        ({"model_type": "whisper", "architectures": ["WhisperForConditionalGeneration"]}, "got whisper (Whisper"),
+        ({"model_type": "bert"}, "got bert (no architecture)"),
     ],
 )
 def test_a_model_of_another_family_is_told(config: dict[str, Any], met: str, folder: Path) -> None:
@@ -172,7 +172,7 @@ def test_a_network_without_its_head_is_told(folder: Path) -> None:
     model.wav2vec2.save_pretrained(folder)
     message = said(str(folder))
     assert "the weights lack lm_head.bias, lm_head.weight" in message
-    assert "met architecture Wav2Vec2Model" in message
+    assert "got architecture Wav2Vec2Model" in message
 
 
 def test_half_a_download_is_told(folder: Path) -> None:

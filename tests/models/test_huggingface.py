@@ -86,9 +86,9 @@ def test_what_is_too_short_or_at_another_rate_is_refused(kind: str, folder: Fold
     frames = 2 if kind == "sew" else 1
     shortest = next(n for n in range(1, 2000) if model.grid.frames(n) == frames)
     assert len(model.emissions(sound(shortest)).log_probs) == frames
-    with pytest.raises(AudioError, match=rf"at least {shortest} of them for the model .*met {shortest - 1} "):
+    with pytest.raises(AudioError, match=rf"at least {shortest} of them for the model .*got {shortest - 1} "):
         model.emissions_batch([sound(16000), sound(shortest - 1)])
-    with pytest.raises(AudioError, match=r"expected samples at 16000 Hz.*met 24000 samples at 8000 Hz"):
+    with pytest.raises(AudioError, match=r"expected samples at 16000 Hz.*got 24000 samples at 8000 Hz"):
         model.emissions(Audio(babble(1.5), 8000))
 
 

@@ -65,7 +65,7 @@ def test_the_entry_by_name_or_the_only_one(tmp_path: Path, vocab_path: Path, suf
     assert load_log_probs(path, vocab_path=vocab_path, frame_shift_s=0.02).log_probs.shape == (7, 4)
     path = save(tmp_path / f"b{suffix}", some_log_probs(), "x", lengths=other)
     with pytest.raises(
-        EmissionsError, match=r"expected an entry 'log_probs' or a single one, met (x, lengths|lengths, x)"
+        EmissionsError, match=r"expected an entry 'log_probs' or a single one, got (x, lengths|lengths, x)"
     ):
         load_log_probs(path, vocab_path=vocab_path, frame_shift_s=0.02)
 
@@ -105,13 +105,13 @@ def test_arrays_as_numpy_keeps_them(tmp_path: Path, vocab_path: Path) -> None:
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (some_log_probs()[0], r"shape \(T, C\), frames by classes, met \(4,\)"),
-        (torch.stack([some_log_probs()] * 2), r"met \(2, 7, 4\): give one utterance"),
-        (some_log_probs()[:0], r"at least one frame and one class, met shape \(0, 4\)"),
-        (some_log_probs()[:, :0], r"at least one frame and one class, met shape \(7, 0\)"),
+        (some_log_probs()[0], r"shape \(T, C\), frames by classes, got \(4,\)"),
+        (torch.stack([some_log_probs()] * 2), r"got \(2, 7, 4\): give one utterance"),
+        (some_log_probs()[:0], r"at least one frame and one class, got shape \(0, 4\)"),
+        (some_log_probs()[:, :0], r"at least one frame and one class, got shape \(7, 0\)"),
         (torch.zeros(7, 4, dtype=torch.int32), "floating-point"),
-        (some_log_probs(7, 5), "met 5 classes and 4 tokens"),
-        (some_log_probs(4, 7), r"met 7 classes and 4 tokens \(are the axes swapped"),
+        (some_log_probs(7, 5), "got 5 classes and 4 tokens"),
+        (some_log_probs(4, 7), r"got 7 classes and 4 tokens \(are the axes swapped"),
         (some_log_probs().exp(), "look like probabilities .* take the natural log"),
         (some_log_probs().exp().half(), "look like probabilities"),
     ],
@@ -170,9 +170,9 @@ def test_emissions_in_memory_may_be_numpy() -> None:
     [
         ("log_probs", [[0.0]], EmissionsError, "expected an array of shape"),
         ("log_probs", torch.eye(4).to_sparse(), EmissionsError, "expected dense"),
-        ("blank", 4, UsageError, "index from 0 to 3, met 4"),
-        ("blank", -1, UsageError, "index from 0 to 3, met -1"),
-        ("blank", None, UsageError, "met NoneType"),
+        ("blank", 4, UsageError, "index from 0 to 3, got 4"),
+        ("blank", -1, UsageError, "index from 0 to 3, got -1"),
+        ("blank", None, UsageError, "got NoneType"),
         ("offset_s", float("nan"), UsageError, "offset_s"),
         ("duration_s", 0.0, UsageError, "duration_s"),
         ("frame_shift_s", 0.0, UsageError, "frame shift"),
@@ -191,7 +191,7 @@ def test_frame_shifts_that_are_none(shift: Any) -> None:
 
 
 def test_a_frame_shift_in_milliseconds() -> None:
-    with pytest.raises(UsageError, match=r"expected seconds, met 20: milliseconds\? 0\.02 then"):
+    with pytest.raises(UsageError, match=r"expected seconds, got 20: milliseconds\? 0\.02 then"):
         load_log_probs("unread.npy", vocab_path="unread.txt", frame_shift_s=20)
 
 
@@ -200,7 +200,7 @@ def test_a_frame_shift_in_milliseconds() -> None:
 def test_files_that_cannot_be_read(tmp_path: Path, vocab_path: Path, suffix: str, content: bytes) -> None:
     path = tmp_path / f"a{suffix}"
     path.write_bytes(content)
-    with pytest.raises(EmissionsError, match=rf"a{suffix}: expected log-probs, met a file that cannot be read"):
+    with pytest.raises(EmissionsError, match=rf"a{suffix}: expected log-probs, got a file that cannot be read"):
         load_log_probs(path, vocab_path=vocab_path, frame_shift_s=0.02)
 
 
@@ -246,7 +246,7 @@ def test_the_blank_by_name_or_index(tmp_path: Path) -> None:
     for blank, index in ((None, 0), (0, 0), (3, 3), ("<blk>", 3), ("3", 3), ("0", 2)):
         found = load_log_probs(path, vocab_path=tmp_path / "v.json", frame_shift_s=0.02, blank=blank)
         assert found.blank == index
-    for bad, message in (("4", "index from 0 to 3"), ("<eps>", "met '<eps>'; <blk> would be one"), (-1, "met -1")):
+    for bad, message in (("4", "index from 0 to 3"), ("<eps>", "got '<eps>'; <blk> would be one"), (-1, "got -1")):
         with pytest.raises(UsageError, match=message):
             load_log_probs(path, vocab_path=tmp_path / "v.json", frame_shift_s=0.02, blank=bad)
 
@@ -272,5 +272,5 @@ def test_a_damaged_file_is_told_in_our_words(tmp_path: Path, vocab_path: Path, n
 
 def test_a_frame_shift_that_would_make_words_empty(tmp_path: Path, vocab_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.log(np.full((5, 4), 0.25, np.float32)))
-    with pytest.raises(UsageError, match=r"at least 0\.0001, met 1e-09"):
+    with pytest.raises(UsageError, match=r"at least 0\.0001, got 1e-09"):
         load_log_probs(tmp_path / "x.npy", vocab_path=vocab_path, frame_shift_s=1e-9)

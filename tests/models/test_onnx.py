@@ -219,7 +219,7 @@ def test_metadata_of_sherpa_say_what_it_is() -> None:
 FAULTS = {
     "no such file": ("", UsageError, "no such file"),
     "vocabulary": ("", UsageError, r"vocabulary .*tokens\.txt is missing: put it there"),
-    "size": ("", UsageError, r"expected 29 tokens in .*, one for each class, met 28: the blank needs a line"),
+    "size": ("", UsageError, r"expected 29 tokens in .*, one for each class, got 28: the blank needs a line"),
     "blank": ("", UsageError, r"has none of <blk>.* say in model\.toml: blank"),
     "cut": ("", UsageError, r"cannot be read as ONNX \(was a download cut"),
     "nothing known": ("", ConfigError, "features: expected .*\n.*frame_shift_s: expected .*\n.*no metadata"),
@@ -239,7 +239,7 @@ FAULTS = {
         UsageError,
         r"20 inputs more gave 5 frames in place of 10",
     ),
-    "odd shift": ('features = "nemo-mel"\nframe_shift_s = 0.025\n', UsageError, "a multiple of 0.01, met 0.025"),
+    "odd shift": ('features = "nemo-mel"\nframe_shift_s = 0.025\n', UsageError, "a multiple of 0.01, got 0.025"),
     "bins": (NEMO + "[nemo-mel]\nbins = 64\n", UsageError, r"\(N, 80, T\) does not take 64 channels of nemo-mel"),
     "features": ('features = "waveform"\nframe_shift_s = 0.04\n', UsageError, "does not take a waveform"),
     "input": (

@@ -64,7 +64,7 @@ def test_unknown_names_are_helped(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no such model or folder; there is english"):
         load_model("klingon")
     (tmp_path / "model.pt").touch()
-    with pytest.raises(UsageError, match="met a file"):
+    with pytest.raises(UsageError, match="got a file"):
         load_model(str(tmp_path / "model.pt"))
 
 

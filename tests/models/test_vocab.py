@@ -48,18 +48,18 @@ def test_the_forms(tmp_path: Path, name: str, content: str, expected: tuple[str,
         ("\n\n", "has no tokens"),
         ("a\nb\na\n", "token 'a' is there twice: line 1 and line 3"),
         ("a 0\nb 1\na 2\n", "token 'a' is there twice: line 1 and line 3"),
-        ("a\n\nb\n", r"v\.txt:2: expected a token, met an empty line"),
+        ("a\n\nb\n", r"v\.txt:2: expected a token, got an empty line"),
         ("a 0\nb 0\n", "id 0 is given twice: line 1 and line 2"),
-        ("a 0\nb 2\n", "expected ids 0 to 1, each once, met 2 in line 2"),
-        ("a -1\nb 0\n", "met -1 in line 1"),
-        ("a 0\nb\n", r"v\.txt:1: expected one token a line, or a token and its id on every line, met 'a 0'"),
-        ("a\nb c\n", r"v\.txt:2: .* met 'b c'"),
+        ("a 0\nb 2\n", "expected ids 0 to 1, each once, got 2 in line 2"),
+        ("a -1\nb 0\n", "got -1 in line 1"),
+        ("a 0\nb\n", r"v\.txt:1: expected one token a line, or a token and its id on every line, got 'a 0'"),
+        ("a\nb c\n", r"v\.txt:2: .* got 'b c'"),
         ('["a", "a"]', "token 'a' is there twice: entry 1 and entry 2"),
         ('{"a": 0, "a": 1}', "token 'a' is there twice"),
-        ('{"a": "0"}', "met '0' for token 'a'"),
-        ('{"a": true}', "met True for token 'a'"),
+        ('{"a": "0"}', "got '0' for token 'a'"),
+        ('{"a": true}', "got True for token 'a'"),
         ('{"0": {"a": 1}}', "for token '0'"),
-        ('["a", 1]', "expected tokens in quotes, met 1"),
+        ('["a", 1]', "expected tokens in quotes, got 1"),
         ("[[0]]", "expected tokens in quotes"),
     ],
 )
@@ -76,9 +76,9 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read"):
         load_vocab(tmp_path)
     (tmp_path / "latin.txt").write_bytes("é\n".encode("latin-1"))
-    with pytest.raises(EmissionsError, match="expected a UTF-8 vocabulary, met byte 0xe9"):
+    with pytest.raises(EmissionsError, match="expected a UTF-8 vocabulary, got byte 0xe9"):
         load_vocab(tmp_path / "latin.txt")
-    for content, message in (("[1,", r"v\.json:1: expected a JSON list or object"), ("3", "met int"), ("", "JSON")):
+    for content, message in (("[1,", r"v\.json:1: expected a JSON list or object"), ("3", "got int"), ("", "JSON")):
         (tmp_path / "v.json").write_text(content, encoding="utf-8")
         with pytest.raises(EmissionsError, match=message):
             load_vocab(tmp_path / "v.json")

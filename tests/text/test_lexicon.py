@@ -84,10 +84,10 @@ def test_phones_name_the_line_where_each_is_met_first(tmp_path: Path) -> None:
         (b"bear\t0.99\t\n", r":1: expected phones after the word 'bear'"),
         (b"bear 0.99\n", r":1: expected phones after the word 'bear'"),
         (b"\tB EH R\n", r":1: expected a word before its phones"),
-        (b"a\t1.2\tAH\n", r":1: expected a probability of at most 1 for 'a', met 1\.2"),
-        (b"a\tAH\nb\xe9\tB\n", r":2: expected UTF-8, met byte 0xe9"),
-        (b"", r"expected lines .*, met none"),
-        (b"\xef\xbb\xbf\n;;; nothing\n\n", r"met none"),
+        (b"a\t1.2\tAH\n", r":1: expected a probability of at most 1 for 'a', got 1\.2"),
+        (b"a\tAH\nb\xe9\tB\n", r":2: expected UTF-8, got byte 0xe9"),
+        (b"", r"expected lines .*, got none"),
+        (b"\xef\xbb\xbf\n;;; nothing\n\n", r"got none"),
     ],
 )
 def test_what_cannot_be_read_says_where(tmp_path: Path, data: bytes, message: str) -> None:

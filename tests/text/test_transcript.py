@@ -138,9 +138,9 @@ def test_offsets_are_those_of_the_text_as_given() -> None:
 
 
 def test_wrong_types_are_usage_errors() -> None:
-    with pytest.raises(UsageError, match="met bytes"):
+    with pytest.raises(UsageError, match="got bytes"):
         split(b"abc")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="met NoneType"):
+    with pytest.raises(UsageError, match="got NoneType"):
         split("abc", language=None)  # type: ignore[arg-type]
 
 
@@ -197,7 +197,7 @@ def test_bytes_that_are_not_utf8_are_named(tmp_path: Path) -> None:
     path = tmp_path / "latin.txt"
     path.write_bytes(b"one\ntwo caf\xe9 three")
     with pytest.raises(
-        TranscriptError, match=r"latin\.txt, line 2: expected UTF-8, met byte 0xe9 at offset 11; .*Latin-1"
+        TranscriptError, match=r"latin\.txt, line 2: expected UTF-8, got byte 0xe9 at offset 11; .*Latin-1"
     ):
         read_transcript(path)
     path.write_bytes("wide".encode("utf-16"))
@@ -208,7 +208,7 @@ def test_bytes_that_are_not_utf8_are_named(tmp_path: Path) -> None:
 def test_files_that_cannot_be_read_are_usage_errors(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"none\.txt: no such transcript file"):
         read_transcript(tmp_path / "none.txt")
-    with pytest.raises(UsageError, match="met a folder"):
+    with pytest.raises(UsageError, match="got a folder"):
         read_transcript(tmp_path)
     with pytest.raises(UsageError, match="cannot be read"):
         read_transcript("a\0b")

@@ -87,7 +87,7 @@ class TestPhones:
             tokenizer.word("[laughter]")
 
     def test_a_lexicon_in_another_phone_set_is_an_error(self, tmp_path: Path) -> None:
-        with pytest.raises(LexiconError, match=r"words\.dict:1: expected phones .* met none of them but kʰ æ tʰ"):
+        with pytest.raises(LexiconError, match=r"words\.dict:1: expected phones .* got none of them but kʰ æ tʰ"):
             tokenizer_for(ENGLISH, 0, lexicon(tmp_path, "cat\tkʰ æ tʰ\n"))
 
     @pytest.mark.parametrize("write", [str.lower, lambda phone: phone + "1" if phone[0] in "AEIOU" else phone])
@@ -198,7 +198,7 @@ def test_join_places_separators_between_words_only() -> None:
     assert (row.ids, row.labels, row.words) == ((6, 7, 4, 5), ("b", "c", "|", "a"), (1, 1, -1, 3))
     assert join(found, [0, 0, 0, 0, 0], None).ids == (5, 5)
     assert join([], [], 4).ids == ()
-    with pytest.raises(UsageError, match="one choice for each of 5 words, met 1"):
+    with pytest.raises(UsageError, match="one choice for each of 5 words, got 1"):
         join(found, [0], None)
 
 

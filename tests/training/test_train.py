@@ -146,7 +146,7 @@ def test_a_folder_is_another_runs(spoken: tuple[Path, list[Said]], model: Path, 
     assert files(out) != before
     assert not (out / "calibration.toml").exists()
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="expected a folder, met a file"):
+    with pytest.raises(UsageError, match="expected a folder, got a file"):
         train(TINY, call(spoken[0], tmp_path / "file"))
     with pytest.raises(OutputError, match="the folder cannot be made"):
         train(TINY, call(spoken[0], tmp_path / "file" / "m"))
@@ -209,9 +209,9 @@ def test_corpora_of_which_nothing_can_be_used(tmp_path: Path) -> None:
         return str(caught.value)
 
     assert "none of the transcripts can be used: 3 × nothing that is spoken" in told(text="…")
-    assert "expected transcripts with letters that are met 3 times or more" in told(text="21")
+    assert "expected transcripts with letters that are got 3 times or more" in told(text="21")
     unreadable = told(audio="no.wav", text="salé salé salé")
-    assert "two utterances or more that can be used, met 0: 3 × unreadable audio" in unreadable
+    assert "two utterances or more that can be used, got 0: 3 × unreadable audio" in unreadable
     with pytest.raises(UsageError, match="there is no such"):
         train(TINY, Call(str(tmp_path / "absent"), tmp_path / "m"))
 

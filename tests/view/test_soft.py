@@ -64,12 +64,12 @@ def test_matplotlib_is_imported_late_and_its_absence_is_said(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"log_probs": torch.zeros(4, 1, 3)}, "log_probs: expected those of one utterance (T, C), met (4, 1, 3)"),
-        ({"log_probs": [[0.0]]}, "log_probs: expected those of one utterance (T, C), met list"),
-        ({"target": torch.tensor([[1]])}, "target: expected the token ids of one utterance (L,), met (1, 1)"),
-        ({"target": [1]}, "target: expected the token ids of one utterance (L,), met list"),
+        ({"log_probs": torch.zeros(4, 1, 3)}, "log_probs: expected those of one utterance (T, C), got (4, 1, 3)"),
+        ({"log_probs": [[0.0]]}, "log_probs: expected those of one utterance (T, C), got list"),
+        ({"target": torch.tensor([[1]])}, "target: expected the token ids of one utterance (L,), got (1, 1)"),
+        ({"target": [1]}, "target: expected the token ids of one utterance (L,), got list"),
         ({"target": torch.tensor([1, 1, 1])}, "targets length is too long for CTC"),
-        ({"labels": "ab"}, "labels: expected 3, one for each class, met 2"),
+        ({"labels": "ab"}, "labels: expected 3, one for each class, got 2"),
     ],
 )
 def test_wrong_arguments(change: dict, said: str) -> None:

@@ -27,7 +27,7 @@ def read_utterance(utterance: Utterance, sample_rate: int, log_probs: Reader | N
         return log_probs.read(utterance.audio, offset_s=utterance.offset_s, duration_s=utterance.duration_s)
     if log_probs is not None:
         raise InputError(
-            f"{utterance.audio}: expected log-probs, met sound: leave --vocab and --frame-shift away for sound"
+            f"{utterance.audio}: expected log-probs, got sound: leave --vocab and --frame-shift away for sound"
         )
     return load_segment(
         utterance.audio,

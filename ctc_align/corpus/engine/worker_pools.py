@@ -31,9 +31,9 @@ class CrewSettings:
             UsageError: options that do not go together, or Ray is not installed.
         """
         if self.engine not in ENGINES:
-            raise UsageError(f"--engine: expected one of {', '.join(ENGINES)}, met {self.engine}")
+            raise UsageError(f"--engine: expected one of {', '.join(ENGINES)}, got {self.engine}")
         if self.workers is not None and self.workers < 1:
-            raise UsageError(f"--workers: expected a whole number above 0, met {self.workers}")
+            raise UsageError(f"--workers: expected a whole number above 0, got {self.workers}")
         if self.engine == LOCAL:
             for option, met in (("--address", self.address), ("--gpus-per-worker", self.gpus_per_worker)):
                 if met is not None:
@@ -44,7 +44,7 @@ class CrewSettings:
         require_ray()
         gpus = self.gpus_per_worker
         if gpus is not None and not 0 <= gpus < math.inf:
-            raise UsageError(f"--gpus-per-worker: expected a number from 0 up (0.5: two share one), met {gpus:g}")
+            raise UsageError(f"--gpus-per-worker: expected a number from 0 up (0.5: two share one), got {gpus:g}")
         if device.startswith("cuda:"):
             raise UsageError(f"--device {device}: with --engine ray, Ray says which GPU a worker has: give cuda")
         if gpus and device not in ("auto", "cuda"):
@@ -97,7 +97,7 @@ def _on_ray(settings: CrewSettings, device: str, lock: str, warn: Callable[[str]
     room = int(gpus / each) if each else cpus
     workers = settings.workers or room
     if not workers or (each and each > gpus and settings.address is None):
-        raise BackendError(f"--engine ray: a worker needs {_need(each)}, met {gpus} GPUs and {cpus} CPUs")
+        raise BackendError(f"--engine ray: a worker needs {_need(each)}, got {gpus} GPUs and {cpus} CPUs")
     if settings.address is None:
         cluster.cpus, cluster.gpus = workers + 2, gpus
     elif workers > room:

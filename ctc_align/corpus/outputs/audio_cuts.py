@@ -198,11 +198,11 @@ def _flac(sound: soundfile.SoundFile, cut: Cut, utterance: Utterance) -> bytes:
 
     rate, channel = sound.samplerate, utterance.channel
     if channel is not None and channel > sound.channels:
-        raise AudioError(f"{utterance.audio}: expected channel {channel}, met a recording of {sound.channels}")
+        raise AudioError(f"{utterance.audio}: expected channel {channel}, got a recording of {sound.channels}")
     first = seconds_to_samples(cut.start_s, rate)
     left = math.inf if cut.end_s is None else max(1, seconds_to_samples(cut.end_s, rate) - first)
     if first >= sound.frames or sound.seek(first) != first:
-        raise AudioError(f"{utterance.audio}: expected sound from {cut.start_s:.3f} s on, met the recording's end")
+        raise AudioError(f"{utterance.audio}: expected sound from {cut.start_s:.3f} s on, got the recording's end")
     channels = sound.channels if channel is None else 1
     data = io.BytesIO()
     with soundfile.SoundFile(data, "w", rate, channels, subtype="PCM_16", format="FLAC") as file:

@@ -79,19 +79,19 @@ class OutputSettings:
         for name in self.formats:
             _one_of("--format", name, tuple(WRITERS))
         if self.shard_size < 1:
-            raise UsageError(f"--shard-size: expected a whole number above 0, met {self.shard_size}")
+            raise UsageError(f"--shard-size: expected a whole number above 0, got {self.shard_size}")
         if not self.pause_s > 0:
-            raise UsageError(f"--pause-s: expected seconds above 0, met {self.pause_s}")
+            raise UsageError(f"--pause-s: expected seconds above 0, got {self.pause_s}")
         foreign = [name for name in self.formats if self.layout == SHARDS and name not in SHARD_FORMATS]
         if foreign:
-            raise UsageError(f"--layout shards holds {' and '.join(SHARD_FORMATS)}, met --format {','.join(foreign)}")
+            raise UsageError(f"--layout shards holds {' and '.join(SHARD_FORMATS)}, got --format {','.join(foreign)}")
         if self.manifests and self.layout == FILES and "json" not in self.formats_written:
             raise UsageError("--manifest is made of the JSON outputs: add json to --format")
 
 
 def _one_of(option: str, met: str, names: tuple[str, ...]) -> None:
     if met not in names:
-        raise UsageError(f"{option}: expected one of {', '.join(names)}, met {met}")
+        raise UsageError(f"{option}: expected one of {', '.join(names)}, got {met}")
 
 
 @dataclass(frozen=True)

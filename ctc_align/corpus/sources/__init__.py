@@ -52,7 +52,7 @@ def open_source(
     if kind is None:
         kind = detected_kind(opening)
     elif kind not in KINDS:
-        raise UsageError(f"--source: expected one of {', '.join(KINDS)}, met {kind}")
+        raise UsageError(f"--source: expected one of {', '.join(KINDS)}, got {kind}")
     elif kind in _FILES:
         require_file(name, f"a file (--source {kind})")
         check_kind(opening, kind)
@@ -61,5 +61,5 @@ def open_source(
         check_kind(opening, kind)
     source: Source = (_FILES | _FOLDERS)[kind](opening)
     if kind != "kaldi" and next(iter(source), None) is None:
-        raise UsageError(f"{printable(name)}: expected the utterances of a corpus ({kind}), met none: it is empty")
+        raise UsageError(f"{printable(name)}: expected the utterances of a corpus ({kind}), got none: it is empty")
     return source

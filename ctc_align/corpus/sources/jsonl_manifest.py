@@ -81,11 +81,11 @@ def parsed_object(line: Line) -> dict[str, Any]:
         value = _JSON.decode(line.text)
     except json.JSONDecodeError as error:
         met = f"{error.msg} at column {error.colno}: {shown(line.text)}"
-        raise InputError(f"expected a JSON object, met something else ({met})") from None
+        raise InputError(f"expected a JSON object, got something else ({met})") from None
     except (ValueError, RecursionError) as error:
-        raise InputError(f"expected a JSON object, met something that cannot be read: {error}") from None
+        raise InputError(f"expected a JSON object, got something that cannot be read: {error}") from None
     if not isinstance(value, dict):
-        raise InputError(f"expected a JSON object, met {kind_of(value)}: {shown(value)}")
+        raise InputError(f"expected a JSON object, got {kind_of(value)}: {shown(value)}")
     return value
 
 
@@ -93,7 +93,7 @@ def _first(fields: dict[str, Any], keys: tuple[str, ...], what: str) -> Any:
     for key in keys:
         if fields.get(key) is not None:
             return fields[key]
-    raise InputError(f"{what} is missing: expected the key {' or '.join(keys)}, met {shown(sorted(fields))}")
+    raise InputError(f"{what} is missing: expected the key {' or '.join(keys)}, got {shown(sorted(fields))}")
 
 
 def _id(fields: dict[str, Any]) -> str | None:
@@ -103,7 +103,7 @@ def _id(fields: dict[str, Any]) -> str | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)  # as tables that were written by programs have it
     if not checked_string(value, "utterance").strip():
-        raise InputError("utterance: expected an id, met an empty one")
+        raise InputError("utterance: expected an id, got an empty one")
     return str(value)
 
 
@@ -113,7 +113,7 @@ def _texts(fields: dict[str, Any]) -> tuple[str, ...]:
     if values is None:
         return ()
     if not isinstance(values, list) or not values:
-        raise InputError(f"texts: expected a list of transcripts, met {shown(values)}")
+        raise InputError(f"texts: expected a list of transcripts, got {shown(values)}")
     texts = tuple(checked_string(value, f"texts, entry {i}") for i, value in enumerate(values, 1))
     # N-best lists hold empty hypotheses: those alone cannot be scored.
     return texts if any(text.strip() for text in texts) else tuple(checked_text(text, "texts") for text in texts)

@@ -57,7 +57,7 @@ class Kaldi(FolderSource):
         self.files = tuple(os.path.join(opening.path, name) for name in wanted if name in self.has)
         self.first = "segments" if "segments" in self.has else self.scp
         if next(read_lines(self.path(self.first)), None) is None:
-            raise UsageError(f"{self.path(self.first)}: expected the utterances of a corpus, met an empty file")
+            raise UsageError(f"{self.path(self.first)}: expected the utterances of a corpus, got an empty file")
 
     def path(self, name: str) -> str:
         return os.path.join(self.name, name)
@@ -181,13 +181,13 @@ def _segment(rest: str, recordings: _Index) -> dict[str, Any]:
     """Audio, offset and duration of `recording start end [channel]`; an end of -1 is that of the recording."""
     fields = _SPACE.split(rest)
     if len(fields) not in (3, 4):
-        raise InputError(f"expected utterance, recording, start and end, met {shown(rest)} behind the utterance")
+        raise InputError(f"expected utterance, recording, start and end, got {shown(rest)} behind the utterance")
     start_s = checked_seconds(_number(fields[1]), "the start")
     place: dict[str, Any] = {"offset_s": start_s}
     if _number(fields[2]) != -1:
         end_s = checked_seconds(_number(fields[2]), "the end")
         if end_s <= start_s:
-            raise InputError(f"the end: expected a time after the start at {start_s} s, met {end_s} s")
+            raise InputError(f"the end: expected a time after the start at {start_s} s, got {end_s} s")
         place["duration_s"] = round(end_s - start_s, 9)
     if len(fields) == 4:
         channel = fields[3]  # counted from 0 in Kaldi
@@ -203,13 +203,13 @@ def _checked_entry(entry: str, scp: str) -> str:
     """The path in a line of `scp`. Raises InputError for what would have to be run, and for sound in archives."""
     what = f"{scp}: expected the path of {'an audio file' if scp == SCP else 'log-probs'}"
     if not entry:
-        raise InputError(f"{what}, met nothing")
+        raise InputError(f"{what}, got nothing")
     if entry.endswith("|") or entry.startswith("|"):
-        raise InputError(f"{what}, met the shell pipe {shown(entry)}: nothing is run")
+        raise InputError(f"{what}, got the shell pipe {shown(entry)}: nothing is run")
     place = _ARCHIVE.search(entry)
     if place and (scp == SCP or place[1] or place[2]):
         part = "a part of a matrix in" if place[2] else "a place in"
-        raise InputError(f"{what}, met {part} the archive {shown(entry)}")
+        raise InputError(f"{what}, got {part} the archive {shown(entry)}")
     return checked_audio(entry, scp)
 
 

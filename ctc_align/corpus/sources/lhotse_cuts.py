@@ -49,7 +49,7 @@ class Lhotse(FileSource):
             _check_kind(cut)
             supervisions = cut.get("supervisions")
             if not isinstance(supervisions, list) or not supervisions:
-                raise InputError("expected a cut with supervisions, met one without: there is no transcript")
+                raise InputError("expected a cut with supervisions, got one without: there is no transcript")
         except InputError as error:
             yield roll.refused(cut_id or None, line.number, origin, str(error))
             return
@@ -58,7 +58,7 @@ class Lhotse(FileSource):
             id = None
             try:
                 if not isinstance(supervision, dict):
-                    raise InputError(f"supervisions: expected objects, met {kind_of(supervision)}")
+                    raise InputError(f"supervisions: expected objects, got {kind_of(supervision)}")
                 id = _name(supervision.get("id"), "the supervision's id")
                 fields = self._fields(cut, supervision)
             except InputError as error:
@@ -69,7 +69,7 @@ class Lhotse(FileSource):
     def _fields(self, cut: dict[str, Any], supervision: dict[str, Any]) -> dict[str, Any]:
         recording = _object(cut, "recording")
         if recording.get("transforms"):
-            raise InputError("recording: expected one as it is on disk, met transforms: save the changed audio first")
+            raise InputError("recording: expected one as it is on disk, got transforms: save the changed audio first")
         channel = supervision.get("channel", cut.get("channel"))
         source, number = _source(recording, channel)
         offset_s, duration_s = _span(cut, supervision, recording)
@@ -89,9 +89,9 @@ def is_cut(value: dict[str, Any]) -> bool:
 def _check_kind(cut: dict[str, Any]) -> None:
     kind = cut.get("type", "MonoCut")
     if kind in ("MixedCut", "PaddingCut"):
-        raise InputError(f"expected a MonoCut, met a {kind}: save its audio and make cuts of that")
+        raise InputError(f"expected a MonoCut, got a {kind}: save its audio and make cuts of that")
     if kind not in ("MonoCut", "MultiCut", "Cut", "DataCut"):
-        raise InputError(f"expected a MonoCut, met {shown(kind)}")
+        raise InputError(f"expected a MonoCut, got {shown(kind)}")
 
 
 def _source(recording: dict[str, Any], channel: Any) -> tuple[str, int | None]:
@@ -99,27 +99,27 @@ def _source(recording: dict[str, Any], channel: Any) -> tuple[str, int | None]:
     channels = _channels(channel)
     sources = recording.get("sources")
     if not isinstance(sources, list) or not sources or not all(isinstance(source, dict) for source in sources):
-        raise InputError(f"recording: expected a list of sources, met {shown(sources)}")
+        raise InputError(f"recording: expected a list of sources, got {shown(sources)}")
     fitting = [source for source in sources if not channels or channels <= _channels(source.get("channels"))]
     if len(fitting) != 1 and len(sources) > 1:
         raise InputError(f"recording: expected the channels {sorted(channels)} in one of its {len(sources)} files")
     source = fitting[0] if fitting else sources[0]
     kind = source.get("type")
     if kind != "file":
-        raise InputError(f"recording: expected a source of type file, met {shown(kind)}: nothing is run or fetched")
+        raise InputError(f"recording: expected a source of type file, got {shown(kind)}: nothing is run or fetched")
     path = checked_audio(source.get("source"), "the recording's source")
     held = sorted(_channels(source.get("channels")))
     if len(held) <= 1 or not channels or channels == set(held):
         return path, None
     if len(channels) > 1:
-        raise InputError(f"channel: expected one of the file's channels or all, met {sorted(channels)} of {held}")
+        raise InputError(f"channel: expected one of the file's channels or all, got {sorted(channels)} of {held}")
     return path, held.index(min(channels)) + 1
 
 
 def _channels(value: Any) -> set[int]:
     values = [] if value is None else value if isinstance(value, list) else [value]
     if any(isinstance(channel, bool) or not isinstance(channel, int) or channel < 0 for channel in values):
-        raise InputError(f"channel: expected numbers from 0, met {shown(value)}")
+        raise InputError(f"channel: expected numbers from 0, got {shown(value)}")
     return set(values)
 
 
@@ -141,20 +141,20 @@ def _span(cut: dict[str, Any], supervision: dict[str, Any], recording: dict[str,
     begin_s = 0.0 if -_ROUNDING_S <= offset_s < 0 else offset_s
     if begin_s < 0 or (total_s is not None and end_s > total_s) or end_s <= begin_s:
         whole = "" if total_s is None else f" of {total_s} s"
-        raise InputError(f"expected a supervision inside its recording{whole}, met {offset_s} to {end_s} s")
+        raise InputError(f"expected a supervision inside its recording{whole}, got {offset_s} to {end_s} s")
     return begin_s, round(end_s - begin_s, 8)
 
 
 def _object(fields: dict[str, Any], key: str) -> dict[str, Any]:
     value = _needed(fields, key)
     if not isinstance(value, dict):
-        raise InputError(f"{key}: expected an object, met {kind_of(value)}")
+        raise InputError(f"{key}: expected an object, got {kind_of(value)}")
     return value
 
 
 def _needed(fields: dict[str, Any], key: str) -> Any:
     if fields.get(key) is None:
-        raise InputError(f"expected the key {key}, met {shown(sorted(fields))}")
+        raise InputError(f"expected the key {key}, got {shown(sorted(fields))}")
     return fields[key]
 
 
@@ -165,5 +165,5 @@ def _name(value: Any, what: str) -> str | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if not checked_string(value, what).strip():
-        raise InputError(f"{what}: expected an id, met an empty one")
+        raise InputError(f"{what}: expected an id, got an empty one")
     return str(value)

@@ -95,7 +95,7 @@ class _Beside:
             yield self.refused(stem, grid, str(error))
             return
         if not any(interval.label.strip() for tier in tiers for interval in tier.intervals):
-            yield self.refused(stem, grid, "expected an interval with text in it, met none")
+            yield self.refused(stem, grid, "expected an interval with text in it, got none")
             return
         # the recording's own name is taken, so that no utterance writes where its TextGrid will be
         recording = self.roll.names.make(self.folder.below + stem, 0)[1]
@@ -114,7 +114,7 @@ class _Beside:
             name += "+"
         id = self.folder.below + name
         if not 0 <= start_s < end_s:
-            reason = f"expected an interval of time in the recording, met {start_s} to {end_s} s"
+            reason = f"expected an interval of time in the recording, got {start_s} to {end_s} s"
             return self.roll.refused(None, 0, origin, reason, id)
         fields |= {"text": interval.label, "offset_s": start_s, "duration_s": round(end_s - start_s, 9)}
         return self.roll.utterance(None, id, 0, origin, fields)
@@ -133,6 +133,6 @@ def _read(path: str) -> str:
 def _check_readable(path: str) -> None:
     """A pipe would be waited for for ever, and no transcript is as large as memory."""
     if not os.path.isfile(path):
-        raise InputError(f"{path}: expected a transcript file, met something else, or a link that leads nowhere")
+        raise InputError(f"{path}: expected a transcript file, got something else, or a link that leads nowhere")
     if os.path.getsize(path) > _MOST_BYTES:
-        raise InputError(f"{path}: expected a transcript, met a file of more than {_MOST_BYTES >> 20} MiB")
+        raise InputError(f"{path}: expected a transcript, got a file of more than {_MOST_BYTES >> 20} MiB")

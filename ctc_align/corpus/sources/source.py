@@ -131,9 +131,9 @@ def checked_text(value: Any, what: str) -> str:
 
 def checked_string(value: Any, what: str) -> str:
     if not isinstance(value, str):
-        raise InputError(f"{what}: expected a string, met {kind_of(value)}")
+        raise InputError(f"{what}: expected a string, got {kind_of(value)}")
     if has_bytes(value):
-        raise InputError(f"{what}: expected Unicode text, met half a surrogate pair in {shown(value)}")
+        raise InputError(f"{what}: expected Unicode text, got half a surrogate pair in {shown(value)}")
     return value
 
 
@@ -141,20 +141,20 @@ def checked_seconds(value: Any, what: str, *, above_zero: bool = False) -> float
     """A finite number of seconds, not negative. Raises InputError."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         met = shown(value) if isinstance(value, str) else kind_of(value)
-        raise InputError(f"{what}: expected a number of seconds, met {met}")
+        raise InputError(f"{what}: expected a number of seconds, got {met}")
     try:
         seconds = float(value)
     except OverflowError:
         seconds = math.inf
     least = "more than 0" if above_zero else "0 or more"
     if not math.isfinite(seconds) or seconds < 0 or (above_zero and seconds == 0):
-        raise InputError(f"{what}: expected {least} seconds, met {shown(value)}")
+        raise InputError(f"{what}: expected {least} seconds, got {shown(value)}")
     return seconds
 
 
 def checked_channel(value: Any, what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1024:
-        raise InputError(f"{what}: expected a channel, counted from 1, met {shown(value)}")
+        raise InputError(f"{what}: expected a channel, counted from 1, got {shown(value)}")
     return value
 
 
@@ -162,11 +162,11 @@ def checked_audio(value: Any, what: str) -> str:
     """The path of a sound file, as given. Raises InputError."""
     path = checked_string(value, what)
     if not path.strip():
-        raise InputError(f"{what}: expected the path of an audio file, met an empty one")
+        raise InputError(f"{what}: expected the path of an audio file, got an empty one")
     if "\0" in path:
-        raise InputError(f"{what}: expected the path of an audio file, met a NUL character in {shown(path)}")
+        raise InputError(f"{what}: expected the path of an audio file, got a NUL character in {shown(path)}")
     if _URL.match(path):
-        raise InputError(f"{what}: expected the path of an audio file, met the URL {shown(path)}: nothing is fetched")
+        raise InputError(f"{what}: expected the path of an audio file, got the URL {shown(path)}: nothing is fetched")
     return path
 
 
@@ -204,7 +204,7 @@ def require_folder(path: str, what: str) -> None:
     if not os.path.exists(path):
         raise UsageError(f"{printable(path)}: expected {what}, there is no such folder")
     if not os.path.isdir(path):
-        raise UsageError(f"{printable(path)}: expected {what}, met a file")
+        raise UsageError(f"{printable(path)}: expected {what}, got a file")
     try:
         os.listdir(path)
     except OSError as error:
@@ -214,11 +214,11 @@ def require_folder(path: str, what: str) -> None:
 def require_file(path: str, what: str) -> None:
     """UsageError unless `path` is a regular file that can be read (it is read more than once)."""
     if os.path.isdir(path):
-        raise UsageError(f"{printable(path)}: expected {what}, met a folder")
+        raise UsageError(f"{printable(path)}: expected {what}, got a folder")
     if not os.path.exists(path):
         raise UsageError(f"{printable(path)}: expected {what}, there is no such file")
     if not os.path.isfile(path):
-        raise UsageError(f"{printable(path)}: expected {what}, met a pipe or a device: save it to a file first")
+        raise UsageError(f"{printable(path)}: expected {what}, got a pipe or a device: save it to a file first")
     try:
         with open(path, "rb"):
             pass

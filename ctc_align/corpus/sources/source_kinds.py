@@ -35,9 +35,9 @@ def check_kind(opening: Opening, kind: str) -> None:
             _check_text(path, "JSON objects, one a line")
         elif met != kind:
             what = {"manifest": "a manifest: lines with audio_filepath and text", "lhotse": "Lhotse cuts"}
-            raise UsageError(f"{printable(path)}: expected {what[kind]}, met {what[met]}; give --source {met}")
+            raise UsageError(f"{printable(path)}: expected {what[kind]}, got {what[met]}; give --source {met}")
     elif kind == "librispeech" and not any(contents(folder).trans for folder in walk(path, opening.exclude)):
-        raise UsageError(f"{printable(path)}: expected a *.trans.txt in it or in a folder below it, met none")
+        raise UsageError(f"{printable(path)}: expected a *.trans.txt in it or in a folder below it, got none")
     elif kind == "mfa":
         require_folder(path, "a folder of audio with transcripts")
 
@@ -48,7 +48,7 @@ def _file_kind(path: str) -> str:
         return kind
     head = read_head(path, 1)
     if not head:
-        raise UsageError(f"{printable(path)}: expected {_SOURCES}, met an empty file")
+        raise UsageError(f"{printable(path)}: expected {_SOURCES}, got an empty file")
     try:
         parsed_header(path, head[0])
     except UsageError:
@@ -82,7 +82,7 @@ def _check_text(path: str, expected: str) -> None:
         met = "a file of a Kaldi data folder: give the folder"
     else:
         met = head[0].fault or (shown(head[0].text) if first else "an empty file")
-    raise UsageError(f"{printable(path)}: expected {expected}, met {met}")
+    raise UsageError(f"{printable(path)}: expected {expected}, got {met}")
 
 
 def _folder_kind(opening: Opening) -> str:
@@ -103,4 +103,4 @@ def _folder_kind(opening: Opening) -> str:
         return "mfa"
     expected = "wav.scp, *.trans.txt or audio with transcripts beside it"
     hint = f"; did you mean {printable(os.path.join(path, manifests[0]))}?" if manifests else ""
-    raise UsageError(f"{printable(path)}: expected a corpus ({expected}), met a folder without{hint}")
+    raise UsageError(f"{printable(path)}: expected a corpus ({expected}), got a folder without{hint}")

@@ -81,7 +81,7 @@ class Table(FileSource):
             stem = stem_of(audio)
             if any(cell.strip() for cell in row[self.width :]):
                 met = f"{len(row)} columns where the header has {self.width}"
-                raise InputError(f"expected a row of the table, met {met}: quote what holds a separator")
+                raise InputError(f"expected a row of the table, got {met}: quote what holds a separator")
             fields = {"audio": self._path(audio), "text": checked_text(cells.get("text", ""), "the text")}
             fields |= _details(cells)
         except InputError as error:
@@ -106,7 +106,7 @@ def parsed_header(path: str, head: Line) -> tuple[str, dict[str, int], int]:
         best = max(best, columns, key=len)
     missing = [f"one of {' '.join(COLUMNS[what])} for the {what}" for what in ("audio", "text") if what not in best]
     met = head.fault or shown(head.text)
-    raise UsageError(f"{printable(path)}: expected a header with {' and '.join(missing)}, met {met}")
+    raise UsageError(f"{printable(path)}: expected a header with {' and '.join(missing)}, got {met}")
 
 
 def _names(header: str, separator: str) -> list[str]:
@@ -138,7 +138,7 @@ def _details(cells: dict[str, str]) -> dict[str, Any]:
         end_s = checked_seconds(_number(cells["end"]), "the end")
         start_s = details.get("offset_s", 0.0)
         if end_s <= start_s:
-            raise InputError(f"the end: expected a time after the start at {start_s} s, met {end_s} s")
+            raise InputError(f"the end: expected a time after the start at {start_s} s, got {end_s} s")
         details["duration_s"] = round(end_s - start_s, 9)
     if "channel" in cells:
         channel = cells["channel"]
@@ -191,7 +191,7 @@ class Rows:
         self.waiting = ahead + self.waiting
         if is_tabs:
             return line.number, literal, ""
-        return line.number, [], f"expected a row of CSV, met something else ({fault}); write quotes inside quotes twice"
+        return line.number, [], f"expected a row of CSV, got something else ({fault}); write quotes inside quotes twice"
 
     def longer(self, line: Line, ahead: list[Line]) -> list[str] | None:
         """The row with as many more lines as may close its quote, which go to `ahead`. Raises csv.Error."""

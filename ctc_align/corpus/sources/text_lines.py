@@ -53,7 +53,7 @@ def read_lines(path: str) -> Iterator[Line]:
             if not data:
                 return
             if is_long:
-                yield Line(number, "", f"expected a line of text, met one of more than {MAX_LINE_BYTES >> 20} MiB")
+                yield Line(number, "", f"expected a line of text, got one of more than {MAX_LINE_BYTES >> 20} MiB")
             elif data.strip() not in (b"", BOM):
                 yield decoded(number, data)
 
@@ -97,7 +97,7 @@ def decoded(number: int, data: bytes) -> Line:
         return Line(number, data.rstrip(b"\r\n").decode("utf-8"))
     except UnicodeDecodeError as error:
         hint = "perhaps it is Latin-1 or Windows-1252"
-        return Line(number, "", f"expected UTF-8, met byte 0x{data[error.start]:02x}; {hint}: save the file as UTF-8")
+        return Line(number, "", f"expected UTF-8, got byte 0x{data[error.start]:02x}; {hint}: save the file as UTF-8")
 
 
 def _skip_line(file: IO[bytes] | gzip.GzipFile) -> None:

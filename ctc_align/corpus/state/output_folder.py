@@ -33,7 +33,7 @@ def make_folder(out_dir: Path) -> None:
         probe.touch()
         probe.unlink()
     except FileExistsError:
-        raise UsageError(f"--out-dir {out_dir}: expected a folder, met a file") from None
+        raise UsageError(f"--out-dir {out_dir}: expected a folder, got a file") from None
     except OSError as error:
         raise UsageError(f"--out-dir {out_dir}: cannot be written ({error.strerror}); choose another folder") from None
 

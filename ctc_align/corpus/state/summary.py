@@ -229,7 +229,7 @@ def joined(out_dir: Path) -> tuple[Summary, list[str]]:
         UsageError: no folder, or no journal in it.
     """
     if not out_dir.is_dir():
-        raise UsageError(f"--summary {out_dir}: expected the output folder of a corpus run, met no folder")
+        raise UsageError(f"--summary {out_dir}: expected the output folder of a corpus run, got no folder")
     paths = journal_paths(out_dir)
     if not paths:
         raise UsageError(f"--summary {out_dir}: there is no journal in it; is it the --out-dir of a corpus run?")

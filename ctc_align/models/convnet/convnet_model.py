@@ -150,7 +150,7 @@ class ConvNet:
         if audio.sample_rate != self.sample_rate or not len(audio.samples):
             raise AudioError(
                 f"{audio.name or 'audio'}: expected samples at {self.sample_rate} Hz, "
-                f"met {len(audio.samples)} samples at {audio.sample_rate} Hz"
+                f"got {len(audio.samples)} samples at {audio.sample_rate} Hz"
             )
         return audio
 
@@ -310,7 +310,7 @@ def _read_description(path: Path) -> Description:
     except KeyError as error:
         raise UsageError(f"{path}: expected the description of a {FORMAT} model, it lacks {error}") from error
     except (OSError, ValueError, TypeError) as error:
-        raise UsageError(f"{path}: expected the description of a {FORMAT} model, met: {error}") from error
+        raise UsageError(f"{path}: expected the description of a {FORMAT} model, got: {error}") from error
 
 
 def _check(description: Description) -> None:

@@ -164,7 +164,7 @@ class FrameModel(ABC):
             return self._signal(audio)
         raise AudioError(
             f"{audio.name or 'audio'}: expected samples at {self.sample_rate} Hz, at least {self._shortest()} of them "
-            f"for the model {self.name}; met {len(audio.samples)} samples at {audio.sample_rate} Hz"
+            f"for the model {self.name}; got {len(audio.samples)} samples at {audio.sample_rate} Hz"
         )
 
     def _shortest(self) -> int:

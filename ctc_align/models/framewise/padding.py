@@ -103,7 +103,7 @@ class TimeNorm(nn.Module):
     def __init__(self, norm: nn.GroupNorm, guard: Guard) -> None:
         super().__init__()
         if norm.num_groups != norm.num_channels:
-            raise ValueError(f"expected one group per channel, met {norm.num_groups} for {norm.num_channels} channels")
+            raise ValueError(f"expected one group per channel, got {norm.num_groups} for {norm.num_channels} channels")
         self.norm = norm
         self.given: Statistics | None = None
         self._guard = guard

@@ -79,7 +79,7 @@ class Source:
     def _local(self) -> Path:
         folder = Path(self.target).expanduser()
         if not folder.is_dir():
-            met = "met a file" if folder.exists() else "no such folder"
+            met = "got a file" if folder.exists() else "no such folder"
             raise UsageError(f"model {self.name}: expected the folder of a model of transformers, {met}: {self.target}")
         if not (folder / "config.json").is_file():
             raise UsageError(
@@ -123,7 +123,7 @@ def _snapshot(repository: str, name: str, settings: Any, patterns: tuple[str, ..
             f"model {name}: {repository} has no revision {revision!r}: expected a branch, tag or commit"
         ) from error
     except errors.HFValidationError as error:
-        raise UsageError(f"model {name}: expected hf:ORG/NAME or hf:./FOLDER, met {repository!r}") from error
+        raise UsageError(f"model {name}: expected hf:ORG/NAME or hf:./FOLDER, got {repository!r}") from error
     except errors.LocalEntryNotFoundError as error:
         raise UsageError(
             f"model {name}: not in the cache, or not whole, and the hub cannot be reached: connect once (unset "

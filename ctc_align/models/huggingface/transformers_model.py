@@ -180,7 +180,7 @@ def _config(folder: Path, name: str) -> Any:
         made = ", ".join(getattr(config, "architectures", None) or []) or "no architecture"
         raise UsageError(
             f"model {name}: expected a CTC head ({', '.join((*WAVEFORM, *FEATURES))}), "
-            f"met {config.model_type} ({made}): choose a model that was fine-tuned with CTC"
+            f"got {config.model_type} ({made}): choose a model that was fine-tuned with CTC"
         )
     return config
 
@@ -196,7 +196,7 @@ def _extractor(folder: Path, name: str) -> Any:
         ) from error
     kind = type(extractor).__name__
     if kind not in ("Wav2Vec2FeatureExtractor", "SeamlessM4TFeatureExtractor"):
-        raise UsageError(f"model {name}: expected the feature extractor of wav2vec 2.0 or Wav2Vec2-BERT, met {kind}")
+        raise UsageError(f"model {name}: expected the feature extractor of wav2vec 2.0 or Wav2Vec2-BERT, got {kind}")
     return extractor
 
 
@@ -215,7 +215,7 @@ def _network(folder: Path, config: Any, name: str) -> Any:
         made = ", ".join(getattr(config, "architectures", None) or []) or "unknown"
         raise UsageError(
             f"model {name}: the weights lack {', '.join(missing[:3])}{' …' if missing[3:] else ''}: expected a model "
-            f"fine-tuned with CTC (…ForCTC), met architecture {made}"
+            f"fine-tuned with CTC (…ForCTC), got architecture {made}"
         )
     return network
 

@@ -164,7 +164,7 @@ def vocabulary(description: Description, file: Path, classes: int, name: str) ->
     if len(vocab) != classes:
         one = ": the blank needs a line of its own" if len(vocab) + 1 == classes else ": it is another model's"
         raise UsageError(
-            f"model {name}: expected {classes} tokens in {path}, one for each class, met {len(vocab)}{one}"
+            f"model {name}: expected {classes} tokens in {path}, one for each class, got {len(vocab)}{one}"
         )
     if description.blank:
         blank = resolve_blank(description.blank, vocab)
@@ -191,13 +191,13 @@ def _faults(description: Description, given: dict[str, Any]) -> list[str]:
     """What is missing, or wrong in itself; what was `given` and is not there was wrong already."""
     faults = []
     if not description.features and "features" not in given:
-        faults.append(f'features: expected "{WAVEFORM}", "{NEMO_MEL}" or "{KALDI_FBANK}", met nothing')
+        faults.append(f'features: expected "{WAVEFORM}", "{NEMO_MEL}" or "{KALDI_FBANK}", got nothing')
     if not description.frame_shift_s and "frame_shift_s" not in given:
-        faults.append("frame_shift_s: expected the seconds from frame to frame (0.04, say), met nothing")
+        faults.append("frame_shift_s: expected the seconds from frame to frame (0.04, say), got nothing")
     for layer in description.layers:
         whole = isinstance(layer, tuple) and all(type(number) is int for number in layer)
         if not whole or not 2 <= len(layer) <= 4 or min(layer[:2]) < 1:
-            faults.append(f"layers: expected lists of kernel, stride and paddings in whole numbers, met {layer!r}")
+            faults.append(f"layers: expected lists of kernel, stride and paddings in whole numbers, got {layer!r}")
     return faults
 
 

@@ -169,7 +169,7 @@ class Trial:
         inputs = self.description.frame_shift_s * self.description.sample_rate / hop
         if round(inputs) < 1 or abs(inputs - round(inputs)) > 1e-6 * inputs:
             each, met = units.samples_to_seconds(hop, self.description.sample_rate), self.description.frame_shift_s
-            raise UsageError(f"model {self.name}: frame_shift_s: expected a multiple of {each:g}, met {met:g}")
+            raise UsageError(f"model {self.name}: frame_shift_s: expected a multiple of {each:g}, got {met:g}")
         return round(inputs)
 
     def _measured(self, count: int) -> Convolution:

@@ -46,7 +46,7 @@ def open_session(file: Path, device: torch.device, name: str) -> Any:
     """
     onnxruntime = runtime()
     if not file.is_file():
-        raise UsageError(f"model {name}: expected an ONNX file, {'met a folder' if file.is_dir() else 'no such file'}")
+        raise UsageError(f"model {name}: expected an ONNX file, {'got a folder' if file.is_dir() else 'no such file'}")
     providers: list[Any] = [CPU]
     if device.type == "cuda":
         if CUDA not in onnxruntime.get_available_providers():
@@ -114,13 +114,13 @@ def find_ports(session: Any, description: Description, name: str, toml: Path) ->
     extra = [port.name for port in inputs if port not in (heard, length)]
     if extra:
         raise UsageError(
-            f"model {name}: expected an input and its length, met {', '.join(port.name for port in inputs)}: "
+            f"model {name}: expected an input and its length, got {', '.join(port.name for port in inputs)}: "
             "networks with caches (streaming exports) or other inputs are not taken: export it for whole utterances"
         )
     output = _port(outputs, outputs[:1], description.output.name, f"{toml.name}, [output] name", name)
     if len(output.shape) not in (0, 3):
         raise UsageError(
-            f"model {name}: expected an output of 3 axes (batch, frames, classes), met {output.name} {_shape(output)}: "
+            f"model {name}: expected an output of 3 axes (batch, frames, classes), got {output.name} {_shape(output)}: "
             f"name the right one in {toml.name}, [output] name"
         )
     return Ports(heard, length, output, _axes(heard, description, name, toml))
@@ -197,7 +197,7 @@ class Network(nn.Module):
                 f"model {self.name}: onnxruntime cannot run it on {tuple(array.shape)}: {one_line(error)}"
             ) from error
         if scores.ndim != 3:
-            raise EmissionsError(f"model {self.name}: expected an output of 3 axes ({self._order}), met {scores.shape}")
+            raise EmissionsError(f"model {self.name}: expected an output of 3 axes ({self._order}), got {scores.shape}")
         ours = torch.from_numpy(scores).permute(*(self._order.index(axis) for axis in "BTC")).float()
         return ours.clamp_min(torch.finfo(torch.float32).tiny).log() if self._probabilities else ours
 

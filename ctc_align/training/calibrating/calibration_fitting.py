@@ -115,7 +115,7 @@ def calibrate(aligner: Aligner, labelled: Iterable[Labelled], source: str = "") 
     drawings = [plain_drawing(aligner, plain, segmented=segmented) for plain in plains]
     tried = [(plain, *_observe(aligner, given, drawing)) for plain, drawing in zip(plains, drawings)]
     if len(tried[0][1].errors_ms) < FEWEST_EDGES:
-        raise InputError(f"expected at least {FEWEST_EDGES} labelled edges that pair with words, met fewer")
+        raise InputError(f"expected at least {FEWEST_EDGES} labelled edges that pair with words, got fewer")
     best = best_of(tried)
     choices = {speaker: best_of(tried, speaker) for speaker in sorted({one.speaker for one, _ in given})}
     plain, words, phones = tried[best]
