@@ -229,12 +229,12 @@ def test_an_empty_manifest_is_a_wrong_call(tmp_path, content):
         (b"RIFF\0\0\xff\xff" * 50, "got"),
     ],
 )
-def test_a_file_of_another_kind_is_a_wrong_call(tmp_path, content, met):
+def test_a_file_of_another_kind_is_a_wrong_call(tmp_path, content, got):
     path = write(tmp_path, {"m.jsonl": content}) / "m.jsonl"
     for kind in (None, "manifest", "lhotse"):
         with pytest.raises(UsageError, match=r"expected .*JSON") as caught:
             open_source(path, kind)
-        assert met in str(caught.value)
+        assert got in str(caught.value)
         assert str(path) in str(caught.value)
 
 

@@ -159,11 +159,11 @@ def test_folders_that_hold_no_model_are_told(tmp_path: Path) -> None:
         ({"model_type": "bert"}, "got bert (no architecture)"),
     ],
 )
-def test_a_model_of_another_family_is_told(config: dict[str, Any], met: str, folder: Path) -> None:
+def test_a_model_of_another_family_is_told(config: dict[str, Any], got: str, folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config))
     message = said(str(folder))
     assert "expected a CTC head (wav2vec2, hubert" in message
-    assert met in message
+    assert got in message
 
 
 def test_a_network_without_its_head_is_told(folder: Path) -> None:
