@@ -4,6 +4,6 @@
 """
 
 from ctc_align.lattice.building import ctc, ctc_padded, segmentation, simple_ctc
-from ctc_align.lattice.topology import MAX_CLASS, WILDCARD, Detours, Topology
+from ctc_align.lattice.topology import MAX_CLASS, WILDCARD, Detours, Topology, stack
 
-__all__ = ["MAX_CLASS", "WILDCARD", "Detours", "Topology", "ctc", "ctc_padded", "segmentation", "simple_ctc"]
+__all__ = ["MAX_CLASS", "WILDCARD", "Detours", "Topology", "ctc", "ctc_padded", "segmentation", "simple_ctc", "stack"]

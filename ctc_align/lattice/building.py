@@ -14,15 +14,9 @@ import numpy as np
 
 from ctc_align.errors import KernelError
 from ctc_align.lattice.optional_tokens import Row, ctc_row, segmentation_row
-from ctc_align.lattice.topology import MAX_CLASS, WILDCARD, Detours, Topology
-
-__all__ = ["MAX_CLASS", "WILDCARD", "Detours", "Topology", "ctc", "ctc_padded", "segmentation", "simple_ctc"]
+from ctc_align.lattice.topology import MAX_CLASS, WILDCARD, Detours, Topology, check_detours_size, stack
 
 Rows = Sequence[Sequence[int] | np.ndarray]
-
-MOST_SOURCES_BYTES = 2**30
-"""Larger tables of detours are refused: a run of n optional tokens may be left in n places, for each state after it."""
-
 
 def ctc(targets: Rows, blank: int = 0, optional: Rows | None = None) -> Topology:
     """CTC (Graves et al. 2006): blank, token, blank, …, token, blank; S = 2L + 1 states.
@@ -53,7 +47,7 @@ def ctc(targets: Rows, blank: int = 0, optional: Rows | None = None) -> Topology
         if any(row.any() for row in chosen):
             for b, row in enumerate(rows):
                 _refuse_blank(row[None], np.ones((1, len(row)), np.bool_), blank, b)
-            return _stack([ctc_row(row, free, blank) for row, free in zip(rows, chosen)])
+            return stack([_one(ctc_row(row, free, blank)) for row, free in zip(rows, chosen)])
     return _blanks_between(*_side_by_side(rows), blank, repeats=True)
 
 
@@ -143,9 +137,9 @@ def segmentation(
         if row.size and (int(row.max()) + 1) * states_per_token - 1 > MAX_CLASS:
             raise KernelError(f"target {b}: token {int(row.max())} has no classes")
     free = [np.zeros(len(row), np.bool_) for row in rows] if optional is None else _optional(optional, rows)
-    return _stack(
+    return stack(
         [
-            segmentation_row(row, np.asarray(word), may, states_per_token, silence)
+            _one(segmentation_row(row, np.asarray(word), may, states_per_token, silence))
             for row, word, may in zip(rows, words, free)
         ]
     )
@@ -270,41 +264,27 @@ def _blanks_between(
     )
 
 
-def _stack(rows: Sequence[Row]) -> Topology:
-    """Pad the rows to one batch."""
-    shape = (len(rows), max((len(row.emit) for row in rows), default=0))
-    emit, token = np.zeros(shape, np.int32), np.full(shape, -1, np.int32)
-    skip = np.zeros(shape, np.bool_)
-    for b, row in enumerate(rows):
-        size = len(row.emit)
-        emit[b, :size], skip[b, :size], token[b, :size] = row.emit, row.skip, row.token
-    states = np.array([len(row.emit) for row in rows], np.int64)
-    ends = np.minimum(states, 2)
+def _one(row: Row) -> Topology:
+    """The topology of one row of states."""
+    size = len(row.emit)
+    ends = np.full(1, min(size, 2), np.int64)
     return Topology.trusted(
-        emit=emit,
-        skip=skip,
-        token=token,
-        states=states,
+        emit=row.emit[None],
+        skip=row.skip[None],
+        token=row.token[None],
+        states=np.full(1, size, np.int64),
         starts=ends,
         finals=ends.copy(),
-        min_frames=np.array([row.min_frames for row in rows], np.int64),
-        stay=np.ones(shape, np.bool_),
-        detours=_stack_detours(rows, shape) if any(row.optional for row in rows) else None,
+        min_frames=np.full(1, row.min_frames, np.int64),
+        stay=np.ones((1, size), np.bool_),
+        detours=_detours(row) if row.optional else None,
     )
 
 
-def _stack_detours(rows: Sequence[Row], shape: tuple[int, int]) -> Detours:
-    most = max((len(sources) for row in rows for sources in row.sources.values()), default=0)
-    needed = 4 * shape[0] * shape[1] * most
-    if needed > MOST_SOURCES_BYTES:
-        raise KernelError(
-            f"optional: {shape[0]} x {shape[1]} states with up to {most} detours each need {needed} bytes, at most "
-            f"{MOST_SOURCES_BYTES} are taken; leave fewer tokens in a row optional"
-        )
-    sources = np.full((*shape, most), -1, np.int32)
-    begin, end = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
-    for b, row in enumerate(rows):
-        begin[b, : len(row.emit)], end[b, : len(row.emit)] = row.begin, row.end
-        for state, entered in row.sources.items():
-            sources[b, state, : len(entered)] = entered
-    return Detours(sources, begin, end)
+def _detours(row: Row) -> Detours:
+    size, most = len(row.emit), max(map(len, row.sources.values()), default=0)
+    check_detours_size(1, size, most)
+    sources = np.full((1, size, most), -1, np.int32)
+    for state, entered in row.sources.items():
+        sources[0, state, : len(entered)] = entered
+    return Detours(sources, row.begin[None], row.end[None])

@@ -7,6 +7,7 @@ names further states from which a state may be entered. `ctc_align.lattice` make
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,6 +19,8 @@ from ctc_align.errors import KernelError
 MAX_CLASS = 2**31 - 1
 WILDCARD = -1
 """In the place of a class: its score is given beside the log-probs, as a function of the frame."""
+MOST_SOURCES_BYTES = 2**30
+"""Larger tables of detours are refused: n optional tokens in a row are up to n detours into each state after them."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,8 @@ class Topology:
     def trusted(cls, **fields: Any) -> Topology:
         """A topology of fields that are right by construction; all of them, nothing is checked."""
         topology = object.__new__(cls)
-        topology.__dict__.update(fields)
+        for name, value in fields.items():
+            object.__setattr__(topology, name, value)
         return topology
 
     @property
@@ -114,6 +118,73 @@ class Topology:
     def all_stay(self) -> bool:
         """Whether a path may remain in every state."""
         return bool(self.stay.all())
+
+
+def stack(topologies: Sequence[Topology]) -> Topology:
+    """Return one topology with the utterances of all, in order, padded to the largest number of states.
+
+    Where only some have detours, the others get tables of none. Kernels walk a batch with detours by another algorithm,
+    which rounds differently: to get the bits that an utterance gets alone, stack those with detours apart.
+
+    Raises:
+        KernelError: the detours need more than `MOST_SOURCES_BYTES`.
+
+    >>> from ctc_align.lattice import ctc, simple_ctc
+    >>> both = stack([ctc([[3, 4]]), simple_ctc([[5]])])
+    >>> both.emit.tolist(), both.states.tolist()
+    ([[0, 3, 0, 4, 0], [0, 5, 0, 0, 0]], [5, 3])
+    """
+    if len(topologies) == 1:
+        return topologies[0]
+    shape = (sum(part.batch for part in topologies), max((part.emit.shape[1] for part in topologies), default=0))
+    rows = {
+        "emit": np.zeros(shape, np.int32),
+        "skip": np.zeros(shape, np.bool_),
+        "token": np.full(shape, -1, np.int32),
+        "stay": np.ones(shape, np.bool_),
+    }
+    columns = {name: np.empty(shape[0], np.int64) for name in ("states", "starts", "finals", "min_frames")}
+    first = 0
+    for part in topologies:
+        last = first + part.batch
+        for name, padded in rows.items():
+            padded[first:last, : part.emit.shape[1]] = getattr(part, name)
+        for name, column in columns.items():
+            column[first:last] = getattr(part, name)
+        first = last
+    return Topology.trusted(**rows, **columns, detours=_stack_detours(topologies, shape))
+
+
+def _stack_detours(topologies: Sequence[Topology], shape: tuple[int, int]) -> Detours | None:
+    most = max((part.detours.sources.shape[2] for part in topologies if part.detours is not None), default=None)
+    if most is None:
+        return None
+    check_detours_size(*shape, most)
+    sources = np.full((*shape, most), -1, np.int32)
+    begin, end = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
+    first = 0
+    for part in topologies:
+        batch, size = part.emit.shape
+        here = (slice(first, first + batch), slice(size))
+        if (detours := part.detours) is None:
+            state = np.arange(size)
+            begin[here] = state < part.starts[:, None]
+            end[here] = (state < part.states[:, None]) & (state >= (part.states - part.finals)[:, None])
+        else:
+            begin[here], end[here] = detours.begin, detours.end
+            sources[(*here, slice(detours.sources.shape[2]))] = detours.sources
+        first += batch
+    return Detours(sources, begin, end)
+
+
+def check_detours_size(batch: int, states: int, most: int) -> None:
+    """Raise KernelError where tables of up to `most` detours into each state need more than `MOST_SOURCES_BYTES`."""
+    needed = 4 * batch * states * most
+    if needed > MOST_SOURCES_BYTES:
+        raise KernelError(
+            f"optional: {batch} x {states} states with up to {most} detours each need {needed} bytes, at most "
+            f"{MOST_SOURCES_BYTES} are taken; leave fewer tokens in a row optional"
+        )
 
 
 def _check_shapes(topology: Topology) -> None:

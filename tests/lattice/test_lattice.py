@@ -13,12 +13,12 @@ from oracles import Path, ctc_paths, segment_paths, simple_ctc_paths
 
 from ctc_align import lattice
 from ctc_align.errors import KernelError
-from ctc_align.lattice import WILDCARD
+from ctc_align.lattice import WILDCARD, topology
 
 
-def paths(topology: lattice.Topology, frames: int) -> set[Path]:
-    """All paths that the first utterance of a topology allows, by its definition."""
-    _, entered, begin, end = walks(topology, 0)
+def paths(topology: lattice.Topology, frames: int, b: int = 0) -> set[Path]:
+    """All paths that an utterance of a topology allows, by its definition."""
+    _, entered, begin, end = walks(topology, b)
     found: set[Path] = {(s,) for s in begin}
     for _ in range(frames - 1):
         found = {(*path, s) for path in found for s in range(len(entered)) if path[-1] in entered[s]}
@@ -34,6 +34,18 @@ def agrees(topology: lattice.Topology, frames: int, oracle: Iterable[tuple[Path,
     assert all(tuple(topology.emit[0][list(path)]) == labels[path] for path in labels)
     assert bool(labels) == (frames >= topology.min_frames[0])
     return bool(labels)
+
+
+def same(got: object, expected: object) -> None:
+    """Fields of two topologies or detours must be the same, in shape, type and padding."""
+    for field in dataclasses.fields(expected):  # type: ignore[arg-type]
+        value, right = getattr(got, field.name), getattr(expected, field.name)
+        if right is None or dataclasses.is_dataclass(right):
+            assert (value is None) == (right is None), field.name
+            if right is not None:
+                same(value, right)
+        else:
+            assert (value.dtype, value.shape, value.tolist()) == (right.dtype, right.shape, right.tolist()), field.name
 
 
 def rows(ids: Iterable[int], most: int) -> Iterator[tuple[int, ...]]:
@@ -109,13 +121,7 @@ def test_padded_targets_are_the_same(seed: int) -> None:
     targets = rng.choice([-(2**40), blank, 2**40, 1], (batch, longest))
     for b, row in enumerate(given):
         targets[b, : len(row)] = row
-    padded, expected = lattice.ctc_padded(targets, lengths, blank), lattice.ctc(given, blank)
-    for field in dataclasses.fields(expected):
-        met, right = getattr(padded, field.name), getattr(expected, field.name)
-        if field.name == "detours":
-            assert met is right is None
-        else:
-            assert (met.dtype, met.shape, met.tolist()) == (right.dtype, right.shape, right.tolist()), field.name
+    same(lattice.ctc_padded(targets, lengths, blank), lattice.ctc(given, blank))
 
 
 @pytest.mark.parametrize(
@@ -162,7 +168,7 @@ def test_the_blank_is_no_optional_token_either() -> None:
 
 
 def test_too_many_optional_tokens_in_a_row_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lattice, "MOST_SOURCES_BYTES", 10_000)
+    monkeypatch.setattr(topology, "MOST_SOURCES_BYTES", 10_000)
     lattice.ctc([[1] * 20], 0, [[k % 2 == 0 for k in range(20)]])
     with pytest.raises(KernelError, match=r"1 x 101 states with up to 49 detours each need 19796 bytes, at most 10000"):
         lattice.ctc([[1] * 50], 0, [[True] * 50])
@@ -195,6 +201,44 @@ def test_rows_are_padded() -> None:
     assert not topology.skip[1:, 3:].any()
     assert (topology.token[1, :] == -1).all()
     assert (topology.batch, topology.max_class) == (3, 5)
+
+
+def test_stacked_topologies_are_those_of_one_batch() -> None:
+    rows, words = [[1, 2, 2], [], [3, WILDCARD], [1]], [[0, 0, 1], [], [0, 1], [0]]
+    may = [[False, True, False], [], [True, True], [False]]
+    for make in (
+        lambda *of: lattice.ctc([rows[b] for b in of]),
+        lambda *of: lattice.simple_ctc([rows[b] for b in of]),
+        lambda *of: lattice.ctc([rows[b] for b in of], 0, [may[b] for b in of]),
+        lambda *of: lattice.segmentation([rows[b] for b in of], [words[b] for b in of], 2, 9),
+        lambda *of: lattice.segmentation([rows[b] for b in of], [words[b] for b in of], 2, 9, [may[b] for b in of]),
+    ):
+        for parts in ([(0,), (1,), (2,), (3,)], [(1, 0), (3,), (2, 1)], [(3, 1), ()]):
+            stacked = lattice.stack([make(*part) for part in parts])
+            same(stacked, make(*itertools.chain(*parts)))
+            dataclasses.replace(stacked)
+    assert lattice.stack([]).batch == 0
+
+
+def test_a_stack_of_all_kinds_has_the_paths_of_each() -> None:
+    kinds = [
+        lattice.ctc([[1, 1]]),
+        lattice.simple_ctc([[1, 2, 1], [2]]),
+        lattice.segmentation([[1, WILDCARD]], [[0, 1]], 2, 9, [[True, False]]),
+        lattice.ctc([[]]),
+        lattice.ctc([[1, 2, 1, 1]], 0, [[True, True, True, False]]),
+    ]
+    stacked = lattice.stack(kinds)
+    dataclasses.replace(stacked)
+    assert (stacked.batch, stacked.has_wildcard, stacked.all_stay) == (6, True, False)
+    b = 0
+    for kind in kinds:
+        for own in range(kind.batch):
+            assert stacked.min_frames[b] == kind.min_frames[own]
+            assert stacked.token[b].tolist()[: kind.states[own]] == kind.token[own].tolist()[: kind.states[own]]
+            for frames in range(1, 6):
+                assert paths(stacked, frames, b) == paths(kind, frames, own)
+            b += 1
 
 
 def test_empty_batch() -> None:
