@@ -18,6 +18,7 @@ from ctc_align.lattice.topology import MAX_CLASS, WILDCARD, Detours, Topology, c
 
 Rows = Sequence[Sequence[int] | np.ndarray]
 
+
 def ctc(targets: Rows, blank: int = 0, optional: Rows | None = None) -> Topology:
     """CTC (Graves et al. 2006): blank, token, blank, …, token, blank; S = 2L + 1 states.
 
