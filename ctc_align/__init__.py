@@ -16,14 +16,15 @@ from ctc_align._version import __version__
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner, align
     from ctc_align.errors import CtcAlignError
+    from ctc_align.formats import Alignment
     from ctc_align.losses import CTCLoss
-    from ctc_align.types import Alignment, Emissions
+    from ctc_align.types import Emissions
 
 __all__ = ["Aligner", "Alignment", "CTCLoss", "CtcAlignError", "Emissions", "__version__", "align"]
 
 _HOMES = {
     "Aligner": "ctc_align.alignment.aligner",
-    "Alignment": "ctc_align.types",
+    "Alignment": "ctc_align.formats.alignment",
     "CTCLoss": "ctc_align.losses",
     "CtcAlignError": "ctc_align.errors",
     "Emissions": "ctc_align.types",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -160,7 +159,7 @@ class AlignedWord:
 
 
 @dataclass(frozen=True)
-class Alignment:
+class AlignmentData:
     """A transcript laid onto its audio. Times are seconds from the start of the utterance (see CONTRACT in README).
 
     `loss` is the exact CTC loss -log p(transcript | audio) over all paths, natural log; `score` the log-probability
@@ -204,24 +203,7 @@ class Alignment:
         """Whether a confidence was asked for, and words have less or speech is unexplained."""
         return self.min_confidence > 0 and bool(self.doubtful or self.unexplained)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON object of format "ctc-align/1": plain dicts, lists, strings and finite numbers or None."""
-        from ctc_align.formats import to_dict
 
-        return to_dict(self)
-
-    def save(self, path: str | FilePath, *, force: bool = False) -> None:
-        """Write the alignment in the format that the extension of `path` names (.json, .ctm, .TextGrid, …).
-
-        Raises:
-            OutputError: the file exists and `force` is not given, or it cannot be written.
-            UsageError: no writer has this extension.
-        """
-        from ctc_align.formats import save
-
-        save(self, path, force=force)
-
-
-def aligned_words(alignment: Alignment) -> Sequence[AlignedWord]:
+def aligned_words(alignment: AlignmentData) -> Sequence[AlignedWord]:
     """The words that have times, in order."""
     return [word for word in alignment.words if word.status == ALIGNED]

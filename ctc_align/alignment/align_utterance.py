@@ -25,9 +25,10 @@ from ctc_align.alignment.wildcard import scores_of, widened, with_wildcards
 from ctc_align.alignment.words import aligned_words, duration_of
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, InputError, TranscriptError
+from ctc_align.formats import Alignment
 from ctc_align.models.calibration import Calibration
 from ctc_align.tokens.tokenizer import Tokenizer, missing_letters, refuse_missing, tokenize
-from ctc_align.types import Alignment, Emissions, Tokens, Words, WordTokens
+from ctc_align.types import Emissions, Tokens, Words, WordTokens
 
 
 @dataclass(frozen=True)

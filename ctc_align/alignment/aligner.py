@@ -21,10 +21,11 @@ from ctc_align.alignment.inputs import (
 )
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, UsageError
+from ctc_align.formats import Alignment
 from ctc_align.models.calibration import Calibration, calibration_of, read_calibration
 from ctc_align.models.folder_settings import remembered
 from ctc_align.tokens.tokenizer import Tokenizer, tokenizer_for
-from ctc_align.types import Alignment, Audio, Emissions, Word, Words
+from ctc_align.types import Audio, Emissions, Word, Words
 
 if TYPE_CHECKING:
     from ctc_align.alignment.scoring import Scored

@@ -17,8 +17,8 @@ from ctc_align.types import SKIPPED, UNKNOWN, UNSPOKEN
 
 if TYPE_CHECKING:
     from ctc_align.config import Settings
+    from ctc_align.formats import Alignment
     from ctc_align.models.log_probs import Reader
-    from ctc_align.types import Alignment
 
 _SEVERAL, _MANY = 5, 20
 THRESHOLD_NOT_MET = 3

@@ -5,8 +5,9 @@ from __future__ import annotations
 import unicodedata
 from typing import TYPE_CHECKING, TextIO
 
+from ctc_align.formats import Alignment
 from ctc_align.formats.writer import finite
-from ctc_align.types import ALIGNED, AlignedWord, Alignment
+from ctc_align.types import ALIGNED, AlignedWord
 from ctc_align.units import seconds_to_ms
 
 if TYPE_CHECKING:

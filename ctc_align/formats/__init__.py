@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ctc_align.formats.alignment import Alignment, from_dict, read_alignment
 from ctc_align.formats.audacity import AudacityWriter
 from ctc_align.formats.ctm import CtmWriter, TokenCtmWriter
-from ctc_align.formats.json_format import JsonWriter, from_dict, read_alignment, to_dict
+from ctc_align.formats.json_format import JsonWriter, to_dict
 from ctc_align.formats.saving import (
     DEFAULT_FORMATS,
     WRITERS,
@@ -24,6 +25,7 @@ from ctc_align.formats.writer import Style, Writer
 __all__ = [
     "DEFAULT_FORMATS",
     "WRITERS",
+    "Alignment",
     "AudacityWriter",
     "CtmWriter",
     "JsonWriter",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TextIO
 
 from ctc_align.formats.writer import UNITS_PER_S, Writer, word_rows
-from ctc_align.types import Alignment
+from ctc_align.types import AlignmentData
 
 
 class AudacityWriter(Writer):
@@ -16,7 +16,7 @@ class AudacityWriter(Writer):
 
     extension = ".audacity.txt"
 
-    def write(self, alignment: Alignment, file: TextIO) -> None:
+    def write(self, alignment: AlignmentData, file: TextIO) -> None:
         for row in word_rows(alignment, self.style(alignment)):
             label = " ".join(row.label.split())
             file.write(f"{_seconds(row.start)}\t{_seconds(row.end)}\t{label}\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TextIO
 
 from ctc_align.formats.writer import Row, Style, Writer, finite, token_rows, without_spaces, word_rows
-from ctc_align.types import Alignment
+from ctc_align.types import AlignmentData
 
 _CHANNEL = 1
 _UNITS_PER_S = 1000
@@ -16,7 +16,7 @@ class CtmWriter(Writer):
 
     extension = ".ctm"
 
-    def write(self, alignment: Alignment, file: TextIO) -> None:
+    def write(self, alignment: AlignmentData, file: TextIO) -> None:
         name = _utterance_field(alignment.utterance)
         file.write(
             f";; {name} loss {_shown(alignment.loss)} loss_per_token {_shown(alignment.loss_per_token)} "
@@ -27,7 +27,7 @@ class CtmWriter(Writer):
             label = without_spaces(row.label)
             file.write(f"{name} {_CHANNEL} {start} {duration} {label} {row.confidence:.4f}\n")
 
-    def rows(self, alignment: Alignment, style: Style) -> list[Row]:
+    def rows(self, alignment: AlignmentData, style: Style) -> list[Row]:
         return word_rows(alignment, style, _UNITS_PER_S)
 
 
@@ -36,7 +36,7 @@ class TokenCtmWriter(CtmWriter):
 
     extension = ".tokens.ctm"
 
-    def rows(self, alignment: Alignment, style: Style) -> list[Row]:
+    def rows(self, alignment: AlignmentData, style: Style) -> list[Row]:
         return token_rows(alignment, style, _UNITS_PER_S)
 
 

@@ -1,4 +1,4 @@
-"""The JSON of format "ctc-align/1": the whole alignment, and the way back."""
+"""JSON of format "ctc-align/1": the whole alignment (see `ctc_align.formats.alignment` for reading it back)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any, TextIO
 from ctc_align._version import __version__
 from ctc_align.errors import InputError
 from ctc_align.formats.writer import RECORDING, UNITS_PER_S, Style, Writer, end_units, finite, time_units
-from ctc_align.types import FORMAT, AlignedToken, AlignedWord, Alignment
+from ctc_align.types import FORMAT, AlignedToken, AlignedWord, AlignmentData
 
-_DECIMALS = 6
+DECIMALS = 6
 
 
-def to_dict(alignment: Alignment, style: Style | None = None) -> dict[str, Any]:
+def to_dict(alignment: AlignmentData, style: Style | None = None) -> dict[str, Any]:
     """The JSON object of an alignment: plain dicts, lists, strings and finite numbers or None.
 
     `offset_s` is always the utterance's place in `audio` and `duration_s` its length. In the style of times
@@ -101,7 +101,7 @@ class _Place:
 
 def _number(value: float | None) -> float | None:
     value = finite(value)
-    return None if value is None else round(value, _DECIMALS)
+    return None if value is None else round(value, DECIMALS)
 
 
 def _plain(value: Any) -> Any:
@@ -121,7 +121,7 @@ class JsonWriter(Writer):
     extension = ".json"
     encoding_errors = "backslashreplace"  # which is JSON's own escape for half a surrogate pair
 
-    def write(self, alignment: Alignment, file: TextIO) -> None:
+    def write(self, alignment: AlignmentData, file: TextIO) -> None:
         data = to_dict(alignment, self.style(alignment))
         lines = []
         for key, value in data.items():
@@ -135,27 +135,6 @@ class JsonWriter(Writer):
 
 def _dumps(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
-
-
-def read_alignment(path: str | Path) -> Alignment:
-    """Read back what `JsonWriter` wrote; times count from the start of the utterance again.
-
-    Raises:
-        InputError: the file cannot be read, is not JSON, or not of this format.
-    """
-    return from_dict(read_object(path), path)
-
-
-def from_dict(data: dict[str, Any], name: str | Path = "the JSON object") -> Alignment:
-    """The way back from `to_dict`, as `read_alignment`; `name` says in messages whose the object is.
-
-    Raises:
-        InputError: something is missing.
-    """
-    try:
-        return _alignment(data)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{name}: not a whole alignment: {type(error).__name__} {error}") from error
 
 
 def read_object(path: str | Path, **decoding: Any) -> dict[str, Any]:
@@ -174,59 +153,3 @@ def read_object(path: str | Path, **decoding: Any) -> dict[str, Any]:
     if found != FORMAT:
         raise InputError(f'{path}: expected an alignment of format "{FORMAT}", got {found!r}')
     return data
-
-
-def _alignment(data: dict[str, Any]) -> Alignment:
-    shift_s = -data["offset_s"] if data["config"].get("times") == RECORDING else 0.0
-    return Alignment(
-        utterance=data["utterance"],
-        audio=data["audio"],
-        duration_s=data["duration_s"],
-        model=data["model"],
-        backend=data["backend"],
-        frame_shift_s=data["frame_shift_s"],
-        loss=math.inf if data["loss"] is None else data["loss"],
-        score=-math.inf if data["score"] is None else data["score"],
-        text=data["text"],
-        words=tuple(_aligned_word(word, shift_s) for word in data["words"]),
-        unknown=data["unknown"],
-        offset_s=data["offset_s"],
-        loss_per_token=data["loss_per_token"],
-        config=data["config"],
-        token_kind=data.get("token_kind", "tokens"),
-        unexplained=tuple(
-            (max(round(part["start_s"] + shift_s, _DECIMALS), 0.0), round(part["end_s"] + shift_s, _DECIMALS))
-            for part in data.get("unexplained", ())
-        ),
-    )
-
-
-def _aligned_word(word: dict[str, Any], shift_s: float) -> AlignedWord:
-    tokens = tuple(
-        AlignedToken(
-            token["token"],
-            max(round(token["start_s"] + shift_s, _DECIMALS), 0.0),
-            max(round(token["end_s"] + shift_s, _DECIMALS), 0.0),
-            token["confidence"],
-            token.get("start_sd_ms"),
-            token.get("end_sd_ms"),
-        )
-        for token in word["tokens"]
-    )
-    return AlignedWord(
-        text=word["text"],
-        spoken=word["spoken"],
-        char_start=word["char_start"],
-        char_end=word["char_end"],
-        status=word["status"],
-        start_s=_moved(word["start_s"], shift_s),
-        end_s=_moved(word["end_s"], shift_s),
-        confidence=word["confidence"],
-        tokens=tokens,
-        start_sd_ms=word.get("start_sd_ms"),
-        end_sd_ms=word.get("end_sd_ms"),
-    )
-
-
-def _moved(seconds: float | None, shift_s: float) -> float | None:
-    return None if seconds is None else max(round(seconds + shift_s, _DECIMALS), 0.0)

@@ -18,7 +18,7 @@ from ctc_align.formats.tsv import TsvWriter
 from ctc_align.formats.vtt import VttWriter
 from ctc_align.formats.whole_files import placing
 from ctc_align.formats.writer import HasStyle, Style, Writer
-from ctc_align.types import Alignment
+from ctc_align.types import AlignmentData
 
 WRITERS: dict[str, tuple[type[Writer], ...]] = {
     "json": (JsonWriter,),
@@ -101,7 +101,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def write_outputs(
-    alignment: Alignment,
+    alignment: AlignmentData,
     out_dir: str | Path,
     name: str,
     formats: Sequence[str] = DEFAULT_FORMATS,
@@ -132,7 +132,7 @@ def write_outputs(
     return targets
 
 
-def save(alignment: Alignment, path: str | Path, *, force: bool = False) -> None:
+def save(alignment: AlignmentData, path: str | Path, *, force: bool = False) -> None:
     """Write one file in the format that its extension names (.json, .ctm, .TextGrid, .srt …), whole or not at all.
 
     Raises:
@@ -162,19 +162,19 @@ def _writer_of(path: Path) -> type[Writer]:
     return max(fitting, key=lambda writer: len(writer.extension))
 
 
-def rendered(alignment: Alignment, format: str, settings: Settings = None) -> bytes:
+def rendered(alignment: AlignmentData, format: str, settings: Settings = None) -> bytes:
     """The (first) file of `format` in memory, UTF-8: for standard output."""
     writer = WRITERS[format][0](Style.of(alignment.config if settings is None else settings))
     return _encoded(writer, alignment)
 
 
-def _encoded(writer: Writer, alignment: Alignment) -> bytes:
+def _encoded(writer: Writer, alignment: AlignmentData) -> bytes:
     text = io.StringIO()
     writer.write(alignment, text)
     return text.getvalue().encode("utf-8", writer.encoding_errors)
 
 
-def _write_whole(jobs: Sequence[tuple[Path, Writer]], alignment: Alignment, parts: Path | None = None) -> None:
+def _write_whole(jobs: Sequence[tuple[Path, Writer]], alignment: AlignmentData, parts: Path | None = None) -> None:
     """Temporary files first; only when all are complete do they take their places."""
     with placing([target for target, _ in jobs], parts) as files:
         for (_, part), (_, writer) in zip(files, jobs):

@@ -6,7 +6,7 @@ from typing import TextIO
 
 from ctc_align.formats.subtitle_cues import cues_of
 from ctc_align.formats.writer import Writer
-from ctc_align.types import Alignment
+from ctc_align.types import AlignmentData
 
 
 class SrtWriter(Writer):
@@ -14,7 +14,7 @@ class SrtWriter(Writer):
 
     extension = ".srt"
 
-    def write(self, alignment: Alignment, file: TextIO) -> None:
+    def write(self, alignment: AlignmentData, file: TextIO) -> None:
         for number, cue in enumerate(cues_of(alignment, self.style(alignment)), 1):
             text = "\n".join(cue.lines)
             file.write(f"{number}\n{clock(cue.start_ms, ',')} --> {clock(cue.end_ms, ',')}\n{text}\n\n")

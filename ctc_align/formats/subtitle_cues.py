@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ctc_align.formats.line_breaking import CLAUSE, SENTENCE, Piece, Row, break_cost, columns, parts_of_word
 from ctc_align.formats.writer import Style
-from ctc_align.types import ALIGNED, AlignedWord, Alignment
+from ctc_align.types import ALIGNED, AlignedWord, AlignmentData
 
 COLUMNS_PER_S = 17.0
 SHORTEST_S, LONGEST_S = 0.8, 7.0
@@ -39,7 +39,7 @@ class Cue:
     lines: tuple[str, ...]
 
 
-def cues_of(alignment: Alignment, style: Style) -> list[Cue]:
+def cues_of(alignment: AlignmentData, style: Style) -> list[Cue]:
     """All words of the transcript as subtitles, in order, never overlapping, never empty.
 
     A word without times stays with its neighbours; a transcript without any aligned word is spread over the recording.
@@ -51,7 +51,7 @@ def cues_of(alignment: Alignment, style: Style) -> list[Cue]:
     return _timed(row, _breaks(row, alignment.duration_s), alignment.duration_s, style.shift_s(alignment))
 
 
-def _pieces(alignment: Alignment) -> list[Piece]:
+def _pieces(alignment: AlignmentData) -> list[Piece]:
     """The transcript's words with times for all of them."""
     words, text = alignment.words, alignment.text
     pieces: list[Piece] = []

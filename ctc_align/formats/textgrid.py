@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from ctc_align.formats.writer import UNITS_PER_S, Row, Writer, end_units, token_rows, word_rows
-from ctc_align.types import Alignment
+from ctc_align.types import AlignmentData
 
 
 class TextGridWriter(Writer):
@@ -17,7 +17,7 @@ class TextGridWriter(Writer):
 
     extension = ".TextGrid"
 
-    def write(self, alignment: Alignment, file: TextIO) -> None:
+    def write(self, alignment: AlignmentData, file: TextIO) -> None:
         style = self.style(alignment)
         words = word_rows(alignment, style)
         tokens = token_rows(alignment, style)

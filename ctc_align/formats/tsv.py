@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TextIO
 
 from ctc_align.formats.writer import Writer, word_rows
-from ctc_align.types import Alignment, aligned_words
+from ctc_align.types import AlignmentData, aligned_words
 
 _UNITS_PER_S = 1000
 _COLUMNS = ("start_s", "end_s", "word", "confidence", "char_start", "char_end")
@@ -21,7 +21,7 @@ class TsvWriter(Writer):
 
     extension = ".tsv"
 
-    def write(self, alignment: Alignment, file: TextIO) -> None:
+    def write(self, alignment: AlignmentData, file: TextIO) -> None:
         file.write("\t".join(_COLUMNS) + "\n")
         rows = word_rows(alignment, self.style(alignment), _UNITS_PER_S)
         for row, word in zip(rows, aligned_words(alignment)):

@@ -7,7 +7,7 @@ from typing import TextIO
 from ctc_align.formats.srt import clock
 from ctc_align.formats.subtitle_cues import cues_of
 from ctc_align.formats.writer import Writer
-from ctc_align.types import Alignment
+from ctc_align.types import AlignmentData
 
 
 class VttWriter(Writer):
@@ -15,7 +15,7 @@ class VttWriter(Writer):
 
     extension = ".vtt"
 
-    def write(self, alignment: Alignment, file: TextIO) -> None:
+    def write(self, alignment: AlignmentData, file: TextIO) -> None:
         file.write("WEBVTT\n")
         for cue in cues_of(alignment, self.style(alignment)):
             text = "\n".join(map(_escaped, cue.lines))

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TextIO
 
-from ctc_align.types import AlignedWord, Alignment, aligned_words
+from ctc_align.text.printed_labels import outer_punctuation_stripped
+from ctc_align.types import AlignedWord, AlignmentData, aligned_words
 
 RECORDING = "recording"
 WRITTEN = "written"
@@ -47,7 +48,7 @@ class Style:
             return cls(str(settings.get("times", cls.times)), str(settings.get("labels", cls.labels)))
         return cls(settings.times, settings.labels)
 
-    def shift_s(self, alignment: Alignment) -> float:
+    def shift_s(self, alignment: AlignmentData) -> float:
         """What is added to every time."""
         return alignment.offset_s if self.times == RECORDING else 0.0
 
@@ -55,8 +56,6 @@ class Style:
         """What stands for `word` in CTM and TextGrid; never empty."""
         if self.labels == WRITTEN:
             return word.text
-        from ctc_align.text import outer_punctuation_stripped
-
         return outer_punctuation_stripped(word.text) or word.text
 
 
@@ -70,10 +69,10 @@ class Writer:
     def __init__(self, style: Style | None = None) -> None:
         self._style = style
 
-    def style(self, alignment: Alignment) -> Style:
+    def style(self, alignment: AlignmentData) -> Style:
         return self._style if self._style is not None else Style.of(alignment.config)
 
-    def write(self, alignment: Alignment, file: TextIO) -> None:
+    def write(self, alignment: AlignmentData, file: TextIO) -> None:
         raise NotImplementedError
 
 
@@ -87,7 +86,7 @@ class Row:
     confidence: float = 1.0
 
 
-def word_rows(alignment: Alignment, style: Style, units_per_s: int = UNITS_PER_S) -> list[Row]:
+def word_rows(alignment: AlignmentData, style: Style, units_per_s: int = UNITS_PER_S) -> list[Row]:
     """The aligned words, in whole units of 1 / units_per_s seconds."""
     shift_s = style.shift_s(alignment)
     spans = [
@@ -98,7 +97,7 @@ def word_rows(alignment: Alignment, style: Style, units_per_s: int = UNITS_PER_S
     return _rows(spans, units_per_s, end_units(alignment, style))
 
 
-def token_rows(alignment: Alignment, style: Style, units_per_s: int = UNITS_PER_S) -> list[Row]:
+def token_rows(alignment: AlignmentData, style: Style, units_per_s: int = UNITS_PER_S) -> list[Row]:
     """The tokens of the aligned words, likewise."""
     shift_s = style.shift_s(alignment)
     tokens = [token for word in aligned_words(alignment) for token in word.tokens]
@@ -133,7 +132,7 @@ def time_units(seconds: float, last_unit: int) -> int:
     return min(round(seconds * UNITS_PER_S), last_unit)
 
 
-def end_units(alignment: Alignment, style: Style) -> int:
+def end_units(alignment: AlignmentData, style: Style) -> int:
     """The end of the audio, rounded down so that no time leaves it; the slack forgives floats."""
     return math.floor((alignment.duration_s + style.shift_s(alignment)) * UNITS_PER_S + 1e-4)
 

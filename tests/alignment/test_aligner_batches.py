@@ -22,8 +22,9 @@ from ctc_align.alignment import aligner as aligner_module
 from ctc_align.alignment import ctc_path, segmentation
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.errors import AudioError, CtcAlignError, LexiconError, TooShortError, TranscriptError, UsageError
+from ctc_align.formats import Alignment
 from ctc_align.kernels import padding
-from ctc_align.types import Alignment, Audio, Emissions
+from ctc_align.types import Audio, Emissions
 
 PARTS = 3
 WORDS = ["a", "be", "see", "hello", "twenty-two", "—", "漢", "O'Neil", "aaa", "we", "call", "it", "bear"]

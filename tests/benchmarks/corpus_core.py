@@ -30,10 +30,10 @@ from ctc_align.alignment import aligner as aligner_module
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.audio import loading
 from ctc_align.errors import CtcAlignError
+from ctc_align.formats import Alignment
 from ctc_align.kernels.rivals import import_forced_align
 from ctc_align.models.convnet import convnet_model, features
 from ctc_align.models.convnet.network import Network
-from ctc_align.types import Alignment
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "english"
 

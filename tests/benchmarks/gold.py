@@ -25,8 +25,8 @@ from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError
 from ctc_align.evaluate import EdgeErrors, Evaluation, evaluate_intervals, read_intervals
+from ctc_align.formats import Alignment
 from ctc_align.formats.textgrid_reading import Interval
-from ctc_align.types import Alignment
 
 GOLD = Path(__file__).resolve().parents[3] / "shared" / "data" / "gold-dev"
 

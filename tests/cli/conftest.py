@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ctc_align.types import AlignedToken, AlignedWord, Alignment
+from ctc_align.formats import Alignment
+from ctc_align.types import AlignedToken, AlignedWord
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ import pytest
 from ctc_align.cli import run, with_command
 from ctc_align.cli.align import notes
 from ctc_align.errors import BackendError, TooShortError
-from ctc_align.types import AlignedWord, Alignment
+from ctc_align.formats import Alignment
+from ctc_align.types import AlignedWord
 
 FILES = ["talk.TextGrid", "talk.ctm", "talk.json", "talk.tokens.ctm", "talk.txt", "talk.wav"]
 

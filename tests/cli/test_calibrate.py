@@ -8,8 +8,8 @@ import pytest
 import soundfile
 
 from ctc_align.alignment.aligner import Aligner
+from ctc_align.formats import Alignment
 from ctc_align.models.calibration import read_calibration
-from ctc_align.types import Alignment
 
 DEMO = Path(__file__).resolve().parents[2] / "ctc_align" / "demo"
 LATE_S = 0.03

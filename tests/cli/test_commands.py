@@ -13,8 +13,8 @@ from ctc_align._version import __version__
 from ctc_align.cli import COMMANDS
 from ctc_align.cli.messages import ProgressBar, Talk
 from ctc_align.cli.tables import time_line, words_table
-from ctc_align.formats import write_outputs
-from ctc_align.types import AlignedWord, Alignment
+from ctc_align.formats import Alignment, write_outputs
+from ctc_align.types import AlignedWord
 
 WORD = AlignedWord("a", "a", 0, 1, "aligned", 0.5, 1.0, 0.5)
 ALIGNMENT = Alignment("a", "a.wav", 2.0, "m", "cpu", 0.01, 1.0, -1.0, "a", (WORD,))

@@ -14,7 +14,8 @@ import pytest
 import soundfile
 from layout_runs import contents, made_alignment, made_utterances, run, settings_of
 
-from ctc_align.corpus.outputs.layout import Assembly, OutputSettings, Piece, layout_for
+from ctc_align.corpus.outputs.assembly import Assembly
+from ctc_align.corpus.outputs.layout import OutputSettings, Piece, layout_for
 from ctc_align.errors import OutputError, UsageError
 from ctc_align.formats import read_alignment, rendered, to_dict
 from ctc_align.formats.textgrid_reading import read_textgrid

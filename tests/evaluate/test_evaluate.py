@@ -8,9 +8,9 @@ import pytest
 
 from ctc_align.errors import InputError, UsageError
 from ctc_align.evaluate import evaluate, evaluate_intervals, read_intervals
-from ctc_align.formats import Style, save, write_outputs
+from ctc_align.formats import Alignment, Style, save, write_outputs
 from ctc_align.formats.textgrid_reading import Interval
-from ctc_align.types import AlignedToken, AlignedWord, Alignment
+from ctc_align.types import AlignedToken, AlignedWord
 
 REFERENCE = Path(__file__).resolve().parents[2] / "shared" / "data" / "gold-dev" / "reference"
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from sample_alignments import aligned, make_alignment, random_alignments
 from subtitle_checks import Shown, faults, read_srt, read_vtt, width
 
-from ctc_align.formats import Style, rendered
+from ctc_align.formats import Alignment, Style, rendered
 from ctc_align.text import split
-from ctc_align.types import ALIGNED, UNKNOWN, AlignedWord, Alignment
+from ctc_align.types import ALIGNED, UNKNOWN, AlignedWord
 
 STORY = """We, the people of this town, have gathered here today because Dr. Brown asked us to. "Is it true?" said the
 old man who lived near the river. It was not! Nobody, however, had ever thought of asking him what he knew about the

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ctc_align.types import Alignment
+from ctc_align.formats import Alignment
 
 
 def check(alignment: Alignment) -> None:

@@ -22,8 +22,8 @@ from ctc_align.corpus.engine import ray_pool, ray_worker, stages
 from ctc_align.corpus.outputs import assembly, layout
 from ctc_align.corpus.state import journal, summary
 from ctc_align.errors import TooShortError
-from ctc_align.formats import saving
-from ctc_align.types import AlignedToken, AlignedWord, Alignment
+from ctc_align.formats import Alignment, saving
+from ctc_align.types import AlignedToken, AlignedWord
 
 POINT, _, COUNT = os.environ.get("FAULT", "").partition(":")
 BATCH_S = float(os.environ.get("BATCH_S", "0"))

@@ -12,13 +12,13 @@ PACKAGE = "ctc_align"
 FLOORS = (
     ("errors", "types", "units", "config", "_version"),
     ("audio", "text"),
+    ("formats",),
     ("tokens",),
     ("lattice",),
     ("kernels",),
     ("models",),
     ("ctc", "functional", "losses"),
     ("alignment",),
-    ("formats",),
     ("evaluate", "view"),
     ("corpus",),
     ("training",),
@@ -26,8 +26,6 @@ FLOORS = (
     ("cli", "demo", "__main__"),
 )
 """The rooms, lowest floor first: a room imports from its own floor or from below, never from above."""
-UPSTAIRS = {("types", "formats")}
-"""The one exception, deferred into `Alignment.to_dict` and `Alignment.save`."""
 
 MAX_LINES = 400
 MAX_BYTES = 10_000_000
@@ -35,64 +33,83 @@ _MACHINE_PATH = re.compile(r"(?<![\w.])/(?:work|home|root|Users|mnt)/(?=\w)[\w./
 
 
 def import_faults(root: Path) -> list[str]:
-    """Imports that climb, imports that run in a circle between rooms, and rooms that stand on no floor."""
+    """Return imports that climb, modules that import each other in a circle, and folders that stand on no floor.
+
+    Deferred imports and those for type checkers only count like any other.
+    """
+    modules = {_module_name(path.relative_to(root)) for path in (root / PACKAGE).rglob("*.py")}
     floor_of = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
-    faults, edges = [], set()
+    faults: list[str] = []
+    imports: dict[str, set[str]] = {}
     for path in sorted((root / PACKAGE).rglob("*.py")):
-        room = _room(path.relative_to(root / PACKAGE))
+        name = _module_name(path.relative_to(root))
+        room = _room(name)
         if room not in floor_of:
             faults.append(f"{path.relative_to(root)}: the room {room!r} stands on no floor: add it to FLOORS")
             continue
-        for line, other in _imported_rooms(path, root):
-            if other == room or (room, other) in UPSTAIRS:
-                continue
-            edges.add((room, other))
-            if other not in floor_of or floor_of[other] > floor_of[room]:
+        imports[name] = set()
+        for line, imported in _imported_modules(path, root, modules):
+            imports[name].add(imported)
+            other = _room(imported)
+            if other != room and (other not in floor_of or floor_of[other] > floor_of[room]):
                 faults.append(f"{path.relative_to(root)}:{line}: {room!r} must not import {other or PACKAGE!r}")
-    return faults + [f"rooms import each other in a circle: {' → '.join(circle)}" for circle in _circles(edges)]
+    return faults + [f"modules import each other in a circle: {' → '.join(circle)}" for circle in _circles(imports)]
 
 
-def _room(path: Path) -> str:
-    """The room of a file inside the package; "" is the package's own __init__."""
-    return "" if path.parts == ("__init__.py",) else path.parts[0].removesuffix(".py")
+def _module_name(path: Path) -> str:
+    """Return the dotted name of a file of the package, a package's own name for its __init__."""
+    return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
 
 
-def _imported_rooms(path: Path, root: Path) -> Iterator[tuple[int, str]]:
-    """(line, room) of everything that a file takes from the package, deferred imports included."""
+def _room(module: str) -> str:
+    """Return the first folder or file inside the package; "" is the package's own __init__."""
+    return module.split(".")[1] if "." in module else ""
+
+
+def _imported_modules(path: Path, root: Path, modules: set[str]) -> Iterator[tuple[int, str]]:
+    """Yield (line, module) of everything that a file takes from the package, deferred imports included."""
     package = path.relative_to(root).parent.parts
-    rooms = {_room(file.relative_to(root / PACKAGE)) for file in (root / PACKAGE).rglob("*.py")}
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) + 1 - node.level] if node.level else ()
             module = ".".join([*base, *(node.module or "").split(".")]).strip(".")
-            names = [f"{module}.{alias.name}" for alias in node.names] if module == PACKAGE else [module]
+            names = [f"{module}.{alias.name}" for alias in node.names]
         else:
             continue
         for name in names:
-            parts = name.split(".")
-            if parts[0] == PACKAGE:
-                room = parts[1] if len(parts) > 1 else ""
-                yield node.lineno, room if room in rooms or len(parts) > 2 else ""
+            if name.split(".")[0] == PACKAGE:
+                yield node.lineno, name if name in modules else name.rpartition(".")[0] or name
 
 
-def _circles(edges: set[tuple[str, str]]) -> list[list[str]]:
-    """One circle of rooms for each pair that reach each other through others."""
-    found: list[list[str]] = []
+def _circles(imports: dict[str, set[str]]) -> list[list[str]]:
+    """Return a circle of modules for each group of modules that reach one another."""
+    circles: list[list[str]] = []
+    done: set[str] = set()
+    for start in sorted(imports):
+        path = [] if start in done else _way_back(imports, start)
+        if path:
+            circles.append([start, *path])
+            done |= {start, *path}
+    return circles
 
-    def walk(path: list[str]) -> None:
-        for start, end in sorted(edges):
-            if start != path[-1]:
-                continue
-            if end == path[0]:
-                found.append([*path, end])
-            elif end not in path and end > path[0]:
-                walk([*path, end])
 
-    for room in sorted({start for start, _ in edges}):
-        walk([room])
-    return found
+def _way_back(imports: dict[str, set[str]], start: str) -> list[str]:
+    """Return the shortest path of imports from a module to itself, without its beginning; [] where there is none."""
+    before: dict[str, str] = {}
+    waiting = [start]
+    for module in waiting:
+        for imported in sorted(imports.get(module, ())):
+            if imported not in before:
+                before[imported] = module
+                waiting.append(imported)
+    if start not in before:
+        return []
+    path = [start]
+    while before[path[0]] != start:
+        path.insert(0, before[path[0]])
+    return path
 
 
 def long_files(root: Path, files: list[Path]) -> list[str]:

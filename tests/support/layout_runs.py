@@ -13,9 +13,11 @@ from pathlib import Path
 
 from sample_alignments import aligned, make_alignment
 
-from ctc_align.corpus.outputs.layout import Assembly, Layout, OutputSettings, Piece, layout_for, write_manifests
+from ctc_align.corpus.outputs.assembly import Assembly
+from ctc_align.corpus.outputs.layout import Layout, OutputSettings, Piece, layout_for
+from ctc_align.corpus.outputs.manifests import write_manifests
 from ctc_align.corpus.utterance import Utterance
-from ctc_align.types import Alignment
+from ctc_align.formats import Alignment
 
 WORDS = ("One,", "two", "“three”", "four.", "פה!")
 

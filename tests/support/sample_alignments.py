@@ -6,7 +6,8 @@ import math
 
 from hypothesis import strategies as st
 
-from ctc_align.types import AlignedToken, AlignedWord, Alignment
+from ctc_align.formats import Alignment
+from ctc_align.types import AlignedToken, AlignedWord
 
 
 def aligned(text: str, start_s: float, end_s: float, char_start: int = 0, tokens: str = "") -> AlignedWord:

@@ -7,7 +7,8 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-from ctc_align.types import Alignment, aligned_words
+from ctc_align.formats import Alignment
+from ctc_align.types import aligned_words
 
 _TIME = r"(\d\d+):(\d\d):(\d\d)[,.](\d\d\d)"
 _TIMES = re.compile(rf"{_TIME} --> {_TIME}")

@@ -11,8 +11,8 @@ from made_models import tiny_folder
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import Settings
+from ctc_align.formats import Alignment
 from ctc_align.text.scripts import has_spaceless
-from ctc_align.types import Alignment
 
 pytestmark = [
     pytest.mark.data,

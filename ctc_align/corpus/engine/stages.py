@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.corpus.engine.batch_plan import Batch, Job
     from ctc_align.corpus.outputs.layout import Layout
+    from ctc_align.formats import Alignment
     from ctc_align.models.log_probs import Reader
-    from ctc_align.types import Alignment, Audio, Emissions
+    from ctc_align.types import Audio, Emissions
 
 _OWN_FAULT = ("ENAMETOOLONG", "ENOTDIR", "EISDIR", "EEXIST", "ENOENT", "EINVAL", "EILSEQ", "ENOTEMPTY", "ELOOP")
 """Reasons for which one utterance cannot be written; any other (a full disk, no permission) concerns them all."""

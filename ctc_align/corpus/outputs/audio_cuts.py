@@ -15,8 +15,9 @@ import numpy as np
 
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import AudioError, OutputError
+from ctc_align.formats import Alignment
 from ctc_align.formats.whole_files import placing
-from ctc_align.types import ALIGNED, UNKNOWN, AlignedWord, Alignment
+from ctc_align.types import ALIGNED, UNKNOWN, AlignedWord
 from ctc_align.units import seconds_to_samples
 
 if TYPE_CHECKING:

@@ -12,17 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ctc_align.config import setting
-from ctc_align.corpus.outputs.assembly import Assembly
 from ctc_align.corpus.outputs.audio_cuts import CutSettings, cut_audio, first_cut, refuse_inputs
-from ctc_align.corpus.outputs.manifests import write_manifests
 from ctc_align.corpus.outputs.pending_parts import spool_name
 from ctc_align.corpus.outputs.recording_grids import Grids, grid_row
 from ctc_align.corpus.outputs.shards import Shards, shard_row
 from ctc_align.corpus.outputs.shared_files import SharedFiles
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import UsageError
-from ctc_align.formats import DEFAULT_FORMATS, WRITERS, Style, output_paths, write_outputs
-from ctc_align.types import Alignment
+from ctc_align.formats import DEFAULT_FORMATS, WRITERS, Alignment, Style, output_paths, write_outputs
 
 FILES, SHARDS = "files", "shards"
 SHARD_FORMATS = ("json", "ctm")
@@ -209,6 +206,3 @@ def _recording_s(path: str) -> float:
     from ctc_align.audio.loading import header_duration_s
 
     return header_duration_s(path)
-
-
-__all__ = ["Assembly", "Layout", "OutputSettings", "Piece", "layout_for", "write_manifests"]

@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctc_align.corpus.outputs.shards import read_lines
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import CtcAlignError, OutputError
-from ctc_align.formats import from_dict, read_alignment
+from ctc_align.formats import Alignment, from_dict, read_alignment
 from ctc_align.formats.whole_files import placing
-from ctc_align.types import AlignedToken, AlignedWord, Alignment, aligned_words
+from ctc_align.types import AlignedToken, AlignedWord, aligned_words
 
 if TYPE_CHECKING:
     from ctc_align.corpus.outputs.layout import Layout

@@ -12,12 +12,11 @@ from typing import Any
 
 from ctc_align.corpus.outputs.shared_files import Member
 from ctc_align.errors import InputError
-from ctc_align.formats import Style
+from ctc_align.formats import Alignment, Style
 from ctc_align.formats.textgrid import write_tiers
 from ctc_align.formats.textgrid_reading import Tier, read_textgrid
 from ctc_align.formats.whole_files import placing
 from ctc_align.formats.writer import RECORDING, UNITS_PER_S, Row, token_rows, word_rows
-from ctc_align.types import Alignment
 
 _EXTENSION = ".TextGrid"
 _WORDS = "words"

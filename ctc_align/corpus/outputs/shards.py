@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ctc_align.corpus.outputs.shared_files import Member
-from ctc_align.formats import CtmWriter, JsonWriter, Style, TokenCtmWriter, to_dict
+from ctc_align.formats import Alignment, CtmWriter, JsonWriter, Style, TokenCtmWriter, to_dict
 from ctc_align.formats.whole_files import placing
-from ctc_align.types import Alignment
 
 _LEVEL = 6
 _ID_KEY = b'"utterance": '
