@@ -14,7 +14,7 @@ from ctc_align.alignment import unexplained_speech
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.alignment.unexplained_speech import unexplained
 from ctc_align.formats import to_dict
-from ctc_align.formats.json_format import from_dict
+from ctc_align.formats.alignment import from_dict
 from ctc_align.types import AlignedWord, Emissions
 
 DEMO = Path(__file__).resolve().parents[2] / "ctc_align" / "demo"
