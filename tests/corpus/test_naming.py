@@ -10,7 +10,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ctc_align.corpus.sources import utterance_ids
-from ctc_align.corpus.sources.utterance_ids import MAX_OUTPUT_BYTES, MAX_PART_BYTES, Names, TakenError, output_of
+from ctc_align.corpus.sources.utterance_ids import (
+    MAX_OUTPUT_BYTES,
+    MAX_PART_BYTES,
+    HashIndex,
+    TakenError,
+    UsedIds,
+    hash31,
+    hash64,
+    output_of,
+)
 
 # few letters, so that what is special meets often
 NASTY = st.lists(
@@ -111,7 +120,7 @@ def fold(output):
 @example(["é", "e\u0301"], True)
 @example(["straße", "STRASSE", "Straße"], True)
 def test_names_keep_the_promise_over_a_whole_source(ids, fold_case):
-    names = Names(fold_case=fold_case)
+    names = UsedIds(fold_case=fold_case)
     outputs, seen = [], {}
     for place, id in enumerate(ids, 1):
         assert names.has(id) == (id in seen)
@@ -123,14 +132,14 @@ def test_names_keep_the_promise_over_a_whole_source(ids, fold_case):
         outputs.append(names.claim(id, place))
         seen[id] = place
     keys = [fold(output) if fold_case else output for output in outputs]
-    assert len(set(keys)) == len(keys) == len(names)
+    assert len(set(keys)) == len(keys)
     if not fold_case:
         assert outputs == [output_of(id) for id in seen]
 
 
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from(["a", "a-2", "a-3", "a-4", "b", "A", "a-2-2"])), max_size=30))
 def test_made_names_are_unique_beside_given_ones(rows):
-    names, taken, outputs = Names(fold_case=True), {}, set()
+    names, taken, outputs = UsedIds(fold_case=True), {}, set()
     for place, (is_given, name) in enumerate(rows, 1):
         if is_given and name in taken:
             with pytest.raises(TakenError) as caught:
@@ -145,24 +154,24 @@ def test_made_names_are_unique_beside_given_ones(rows):
 
 
 def test_made_names_count_without_gaps_and_without_looking_at_all_of_them(monkeypatch):
-    names, looks = Names(), 0
-    is_used = Names._is_used
+    names, looks = UsedIds(), 0
+    is_used = UsedIds._is_used
 
     def counted(self, id):
         nonlocal looks
         looks += 1
         return is_used(self, id)
 
-    monkeypatch.setattr(Names, "_is_used", counted)
+    monkeypatch.setattr(UsedIds, "_is_used", counted)
     made = [names.make("audio", place)[0] for place in range(1, 2001)]
     assert made == ["audio", *(f"audio-{number}" for number in range(2, 2001))]
     assert looks < 2000 * 25
 
 
 def test_hashes_that_meet_cost_a_suffix_and_never_a_file(monkeypatch):
-    """A table whose keys all but collide: 3 bits of hash."""
+    """Keys that all but collide: 3 bits of hash."""
     monkeypatch.setattr(utterance_ids, "hash64", lambda name: sum(name) % 8 + 1)
-    names = Names()
+    names = UsedIds()
     outputs = [names.claim(f"id{number}", number) for number in range(4)]
     assert len(set(outputs)) == 4
 
@@ -173,3 +182,21 @@ def test_a_shortened_name_tells_where_it_came_from_and_fits():
     assert output_of(first).startswith("é" * 80)
     assert len(output_of(first).encode()) <= MAX_PART_BYTES
     assert output_of("é" * 100) == "é" * 100
+
+
+@given(st.lists(st.tuples(st.integers(0, 12) | st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1)), max_size=60))
+def test_an_index_is_a_dictionary(pairs):
+    index, expected = HashIndex(recent=7), {}
+    for key, value in pairs:
+        assert index.get(key) == expected.get(key)
+        if key not in expected:
+            index.put(key, value)
+            expected[key] = value
+    assert {key: index.get(key) for key in expected} == expected
+
+
+def test_the_two_hashes_are_of_their_size_and_not_one_another():
+    names = [b"%d" % number for number in range(1000)]
+    assert all(0 <= hash64(name) < 2**64 and 0 <= hash31(name) < 2**31 for name in names)
+    assert not any(hash64(name) % 2**31 == hash31(name) for name in names)
+    assert len(set(map(hash31, names))) == 1000

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from made_sources import read, write
 
 from ctc_align.corpus.sources import open_source
-from ctc_align.corpus.sources.table import Rows
+from ctc_align.corpus.sources.table import TableRows
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import UsageError
 
@@ -167,14 +167,14 @@ def test_a_header_that_is_none_is_a_wrong_call(tmp_path, text, kind):
 def test_stray_quotes_are_not_looked_at_again_and_again(tmp_path, monkeypatch):
     count, parsed = 2000, 0
     rows = [f'{number}.wav,"open {number}\n' if number % 3 else "x.wav,y\n" for number in range(count)]
-    parse = Rows.parsed
+    parse = TableRows.cells
 
     def counted(self, text):
         nonlocal parsed
         parsed += 1
         return parse(self, text)
 
-    monkeypatch.setattr(Rows, "parsed", counted)
+    monkeypatch.setattr(TableRows, "cells", counted)
     found, refused = read(table(tmp_path, "audio,text\n" + "".join(rows)))
     assert len(found) + len(refused) == count
     assert len(found) >= count // 3

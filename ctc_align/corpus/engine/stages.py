@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ctc_align.config import Settings
 from ctc_align.corpus.engine.profiling import STAGES, Clock, Warnings
 from ctc_align.corpus.state.journal import DONE, FAILED
-from ctc_align.corpus.state.lock import turn
+from ctc_align.corpus.state.lock import exclusive
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import CtcAlignError, OutputError
 
@@ -203,7 +203,7 @@ def _compile_once(aligner: Aligner, lock: Path) -> None:
         return
     import numpy as np
 
-    with turn(lock):
+    with exclusive(lock):
         if not is_compiled():
             rate = aligner.model.sample_rate
             noise = np.random.default_rng(0).normal(0.0, 0.1, rate).astype(np.float32)

@@ -1,9 +1,9 @@
-"""Corpora on disk, of whatever kind, as streams of utterances.
+"""Corpora on disk, of every kind, as streams of utterances.
 
 open_source(path, kind=None)   a Source: iterate for `Utterance` and `Refused`, each time the same in the same order
 KINDS                          the names for `--source`
 
-What a source holds and is no utterance is a `Refused` with a reason, and the next follows; nothing is skipped silently.
+What is not an utterance is a `Refused` with a reason; nothing is skipped silently.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ctc_align.corpus.sources.kaldi import Kaldi
 from ctc_align.corpus.sources.lhotse_cuts import Lhotse
 from ctc_align.corpus.sources.librispeech import LibriSpeech
 from ctc_align.corpus.sources.mfa_folder import MfaFolder
-from ctc_align.corpus.sources.source import Opening, printable, require_file, require_folder
+from ctc_align.corpus.sources.source import SourceOptions, printable, require_file, require_folder
 from ctc_align.corpus.sources.source_kinds import check_kind, detected_kind
 from ctc_align.corpus.sources.table import Table
 from ctc_align.corpus.utterance import Source
@@ -31,7 +31,7 @@ KINDS = (*_FILES, *_FOLDERS, *_ALIASES)
 def open_source(
     path: str | os.PathLike[str], kind: str | None = None, *, exclude: Sequence[str] = (), fold_case: bool = False
 ) -> Source:
-    """Open the corpus at `path`; what kind it is shows in its content, or `kind` says.
+    """Return the corpus at `path`, of the kind that its content shows, or of `kind`.
 
     A file is `lhotse` or `manifest` by its first JSON object, a `table` by its header. A folder is `kaldi` if it has a
     wav.scp or a logprobs.scp; else the first folder in it that has either decides: `librispeech` for a *.trans.txt,
@@ -39,27 +39,27 @@ def open_source(
 
     Args:
         path: a file or a folder.
-        kind: one of KINDS ("folder" is another name for "mfa"); None: found out.
+        kind: one of KINDS ("folder" is another name for "mfa"); None: detected.
         exclude: folders that are no part of it although they may lie in it: the output folder.
-        fold_case: the output folder does not tell "A" from "a" (see `Names`).
+        fold_case: the output folder does not tell "A" from "a" (see `UsedIds`).
 
     Raises:
-        UsageError: nothing there, not readable, empty, or not of the kind: what was expected, what was met.
+        UsageError: there is nothing, it cannot be read, it is empty, or it is not of the kind.
     """
     name = os.fspath(path)
-    opening = Opening(name, tuple(map(os.fspath, exclude)), fold_case)
+    options = SourceOptions(name, tuple(map(os.fspath, exclude)), fold_case)
     kind = None if kind is None else _ALIASES.get(kind, kind)
     if kind is None:
-        kind = detected_kind(opening)
+        kind = detected_kind(options)
     elif kind not in KINDS:
         raise UsageError(f"--source: expected one of {', '.join(KINDS)}, got {kind}")
     elif kind in _FILES:
         require_file(name, f"a file (--source {kind})")
-        check_kind(opening, kind)
+        check_kind(options, kind)
     else:
         require_folder(name, f"a folder (--source {kind})")
-        check_kind(opening, kind)
-    source: Source = (_FILES | _FOLDERS)[kind](opening)
+        check_kind(options, kind)
+    source: Source = (_FILES | _FOLDERS)[kind](options)
     if kind != "kaldi" and next(iter(source), None) is None:
         raise UsageError(f"{printable(name)}: expected the utterances of a corpus ({kind}), got none: it is empty")
     return source

@@ -1,18 +1,19 @@
-"""NeMo/JSONL manifests: an object a line, `audio_filepath` and `text`, and what else there is."""
+"""NeMo/JSONL manifests: one object on each line, with `audio_filepath` and `text`."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from typing import Any
 
 from ctc_align.corpus.sources.source import (
     FileSource,
     Item,
-    Roll,
-    beside,
+    ItemMaker,
     checked_audio,
     checked_channel,
+    checked_id,
     checked_seconds,
     checked_string,
     checked_text,
@@ -48,17 +49,17 @@ class Manifest(FileSource):
     kind = "manifest"
 
     def __iter__(self) -> Iterator[Item]:
-        roll = Roll(fold_case=self.fold_case, file=self.label)
+        maker = ItemMaker(fold_case=self.fold_case, file=self.label)
         for line in read_lines(self.name):
-            yield self._item(line, roll)
+            yield self._item(line, maker)
 
-    def _item(self, line: Line, roll: Roll) -> Item:
+    def _item(self, line: Line, maker: ItemMaker) -> Item:
         origin = self.origin(line.number)
         id: str | None = None
         stem = ""
         try:
             fields = parsed_object(line)
-            id = _id(fields)
+            id = checked_id(fields.get("utterance"), "utterance")
             audio = checked_audio(_first(fields, AUDIO, "the audio"), "the audio")
             stem = stem_of(audio)
             texts = _texts(fields)
@@ -68,20 +69,20 @@ class Manifest(FileSource):
                 text = checked_text(_first(fields, TEXT, "the transcript"), "text")
             details = _details(fields)
         except InputError as error:
-            return roll.refused(id, line.number, origin, str(error), stem)
-        details |= {"audio": beside(self.folder, audio), "text": text, "texts": texts if len(texts) > 1 else ()}
-        return roll.utterance(id, stem, line.number, origin, details)
+            return maker.refused(id, line.number, origin, str(error), stem)
+        details |= {"audio": os.path.join(self.folder, audio), "text": text, "texts": texts if len(texts) > 1 else ()}
+        return maker.utterance(id, stem, line.number, origin, details)
 
 
 def parsed_object(line: Line) -> dict[str, Any]:
-    """The JSON object on a line. Raises InputError."""
+    """Return the JSON object on a line, else raise InputError."""
     if line.fault:
         raise InputError(line.fault)
     try:
         value = _JSON.decode(line.text)
     except json.JSONDecodeError as error:
-        met = f"{error.msg} at column {error.colno}: {shown(line.text)}"
-        raise InputError(f"expected a JSON object, got something else ({met})") from None
+        got = f"{error.msg} at column {error.colno}: {shown(line.text)}"
+        raise InputError(f"expected a JSON object, got something else ({got})") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"expected a JSON object, got something that cannot be read: {error}") from None
     if not isinstance(value, dict):
@@ -96,19 +97,8 @@ def _first(fields: dict[str, Any], keys: tuple[str, ...], what: str) -> Any:
     raise InputError(f"{what} is missing: expected the key {' or '.join(keys)}, got {shown(sorted(fields))}")
 
 
-def _id(fields: dict[str, Any]) -> str | None:
-    value = fields.get("utterance")
-    if value is None:
-        return None
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)  # as tables that were written by programs have it
-    if not checked_string(value, "utterance").strip():
-        raise InputError("utterance: expected an id, got an empty one")
-    return str(value)
-
-
 def _texts(fields: dict[str, Any]) -> tuple[str, ...]:
-    """The alternatives; () where the line has none."""
+    """Return the alternatives, () where the line has none."""
     values = fields.get("texts")
     if values is None:
         return ()

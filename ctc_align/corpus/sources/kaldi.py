@@ -8,21 +8,23 @@ from array import array
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ctc_align.corpus.sources.hash_table import HashTable, hash64
 from ctc_align.corpus.sources.source import (
     FolderSource,
     Item,
-    Opening,
-    Roll,
-    beside_or_here,
+    ItemMaker,
+    SourceOptions,
     checked_audio,
     checked_channel,
+    checked_duration,
     checked_seconds,
     checked_text,
+    parsed_number,
     require_file,
+    resolved,
     shown,
 )
 from ctc_align.corpus.sources.text_lines import BOM, Line, decoded, read_lines
+from ctc_align.corpus.sources.utterance_ids import HashIndex, hash64
 from ctc_align.errors import InputError, UsageError
 
 SCP, LOG_PROBS_SCP = "wav.scp", "logprobs.scp"
@@ -30,7 +32,6 @@ SCP, LOG_PROBS_SCP = "wav.scp", "logprobs.scp"
 _SPACE = re.compile(r"[ \t]+")
 _SPACE_BYTES = re.compile(rb"[ \t]+")
 _ARCHIVE = re.compile(r"\.ark(\.gz)?:\d+(\[[^\]]*\])?$")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 class Kaldi(FolderSource):
@@ -39,22 +40,22 @@ class Kaldi(FolderSource):
     Without a wav.scp those of `logprobs.scp`, whose lines name files of log-probs or places in archives (FILE.ark:17).
 
     The other files are indexed by hash: 24 to 35 bytes a line, so about 1 GB for ten million utterances with segments
-    and speakers, and no text. Relative paths count from the folder, and where there is no such file from the current
-    one, as Kaldi has it. Shell pipes and archives are refused, so are utterances without a transcript or a recording,
-    transcripts without either, and lines that something before them made superfluous.
+    and speakers, and no text. Relative paths count from the folder, and where there is no
+    such file from the current one, as Kaldi has it. Shell pipes and archives are refused, so are utterances without a
+    transcript or a recording, transcripts without either, and lines that one before them made superfluous.
     """
 
     kind = "kaldi"
 
-    def __init__(self, opening: Opening) -> None:
-        super().__init__(opening)
-        self.scp = SCP if os.path.exists(os.path.join(opening.path, SCP)) else LOG_PROBS_SCP
+    def __init__(self, options: SourceOptions) -> None:
+        super().__init__(options)
+        self.scp = SCP if os.path.exists(os.path.join(options.path, SCP)) else LOG_PROBS_SCP
         wanted = (self.scp, "text", *(("segments",) if self.scp == SCP else ()), "utt2spk")
         for name in wanted[:2]:
             needed = f"{SCP} (or {LOG_PROBS_SCP})" if name == self.scp else name
-            require_file(os.path.join(opening.path, name), f"a Kaldi data folder with {needed} in it")
-        self.has = {name for name in wanted if os.path.isfile(os.path.join(opening.path, name))}
-        self.files = tuple(os.path.join(opening.path, name) for name in wanted if name in self.has)
+            require_file(os.path.join(options.path, name), f"a Kaldi data folder with {needed} in it")
+        self.has = {name for name in wanted if os.path.isfile(os.path.join(options.path, name))}
+        self.files = tuple(os.path.join(options.path, name) for name in wanted if name in self.has)
         self.first = "segments" if "segments" in self.has else self.scp
         if next(read_lines(self.path(self.first)), None) is None:
             raise UsageError(f"{self.path(self.first)}: expected the utterances of a corpus, got an empty file")
@@ -63,19 +64,19 @@ class Kaldi(FolderSource):
         return os.path.join(self.name, name)
 
     def __iter__(self) -> Iterator[Item]:
-        roll = Roll(fold_case=self.fold_case, file=self.first)
-        index = {name: _Index(self.path(name), name) for name in self.has if name != self.first}
+        maker = ItemMaker(fold_case=self.fold_case, file=self.first)
+        index = {name: _LineIndex(self.path(name), name) for name in self.has if name != self.first}
         try:
             for line in read_lines(self.path(self.first)):
-                yield self._item(line, roll, index)
+                yield self._item(line, maker, index)
             for name in (self.scp, "text"):
                 if name in index:
-                    yield from self._left_over(index[name], roll)
+                    yield from self._left_over(index[name], maker)
         finally:
             for lookup in index.values():
                 lookup.close()
 
-    def _item(self, line: Line, roll: Roll, index: dict[str, _Index]) -> Item:
+    def _item(self, line: Line, maker: ItemMaker, index: dict[str, _LineIndex]) -> Item:
         origin = f"{self.first}, line {line.number}"
         id: str | None = None
         try:
@@ -89,27 +90,27 @@ class Kaldi(FolderSource):
             if "utt2spk" in index and (speaker := index["utt2spk"].get(id)) is not None:
                 place["speaker"] = speaker.rest
         except InputError as error:
-            return roll.refused(id, line.number, origin, str(error))
-        return roll.utterance(id, "", line.number, origin, place)
+            return maker.refused(id, line.number, origin, str(error))
+        return maker.utterance(id, "", line.number, origin, place)
 
     def _path(self, entry: str) -> str:
-        """An entry's path, from the folder or from here; that of an archive's place is where the archive is."""
+        """Return the path of an entry, or of a place in an archive, from the data folder or the current one."""
         archive, colon, offset = entry.rpartition(":") if _ARCHIVE.search(entry) else (entry, "", "")
-        return beside_or_here(self.name, archive) + colon + offset
+        return resolved(self.name, archive) + colon + offset
 
-    def _left_over(self, index: _Index, roll: Roll) -> Iterator[Item]:
-        """The lines that no utterance could use: keys that came before, transcripts without audio."""
+    def _left_over(self, index: _LineIndex, maker: ItemMaker) -> Iterator[Item]:
+        """Yield refusals of the lines that no utterance uses: keys that came before, transcripts without audio."""
         is_text = index.name == "text"
         for line in read_lines(index.path):
             id = index.key_of(line.number)
             first = None if id is None else index.number_of(id)
             if first is not None and first != line.number:
                 reason = f"duplicate id {id!r}: {index.name}, line {first} has it already, and is used"
-            elif is_text and (id is None or not roll.names.has(id)):
+            elif is_text and (id is None or not maker.ids.has(id)):
                 reason = line.fault or f"no audio: expected a line for it in {self.first}"
             else:
                 continue
-            yield roll.refused(id, line.number, f"{index.name}, line {line.number}", reason)
+            yield maker.refused(id, line.number, f"{index.name}, line {line.number}", reason)
 
 
 class _Entry(NamedTuple):
@@ -117,13 +118,13 @@ class _Entry(NamedTuple):
     rest: str
 
 
-class _Index:
+class _LineIndex:
     """Lines of a file by their first word; of several with one word the first counts."""
 
     def __init__(self, path: str, name: str) -> None:
         self.path = path
         self.name = name
-        self.numbers = HashTable()
+        self.numbers = HashIndex()
         self.offsets = array("Q", [0])
         """Where line n begins, n from 1, at n - 1."""
         self.file = open(path, "rb")  # noqa: SIM115 (held as long as the index)
@@ -134,18 +135,18 @@ class _Index:
                 self.numbers.put(key, number)
 
     def number_of(self, key: str) -> int | None:
-        """The first line with this key."""
+        """Return the number of the first line with this key, None where there is none."""
         return self.numbers.get(hash64(key.encode()))
 
     def key_of(self, number: int) -> str | None:
-        """The key of a line; None where it is not UTF-8."""
+        """Return the key of a line, None where it is not UTF-8."""
         try:
             return _key(self._data(number), number).decode("utf-8")
         except UnicodeDecodeError:
             return None
 
     def get(self, key: str) -> _Entry | None:
-        """The first line with this key. Raises InputError where it is not UTF-8."""
+        """Return the first line with this key, None where there is none; raise InputError where it is not UTF-8."""
         number = self.number_of(key)
         if number is None:
             return None
@@ -164,7 +165,7 @@ class _Index:
 
 
 def _key(data: bytes, number: int) -> bytes:
-    """The first word of a line; b"" where it is blank."""
+    """Return the first word of a line, b"" where it is blank."""
     if number == 1:
         data = data.removeprefix(BOM)
     return _SPACE_BYTES.split(data.strip(b" \t\r\n"), maxsplit=1)[0]
@@ -177,18 +178,16 @@ def _key_and_rest(line: Line) -> tuple[str, str]:
     return key, rest[0] if rest else ""
 
 
-def _segment(rest: str, recordings: _Index) -> dict[str, Any]:
-    """Audio, offset and duration of `recording start end [channel]`; an end of -1 is that of the recording."""
+def _segment(rest: str, recordings: _LineIndex) -> dict[str, Any]:
+    """Return audio, offset and duration of `recording start end [channel]`; an end of -1 is the recording's."""
     fields = _SPACE.split(rest)
     if len(fields) not in (3, 4):
         raise InputError(f"expected utterance, recording, start and end, got {shown(rest)} behind the utterance")
-    start_s = checked_seconds(_number(fields[1]), "the start")
+    start_s = checked_seconds(parsed_number(fields[1]), "the start")
     place: dict[str, Any] = {"offset_s": start_s}
-    if _number(fields[2]) != -1:
-        end_s = checked_seconds(_number(fields[2]), "the end")
-        if end_s <= start_s:
-            raise InputError(f"the end: expected a time after the start at {start_s} s, got {end_s} s")
-        place["duration_s"] = round(end_s - start_s, 9)
+    if parsed_number(fields[2]) != -1:
+        end_s = checked_seconds(parsed_number(fields[2]), "the end")
+        place["duration_s"] = checked_duration(start_s, end_s)
     if len(fields) == 4:
         channel = fields[3]  # counted from 0 in Kaldi
         number = int(channel) + 1 if re.fullmatch("[0-9]{1,5}", channel) else channel
@@ -200,7 +199,7 @@ def _segment(rest: str, recordings: _Index) -> dict[str, Any]:
 
 
 def _checked_entry(entry: str, scp: str) -> str:
-    """The path in a line of `scp`. Raises InputError for what would have to be run, and for sound in archives."""
+    """Return the path in a line of `scp`; raise InputError for a command, and for sound in an archive."""
     what = f"{scp}: expected the path of {'an audio file' if scp == SCP else 'log-probs'}"
     if not entry:
         raise InputError(f"{what}, got nothing")
@@ -211,7 +210,3 @@ def _checked_entry(entry: str, scp: str) -> str:
         part = "a part of a matrix in" if place[2] else "a place in"
         raise InputError(f"{what}, got {part} the archive {shown(entry)}")
     return checked_audio(entry, scp)
-
-
-def _number(field: str) -> float | str:
-    return float(field) if _NUMBER.fullmatch(field) else field

@@ -9,13 +9,14 @@ from ctc_align.corpus.sources.jsonl_manifest import parsed_object
 from ctc_align.corpus.sources.source import (
     FileSource,
     Item,
-    Roll,
-    beside_or_here,
+    ItemMaker,
     checked_audio,
+    checked_id,
     checked_seconds,
     checked_string,
     checked_text,
     kind_of,
+    resolved,
     shown,
 )
 from ctc_align.corpus.sources.text_lines import Line, read_lines
@@ -36,22 +37,22 @@ class Lhotse(FileSource):
     kind = "lhotse"
 
     def __iter__(self) -> Iterator[Item]:
-        roll = Roll(fold_case=self.fold_case, file=self.label)
+        maker = ItemMaker(fold_case=self.fold_case, file=self.label)
         for line in read_lines(self.name):
-            yield from self._items(line, roll)
+            yield from self._items(line, maker)
 
-    def _items(self, line: Line, roll: Roll) -> Iterator[Item]:
+    def _items(self, line: Line, maker: ItemMaker) -> Iterator[Item]:
         origin = self.origin(line.number)
         cut_id = ""
         try:
             cut = parsed_object(line)
-            cut_id = _name(cut.get("id"), "id") or ""
+            cut_id = checked_id(cut.get("id"), "id") or ""
             _check_kind(cut)
             supervisions = cut.get("supervisions")
             if not isinstance(supervisions, list) or not supervisions:
                 raise InputError("expected a cut with supervisions, got one without: there is no transcript")
         except InputError as error:
-            yield roll.refused(cut_id or None, line.number, origin, str(error))
+            yield maker.refused(cut_id or None, line.number, origin, str(error))
             return
         for number, supervision in enumerate(supervisions, 1):
             at = origin if len(supervisions) == 1 else f"{origin}, supervision {number}"
@@ -59,12 +60,12 @@ class Lhotse(FileSource):
             try:
                 if not isinstance(supervision, dict):
                     raise InputError(f"supervisions: expected objects, got {kind_of(supervision)}")
-                id = _name(supervision.get("id"), "the supervision's id")
+                id = checked_id(supervision.get("id"), "the supervision's id")
                 fields = self._fields(cut, supervision)
             except InputError as error:
-                yield roll.refused(id, line.number, at, str(error), cut_id)
+                yield maker.refused(id, line.number, at, str(error), cut_id)
                 continue
-            yield roll.utterance(id, cut_id or at, line.number, at, fields)
+            yield maker.utterance(id, cut_id or at, line.number, at, fields)
 
     def _fields(self, cut: dict[str, Any], supervision: dict[str, Any]) -> dict[str, Any]:
         recording = _object(cut, "recording")
@@ -73,7 +74,7 @@ class Lhotse(FileSource):
         channel = supervision.get("channel", cut.get("channel"))
         source, number = _source(recording, channel)
         offset_s, duration_s = _span(cut, supervision, recording)
-        fields: dict[str, Any] = {"audio": beside_or_here(self.folder, source), "channel": number}
+        fields: dict[str, Any] = {"audio": resolved(self.folder, source), "channel": number}
         fields |= {"offset_s": offset_s, "duration_s": duration_s}
         fields["text"] = checked_text(_needed(supervision, "text"), "text")
         speaker = supervision.get("speaker")
@@ -81,7 +82,7 @@ class Lhotse(FileSource):
 
 
 def is_cut(value: dict[str, Any]) -> bool:
-    """Whether a JSON object is one of Lhotse's cuts (of any type)."""
+    """Return whether a JSON object is one of Lhotse's cuts (of any type)."""
     is_typed = str(value.get("type")).endswith("Cut")
     return is_typed or isinstance(value.get("supervisions"), list) or isinstance(value.get("recording"), dict)
 
@@ -95,7 +96,7 @@ def _check_kind(cut: dict[str, Any]) -> None:
 
 
 def _source(recording: dict[str, Any], channel: Any) -> tuple[str, int | None]:
-    """The file that holds the channels, and which of its channels is meant, from 1; None: all."""
+    """Return the file that holds the channels, and which of its channels is used, from 1; None for all."""
     channels = _channels(channel)
     sources = recording.get("sources")
     if not isinstance(sources, list) or not sources or not all(isinstance(source, dict) for source in sources):
@@ -124,7 +125,7 @@ def _channels(value: Any) -> set[int]:
 
 
 def _span(cut: dict[str, Any], supervision: dict[str, Any], recording: dict[str, Any]) -> tuple[float, float]:
-    """Where the supervision is in the recording: offset and duration, seconds."""
+    """Return offset and duration of a supervision in its recording, seconds."""
     start_s = supervision.get("start", 0)
     if isinstance(start_s, (int, float)) and not isinstance(start_s, bool) and start_s < 0:
         start_s = -checked_seconds(-start_s, "the supervision's start")  # it begins before the cut does
@@ -156,14 +157,3 @@ def _needed(fields: dict[str, Any], key: str) -> Any:
     if fields.get(key) is None:
         raise InputError(f"expected the key {key}, got {shown(sorted(fields))}")
     return fields[key]
-
-
-def _name(value: Any, what: str) -> str | None:
-    """An id, None where there is none."""
-    if value is None:
-        return None
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    if not checked_string(value, what).strip():
-        raise InputError(f"{what}: expected an id, got an empty one")
-    return str(value)

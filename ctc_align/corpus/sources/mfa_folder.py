@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from ctc_align.corpus.sources.folder_walk import Contents, Folder, contents, walk
-from ctc_align.corpus.sources.source import FolderSource, Item, Roll, checked_text, has_bytes, printable
+from ctc_align.corpus.sources.folder_tree import Contents, Folder, contents, folders_below
+from ctc_align.corpus.sources.source import FolderSource, Item, ItemMaker, checked_text, has_bytes, printable
 from ctc_align.errors import CtcAlignError, InputError
 from ctc_align.formats.textgrid_reading import Interval, read_textgrid
 from ctc_align.text import read_transcript
@@ -27,18 +27,18 @@ class MfaFolder(FolderSource):
     kind = "mfa"
 
     def __iter__(self) -> Iterator[Item]:
-        roll = Roll(fold_case=self.fold_case)
-        for folder in walk(self.name, self.exclude):
-            yield from _Beside(folder, contents(folder), roll).items()
+        maker = ItemMaker(fold_case=self.fold_case)
+        for folder in folders_below(self.name, self.exclude):
+            yield from _Recordings(folder, contents(folder), maker).items()
 
 
-class _Beside:
-    """The utterances of one folder."""
+class _Recordings:
+    """The sound files and transcripts of one folder."""
 
-    def __init__(self, folder: Folder, found: Contents, roll: Roll) -> None:
+    def __init__(self, folder: Folder, found: Contents, maker: ItemMaker) -> None:
         self.folder = folder
         self.found = found
-        self.roll = roll
+        self.maker = maker
         self.speaker = printable(os.path.basename(os.path.abspath(folder.path)))
 
     def items(self) -> Iterator[Item]:
@@ -84,7 +84,7 @@ class _Beside:
         except CtcAlignError as error:
             return self.refused(stem, transcript, str(error))
         fields = {"audio": self.folder.join(sound), "text": text, "speaker": self.speaker, "transcript": path}
-        return self.roll.utterance(self.folder.below + stem, stem, 0, origin, fields)
+        return self.maker.utterance(self.folder.below + stem, stem, 0, origin, fields)
 
     def intervals(self, stem: str, sound: str, grid: str) -> Iterator[Item]:
         path = self.folder.join(grid)
@@ -98,7 +98,7 @@ class _Beside:
             yield self.refused(stem, grid, "expected an interval with text in it, got none")
             return
         # the recording's own name is taken, so that no utterance writes where its TextGrid will be
-        recording = self.roll.names.make(self.folder.below + stem, 0)[1]
+        recording = self.maker.ids.make(self.folder.below + stem, 0)[1]
         common = {"audio": self.folder.join(sound), "recording": recording, "transcript": path}
         for tier in tiers:
             for number, interval in enumerate(tier.intervals, 1):
@@ -115,14 +115,12 @@ class _Beside:
         id = self.folder.below + name
         if not 0 <= start_s < end_s:
             reason = f"expected an interval of time in the recording, got {start_s} to {end_s} s"
-            return self.roll.refused(None, 0, origin, reason, id)
+            return self.maker.refused(None, 0, origin, reason, id)
         fields |= {"text": interval.label, "offset_s": start_s, "duration_s": round(end_s - start_s, 9)}
-        return self.roll.utterance(None, id, 0, origin, fields)
+        return self.maker.utterance(None, id, 0, origin, fields)
 
     def refused(self, stem: str, name: str, reason: str) -> Item:
-        below = self.folder.below
-        id = printable(below + stem).rstrip("/") or "."
-        return self.roll.refused(id, 0, printable(below + name), printable(reason))
+        return self.maker.refused_file(self.folder.below, stem, name, reason)
 
 
 def _read(path: str) -> str:
@@ -131,7 +129,7 @@ def _read(path: str) -> str:
 
 
 def _check_readable(path: str) -> None:
-    """A pipe would be waited for for ever, and no transcript is as large as memory."""
+    """Raise InputError for pipes, which may never end, and for files that are too large."""
     if not os.path.isfile(path):
         raise InputError(f"{path}: expected a transcript file, got something else, or a link that leads nowhere")
     if os.path.getsize(path) > _MOST_BYTES:

@@ -1,4 +1,4 @@
-"""What all sources share: the roll of names, values that are checked, paths, and how a source is opened."""
+"""What all sources share: how one is opened, its items, values and paths that are checked."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ctc_align.corpus.sources.utterance_ids import Names, TakenError
+from ctc_align.corpus.sources.utterance_ids import TakenError, UsedIds
 from ctc_align.corpus.utterance import Refused, Utterance
 from ctc_align.errors import InputError, UsageError
 
 Item = Utterance | Refused
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _SHOWN = 60
 
 
 @dataclass(frozen=True)
-class Opening:
-    """How a source is to be opened.
+class SourceOptions:
+    """Where a source is and how it is read.
 
     `exclude` are folders (as paths) that are no part of the corpus, such as the output folder; `fold_case` as in
-    `Names`.
+    `UsedIds`.
     """
 
     path: str
@@ -33,31 +34,31 @@ class Opening:
 
 
 class FolderSource:
-    """A source that is a folder with others in it, walked in order; ids are paths below it."""
+    """A source that is a folder, read with all folders below it in order; ids are paths below it."""
 
     kind = ""
 
-    def __init__(self, opening: Opening) -> None:
-        self.name = opening.path
+    def __init__(self, options: SourceOptions) -> None:
+        self.name = options.path
         self.files: tuple[str, ...] = ()
-        self.exclude = opening.exclude
-        self.fold_case = opening.fold_case
+        self.exclude = options.exclude
+        self.fold_case = options.fold_case
 
     def __iter__(self) -> Iterator[Item]:
         raise NotImplementedError
 
 
 class FileSource:
-    """A source that is one file: its own path, the folder that its relative paths start from."""
+    """A source that is one file; relative paths in it start from its folder."""
 
     kind = ""
 
-    def __init__(self, opening: Opening) -> None:
-        self.name = opening.path
-        self.files: tuple[str, ...] = (opening.path,)
-        self.folder = os.path.dirname(opening.path)
-        self.label = printable(os.path.basename(opening.path))
-        self.fold_case = opening.fold_case
+    def __init__(self, options: SourceOptions) -> None:
+        self.name = options.path
+        self.files: tuple[str, ...] = (options.path,)
+        self.folder = os.path.dirname(options.path)
+        self.label = printable(os.path.basename(options.path))
+        self.fold_case = options.fold_case
 
     def __iter__(self) -> Iterator[Item]:
         raise NotImplementedError
@@ -66,23 +67,23 @@ class FileSource:
         return f"{self.label}, line {line}"
 
 
-class Roll:
-    """Gives names to what a source finds, and turns away what cannot have one.
+class ItemMaker:
+    """Makes the items of a source: utterances with an id of their own, and lines and files that are none, refused.
 
     `file`: in which the places are lines, for the message about a duplicate; "" where they are not.
     """
 
     def __init__(self, *, fold_case: bool, file: str = "") -> None:
-        self.names = Names(fold_case=fold_case)
+        self.ids = UsedIds(fold_case=fold_case)
         self.file = file
 
     def utterance(self, id: str | None, stem: str, place: int, origin: str, fields: dict[str, Any]) -> Item:
-        """The utterance under its `id`, or under a name made of `stem`; `fields` are the rest of `Utterance`."""
+        """Return the utterance under its `id`, or under one made of `stem`; `fields` are the rest of `Utterance`."""
         if id is None:
-            id, output = self.names.make(stem, place)
+            id, output = self.ids.make(stem, place)
             return Utterance(id, output, origin=origin, **fields)
         try:
-            return Utterance(id, self.names.claim(id, place), origin=origin, **fields)
+            return Utterance(id, self.ids.claim(id, place), origin=origin, **fields)
         except TakenError as error:
             first = f"{self.file}, line {error.place}" if self.file else "something earlier"
             has_it = "was named so after its audio" if error.made else "has it already"
@@ -91,18 +92,23 @@ class Roll:
             )
 
     def refused(self, id: str | None, place: int, origin: str, reason: str, stem: str = "") -> Refused:
-        """A refusal, under `id` where that is free, under a name made of `stem`, or under its place in the source."""
+        """Return a refusal under `id` where that is free, else under an id made of `stem` or of its origin."""
         if id is not None:
             try:
-                self.names.claim(id, place)
+                self.ids.claim(id, place)
                 return Refused(id, origin, reason)
             except TakenError:
                 stem = f"{id} ({origin})"
-        return Refused(self.names.make(stem or origin, place)[0], origin, reason)
+        return Refused(self.ids.make(stem or origin, place)[0], origin, reason)
+
+    def refused_file(self, below: str, stem: str, name: str, reason: str) -> Refused:
+        """Return a refusal of the file `name` in the folder `below` ("" or "a/b/"), under an id that ends in `stem`."""
+        id = printable(below + stem).rstrip("/") or "."
+        return self.refused(id, 0, printable(below + name), printable(reason))
 
 
 def printable(text: str) -> str:
-    """`text` with what is no character (bytes of a file name that are not UTF-8) written out.
+    """Return `text` with what is no character (bytes of a file name that are not UTF-8) written out.
 
     >>> printable("a\\udcff")
     'a\\\\xff'
@@ -111,18 +117,18 @@ def printable(text: str) -> str:
 
 
 def has_bytes(text: str) -> bool:
-    """Whether `text` holds surrogates, which stand for bytes that are not UTF-8 and cannot be written."""
+    """Return whether `text` holds surrogates, which stand for bytes that are not UTF-8 and cannot be written."""
     return not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text)
 
 
 def shown(value: Any) -> str:
-    """A value for a message, cut where it is long."""
+    """Return a value for a message, cut where it is long."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def checked_text(value: Any, what: str) -> str:
-    """A transcript: a string with something in it. Raises InputError."""
+    """Return a transcript: a string that is not blank, else raise InputError."""
     text = checked_string(value, what)
     if not text.strip():
         raise InputError(f"{what}: the transcript is empty; expected at least one word")
@@ -130,6 +136,7 @@ def checked_text(value: Any, what: str) -> str:
 
 
 def checked_string(value: Any, what: str) -> str:
+    """Return a string of Unicode text, else raise InputError."""
     if not isinstance(value, str):
         raise InputError(f"{what}: expected a string, got {kind_of(value)}")
     if has_bytes(value):
@@ -138,10 +145,10 @@ def checked_string(value: Any, what: str) -> str:
 
 
 def checked_seconds(value: Any, what: str, *, above_zero: bool = False) -> float:
-    """A finite number of seconds, not negative. Raises InputError."""
+    """Return a finite number of seconds, not negative, else raise InputError."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        met = shown(value) if isinstance(value, str) else kind_of(value)
-        raise InputError(f"{what}: expected a number of seconds, got {met}")
+        got = shown(value) if isinstance(value, str) else kind_of(value)
+        raise InputError(f"{what}: expected a number of seconds, got {got}")
     try:
         seconds = float(value)
     except OverflowError:
@@ -152,14 +159,38 @@ def checked_seconds(value: Any, what: str, *, above_zero: bool = False) -> float
     return seconds
 
 
+def checked_duration(start_s: float, end_s: float) -> float:
+    """Return the seconds from start to end, else raise InputError."""
+    if end_s <= start_s:
+        raise InputError(f"the end: expected a time after the start at {start_s} s, got {end_s} s")
+    return round(end_s - start_s, 9)
+
+
+def checked_id(value: Any, what: str) -> str | None:
+    """Return an id, None where there is none; a whole number is one, as in tables that programs wrote."""
+    if value is None:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not checked_string(value, what).strip():
+        raise InputError(f"{what}: expected an id, got an empty one")
+    return str(value)
+
+
+def parsed_number(text: str) -> float | str:
+    """Return the number that `text` is, or `text` where it is none."""
+    return float(text) if _NUMBER.fullmatch(text) else text
+
+
 def checked_channel(value: Any, what: str) -> int:
+    """Return a channel, from 1, else raise InputError."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1024:
         raise InputError(f"{what}: expected a channel, counted from 1, got {shown(value)}")
     return value
 
 
 def checked_audio(value: Any, what: str) -> str:
-    """The path of a sound file, as given. Raises InputError."""
+    """Return the path of a sound file as it is written, else raise InputError."""
     path = checked_string(value, what)
     if not path.strip():
         raise InputError(f"{what}: expected the path of an audio file, got an empty one")
@@ -170,25 +201,20 @@ def checked_audio(value: Any, what: str) -> str:
     return path
 
 
-def beside(folder: str, path: str) -> str:
-    """`path`, which counts from `folder` where it is relative."""
-    return os.path.join(folder, path)
-
-
-def beside_or_here(folder: str, path: str) -> str:
-    """As `beside`; from the current folder, as Kaldi and Lhotse have it, where the file is there and not beside."""
-    joined = beside(folder, path)
+def resolved(folder: str, path: str) -> str:
+    """Return `path` from `folder`, or from the current folder where the file is only there, as Kaldi and Lhotse do."""
+    joined = os.path.join(folder, path)
     return path if joined != path and os.path.exists(path) and not os.path.exists(joined) else joined
 
 
 def stem_of(path: str) -> str:
-    """The file's name without its extension: what an utterance is called that has no id."""
+    """Return the file's name without its extension, the id of an utterance that has none."""
     name = os.path.basename(path.rstrip("/")) or path
     return os.path.splitext(name)[0]
 
 
 def kind_of(value: Any) -> str:
-    """What a JSON value is, in words.
+    """Return the kind of a JSON value in words.
 
     >>> kind_of([1]), kind_of(None)
     ('a list', 'null')
@@ -200,7 +226,7 @@ def kind_of(value: Any) -> str:
 
 
 def require_folder(path: str, what: str) -> None:
-    """UsageError unless `path` is a folder that can be read."""
+    """Raise UsageError unless `path` is a folder that can be read."""
     if not os.path.exists(path):
         raise UsageError(f"{printable(path)}: expected {what}, there is no such folder")
     if not os.path.isdir(path):
@@ -212,7 +238,7 @@ def require_folder(path: str, what: str) -> None:
 
 
 def require_file(path: str, what: str) -> None:
-    """UsageError unless `path` is a regular file that can be read (it is read more than once)."""
+    """Raise UsageError unless `path` is a regular file that can be read (it is read more than once)."""
     if os.path.isdir(path):
         raise UsageError(f"{printable(path)}: expected {what}, got a folder")
     if not os.path.exists(path):

@@ -1,14 +1,14 @@
-"""What kind of corpus lies at a path, by content."""
+"""The kind of a corpus, detected by its content."""
 
 from __future__ import annotations
 
 import os
 
-from ctc_align.corpus.sources.folder_walk import SOUND, contents, walk
+from ctc_align.corpus.sources.folder_tree import SOUND, contents, folders_below
 from ctc_align.corpus.sources.jsonl_manifest import parsed_object
 from ctc_align.corpus.sources.kaldi import LOG_PROBS_SCP, SCP
 from ctc_align.corpus.sources.lhotse_cuts import is_cut
-from ctc_align.corpus.sources.source import Opening, printable, require_file, require_folder, shown
+from ctc_align.corpus.sources.source import SourceOptions, printable, require_file, require_folder, shown
 from ctc_align.corpus.sources.table import parsed_header
 from ctc_align.corpus.sources.text_lines import Line, is_utf16, read_head
 from ctc_align.errors import InputError, UsageError
@@ -18,25 +18,25 @@ _MANIFESTS = (".jsonl", ".jsonl.gz", ".csv", ".tsv", ".json")
 _SOURCES = "a manifest (JSONL), a table (CSV or TSV with a header), Lhotse cuts, or a folder"
 
 
-def detected_kind(opening: Opening) -> str:
-    """The kind's name for `--source`. Raises UsageError: there is nothing, or nothing that is a corpus."""
-    if os.path.isdir(opening.path):
-        return _folder_kind(opening)
-    require_file(opening.path, f"{_SOURCES} of a corpus")
-    return _file_kind(opening.path)
+def detected_kind(options: SourceOptions) -> str:
+    """Return the name of the kind for `--source`; raise UsageError where there is no corpus."""
+    if os.path.isdir(options.path):
+        return _folder_kind(options)
+    require_file(options.path, f"{_SOURCES} of a corpus")
+    return _file_kind(options.path)
 
 
-def check_kind(opening: Opening, kind: str) -> None:
-    """UsageError unless what lies at the path may be of the kind: what was expected, what was met."""
-    path = opening.path
+def check_kind(options: SourceOptions, kind: str) -> None:
+    """Raise UsageError unless the file or folder may be a corpus of this kind."""
+    path = options.path
     if kind in ("manifest", "lhotse"):
-        met = _objects_kind(path)
-        if met is None:
+        got = _objects_kind(path)
+        if got is None:
             _check_text(path, "JSON objects, one a line")
-        elif met != kind:
+        elif got != kind:
             what = {"manifest": "a manifest: lines with audio_filepath and text", "lhotse": "Lhotse cuts"}
-            raise UsageError(f"{printable(path)}: expected {what[kind]}, got {what[met]}; give --source {met}")
-    elif kind == "librispeech" and not any(contents(folder).trans for folder in walk(path, opening.exclude)):
+            raise UsageError(f"{printable(path)}: expected {what[kind]}, got {what[got]}; give --source {got}")
+    elif kind == "librispeech" and not any(contents(folder).trans for folder in folders_below(path, options.exclude)):
         raise UsageError(f"{printable(path)}: expected a *.trans.txt in it or in a folder below it, got none")
     elif kind == "mfa":
         require_folder(path, "a folder of audio with transcripts")
@@ -57,7 +57,7 @@ def _file_kind(path: str) -> str:
 
 
 def _objects_kind(path: str) -> str | None:
-    """Lhotse's or a manifest, by the first JSON object among the first lines; None: there is none."""
+    """Return "lhotse" or "manifest" by the first JSON object among the first lines, None where there is none."""
     for line in read_head(path, _HEAD_LINES):
         try:
             return "lhotse" if is_cut(parsed_object(line)) else "manifest"
@@ -67,31 +67,31 @@ def _objects_kind(path: str) -> str | None:
 
 
 def _check_text(path: str, expected: str) -> None:
-    """Raise UsageError: say what is there in the place of what was expected."""
+    """Raise UsageError, which says what the file is instead of what was expected."""
     head = read_head(path, 1) or [Line(1, "")]
     first = head[0].text.lstrip()
     if is_utf16(path):
-        met = "UTF-16: save it as UTF-8"
+        got = "UTF-16: save it as UTF-8"
     elif os.path.splitext(path)[1].lower() in SOUND:
-        met = "what its name says is one recording; for that: ctc-align AUDIO TRANSCRIPT"
+        got = "what its name says is one recording; for that: ctc-align AUDIO TRANSCRIPT"
     elif first.startswith("["):
-        met = "one JSON list: write its entries one a line (JSONL)"
+        got = "one JSON list: write its entries one a line (JSONL)"
     elif first == "{":
-        met = "JSON that spans several lines: write each object on a line of its own (JSONL)"
+        got = "JSON that spans several lines: write each object on a line of its own (JSONL)"
     elif os.path.basename(path) in (SCP, LOG_PROBS_SCP, "segments", "utt2spk", "text"):
-        met = "a file of a Kaldi data folder: give the folder"
+        got = "a file of a Kaldi data folder: give the folder"
     else:
-        met = head[0].fault or (shown(head[0].text) if first else "an empty file")
-    raise UsageError(f"{printable(path)}: expected {expected}, got {met}")
+        got = head[0].fault or (shown(head[0].text) if first else "an empty file")
+    raise UsageError(f"{printable(path)}: expected {expected}, got {got}")
 
 
-def _folder_kind(opening: Opening) -> str:
-    path = opening.path
+def _folder_kind(options: SourceOptions) -> str:
+    path = options.path
     require_folder(path, "a corpus")
     if any(os.path.isfile(os.path.join(path, name)) for name in (SCP, LOG_PROBS_SCP)):
         return "kaldi"
     has_half = False
-    for folder in walk(path, opening.exclude):
+    for folder in folders_below(path, options.exclude):
         found = contents(folder)
         if found.trans:
             return "librispeech"

@@ -11,13 +11,14 @@ from typing import Any
 from ctc_align.corpus.sources.source import (
     FileSource,
     Item,
-    Opening,
-    Roll,
-    beside,
+    ItemMaker,
+    SourceOptions,
     checked_audio,
     checked_channel,
+    checked_duration,
     checked_seconds,
     checked_text,
+    parsed_number,
     printable,
     shown,
     stem_of,
@@ -38,15 +39,14 @@ COLUMNS = {
     "speaker": ("speaker", "speaker_id", "spk_id", "client_id", "spk"),
     "channel": ("channel",),
 }
-"""What a column may be called, in any case; of several in one table the first in this order counts."""
+"""Names of each column, in any case; of several in one table the first in this order counts."""
 
 _MOST_LINES = 200
 """A quoted field that spans more lines than this is a quote that was never closed."""
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 class Table(FileSource):
-    """A table with a header, plain or .gz; the separator (comma, tab or semicolon) is the one that parts the header.
+    """A table with a header, plain or .gz, separated by commas, tabs or semicolons as its header is.
 
     Columns are found by name, see COLUMNS; an audio and a text column are needed. Quotes are those of CSV, and a
     quoted field may span lines; in a tab-separated line that does not work out as CSV they are letters. Relative paths
@@ -55,20 +55,20 @@ class Table(FileSource):
 
     kind = "table"
 
-    def __init__(self, opening: Opening) -> None:
-        super().__init__(opening)
-        head = next(iter(read_head(opening.path, 1)), Line(1, ""))
-        self.separator, self.columns, self.width = parsed_header(opening.path, head)
+    def __init__(self, options: SourceOptions) -> None:
+        super().__init__(options)
+        head = next(iter(read_head(options.path, 1)), Line(1, ""))
+        self.separator, self.columns, self.width = parsed_header(options.path, head)
         clips = os.path.join(self.folder, "clips")
         self.clips = clips if os.path.isdir(clips) else ""
 
     def __iter__(self) -> Iterator[Item]:
-        roll = Roll(fold_case=self.fold_case, file=self.label)
-        rows = Rows(read_lines(self.name), self.separator, self.width)
+        maker = ItemMaker(fold_case=self.fold_case, file=self.label)
+        rows = TableRows(read_lines(self.name), self.separator, self.width)
         for number, row, fault in rows:
-            yield self._item(number, row, fault, roll)
+            yield self._item(number, row, fault, maker)
 
-    def _item(self, number: int, row: list[str], fault: str, roll: Roll) -> Item:
+    def _item(self, number: int, row: list[str], fault: str, maker: ItemMaker) -> Item:
         origin = self.origin(number)
         id: str | None = None
         stem = ""
@@ -80,23 +80,22 @@ class Table(FileSource):
             audio = checked_audio(cells.get("audio", ""), "the audio")
             stem = stem_of(audio)
             if any(cell.strip() for cell in row[self.width :]):
-                met = f"{len(row)} columns where the header has {self.width}"
-                raise InputError(f"expected a row of the table, got {met}: quote what holds a separator")
+                got = f"{len(row)} columns where the header has {self.width}"
+                raise InputError(f"expected a row of the table, got {got}: quote what holds a separator")
             fields = {"audio": self._path(audio), "text": checked_text(cells.get("text", ""), "the text")}
             fields |= _details(cells)
         except InputError as error:
-            return roll.refused(id, number, origin, str(error), stem)
-        return roll.utterance(id, stem, number, origin, fields)
+            return maker.refused(id, number, origin, str(error), stem)
+        return maker.utterance(id, stem, number, origin, fields)
 
     def _path(self, audio: str) -> str:
-        path = beside(self.folder, audio)
-        if self.clips and not os.path.exists(path) and os.path.exists(beside(self.clips, audio)):
-            return beside(self.clips, audio)
-        return path
+        path = os.path.join(self.folder, audio)
+        clip = os.path.join(self.clips, audio)
+        return clip if self.clips and not os.path.exists(path) and os.path.exists(clip) else path
 
 
 def parsed_header(path: str, head: Line) -> tuple[str, dict[str, int], int]:
-    """The separator, the columns that are known and where they are, and how many there are. Raises UsageError."""
+    """Return the separator, where each known column is, and how many columns there are, else raise UsageError."""
     best: dict[str, int] = {}
     for separator in ("\t", ",", ";"):
         names = _names(head.text, separator)
@@ -105,8 +104,8 @@ def parsed_header(path: str, head: Line) -> tuple[str, dict[str, int], int]:
             return separator, columns, len(names)
         best = max(best, columns, key=len)
     missing = [f"one of {' '.join(COLUMNS[what])} for the {what}" for what in ("audio", "text") if what not in best]
-    met = head.fault or shown(head.text)
-    raise UsageError(f"{printable(path)}: expected a header with {' and '.join(missing)}, got {met}")
+    got = head.fault or shown(head.text)
+    raise UsageError(f"{printable(path)}: expected a header with {' and '.join(missing)}, got {got}")
 
 
 def _names(header: str, separator: str) -> list[str]:
@@ -127,19 +126,16 @@ def _columns(names: list[str]) -> dict[str, int]:
 
 
 def _details(cells: dict[str, str]) -> dict[str, Any]:
-    """What a row says of place, speaker and channel; an empty cell says nothing."""
+    """Return the start, duration, channel and speaker that a row has; an empty cell is as good as none."""
     cells = {what: cell.strip() for what, cell in cells.items() if cell.strip()}
     details: dict[str, Any] = {}
     if "offset" in cells:
-        details["offset_s"] = checked_seconds(_number(cells["offset"]), "the start")
+        details["offset_s"] = checked_seconds(parsed_number(cells["offset"]), "the start")
     if "duration" in cells:
-        details["duration_s"] = checked_seconds(_number(cells["duration"]), "the duration", above_zero=True)
+        details["duration_s"] = checked_seconds(parsed_number(cells["duration"]), "the duration", above_zero=True)
     elif "end" in cells:
-        end_s = checked_seconds(_number(cells["end"]), "the end")
-        start_s = details.get("offset_s", 0.0)
-        if end_s <= start_s:
-            raise InputError(f"the end: expected a time after the start at {start_s} s, got {end_s} s")
-        details["duration_s"] = round(end_s - start_s, 9)
+        end_s = checked_seconds(parsed_number(cells["end"]), "the end")
+        details["duration_s"] = checked_duration(details.get("offset_s", 0.0), end_s)
     if "channel" in cells:
         channel = cells["channel"]
         details["channel"] = checked_channel(
@@ -150,19 +146,15 @@ def _details(cells: dict[str, str]) -> dict[str, Any]:
     return details
 
 
-def _number(cell: str) -> float | str:
-    return float(cell) if _NUMBER.fullmatch(cell) else cell
-
-
-class Rows:
-    """Rows (line, cells, fault) after the header, from lines; a quote that is never closed costs its own line only."""
+class TableRows:
+    """The rows (line, cells, fault) after the header; of a quote that is never closed only its own line is lost."""
 
     def __init__(self, lines: Iterator[Line], separator: str, width: int) -> None:
         self.lines = lines
         self.separator = separator
         self.width = width
-        self.waiting: list[Line] = []
-        """Lines that were read ahead."""
+        self.lines_ahead: list[Line] = []
+        """Lines that were read while a quote was open."""
 
     def __iter__(self) -> Iterator[tuple[int, list[str], str]]:
         self.next_line()
@@ -170,7 +162,7 @@ class Rows:
             yield (line.number, [], line.fault) if line.fault else self.row(line)
 
     def next_line(self) -> Line | None:
-        return self.waiting.pop(0) if self.waiting else next(self.lines, None)
+        return self.lines_ahead.pop(0) if self.lines_ahead else next(self.lines, None)
 
     def row(self, line: Line) -> tuple[int, list[str], str]:
         literal = line.text.split(self.separator)
@@ -179,22 +171,22 @@ class Rows:
         is_tabs = self.separator == "\t"
         ahead: list[Line] = []
         try:
-            row = self.parsed(line.text)
+            row = self.cells(line.text)
             # a tab-separated line that is complete as it stands does not go on in the next one
             while row is None and not (is_tabs and len(literal) >= self.width):
-                row = self.longer(line, ahead)
+                row = self.joined(line, ahead)
             if row is not None:
                 return line.number, row, ""
             fault = "a quote is not closed"
         except csv.Error as error:
             fault = str(error)
-        self.waiting = ahead + self.waiting
+        self.lines_ahead = ahead + self.lines_ahead
         if is_tabs:
             return line.number, literal, ""
         return line.number, [], f"expected a row of CSV, got something else ({fault}); write quotes inside quotes twice"
 
-    def longer(self, line: Line, ahead: list[Line]) -> list[str] | None:
-        """The row with as many more lines as may close its quote, which go to `ahead`. Raises csv.Error."""
+    def joined(self, line: Line, ahead: list[Line]) -> list[str] | None:
+        """Return the row with the lines that may close its quote, which are added to `ahead`, or raise csv.Error."""
         while len(ahead) < _MOST_LINES and (following := self.next_line()) is not None:
             ahead.append(following)
             if following.fault:
@@ -204,11 +196,11 @@ class Rows:
                 for part in ahead:
                     text += "\n" * (part.number - number) + part.text
                     number = part.number
-                return self.parsed(text)
+                return self.cells(text)
         raise csv.Error("a quote is not closed")
 
-    def parsed(self, text: str) -> list[str] | None:
-        """The cells of a row; None: it ends inside quotes. Raises csv.Error."""
+    def cells(self, text: str) -> list[str] | None:
+        """Return the cells of a row, None where it ends inside quotes; raise csv.Error where it is not CSV."""
         try:
             return next(csv.reader([text], delimiter=self.separator, strict=True))
         except csv.Error as error:

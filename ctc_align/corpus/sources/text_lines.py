@@ -17,7 +17,7 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 class Line(NamedTuple):
-    """A line that is not blank: `number` from 1, `text` without its end, or `fault`: why it has none."""
+    """A line that is not blank: `number` from 1, `text` without its end, or a `fault` where it cannot be read."""
 
     number: int
     text: str
@@ -25,7 +25,7 @@ class Line(NamedTuple):
 
 
 def read_lines(path: str) -> Iterator[Line]:
-    """The file's lines in order, without blank ones; a byte order mark is removed.
+    """Yield the file's lines in order, without blank ones; a byte order mark is removed.
 
     A line that is not UTF-8, or longer than MAX_LINE_BYTES, has a `fault` and the next one follows; a file that cannot
     be read further (damaged gzip, a failing disk) ends with a line that says so.
@@ -59,7 +59,7 @@ def read_lines(path: str) -> Iterator[Line]:
 
 
 def read_head(path: str, lines: int, most_bytes: int = 2**16) -> list[Line]:
-    """The first lines that are not blank, for finding out what a file is."""
+    """Return the first lines that are not blank, to detect what a file is."""
     found: list[Line] = []
     size = 0
     for line in read_lines(path):
@@ -71,6 +71,7 @@ def read_head(path: str, lines: int, most_bytes: int = 2**16) -> list[Line]:
 
 
 def is_utf16(path: str) -> bool:
+    """Return whether a file begins with the byte order mark of UTF-16."""
     with open(path, "rb") as file:
         return file.read(2) in _UTF16
 
@@ -90,7 +91,7 @@ def _opened(path: str) -> IO[bytes] | gzip.GzipFile:
 
 
 def decoded(number: int, data: bytes) -> Line:
-    """Line `number` of a file, its end and the byte order mark of the first one removed."""
+    """Return line `number` of a file, its end and the byte order mark of the first one removed."""
     if number == 1:
         data = data.removeprefix(BOM)
     try:

@@ -12,7 +12,7 @@ from pathlib import Path
 from ctc_align.corpus.outputs.layout import Layout
 from ctc_align.corpus.outputs.pending_parts import Spool
 from ctc_align.corpus.state.journal import Shard, journal_paths
-from ctc_align.corpus.state.lock import is_held, remove_dead
+from ctc_align.corpus.state.lock import is_held
 from ctc_align.corpus.state.summary import is_ours
 from ctc_align.corpus.utterance import Source, Utterance
 from ctc_align.errors import UsageError
@@ -74,10 +74,10 @@ def clear(out_dir: Path, shard: Shard) -> None:
             shutil.rmtree(path, ignore_errors=True)
         elif count != shard.count:
             Spool(path).close(remove=True)
-            remove_dead(lock)
+            is_held(lock)
     for path in out_dir.glob(".ctc-align*.lock"):
         if path.name != f".ctc-align{shard.suffix}.lock":
-            remove_dead(path)
+            is_held(path)  # removes that of a dead run
 
 
 def check_found(source: Source, layout: Layout, out_dir: Path, *, force: bool) -> None:

@@ -1,4 +1,4 @@
-"""Folders below a folder, in an order that depends on names only, and what lies in them."""
+"""The folders below a folder, in an order that depends on names only, and the files in them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder: its `path`, its place `below` the first one ("" or "a/b/"), its `files` by code point.
+    """A folder: its `path`, its place `below` the first one ("" or "a/b/"), and its `files`, sorted.
 
     `fault`: why it could not be read.
     """
@@ -59,6 +59,7 @@ class Contents:
 
 
 def contents(folder: Folder) -> Contents:
+    """Sort the files of a folder into sounds, transcripts and TextGrids."""
     found = Contents()
     for name in folder.files:
         stem, extension = os.path.splitext(name)
@@ -78,17 +79,17 @@ def contents(folder: Folder) -> Contents:
     return found
 
 
-def walk(root: str, exclude: Sequence[str] = ()) -> Iterator[Folder]:
-    """`root` and all folders below it: a folder before those in it, these by code point.
+def folders_below(root: str, exclude: Sequence[str] = ()) -> Iterator[Folder]:
+    """Yield `root` and all folders below it, sorted, each folder before those in it.
 
     Links to folders are followed, unless they lead back to a folder that they lie in. Names that begin with a dot
-    (such as a Mac's `._a.wav`), the folders `exclude` and those of other runs' outputs are no part of a corpus. Held at
-    a time are one folder's names, and those of the folders beside the ones on the way to it.
+    (such as a Mac's `._a.wav`), the folders `exclude` and those of other runs' outputs are no part of a corpus. In
+    memory are the names in one folder, and those of the folders that are still to be read on the way to it.
     """
-    closed = {os.path.realpath(path) for path in exclude}
-    waiting: list[tuple[str, str, tuple[tuple[int, int], ...]]] = [(root, "", ())]
-    while waiting:
-        path, below, above = waiting.pop()
+    excluded = {os.path.realpath(path) for path in exclude}
+    pending: list[tuple[str, str, tuple[tuple[int, int], ...]]] = [(root, "", ())]
+    while pending:
+        path, below, above = pending.pop()
         try:
             status = os.stat(path)
             names, folders = _listed(path)
@@ -104,18 +105,18 @@ def walk(root: str, exclude: Sequence[str] = ()) -> Iterator[Folder]:
         yield Folder(path, below, tuple(names))
         for name in reversed(folders):
             inner = os.path.join(path, name)
-            if not closed or os.path.realpath(inner) not in closed:
-                waiting.append((inner, f"{below}{name}/", (*above, here)))
+            if not excluded or os.path.realpath(inner) not in excluded:
+                pending.append((inner, f"{below}{name}/", (*above, here)))
 
 
 def _is_of_a_run(names: Sequence[str]) -> bool:
-    """Whether a folder is where a run put its outputs: it holds a journal and a summary."""
+    """Return whether a folder holds the outputs of a run: a journal and a summary."""
     journal = any(name.startswith("journal.") and name.endswith("jsonl") for name in names)
     return journal and any(name.startswith("summary.") and name.endswith("json") for name in names)
 
 
 def _listed(path: str) -> tuple[list[str], list[str]]:
-    """Files and folders in a folder, each by code point."""
+    """Return the files and the folders in a folder, each sorted."""
     files: list[str] = []
     folders: list[str] = []
     with os.scandir(path) as entries:
