@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 if TYPE_CHECKING:
     import numpy as np
@@ -121,6 +122,10 @@ class Emissions:
     first_frame_s: float = 0.0
     """Where frame 0 begins, counted from the audio's first sample: frame i stands for
     `first_frame_s + [i, i + 1) * frame_shift_s`. Below 0 where a network pads its input."""
+
+
+AudioLike: TypeAlias = Union[str, "PathLike[str]", "tuple[np.ndarray | torch.Tensor, int]", Audio, Emissions]
+"""What stands for the sound of an utterance: a path, (samples float32 mono, sample rate), or what was made of it."""
 
 
 @dataclass(frozen=True)

@@ -1,54 +1,64 @@
-"""The whole line in one object: sound and text in, `Alignment` out."""
+"""`Aligner`: a model, loaded once, and the calls that align and score with it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NoReturn, TypedDict, overload
 
 from ctc_align import units
-from ctc_align.alignment.align_utterance import Chosen, Means, Task, align_emissions, choose
+from ctc_align.alignment.align_utterance import UtteranceInputs, align_utterance, choose_tokens
 from ctc_align.alignment.inputs import (
+    ModelEmissions,
     check_on_error,
-    checked,
-    named,
+    checked_emissions,
+    error_context,
     named_pairs,
     names_of,
-    or_raise,
-    raise_first,
-    whose,
 )
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.formats import Alignment
+from ctc_align.kernels import batching
+from ctc_align.kernels.requests import Steps
 from ctc_align.models.calibration import Calibration, calibration_of, read_calibration
 from ctc_align.models.folder_settings import remembered
 from ctc_align.tokens.tokenizer import Tokenizer, tokenizer_for
-from ctc_align.types import Audio, Emissions, Word, Words
+from ctc_align.types import Audio, AudioLike, Emissions, Word, Words
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from ctc_align.alignment.scoring import Scored
     from ctc_align.models import AcousticModel
     from ctc_align.text.lexicon import Lexicon
 
 Progress = Callable[[float], None]
-OnError = Literal["raise", "return"]
 
 GROUP_S = 600.0
 """A long batch goes through in groups of so many seconds of audio: what is in memory at once."""
 
 
+class AlignerOptions(TypedDict, total=False):
+    """The keyword arguments of `Aligner`."""
+
+    device: str
+    backend: str
+    lexicon: str | PathLike[str] | None
+    settings: Settings | None
+
+
 class Aligner:
     """Loads a model once and aligns with it often.
 
-    `emissions` and `emissions_batch` may be called by several threads at once. What pronounces words keeps them in
-    memory without a lock: `align`, `align_batch` and `score` are for one thread at a time, or an `Aligner` for each.
+    `emissions` and `emissions_batch` may be called by several threads at once. Pronunciations are kept in memory
+    without a lock: `align`, `align_batch` and `score` are for one thread at a time, or an `Aligner` for each.
 
     Args:
-        model: "english" (inside the package) or the folder of a trained model; None when only `Emissions` are aligned.
+        model: a name that `ctc-align models` lists, or the folder of a trained model; None to align `Emissions` only.
         device: "auto", "cpu", "cuda", "cuda:N" or "mps".
-        backend: of the kernels: "auto", "reference" or "cpu".
+        backend: of the kernels: "auto", "reference", "cpu" or "gpu".
         lexicon: path of a pronunciation dictionary (MFA format) that goes before the model's own pronunciations; None
             is the one in the model's folder, if there is one.
         settings: see `ctc_align.config.Settings`; a language that is not set is the model's, else English.
@@ -77,41 +87,24 @@ class Aligner:
             from ctc_align.text.romanisation import require_uroman
 
             require_uroman()
-        self._lexicon, self._own_lexicon = _lexicon(lexicon), _lexicon(own.lexicon if lexicon is None else None)
+        self._lexicon, self._model_lexicon = _lexicon(lexicon), _lexicon(own.lexicon if lexicon is None else None)
         self.model: AcousticModel | None = None
         if model is not None:
             from ctc_align.models import load_model
 
             self.model = load_model(model, device=device, settings=self.settings)
-        self._calibrations = self._read_calibrations(model)
+        self._calibration: Calibration | None = None
+        self._model_calibration: Calibration | None = None
+        if self.settings.calibration:
+            self._calibration = read_calibration(Path(self.settings.calibration))
+        elif model is not None:
+            self._model_calibration = getattr(self.model, "calibration", None) or calibration_of(model)
         self._tokenizers: dict[tuple[tuple[str, ...], int], Tokenizer] = {}
 
-    def _read_calibrations(self, model: str | None) -> tuple[Calibration | None, Calibration | None]:
-        """The one that the settings name, and the model's own."""
-        named = read_calibration(Path(self.settings.calibration)) if self.settings.calibration else None
-        if model is None or named:
-            return named, None
-        return None, getattr(self.model, "calibration", None) or calibration_of(model)
-
-    def emissions(self, audio: Any, *, progress: Progress | None = None) -> Emissions:
-        """What the model says of an audio: log-probs (T, C), natural log, one row per frame.
-
-        Args:
-            audio: a path, (samples float32 mono, sample rate), `Audio`, or `Emissions`, which are returned as they are.
-
-        Raises:
-            AudioError: the audio cannot be used.
-            EmissionsError: log-probs with NaN or +inf, or of a shape that does not fit the vocabulary.
-        """
-        loaded = self._loaded(audio)
-        if isinstance(loaded, CtcAlignError):
-            raise loaded
-        return loaded if isinstance(loaded, Emissions) else self._listener().emissions(loaded, progress)
-
     def align(
-        self, audio: Any, text: str, *, utterance: str | None = None, progress: Progress | None = None
+        self, audio: AudioLike, text: str, *, utterance: str | None = None, progress: Progress | None = None
     ) -> Alignment:
-        """Lay a transcript onto its audio.
+        """Align an audio with its transcript.
 
         Args:
             audio: as for `emissions`.
@@ -122,150 +115,199 @@ class Aligner:
         Raises:
             InputError: the audio or the transcript cannot be used, or they do not fit together.
         """
-        task = self.task(audio, text, utterance, progress)
-        with whose(task.name):
-            return or_raise(align_emissions([task], self.means)[0])
+        name, source = names_of(audio, utterance)
+        words = self._words(text, name)
+        with error_context(name, source):
+            loaded = self._load(audio)
+        return batching.run([self._align(loaded, words, name, source, progress)])[0]
+
+    @overload
+    def align_batch(
+        self,
+        pairs: Iterable[tuple[AudioLike, str]],
+        on_error: Literal["raise"] = "raise",
+        *,
+        utterances: Sequence[str] | None = None,
+        timings: dict[str, float] | None = None,
+    ) -> list[Alignment]: ...
+
+    @overload
+    def align_batch(
+        self,
+        pairs: Iterable[tuple[AudioLike, str]],
+        on_error: Literal["return"],
+        *,
+        utterances: Sequence[str] | None = None,
+        timings: dict[str, float] | None = None,
+    ) -> list[Alignment | CtcAlignError]: ...
 
     def align_batch(
         self,
-        pairs: Iterable[tuple[Any, str]],
-        on_error: OnError = "raise",
+        pairs: Iterable[tuple[AudioLike, str]],
+        on_error: Literal["raise", "return"] = "raise",
         *,
         utterances: Sequence[str] | None = None,
-    ) -> list[Alignment | CtcAlignError]:
+        timings: dict[str, float] | None = None,
+    ) -> list[Alignment] | list[Alignment | CtcAlignError]:
         """Align many at once: to the bit what `align` says of each, on one machine with one number of torch's threads.
 
         The model (on a GPU) and every kernel run once for many. However many pairs there are, no more audio and
         emissions than those of `GROUP_S` seconds, and of one pair more, are in memory at once, but for audio that was
-        given as samples.
+        passed as samples.
 
         Args:
             pairs: (audio, text), each as for `align`.
-            on_error: with "return" the place of a pair that cannot be aligned holds its error, and the others are done.
+            on_error: with "return" an error takes the place of the result of a pair that cannot be aligned.
             utterances: names, one for each pair; else the audio's, or `utterance-I`, I its place from 0.
+            timings: gets the seconds that went to the "model" and the "kernels", added to what it holds.
 
         Raises:
-            UsageError: pairs that are none, or another number of names.
+            UsageError: something that is no pair, or another number of names.
             CtcAlignError: with on_error="raise", the first pair's that cannot be aligned.
         """
         check_on_error(on_error)
         results: list[Alignment | CtcAlignError] = []
         for group in self._groups(named_pairs(pairs, utterances)):
-            results += self._align_group(group)
-            if on_error == "raise":
-                raise_first(results)
+            results += batching.run(group, on_error, timings)
         return results
 
-    def emissions_batch(self, audios: Iterable[Any], on_error: OnError = "return") -> list[Emissions | CtcAlignError]:
-        """Of each audio what `emissions` says of it; with on_error="return" a failed one's place holds its error.
+    def emissions(self, audio: AudioLike, *, progress: Progress | None = None) -> Emissions:
+        """Return what the model says of an audio: log-probs (T, C), natural log, one row per frame.
+
+        Args:
+            audio: a path, (samples float32 mono, sample rate), `Audio`, or `Emissions`, which are returned as they are.
+            progress: called with the share done, in [0, 1].
+
+        Raises:
+            AudioError: the audio cannot be used.
+            EmissionsError: log-probs with NaN or +inf, or of a shape that does not fit the vocabulary.
+        """
+        return batching.run([self._listen(audio, progress)])[0]
+
+    @overload
+    def emissions_batch(
+        self, audios: Iterable[AudioLike], on_error: Literal["return"] = "return"
+    ) -> list[Emissions | CtcAlignError]: ...
+
+    @overload
+    def emissions_batch(self, audios: Iterable[AudioLike], on_error: Literal["raise"]) -> list[Emissions]: ...
+
+    def emissions_batch(
+        self, audios: Iterable[AudioLike], on_error: Literal["raise", "return"] = "return"
+    ) -> list[Emissions] | list[Emissions | CtcAlignError]:
+        """Return of each audio what `emissions` returns; with on_error="return" an error takes a failed one's place.
 
         Raises:
             CtcAlignError: with on_error="raise", the first audio's that cannot be used.
         """
         check_on_error(on_error)
-        results = self._hear([self._loaded(audio) for audio in audios])
-        if on_error == "raise":
-            raise_first(results)
-        return results
+        return batching.run([self._listen(audio) for audio in audios], on_error)
 
-    def score(self, audio: Any, text: str) -> float:
-        """The CTC loss -log p(text | audio), natural log, over all paths; of the pronunciations that fit best.
+    def score(self, audio: AudioLike, text: str) -> float:
+        """Return the CTC loss -log p(text | audio), natural log, over all paths; of the pronunciations that fit best.
 
         Raises as `align`.
         """
-        task = self.task(audio, text, None, None)
-        with whose(task.name):
-            chosen: Chosen = or_raise(choose([task], self.means)[0])
-            return chosen.loss
+        name, source = names_of(audio, None)
+        words = self._words(text, name)
+        with error_context(name, source):
+            emissions = self.emissions(audio)
+        with error_context(name):
+            return batching.run([choose_tokens(self._inputs(emissions, words, name, source))])[0].loss
 
-    def score_texts(self, audio: Any, texts: Sequence[str]) -> list[Scored]:
-        """Losses of alternatives for one audio, best first: see `ctc_align.alignment.scoring.score_texts`."""
-        from ctc_align.alignment.scoring import score_texts
+    def score_texts(self, audio: AudioLike, texts: Sequence[str]) -> list[Scored]:
+        """Return the losses of alternative transcripts of one audio, best first; the model runs once.
 
-        return score_texts(self, audio, texts)
+        Args:
+            audio: as for `emissions`.
+            texts: the transcripts. One that cannot be scored has its reason in `error`, and the others are scored.
 
-    def task(self, audio: Any, text: str, utterance: str | None = None, progress: Progress | None = None) -> Task:
-        """An utterance that was listened to, for `ctc_align.alignment.align_utterance`."""
+        Raises:
+            AudioError, EmissionsError: the audio cannot be used.
+            UsageError: a text that is no str, or one str in the place of several.
+        """
+        if isinstance(texts, str):
+            raise UsageError("texts: expected a list of transcripts, got a str; write [text]")
+        return self.score_emissions([self.emissions(audio)], [list(texts)])[0]
+
+    def score_emissions(
+        self, emissions: Sequence[Emissions], texts: Sequence[Sequence[str]], timings: dict[str, float] | None = None
+    ) -> list[list[Scored]]:
+        """Return what `score_texts` returns for each of many audios, whose emissions are known, with its own texts."""
+        from ctc_align.alignment.scoring import ranked, score_transcript
+
+        scored = iter(
+            batching.run(
+                [
+                    score_transcript(one, text, index, self._tokenizer(one), self.settings, self.backend)
+                    for one, alternatives in zip(emissions, texts)
+                    for index, text in enumerate(alternatives)
+                ],
+                timings=timings,
+            )
+        )
+        return [ranked([next(scored) for _ in alternatives]) for alternatives in texts]
+
+    def inputs(self, audio: AudioLike, text: str, utterance: str | None = None) -> UtteranceInputs:
+        """Return what an alignment is made from, for callers of the single stages. Raises as `align`."""
         name, source = names_of(audio, utterance)
         words = self._words(text, name)
-        with whose(name, source):
-            return Task(name, source, words, self.emissions(audio, progress=progress))
+        with error_context(name, source):
+            return self._inputs(self.emissions(audio), words, name, source)
 
-    def _groups(self, named: Sequence[tuple[Any, str, str]]) -> Iterator[list[_Loaded]]:
-        """Pairs in their order, read, as many as make a group."""
-        group: list[_Loaded] = []
+    def words_of(self, text: str) -> Sequence[Word]:
+        """Return the words of a transcript as they will be aligned."""
+        return self._words(text, "transcript").words
+
+    def _align(
+        self, loaded: Audio | Emissions, words: Words, name: str, source: str, progress: Progress | None = None
+    ) -> Steps[Alignment]:
+        with error_context(name, source):
+            emissions = yield from self._emit(loaded, progress)
+        with error_context(name):
+            return (yield from align_utterance(self._inputs(emissions, words, name, source)))
+
+    def _listen(self, audio: AudioLike, progress: Progress | None = None) -> Steps[Emissions]:
+        return (yield from self._emit(self._load(audio), progress))
+
+    def _emit(self, loaded: Audio | Emissions, progress: Progress | None) -> Steps[Emissions]:
+        if isinstance(loaded, Emissions):
+            return loaded
+        return (yield ModelEmissions(self._loaded_model(), loaded, progress))
+
+    def _groups(self, pairs: Sequence[tuple[AudioLike, str, str]]) -> Iterator[list[Steps[Alignment]]]:
+        """Pairs in their order with their audio loaded, as many as make a group."""
+        group: list[Steps[Alignment]] = []
         seconds = 0.0
-        for audio, text, name in named:
+        for audio, text, name in pairs:
             source = names_of(audio, name)[1]
-            words: Words | CtcAlignError
             try:
                 words = self._words(text, name)
-                heard = self._loaded(audio)
+                with error_context(name, source):
+                    loaded = self._load(audio)
             except CtcAlignError as error:
-                words = heard = error
-            group.append(_Loaded(name, source, words, heard))
-            seconds += _seconds(heard)
+                group.append(_failed(error))
+                continue
+            group.append(self._align(loaded, words, name, source))
+            seconds += _duration_s(loaded)
             if seconds >= GROUP_S:
                 yield group
                 group, seconds = [], 0.0
         if group:
             yield group
 
-    def _align_group(self, group: Sequence[_Loaded]) -> list[Alignment | CtcAlignError]:
-        results: list[Any] = []
-        for one, emissions in zip(group, self._hear([one.audio for one in group])):
-            if isinstance(one.words, CtcAlignError):
-                results.append(one.words)
-            elif isinstance(emissions, CtcAlignError):
-                results.append(named(emissions, one.name, one.source))
-            else:
-                results.append(Task(one.name, one.source, one.words, emissions))
-        tasks = [result for result in results if isinstance(result, Task)]
-        done = iter(zip(tasks, align_emissions(tasks, self.means)))
-        for i, result in enumerate(results):
-            if isinstance(result, Task):
-                task, alignment = next(done)
-                results[i] = named(alignment, task.name) if isinstance(alignment, CtcAlignError) else alignment
-        return results
+    def _load(self, audio: AudioLike) -> Audio | Emissions:
+        """Return the audio at the model's rate, or emissions that were passed in its place, checked."""
+        if isinstance(audio, Emissions):
+            return checked_emissions(audio)
+        from ctc_align.audio.loading import as_audio
 
-    def _loaded(self, audio: Any) -> Audio | Emissions | CtcAlignError:
-        """What the model listens to, or emissions that were given, or what is wrong with them."""
-        try:
-            if isinstance(audio, Emissions):
-                return checked(audio)
-            from ctc_align.audio.loading import as_audio
+        return as_audio(audio, self._loaded_model().sample_rate)
 
-            return as_audio(audio, self._listener().sample_rate)
-        except CtcAlignError as error:
-            return error
-
-    def _hear(self, given: Sequence[Audio | Emissions | CtcAlignError]) -> list[Emissions | CtcAlignError]:
-        """What the model says of all that is audio; the rest as it is."""
-        results: list[Any] = list(given)
-        places = [i for i, one in enumerate(given) if isinstance(one, Audio)]
-        if places:
-            for i, emissions in zip(places, self._listen([results[i] for i in places])):
-                results[i] = emissions
-        return results
-
-    def _listen(self, audios: Sequence[Audio]) -> Sequence[Emissions | CtcAlignError]:
-        model = self._listener()
-        try:
-            return model.emissions_batch(audios)
-        except CtcAlignError as error:
-            if len(audios) == 1:
-                return [error]
-        # One of them cannot be listened to: the others are not concerned.
-        return [self._listen([audio])[0] for audio in audios]
-
-    def _listener(self) -> AcousticModel:
+    def _loaded_model(self) -> AcousticModel:
         if self.model is None:
             raise UsageError("audio: this Aligner has no model (model=None) and takes Emissions only")
         return self.model
-
-    def words_of(self, text: str) -> Sequence[Word]:
-        """The words of a transcript, as they will be aligned."""
-        return self._words(text, "transcript").words
 
     def _words(self, text: str, name: str) -> Words:
         from ctc_align.text import require_words, words_of
@@ -276,43 +318,42 @@ class Aligner:
         require_words(words, name)
         return words
 
+    def _inputs(self, emissions: Emissions, words: Words, name: str, source: str) -> UtteranceInputs:
+        is_models = self._is_models(emissions)
+        calibration = self._calibration or (self._model_calibration if is_models else None) or Calibration()
+        return UtteranceInputs(
+            name,
+            source,
+            words,
+            emissions,
+            self.model.name if self.model and is_models else "log-probs",
+            self._tokenizer(emissions),
+            calibration.at(emissions.frame_shift_s),
+            self.settings,
+            self.backend,
+        )
+
     def _tokenizer(self, emissions: Emissions) -> Tokenizer:
         key = (emissions.vocab, emissions.blank)
         if key not in self._tokenizers:
-            lexicon = self._lexicon or (self._own_lexicon if self._is_own(emissions) else None)
+            lexicon = self._lexicon or (self._model_lexicon if self._is_models(emissions) else None)
             self._tokenizers[key] = tokenizer_for(emissions.vocab, emissions.blank, lexicon)
         return self._tokenizers[key]
 
-    @property
-    def means(self) -> Means:
-        """What `ctc_align.alignment.align_utterance` needs of this aligner."""
-        return Means(self._tokenizer, self._model_name, self._calibration, self.settings, self.backend)
-
-    def _model_name(self, emissions: Emissions) -> str:
-        return self.model.name if self.model and self._is_own(emissions) else "log-probs"
-
-    def _is_own(self, emissions: Emissions) -> bool:
-        """Whether the emissions may be the model's."""
+    def _is_models(self, emissions: Emissions) -> bool:
+        """Whether the emissions may come from the model: they have its vocabulary."""
         return self.model is not None and self.model.vocab == emissions.vocab
 
-    def _calibration(self, emissions: Emissions) -> Calibration:
-        """What the settings name; else the model's, of emissions that are its own."""
-        known = self._calibrations[0] or (self._calibrations[1] if self._is_own(emissions) else None) or Calibration()
-        return known.at(emissions.frame_shift_s)
 
-
-class _Loaded(NamedTuple):
-    """A pair on its way; what is wrong with a part stands in its place."""
-
-    name: str
-    source: str
-    words: Words | CtcAlignError
-    audio: Audio | Emissions | CtcAlignError
-
-
-def align(audio: Any, text: str, *, model: str = "english", **options: Any) -> Alignment:
-    """Lay a transcript onto its audio; for many, make one `Aligner` and keep it. Options as `Aligner`'s."""
+def align(audio: AudioLike, text: str, *, model: str = "english", **options: Unpack[AlignerOptions]) -> Alignment:
+    """Align an audio with its transcript; for many, make one `Aligner` and keep it. Options as `Aligner`'s."""
     return Aligner(model, **options).align(audio, text)
+
+
+def _failed(error: CtcAlignError) -> Steps[NoReturn]:
+    """The stages of an utterance that failed before its first one."""
+    raise error
+    yield
 
 
 def _lexicon(path: str | PathLike[str] | None) -> Lexicon | None:
@@ -323,9 +364,7 @@ def _lexicon(path: str | PathLike[str] | None) -> Lexicon | None:
     return read_lexicon(Path(path))
 
 
-def _seconds(heard: Audio | Emissions | CtcAlignError) -> float:
-    if isinstance(heard, CtcAlignError):
-        return 0.0
-    if isinstance(heard, Emissions):
-        return units.frames_to_seconds(len(heard.log_probs), heard.frame_shift_s)
-    return heard.duration_s
+def _duration_s(loaded: Audio | Emissions) -> float:
+    if isinstance(loaded, Emissions):
+        return units.frames_to_seconds(len(loaded.log_probs), loaded.frame_shift_s)
+    return loaded.duration_s

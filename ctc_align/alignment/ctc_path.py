@@ -1,4 +1,7 @@
-"""Emissions and token ids to the best CTC path and the CTC loss: of one utterance, or of many at once."""
+"""The best CTC path of one utterance, and the frames of its tokens.
+
+CTC says what was said and roughly when: a token is a spike of a frame or two, with blanks around it.
+"""
 
 from __future__ import annotations
 
@@ -8,143 +11,109 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from ctc_align import kernels, lattice
-from ctc_align.errors import EmissionsError, InputError, TooShortError
-from ctc_align.kernels.padding import buckets, pad
+from ctc_align import lattice
+from ctc_align.errors import EmissionsError, TooShortError
+from ctc_align.kernels.requests import BestPath, CtcTargets, Steps
 from ctc_align.types import Tokens
 
 GAP_FRAMES = 50
-"""Between the spikes of two sounds of one word: more is a word torn apart."""
+"""More frames than this between the spikes of two sounds of a word tear the word apart."""
 
 GAP_COST = 0.1
-"""Nats that each frame between the spikes of a word costs when a word was torn apart."""
+"""Nats that each frame of blank inside a word costs where a word was torn apart."""
 
 
 @dataclass(frozen=True)
-class Spikes:
-    """Where the best CTC path is in each token: frames `first` (L,) to `last` (L,), exclusive; `score` its log-prob."""
+class Spans:
+    """Where the tokens of an utterance are, in frames from frame 0: ascending, never overlapping.
 
-    first: np.ndarray
-    last: np.ndarray
+    Attributes:
+        start, end: (L,) the end exclusive; int64 on a path, float64 between frames. What stands between words (a
+            separator) may be empty.
+        start_sd, end_sd: (L,) float64, standard deviations of both; None where they are not known.
+    """
+
+    start: np.ndarray
+    end: np.ndarray
+    start_sd: np.ndarray | None = None
+    end_sd: np.ndarray | None = None
+
+    def of(self, tokens: np.ndarray) -> Spans:
+        """Return the spans of some tokens only, which indices or a mask select."""
+        sd = [None if column is None else column[tokens] for column in (self.start_sd, self.end_sd)]
+        return Spans(self.start[tokens], self.end[tokens], *sd)
+
+
+@dataclass(frozen=True)
+class CtcPath:
+    """The best CTC path: the frames of its tokens, its log-probability, and the backend that found it."""
+
+    spans: Spans
     score: float
     backend: str
 
 
-def best_spikes(log_probs: torch.Tensor, ids: Sequence[int], blank: int, *, backend: str = "auto") -> Spikes:
-    """Best CTC path of one utterance.
+def best_ctc_path(
+    log_probs: torch.Tensor,
+    ids: Sequence[int],
+    blank: int,
+    *,
+    wildcard: torch.Tensor | None = None,
+    backend: str = "auto",
+) -> Steps[CtcPath]:
+    """Find the best CTC path.
 
     Args:
         log_probs: (T, C).
-        ids: L token ids.
+        ids: (L,) token ids.
         blank: the class of the blank.
+        wildcard: (T,) scores of `lattice.WILDCARD`, where it is among the ids.
+        backend: see `ctc_align.kernels`.
 
     Raises:
-        TooShortError: L plus repeats is more than T.
+        TooShortError: the tokens, and the blanks between equal ones, are more than T.
         EmissionsError: every path has probability zero.
     """
-    return raised(best_spikes_batch([log_probs], [ids], blank, backend=backend)[0])
+    best = yield BestPath(log_probs, CtcTargets(ids, blank), wildcard, backend=backend)
+    if best.score == float("-inf"):
+        check_fits(len(log_probs), lattice.ctc([np.asarray(ids, np.int64)], blank).min_frames.item(), len(ids))
+        raise EmissionsError(
+            "the log-probs give this transcript probability zero (every path meets -inf): nothing can be "
+            "aligned; is it the right transcript?"
+        )
+    return CtcPath(token_spans(best.states, _token_of_state(len(ids)), len(ids)), best.score, best.backend)
 
 
-def best_spikes_batch(
-    log_probs: Sequence[torch.Tensor],
-    ids: Sequence[Sequence[int]],
+def best_word_path(
+    log_probs: torch.Tensor,
+    tokens: Tokens,
     blank: int,
     *,
-    wildcards: Sequence[torch.Tensor] | None = None,
+    gap_frames: int = GAP_FRAMES,
+    wildcard: torch.Tensor | None = None,
     backend: str = "auto",
-) -> list[Spikes | InputError]:
-    """As `best_spikes` of each of many utterances; an error stands in the place of the one that it concerns.
-
-    `wildcards` are the scores (T,) of `lattice.WILDCARD` among the ids of each.
-    """
-    found: list[Spikes | InputError] = [InputError()] * len(ids)
-    for places in buckets(log_probs):
-        topology = lattice.ctc([np.asarray(ids[i], np.int64) for i in places], blank)
-        batch, lengths = pad([log_probs[i] for i in places])
-        wildcard = None if wildcards is None else pad([wildcards[i] for i in places])[0]
-        path = kernels.best_path(batch, topology, lengths, wildcard=wildcard, backend=backend)
-        first, last = runs_batch(path.states.cpu().numpy(), topology.token)
-        scores, needed = path.scores.tolist(), topology.min_frames.tolist()
-        for row, (i, frames) in enumerate(zip(places, lengths)):
-            try:
-                check_fits(frames, needed[row], len(ids[i]))
-                if scores[row] == float("-inf"):
-                    raise EmissionsError(
-                        "the log-probs give this transcript probability zero (every path meets -inf): nothing can be "
-                        "aligned; is it the right transcript?"
-                    )
-            except InputError as error:
-                found[i] = error
-                continue
-            found[i] = Spikes(first[row, : len(ids[i])], last[row, : len(ids[i])], scores[row], path.backend)
-    return found
-
-
-def word_spikes(
-    log_probs: torch.Tensor, tokens: Tokens, blank: int, *, backend: str = "auto", gap_frames: int = GAP_FRAMES
-) -> Spikes:
-    """As `best_spikes`, but no word is torn apart: to CTC a second of blanks inside a word is as good as outside.
+) -> Steps[CtcPath]:
+    """Find the best CTC path that does not tear words apart: to CTC a second of blanks is as good inside as outside.
 
     In long pauses with noise, and where something is said that is not in the transcript, the best path leaves single
-    sounds far from the rest of their word. Then the frames come from the best path on which blanks inside words cost
-    something; the score stays that of the best path.
+    sounds far from the rest of their word. Then the frames are those of the best path on which blanks inside words
+    have a cost; the score stays that of the best path. Arguments and errors as `best_ctc_path`.
     """
-    return raised(word_spikes_batch([log_probs], [tokens], blank, [gap_frames], backend=backend)[0])
-
-
-def word_spikes_batch(
-    log_probs: Sequence[torch.Tensor],
-    tokens: Sequence[Tokens],
-    blank: int,
-    gap_frames: Sequence[int],
-    *,
-    wildcards: Sequence[torch.Tensor] | None = None,
-    backend: str = "auto",
-) -> list[Spikes | InputError]:
-    """As `word_spikes` of each of many utterances; an error stands in the place of the one that it concerns.
-
-    `wildcards` as in `best_spikes_batch`.
-    """
-    found = best_spikes_batch(log_probs, [row.ids for row in tokens], blank, wildcards=wildcards, backend=backend)
-    insides = [_inside(row) for row in tokens]
-    torn = [
-        i
-        for i, (spikes, inside, gap) in enumerate(zip(found, insides, gap_frames))
-        if isinstance(spikes, Spikes) and (inside & (spikes.first[1:] - spikes.last[:-1] > gap)).any()
-    ]
-    costly = [torch.cat((log_probs[i], log_probs[i][:, blank, None] - GAP_COST), 1) for i in torn]
-    for bucket in buckets(costly):
-        topology = lattice.ctc([np.asarray(tokens[torn[k]].ids, np.int64) for k in bucket], blank)
-        emit = topology.emit.copy()
-        for row, k in enumerate(bucket):
-            inside = insides[torn[k]]
-            emit[row, 2 : 2 * len(inside) + 1 : 2][inside] = costly[k].shape[1] - 1
-        batch, lengths = pad([costly[k] for k in bucket])
-        wildcard = None if wildcards is None else pad([wildcards[torn[k]] for k in bucket])[0]
-        path = kernels.best_path(batch, replace(topology, emit=emit), lengths, wildcard=wildcard, backend=backend)
-        first, last = runs_batch(path.states.cpu().numpy(), topology.token)
-        for row, k in enumerate(bucket):
-            count = len(tokens[torn[k]].ids)
-            found[torn[k]] = replace(found[torn[k]], first=first[row, :count], last=last[row, :count])  # type: ignore[type-var]
-    return found
-
-
-def _inside(tokens: Tokens) -> np.ndarray:
-    """(L - 1,) bool: whether a token and the next belong to one word."""
+    path = yield from best_ctc_path(log_probs, tokens.ids, blank, wildcard=wildcard, backend=backend)
     owner = np.asarray(tokens.words)
-    inside: np.ndarray = (owner[1:] == owner[:-1]) & (owner[1:] >= 0)
-    return inside
-
-
-def raised(result: Spikes | InputError) -> Spikes:
-    """The result, or the error that stands in its place."""
-    if isinstance(result, InputError):
-        raise result
-    return result
+    inside = (owner[1:] == owner[:-1]) & (owner[1:] >= 0)
+    if not (inside & (path.spans.start[1:] - path.spans.end[:-1] > gap_frames)).any():
+        return path
+    costly = torch.cat((log_probs, log_probs[:, blank, None] - GAP_COST), 1)
+    topology = lattice.ctc([np.asarray(tokens.ids, np.int64)], blank)
+    emit = topology.emit.copy()
+    emit[0, 2:-1:2][inside] = costly.shape[1] - 1
+    best = yield BestPath(costly, replace(topology, emit=emit), wildcard, backend=backend)
+    return replace(path, spans=token_spans(best.states, topology.token[0], len(tokens.ids)))
 
 
 def check_fits(frames: int, needed: int, tokens: int) -> None:
-    """Raises TooShortError when the shortest path is longer than the audio."""
+    """Raise TooShortError where the shortest path of `tokens` tokens needs more frames than the audio has."""
     if needed > frames:
         raise TooShortError(
             f"the transcript is longer than the audio can hold: {tokens} tokens need at least {needed} frames, "
@@ -152,48 +121,29 @@ def check_fits(frames: int, needed: int, tokens: int) -> None:
         )
 
 
-def runs(states: np.ndarray, token_of_state: np.ndarray, tokens: int) -> tuple[np.ndarray, np.ndarray]:
-    """First and last (exclusive) frame of each token along a path of states (T,); -1 where it is never met."""
-    first, last = runs_batch(states[None], token_of_state[None])
-    room = np.full((2, max(0, tokens - first.shape[1])), -1)
-    return np.concatenate((first[0, :tokens], room[0])), np.concatenate((last[0, :tokens], room[1]))
-
-
-def runs_batch(states: np.ndarray, token_of_state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """As `runs` of paths (B, T), -1 beyond their ends, through states whose tokens are (B, S): both (B, tokens).
+def token_spans(states: np.ndarray, token_of_state: np.ndarray, tokens: int) -> Spans:
+    """Return the frames of each token along a path of states; -1 for a token that is not on it.
 
     A path that has left a token never comes back to it.
+
+    Args:
+        states: (T,) -1 where there is no state.
+        token_of_state: (S,) the token of each state, -1 for blanks and silence.
+        tokens: how many there are.
+
+    >>> token_spans(np.array([0, 1, 1, 2, 3]), np.array([-1, 0, -1, 1, -1]), 2)
+    Spans(start=array([1, 4]), end=array([3, 5]), start_sd=None, end_sd=None)
     """
-    batch, frames = states.shape
-    tokens = int(token_of_state.max(initial=-1)) + 1
-    first, last = np.full((2, batch, tokens), -1, np.int64)
-    if not frames:
-        return first, last
-    place = np.arange(batch)[:, None] * token_of_state.shape[1]
-    token = np.where(states < 0, -1, token_of_state.reshape(-1)[place + np.maximum(states, 0)])
-    begins = token >= 0
-    ends, changes = begins.copy(), token[:, 1:] != token[:, :-1]
-    begins[:, 1:] &= changes
-    ends[:, :-1] &= changes
-    for edge, at, add in ((first, begins, 0), (last, ends, 1)):
-        row, frame = np.nonzero(at)
-        edge[row, token[row, frame]] = frame + add
-    return first, last
+    start, end = np.full((2, tokens), -1, np.int64)
+    token = np.where(states < 0, -1, token_of_state[np.maximum(states, 0)])
+    edges = np.flatnonzero(np.diff(token, prepend=-2, append=-2)) if len(token) else np.zeros(1, np.int64)
+    run = token[edges[:-1]]
+    start[run[run >= 0]], end[run[run >= 0]] = edges[:-1][run >= 0], edges[1:][run >= 0]
+    return Spans(start, end)
 
 
-def ctc_score(log_probs: torch.Tensor, ids: Sequence[int], blank: int, *, backend: str = "auto") -> float:
-    """The exact CTC loss -log p(ids | log_probs), natural log; inf where it does not fit."""
-    return ctc_scores([log_probs], [ids], blank, backend=backend)[0]
-
-
-def ctc_scores(
-    log_probs: Sequence[torch.Tensor], ids: Sequence[Sequence[int]], blank: int, *, backend: str = "auto"
-) -> list[float]:
-    """As `ctc_score` of each of many utterances."""
-    losses = [0.0] * len(ids)
-    for places in buckets(log_probs):
-        topology = lattice.ctc([np.asarray(ids[i], np.int64) for i in places], blank)
-        batch, lengths = pad([log_probs[i] for i in places])
-        for i, score in zip(places, kernels.forward(batch, topology, lengths, backend=backend).scores.tolist()):
-            losses[i] = -score
-    return losses
+def _token_of_state(tokens: int) -> np.ndarray:
+    """Return (2 * tokens + 1,) the token of each state of CTC: -1, 0, -1, 1, … -1."""
+    token = np.full(2 * tokens + 1, -1, np.int64)
+    token[1::2] = np.arange(tokens)
+    return token

@@ -11,54 +11,37 @@ of neighbouring sounds that overlap; what lies far from the best path is left ou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import torch
 
 from ctc_align import kernels, lattice
+from ctc_align.alignment.ctc_path import Spans
+from ctc_align.kernels.requests import Steps
 
 WINDOW_TOKENS = 48
-"""Sounds whose edges come from one window, and how many on either side it sees beside them."""
+"""Sounds whose edges come from one window."""
 CONTEXT_TOKENS = 8
-CELLS_AT_ONCE = 2**22
-"""Frames times states of the windows that go through the kernel in one call."""
+"""Sounds on either side that a window has beside them."""
 BAND_FRAMES = 25
 """How far, in frames, a segmentation state may be from where the best path has it."""
 MIN_SD_FRAMES = 0.3
 """What is certain of its frame is still not certain within it."""
 
-_NEVER = float("-inf")
 
-
-@dataclass(frozen=True)
-class Places:
-    """Of each sound, in frames: where it starts and ends (L,) float64, and the standard deviations of both.
-
-    `end` of a sound and `start` of the next are one edge unless a pause parts them.
-    """
-
-    start: np.ndarray
-    end: np.ndarray
-    start_sd: np.ndarray
-    end_sd: np.ndarray
-
-    def of(self, sounds: np.ndarray) -> Places:
-        """Those of some sounds only."""
-        return Places(self.start[sounds], self.end[sounds], self.start_sd[sounds], self.end_sd[sounds])
-
-
-@dataclass(frozen=True)
-class Segmented:
-    """What soft edges are made from, of one utterance.
+@dataclass(frozen=True, eq=False)
+class Sounds:
+    """The sounds of one utterance on their best path.
 
     Attributes:
         states: (T, K) scores of the segmentation states; log-probs of the classes where there is a `blank`.
         sounds: (L,) index of each sound: its states are sounds * parts … + parts - 1; its class where there is a
             `blank`.
         words: (L,) the word of each.
-        first, last: (L,) its frames on the best path, `last` exclusive; a gap between neighbours is a pause.
+        spans: its frames on the best path; a gap between neighbours is a pause.
         parts: states of a sound; state K - 1 is silence.
         blank: the paths are CTC's, with this class between the sounds; None: those of the segmentation.
         wildcard: (T,) scores of `lattice.WILDCARD` among the sounds, if it is there.
@@ -67,14 +50,13 @@ class Segmented:
     states: torch.Tensor
     sounds: np.ndarray
     words: np.ndarray
-    first: np.ndarray
-    last: np.ndarray
+    spans: Spans
     parts: int = 1
     blank: int | None = None
     wildcard: torch.Tensor | None = None
 
     def topology(self, low: int, high: int) -> lattice.Topology:
-        """The paths through the sounds from `low` to `high`."""
+        """Return the paths through the sounds from `low` to `high`, exclusive."""
         if self.blank is not None:
             return lattice.ctc([self.sounds[low:high]], self.blank)
         return lattice.segmentation(
@@ -82,78 +64,131 @@ class Segmented:
         )
 
 
-@dataclass(frozen=True)
-class _Window:
-    """Sounds `low` to `high` of an utterance, of which those from `own_low` to `own_high` are asked for."""
+def soft_edges(sounds: Sounds, scale: float, backend: str = "auto") -> Steps[Spans]:
+    """Return the medians of all edges, and their standard deviations; the best path's where a window has no path.
 
-    utterance: int
-    low: int
-    high: int
-    own_low: int
-    own_high: int
-    begin: int
-    """Its first frame in the utterance."""
-    scores: np.ndarray
-    """(T, S) float32, of each state of the window's topology."""
-    topology: lattice.Topology
-
-
-def soft_places(utterances: Sequence[Segmented], scale: float, *, backend: str = "auto") -> list[Places]:
-    """The medians of all edges, and their standard deviations.
+    `end` of a sound and `start` of the next are one edge unless a pause parts them.
 
     Args:
-        utterances: each with its best path; results do not depend on which come together.
+        sounds: with their best path.
         scale: what the scores are multiplied by, above 0.
+        backend: see `ctc_align.kernels`.
     """
-    places = [_hard(given) for given in utterances]
-    batch: list[_Window] = []
-    cells = 0
-    for u, given in enumerate(utterances):
-        for low in range(0, len(given.sounds), WINDOW_TOKENS):
-            window = _window(u, given, low, scale)
-            if batch and (len(batch) + 1) * max(cells, window.scores.size) > CELLS_AT_ONCE:
-                _fill(batch, utterances, places, backend)
-                batch, cells = [], 0
-            batch.append(window)
-            cells = max(cells, window.scores.size)
-    if batch:
-        _fill(batch, utterances, places, backend)
-    return places
+    count = len(sounds.sounds)
+    start, end = sounds.spans.start.astype(np.float64), sounds.spans.end.astype(np.float64)
+    start_sd, end_sd = np.full((2, count), MIN_SD_FRAMES)
+    windows = [EdgeWindow(sounds, low, scale, backend) for low in range(0, count, WINDOW_TOKENS)]
+    answers = yield windows
+    for window, found in zip(windows, answers):
+        if found is not None:
+            own = slice(window.own_low, window.own_high)
+            start[own], end[own], start_sd[own], end_sd[own] = found.start, found.end, found.start_sd, found.end_sd
+    return Spans(start, end, start_sd, end_sd)
 
 
-def _hard(given: Segmented) -> Places:
-    """The best path's own edges."""
-    sd = np.full((2, len(given.first)), MIN_SD_FRAMES)
-    return Places(given.first.astype(np.float64), given.last.astype(np.float64), sd[0], sd[1])
+@dataclass(frozen=True, eq=False)
+class EdgeWindow:
+    """Ask for the edges of the sounds from `own_low` on, at most `WINDOW_TOKENS`; the answer is their `Spans` or None.
 
+    The scores of its states are made when the request is run: those of a long recording never lie in memory together.
+    """
 
-def _window(utterance: int, given: Segmented, own_low: int, scale: float) -> _Window:
-    own_high = min(own_low + WINDOW_TOKENS, len(given.sounds))
-    low, high = max(0, own_low - CONTEXT_TOKENS), min(len(given.sounds), own_high + CONTEXT_TOKENS)
-    # From where the sound before it ends to where the one after it begins: the pauses at its ends are its own.
-    begin = int(given.last[low - 1]) if low else 0
-    end = int(given.first[high]) if high < len(given.sounds) else len(given.states)
-    topology = given.topology(low, high)
-    scores = given.states[begin:end].float().numpy()[:, topology.emit[0]] * np.float32(scale)
-    if given.wildcard is not None:
-        unknown = topology.emit[0] == lattice.WILDCARD
-        scores[:, unknown] = given.wildcard[begin:end, None].float().numpy() * np.float32(scale)
-    if given.blank is None:
-        near = _near(topology.token[0], given.first[low:high] - begin, given.last[low:high] - begin, end - begin)
-        scores[~near] = _NEVER
-    size = topology.emit.shape[1]
-    own = replace(topology, emit=np.arange(size, dtype=np.int32)[None])
-    return _Window(utterance, low, high, own_low, own_high, begin, scores, own)
+    sounds: Sounds
+    own_low: int
+    scale: float
+    backend: str
+
+    stage: ClassVar[str] = "kernels"
+
+    @property
+    def own_high(self) -> int:
+        return min(self.own_low + WINDOW_TOKENS, len(self.sounds.sounds))
+
+    @property
+    def low(self) -> int:
+        """The first sound of the window."""
+        return max(0, self.own_low - CONTEXT_TOKENS)
+
+    @property
+    def high(self) -> int:
+        """The sound after the last one of the window."""
+        return min(len(self.sounds.sounds), self.own_high + CONTEXT_TOKENS)
+
+    @property
+    def frames(self) -> tuple[int, int]:
+        """From where the sound before it ends to where the one after it begins: the pauses at its ends are its own."""
+        spans = self.sounds.spans
+        begin = int(spans.end[self.low - 1]) if self.low else 0
+        end = int(spans.start[self.high]) if self.high < len(self.sounds.sounds) else len(self.sounds.states)
+        return begin, end
+
+    @property
+    def key(self) -> Hashable:
+        return EdgeWindow, self.sounds.states.device, self.backend
+
+    @property
+    def size(self) -> int:
+        begin, end = self.frames
+        # So many states at most: silence or blanks between all sounds.
+        return (end - begin) * ((self.high - self.low) * (self.sounds.parts + 1) + 1)
+
+    def scores(self) -> tuple[torch.Tensor, lattice.Topology]:
+        """Return (T, S) float32 scores of each state of the window's topology, and the topology."""
+        given = self.sounds
+        begin, end = self.frames
+        topology = given.topology(self.low, self.high)
+        emit = topology.emit[0]
+        device = given.states.device
+        columns = torch.from_numpy(np.maximum(emit, 0).astype(np.int64)).to(device)
+        scores = given.states[begin:end].float().index_select(1, columns).mul_(self.scale)
+        if given.wildcard is not None:
+            unknown = torch.from_numpy(emit == lattice.WILDCARD).to(device)
+            scores[:, unknown] = given.wildcard[begin:end, None].float() * self.scale
+        if given.blank is None:
+            first, last = given.spans.start[self.low : self.high], given.spans.end[self.low : self.high]
+            near = _near(topology.token[0], first - begin, last - begin, end - begin)
+            scores.masked_fill_(torch.from_numpy(~near).to(device), float("-inf"))
+        return scores, replace(topology, emit=np.arange(len(emit), dtype=np.int32)[None])
+
+    @staticmethod
+    def run(requests: Sequence[EdgeWindow]) -> list[Spans | None]:
+        scores, topologies = zip(*(request.scores() for request in requests))
+        sizes = [row.shape for row in scores]
+        batch = scores[0].new_zeros((len(scores), *(max(size[axis] for size in sizes) for axis in (0, 1))))
+        for padded, row in zip(batch, scores):
+            padded[: row.shape[0], : row.shape[1]] = row
+        lengths = [frames for frames, _ in sizes]
+        result = kernels.occupancy(batch, lattice.stack(topologies), lengths, backend=requests[0].backend)
+        posteriors, totals = result.posteriors.cpu().numpy(), result.scores.tolist()
+        return [
+            request._edges(row[:frames, :states].astype(np.float64), topology.token[0])
+            if total > float("-inf")
+            else None
+            for request, row, total, topology, (frames, states) in zip(requests, posteriors, totals, topologies, sizes)
+        ]
+
+    def _edges(self, posteriors: np.ndarray, token: np.ndarray) -> Spans:
+        """The edges of the window's own sounds, from posteriors (T, S) of states whose sounds are `token` (S,)."""
+        # P(a path is in state s or beyond it at frame t), for each s.
+        beyond = posteriors[:, ::-1].cumsum(1)[:, ::-1]
+        firsts = np.searchsorted(np.maximum.accumulate(token), np.arange(self.high - self.low))
+        lasts = firsts + np.bincount(token[token >= 0], minlength=self.high - self.low)
+        edges = np.concatenate((beyond, np.zeros((len(beyond), 1))), 1)
+        own = slice(self.own_low - self.low, self.own_high - self.low)
+        start, start_sd = _medians(edges[:, firsts[own]])
+        end, end_sd = _medians(edges[:, lasts[own]])
+        begin, _ = self.frames
+        return Spans(start + begin, end + begin, start_sd, end_sd)
 
 
 def _near(token: np.ndarray, first: np.ndarray, last: np.ndarray, frames: int) -> np.ndarray:
-    """(T, S) bool: where a state is within `BAND_FRAMES` of its sound, silence of the gap that it stands in."""
+    """Return (T, S) bool: whether a state is within `BAND_FRAMES` of its sound, silence of the gap that it is in."""
     count = len(first)
     begin, end = np.empty(len(token), np.int64), np.empty(len(token), np.int64)
-    said = token >= 0
-    begin[said], end[said] = first[token[said]], last[token[said]]
-    # A silence stands between the sounds on either side of it.
-    gaps = np.flatnonzero(~said)
+    sounding = token >= 0
+    begin[sounding], end[sounding] = first[token[sounding]], last[token[sounding]]
+    # A silence lies between the sounds on either side of it.
+    gaps = np.flatnonzero(~sounding)
     before = np.maximum.accumulate(token)[gaps]
     begin[gaps] = np.where(before >= 0, last[np.maximum(before, 0)], 0)
     end[gaps] = np.where(before + 1 < count, first[np.minimum(before + 1, count - 1)], frames)
@@ -161,66 +196,12 @@ def _near(token: np.ndarray, first: np.ndarray, last: np.ndarray, frames: int) -
     return (t >= begin - BAND_FRAMES) & (t < end + BAND_FRAMES)
 
 
-def _fill(batch: Sequence[_Window], utterances: Sequence[Segmented], places: Sequence[Places], backend: str) -> None:
-    """The places of the windows' own sounds."""
-    frames = max(len(window.scores) for window in batch)
-    states = max(window.scores.shape[1] for window in batch)
-    scores = np.zeros((len(batch), frames, states), np.float32)
-    for b, window in enumerate(batch):
-        scores[b, : len(window.scores), : window.scores.shape[1]] = window.scores
-    lengths = torch.tensor([len(window.scores) for window in batch])
-    topology = _together([window.topology for window in batch], states)
-    met = kernels.occupancy(torch.from_numpy(scores), topology, lengths, backend=backend)
-    posteriors = met.posteriors.cpu().numpy()
-    for b, window in enumerate(batch):
-        if met.scores[b] > _NEVER:
-            own = posteriors[b, : len(window.scores), : window.scores.shape[1]].astype(np.float64)
-            _place(window, own, utterances[window.utterance], places[window.utterance])
-
-
-def _together(topologies: Sequence[lattice.Topology], size: int) -> lattice.Topology:
-    """The topologies of one utterance each as one, padded to `size` states."""
-
-    def rows(name: str, padding: int) -> np.ndarray:
-        made = [getattr(topology, name)[0] for topology in topologies]
-        return np.stack([np.pad(row, (0, size - len(row)), constant_values=padding) for row in made])
-
-    def column(name: str) -> np.ndarray:
-        return np.concatenate([getattr(topology, name) for topology in topologies])
-
-    return lattice.Topology(
-        emit=rows("emit", 0),
-        skip=rows("skip", 0),
-        token=rows("token", -1),
-        stay=rows("stay", 1),
-        states=column("states"),
-        starts=column("starts"),
-        finals=column("finals"),
-        min_frames=column("min_frames"),
-    )
-
-
-def _place(window: _Window, posteriors: np.ndarray, given: Segmented, places: Places) -> None:
-    # P(a path is in state s or beyond it at frame t), for each s.
-    beyond = posteriors[:, ::-1].cumsum(1)[:, ::-1]
-    token = window.topology.token[0]
-    firsts = np.searchsorted(np.maximum.accumulate(token), np.arange(window.high - window.low))
-    lasts = firsts + np.bincount(token[token >= 0], minlength=window.high - window.low)
-    edges = np.concatenate((beyond, np.zeros((len(beyond), 1))), 1)
-    own = slice(window.own_low, window.own_high)
-    mine = slice(window.own_low - window.low, window.own_high - window.low)
-    start, start_sd = _passed(edges[:, firsts[mine]])
-    end, end_sd = _passed(edges[:, lasts[mine]])
-    places.start[own], places.start_sd[own] = start + window.begin, start_sd
-    places.end[own], places.end_sd[own] = end + window.begin, end_sd
-
-
-def _passed(beyond: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Medians and standard deviations (E,), in frames, of edges past at frame t with probability `beyond` (T, E).
+def _medians(beyond: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return medians and standard deviations (E,), in frames, of edges passed at frame t with P `beyond` (T, E).
 
     A probability holds in the middle of its frame; between two of them it is a line.
 
-    >>> _passed(np.array([[0.0], [0.25], [0.75], [1.0]]))[0]        # half way from the middle of frame 1 to that of 2
+    >>> _medians(np.array([[0.0], [0.25], [0.75], [1.0]]))[0]        # half way from the middle of frame 1 to that of 2
     array([2.])
     """
     frames, edges = beyond.shape

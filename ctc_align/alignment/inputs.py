@@ -1,62 +1,70 @@
-"""What callers give, and what they are told when it is wrong: pairs, names, emissions, errors."""
+"""What callers pass in: pairs, names, emissions; and whose name an error carries."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import ClassVar
 
 import torch
 
 from ctc_align import units
 from ctc_align.errors import CtcAlignError, EmissionsError, LexiconError, UsageError
-from ctc_align.types import Emissions
-
-Result = TypeVar("Result")
-
-
-def or_raise(result: Result | CtcAlignError) -> Result:
-    if isinstance(result, CtcAlignError):
-        raise result
-    return result
+from ctc_align.models import AcousticModel
+from ctc_align.types import Audio, AudioLike, Emissions
 
 
-def raise_first(results: Sequence[Any]) -> None:
-    for result in results:
-        or_raise(result)
+@dataclass(frozen=True, eq=False)
+class ModelEmissions:
+    """A request (`ctc_align.kernels.requests`) for what a model says of an audio; the answer is its `Emissions`."""
+
+    model: AcousticModel
+    audio: Audio
+    progress: Callable[[float], None] | None = None
+
+    stage: ClassVar[str] = "model"
+    size: ClassVar[int] = 0
+
+    @property
+    def key(self) -> Hashable:
+        return ModelEmissions, id(self.model)
+
+    @staticmethod
+    def run(requests: Sequence[ModelEmissions]) -> Sequence[Emissions]:
+        model = requests[0].model
+        if len(requests) == 1 and requests[0].progress is not None:
+            return [model.emissions(requests[0].audio, requests[0].progress)]
+        return model.emissions_batch([request.audio for request in requests])
 
 
 @contextmanager
-def whose(name: str, source: str = "") -> Iterator[None]:
-    """Errors from within get the utterance's name."""
+def error_context(name: str, source: str = "") -> Iterator[None]:
+    """Put the utterance's name before the message of an error, unless it names the `source` or a dictionary itself."""
     try:
         yield
     except CtcAlignError as error:
-        told = named(error, name, source)
-        if told is error:
+        if isinstance(error, LexiconError) or (source and source in str(error)):
             raise
-        raise told from error
-
-
-def named(error: CtcAlignError, name: str, source: str = "") -> CtcAlignError:
-    """The error with the utterance's name, unless it names the source or a dictionary itself."""
-    if isinstance(error, LexiconError) or (source and source in str(error)):
-        return error
-    told = type(error)(f"{name}: {error}")
-    told.__cause__ = error
-    return told
+        raise type(error)(f"{name}: {error}") from error
 
 
 def check_on_error(on_error: str) -> None:
+    """Raise UsageError unless `on_error` is "raise" or "return"."""
     if on_error not in ("raise", "return"):
         raise UsageError(f"on_error: expected 'raise' or 'return', got {on_error!r}")
 
 
-def named_pairs(pairs: Iterable[tuple[Any, str]], utterances: Sequence[str] | None) -> list[tuple[Any, str, str]]:
-    """Audio, text and the utterance's name of each pair."""
+def named_pairs(
+    pairs: Iterable[tuple[AudioLike, str]], utterances: Sequence[str] | None
+) -> list[tuple[AudioLike, str, str]]:
+    """Return the audio, the text and the utterance's name of each pair.
+
+    Raises:
+        UsageError: something that is no pair, or another number of names.
+    """
     pairs = list(pairs)
     for i, pair in enumerate(pairs):
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
@@ -73,8 +81,8 @@ def named_pairs(pairs: Iterable[tuple[Any, str]], utterances: Sequence[str] | No
     return [(audio, text, name) for (audio, text), name in zip(pairs, names)]
 
 
-def names_of(audio: Any, utterance: str | None) -> tuple[str, str]:
-    """The utterance's name and the audio as it was given."""
+def names_of(audio: AudioLike, utterance: str | None) -> tuple[str, str]:
+    """Return the utterance's name, and the audio's path as the caller wrote it ("" for samples)."""
     if isinstance(audio, (str, PathLike)):
         source = fspath(audio)
         return utterance or Path(source).stem, source
@@ -82,8 +90,12 @@ def names_of(audio: Any, utterance: str | None) -> tuple[str, str]:
     return utterance or Path(source).stem or "utterance", source
 
 
-def checked(emissions: Emissions) -> Emissions:
-    """Emissions as a user gives them, on the CPU; what cannot be log-probs, or their states, is refused."""
+def checked_emissions(emissions: Emissions) -> Emissions:
+    """Return emissions that a caller made, where they lie, with float32 states.
+
+    Raises:
+        EmissionsError: what cannot be log-probs, or their states.
+    """
     from ctc_align.models.log_probs import check_emissions
 
     checked = check_emissions(emissions)
@@ -93,16 +105,16 @@ def checked(emissions: Emissions) -> Emissions:
         raise EmissionsError(
             f"{name}: {frames} frames of {checked.frame_shift_s} s do not fit into duration_s {checked.duration_s}"
         )
-    states = checked.states
-    if states is not None:
-        states = torch.as_tensor(states).detach().to("cpu", torch.float32)
-        if states.dim() != 2 or len(states) != frames or not _whole_parts(states.shape[1] - 1, classes - 1):
-            raise EmissionsError(
-                f"{name}: expected states of shape ({frames}, parts * {classes - 1} + 1), got {tuple(states.shape)}"
-            )
-        if bool((states.isnan() | (states == float("inf"))).any()):
-            raise EmissionsError(f"{name}: states hold NaN or +inf; expected log-scores")
-    return replace(checked, log_probs=checked.log_probs.to("cpu"), states=states)
+    if checked.states is None:
+        return checked
+    states = torch.as_tensor(checked.states).detach().to(checked.log_probs.device, torch.float32)
+    if states.dim() != 2 or len(states) != frames or not _whole_parts(states.shape[1] - 1, classes - 1):
+        raise EmissionsError(
+            f"{name}: expected states of shape ({frames}, parts * {classes - 1} + 1), got {tuple(states.shape)}"
+        )
+    if bool((states.isnan() | (states == float("inf"))).any()):
+        raise EmissionsError(f"{name}: states hold NaN or +inf; expected log-scores")
+    return replace(checked, states=states)
 
 
 def _whole_parts(sounding: int, tokens: int) -> bool:

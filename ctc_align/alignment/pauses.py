@@ -8,7 +8,13 @@ of the 39 phones of English; between letters, and phones of other sets, every pa
 
 from __future__ import annotations
 
-from ctc_align.models.calibration import SOUND
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from ctc_align.models.calibration import SOUND, kind_of
 
 CLOSURES = ("stop", "affricate")
 LONG, LONGER, SHORT = 1.5, 2.25, 0.5
@@ -16,7 +22,7 @@ LONG, LONGER, SHORT = 1.5, 2.25, 0.5
 
 
 def shortest_pause(before: str, after: str) -> float:
-    """How long a silence between two kinds of sounds must be to be a pause, in usual shortest pauses.
+    """Return how long a silence between two kinds of sounds must be to be a pause, in usual shortest pauses.
 
     >>> shortest_pause("nasal", "stop"), shortest_pause("nasal", "vowel"), shortest_pause("vowel", "vowel")
     (1.5, 2.25, 0.5)
@@ -29,7 +35,7 @@ def shortest_pause(before: str, after: str) -> float:
 
 
 def belongs_to_next(before: str, after: str) -> bool:
-    """Whether a silence too short to be a pause is the closure that the sound after it begins with.
+    """Return whether a silence too short to be a pause is the closure that the sound after it begins with.
 
     >>> belongs_to_next("nasal", "stop"), belongs_to_next("stop", "vowel"), belongs_to_next("stop", "fricative")
     (True, True, False)
@@ -39,3 +45,58 @@ def belongs_to_next(before: str, after: str) -> bool:
 
 def _glottal(before: str, after: str) -> bool:
     return after == "vowel" and before in ("stop", "affricate", "nasal", "liquid", "glide")
+
+
+@dataclass(frozen=True)
+class PauseRule:
+    """Which gaps between sounds are pauses: `shortest_frames` is the usual shortest one.
+
+    Between CTC's `spikes` there is a gap almost always, and a spike says little about where its sound ends: what is no
+    pause is closed in its middle, and inside a word there is none; with `shortest_frames` of 0 every gap stays.
+    """
+
+    shortest_frames: float
+    spikes: bool = False
+
+    def close(
+        self, start: np.ndarray, end: np.ndarray, gap: np.ndarray, labels: Sequence[str], words: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Close the gaps that are no pauses: their neighbours share an edge.
+
+        Args:
+            start, end: (L,) edges of the sounds, in frames.
+            gap: (L - 1,) bool, after which sounds the best path has a silence.
+            labels, words: (L,) of the sounds.
+
+        Returns:
+            Starts and ends (L,), and after which sounds (L,) there is a pause; after the last one there is.
+        """
+        if not self.spikes:
+            return _closed(start, end, gap, labels, self.shortest_frames)
+        return _met_half_way(start, end, gap, words[1:] != words[:-1], self.shortest_frames)
+
+
+def _closed(
+    start: np.ndarray, end: np.ndarray, gap: np.ndarray, labels: Sequence[str], shortest: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    start, end = start.copy(), end.copy()
+    kinds = [kind_of(label) for label in labels]
+    least = shortest * np.array([shortest_pause(*pair) for pair in pairwise(kinds)])
+    closure = np.array([belongs_to_next(*pair) for pair in pairwise(kinds)], np.bool_)
+    pause = gap & (start[1:] - end[:-1] >= least)
+    shared = np.where(gap & closure, end[:-1], start[1:])
+    start[1:] = np.where(pause, start[1:], shared)
+    end[:-1] = np.where(pause, end[:-1], shared)
+    return start, end, np.append(pause, True)
+
+
+def _met_half_way(
+    start: np.ndarray, end: np.ndarray, gap: np.ndarray, between_words: np.ndarray, shortest: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    pause = gap & (start[1:] - end[:-1] >= shortest)
+    if shortest > 0:
+        pause &= between_words
+    middle = (start[1:] + end[:-1]) / 2
+    starts = np.append(start[:1], np.where(pause, start[1:], middle))
+    ends = np.append(np.where(pause, end[:-1], middle), end[-1:])
+    return starts, ends, np.append(pause, True)

@@ -1,6 +1,6 @@
 """How well transcripts fit an audio: exact CTC losses, their ranks, and the posteriors of alternatives.
 
-Everybody is judged alike: of each transcript the pronunciations that the audio prefers are chosen as for an alignment
+All transcripts are judged alike: of each the pronunciations that the audio prefers are chosen as for an alignment
 (`ctc_align.alignment.pronunciations`), and the loss is that of plain CTC over them, over all paths. So a transcript has
 the same loss alone, among others, and in its alignment. Losses are exact likelihoods without any prior over texts.
 """
@@ -10,16 +10,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
 
 import numpy as np
+import torch
 
-from ctc_align import kernels, lattice, units
-from ctc_align.alignment.pronunciations import Spikes, choose_pronunciations_batch, ctc_scores
+from ctc_align import units
+from ctc_align.alignment.align_utterance import ctc_loss
+from ctc_align.alignment.ctc_path import Spans
+from ctc_align.alignment.pronunciations import choose_pronunciations
+from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, InputError, TranscriptError, UsageError
+from ctc_align.kernels.requests import Steps
 from ctc_align.text import require_words, words_of
-from ctc_align.tokens.tokenizer import Tokenizer, count_missing, refuse_missing, tokenize
-from ctc_align.types import Emissions, Tokens, WordTokens
+from ctc_align.tokens.tokenizer import PrepareWords, Tokenizer, count_missing, refuse_missing, tokenize
+from ctc_align.types import Emissions, Tokens
 
 LOCAL_S = 0.3
 """Length of the worst place: a short word. On read speech 0.2 to 0.4 s tell a wrong word equally well."""
@@ -65,148 +69,67 @@ class Scored:
         return self.loss / self.frames if self.frames else self.loss
 
 
-class Listener(Protocol):
-    """What scoring needs of an `Aligner`."""
-
-    backend: str
-    settings: Any
-
-    def emissions(self, audio: Any) -> Emissions: ...
-
-    def _tokenizer(self, emissions: Emissions) -> Tokenizer: ...
-
-
-def score_texts(aligner: Listener, audio: Any, texts: Sequence[str]) -> list[Scored]:
-    """Alternatives for one audio, best first; the audio is listened to once.
+def score_transcript(
+    emissions: Emissions, text: str, index: int, tokenizer: Tokenizer, settings: Settings, backend: str = "auto"
+) -> Steps[Scored]:
+    """Score one transcript of an audio, without rank and posterior; what cannot be scored has its reason in `error`.
 
     Args:
-        aligner: an `Aligner`.
-        audio: as for `Aligner.emissions`.
-        texts: the transcripts. One that cannot be scored has its reason in `error`, and the others are scored.
+        emissions: of the audio.
+        text: the transcript.
+        index: its place among the alternatives.
+        tokenizer: of the emissions' vocabulary.
+        settings, backend: as for an alignment.
 
     Raises:
-        AudioError, EmissionsError: the audio cannot be used.
-        UsageError: a text that is no str, or one str in the place of several.
+        UsageError: a text that is no str.
     """
-    if isinstance(texts, str):
-        raise UsageError("texts: expected a list of transcripts, got a str; write [text]")
-    return score_emissions(aligner, [aligner.emissions(audio)], [list(texts)])[0]
-
-
-def score_emissions(
-    aligner: Listener, emissions: Sequence[Emissions], texts: Sequence[Sequence[str]]
-) -> list[list[Scored]]:
-    """As `score_texts` for a batch of audios that were listened to already, each with its own alternatives."""
-    audios = [
-        [_spelt(aligner, one, text, index) for index, text in enumerate(mine)] for one, mine in zip(emissions, texts)
-    ]
-    _choose([row for rows in audios for row in rows if row.word_tokens], aligner.backend)
-    alternatives = [[row for row in rows if row.tokens is not None] for rows in audios]
-    for rows in alternatives:
-        if len(rows) > 1:
-            _add_losses(rows, _losses_of_one_audio(rows, aligner.backend))
-    single = [rows[0] for rows in alternatives if len(rows) == 1]
-    for blank in {row.emissions.blank for row in single}:
-        same = [row for row in single if row.emissions.blank == blank]
-        log_probs = [row.emissions.log_probs for row in same]
-        _add_losses(same, ctc_scores(log_probs, [_ids(row) for row in same], blank, backend=aligner.backend))
-    return [_ranked([_finished(row) for row in rows]) for rows in audios]
-
-
-@dataclass
-class _Row:
-    """A transcript on its way: its words, then the pronunciations that fit best and their best path."""
-
-    scored: Scored
-    emissions: Emissions
-    separator: int | None = None
-    word_tokens: Sequence[WordTokens] = ()
-    tokens: Tokens | None = None
-    spikes: Spikes | None = None
-
-
-def _spelt(aligner: Listener, emissions: Emissions, text: str, index: int) -> _Row:
     if not isinstance(text, str):
         raise UsageError(f"text {index}: expected the transcript as a str, got {type(text).__name__}")
     scored = Scored(text, index, frames=len(emissions.log_probs))
-    tokenizer = aligner._tokenizer(emissions)
     try:
-        words = words_of(text, aligner.settings)
+        words = words_of(text, settings)
         require_words(words, "transcript")
+        yield PrepareWords(tokenizer, words)
         word_tokens = tokenize(words, tokenizer)
-        if aligner.settings.unknown == "error":
+        if settings.unknown == "error":
             refuse_missing(words, word_tokens)
         scored = replace(scored, unknown=count_missing(word_tokens))
         if not any(word.pronunciations for word in word_tokens):
             raise TranscriptError("the model's vocabulary has nothing for any word of the transcript")
     except InputError as error:
-        told = type(error)(str(error).removeprefix("transcript: "))
-        return _Row(replace(scored, error=told), emissions)
-    return _Row(scored, emissions, tokenizer.separator, word_tokens)
-
-
-def _choose(rows: Sequence[_Row], backend: str) -> None:
-    """Of each row the pronunciations that the audio prefers; or why it does not fit."""
-    kinds: dict[tuple[tuple[str, ...], int, bool], list[_Row]] = {}
-    for row in rows:
-        kinds.setdefault((row.emissions.vocab, row.emissions.blank, row.emissions.states is None), []).append(row)
-    for (_, blank, without_states), same in kinds.items():
-        found = choose_pronunciations_batch(
-            [row.emissions.log_probs for row in same],
-            [row.word_tokens for row in same],
-            same[0].separator,
-            blank,
-            whole_words=not without_states,
+        return replace(scored, error=type(error)(str(error).removeprefix("transcript: ")))
+    try:
+        tokens, path = yield from choose_pronunciations(
+            emissions.log_probs,
+            word_tokens,
+            tokenizer.separator,
+            emissions.blank,
+            whole_words=emissions.states is not None,
             backend=backend,
         )
-        for row, one in zip(same, found):
-            if isinstance(one, InputError):
-                row.scored = replace(row.scored, loss=math.inf, error=one)
-            else:
-                row.tokens, row.spikes = one
-                row.scored = replace(row.scored, tokens=len(row.tokens.ids))
+    except InputError as error:
+        return replace(scored, loss=math.inf, error=error)
+    loss = yield from ctc_loss(emissions, tokens, path, backend)
+    local_loss = _local_loss(emissions, tokens, path.spans)
+    return replace(scored, tokens=len(tokens.ids), loss=loss, local_loss=local_loss)
 
 
-def _losses_of_one_audio(rows: Sequence[_Row], backend: str) -> list[float]:
-    """One call of the kernel; the audio is not copied, all rows are views of it."""
-    emissions = rows[0].emissions
-    together = emissions.log_probs[None].expand(len(rows), *emissions.log_probs.shape)
-    topology = lattice.ctc([np.asarray(_ids(row), np.int64) for row in rows], emissions.blank)
-    return [-score for score in kernels.forward(together, topology, backend=backend).scores.tolist()]
-
-
-def _ids(row: _Row) -> Sequence[int]:
-    assert row.tokens is not None
-    return row.tokens.ids
-
-
-def _add_losses(rows: Sequence[_Row], losses: Sequence[float]) -> None:
-    for row, loss in zip(rows, losses):
-        assert row.spikes is not None
-        # One path is never likelier than all; where it is all there is, rounding may say so.
-        row.scored = replace(row.scored, loss=min(loss, -row.spikes.score))
-
-
-def _finished(row: _Row) -> Scored:
-    if row.tokens is None or row.spikes is None:
-        return row.scored
-    return replace(row.scored, local_loss=_local_loss(row.emissions, row.tokens, row.spikes))
-
-
-def _local_loss(emissions: Emissions, tokens: Tokens, spikes: Spikes) -> float:
+def _local_loss(emissions: Emissions, tokens: Tokens, spikes: Spans) -> float:
     """Nats that a path lies below the best label of each frame, in the window of `LOCAL_S` where they are most."""
-    log_probs = emissions.log_probs.numpy()
+    log_probs = emissions.log_probs
     emitted = np.full(len(log_probs), emissions.blank)
-    for token, first, last in zip(tokens.ids, spikes.first.tolist(), spikes.last.tolist()):
+    for token, first, last in zip(tokens.ids, spikes.start.tolist(), spikes.end.tolist()):
         emitted[first:last] = token
-    below = log_probs.max(1).astype(np.float64) - log_probs[np.arange(len(log_probs)), emitted]
+    own = log_probs.gather(1, torch.from_numpy(emitted).to(log_probs.device)[:, None])[:, 0]
+    below = (log_probs.amax(1).double() - own).cpu().numpy()
     window = min(max(1, units.seconds_to_frames(LOCAL_S, emissions.frame_shift_s)), len(below))
     sums = np.concatenate(([0.0], np.cumsum(below)))
     return float((sums[window:] - sums[:-window]).max())
 
 
-def _ranked(scored: Sequence[Scored]) -> list[Scored]:
-    """Best first, with ranks and posteriors."""
+def ranked(scored: Sequence[Scored]) -> list[Scored]:
+    """Return the transcripts of one audio best first, with their ranks and posteriors."""
     comparable = [one for one in scored if not one.unknown and one.loss < math.inf]
     posterior = dict(zip((one.index for one in comparable), posteriors([one.loss for one in comparable])))
     if comparable:
@@ -216,7 +139,7 @@ def _ranked(scored: Sequence[Scored]) -> list[Scored]:
 
 
 def _tier(one: Scored) -> int:
-    """0: whole transcripts, 1: those that do not fit, 2: those with unknown letters, 3: those that are none."""
+    """Return 0 for whole transcripts, 1 where one does not fit, 2 with unknown letters, 3 for what is no transcript."""
     if one.unknown:
         return 2
     if one.error is None:
@@ -225,7 +148,7 @@ def _tier(one: Scored) -> int:
 
 
 def posteriors(losses: Sequence[float]) -> list[float]:
-    """Probabilities of alternatives that were equally likely before, of their losses: softmax of -loss.
+    """Return the probabilities of alternatives that were equally likely before: softmax of -loss.
 
     >>> [round(p, 3) for p in posteriors([5000.0, 5001.0, 9000.0])]
     [0.731, 0.269, 0.0]

@@ -1,4 +1,4 @@
-"""What the wildcard scores: speech of which nobody wrote down what it says.
+"""The wildcard: speech that the transcript does not spell, or that the model's vocabulary cannot.
 
 A wildcard in a transcript (`lattice.WILDCARD` in the place of a token) is one state, in which a path may remain for as
 long as the unknown speech lasts: through the labels that the model hears and through the blanks between them. So it
@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import torch
 
 from ctc_align import units
-from ctc_align.alignment.ctc_path import Spikes
-from ctc_align.errors import KernelError
-from ctc_align.lattice.topology import WILDCARD
+from ctc_align.alignment.ctc_path import GAP_FRAMES, Spans, best_word_path
+from ctc_align.errors import InputError, KernelError
+from ctc_align.kernels.requests import Steps
+from ctc_align.lattice import WILDCARD
 from ctc_align.tokens.alphabet import SEPARATORS, STAR
 from ctc_align.types import Emissions, Tokens, WordTokens
 
@@ -38,7 +38,7 @@ LETTER_S = 0.15
 def wildcard_scores(
     log_probs: torch.Tensor, blank: int = 0, penalty: float = PENALTY, *, without: Collection[int] = ()
 ) -> torch.Tensor:
-    """The wildcard's score at each frame: the best class but the blank minus `penalty`, or the blank if it is better.
+    """Return the wildcard's score at each frame: the best class but the blank minus `penalty`, or the blank's.
 
     Without the blank's part a wildcard would be as short as one label: CTC's blanks between labels are so much likelier
     than any label that the rest of the unknown speech would be left to the neighbours.
@@ -76,13 +76,13 @@ def wildcard_scores(
 
 
 def scores_of(emissions: Emissions) -> torch.Tensor:
-    """(T,) what the wildcard scores on a model's log-probs: neither a star (MMS_FA's) counts nor what parts words."""
+    """Return (T,) the wildcard's scores on log-probs; neither a star (MMS_FA's) counts nor a word separator."""
     stars = [index for index, token in enumerate(emissions.vocab) if token in (STAR, *SEPARATORS)]
     return wildcard_scores(emissions.log_probs, emissions.blank, without=stars)
 
 
 def speech_scores(states: torch.Tensor) -> torch.Tensor:
-    """(..., T) what the wildcard scores on segmentation states (..., T, K): the best sound's minus the penalty.
+    """Return (..., T) the wildcard's scores on segmentation states (..., T, K): the best sound's minus the penalty.
 
     The last state is silence, which the topology has beside the wildcard: what is silent is not the wildcard's.
     """
@@ -90,8 +90,9 @@ def speech_scores(states: torch.Tensor) -> torch.Tensor:
 
 
 def with_wildcards(tokens: Tokens, word_tokens: Sequence[WordTokens], separator: int | None) -> Tokens | None:
-    """The row with a wildcard wherever letters are lacking, which are its label; None where none are, or none's place
-    is known (letters inside a word that was pronounced by rules).
+    """Return the row with a wildcard, labelled with its letters, wherever the vocabulary lacks letters.
+
+    None where it lacks none, or where the place of none is known (letters inside a word pronounced by rules).
 
     Args:
         tokens: of the pronunciations that were chosen, as `ctc_align.tokens.tokenizer.join` makes it.
@@ -103,10 +104,10 @@ def with_wildcards(tokens: Tokens, word_tokens: Sequence[WordTokens], separator:
         if word >= 0:
             spans[word] = (spans.get(word, (place, 0))[0], place + 1)
     row: list[tuple[int, str, int]] = []
-    for index, told in enumerate(word_tokens):
+    for index, word_token in enumerate(word_tokens):
         start, end = spans.get(index, (0, 0))
-        said = next((way for way in told.pronunciations if way.ids == tokens.ids[start:end]), None)
-        gaps = dict(said.gaps) if said else {0: "".join(told.missing)} if told.missing else {}
+        chosen = next((way for way in word_token.pronunciations if way.ids == tokens.ids[start:end]), None)
+        gaps = dict(chosen.gaps) if chosen else {0: "".join(word_token.missing)} if word_token.missing else {}
         if row and separator is not None and (gaps or end):
             row.append((separator, "|", -1))
         for place in range(start, end + 1):
@@ -120,8 +121,35 @@ def with_wildcards(tokens: Tokens, word_tokens: Sequence[WordTokens], separator:
     return Tokens(ids, labels, owners)
 
 
-def widened(spikes: Spikes, tokens: Tokens, emissions: Emissions, scores: torch.Tensor) -> Spikes:
-    """The spikes with each wildcard from the first to the last label that the model hears in its place.
+def place_wildcards(
+    emissions: Emissions,
+    tokens: Tokens,
+    spikes: Spans,
+    word_tokens: Sequence[WordTokens],
+    separator: int | None,
+    backend: str = "auto",
+) -> Steps[tuple[Tokens, Spans]]:
+    """Put wildcards where the vocabulary lacks letters, so that their words have times; return the tokens and spikes.
+
+    They are returned as they are where no letters are lacking, and where wildcards do not fit: then the other words
+    have times all the same. Arguments as in `with_wildcards`; `spikes` are those of the best path through the tokens.
+    """
+    row = with_wildcards(tokens, word_tokens, separator) if any(word.missing for word in word_tokens) else None
+    if row is None:
+        return tokens, spikes
+    scores = scores_of(emissions)
+    gap_frames = len(emissions.log_probs) if emissions.states is None else GAP_FRAMES
+    try:
+        path = yield from best_word_path(
+            emissions.log_probs, row, emissions.blank, gap_frames=gap_frames, wildcard=scores, backend=backend
+        )
+    except InputError:
+        return tokens, spikes
+    return row, widened(path.spans, row, emissions, scores)
+
+
+def widened(spikes: Spans, tokens: Tokens, emissions: Emissions, scores: torch.Tensor) -> Spans:
+    """Return the spikes with each wildcard from the first to the last label that the model hears in its place.
 
     To a wildcard blanks are as good as its own frames: on the best path it may be a single frame of all that it stands
     for. Where no label is heard between its neighbours, it begins at the one before it (or ends at the one after it,
@@ -132,8 +160,8 @@ def widened(spikes: Spikes, tokens: Tokens, emissions: Emissions, scores: torch.
         scores: (T,) as `scores_of` the emissions.
     """
     lacking = np.asarray(tokens.ids) == WILDCARD
-    heard = (scores > emissions.log_probs[:, emissions.blank]).numpy()
-    first, last = spikes.first.copy(), spikes.last.copy()
+    heard = (scores > emissions.log_probs[:, emissions.blank]).cpu().numpy()
+    first, last = spikes.start.copy(), spikes.end.copy()
     weights = np.where(lacking, [len(label) for label in tokens.labels], 0)
     words = np.asarray(tokens.words)
     for low, high in _stretches(lacking, words):
@@ -159,7 +187,7 @@ def widened(spikes: Spikes, tokens: Tokens, emissions: Emissions, scores: torch.
             last[before + 1 : low] = np.minimum(last[before + 1 : low], begin)
             first[high:after] = np.maximum(first[high:after], end)
             last[high:after] = np.maximum(last[high:after], end)
-    return replace(spikes, first=first, last=last)
+    return Spans(first, last)
 
 
 def _stretches(lacking: np.ndarray, words: np.ndarray) -> list[tuple[int, int]]:

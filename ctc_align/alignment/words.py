@@ -1,4 +1,4 @@
-"""Frames to seconds, tokens to words: what stands in an `Alignment`."""
+"""From frames to seconds and from tokens to words: the words of an `Alignment`."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ from functools import lru_cache
 
 from ctc_align import units
 from ctc_align.alignment.confidence import Confidences
-from ctc_align.alignment.edges import Edges
+from ctc_align.alignment.ctc_path import Spans
 from ctc_align.types import ALIGNED, UNKNOWN, UNSPOKEN, AlignedToken, AlignedWord, Emissions, Tokens, Words
 
 
 def duration_of(emissions: Emissions) -> float:
-    """Length of the audio in seconds; where nobody knows it, the end of the last frame."""
+    """Return the length of the audio in seconds; where it is not known, the end of the last frame."""
     if emissions.duration_s is not None:
         return emissions.duration_s
     return _edge_s(float(len(emissions.log_probs)), emissions.frame_shift_s, emissions.first_frame_s)
 
 
 def aligned_words(
-    words: Words, tokens: Tokens, edges: Edges, sure: Confidences, emissions: Emissions
+    words: Words, tokens: Tokens, edges: Spans, confidence: Confidences, emissions: Emissions
 ) -> tuple[AlignedWord, ...]:
-    """Every word of the transcript, in order, with the times and confidences of its tokens."""
-    mine: dict[int, list[int]] = {}
+    """Return every word of the transcript, in order, with the times and confidences of its tokens."""
+    places: dict[int, list[int]] = {}
     for k, w in enumerate(tokens.words):
         if w >= 0:
-            mine.setdefault(w, []).append(k)
-    said = _tokens(tokens, edges, sure.tokens, emissions)
-    of_word = dict(zip(mine, sure.words))
-    told = []
+            places.setdefault(w, []).append(k)
+    timed = _timed_tokens(tokens, edges, confidence.tokens, emissions)
+    of_word = dict(zip(places, confidence.words))
+    aligned = []
     for w, word in enumerate(words.words):
-        place = (word.text, word.spoken, word.char_start, word.char_end)
-        if w not in mine:
-            told.append(AlignedWord(*place, status=UNKNOWN if word.said else UNSPOKEN))
+        written = (word.text, word.spoken, word.char_start, word.char_end)
+        if w not in places:
+            aligned.append(AlignedWord(*written, status=UNKNOWN if word.said else UNSPOKEN))
             continue
-        parts = tuple(said[k] for k in mine[w])
+        parts = tuple(timed[k] for k in places[w])
         first, last = parts[0], parts[-1]
-        told.append(
+        aligned.append(
             AlignedWord(
-                *place,
+                *written,
                 status=ALIGNED,
                 start_s=first.start_s,
                 end_s=last.end_s,
@@ -48,10 +48,12 @@ def aligned_words(
                 end_sd_ms=last.end_sd_ms,
             )
         )
-    return tuple(told)
+    return tuple(aligned)
 
 
-def _tokens(tokens: Tokens, edges: Edges, confidence: Sequence[float], emissions: Emissions) -> list[AlignedToken]:
+def _timed_tokens(
+    tokens: Tokens, edges: Spans, confidence: Sequence[float], emissions: Emissions
+) -> list[AlignedToken]:
     shift_s, begin_s, duration_s = emissions.frame_shift_s, emissions.first_frame_s, duration_of(emissions)
     spreads: list[tuple[float, float]] | list[tuple[None, None]] = [(None, None)] * len(tokens.labels)
     if edges.start_sd is not None and edges.end_sd is not None:
@@ -59,9 +61,13 @@ def _tokens(tokens: Tokens, edges: Edges, confidence: Sequence[float], emissions
         spreads = list(zip((edges.start_sd * ms).round(2).tolist(), (edges.end_sd * ms).round(2).tolist()))
     return [
         AlignedToken(
-            label, max(_edge_s(start, shift_s, begin_s), 0.0), min(_edge_s(end, shift_s, begin_s), duration_s), own, *sd
+            label,
+            max(_edge_s(start, shift_s, begin_s), 0.0),
+            min(_edge_s(end, shift_s, begin_s), duration_s),
+            sure,
+            *sd,
         )
-        for label, start, end, own, sd in zip(
+        for label, start, end, sure, sd in zip(
             tokens.labels, edges.start.tolist(), edges.end.tolist(), confidence, spreads
         )
     ]

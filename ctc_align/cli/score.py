@@ -238,7 +238,6 @@ def _scored_audio(
     audio: str, texts: list[str], log_probs: Reader | None, choice: dict[str, Any], talk: Talk
 ) -> list[Scored]:
     from ctc_align.alignment.aligner import Aligner
-    from ctc_align.alignment.scoring import score_texts
     from ctc_align.cli.align import say_if_compiling
 
     sound: Any = audio
@@ -251,7 +250,7 @@ def _scored_audio(
         say_if_compiling(talk)
     with talk.progress("listening") as progress:
         emissions = aligner.emissions(sound, progress=progress)
-    return score_texts(aligner, emissions, texts)
+    return aligner.score_texts(emissions, texts)
 
 
 def _rows_of_source(path: str, kind: str | None, options: ScoreOptions, talk: Talk) -> Iterator[Row]:

@@ -212,14 +212,14 @@ class _Scorer:
             return _failed(utterance, error)
 
     def _scores(self, batch: Batch, sounds: Sequence[Audio | Emissions | CtcAlignError]) -> list[ScoredUtterance]:
-        from ctc_align.alignment.scoring import score_emissions
-
         good = [i for i, sound in enumerate(sounds) if not isinstance(sound, CtcAlignError)]
-        heard: dict[int, Any] = dict(zip(good, self.aligner.emissions_batch([sounds[i] for i in good])))
+        heard: dict[int, Any] = dict(
+            zip(good, self.aligner.emissions_batch([sound for sound in sounds if not isinstance(sound, CtcAlignError)]))
+        )
         heard |= {i: sound for i, sound in enumerate(sounds) if isinstance(sound, CtcAlignError)}
         good = [i for i in good if not isinstance(heard[i], CtcAlignError)]
         texts = [batch[i].texts or (batch[i].text,) for i in good]
-        scored = dict(zip(good, score_emissions(self.aligner, [heard[i] for i in good], texts)))
+        scored = dict(zip(good, self.aligner.score_emissions([heard[i] for i in good], texts)))
         return [
             ScoredUtterance(one.id, one.origin, one.text, tuple(scored[i]), None, _duration_s(sounds[i]))
             if i in scored

@@ -8,8 +8,10 @@ tokens = join(word_tokens, choice, tokenizer.separator)      one row, for a latt
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import ClassVar, Protocol
 
 from ctc_align.errors import TranscriptError, UsageError
 from ctc_align.text.lexicon import Lexicon
@@ -20,6 +22,7 @@ from ctc_align.types import Tokens, Words, WordTokens
 __all__ = [
     "LetterTokenizer",
     "PhoneTokenizer",
+    "PrepareWords",
     "Tokenizer",
     "count_missing",
     "join",
@@ -47,6 +50,27 @@ class Tokenizer(Protocol):
 
     def word(self, spoken: str, written: str = "") -> WordTokens:
         """Pronunciations of one spoken form, best first; `written` is the word as it stands in the transcript."""
+
+
+@dataclass(frozen=True, eq=False)
+class PrepareWords:
+    """A request (`ctc_align.kernels.requests`) to prepare the words of many utterances at once; the answer is None."""
+
+    tokenizer: Tokenizer
+    words: Words
+
+    stage: ClassVar[str] = "words"
+    size: ClassVar[int] = 0
+
+    @property
+    def key(self) -> Hashable:
+        return PrepareWords, id(self.tokenizer)
+
+    @staticmethod
+    def run(requests: Sequence[PrepareWords]) -> list[None]:
+        utterances = (request.words.words for request in requests)
+        requests[0].tokenizer.prepare(word.said for word in chain.from_iterable(utterances))
+        return [None] * len(requests)
 
 
 def tokenizer_for(vocab: Sequence[str], blank: int, lexicon: Lexicon | None = None) -> Tokenizer:

@@ -16,11 +16,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ctc_align import kernels, lattice
-from ctc_align.alignment.pronunciations import choose_pronunciations_batch
+from ctc_align import lattice
+from ctc_align.alignment.pronunciations import choose_pronunciations
 from ctc_align.config import ENGLISH, setting
 from ctc_align.errors import InputError, UsageError
-from ctc_align.kernels.padding import pad
+from ctc_align.kernels import batching
+from ctc_align.kernels.requests import BestPath, Steps
 from ctc_align.models import EMBEDDED
 from ctc_align.models.calibration import FILE as CALIBRATION
 from ctc_align.models.convnet import convnet_model as ours
@@ -201,23 +202,35 @@ def _segmented(
     assert scores is not None
     offset = ours.state_offset(given.log_priors, given.description.prior_scale, given.description.silence_bonus)
     lengths = batch.lengths.tolist()
-    log_probs = [row[:n] for row, n in zip(tokens.log_softmax(-1), lengths)]
-    said = [_word_tokens(corpus.spoken[i]) for i in part]
-    found = choose_pronunciations_batch(log_probs, said, None, 0, whole_words=True)
-    good = [(b, one[0]) for b, one in enumerate(found) if not isinstance(one, InputError)]
-    ids = [np.asarray(chosen.ids) - 1 for _, chosen in good]
-    owners = [np.asarray(chosen.words) for _, chosen in good]
-    if not good:
-        return
-    silence = network.shape.states - 1
-    topology = lattice.segmentation(ids, owners, given.parts, silence)
-    rows, sizes = pad([(scores[b, : lengths[b]].log_softmax(-1) + offset) for b, _ in good])
-    path = kernels.best_path(rows, topology, sizes)
-    for row, (b, _) in enumerate(good):
-        if path.scores[row] > float("-inf"):
-            own = topology.emit[row][path.states[row, : lengths[b]].numpy()]
-            words = [(ids[row][owners[row] == w],) for w in np.unique(owners[row])]
-            yield part[b], Spoken(tuple(words), (0,) * len(words)), own
+    rows = [
+        _own_path(
+            row[:n],
+            scores[b, :n].log_softmax(-1) + offset,
+            _word_tokens(corpus.spoken[i]),
+            given.parts,
+        )
+        for b, (i, row, n) in enumerate(zip(part, tokens.log_softmax(-1), lengths))
+    ]
+    for i, found in zip(part, batching.run(rows)):
+        if found is not None:
+            yield i, *found
+
+
+def _own_path(
+    log_probs: torch.Tensor, scores: torch.Tensor, word_tokens: Sequence[WordTokens], parts: int
+) -> Steps[tuple[Spoken, np.ndarray] | None]:
+    """What is said in an utterance, and its states (T,); None where there is no path."""
+    try:
+        chosen, _ = yield from choose_pronunciations(log_probs, word_tokens, None, 0, whole_words=True)
+    except InputError:
+        return None
+    ids, owners = np.asarray(chosen.ids) - 1, np.asarray(chosen.words)
+    topology = lattice.segmentation([ids], [owners], parts, scores.shape[1] - 1)
+    best = yield BestPath(scores, topology)
+    if best.score == float("-inf"):
+        return None
+    words = [(ids[owners == w],) for w in np.unique(owners)]
+    return Spoken(tuple(words), (0,) * len(words)), topology.emit[0][best.states]
 
 
 def _word_tokens(spoken: Spoken) -> list[WordTokens]:

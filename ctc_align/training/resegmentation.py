@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from ctc_align import kernels, lattice
-from ctc_align.kernels.padding import pad
+from ctc_align.kernels.requests import pad
 from ctc_align.models.convnet import features
 from ctc_align.models.convnet.gaussian_mixtures import REACH, Mixtures, values_of
 from ctc_align.models.convnet.network import Network

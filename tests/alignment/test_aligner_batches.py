@@ -19,14 +19,14 @@ from made_sounds import babble
 
 from ctc_align import kernels
 from ctc_align.alignment import aligner as aligner_module
-from ctc_align.alignment import ctc_path, segmentation
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.errors import AudioError, CtcAlignError, LexiconError, TooShortError, TranscriptError, UsageError
 from ctc_align.formats import Alignment
-from ctc_align.kernels import padding
+from ctc_align.kernels import batching, requests
 from ctc_align.types import Audio, Emissions
 
 PARTS = 3
+plain_pad = requests.pad
 WORDS = ["a", "be", "see", "hello", "twenty-two", "—", "漢", "O'Neil", "aaa", "we", "call", "it", "bear"]
 PHONES = ("<blank>", "AE", "B", "D", "EY", "K", "Z")
 DICTIONARY = "cab\tK AE1 B\ncab\tK EY1 B Z\ncab\tB\nbad\tB AE1 D\nbad\tB EY1\nlaughed\tL AE F T\n"
@@ -80,17 +80,17 @@ utterances = st.tuples(
 @settings(max_examples=60, deadline=None)
 def test_a_batch_is_its_utterances(rows: list[tuple[str, int, int, bool]], at_once: int, threads: int) -> None:
     """Random and tied scores, with and without states, too short, unspoken and empty: in any company."""
-    before, torch_before = padding.VALUES_AT_ONCE, torch.get_num_threads()
+    before, torch_before = batching.VALUES_AT_ONCE, torch.get_num_threads()
     aligner = Aligner(model=None)
     pairs = [(made(frames, seed, with_states=with_states), text) for text, frames, seed, with_states in rows]
-    padding.VALUES_AT_ONCE = at_once
+    batching.VALUES_AT_ONCE = at_once
     torch.set_num_threads(threads)
     try:
         alone = one_by_one(aligner, pairs)
         names = [f"u-{i}" for i in range(len(pairs))]
         together = aligner.align_batch(pairs, on_error="return", utterances=names)
     finally:
-        padding.VALUES_AT_ONCE = before
+        batching.VALUES_AT_ONCE = before
         torch.set_num_threads(torch_before)
     assert all(map(same, alone, together))
     for alignment in together:
@@ -121,15 +121,14 @@ def test_padding_is_never_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     poisoned = []
 
     def pad(rows: list[torch.Tensor]) -> tuple[torch.Tensor, list[int]]:
-        batch, lengths = padding.pad(rows)
+        batch, lengths = plain_pad(rows)
         batch = batch.clone()
         for row, length in zip(batch, lengths):
             row[length:] = torch.nan
         poisoned.append(int(batch.isnan().sum()))
         return batch, lengths
 
-    monkeypatch.setattr(ctc_path, "pad", pad)
-    monkeypatch.setattr(segmentation, "pad", pad)
+    monkeypatch.setattr(requests, "pad", pad)
     together = Aligner(model=None).align_batch(pairs, utterances=[f"u-{i}" for i in range(4)])
     assert all(map(same, alone, together))
     assert len([count for count in poisoned if count]) >= 3
@@ -275,13 +274,12 @@ def test_lengths_far_apart_are_not_padded_to_the_longest(monkeypatch: pytest.Mon
     seen: list[tuple[int, int]] = []
 
     def watched(rows: list[torch.Tensor]) -> tuple[torch.Tensor, list[int]]:
-        batch, lengths = padding.pad(rows)
+        batch, lengths = plain_pad(rows)
         seen.append((len(batch), batch.numel()))
         return batch, lengths
 
-    monkeypatch.setattr(ctc_path, "pad", watched)
-    monkeypatch.setattr(segmentation, "pad", watched)
-    monkeypatch.setattr(padding, "VALUES_AT_ONCE", 50_000)
+    monkeypatch.setattr(requests, "pad", watched)
+    monkeypatch.setattr(batching, "VALUES_AT_ONCE", 50_000)
     pairs = [(made(frames, frames), "a be") for frames in [*range(30, 70), 3000]]
     results = Aligner(model=None).align_batch(pairs)
     assert all(isinstance(result, Alignment) for result in results)

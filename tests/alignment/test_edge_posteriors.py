@@ -10,21 +10,27 @@ import torch
 
 from ctc_align import lattice
 from ctc_align.alignment import edge_posteriors
-from ctc_align.alignment.edge_posteriors import MIN_SD_FRAMES, Segmented, soft_places
+from ctc_align.alignment.ctc_path import Spans
+from ctc_align.alignment.edge_posteriors import MIN_SD_FRAMES, Sounds, soft_edges
+from ctc_align.kernels import batching
 
 PARTS, SOUNDS = 2, 3
 
 
-def utterance(rng: np.random.Generator, words: list[int], frames: int) -> Segmented:
+def utterance(rng: np.random.Generator, words: list[int], frames: int) -> Sounds:
     """Random scores, and a best path that fits them no better than any other."""
     count = len(words)
     states = torch.from_numpy(rng.normal(0, 2, (frames, SOUNDS * PARTS + 1)).astype(np.float32))
     cuts = np.sort(rng.choice(np.arange(1, frames // PARTS), count - 1, replace=False)) * PARTS
     edges = np.concatenate(([0], cuts, [frames]))
-    return Segmented(states, rng.integers(0, SOUNDS, count), np.array(words), edges[:-1], edges[1:], PARTS)
+    return Sounds(states, rng.integers(0, SOUNDS, count), np.array(words), Spans(edges[:-1], edges[1:]), PARTS)
 
 
-def by_enumeration(given: Segmented, scale: float) -> tuple[np.ndarray, np.ndarray]:
+def soft_places(utterances: list[Sounds], scale: float) -> list[Spans]:
+    return batching.run([soft_edges(sounds, scale) for sounds in utterances])
+
+
+def by_enumeration(given: Sounds, scale: float) -> tuple[np.ndarray, np.ndarray]:
     """P(frame t is at or beyond the start of sound k), and beyond its end: (T, L) each, over every path there is."""
     topology = lattice.segmentation([given.sounds], [given.words], given.parts, SOUNDS * PARTS)
     emit, token, skip = topology.emit[0], topology.token[0], topology.skip[0]
@@ -69,7 +75,7 @@ def test_against_enumeration(seed: int) -> None:
         assert (places.end[k], places.end_sd[k]) == pytest.approx(median_and_sd(ends[:, k]), abs=1e-3)
 
 
-def long_utterance(seed: int, sounds: int) -> Segmented:
+def long_utterance(seed: int, sounds: int) -> Sounds:
     """Scores that know the edges well enough for windows to be cut."""
     rng = np.random.default_rng(seed)
     words = np.cumsum(rng.random(sounds) < 0.4)
@@ -85,7 +91,7 @@ def long_utterance(seed: int, sounds: int) -> Segmented:
         middle = (first[k] + last[k]) // 2
         states[first[k] : middle, ids[k] * PARTS] += 3
         states[middle : last[k], ids[k] * PARTS + 1] += 3
-    return Segmented(torch.from_numpy(states), ids, words, first, last, PARTS)
+    return Sounds(torch.from_numpy(states), ids, words, Spans(first, last), PARTS)
 
 
 def test_windows_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +111,7 @@ def test_windows_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_company_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     many = [long_utterance(seed, 5 + 9 * seed) for seed in range(6)]
     together = soft_places(many, 0.4)
-    monkeypatch.setattr(edge_posteriors, "CELLS_AT_ONCE", 1)
+    monkeypatch.setattr(batching, "VALUES_AT_ONCE", 1)
     for given, met in zip(many, together):
         (alone,) = soft_places([given], 0.4)
         for name in ("start", "end", "start_sd", "end_sd"):
@@ -115,7 +121,7 @@ def test_the_company_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_edges_are_near_the_best_path_and_in_order() -> None:
     given = long_utterance(3, 60)
     (places,) = soft_places([given], 0.5)
-    assert np.abs(places.start - given.first).mean() < 2
+    assert np.abs(places.start - given.spans.start).mean() < 2
     assert (np.diff(places.start) > 0).all()
     assert (places.end >= places.start).all()
     assert (places.end[:-1] <= places.start[1:] + 1e-6).all()

@@ -9,12 +9,29 @@ import pytest
 import torch
 from made_models import planted
 
-from ctc_align.alignment import pronunciations
-from ctc_align.alignment.pronunciations import best_spikes, choose_pronunciations, ctc_score, runs, word_spikes
+from ctc_align.alignment.ctc_path import CtcPath, best_ctc_path, best_word_path, token_spans
+from ctc_align.alignment.pronunciations import choose_pronunciations
 from ctc_align.errors import EmissionsError, TooShortError
+from ctc_align.kernels import batching, requests
 from ctc_align.types import Pronunciation, Tokens, WordTokens
 
 VOCAB = ("", *"abcdef")
+
+
+def best_path(*arguments: object, **options: object) -> CtcPath:
+    return batching.run([best_ctc_path(*arguments, **options)])[0]  # type: ignore[arg-type]
+
+
+def word_path(*arguments: object, **options: object) -> CtcPath:
+    return batching.run([best_word_path(*arguments, **options)])[0]  # type: ignore[arg-type]
+
+
+def choose(*arguments: object) -> tuple[Tokens, CtcPath]:
+    return batching.run([choose_pronunciations(*arguments)])[0]  # type: ignore[arg-type]
+
+
+def loss(x: torch.Tensor, target: tuple[int, ...], blank: int, backend: str = "auto") -> float:
+    return -requests.Forward.run([requests.Forward(x, requests.CtcTargets(target, blank), backend=backend)])[0]
 
 
 def ids(letters: str) -> tuple[int, ...]:
@@ -37,9 +54,9 @@ def collapse(labels: tuple[int, ...], blank: int) -> tuple[int, ...]:
 
 def test_planted_spikes_are_found() -> None:
     path = ["", "a", "a", "", "b", "", "", "b", "c", ""]
-    spikes = best_spikes(planted(path, VOCAB).log_probs, ids("abbc"), 0)
-    assert spikes.first.tolist() == [1, 4, 7, 8]
-    assert spikes.last.tolist() == [3, 5, 8, 9]
+    spikes = best_path(planted(path, VOCAB).log_probs, ids("abbc"), 0)
+    assert spikes.spans.start.tolist() == [1, 4, 7, 8]
+    assert spikes.spans.end.tolist() == [3, 5, 8, 9]
     assert spikes.score == pytest.approx(10 * np.log(0.9), rel=1e-6)
     assert spikes.backend == "cpu"
 
@@ -54,42 +71,42 @@ def test_loss_and_score_are_those_of_all_paths_written_out(
     x = scores(5, 4, seed=7, step=step)
     paths = [path for path in itertools.product(range(4), repeat=5) if collapse(path, blank) == target]
     each = torch.stack([sum((x[t, k] for t, k in enumerate(path)), torch.zeros(())) for path in paths])
-    assert best_spikes(x, target, blank, backend=backend).score == pytest.approx(float(each.max()), abs=1e-6)
-    assert ctc_score(x, target, blank, backend=backend) == pytest.approx(-float(each.logsumexp(0)), abs=1e-6)
+    assert best_path(x, target, blank, backend=backend).score == pytest.approx(float(each.max()), abs=1e-6)
+    assert loss(x, target, blank, backend=backend) == pytest.approx(-float(each.logsumexp(0)), abs=1e-6)
 
 
 def test_what_does_not_fit_is_said_with_what_it_needs() -> None:
     with pytest.raises(TooShortError, match="3 tokens need at least 5 frames, the audio has 4"):
-        best_spikes(scores(4, 3), (1, 1, 1), 0)
-    assert best_spikes(scores(5, 3), (1, 1, 1), 0).first.tolist() == [0, 2, 4]
-    assert ctc_score(scores(4, 3), (1, 1, 1), 0) == float("inf")
+        best_path(scores(4, 3), (1, 1, 1), 0)
+    assert best_path(scores(5, 3), (1, 1, 1), 0).spans.start.tolist() == [0, 2, 4]
+    assert loss(scores(4, 3), (1, 1, 1), 0) == float("inf")
 
 
 def test_probability_zero_is_an_error_of_the_log_probs() -> None:
     x = scores(6, 4)
     x[:, 3] = float("-inf")
     with pytest.raises(EmissionsError, match="every path meets -inf"):
-        best_spikes(x, (1, 3), 0)
+        best_path(x, (1, 3), 0)
 
 
 def test_runs_of_a_path() -> None:
     token = np.array([-1, 0, -1, 1, -1])
-    first, last = runs(np.array([0, 1, 1, 2, 3, 3, 3, 4]), token, 2)
-    assert (first.tolist(), last.tolist()) == ([1, 4], [3, 7])
+    spans = token_spans(np.array([0, 1, 1, 2, 3, 3, 3, 4]), token, 2)
+    assert (spans.start.tolist(), spans.end.tolist()) == ([1, 4], [3, 7])
 
 
 @pytest.mark.parametrize(("path", "chosen"), [("abf", "ab"), ("acf", "ac"), ("cbaf", "cba")])
 def test_the_pronunciation_that_was_said_is_taken(path: str, chosen: str) -> None:
     emissions = planted(["", *(token for letter in path for token in (letter, ""))], VOCAB)
-    tokens, spikes = choose_pronunciations(emissions.log_probs, [said("ab", "ac", "cba"), said("f")], None, 0)
+    tokens, spikes = choose(emissions.log_probs, [said("ab", "ac", "cba"), said("f")], None, 0)
     assert "".join(tokens.labels) == chosen + "f"
     assert tokens.words == (0,) * len(chosen) + (1,)
-    assert len(spikes.first) == len(chosen) + 1
+    assert len(spikes.spans.start) == len(chosen) + 1
 
 
 def test_on_a_tie_the_first_pronunciation_stays() -> None:
     x = torch.zeros(8, len(VOCAB))
-    tokens, _ = choose_pronunciations(x, [said("ab", "cd")], None, 0)
+    tokens, _ = choose(x, [said("ab", "cd")], None, 0)
     assert tokens.labels == ("a", "b")
 
 
@@ -97,51 +114,51 @@ def test_each_of_many_words_has_its_own_choice() -> None:
     ways = ["ab", "ac", "ac", "ab", "ac"] * 20
     path = [token for way in ways for letter in (*way, "f") for token in (letter, "")]
     word_tokens = [word for _ in ways for word in (said("ab", "ac"), said("f"))]
-    tokens, _ = choose_pronunciations(planted(path, VOCAB).log_probs, word_tokens, None, 0)
+    tokens, _ = choose(planted(path, VOCAB).log_probs, word_tokens, None, 0)
     assert "".join(tokens.labels) == "f".join(ways) + "f"
 
 
 def test_the_choice_does_not_depend_on_how_many_are_scored_at_once(monkeypatch) -> None:
     x = scores(300, len(VOCAB), seed=3).float()
     words = [said("ab", "ac", "fed"), said("d"), said("cb", "a"), WordTokens(()), said("ee", "f")] * 6
-    together = choose_pronunciations(x, words, None, 0)[0]
-    monkeypatch.setattr(pronunciations, "WINDOW_VALUES_AT_ONCE", 1)
-    assert choose_pronunciations(x, words, None, 0)[0] == together
+    together = choose(x, words, None, 0)[0]
+    monkeypatch.setattr(batching, "VALUES_AT_ONCE", 1)
+    assert choose(x, words, None, 0)[0] == together
 
 
 def test_a_word_that_spans_minutes_is_scored_in_bounded_memory(monkeypatch) -> None:
     """One word over the whole recording and many short ones: no padded batch is larger than the limit."""
     sizes = []
-    real = pronunciations._window_scores
+    real = requests.Forward.run
 
-    def watched(utterances, jobs, blank, backend):
-        sizes.append(len(jobs) * max(job.high - job.low for job in jobs) * len(VOCAB))
-        return real(utterances, jobs, blank, backend)
+    def watched(asked):
+        sizes.append(len(asked) * max(request.size for request in asked))
+        return real(asked)
 
-    monkeypatch.setattr(pronunciations, "WINDOW_VALUES_AT_ONCE", 50_000)
-    monkeypatch.setattr(pronunciations, "_window_scores", watched)
+    monkeypatch.setattr(batching, "VALUES_AT_ONCE", 50_000)
+    monkeypatch.setattr(requests.Forward, "run", staticmethod(watched))
     path = ["a", *[""] * 6000, "b", *["f", ""] * 100]
     x = planted(path, VOCAB).log_probs
     x[1:6001, list(ids("abc"))] = float("-inf")
-    choose_pronunciations(x, [said("ab", "ac"), *[said("f", "e")] * 100], None, 0)
+    choose(x, [said("ab", "ac"), *[said("f", "e")] * 100], None, 0)
     assert len(sizes) > 2
     assert max(sizes) <= 50_000
 
 
 def test_when_the_first_pronunciation_is_too_long_a_shorter_one_is_tried() -> None:
     x = planted(["a", "b", "c"], VOCAB).log_probs
-    assert choose_pronunciations(x, [said("abcd", "abc")], None, 0)[0].labels == ("a", "b", "c")
+    assert choose(x, [said("abcd", "abc")], None, 0)[0].labels == ("a", "b", "c")
     with pytest.raises(TooShortError, match="4 tokens need at least 4 frames, the audio has 3"):
-        choose_pronunciations(x, [said("abcde", "abcd")], None, 0)
+        choose(x, [said("abcde", "abcd")], None, 0)
     with pytest.raises(TooShortError, match="4 tokens"):
-        choose_pronunciations(x, [said("abcd")], None, 0)
+        choose(x, [said("abcd")], None, 0)
 
 
 def test_separators_stand_between_words_only() -> None:
     emissions = planted(["a", "f", "b"], VOCAB)
-    tokens, spikes = choose_pronunciations(emissions.log_probs, [said("a"), WordTokens(()), said("b")], 6, 0)
+    tokens, spikes = choose(emissions.log_probs, [said("a"), WordTokens(()), said("b")], 6, 0)
     assert (tokens.ids, tokens.words) == ((1, 6, 2), (0, -1, 2))
-    assert spikes.first.tolist() == [0, 1, 2]
+    assert spikes.spans.start.tolist() == [0, 1, 2]
 
 
 def torn(low: float = 0.2, high: float = 0.6) -> torch.Tensor:
@@ -155,25 +172,28 @@ def torn(low: float = 0.2, high: float = 0.6) -> torch.Tensor:
 
 def test_a_word_is_not_torn_apart() -> None:
     tokens = Tokens(ids("abc"), tuple("abc"), (0, 0, 1))
-    plain = best_spikes(torn(), tokens.ids, 0)
-    whole = word_spikes(torn(), tokens, 0)
-    assert plain.first.tolist() == [5, 150, 220]
-    assert whole.first.tolist() == [5, 8, 220]
-    assert whole.last.tolist() == [6, 9, 221]
+    plain = best_path(torn(), tokens.ids, 0)
+    whole = word_path(torn(), tokens, 0)
+    assert plain.spans.start.tolist() == [5, 150, 220]
+    assert whole.spans.start.tolist() == [5, 8, 220]
+    assert whole.spans.end.tolist() == [6, 9, 221]
     assert whole.score == plain.score
 
 
 def test_words_may_stand_as_far_apart_as_they_like() -> None:
     tokens = Tokens(ids("abc"), tuple("abc"), (0, 1, 2))
-    assert word_spikes(torn(), tokens, 0).first.tolist() == [5, 150, 220]
+    assert word_path(torn(), tokens, 0).spans.start.tolist() == [5, 150, 220]
     separated = Tokens(ids("abc"), tuple("abc"), (0, -1, 1))
-    assert word_spikes(torn(), separated, 0).first.tolist() == [5, 150, 220]
+    assert word_path(torn(), separated, 0).spans.start.tolist() == [5, 150, 220]
 
 
 def test_where_no_word_is_torn_the_spikes_are_those_of_ctc() -> None:
     x, tokens = torn(low=0.9, high=0.01), Tokens(ids("abc"), tuple("abc"), (0, 0, 1))
-    plain, whole = best_spikes(x, tokens.ids, 0), word_spikes(x, tokens, 0)
-    assert (plain.first.tolist(), plain.last.tolist()) == (whole.first.tolist(), whole.last.tolist())
+    plain, whole = best_path(x, tokens.ids, 0), word_path(x, tokens, 0)
+    assert (plain.spans.start.tolist(), plain.spans.end.tolist()) == (
+        whole.spans.start.tolist(),
+        whole.spans.end.tolist(),
+    )
 
 
 @pytest.mark.parametrize("blank", [0, 3])
@@ -181,5 +201,5 @@ def test_a_word_that_is_torn_whatever_one_does_still_has_its_spikes(blank: int) 
     x = torch.full((200, 5), float("-inf"))
     x[:, blank] = 0.0
     x[10, 1], x[190, 2] = -0.1, -0.1
-    found = word_spikes(x, Tokens((1, 2), ("a", "b"), (0, 0)), blank)
-    assert (found.first.tolist(), found.last.tolist()) == ([10, 190], [11, 191])
+    found = word_path(x, Tokens((1, 2), ("a", "b"), (0, 0)), blank)
+    assert (found.spans.start.tolist(), found.spans.end.tolist()) == ([10, 190], [11, 191])

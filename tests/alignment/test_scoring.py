@@ -17,7 +17,7 @@ from made_models import LETTERS, planted, spelt, tiny_folder
 
 from ctc_align import kernels
 from ctc_align.alignment.aligner import Aligner
-from ctc_align.alignment.scoring import LOCAL_S, Scored, posteriors, score_emissions
+from ctc_align.alignment.scoring import LOCAL_S, Scored, posteriors
 from ctc_align.errors import AudioError, EmissionsError, TooShortError, TranscriptError, UsageError
 from ctc_align.types import Emissions
 
@@ -83,7 +83,7 @@ def test_the_audio_is_heard_once_and_the_losses_are_one_call(tmp_path: Path, mon
         calls.append(len(log_probs))
         return forward(log_probs, *arguments, **options)
 
-    monkeypatch.setattr("ctc_align.alignment.scoring.kernels.forward", counted)
+    monkeypatch.setattr("ctc_align.kernels.forward", counted)
     sound = np.random.default_rng(0).standard_normal(16000).astype(np.float32) * 0.1
     scored = aligner.score_texts((sound, 16000), TEXTS)
     assert (len(heard), calls) == (1, [5])
@@ -225,7 +225,7 @@ def test_audio_shorter_than_the_worst_place_is_all_of_it() -> None:
 def test_a_batch_says_of_each_audio_what_it_says_alone() -> None:
     heard = [random_emissions(frames, frames) for frames in (40, 90, 15, 120)]
     texts = [["we call it"], ["no", "hello world", "no"], ["we call it bear"], ["bear"]]
-    for one, mine, together in zip(heard, texts, score_emissions(ALIGNER, heard, texts)):
+    for one, mine, together in zip(heard, texts, ALIGNER.score_emissions(heard, texts)):
         alone = ALIGNER.score_texts(one, mine)
         assert [vars(a) | {"error": str(a.error)} for a in alone] == [
             vars(b) | {"error": str(b.error)} for b in together
@@ -234,12 +234,12 @@ def test_a_batch_says_of_each_audio_what_it_says_alone() -> None:
 
 def test_a_batch_of_other_vocabularies(monkeypatch) -> None:
     """Only what goes together is scored together; a limit of memory parts it once more."""
-    monkeypatch.setattr("ctc_align.kernels.padding.VALUES_AT_ONCE", 3000)
+    monkeypatch.setattr("ctc_align.kernels.batching.VALUES_AT_ONCE", 3000)
     plain = [random_emissions(frames, frames) for frames in (40, 90, 60)]
     other = planted(spelt("ab"), ("_", *"abc"))
     double = replace(plain[0], log_probs=plain[0].log_probs.double())
     heard = [plain[0], other, plain[1], double, plain[2]]
-    results = score_emissions(ALIGNER, heard, [["ab"]] * 5)
+    results = ALIGNER.score_emissions(heard, [["ab"]] * 5)
     for one, result in zip(heard, results):
         assert result[0].loss == ALIGNER.score(one, "ab")
 

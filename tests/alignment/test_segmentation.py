@@ -11,16 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ctc_align import kernels, lattice
-from ctc_align.alignment.pronunciations import Spikes, runs
-from ctc_align.alignment.segmentation import band, from_spikes, from_states
+from ctc_align.alignment.ctc_path import Spans, token_spans
+from ctc_align.alignment.segmentation import band, segment
+from ctc_align.kernels import batching
 from ctc_align.types import Emissions, Tokens
 
 PARTS = 3
 
 
-def spikes_at(*spans: tuple[int, int]) -> Spikes:
-    first, last = np.array(spans, np.int64).reshape(-1, 2).T
-    return Spikes(first, last, 0.0, "cpu")
+def spikes_at(*spans: tuple[int, int]) -> Spans:
+    return Spans(*np.array(spans, np.int64).reshape(-1, 2).T)
+
+
+def from_states(*arguments: object) -> Spans | None:
+    return batching.run([segment(*arguments)])[0]  # type: ignore[arg-type]
 
 
 def row(units: Sequence[int], words: Sequence[int], blank: int = 0) -> Tokens:
@@ -54,27 +58,27 @@ SPANS = ([5, 14, 31, 35], [14, 21, 35, 41])
 @pytest.mark.parametrize("blank", [0, 1, 3])
 @pytest.mark.parametrize("band_frames", [8, 20, 1000])
 def test_planted_edges_are_found(blank: int, band_frames: int) -> None:
-    """Spikes one frame wide and late, as CTC's are; the edges are those of the sounds."""
+    """Spans one frame wide and late, as CTC's are; the edges are those of the sounds."""
     spikes = spikes_at((9, 10), (17, 18), (33, 34), (38, 39))
     tokens = row((0, 1, 2, 0), (0, 0, 1, 1), blank)
     spans = from_states(emissions(states_of(SPOKEN, 3), 3, blank), tokens, spikes, band_frames)
     assert spans is not None
-    assert (spans.first.tolist(), spans.last.tolist()) == SPANS
+    assert (spans.start.tolist(), spans.end.tolist()) == SPANS
 
 
 def test_without_a_pause_words_touch() -> None:
     path = sound(0, 5) + sound(1, 6)
     spans = from_states(emissions(states_of(path, 2), 2), row((0, 1), (0, 1)), spikes_at((2, 3), (8, 9)), 100)
     assert spans is not None
-    assert (spans.first.tolist(), spans.last.tolist()) == ([0, 5], [5, 11])
+    assert (spans.start.tolist(), spans.end.tolist()) == ([0, 5], [5, 11])
 
 
 def test_silence_within_a_word_belongs_to_its_sounds() -> None:
     path = sound(0, 6) + [-1] * 4 + sound(1, 6)
     spans = from_states(emissions(states_of(path, 2), 2), row((0, 1), (7, 7)), spikes_at((2, 3), (12, 13)), 100)
     assert spans is not None
-    assert spans.last[0] == spans.first[1]
-    assert (spans.first[0], spans.last[1]) == (0, 16)
+    assert spans.end[0] == spans.start[1]
+    assert (spans.start[0], spans.end[1]) == (0, 16)
 
 
 def test_separators_have_no_states_and_no_span() -> None:
@@ -82,8 +86,8 @@ def test_separators_have_no_states_and_no_span() -> None:
     tokens = row((0, 1, 3, 2, 0), (0, 0, -1, 1, 1))
     spans = from_states(emissions(states_of(SPOKEN, 4), 4), tokens, spikes, 20)
     assert spans is not None
-    assert (spans.first[[0, 1, 3, 4]].tolist(), spans.last[[0, 1, 3, 4]].tolist()) == SPANS
-    assert spans.first[2] == spans.last[2]
+    assert (spans.start[[0, 1, 3, 4]].tolist(), spans.end[[0, 1, 3, 4]].tolist()) == SPANS
+    assert spans.start[2] == spans.end[2]
 
 
 def test_too_few_frames_for_the_parts_leave_the_spikes() -> None:
@@ -91,8 +95,6 @@ def test_too_few_frames_for_the_parts_leave_the_spikes() -> None:
     tokens = row((0, 1), (0, 1))
     assert from_states(emissions(torch.zeros(5, 7), 2), tokens, spikes, 10) is None
     assert from_states(emissions(torch.zeros(6, 7), 2), tokens, spikes, 10) is not None
-    spans = from_spikes(spikes)
-    assert (spans.first.tolist(), spans.last.tolist()) == ([0, 3], [1, 5])
 
 
 def test_states_without_any_path_leave_the_spikes() -> None:
@@ -107,8 +109,8 @@ def test_a_crowd_of_spikes_widens_the_band() -> None:
     units = [k % 2 for k in range(10)]
     spans = from_states(emissions(torch.zeros(100, 7), 2), row(units, [0] * 10), spikes, 1)
     assert spans is not None
-    assert (spans.last - spans.first >= PARTS).all()
-    assert (spans.first[1:] == spans.last[:-1]).all()
+    assert (spans.end - spans.start >= PARTS).all()
+    assert (spans.start[1:] == spans.end[:-1]).all()
 
 
 def test_the_band_holds_an_edge_near_its_spike() -> None:
@@ -118,12 +120,12 @@ def test_the_band_holds_an_edge_near_its_spike() -> None:
     far = from_states(emissions(states_of(path, 1), 1), row((0,), (0,)), spikes_at((10, 11)), 100)
     assert near is not None
     assert far is not None
-    assert far.first.tolist() == [80]
-    assert near.first[0] <= 26
+    assert far.start.tolist() == [80]
+    assert near.start[0] <= 26
 
 
 @st.composite
-def utterances(draw: st.DrawFn) -> tuple[list[int], list[int], Spikes, int]:
+def utterances(draw: st.DrawFn) -> tuple[list[int], list[int], Spans, int]:
     """Units, their words, spikes in order, and the number of frames: room enough for three frames a token."""
     words = draw(st.lists(st.integers(1, 4), min_size=1, max_size=6))
     owners = [w for w, size in enumerate(words) for _ in range(size)]
@@ -143,7 +145,7 @@ def utterances(draw: st.DrawFn) -> tuple[list[int], list[int], Spikes, int]:
 
 @given(utterances(), st.integers(1, 30))
 @settings(max_examples=150, deadline=None)
-def test_bands_are_sound(made: tuple[list[int], list[int], Spikes, int], width: int) -> None:
+def test_bands_are_sound(made: tuple[list[int], list[int], Spans, int], width: int) -> None:
     units, owners, spikes, frames = made
     topology = lattice.segmentation([units], [owners], PARTS, 4 * PARTS)
     token = topology.token[0]
@@ -154,7 +156,7 @@ def test_bands_are_sound(made: tuple[list[int], list[int], Spikes, int], width: 
     assert (limits[0, 0], limits[-1, 1]) == (0, len(token))
     for k in range(len(units)):
         own = np.flatnonzero(token == k)
-        centre = int((spikes.first[k] + spikes.last[k] - 1) // 2)
+        centre = int((spikes.start[k] + spikes.end[k] - 1) // 2)
         t = min(centre, frames - 1)
         assert limits[t, 0] <= own[0], "every token may sound at its spike"
         assert own[-1] < limits[t, 1]
@@ -163,28 +165,29 @@ def test_bands_are_sound(made: tuple[list[int], list[int], Spikes, int], width: 
 @given(utterances(), st.integers(1, 30), st.integers(0, 99))
 @settings(max_examples=100, deadline=None)
 def test_spans_ascend_and_hold_all_their_parts(
-    made: tuple[list[int], list[int], Spikes, int], width: int, seed: int
+    made: tuple[list[int], list[int], Spans, int], width: int, seed: int
 ) -> None:
     units, owners, spikes, frames = made
     states = torch.randn(frames, 4 * PARTS + 1, generator=torch.Generator().manual_seed(seed))
     spans = from_states(emissions(states, 4), row(units, owners), spikes, width)
     assert spans is not None
-    assert (spans.last - spans.first >= PARTS).all()
-    assert (spans.first[1:] >= spans.last[:-1]).all()
-    assert spans.first[0] >= 0
-    assert spans.last[-1] <= frames
+    assert (spans.end - spans.start >= PARTS).all()
+    assert (spans.start[1:] >= spans.end[:-1]).all()
+    assert spans.start[0] >= 0
+    assert spans.end[-1] <= frames
     inside = np.array(owners)[1:] == np.array(owners)[:-1]
-    assert (spans.first[1:] == spans.last[:-1])[inside].all()
+    assert (spans.start[1:] == spans.end[:-1])[inside].all()
 
 
 @given(utterances(), st.integers(0, 99))
 @settings(max_examples=50, deadline=None)
-def test_a_wide_band_is_no_band(made: tuple[list[int], list[int], Spikes, int], seed: int) -> None:
+def test_a_wide_band_is_no_band(made: tuple[list[int], list[int], Spans, int], seed: int) -> None:
     units, owners, spikes, frames = made
     states = torch.randn(frames, 4 * PARTS + 1, generator=torch.Generator().manual_seed(seed))
     spans = from_states(emissions(states, 4), row(units, owners), spikes, frames - 1 or 1)
     topology = lattice.segmentation([units], [owners], PARTS, 4 * PARTS)
     free = kernels.best_path(states[None], topology)
-    first, last = runs(free.states[0].numpy(), topology.token[0], len(units))
+    best = token_spans(free.states[0].numpy(), topology.token[0], len(units))
+    first, last = best.start, best.end
     assert spans is not None
-    assert (spans.first.tolist(), spans.last.tolist()) == (first.tolist(), last.tolist())
+    assert (spans.start.tolist(), spans.end.tolist()) == (first.tolist(), last.tolist())

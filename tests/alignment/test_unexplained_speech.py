@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from ctc_align.alignment import unexplained_speech
+from ctc_align.alignment import unexplained_speech as module
 from ctc_align.alignment.aligner import Aligner
-from ctc_align.alignment.unexplained_speech import unexplained
+from ctc_align.alignment.unexplained_speech import unexplained_speech as unexplained
 from ctc_align.formats import to_dict
 from ctc_align.formats.alignment import from_dict
 from ctc_align.types import AlignedWord, Emissions
@@ -79,6 +79,6 @@ def test_a_word_that_is_not_there_is_doubtful(english: Aligner) -> None:
 
 @pytest.mark.parametrize(("setting", "value"), [("CLEARLY", 20.0), ("SHARE", 1.01), ("WINDOW_S", 5.0)])
 def test_the_checks_would_notice(setting: str, value: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unexplained_speech, setting, value)
+    monkeypatch.setattr(module, setting, value)
     with pytest.raises(AssertionError):
         test_only_speech_between_words_is_told()

@@ -10,9 +10,10 @@ import torch
 
 from ctc_align import kernels, lattice
 from ctc_align.alignment.aligner import Aligner
-from ctc_align.alignment.pronunciations import best_spikes, runs
+from ctc_align.alignment.ctc_path import best_ctc_path, token_spans
 from ctc_align.alignment.wildcard import wildcard_scores
 from ctc_align.errors import KernelError
+from ctc_align.kernels import batching
 from ctc_align.lattice import WILDCARD
 from ctc_align.text import split
 from ctc_align.tokens.tokenizer import join, tokenize, tokenizer_for
@@ -40,7 +41,8 @@ def places(
     given = {} if penalty is None else {"penalty": penalty}
     topology = lattice.ctc([row], BLANK, None if optional is None else [optional])
     path = kernels.best_path(x[None], topology, wildcard=wildcard_scores(x, BLANK, **given)[None])
-    first, last = runs(path.states[0].numpy(), topology.token[0], len(row))
+    spans = token_spans(path.states[0].numpy(), topology.token[0], len(row))
+    first, last = spans.start, spans.end
     return first.tolist(), last.tolist()
 
 
@@ -133,17 +135,18 @@ def test_neighbours_of_an_unwritten_word_stay_where_they_are(missing: int, engli
         word_tokens = tokenize(words, tokenizer)
         tokens = join(word_tokens, [0] * len(word_tokens), tokenizer.separator)
         ids, owner = np.array(tokens.ids), np.array(tokens.words)
-        spikes = best_spikes(x, ids, blank)
+        spikes = batching.run([best_ctc_path(x, ids.tolist(), blank)])[0].spans
         scores = wildcard_scores(x, blank)
         for word in range(1, len(word_tokens) - missing, 2):
             gone = (owner >= word) & (owner < word + missing)
             place = int(np.argmax(gone))
             topology = lattice.ctc([[*ids[:place], WILDCARD, *ids[place:][~gone[place:]]]], blank)
             path = kernels.best_path(x[None], topology, wildcard=scores[None])
-            first, last = runs(path.states[0].numpy(), topology.token[0], topology.token.max() + 1)
+            spans = token_spans(path.states[0].numpy(), topology.token[0], topology.token.max() + 1)
+            first, last = spans.start, spans.end
             beside = (owner >= word - 1) & (owner <= word + missing) & ~gone
-            moved.append(np.abs(np.delete(first, place)[beside[~gone]] - spikes.first[beside]).max())
-            spoken = np.arange(spikes.first[gone][0], spikes.last[gone][-1])
+            moved.append(np.abs(np.delete(first, place)[beside[~gone]] - spikes.start[beside]).max())
+            spoken = np.arange(spikes.start[gone][0], spikes.end[gone][-1])
             covered.append(np.mean((spoken >= first[place]) & (spoken < last[place])))
     assert len(moved) > 100
     # In frames of 10 ms. What was said in between is the wildcard's. (Of 153 words, or 126: a hundredth is one or two.)

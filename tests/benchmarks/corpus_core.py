@@ -25,12 +25,14 @@ import numpy as np
 import torch
 
 from ctc_align import kernels, lattice
-from ctc_align.alignment import align_utterance, ctc_path, pronunciations, segmentation
+from ctc_align.alignment import align_utterance, edges, segmentation
 from ctc_align.alignment import aligner as aligner_module
 from ctc_align.alignment.aligner import Aligner
+from ctc_align.alignment.ctc_path import best_ctc_path
 from ctc_align.audio import loading
 from ctc_align.errors import CtcAlignError
 from ctc_align.formats import Alignment
+from ctc_align.kernels import batching, requests
 from ctc_align.kernels.rivals import import_forced_align
 from ctc_align.models.convnet import convnet_model, features
 from ctc_align.models.convnet.network import Network
@@ -47,14 +49,13 @@ STAGES: list[tuple[str, Any, str]] = [
     ("words and tokens", align_utterance, "tokenize"),
     ("topologies", lattice, "ctc"),
     ("topologies", lattice, "segmentation"),
-    ("padding", ctc_path, "pad"),
-    ("padding", pronunciations, "pad"),
-    ("padding", segmentation, "pad"),
+    ("topologies", lattice, "stack"),
+    ("padding", requests, "pad"),
     ("bands", segmentation, "band"),
     ("kernels: best path", kernels, "best_path"),
     ("kernels: loss", kernels, "forward"),
     ("kernels: occupancy", kernels, "occupancy"),
-    ("edges", align_utterance, "draw_batch"),
+    ("edges", edges, "draw"),
     ("confidence", align_utterance, "confidences"),
     ("words with times", align_utterance, "aligned_words"),
 ]
@@ -151,11 +152,13 @@ def compare_kernels(aligner: Aligner, rows: list[tuple[str, str, float]], batch_
         ids = [_ids(one) for one in aligner.align_batch(batch)]
         problems.append(([one.log_probs for one in heard], ids))
         cells += sum(len(x) * (2 * len(row) + 1) for x, row in zip(*problems[-1]))
-    ready = [ctc_path.pad(rows) for rows, _ in problems]
+    ready = [requests.pad(rows) for rows, _ in problems]
     bare = _times(
         lambda: [kernels.best_path(x, lattice.ctc(ids, 0), lengths) for (x, lengths), (_, ids) in zip(ready, problems)]
     )
-    ours = _times(lambda: [ctc_path.best_spikes_batch(*problem, 0) for problem in problems])
+    ours = _times(
+        lambda: [batching.run([best_ctc_path(x, row, 0) for x, row in zip(*problem)]) for problem in problems]
+    )
     print(f"best CTC paths, {cells / 1e6:.1f} million cells, C = {problems[0][0][0].shape[1]}")
     print(f"  kernel and topologies, per batch:            {_per_cell(bare[0], cells)}, {threads} thread(s)")
     print(f"  the same with padding and tokens' frames:    {_per_cell(ours[0], cells)}, {threads} thread(s)")

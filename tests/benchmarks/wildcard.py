@@ -16,8 +16,9 @@ import torch
 
 from ctc_align import kernels, lattice
 from ctc_align.alignment.aligner import Aligner
-from ctc_align.alignment.pronunciations import best_spikes, runs
+from ctc_align.alignment.ctc_path import best_ctc_path, token_spans
 from ctc_align.alignment.wildcard import wildcard_scores
+from ctc_align.kernels import batching
 from ctc_align.lattice import WILDCARD
 from ctc_align.text import split
 from ctc_align.tokens.tokenizer import join, tokenize, tokenizer_for
@@ -39,7 +40,7 @@ def main(folder: Path) -> None:
         word_tokens = tokenize(split(audio.with_suffix(".txt").read_text("utf-8")), tokenizer)
         tokens = join(word_tokens, [0] * len(word_tokens), tokenizer.separator)
         ids, owner = np.array(tokens.ids), np.array(tokens.words)
-        first = best_spikes(x, ids, blank).first
+        first = batching.run([best_ctc_path(x, ids.tolist(), blank)])[0].spans.start
         for word in range(1, len(word_tokens) - 1, 2):
             own = np.flatnonzero(owner == word)
             others = rng.choice(np.delete(ids, own), len(own))
@@ -64,7 +65,7 @@ def spikes(x: torch.Tensor, row: np.ndarray, blank: int, free: np.ndarray, score
     """First frame of each token on the best path, -1 where it is left out."""
     topology = lattice.ctc([row], blank, [free])
     path = kernels.best_path(x[None], topology, wildcard=scores[None])
-    return runs(path.states[0].numpy(), topology.token[0], len(row))[0]
+    return token_spans(path.states[0].numpy(), topology.token[0], len(row)).start
 
 
 if __name__ == "__main__":

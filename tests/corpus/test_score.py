@@ -125,16 +125,14 @@ def test_what_cannot_be_scored_is_told_and_the_others_scored(folder: Path, worke
 
 
 def test_what_breaks_a_batch_is_one_utterance(folder: Path, monkeypatch) -> None:
-    from ctc_align.alignment import scoring
-
-    right = scoring.score_emissions
+    right = Aligner.score_emissions
 
     def breaking(aligner, emissions, texts):
         if ("hello",) in texts:
             raise MemoryError("too much")
         return right(aligner, emissions, texts)
 
-    monkeypatch.setattr(scoring, "score_emissions", breaking)
+    monkeypatch.setattr(Aligner, "score_emissions", breaking)
     results = list(score_source(Given(utterances(folder)), options(folder, workers=1)))
     assert [one.error for one in results] == [None] * 3 + ["MemoryError: too much"] + [None] * 6
 

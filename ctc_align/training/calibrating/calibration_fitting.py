@@ -12,17 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from ctc_align.alignment.align_utterance import Chosen, choose
+from ctc_align.alignment.align_utterance import choose_tokens
 from ctc_align.alignment.aligner import Aligner
-from ctc_align.alignment.confidence import RIGHT_MS, features, fit_of_sounds
-from ctc_align.alignment.edges import Drawing, Edges, Utterance, draw_batch, neighbours
-from ctc_align.alignment.segmentation import parts_of
+from ctc_align.alignment.confidence import RIGHT_MS, sound_fits, word_begins
+from ctc_align.alignment.ctc_path import Spans
+from ctc_align.alignment.edges import EdgeSettings, kinds_around, place_edges
 from ctc_align.errors import CtcAlignError, InputError
 from ctc_align.evaluate import Evaluation, evaluate_intervals
 from ctc_align.evaluate.pairing import broad_phones, pair_intervals, plain_phones
 from ctc_align.formats.textgrid_reading import Interval
+from ctc_align.kernels import batching
 from ctc_align.models.calibration import Calibration, fit_logistic, probability
 from ctc_align.training.calibrating.edge_errors import Seen, best_of, folds, left_out, nested, offsets_of
+from ctc_align.types import Emissions, Tokens, Word
 from ctc_align.units import seconds_to_ms
 
 SCALES = (0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
@@ -97,7 +99,7 @@ def calibrate(aligner: Aligner, labelled: Iterable[Labelled], source: str = "") 
         InputError: too few edges to say anything.
     """
     failed: list[str] = []
-    given: list[tuple[Labelled, Utterance]] = []
+    given: list[tuple[Labelled, SpokenTokens]] = []
     for one in labelled:
         try:
             given.append((one, _heard(aligner, one)))
@@ -145,26 +147,46 @@ def calibrate(aligner: Aligner, labelled: Iterable[Labelled], source: str = "") 
     )
 
 
-def _heard(aligner: Aligner, one: Labelled) -> Utterance:
-    task = aligner.task(one.audio, one.text, one.name)
-    chosen = choose([task], aligner.means)[0]
-    if not isinstance(chosen, Chosen):
-        raise chosen
-    return Utterance(task.emissions, chosen.tokens, chosen.spikes)
+@dataclass(frozen=True)
+class SpokenTokens:
+    """An utterance whose pronunciations are chosen: its words, and the tokens with their spikes on CTC's best path."""
+
+    emissions: Emissions
+    words: Sequence[Word]
+    tokens: Tokens
+    spikes: Spans
+
+    @property
+    def said(self) -> np.ndarray:
+        """Places of the tokens that belong to words."""
+        return np.flatnonzero(np.asarray(self.tokens.words) >= 0)
 
 
-def plain_drawing(aligner: Aligner, plain: Calibration, *, segmented: bool) -> Drawing:
+def _heard(aligner: Aligner, one: Labelled) -> SpokenTokens:
+    inputs = aligner.inputs(one.audio, one.text, one.name)
+    chosen = batching.run([choose_tokens(inputs)])[0]
+    return SpokenTokens(inputs.emissions, inputs.words.words, chosen.tokens, chosen.path.spans)
+
+
+def _drawn(utterances: Sequence[SpokenTokens], settings: EdgeSettings) -> list[Spans]:
+    """The edges of all utterances."""
+    return batching.run([place_edges(one.emissions, one.tokens, one.spikes, settings) for one in utterances])
+
+
+def plain_drawing(aligner: Aligner, plain: Calibration, *, segmented: bool) -> EdgeSettings:
     """Edges without offsets, as well as the model can draw them."""
     settings = aligner.settings
     how = "occupancy" if segmented else "calibrated"
-    return Drawing(how, plain, settings.band_s, settings.shortest_pause_s, aligner.backend)
+    return EdgeSettings(how, plain, settings.band_s, settings.shortest_pause_s, aligner.backend)
 
 
-def _observe(aligner: Aligner, given: Sequence[tuple[Labelled, Utterance]], drawing: Drawing) -> tuple[Seen, Seen]:
+def _observe(
+    aligner: Aligner, given: Sequence[tuple[Labelled, SpokenTokens]], drawing: EdgeSettings
+) -> tuple[Seen, Seen]:
     """Words and phones as they are drawn without offsets."""
     words, phones = Seen(), Seen()
-    for (one, utterance), edges in zip(given, draw_batch([utterance for _, utterance in given], drawing)):
-        begins, labels = _words_of(aligner, one, utterance)
+    for (one, utterance), edges in zip(given, _drawn([utterance for _, utterance in given], drawing)):
+        begins, labels = _words_of(utterance)
         _add(words, one, utterance, edges, begins, labels, one.words)
         if one.phones:
             own = [utterance.tokens.labels[k] for k in utterance.said]
@@ -175,8 +197,8 @@ def _observe(aligner: Aligner, given: Sequence[tuple[Labelled, Utterance]], draw
 def _add(
     seen: Seen,
     one: Labelled,
-    utterance: Utterance,
-    edges: Edges,
+    utterance: SpokenTokens,
+    edges: Spans,
     begins: np.ndarray,
     labels: Sequence[str],
     reference: Sequence[Interval],
@@ -191,7 +213,9 @@ def _add(
     theirs = [interval for interval in reference if interval.label.strip()]
     if phones:
         units, theirs = _same_phones(units, theirs, place)
-    beside = neighbours([utterance.tokens.labels[k] for k in said], np.append(end[:-1] < start[1:], True))
+    around_start, around_end = kinds_around(
+        [utterance.tokens.labels[k] for k in said], np.append(end[:-1] < start[1:], True)
+    )
     spread = (edges.start_sd, edges.end_sd) if edges.start_sd is not None else None
     fits = _features(utterance, edges, begins)
     for pair in pair_intervals(units, theirs).pairs:
@@ -200,7 +224,7 @@ def _add(
             continue
         a, b = int(begins[u]), int(begins[u + 1]) - 1
         seen.speakers += [one.speaker] * 2
-        seen.pairs += [beside.around_start[a], beside.around_end[b]]
+        seen.pairs += [around_start[a], around_end[b]]
         seen.errors_ms += [
             seconds_to_ms(pair.hypothesis.start_s - pair.reference.start_s),
             seconds_to_ms(pair.hypothesis.end_s - pair.reference.end_s),
@@ -211,7 +235,7 @@ def _add(
             seen.features.append(fits[u])
 
 
-def _intervals(utterance: Utterance, edges: Edges, begins: np.ndarray, labels: Sequence[str]) -> list[Interval]:
+def _intervals(utterance: SpokenTokens, edges: Spans, begins: np.ndarray, labels: Sequence[str]) -> list[Interval]:
     """The units that have the sounds from begins[u] to begins[u + 1], as they are drawn."""
     said, shift_s, origin_s = utterance.said, utterance.emissions.frame_shift_s, utterance.emissions.first_frame_s
     start, end = edges.start[said] * shift_s + origin_s, edges.end[said] * shift_s + origin_s
@@ -221,31 +245,30 @@ def _intervals(utterance: Utterance, edges: Edges, begins: np.ndarray, labels: S
     ]
 
 
-def _words_of(aligner: Aligner, one: Labelled, utterance: Utterance) -> tuple[np.ndarray, list[str]]:
+def _words_of(utterance: SpokenTokens) -> tuple[np.ndarray, list[str]]:
     """Where each word's sounds begin, the end of the last included, and what it is."""
-    owners = np.asarray(utterance.tokens.words)[utterance.said]
-    begins = np.append(np.flatnonzero(np.diff(owners, prepend=-1)), len(owners))
-    spoken = [word.text for word in aligner.words_of(one.text)]
-    return begins, [spoken[w] for w in owners[begins[:-1]]]
+    spoken, begins = word_begins(utterance.tokens)
+    owners = np.asarray(utterance.tokens.words)[spoken]
+    return begins, [utterance.words[w].text for w in owners[begins[:-1]]]
 
 
 def _drawn_left_out(
     aligner: Aligner,
-    given: Sequence[tuple[Labelled, Utterance]],
-    drawings: Sequence[Drawing],
+    given: Sequence[tuple[Labelled, SpokenTokens]],
+    drawings: Sequence[EdgeSettings],
     tried: Sequence[tuple[Calibration, Seen, Seen]],
     choices: Mapping[str, int],
 ) -> Evaluation:
     """Words as they are drawn with what other speakers chose, against the labels; boundaries counted and all."""
     rows: list[tuple[str, Sequence[Interval], Sequence[Interval]]] = []
-    how = "refined" if drawings[0].how == "occupancy" else "calibrated"
+    how = "refined" if drawings[0].method == "occupancy" else "calibrated"
     for speaker, choice in choices.items():
         plain, words, phones = tried[choice]
         known = replace(plain, offsets_ms=offsets_of(words, phones, speaker))
-        drawing = replace(drawings[0], how=how, calibration=known)
+        drawing = replace(drawings[0], method=how, calibration=known)
         own = [(one, utterance) for one, utterance in given if one.speaker == speaker]
-        for (one, utterance), edges in zip(own, draw_batch([utterance for _, utterance in own], drawing)):
-            rows.append((one.name, _intervals(utterance, edges, *_words_of(aligner, one, utterance)), one.words))
+        for (one, utterance), edges in zip(own, _drawn([utterance for _, utterance in own], drawing)):
+            rows.append((one.name, _intervals(utterance, edges, *_words_of(utterance)), one.words))
     return evaluate_intervals(rows)
 
 
@@ -260,23 +283,14 @@ def _same_phones(
     return plain, broad_phones(plain_phones(theirs))
 
 
-def _features(utterance: Utterance, edges: Edges, begins: np.ndarray) -> np.ndarray | None:
+def _features(utterance: SpokenTokens, edges: Spans, begins: np.ndarray) -> np.ndarray | None:
     """What confidence is made of, (U, F)."""
-    states = utterance.emissions.states
-    if states is None or edges.start_sd is None or edges.end_sd is None:
-        return None
-    said = utterance.said
-    start, end = edges.start[said], edges.end[said]
-    first = np.minimum(np.floor(start + 0.5).astype(np.int64), len(states) - 1)
-    last = np.clip(np.floor(end + 0.5).astype(np.int64), first + 1, len(states))
-    ids = np.asarray(utterance.tokens.ids)[said]
-    sounds = ids - (ids > utterance.emissions.blank)
-    fits = fit_of_sounds(states, sounds, first, last, parts_of(utterance.emissions))
-    return features(start, end, edges.start_sd[said], edges.end_sd[said], fits, begins)
+    fits = sound_fits(utterance.emissions, utterance.tokens, edges)
+    return None if fits is None else fits.features(begins)
 
 
 def _presence(
-    aligner: Aligner, labelled: Sequence[Labelled], drawing: Drawing
+    aligner: Aligner, labelled: Sequence[Labelled], drawing: EdgeSettings
 ) -> tuple[tuple[float, ...], float | None]:
     """Weights that tell a word that was replaced from the others, and how well other speakers' do."""
     rng = np.random.default_rng(0)
@@ -295,8 +309,8 @@ def _presence(
         except CtcAlignError:
             continue
         owners = np.asarray(utterance.tokens.words)[utterance.said]
-        begins = np.append(np.flatnonzero(np.diff(owners, prepend=-1)), len(owners))
-        found = _features(utterance, draw_batch([utterance], drawing)[0], begins)
+        _, begins = word_begins(utterance.tokens)
+        found = _features(utterance, _drawn([utterance], drawing)[0], begins)
         if found is not None:
             rows.append(found)
             there.append(owners[begins[:-1]] != at)

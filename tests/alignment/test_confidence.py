@@ -6,37 +6,36 @@ import numpy as np
 import pytest
 import torch
 
-from ctc_align.alignment.pronunciations import Spikes
-from ctc_align.alignment.spike_confidence import token_confidence, word_confidence
+from ctc_align.alignment.confidence import geometric_means, spike_confidence
+from ctc_align.alignment.ctc_path import Spans
 
 PROBS = torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.1, 0.8, 0.1], [0.5, 0.1, 0.4]])
 
 
-def spikes(*spans: tuple[int, int]) -> Spikes:
-    first, last = np.array(spans, np.int64).reshape(-1, 2).T
-    return Spikes(first, last, 0.0, "cpu")
+def spikes(*spans: tuple[int, int]) -> Spans:
+    return Spans(*np.array(spans, np.int64).reshape(-1, 2).T)
 
 
 def test_the_highest_posterior_over_the_spike() -> None:
-    found = token_confidence(PROBS.log(), (1, 2), spikes((1, 3), (3, 4)))
+    found = spike_confidence(PROBS.log(), (1, 2), spikes((1, 3), (3, 4)))
     np.testing.assert_allclose(found, [0.8, 0.4], rtol=1e-6)
 
 
 def test_scores_that_are_not_normalised_are_normalised_first() -> None:
     shift = torch.tensor([[3.0], [-2.0], [100.0], [0.5]])
-    found = token_confidence(PROBS.log() + shift, (1, 2), spikes((1, 3), (3, 4)))
+    found = spike_confidence(PROBS.log() + shift, (1, 2), spikes((1, 3), (3, 4)))
     np.testing.assert_allclose(found, [0.8, 0.4], rtol=1e-4)
 
 
 def test_impossible_and_certain_are_zero_and_one() -> None:
     x = torch.tensor([[0.0, float("-inf")], [float("-inf"), 0.0]])
-    assert token_confidence(x, (1, 1), spikes((0, 1), (1, 2))).tolist() == [0.0, 1.0]
+    assert spike_confidence(x, (1, 1), spikes((0, 1), (1, 2))).tolist() == [0.0, 1.0]
 
 
 def test_no_tokens_have_no_confidence() -> None:
-    assert token_confidence(PROBS.log(), (), spikes()).tolist() == []
+    assert spike_confidence(PROBS.log(), (), spikes()).tolist() == []
 
 
 @pytest.mark.parametrize(("tokens", "word"), [([0.25], 0.25), ([0.9, 0.4], 0.6), ([1.0, 0.0], 0.0), ([1.0, 1.0], 1.0)])
 def test_a_word_is_the_geometric_mean_of_its_tokens(tokens: list[float], word: float) -> None:
-    assert word_confidence(tokens) == pytest.approx(word)
+    assert geometric_means(np.array(tokens), [0, len(tokens)]) == [pytest.approx(word)]
