@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import subprocess
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,7 +29,17 @@ FLOORS = (
 )
 """The rooms, lowest floor first: a room imports from its own floor or from below, never from above."""
 
-MAX_LINES = 400
+MAX_LINES = 450
+MAX_KERNEL_LINES = 600
+MAX_FUNCTION_LINES = 60
+SMALL_FILE_LINES = 100
+FORBIDDEN_NAMES = (
+    *("ahead", "assembling", "beside", "crew", "doubts", "evidence", "given", "intake", "members", "observed"),
+    *("padded", "spool", "workplace"),
+)
+"""Pictures of what a module holds; a module is named for what it holds."""
+RIDDLES = ("What", "Whether", "Where", "Of")
+"""How no docstring begins: it says `Return …`, `Write …`, or, of a class or a constant, what it is."""
 MAX_BYTES = 10_000_000
 _MACHINE_PATH = re.compile(r"(?<![\w.])/(?:work|home|root|Users|mnt)/(?=\w)[\w./-]*")
 
@@ -37,23 +49,35 @@ def import_faults(root: Path) -> list[str]:
 
     Deferred imports and those for type checkers only count like any other.
     """
-    modules = {_module_name(path.relative_to(root)) for path in (root / PACKAGE).rglob("*.py")}
     floor_of = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+    files = module_files(root)
     faults: list[str] = []
-    imports: dict[str, set[str]] = {}
-    for path in sorted((root / PACKAGE).rglob("*.py")):
-        name = _module_name(path.relative_to(root))
-        room = _room(name)
+    for name, imported in imports_by_line(root).items():
+        file, room = files[name].relative_to(root), _room(name)
         if room not in floor_of:
-            faults.append(f"{path.relative_to(root)}: the room {room!r} stands on no floor: add it to FLOORS")
+            faults.append(f"{file}: the room {room!r} stands on no floor: add it to FLOORS")
             continue
-        imports[name] = set()
-        for line, imported in _imported_modules(path, root, modules):
-            imports[name].add(imported)
-            other = _room(imported)
+        for line, module in imported:
+            other = _room(module)
             if other != room and (other not in floor_of or floor_of[other] > floor_of[room]):
-                faults.append(f"{path.relative_to(root)}:{line}: {room!r} must not import {other or PACKAGE!r}")
-    return faults + [f"modules import each other in a circle: {' → '.join(circle)}" for circle in _circles(imports)]
+                faults.append(f"{file}:{line}: {room!r} must not import {other or PACKAGE!r}")
+    return faults + [f"modules import each other in a circle: {' → '.join(circle)}" for circle in import_circles(root)]
+
+
+def import_circles(root: Path) -> list[list[str]]:
+    """Return a circle of modules for each group of modules that reach one another by their imports."""
+    return _circles({name: {module for _, module in lines} for name, lines in imports_by_line(root).items()})
+
+
+def module_files(root: Path) -> dict[str, Path]:
+    """Return the file of each module of the package, by the module's dotted name."""
+    return {_module_name(path.relative_to(root)): path for path in sorted((root / PACKAGE).rglob("*.py"))}
+
+
+def imports_by_line(root: Path) -> dict[str, list[tuple[int, str]]]:
+    """Return (line, module) of everything that each module takes from the package, by the module's name."""
+    files = module_files(root)
+    return {name: list(_imported_modules(path, root, set(files))) for name, path in files.items()}
 
 
 def _module_name(path: Path) -> str:
@@ -69,7 +93,7 @@ def _room(module: str) -> str:
 def _imported_modules(path: Path, root: Path, modules: set[str]) -> Iterator[tuple[int, str]]:
     """Yield (line, module) of everything that a file takes from the package, deferred imports included."""
     package = path.relative_to(root).parent.parts
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in _nodes_of(path.read_text(encoding="utf-8")):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -113,24 +137,105 @@ def _way_back(imports: dict[str, set[str]], start: str) -> list[str]:
 
 
 def long_files(root: Path, files: list[Path]) -> list[str]:
-    """Python files of the package and its tests that are two rooms."""
+    """Return the Python files that are too long to be read in one sitting."""
     faults = []
     for path in files:
-        lines = len(path.read_text(encoding="utf-8").splitlines()) if path.suffix == ".py" else 0
-        if lines > MAX_LINES:
-            faults.append(f"{path.relative_to(root)}: {lines} lines, at most {MAX_LINES}: make it two")
+        most = MAX_KERNEL_LINES if path.is_relative_to(root / PACKAGE / "kernels") else MAX_LINES
+        lines = _lines(path) if path.suffix == ".py" else 0
+        if lines > most:
+            faults.append(f"{path.relative_to(root)}: {lines} lines, at most {most}: make it two")
     return faults
 
 
+def _lines(path: Path) -> int:
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
+def root_files(root: Path) -> list[str]:
+    """Return the Python files in the root of the package."""
+    return sorted(path.name for path in (root / PACKAGE).glob("*.py"))
+
+
+def small_files(root: Path) -> list[str]:
+    """Return the modules of under 100 lines that exactly one module imports; `__init__` is none of them."""
+    importers = defaultdict(set)
+    for name, imported in imports_by_line(root).items():
+        for _, module in imported:
+            importers[module].add(name)
+    return [
+        f"{path.relative_to(root)}: {_lines(path)} lines, imported by {next(iter(importers[name]))} alone: merge them"
+        for name, path in module_files(root).items()
+        if path.name != "__init__.py" and _lines(path) < SMALL_FILE_LINES and len(importers[name] - {name}) == 1
+    ]
+
+
+def repeated_modules(root: Path) -> list[str]:
+    """Return the names that several modules or folders have; files of `cli` are named after their commands."""
+    places = defaultdict(list)
+    for name in module_files(root):
+        if name.split(".")[1:2] != ["cli"]:
+            places[name.rpartition(".")[2]].append(name)
+    return [f"{name}: {', '.join(modules)}" for name, modules in sorted(places.items()) if len(modules) > 1]
+
+
+def forbidden_modules(root: Path) -> list[str]:
+    """Return the modules whose name is a picture in place of a noun of the field."""
+    return [name for name in module_files(root) if name.rpartition(".")[2] in FORBIDDEN_NAMES]
+
+
+def repeated_classes(root: Path) -> list[str]:
+    """Return the names that several classes of the package have."""
+    places = defaultdict(list)
+    for path, node in _nodes(root):
+        if isinstance(node, ast.ClassDef):
+            places[node.name].append(f"{path.relative_to(root)}:{node.lineno}")
+    return [f"{name}: {', '.join(lines)}" for name, lines in sorted(places.items()) if len(lines) > 1]
+
+
+def long_functions(root: Path) -> list[str]:
+    """Return the functions outside `kernels` of more than 60 lines, docstrings included."""
+    faults = []
+    for path, node in _nodes(root):
+        if isinstance(node, ast.FunctionDef) and not path.is_relative_to(root / PACKAGE / "kernels"):
+            lines = (node.end_lineno or 0) - node.lineno + 1
+            if lines > MAX_FUNCTION_LINES:
+                faults.append(f"{path.relative_to(root)}:{node.lineno}: {node.name}: {lines} lines")
+    return faults
+
+
+def riddles(root: Path) -> list[str]:
+    """Return the docstrings, those of constants and fields too, that begin with What, Whether, Where or Of."""
+    return [
+        f"{path.relative_to(root)}:{node.lineno}: {text.splitlines()[0]}"
+        for path, node in _nodes(root)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        for text in [node.value.value.strip()]
+        if text.partition(" ")[0].rstrip(",:;.") in RIDDLES
+    ]
+
+
+@functools.cache
+def _nodes_of(text: str) -> tuple[ast.AST, ...]:
+    """Return the nodes of a file's syntax; each text is parsed once, for all rules."""
+    return tuple(ast.walk(ast.parse(text)))
+
+
+def _nodes(root: Path) -> Iterator[tuple[Path, ast.AST]]:
+    """Yield (file, node) of the syntax of the whole package."""
+    for path in module_files(root).values():
+        for node in _nodes_of(path.read_text(encoding="utf-8")):
+            yield path, node
+
+
 def heavy_files(root: Path, files: list[Path]) -> list[str]:
-    """Files too large for a repository that is cloned."""
+    """Return the files that are too large for a repository that is cloned."""
     return [
         f"{path.relative_to(root)}: {path.stat().st_size} bytes" for path in files if path.stat().st_size > MAX_BYTES
     ]
 
 
 def machine_paths(root: Path, files: list[Path]) -> list[str]:
-    """Text that names a folder of the machine that somebody worked on."""
+    """Return the lines that name a folder of the machine that somebody worked on."""
     faults = []
     for path in files:
         try:
@@ -144,7 +249,7 @@ def machine_paths(root: Path, files: list[Path]) -> list[str]:
 
 
 def tracked_files(root: Path) -> list[Path]:
-    """What git holds of the tree, or every file where there is no git (an unpacked source archive)."""
+    """Return the files that git holds, or every file where there is no git (an unpacked source archive)."""
     try:
         listing = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, check=True, text=True).stdout
         files = [root / name for name in listing.split("\0") if name]
