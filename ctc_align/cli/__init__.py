@@ -22,16 +22,16 @@ from ctc_align.cli.adapt import adapt
 from ctc_align.cli.align import align
 from ctc_align.cli.bench import bench
 from ctc_align.cli.calibrate import calibrate
-from ctc_align.cli.corpus import Interrupted, corpus
+from ctc_align.cli.corpus import corpus
 from ctc_align.cli.demo import demo
 from ctc_align.cli.evaluate import evaluate
+from ctc_align.cli.messages import INTERRUPTED, OK, SOME_FAILED, WRONG_CALL, Interrupted
 from ctc_align.cli.models import models
 from ctc_align.cli.score import score
 from ctc_align.cli.train import train
 from ctc_align.errors import BackendError, CtcAlignError, UsageError
 
 PROGRAM = "ctc-align"
-OK, FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
 
 app = typer.Typer(
     name=PROGRAM,
@@ -130,16 +130,16 @@ def run(arguments: Sequence[str]) -> int:
         if "--verbose" in arguments or "-v" in arguments:
             traceback.print_exc()
         _say(*(f"error: {line}" for line in str(error).splitlines() if line.strip()))
-        return WRONG_CALL if isinstance(error, (UsageError, BackendError)) else FAILED
+        return WRONG_CALL if isinstance(error, (UsageError, BackendError)) else SOME_FAILED
     except OSError as error:
         if "--verbose" in arguments or "-v" in arguments:
             traceback.print_exc()
         _say(f"error: {error.filename or 'standard output'}: {error.strerror or error}")
         _drop_stdout()
-        return FAILED
+        return SOME_FAILED
     except MemoryError:
         _say("error: out of memory; give shorter audio, or close other programs")
-        return FAILED
+        return SOME_FAILED
     except Exception as error:
         # the parser's own errors, whichever package it comes from, know how to say themselves
         if not hasattr(error, "format_message"):

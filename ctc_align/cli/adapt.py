@@ -11,13 +11,14 @@ import typer
 from ctc_align.cli import options, train
 
 
+@options.grouped
 def adapt(
     corpus: train.Corpus,
     out_dir: train.OutDir = "",
     model: Annotated[
         str, typer.Option("--model", metavar="english|DIR", help="The model to adapt; it stays as it is.")
     ] = "english",
-    kind: train.Kind = None,
+    kind: options.SourceKind = None,
     dev: train.Dev = None,
     lexicon: options.Lexicon = None,
     language: train.Language = None,
@@ -29,15 +30,15 @@ def adapt(
     device: options.Device = "auto",
     keep: train.Keep = False,
     force: train.Force = False,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
+    *,
+    messages: options.MessageOptions,
 ) -> None:
     """Adapt a model to the speakers of a transcribed CORPUS; nothing but transcripts is needed.
 
     The model segments the corpus itself and learns from that. The epoch that is best on what is held out is kept; if
     none is better than the model was, it stays as it was, and that is said. The same command goes on where it stopped.
     """
-    talk = train.ready(corpus, out_dir, dev, lexicon, quiet=quiet, verbose=verbose)
+    talk = train.ready(corpus, out_dir, dev, lexicon, messages)
     from ctc_align.config import load_config
     from ctc_align.models import resolve_device
     from ctc_align.models.folder_settings import remembered

@@ -6,26 +6,36 @@ import os
 import stat
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ctc_align.cli import options
-from ctc_align.cli.messages import Talk
+from ctc_align.cli.messages import THRESHOLD_NOT_MET, Talk
+from ctc_align.cli.options import (
+    ConfigOptions,
+    LogProbsOptions,
+    MessageOptions,
+    ModelOptions,
+    TimesOptions,
+    TranscriptOptions,
+    grouped,
+)
 from ctc_align.errors import OutputError, UsageError
 from ctc_align.types import SKIPPED, UNKNOWN, UNSPOKEN
 
 if TYPE_CHECKING:
+    from ctc_align.alignment.aligner import Aligner
     from ctc_align.config import Settings
     from ctc_align.formats import Alignment
     from ctc_align.models.log_probs import Reader
 
 _SEVERAL, _MANY = 5, 20
-THRESHOLD_NOT_MET = 3
 _POOR_FIT = 4.0
 """Loss a token of the embedded model: on 450 clips of nine sources right transcripts stay below 3, wrong above 4.5."""
 
 
+@grouped
 def align(
     audio: Annotated[
         str,
@@ -37,74 +47,48 @@ def align(
     text: Annotated[
         str | None, typer.Option("--text", metavar="TEXT", help="The transcript itself, in place of a file.")
     ] = None,
-    model: options.Model = None,
-    lexicon: options.Lexicon = None,
-    device: options.Device = "auto",
-    backend: options.Backend = "auto",
+    *,
+    model: ModelOptions,
     format: options.Formats = None,
-    out_dir: options.OutDir = None,
-    stdout: options.Stdout = False,
+    out_dir: Annotated[
+        str | None,
+        typer.Option("--out-dir", metavar="DIR", help="Folder for the outputs.", show_default="the current directory"),
+    ] = None,
+    stdout: Annotated[
+        bool, typer.Option("--stdout", help="Write one format (json unless --format says which) to standard output.")
+    ] = False,
     force: options.Force = False,
-    config: options.ConfigFile = None,
-    assignments: options.Assignments = None,
-    language: options.Language = None,
-    romanize: options.Romanize = None,
-    words_by: options.WordsBy = None,
-    unknown: options.Unknown = None,
-    revision: options.Revision = None,
-    cache_dir: options.CacheDir = None,
-    vocab: options.Vocab = None,
-    frame_shift: options.FrameShift = None,
-    blank: options.Blank = None,
-    times: options.Times = None,
-    labels: options.Labels = None,
-    edges: options.Edges = None,
-    calibration: options.CalibrationFile = None,
-    min_confidence: options.MinConfidence = None,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
+    config: ConfigOptions,
+    transcripts: TranscriptOptions,
+    log_probs: LogProbsOptions,
+    times: TimesOptions,
+    messages: MessageOptions,
 ) -> None:
     """Find when each word of TRANSCRIPT is spoken in AUDIO.
 
     Writes NAME.json, NAME.ctm, NAME.tokens.ctm and NAME.TextGrid for the audio NAME.wav.
     """
-    from ctc_align.config import load_settings
     from ctc_align.models.folder_settings import remembered
     from ctc_align.text import read_transcript, require_words, split
 
-    talk = Talk(quiet=quiet, verbose=verbose)
+    talk = messages.talk()
     check_audio(audio)
     check_transcript(audio, transcript, text)
-    log_probs = checked_log_probs(audio, vocab, frame_shift, blank, model)
-    check_files({"--lexicon": lexicon, "--vocab": vocab, "--calibration": calibration})
+    reader = log_probs.reader_of_file(audio, model.model)
+    check_files({"--lexicon": model.lexicon, "--vocab": log_probs.vocab, "--calibration": times.calibration})
     formats = checked_formats(format, stdout, out_dir)
-    settings = load_settings(
-        config,
-        assignments,
-        times=times,
-        labels=labels,
-        edges=edges,
-        calibration=calibration,
-        min_confidence=min_confidence,
-        language=language,
-        romanize=romanize,
-        words_by=words_by,
-        unknown=unknown,
-        revision=revision,
-        cache_dir=cache_dir,
-    )
-    given = (audio, transcript, lexicon, vocab, config, calibration)
-    inputs = [path for path in given if path is not None and path != "-"]
+    settings = config.settings(transcripts, times)
+    files = (audio, transcript, model.lexicon, log_probs.vocab, config.config, times.calibration)
+    inputs = [path for path in files if path is not None and path != "-"]
     name, folder = Path(audio).stem, out_dir or "."
     if not stdout:
         refuse_outputs(folder, name, formats, force, inputs)
     source = "--text" if transcript is None else transcript
     written = read_transcript(source) if text is None else text
-    spoken_in = settings.for_language(remembered(model).language).language
+    spoken_in = settings.for_language(remembered(model.model).language).language
     require_words(split(written, language=spoken_in), "standard input" if source == "-" else source)
     talk.listen()
-    aligner_options = {"model": model, "device": device, "backend": backend, "lexicon": lexicon, "settings": settings}
-    alignment = run_aligner(audio, written, log_probs, aligner_options, talk)
+    alignment = run_aligner(audio, written, reader, model, settings, talk)
     if stdout:
         write_stdout(alignment, formats[0], settings)
         paths = []
@@ -154,43 +138,6 @@ def check_transcript(audio: str, transcript: str | None, text: str | None) -> No
         raise UsageError(f'no transcript for {audio}: give a text file, - for standard input, or --text "…"{found}')
 
 
-def checked_log_probs(
-    audio: str, vocab: str | None, frame_shift_s: float | None, blank: str | None, model: str | None
-) -> Reader | None:
-    """What goes with log-probs, which sound must not have; None for sound."""
-    from ctc_align.models.log_probs import is_log_probs_path
-
-    asked = {"--vocab": vocab, "--frame-shift": frame_shift_s, "--blank": blank}
-    if not is_log_probs_path(audio):
-        given = [option for option, value in asked.items() if value is not None]
-        if given:
-            kinds = ".npy, .npz, .pt, .safetensors, FILE.ark:OFFSET"
-            raise UsageError(f"{' and '.join(given)}: only for log-probs ({kinds}), got {audio}")
-        return None
-    return _reader(audio, vocab, frame_shift_s, blank, model)
-
-
-def source_log_probs(
-    source: str, vocab: str | None, frame_shift_s: float | None, blank: str | None, model: str | None
-) -> Reader | None:
-    """What reads the log-probs of a SOURCE; None where none of the options says that it has such."""
-    if vocab is None and frame_shift_s is None and blank is None:
-        return None
-    return _reader(source, vocab, frame_shift_s, blank, model)
-
-
-def _reader(audio: str, vocab: str | None, frame_shift_s: float | None, blank: str | None, model: str | None) -> Reader:
-    from ctc_align.models.log_probs import Reader
-
-    asked = {"--vocab": vocab, "--frame-shift": frame_shift_s}
-    if vocab is None or frame_shift_s is None:
-        missing = " and ".join(option for option in ("--vocab", "--frame-shift") if asked[option] is None)
-        raise UsageError(f"{audio}: log-probs need {missing} too (--vocab FILE, --frame-shift SECONDS)")
-    if model is not None:
-        raise UsageError(f"{audio}: log-probs come out of a model already; leave --model {model} away")
-    return Reader(vocab, frame_shift_s, blank)
-
-
 def check_files(files: dict[str, str | None]) -> None:
     for option, path in files.items():
         kind = "file" if path is None else kind_of(path, option)
@@ -228,25 +175,33 @@ def refuse_outputs(folder: str, name: str, formats: tuple[str, ...], force: bool
 
 
 def run_aligner(
-    audio: str, text: str, log_probs: Reader | None, aligner_options: dict[str, Any], talk: Talk
+    audio: str, text: str, reader: Reader | None, model: ModelOptions, settings: Settings, talk: Talk
 ) -> Alignment:
-    from ctc_align.alignment.aligner import Aligner
-
-    aligner_options = dict(aligner_options)
-    source: Any = audio
-    if log_probs is not None:
-        source = log_probs.read(audio)
-    elif aligner_options["model"] is None:
-        aligner_options["model"] = "english"
-    aligner = Aligner(**aligner_options)
-    if talk.on_terminal and aligner_options["backend"] != "reference":
-        say_if_compiling(talk)
+    """Align, with a progress bar where it takes long."""
+    source = audio if reader is None else reader.read(audio)
+    aligner = load_aligner(model, reader, settings, talk)
     with talk.progress("aligning") as progress:
         alignment = aligner.align(source, text, utterance=Path(audio).stem, progress=progress)
     if alignment.unknown and not talk.quiet:
         for note in unknown_letters(alignment):
             talk.note(note)
     return alignment
+
+
+def load_aligner(model: ModelOptions, reader: Reader | None, settings: Settings, talk: Talk) -> Aligner:
+    """Return the aligner of the options; without a model where `reader` reads log-probs."""
+    from ctc_align.alignment.aligner import Aligner
+
+    aligner = Aligner(
+        model=model.name_for(reader),
+        device=model.device,
+        backend=model.backend,
+        lexicon=model.lexicon,
+        settings=settings,
+    )
+    if talk.on_terminal and model.backend != "reference":
+        say_if_compiling(talk)
+    return aligner
 
 
 def say_if_compiling(talk: Talk) -> None:

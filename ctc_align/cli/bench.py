@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ctc_align.cli.messages import Talk
+from ctc_align.cli.messages import SOME_FAILED, Talk
 from ctc_align.errors import UsageError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def bench(
         error = f"the error is {row.error:.1e}, at most {benchmark.TOLERANCES[row.task]:.0e} is right"
         print(f"ctc-align: {row.case}: {row.task} by {row.who}: {error}", file=sys.stderr)
     if wrong:
-        raise typer.Exit(1)
+        raise typer.Exit(SOME_FAILED)
 
 
 def _heading(machine: dict[str, Any]) -> list[str]:

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ctc_align.cli import options
-from ctc_align.cli.messages import Talk, counted
+from ctc_align.cli.messages import SOME_FAILED, counted
+from ctc_align.cli.options import ConfigOptions, MessageOptions, grouped
 from ctc_align.errors import InputError, OutputError, UsageError
 
 if TYPE_CHECKING:
     from ctc_align.training.calibrating.calibration_fitting import Report
 
-SOME_FAILED = 1
 FAR_MS = 100.0
 """No model that hears its language is so far off."""
 
 
+@grouped
 def calibrate(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="As for --model.")],
     reference: Annotated[
@@ -40,10 +41,9 @@ def calibrate(
     lexicon: options.Lexicon = None,
     device: options.Device = "auto",
     backend: options.Backend = "auto",
-    config: options.ConfigFile = None,
-    assignments: options.Assignments = None,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
+    *,
+    config: ConfigOptions,
+    messages: MessageOptions,
 ) -> None:
     """Measure how a model draws edges, and write down what makes them better.
 
@@ -51,14 +51,13 @@ def calibrate(
     figures on standard output are of speakers left out in turn.
     """
     from ctc_align.alignment.aligner import Aligner
-    from ctc_align.config import load_settings
     from ctc_align.formats.whole_files import placing
     from ctc_align.models.calibration import FILE, as_toml
     from ctc_align.training.calibrating.calibration_fitting import calibrate as measure
     from ctc_align.training.calibrating.labelled_speech import read_labelled
 
-    talk = Talk(quiet=quiet, verbose=verbose)
-    settings = load_settings(config, assignments)
+    talk = messages.talk()
+    settings = config.settings()
     folder = _folder(model, out_dir)
     path = folder / FILE
     if path.exists() and not force:

@@ -4,105 +4,117 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ctc_align.cli import options
-from ctc_align.cli.messages import Talk, counted
+from ctc_align.cli.messages import SOME_FAILED, THRESHOLD_NOT_MET, Interrupted, Talk, counted
+from ctc_align.cli.options import (
+    ConfigOptions,
+    LogProbsOptions,
+    MessageOptions,
+    ModelOptions,
+    TimesOptions,
+    TranscriptOptions,
+    grouped,
+)
 from ctc_align.errors import UsageError
 
 if TYPE_CHECKING:
     from ctc_align.corpus.engine.dispatch import Tally
+    from ctc_align.corpus.outputs.layout import OutputSettings
     from ctc_align.corpus.run import CorpusRun, Ended
     from ctc_align.corpus.state.journal import Shard
     from ctc_align.corpus.state.summary import Summary
 
-THRESHOLD_NOT_MET = 3
 _LINE_EVERY_S = 10.0
 _NAMED = 1000
 """Failures that are named on stderr, one a line; the summary has more, the journal all."""
 
 
-class Interrupted(Exception):
-    """The run was stopped by Ctrl-C; the message says where it stands."""
+@dataclass(frozen=True)
+class OutputOptions:
+    """What is written, and how."""
 
-
-def corpus(
-    source: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SOURCE", help="A manifest (JSONL, CSV, TSV, Lhotse cuts) or a folder (Kaldi, MFA, LibriSpeech)."
-        ),
-    ] = None,
-    out_dir: Annotated[
-        str | None, typer.Option("--out-dir", metavar="DIR", help="Where the outputs and the journal go. Needed.")
-    ] = None,
-    kind: Annotated[
-        str | None, typer.Option("--source", metavar="KIND", help="What SOURCE is, where that is not to be found out.")
-    ] = None,
-    model: options.Model = None,
-    lexicon: options.Lexicon = None,
-    device: options.Device = "auto",
-    backend: options.Backend = "auto",
-    format: options.Formats = None,
+    format: options.Formats = None
     layout: Annotated[
         str,
         typer.Option(
-            "--layout", metavar="files|shards", help="Files for each utterance, or shards of many utterances."
+            "--layout", metavar="files|shards", help="Write files for each utterance, or shards of many utterances."
         ),
-    ] = "files",
+    ] = "files"
     shard_size: Annotated[
         int, typer.Option("--shard-size", metavar="N", help="Utterances in a shard of --layout shards.")
-    ] = 5000,
+    ] = 5000
     manifest: Annotated[
         str | None,
-        typer.Option(
-            "--manifest", metavar="nemo,lhotse", help="Write manifests with word alignments beside the outputs."
-        ),
-    ] = None,
+        typer.Option("--manifest", metavar="nemo,lhotse", help="Also write manifests with word alignments."),
+    ] = None
     cut_audio: Annotated[
-        bool, typer.Option("--cut-audio", help="Write each utterance's audio (FLAC) and text, for making data sets.")
-    ] = False,
+        bool, typer.Option("--cut-audio", help="Also write each utterance's audio (FLAC) and text, for data sets.")
+    ] = False
     by: Annotated[
-        str, typer.Option("--by", metavar="utterance|pause", help="What --cut-audio cuts: utterances, or phrases.")
-    ] = "utterance",
+        str, typer.Option("--by", metavar="utterance|pause", help="Cut audio into utterances, or into phrases.")
+    ] = "utterance"
     pause_s: Annotated[
-        float, typer.Option("--pause-s", metavar="SECONDS", help="A longer pause parts phrases (--by pause).")
-    ] = 0.3,
+        float, typer.Option("--pause-s", metavar="SECONDS", help="Cut phrases at pauses longer than this (--by pause).")
+    ] = 0.3
+
+    def settings(self, out_dir: str) -> OutputSettings:
+        """Return the library's settings for outputs in `out_dir`."""
+        from ctc_align.corpus.outputs.layout import OutputSettings
+        from ctc_align.formats import parse_formats
+
+        return OutputSettings(
+            out_dir,
+            layout=self.layout,
+            formats=() if self.format is None else parse_formats(self.format),
+            shard_size=self.shard_size,
+            manifests=_listed(self.manifest),
+            cut=self.by if self.cut_audio else "",
+            pause_s=self.pause_s,
+        )
+
+
+@dataclass(frozen=True)
+class WorkOptions:
+    """Which part of the corpus is done, by which workers."""
+
     shard: Annotated[
         str | None,
-        typer.Option("--shard", metavar="I/N", help="Do the I-th (from 0) of N parts: one job of several."),
-    ] = None,
+        typer.Option("--shard", metavar="I/N", help="Do only the I-th (from 0) of N parts, as one job of several."),
+    ] = None
     workers: Annotated[
         int | None,
         typer.Option(
             "--workers", metavar="N", help="Processes.", show_default="one for each CPU core, or for each GPU"
         ),
-    ] = None,
+    ] = None
     engine: Annotated[
         str,
         typer.Option("--engine", metavar="local|ray", help="Workers on this machine, or a Ray Data job (extra [ray])."),
-    ] = "local",
+    ] = "local"
     address: Annotated[
         str | None,
         typer.Option(
             "--address",
             metavar="HOST:PORT",
-            help="The Ray cluster that does it, for --engine ray; or auto.",
+            help="Ray cluster for --engine ray, or auto.",
             show_default="one on this machine",
         ),
-    ] = None,
+    ] = None
     gpus_per_worker: Annotated[
         float | None,
         typer.Option(
             "--gpus-per-worker",
             metavar="N",
-            help="GPUs of each of Ray's workers; 0.5: two share one.",
+            help="GPUs of each Ray worker; with 0.5 two workers share one.",
             show_default="1 where there are GPUs, else 0",
         ),
-    ] = None,
+    ] = None
     batch_seconds: Annotated[
         float | None,
         typer.Option(
@@ -111,50 +123,56 @@ def corpus(
             help="Audio that goes through the model together: less takes less memory.",
             show_default="120, on a GPU 1200",
         ),
-    ] = None,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Do again what failed before.")] = False,
+    ] = None
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Try utterances again that failed in an earlier run.")
+    ] = False
     force: Annotated[
         bool,
         typer.Option(
-            "--force", help="Do everything again, and replace files that were there first. Inputs are never replaced."
+            "--force",
+            help="Align everything again, and replace files that were there before the first run. Inputs are never "
+            "replaced.",
         ),
-    ] = False,
-    profile: Annotated[bool, typer.Option("--profile", help="Say where the time went.")] = False,
-    summary: Annotated[
+    ] = False
+    profile: Annotated[bool, typer.Option("--profile", help="Show how much time each stage took.")] = False
+
+
+@grouped
+def corpus(
+    source: Annotated[
         str | None,
-        typer.Option(
-            "--summary", metavar="DIR", help="Do nothing but sum up the journals in DIR, those of all shards."
+        typer.Argument(
+            metavar="SOURCE", help="A manifest (JSONL, CSV, TSV, Lhotse cuts) or a folder (Kaldi, MFA, LibriSpeech)."
         ),
     ] = None,
-    config: options.ConfigFile = None,
-    assignments: options.Assignments = None,
-    vocab: options.Vocab = None,
-    frame_shift: options.FrameShift = None,
-    blank: options.Blank = None,
-    language: options.Language = None,
-    romanize: options.Romanize = None,
-    words_by: options.WordsBy = None,
-    unknown: options.Unknown = None,
-    revision: options.Revision = None,
-    cache_dir: options.CacheDir = None,
-    times: options.Times = None,
-    labels: options.Labels = None,
-    edges: options.Edges = None,
-    calibration: options.CalibrationFile = None,
-    min_confidence: options.MinConfidence = None,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
+    out_dir: Annotated[
+        str | None, typer.Option("--out-dir", metavar="DIR", help="Folder for the outputs and the journal. Required.")
+    ] = None,
+    kind: options.SourceKind = None,
+    *,
+    model: ModelOptions,
+    outputs: OutputOptions,
+    work: WorkOptions,
+    summary: Annotated[
+        str | None,
+        typer.Option("--summary", metavar="DIR", help="Only sum up the journals in DIR, those of all shards."),
+    ] = None,
+    config: ConfigOptions,
+    log_probs: LogProbsOptions,
+    transcripts: TranscriptOptions,
+    times: TimesOptions,
+    messages: MessageOptions,
 ) -> None:
     """Align every utterance of SOURCE with its transcript.
 
-    Stop it as you like: the same command goes on where it stopped. DIR/journal.jsonl says what became of each
-    utterance, DIR/summary.json of them all. Exits with 1 if an utterance failed, else with 3 if one is in doubt by
+    An interrupted run goes on where it stopped when the same command is given again. DIR/journal.jsonl has the result
+    of each utterance, DIR/summary.json of all. Exits with 1 if an utterance failed, else with 3 if one is doubtful by
     --min-confidence.
     """
-    from ctc_align.cli.align import check_files, source_log_probs
-    from ctc_align.config import load_settings
+    from ctc_align.cli.align import check_files
 
-    talk = Talk(quiet=quiet, verbose=verbose)
+    talk = messages.talk()
     if summary is not None:
         sum_up(summary, source, talk)
         return
@@ -162,55 +180,31 @@ def corpus(
         raise UsageError("SOURCE: expected a manifest or a folder; see ctc-align corpus --help")
     if not out_dir:
         raise UsageError("--out-dir: a corpus needs a folder for its outputs and its journal")
-    check_files({"--lexicon": lexicon, "--calibration": calibration, "--vocab": vocab})
-    reader = source_log_probs(source, vocab, frame_shift, blank, model)
-    settings = load_settings(
-        config,
-        assignments,
-        times=times,
-        labels=labels,
-        edges=edges,
-        calibration=calibration,
-        min_confidence=min_confidence,
-        language=language,
-        romanize=romanize,
-        words_by=words_by,
-        unknown=unknown,
-        revision=revision,
-        cache_dir=cache_dir,
-    )
+    check_files({"--lexicon": model.lexicon, "--calibration": times.calibration, "--vocab": log_probs.vocab})
+    reader = log_probs.reader_of_source(source, model.model)
+    settings = config.settings(transcripts, times)
 
     from ctc_align.corpus.engine.worker_pools import CrewSettings
-    from ctc_align.corpus.outputs.layout import OutputSettings
     from ctc_align.corpus.run import CorpusRun
-    from ctc_align.formats import parse_formats
 
-    outputs = OutputSettings(
-        out_dir,
-        layout=layout,
-        formats=() if format is None else parse_formats(format),
-        shard_size=shard_size,
-        manifests=_listed(manifest),
-        cut=by if cut_audio else "",
-        pause_s=pause_s,
-    )
+    files = (source, model.lexicon, config.config, times.calibration, log_probs.vocab)
     run = CorpusRun(
         source=source,
         out_dir=out_dir,
         kind=kind,
-        model=None if reader else model or "english",
-        lexicon=lexicon,
-        device=device,
-        backend=backend,
+        model=model.name_for(reader),
+        lexicon=model.lexicon,
+        device=model.device,
+        backend=model.backend,
         settings=settings,
-        outputs=outputs,
-        shard=parse_shard(shard),
-        crew=CrewSettings(engine, workers, address, gpus_per_worker),
-        batch_seconds=batch_seconds,
-        retry_failed=retry_failed,
-        force=force,
-        inputs=tuple(path for path in (source, lexicon, config, calibration, vocab) if path is not None),
-        profile=profile,
+        outputs=outputs.settings(out_dir),
+        shard=parse_shard(work.shard),
+        crew=CrewSettings(work.engine, work.workers, work.address, work.gpus_per_worker),
+        batch_seconds=work.batch_seconds,
+        retry_failed=work.retry_failed,
+        force=work.force,
+        inputs=tuple(path for path in files if path is not None),
+        profile=work.profile,
         log_probs=reader,
     )
     align_all(run, talk)
@@ -260,7 +254,7 @@ def align_all(run: CorpusRun, talk: Talk) -> None:
 def leave(summary: Summary) -> None:
     """Exit with 1 where something failed, else with 3 where something is in doubt."""
     if summary.failed:
-        raise typer.Exit(1)
+        raise typer.Exit(SOME_FAILED)
     if summary.in_doubt:
         raise typer.Exit(THRESHOLD_NOT_MET)
 

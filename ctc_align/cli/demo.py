@@ -8,20 +8,20 @@ from typing import Annotated
 
 import typer
 
-from ctc_align.cli import options
-from ctc_align.cli.messages import Talk
+from ctc_align.cli.options import MessageOptions, ModelOptions, grouped
 
 FOLDER = Path(__file__).resolve().parent.parent / "demo"
 NAME = "demo"
 
 
+@grouped
 def demo(
     out_dir: Annotated[
         str,
-        typer.Option("--out-dir", metavar="DIR", help="Where the outputs go; those of an earlier demo are replaced."),
+        typer.Option("--out-dir", metavar="DIR", help="Folder for the outputs; those of an earlier demo are replaced."),
     ] = "ctc-align-demo",
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
+    *,
+    messages: MessageOptions,
 ) -> None:
     """Align a recording that comes with the package, and show what comes out."""
     from ctc_align.cli.align import refuse_outputs, run_aligner
@@ -30,16 +30,15 @@ def demo(
     from ctc_align.formats import DEFAULT_FORMATS, write_outputs
     from ctc_align.text import read_transcript
 
-    talk = Talk(quiet=quiet, verbose=verbose)
+    talk = messages.talk()
     talk.listen()
     audio, transcript = FOLDER / f"{NAME}.flac", FOLDER / f"{NAME}.txt"
     inputs = [str(audio), str(transcript)]
     refuse_outputs(out_dir, NAME, DEFAULT_FORMATS, force=True, inputs=inputs)
     settings = Settings()
-    aligner_options = {"model": None, "settings": settings}
-    alignment = run_aligner(str(audio), read_transcript(transcript), None, aligner_options, talk)
+    alignment = run_aligner(str(audio), read_transcript(transcript), None, ModelOptions(), settings, talk)
     paths = write_outputs(alignment, out_dir, NAME, settings=settings, force=True, protect=inputs)
-    if quiet:
+    if talk.quiet:
         return
     console = console_for(sys.stdout)
     console.print(words_table(alignment, console.width))

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ctc_align.cli.messages import counted
+from ctc_align.cli.messages import SOME_FAILED, THRESHOLD_NOT_MET, counted
 from ctc_align.cli.options import Force
 from ctc_align.errors import InputError, OutputError, UsageError
 
 if TYPE_CHECKING:
     from ctc_align.evaluate import Comparison, Evaluation, Options
 
-FAILED, BELOW_THRESHOLD = 1, 3
 _NAMED = 3
 
 
@@ -119,9 +118,9 @@ def evaluate(
     for line in unmet:
         print(f"ctc-align: {line}", file=sys.stderr)
     if any(not one.is_complete for one in found):
-        raise typer.Exit(FAILED)
+        raise typer.Exit(SOME_FAILED)
     if unmet:
-        raise typer.Exit(BELOW_THRESHOLD)
+        raise typer.Exit(THRESHOLD_NOT_MET)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a command says on stderr: notes, warnings of the library, and a progress bar when it takes long."""
+"""What commands say on stderr (notes, warnings of the library, a progress bar), and the codes they exit with."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ import sys
 import time
 from typing import Any
 
+OK, SOME_FAILED, WRONG_CALL, THRESHOLD_NOT_MET, INTERRUPTED = 0, 1, 2, 3, 130
+"""Exit codes."""
 _PATIENCE_S = 1.0
+
+
+class Interrupted(Exception):
+    """A command was stopped by Ctrl-C; the message says what is done."""
 
 
 class Talk:

@@ -1,26 +1,71 @@
-"""Options that the commands share, with their help."""
+"""Options that commands share, alone or in groups; a command takes a group as one object.
+
+    @grouped
+    def align(audio: …, model: ModelOptions, logging: …) -> None:
+
+A group is a frozen dataclass whose fields are annotated as Typer wants its options.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-Model = Annotated[
-    str | None, typer.Option("--model", metavar="NAME|PATH", help="Acoustic model.", show_default="english")
-]
+from ctc_align.errors import UsageError
+
+if TYPE_CHECKING:
+    from ctc_align.cli.messages import Talk
+    from ctc_align.config import Settings
+    from ctc_align.models.log_probs import Reader
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with each parameter that is a dataclass replaced by that class's fields, in its place."""
+    hints = get_type_hints(command, include_extras=True)
+    groups = {name: hint for name, hint in hints.items() if isinstance(hint, type) and dataclasses.is_dataclass(hint)}
+    parameters = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name in groups:
+            annotations = get_type_hints(groups[name], include_extras=True)
+            options = {
+                field.name: (field.default, annotations[field.name]) for field in dataclasses.fields(groups[name])
+            }
+        else:
+            options = {name: (parameter.default, hints[name])}
+        for option, (default, annotation) in options.items():
+            parameters.append(inspect.Parameter(option, parameter.KEYWORD_ONLY, default=default, annotation=annotation))
+
+    @functools.wraps(command)
+    def called(**values: Any) -> None:
+        objects = {
+            name: group(**{field.name: values.pop(field.name) for field in dataclasses.fields(group)})
+            for name, group in groups.items()
+        }
+        command(**values, **objects)
+
+    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return called
+
+
 Lexicon = Annotated[
     str | None,
     typer.Option(
         "--lexicon",
         metavar="FILE",
-        help="Pronunciations in MFA dictionary format; they come first.",
+        help="Pronunciations in MFA dictionary format; used before the model's own.",
         show_default="in the model's folder",
     ),
 ]
-Device = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda|cuda:N|mps", help="Where the model runs.")]
+Device = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda|cuda:N|mps", help="Device of the model.")]
 Backend = Annotated[
-    str, typer.Option("--backend", metavar="auto|reference|cpu|gpu", help="Which kernels compute the alignment.")
+    str, typer.Option("--backend", metavar="auto|reference|cpu|gpu", help="Kernels that compute the alignment.")
 ]
 Formats = Annotated[
     str | None,
@@ -31,116 +76,236 @@ Formats = Annotated[
         show_default="json,ctm,textgrid",
     ),
 ]
-OutDir = Annotated[
-    str | None,
-    typer.Option("--out-dir", metavar="DIR", help="Where the outputs go.", show_default="the current directory"),
-]
-Stdout = Annotated[
-    bool, typer.Option("--stdout", help="Write one format (json unless --format says which) to standard output.")
-]
 Force = Annotated[bool, typer.Option("--force", help="Replace outputs that exist. Inputs are never replaced.")]
 ConfigFile = Annotated[
     str | None,
-    typer.Option("--config", metavar="NAME|FILE.toml", help="Settings from a file; the command line wins."),
+    typer.Option(
+        "--config", metavar="NAME|FILE.toml", help="Read settings from a file; options of the command line win."
+    ),
 ]
 Assignments = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="One setting, as in a settings file; may be given often."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Change one setting of the settings file; may be repeated."),
 ]
 Language = Annotated[
     str | None,
     typer.Option(
         "--language",
         metavar="CODE",
-        help="Language of the transcript (en, deu), and of models with a part for each.",
+        help="Language of the transcript (en, deu), and of models with a part for each language.",
         show_default="the model's, else en",
-    ),
-]
-Romanize = Annotated[
-    bool | None,
-    typer.Option(
-        "--romanize/--no-romanize",
-        help="Write words of any script in Latin letters, for models that know no other (needs the extra [romanize]).",
-        show_default="no-romanize",
-    ),
-]
-WordsBy = Annotated[
-    str | None,
-    typer.Option(
-        "--words-by",
-        metavar="auto|spaces|characters",
-        help="What parts words; auto: spaces, and in scripts without spaces each character.",
-        show_default="auto",
-    ),
-]
-Unknown = Annotated[
-    str | None,
-    typer.Option(
-        "--unknown",
-        metavar="wildcard|skip|error",
-        help="Letters that the model lacks: any speech stands for them (for times only), left out, or refused.",
-        show_default="wildcard",
     ),
 ]
 Revision = Annotated[
     str | None,
     typer.Option("--revision", metavar="NAME", help="For hf:ORG/NAME: branch, tag or commit.", show_default="main"),
 ]
-CacheDir = Annotated[
-    str | None, typer.Option("--cache-dir", metavar="DIR", help="Where models that are downloaded are kept.")
-]
-Vocab = Annotated[
+CacheDir = Annotated[str | None, typer.Option("--cache-dir", metavar="DIR", help="Folder for downloaded models.")]
+SourceKind = Annotated[
     str | None,
     typer.Option(
-        "--vocab", metavar="FILE", help="For log-probs: one token a line, Kaldi 'token id', or a JSON list or object."
+        "--source",
+        metavar="KIND",
+        help="Kind of corpus: manifest, table, lhotse, kaldi, librispeech or mfa.",
+        show_default="recognised",
     ),
 ]
-FrameShift = Annotated[
-    float | None, typer.Option("--frame-shift", metavar="SECONDS", help="For log-probs: time from frame to frame.")
-]
-Blank = Annotated[
-    str | None,
-    typer.Option("--blank", metavar="TOKEN|INDEX", help="For log-probs: the blank.", show_default="index 0"),
-]
-Times = Annotated[
-    str | None,
-    typer.Option("--times", metavar="utterance|recording", help="Where times count from.", show_default="utterance"),
-]
-Labels = Annotated[
-    str | None,
-    typer.Option(
-        "--labels",
-        metavar="bare|written",
-        help="Words in CTM and TextGrid without their outer punctuation, or as written.",
-        show_default="bare",
-    ),
-]
-Edges = Annotated[
-    str | None,
-    typer.Option(
-        "--edges",
-        metavar="auto|spikes|occupancy|calibrated|refined",
-        help="How edges are drawn; auto is the best that the model has.",
-        show_default="auto",
-    ),
-]
-CalibrationFile = Annotated[
-    str | None,
-    typer.Option(
-        "--calibration",
-        metavar="FILE",
-        help="What `ctc-align calibrate` wrote for this model.",
-        show_default="in the model's folder",
-    ),
-]
-MinConfidence = Annotated[
-    float | None,
-    typer.Option(
-        "--min-confidence",
-        metavar="0…1",
-        help="Mark words with less; exit 3 if there are any, or speech that no word explains.",
-        show_default="none are marked",
-    ),
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say more; show where an error came from.")]
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """The acoustic model, where it runs, and its pronunciations."""
+
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model", metavar="NAME|PATH", help="Acoustic model; see ctc-align models.", show_default="english"
+        ),
+    ] = None
+    lexicon: Lexicon = None
+    device: Device = "auto"
+    backend: Backend = "auto"
+
+    def name_for(self, log_probs: Reader | None) -> str | None:
+        """Return the model's name, by default the embedded model's; None where log-probs take its place."""
+        return None if log_probs is not None else self.model or "english"
+
+
+@dataclass(frozen=True)
+class TranscriptOptions:
+    """Settings of how a transcript is read, and of models that are downloaded."""
+
+    language: Language = None
+    romanize: Annotated[
+        bool | None,
+        typer.Option(
+            "--romanize/--no-romanize",
+            help="Spell words of any script in Latin letters, for models that know no other (extra [romanize]).",
+            show_default="no-romanize",
+        ),
+    ] = None
+    words_by: Annotated[
+        str | None,
+        typer.Option(
+            "--words-by",
+            metavar="auto|spaces|characters",
+            help="How words are separated; auto: by spaces, and in scripts without spaces each character is a word.",
+            show_default="auto",
+        ),
+    ] = None
+    unknown: Annotated[
+        str | None,
+        typer.Option(
+            "--unknown",
+            metavar="wildcard|skip|error",
+            help="Letters that the model lacks match any speech (for times only), are left out, or are an error.",
+            show_default="wildcard",
+        ),
+    ] = None
+    revision: Revision = None
+    cache_dir: CacheDir = None
+
+
+@dataclass(frozen=True)
+class TimesOptions:
+    """Settings of times, labels and edges, and of what is marked as doubtful."""
+
+    times: Annotated[
+        str | None,
+        typer.Option(
+            "--times",
+            metavar="utterance|recording",
+            help="Count times from the start of the utterance or of the recording.",
+            show_default="utterance",
+        ),
+    ] = None
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            "--labels",
+            metavar="bare|written",
+            help="Words in CTM and TextGrid without their outer punctuation, or as written.",
+            show_default="bare",
+        ),
+    ] = None
+    edges: Annotated[
+        str | None,
+        typer.Option(
+            "--edges",
+            metavar="auto|spikes|occupancy|calibrated|refined",
+            help="How edges of words and tokens are placed; auto: the best way that the model has.",
+            show_default="auto",
+        ),
+    ] = None
+    calibration: Annotated[
+        str | None,
+        typer.Option(
+            "--calibration",
+            metavar="FILE",
+            help="Calibration of this model, from ctc-align calibrate.",
+            show_default="in the model's folder",
+        ),
+    ] = None
+    min_confidence: Annotated[
+        float | None,
+        typer.Option(
+            "--min-confidence",
+            metavar="0…1",
+            help="Mark words of less confidence; exit 3 if there are any, or speech that no word explains.",
+            show_default="none are marked",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class ConfigOptions:
+    """A settings file, and single settings."""
+
+    config: ConfigFile = None
+    assignments: Assignments = None
+
+    def settings(self, *groups: TranscriptOptions | TimesOptions) -> Settings:
+        """Return the settings of the file, then those of `--set`, then those of the option `groups`.
+
+        Raises:
+            ConfigError: no such file, or faults in any of them.
+        """
+        from ctc_align.config import load_settings
+
+        options = {name: value for group in groups for name, value in vars(group).items()}
+        return load_settings(self.config, self.assignments, **options)
+
+
+@dataclass(frozen=True)
+class LogProbsOptions:
+    """What describes log-probs that are given in place of audio."""
+
+    vocab: Annotated[
+        str | None,
+        typer.Option(
+            "--vocab",
+            metavar="FILE",
+            help="For log-probs: one token a line, Kaldi 'token id', or a JSON list or object.",
+        ),
+    ] = None
+    frame_shift: Annotated[
+        float | None, typer.Option("--frame-shift", metavar="SECONDS", help="For log-probs: time from frame to frame.")
+    ] = None
+    blank: Annotated[
+        str | None,
+        typer.Option("--blank", metavar="TOKEN|INDEX", help="For log-probs: the blank.", show_default="index 0"),
+    ] = None
+
+    def reader_of_file(self, audio: str, model: str | None) -> Reader | None:
+        """Return the reader of log-probs `audio`; None where it is sound.
+
+        Raises:
+            UsageError: sound with options of log-probs, or as `_reader`.
+        """
+        from ctc_align.models.log_probs import is_log_probs_path
+
+        if is_log_probs_path(audio):
+            return self._reader(audio, model)
+        if self._names:
+            kinds = ".npy, .npz, .pt, .safetensors, FILE.ark:OFFSET"
+            raise UsageError(f"{' and '.join(self._names)}: only for log-probs ({kinds}), got {audio}")
+        return None
+
+    def reader_of_source(self, source: str, model: str | None) -> Reader | None:
+        """Return the reader of a corpus of log-probs; None where none of these options is given.
+
+        Raises:
+            UsageError: as `_reader`.
+        """
+        return self._reader(source, model) if self._names else None
+
+    @property
+    def _names(self) -> list[str]:
+        """The options that are given."""
+        values = {"--vocab": self.vocab, "--frame-shift": self.frame_shift, "--blank": self.blank}
+        return [option for option, value in values.items() if value is not None]
+
+    def _reader(self, audio: str, model: str | None) -> Reader:
+        """Return the reader; raise UsageError where an option is missing, or a model is given as well."""
+        from ctc_align.models.log_probs import Reader
+
+        if self.vocab is None or self.frame_shift is None:
+            missing = " and ".join(option for option in ("--vocab", "--frame-shift") if option not in self._names)
+            raise UsageError(f"{audio}: log-probs need {missing} too (--vocab FILE, --frame-shift SECONDS)")
+        if model is not None:
+            raise UsageError(f"{audio}: log-probs come out of a model already; leave --model {model} away")
+        return Reader(self.vocab, self.frame_shift, self.blank)
+
+
+@dataclass(frozen=True)
+class MessageOptions:
+    """How much is said on stderr."""
+
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print more, and where an error came from.")] = False
+
+    def talk(self) -> Talk:
+        """Return what writes a command's messages to stderr."""
+        from ctc_align.cli.messages import Talk
+
+        return Talk(quiet=self.quiet, verbose=self.verbose)

@@ -5,32 +5,108 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ctc_align.cli import options
-from ctc_align.cli.messages import Talk, counted
+from ctc_align.cli.messages import SOME_FAILED, THRESHOLD_NOT_MET, Interrupted, Talk, counted
+from ctc_align.cli.options import (
+    ConfigOptions,
+    LogProbsOptions,
+    MessageOptions,
+    ModelOptions,
+    TranscriptOptions,
+    grouped,
+)
 from ctc_align.errors import CtcAlignError, TranscriptError, UsageError
 
 if TYPE_CHECKING:
-    from ctc_align.alignment.scoring import Scored
     from ctc_align.cli.score_rows import Row, Thresholds
+    from ctc_align.config import Settings
     from ctc_align.corpus.corpus_scores import ScoredUtterance, ScoreOptions
     from ctc_align.models.log_probs import Reader
 
 FORMATS = ("table", "tsv", "jsonl")
-FAILED, MARKED = 1, 3
 _NAME_CHARS = 40
 
 
+@dataclass(frozen=True)
+class ThresholdOptions:
+    """Which transcripts are marked "out"."""
+
+    max_loss: Annotated[
+        float | None, typer.Option("--max-loss", metavar="NATS", help="Mark transcripts with a larger `loss`.")
+    ] = None
+    max_loss_per_token: Annotated[
+        float | None,
+        typer.Option(
+            "--max-loss-per-token",
+            metavar="NATS",
+            help="Mark transcripts with a larger `loss_per_token`, whatever their length.",
+        ),
+    ] = None
+    worst: Annotated[
+        str | None, typer.Option("--worst", metavar="PERCENT", help="Mark this share of all transcripts, the worst.")
+    ] = None
+    worst_by: Annotated[
+        str,
+        typer.Option(
+            "--worst-by",
+            metavar="local_loss|loss_per_token|loss_per_frame|loss",
+            help="The figure that --worst compares; local_loss finds single wrong words.",
+        ),
+    ] = "local_loss"
+
+    def checked(self) -> Thresholds:
+        """Return the thresholds.
+
+        Raises:
+            UsageError: one that is no number, or out of its range.
+        """
+        from ctc_align.cli.score_rows import STATISTICS, Thresholds
+
+        for option, value in {"--max-loss": self.max_loss, "--max-loss-per-token": self.max_loss_per_token}.items():
+            if value is not None and math.isnan(value):
+                raise UsageError(f"{option}: expected a number, got {value}")
+        if self.worst_by not in STATISTICS:
+            raise UsageError(f"--worst-by: expected {' or '.join(STATISTICS)}, got {self.worst_by!r}")
+        return Thresholds(self.max_loss, self.max_loss_per_token, _percent(self.worst), self.worst_by)
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """How a corpus is read and scored."""
+
+    source: options.SourceKind = None
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", metavar="N", help="Processes for a corpus.", show_default="one for each CPU core"),
+    ] = None
+    batch_seconds: Annotated[
+        float,
+        typer.Option(
+            "--batch-seconds", metavar="SECONDS", help="Audio of a corpus that goes through the model together."
+        ),
+    ] = 120.0
+
+    def refuse(self, audio: str) -> None:
+        """Raise UsageError where an option that is for a corpus alone is given."""
+        values = {"--source": self.source, "--workers": self.workers}
+        names = [option for option, value in values.items() if value is not None]
+        if names:
+            raise UsageError(f"{' and '.join(names)}: for a SOURCE alone, got {audio} with transcripts")
+
+
+@grouped
 def score(
     audio: Annotated[
         str,
         typer.Argument(
             metavar="AUDIO|SOURCE",
-            help="Sound or log-probs, with transcripts; without any: a corpus, as `corpus` takes.",
+            help="A sound file or log-probs, with transcripts; without transcripts a corpus, as `corpus` takes it.",
         ),
     ],
     transcripts: Annotated[
@@ -39,116 +115,65 @@ def score(
     ] = None,
     text: Annotated[
         list[str] | None,
-        typer.Option("--text", metavar="TEXT", help="A transcript itself; may be given often, counts after the files."),
+        typer.Option("--text", metavar="TEXT", help="A transcript itself, counted after the files; may be repeated."),
     ] = None,
-    model: options.Model = None,
-    lexicon: options.Lexicon = None,
-    device: options.Device = "auto",
-    backend: options.Backend = "auto",
+    *,
+    model: ModelOptions,
     format: Annotated[
         str | None,
         typer.Option(
             "--format",
             metavar="table|tsv|jsonl",
-            help="What is printed.",
+            help="How results are printed.",
             show_default="a table on a terminal, else tsv",
         ),
     ] = None,
-    max_loss: Annotated[
-        float | None, typer.Option("--max-loss", metavar="NATS", help="Mark transcripts with a larger `loss`.")
-    ] = None,
-    max_loss_per_token: Annotated[
-        float | None,
-        typer.Option(
-            "--max-loss-per-token", metavar="NATS", help="Mark those with a larger `loss_per_token`: for any length."
-        ),
-    ] = None,
-    worst: Annotated[
-        str | None, typer.Option("--worst", metavar="PERCENT", help="Mark so many of all transcripts, the worst.")
-    ] = None,
-    worst_by: Annotated[
-        str,
-        typer.Option(
-            "--worst-by",
-            metavar="local_loss|loss_per_token|loss_per_frame|loss",
-            help="What --worst goes by; local_loss finds single wrong words.",
-        ),
-    ] = "local_loss",
-    source: Annotated[
-        str | None, typer.Option("--source", metavar="KIND", help="Kind of the SOURCE.", show_default="found out")
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option("--workers", metavar="N", help="Processes for a SOURCE.", show_default="one a core")
-    ] = None,
-    batch_seconds: Annotated[
-        float, typer.Option("--batch-seconds", metavar="SECONDS", help="Audio of a SOURCE that is heard at a time.")
-    ] = 120.0,
-    config: options.ConfigFile = None,
-    assignments: options.Assignments = None,
-    language: options.Language = None,
-    romanize: options.Romanize = None,
-    words_by: options.WordsBy = None,
-    unknown: options.Unknown = None,
-    revision: options.Revision = None,
-    cache_dir: options.CacheDir = None,
-    vocab: options.Vocab = None,
-    frame_shift: options.FrameShift = None,
-    blank: options.Blank = None,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
+    marked: ThresholdOptions,
+    corpus: SourceOptions,
+    config: ConfigOptions,
+    reading: TranscriptOptions,
+    log_probs: LogProbsOptions,
+    messages: MessageOptions,
 ) -> None:
     """Print the exact CTC loss of transcripts, best first.
 
-    Columns: rank; loss, -log p in nats; loss_per_token; posterior, of the alternatives if equally likely before;
-    transcript; loss_per_frame; local_loss, of the worst 0.3 s: how far the best path lies below the best labels;
-    unknown, letters that the model lacks: such transcripts rank last and have no posterior; mark, "out" by a
-    threshold, "error" where there is no loss. Of a SOURCE the utterance comes first, and the `texts` of a manifest
-    are ranked. Exits with 1 if a transcript could not be scored, else with 3 if one was marked "out".
+    Columns: rank; loss, -log p in nats; loss_per_token; posterior among the alternatives, if all are equally likely
+    beforehand; transcript; loss_per_frame; local_loss, of the worst 0.3 s: how far the best path lies below the best
+    labels; unknown, the letters that the model lacks: such transcripts rank last and have no posterior; mark, "out"
+    beyond a threshold, "error" where there is no loss. For a SOURCE the utterance comes first, and the `texts` of a
+    manifest are ranked. Exits with 1 if a transcript could not be scored, else with 3 if one was marked "out".
     """
-    from ctc_align.cli.align import check_files, source_log_probs
-    from ctc_align.config import load_settings
+    from ctc_align.cli.align import check_audio, check_files
 
-    talk = Talk(quiet=quiet, verbose=verbose)
-    thresholds = _thresholds(max_loss, max_loss_per_token, worst, worst_by)
+    talk = messages.talk()
+    thresholds = marked.checked()
     shown = _format(format)
-    check_files({"--lexicon": lexicon, "--vocab": vocab})
-    settings = load_settings(
-        config,
-        assignments,
-        language=language,
-        romanize=romanize,
-        words_by=words_by,
-        unknown=unknown,
-        revision=revision,
-        cache_dir=cache_dir,
-    )
+    check_files({"--lexicon": model.lexicon, "--vocab": log_probs.vocab})
+    settings = config.settings(reading)
     talk.listen()
     if transcripts or text:
-        _only({"--source": source, "--workers": workers}, f"for a SOURCE alone, got {audio} with transcripts")
-        log_probs = _checked_audio(audio, vocab, frame_shift, blank, model)
-        choice = {"model": model, "device": device, "backend": backend, "lexicon": lexicon, "settings": settings}
-        rows = _rows_of_audio(audio, _read(transcripts or [], text or []), log_probs, choice, talk)
+        corpus.refuse(audio)
+        check_audio(audio)
+        reader = log_probs.reader_of_file(audio, model.model)
+        rows = _rows_of_audio(audio, _read(transcripts or [], text or []), reader, model, settings, talk)
         _print(rows, thresholds, shown, False, talk)
         return
     from ctc_align.corpus.corpus_scores import ScoreOptions
 
-    reader = source_log_probs(audio, vocab, frame_shift, blank, model)
+    reader = log_probs.reader_of_source(audio, model.model)
     if reader is not None:
         reader.check()
-    heard_by = None if reader else model or "english"
-    scoring = ScoreOptions(heard_by, lexicon, device, backend, settings, workers, batch_seconds, reader)
-    _print(_rows_of_source(audio, source, scoring, talk), thresholds, shown, True, talk)
-
-
-def _thresholds(max_loss: float | None, per_token: float | None, worst: str | None, worst_by: str) -> Thresholds:
-    from ctc_align.cli.score_rows import STATISTICS, Thresholds
-
-    for option, value in {"--max-loss": max_loss, "--max-loss-per-token": per_token}.items():
-        if value is not None and math.isnan(value):
-            raise UsageError(f"{option}: expected a number, got {value}")
-    if worst_by not in STATISTICS:
-        raise UsageError(f"--worst-by: expected {' or '.join(STATISTICS)}, got {worst_by!r}")
-    return Thresholds(max_loss, per_token, _percent(worst), worst_by)
+    scoring = ScoreOptions(
+        model.name_for(reader),
+        model.lexicon,
+        model.device,
+        model.backend,
+        settings,
+        corpus.workers,
+        corpus.batch_seconds,
+        reader,
+    )
+    _print(_rows_of_source(audio, corpus.source, scoring, talk), thresholds, shown, True, talk)
 
 
 def _percent(worst: str | None) -> Fraction | None:
@@ -176,21 +201,6 @@ def _is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def _only(given: dict[str, Any], where: str) -> None:
-    met = [option for option, value in given.items() if value is not None]
-    if met:
-        raise UsageError(f"{' and '.join(met)}: {where}")
-
-
-def _checked_audio(
-    audio: str, vocab: str | None, frame_shift: float | None, blank: str | None, model: str | None
-) -> Reader | None:
-    from ctc_align.cli.align import check_audio, checked_log_probs
-
-    check_audio(audio)
-    return checked_log_probs(audio, vocab, frame_shift, blank, model)
-
-
 def _read(files: list[str], texts: list[str]) -> list[tuple[str, str | TranscriptError, bool]]:
     """Of each transcript its name, its text or why there is none, and whether it comes from a file.
 
@@ -215,15 +225,20 @@ def _read(files: list[str], texts: list[str]) -> list[tuple[str, str | Transcrip
 def _rows_of_audio(
     audio: str,
     transcripts: list[tuple[str, str | TranscriptError, bool]],
-    log_probs: Reader | None,
-    choice: dict[str, Any],
+    reader: Reader | None,
+    model: ModelOptions,
+    settings: Settings,
     talk: Talk,
 ) -> Iterator[Row]:
+    from ctc_align.cli.align import load_aligner
     from ctc_align.cli.score_rows import row_of
 
-    scored = _scored_audio(
-        audio, ["" if isinstance(text, Exception) else text for _, text, _ in transcripts], log_probs, choice, talk
-    )
+    texts = ["" if isinstance(text, Exception) else text for _, text, _ in transcripts]
+    source = audio if reader is None else reader.read(audio)
+    aligner = load_aligner(model, reader, settings, talk)
+    with talk.progress("listening") as progress:
+        emissions = aligner.emissions(source, progress=progress)
+    scored = aligner.score_texts(emissions, texts)
     for one in scored:
         name, text, is_file = transcripts[one.index]
         row = row_of(one, name, text=text if is_file and isinstance(text, str) else None)
@@ -232,25 +247,6 @@ def _rows_of_audio(
         if row.error is not None:
             _say_failed(name if is_file else _shortened(name), row.error)
         yield row
-
-
-def _scored_audio(
-    audio: str, texts: list[str], log_probs: Reader | None, choice: dict[str, Any], talk: Talk
-) -> list[Scored]:
-    from ctc_align.alignment.aligner import Aligner
-    from ctc_align.cli.align import say_if_compiling
-
-    sound: Any = audio
-    if log_probs is not None:
-        sound = log_probs.read(audio)
-    elif choice["model"] is None:
-        choice = choice | {"model": "english"}
-    aligner = Aligner(**choice)
-    if talk.on_terminal and choice["backend"] != "reference":
-        say_if_compiling(talk)
-    with talk.progress("listening") as progress:
-        emissions = aligner.emissions(sound, progress=progress)
-    return aligner.score_texts(emissions, texts)
 
 
 def _rows_of_source(path: str, kind: str | None, options: ScoreOptions, talk: Talk) -> Iterator[Row]:
@@ -309,7 +305,6 @@ def _shortened(text: str) -> str:
 
 def _print(rows: Iterator[Row], thresholds: Thresholds, format: str, with_utterance: bool, talk: Talk) -> None:
     """Rows to stdout, counts to stderr; leaves with the exit code."""
-    from ctc_align.cli.corpus import Interrupted
     from ctc_align.cli.score_rows import ERROR, OUT, printer_for
 
     counts = {"": 0, OUT: 0, ERROR: 0}
@@ -331,4 +326,4 @@ def _print(rows: Iterator[Row], thresholds: Thresholds, format: str, with_uttera
     if counts[OUT]:
         talk.say(f"{counts[OUT]} of {scored} marked out")
     if counts[ERROR] or counts[OUT]:
-        raise typer.Exit(FAILED if counts[ERROR] else MARKED)
+        raise typer.Exit(SOME_FAILED if counts[ERROR] else THRESHOLD_NOT_MET)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ctc_align.cli import options
-from ctc_align.cli.corpus import Interrupted
-from ctc_align.cli.messages import Talk
+from ctc_align.cli.messages import Interrupted, Talk
+from ctc_align.cli.options import MessageOptions, grouped
 from ctc_align.errors import UsageError
 from ctc_align.training.progress import Watch
 
@@ -27,7 +27,6 @@ Corpus = Annotated[
         metavar="CORPUS", help="A manifest (JSONL, CSV, TSV, Lhotse cuts) or a folder (Kaldi, MFA, LibriSpeech)."
     ),
 ]
-Kind = Annotated[str | None, typer.Option("--source", metavar="KIND", help="Kind of the CORPUS.")]
 OutDir = Annotated[str, typer.Option("--out-dir", metavar="DIR", help="The model's folder. Needed.")]
 Dev = Annotated[
     str | None,
@@ -63,10 +62,11 @@ Name = Annotated[str | None, typer.Option("--name", help="What the model is call
 _LINE_EVERY_S = 15.0
 
 
+@grouped
 def train(
     corpus: Corpus,
     out_dir: OutDir = "",
-    kind: Kind = None,
+    kind: options.SourceKind = None,
     dev: Dev = None,
     lexicon: Lexicon = None,
     language: Language = None,
@@ -79,8 +79,8 @@ def train(
     device: options.Device = "auto",
     keep: Keep = False,
     force: Force = False,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
+    *,
+    messages: MessageOptions,
 ) -> None:
     """Train an acoustic model from a transcribed CORPUS, in any language, from nothing.
 
@@ -88,7 +88,7 @@ def train(
     left out and counted. Stop it as you like: the same command goes on where it stopped. DIR is what --model takes;
     DIR/README.md says what the model was made of.
     """
-    talk = ready(corpus, out_dir, dev, lexicon, quiet=quiet, verbose=verbose)
+    talk = ready(corpus, out_dir, dev, lexicon, messages)
     from ctc_align.config import load_config
     from ctc_align.models import resolve_device
     from ctc_align.training.pipeline import Call
@@ -105,7 +105,7 @@ def train(
     conclude(result, talk)
 
 
-def ready(corpus: str, out_dir: str, dev: str | None, lexicon: str | None, *, quiet: bool, verbose: bool) -> Talk:
+def ready(corpus: str, out_dir: str, dev: str | None, lexicon: str | None, messages: MessageOptions) -> Talk:
     """What can be told before anything heavy is imported."""
     from ctc_align.cli.align import check_files
 
@@ -116,7 +116,7 @@ def ready(corpus: str, out_dir: str, dev: str | None, lexicon: str | None, *, qu
     if dev == "":
         raise UsageError("--dev: expected a manifest or a folder, got an empty path")
     check_files({"--lexicon": lexicon})
-    talk = Talk(quiet=quiet, verbose=verbose)
+    talk = messages.talk()
     talk.listen()
     return talk
 
