@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from functools import lru_cache
 
-from ctc_align.text import other_languages
+from ctc_align.text.characters import LETTER, lower, plain
 from ctc_align.text.english import spoken_english
-from ctc_align.text.scanner import Context
+from ctc_align.text.english.scanner import Context
 
 _ENGLISH = ("en", "eng", "english")
+_WORD = re.compile(rf"(?P<letters>{LETTER}+(?:['·]{LETTER}+)*)|(?P<number>[-−]?\d[\d.,']*)|(?P<sign>[%&€+])")
+_POINT_IS_DECIMAL = frozenset(("en", "ja", "ko", "th", "he", "zh", "hi", "bn", "te", "kn", "ta", "ur", "my"))
+_LONG_CODES = {
+    "ara": "ar", "aze": "az", "bel": "be", "ben": "bn", "cat": "ca", "ces": "cs", "cym": "cy", "dan": "da", "deu": "de",
+    "epo": "eo", "fas": "fa", "fin": "fi", "fra": "fr", "heb": "he", "hun": "hu", "ind": "id", "isl": "is", "ita": "it",
+    "jpn": "ja", "kan": "kn", "kaz": "kz", "kk": "kz", "kor": "ko", "lav": "lv", "lit": "lt", "nld": "nl", "nob": "no",
+    "nb": "no", "nor": "no", "pol": "pl", "por": "pt", "ron": "ro", "rus": "ru", "slk": "sk", "slv": "sl", "spa": "es",
+    "srp": "sr", "swe": "sv", "tel": "te", "tgk": "tg", "tha": "th", "tur": "tr", "ukr": "uk", "vie": "vi",
+}  # fmt: skip
+_SIGNS = {
+    "de": {"%": "prozent", "&": "und", "€": "euro", "+": "plus"},
+    "es": {"%": "por ciento", "&": "y", "€": "euros", "+": "más"},
+    "fr": {"%": "pour cent", "&": "et", "€": "euros", "+": "plus"},
+    "it": {"%": "per cento", "&": "e", "€": "euro", "+": "più"},
+    "nl": {"%": "procent", "&": "en", "€": "euro", "+": "plus"},
+    "pt": {"%": "por cento", "&": "e", "€": "euros", "+": "mais"},
+}
+_LONGEST = 18
+_NOT_SPOKEN = re.compile(rf"(?!{LETTER}|')[^\s]")
 
 
 def spoken_forms(written: Sequence[str], language: str, *, in_context: bool = True) -> list[str]:
@@ -20,7 +41,7 @@ def spoken_forms(written: Sequence[str], language: str, *, in_context: bool = Tr
     (['number', 'five'], ['no', 'no'])
     """
     if not _is_english(language):
-        return [other_languages.speak(word, language) for word in written]
+        return [_other_language(word, language) for word in written]
     if not in_context:
         return [spoken_english.speak(word, Context(shouting=True)) for word in written]
     shouting = any(map(str.isupper, written)) and not any(any(map(str.islower, word)) for word in written)
@@ -38,8 +59,79 @@ def reads_digits(language: str) -> bool:
     >>> reads_digits("en-GB"), reads_digits("de"), reads_digits("klingon")
     (True, True, False)
     """
-    return _is_english(language) or other_languages.reads_digits(language)
+    return _is_english(language) or _converter(_code(language)) is not None
 
 
 def _is_english(language: str) -> bool:
     return language.replace("_", "-").partition("-")[0].lower() in _ENGLISH
+
+
+def _other_language(word: str, language: str) -> str:
+    """Lower-case letters, marks and inner apostrophes of one written word, parted by spaces; punctuation goes.
+
+    Digits are spelled by num2words in `language` (a code such as "de", "pt-BR" or "deu"); where it does not know the
+    language they stay digits, which a model without digits then reports as unknown.
+
+    >>> spoken_forms(["„Straße“,", "21"], "de"), spoken_forms(["l’année"], "fr"), spoken_forms(["٢١"], "xx")
+    (["straße", "einundzwanzig"], ["l'année"], ["21"])
+    """
+    code = _code(language)
+    said = []
+    for match in _WORD.finditer(plain(word)):
+        if match["letters"]:
+            said.append(lower(match["letters"].replace("·", ""), dotless=_base(code) in ("tr", "az")))
+        elif match["number"]:
+            said.append(_number(match["number"], match.start() == 0, code))
+        else:
+            said.append(_SIGNS.get(_base(code), {}).get(match["sign"], ""))
+    return " ".join(filter(None, said))
+
+
+def _code(language: str) -> str:
+    """num2words' name of a language: "pt-BR" → "pt_BR", "deu" → "de"."""
+    base, _, region = language.replace("_", "-").partition("-")
+    base = _LONG_CODES.get(base.lower(), base.lower())
+    return f"{base}_{region.upper()}" if region else base
+
+
+def _base(code: str) -> str:
+    return code.partition("_")[0]
+
+
+def _number(written: str, opens: bool, code: str) -> str:
+    """A number in words; digits alone, parted by spaces, where the language is not known."""
+    sign = "-" if opens and written[0] in "-−" else ""
+    body = written.lstrip("-−").rstrip(".,'")
+    group, point = (",", ".") if _base(code) in _POINT_IS_DECIMAL else (".", ",")
+    body = re.sub(rf"(?<=\d)[{re.escape(group)}'](?=\d{{3}}(?!\d))", "", body)
+    parts = re.split(r"[.,']", body) if body.count(point) != 1 else [body.replace(point, ".")]
+    return " ".join(
+        _in_words(sign + part, code, part in written) or " ".join(re.findall(r"\d+", part))
+        for part in parts
+        if part.strip(".")
+    )
+
+
+def _converter(code: str) -> str | None:
+    """The language of num2words that goes by a code or its base."""
+    from num2words import CONVERTER_CLASSES
+
+    return next((name for name in (code, _base(code)) if name in CONVERTER_CLASSES), None)
+
+
+@lru_cache(maxsize=4096)
+def _in_words(number: str, code: str, bare: bool) -> str | None:
+    """`number` (ASCII digits, perhaps "-" and a point) in words; `bare` four digits may be a year."""
+    from num2words import num2words
+
+    name = _converter(code)
+    if name is None or len(number) > _LONGEST or re.match(r"0\d", number):
+        return None
+    form = "year" if bare and re.fullmatch(r"1[1-9]\d\d", number) else "cardinal"
+    for attempt in (form, "cardinal"):
+        try:
+            said = str(num2words(number, to=attempt, lang=name))
+        except Exception:  # the library's languages fail in many ways of their own
+            continue
+        return lower(" ".join(_NOT_SPOKEN.sub(" ", said).split()))
+    return None

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ctc_align.text.arpabet import PHONES
-from ctc_align.text.g2p.beam_search import likeliest
+from ctc_align.text.g2p.letter_network import likeliest
 from ctc_align.text.g2p.pronouncing import EXCEPTIONS, FOLDER, WEIGHTS, LetterToPhone
 from ctc_align.text.g2p.spelling import fold
 

@@ -12,7 +12,7 @@ from made_models import tiny_folder
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import Settings
 from ctc_align.formats import Alignment
-from ctc_align.text.scripts import has_spaceless
+from ctc_align.text.transcript import has_spaceless
 
 pytestmark = [
     pytest.mark.data,

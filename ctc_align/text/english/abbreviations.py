@@ -11,7 +11,7 @@ import re
 
 from ctc_align.text.characters import word_set
 from ctc_align.text.english.measures import spaced_unit_name, spaced_units
-from ctc_align.text.scanner import Context
+from ctc_align.text.english.scanner import Context
 
 _WITHOUT_DOT = {
     "mr": "mister", "mrs": "missus", "ms": "ms", "dr": "doctor", "jr": "junior", "sr": "senior",
@@ -52,6 +52,14 @@ _SPELLED = word_set(
 )
 _CONSONANTS = re.compile(r"[B-DF-HJ-NP-TV-XZ]{2,5}")
 _SOUNDS = word_set("HM HMM MM MMM SH SHH SHHH PST PSST TSK BRR BRRR GRR GRRR PFFT ZZZ NTH MR MRS MS DR ST JR SR")
+
+_ELISIONS = word_set("tis tisn't twas twasn't twill twould twere twixt em til n s re ll ve d m")
+_ELISIONS_UNLESS_QUOTED = word_set("cause bout round course cuz cos gainst neath kay till im er")
+_NEVER_IN_G = word_set(
+    """basin begin berlin bulletin cabin coffin coin cousin dolphin franklin goblin join kevin latin lenin margin marlin
+    martin merlin muffin napkin origin penguin pumpkin puffin putin raisin resin robin rubin ruin satin skin stalin
+    thin turin twin urchin vein violin virgin vitamin within"""
+)
 
 SPECIAL = frozenset(
     {*_WITHOUT_DOT, *_DOTTED, *_CAPITALISED, *_BEFORE_NAME, *_BEFORE_NUMBER, *spaced_units(), "am", "pm"}
@@ -102,6 +110,37 @@ def spelled_out(word: str, shouting: bool) -> str | None:
     if shouting or letters in _SOUNDS or not (letters in _SPELLED or _CONSONANTS.fullmatch(letters)):
         return None
     return " ".join(letters.lower()) + ("'s" if ending else "")
+
+
+def is_elision(word: str, mark: str, closed: bool = False) -> bool:
+    """Whether the apostrophe `mark` before `word` belongs to it ('tis, 'em) rather than to a quotation.
+
+    `closed` says that an apostrophe follows the word too, as in 'cause'; so does an opening mark (‘cause).
+
+    >>> is_elision("tis", "'"), is_elision("cause", "'"), is_elision("cause", "‘"), is_elision("hello", "'")
+    (True, True, False, False)
+    """
+    if mark not in ("'", "’", "‘"):
+        return False
+    low = word.lower().replace("’", "'")
+    if len(low) <= 2 and low not in ("em", "n") and (mark == "‘" or closed):
+        return False
+    stem = low.partition("'")[0]
+    return (
+        low in _ELISIONS
+        or (len(stem) > 2 and stem in _ELISIONS)
+        or (low in _ELISIONS_UNLESS_QUOTED and mark != "‘" and not closed)
+    )
+
+
+def drops_g(word: str) -> bool:
+    """Whether an apostrophe after `word` stands for a g (goin', nothin') rather than for the end of a quotation.
+
+    >>> drops_g("goin"), drops_g("again"), drops_g("Berlin")
+    (True, False, False)
+    """
+    low = word.lower()
+    return len(low) > 3 and low.endswith("in") and not low.endswith("ain") and low not in _NEVER_IN_G
 
 
 def _saint_or_street(abbreviated: bool, context: Context) -> str | None:

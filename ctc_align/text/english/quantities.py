@@ -20,7 +20,7 @@ from ctc_align.text.english.numbers import (
     two_digits,
     year,
 )
-from ctc_align.text.scanner import Rule, Scan, rule
+from ctc_align.text.english.scanner import Rule, Scan, rule
 
 _SYMBOLS = "[" + "".join(CURRENCIES) + "]"
 _SCALES = {

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 
-from ctc_align.text.characters import GAP, LETTER, lower, plain
-from ctc_align.text.english import quantities, web_addresses
-from ctc_align.text.english.abbreviations import SPECIAL, abbreviation, spelled_out
-from ctc_align.text.english.elisions import drops_g, is_elision
+from ctc_align.text.characters import GAP, LETTER, lower, plain, word_set
+from ctc_align.text.english import quantities
+from ctc_align.text.english.abbreviations import SPECIAL, abbreviation, drops_g, is_elision, spelled_out
 from ctc_align.text.english.measures import unit_name
-from ctc_align.text.english.numbers import ordinal
-from ctc_align.text.english.roman_numerals import roman
-from ctc_align.text.scanner import Context, Scan, apply, rule
+from ctc_align.text.english.numbers import number, ordinal, roman
+from ctc_align.text.english.scanner import Context, Scan, apply, rule
 
 _SIMPLE = re.compile(r"[\"“(\[]?([A-Za-z]+)[\"”)\],;:!?.]*")
 _WHOLE = re.compile(rf"\W*?({LETTER}+|[°µ]?[A-Za-z]+(?:/[a-z]+)?(?:⁺?[23])?)(\.|'s)?\W*")
@@ -38,6 +36,21 @@ _POSSESSIVE = re.compile(rf"'s(?!{LETTER})")
 _AMOUNT = re.compile(r"[$£€¥]?\.?(\d[\d,:]*)")
 _POWERED = re.compile(r"(?:\d|(?<![^\W\d_])[^\W\d_]{1,2})$")
 _MIXED = re.compile(r"[A-Z]{1,3}|[B-DF-HJ-NP-TV-Zb-df-hj-np-tv-z]{1,3}")
+_DOMAINS = "com|org|net|edu|gov|mil|info|biz|io|tv|fm|co\\.uk|ac\\.uk|org\\.uk|uk|de|fr|eu|ca|au|jp"
+_HOST = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_URL_TAIL = r"(?::\d+)?(?:[/?#](?:[^\s,;!\"()]*[A-Za-z0-9/])?)?"
+_URL_SPELLED = word_set("www edu io tv fm uk de fr eu ca au jp html php http https")
+_URL_SIGNS = {
+    ".": "dot",
+    "@": "at",
+    "/": "slash",
+    "?": "question mark",
+    "=": "equals",
+    "&": "and",
+    "#": "hash",
+    "+": "plus",
+}
+_URL_PIECE = re.compile(r"[A-Za-z]+|\d+|[.@/?=&#+]")
 
 
 def speak(word: str, context: Context) -> str:
@@ -86,7 +99,7 @@ def _scanned(scan: Scan) -> str:
     addressed = "." in scan.text or "@" in scan.text
     while scan.place < len(scan.text):
         start = scan.place
-        if addressed and apply(web_addresses.RULES, scan):
+        if addressed and apply(_ADDRESS_RULES, scan):
             continue
         if apply(quantities.RULES, scan):
             _after_number(scan, start)
@@ -184,6 +197,19 @@ def _degree(match: re.Match[str], scan: Scan) -> str:
     return "p h d's" if match[1] else "p h d"
 
 
+def _address(match: re.Match[str], scan: Scan) -> str | None:
+    text = re.sub(r"^[a-z]+://", "", match[0], flags=re.IGNORECASE).rstrip("/")
+    return " ".join(said for piece in _URL_PIECE.findall(text) if (said := _url_piece(piece)))
+
+
+def _url_piece(piece: str) -> str:
+    if piece.isdigit():
+        return number(piece)
+    low = piece.lower()
+    spelled = low in _URL_SPELLED or (len(low) > 1 and low.isalpha() and not set(low) & set("aeiouy"))
+    return _URL_SIGNS.get(piece) or (" ".join(low) if spelled else low)
+
+
 _INITIAL = r"[^\W\d_]"
 _RULES = (
     rule(rf"({_INITIAL}(?:\.{_INITIAL})+)(?!{LETTER}|'(?!s))\.?('s)?(?!{LETTER})", _initials),
@@ -200,3 +226,10 @@ _RULES = (
     rule(r"/([A-Za-z]+)(?![A-Za-z])", _per),
     rule("[^\\w\\s]", _sign),
 )
+_ADDRESS_RULES = (
+    rule(rf"(?<![\w.%+-])[\w.%+-]+@{_HOST}(?:\.{_HOST})+", _address),
+    rule(rf"(?i:https?://){_HOST}(?:\.{_HOST})*{_URL_TAIL}", _address),
+    rule(rf"(?i:www)\.{_HOST}(?:\.{_HOST})+{_URL_TAIL}", _address),
+    rule(rf"(?<![\w.@-]){_HOST}(?:\.{_HOST})*\.(?:{_DOMAINS})(?![\w-]|\.\w){_URL_TAIL}", _address),
+)
+"""Tried at a letter or digit of a word that has a dot inside; the scheme (https://) is not spoken."""

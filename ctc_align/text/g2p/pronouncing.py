@@ -118,8 +118,7 @@ class LetterToPhone:
             return {}
         import torch
 
-        from ctc_align.text.g2p.beam_search import likeliest
-        from ctc_align.text.g2p.letter_network import LABELS, encode
+        from ctc_align.text.g2p.letter_network import LABELS, encode, likeliest
 
         by_length: dict[int, list[str]] = {}
         for word in words:
