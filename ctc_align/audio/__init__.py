@@ -1,1 +1,1 @@
-"""Any media file, or samples in memory, to mono float32 at the rate of the model."""
+"""Audio input: any media file, or samples in memory, to mono float32 at the rate of the model."""

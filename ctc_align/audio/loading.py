@@ -1,7 +1,7 @@
-"""Sound in: any file libsndfile reads, or samples in memory, to mono float32 at the model's rate.
+"""Loading of audio: any file that libsndfile reads, or samples in memory, to mono float32 at the model's rate.
 
-Sound flows block by block (read, check, mix, resample, append), so a recording never lies in memory at its own rate
-and channel count. The result does not depend on where blocks fall: the resampler keeps its state between them.
+Audio is processed in blocks (read, check, mix, resample, append), so a recording is never in memory at its own rate and
+channel count. The result does not depend on the blocks: the resampler keeps its state between them.
 """
 
 from __future__ import annotations
@@ -12,28 +12,35 @@ import operator
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, SupportsIndex, TypeAlias, cast
 
 import numpy as np
 
-from ctc_align.audio.resampling import MAX_RATE, MIN_RATE, Intake, SourceAudio
+from ctc_align.audio.resampling import MAX_RATE, MIN_RATE, CheckedResampler, SourceAudio
 from ctc_align.errors import AudioError, UsageError
 from ctc_align.types import Audio
 from ctc_align.units import samples_to_seconds, seconds_to_samples
 
 if TYPE_CHECKING:
     import soundfile
+    import torch
+
+Samples: TypeAlias = "np.ndarray | torch.Tensor | Sequence[float]"
+AudioSource: TypeAlias = "str | os.PathLike[str] | Audio | tuple[Samples, float]"
+"""Audio in a file or in memory: a path, `Audio`, or (samples, sample rate)."""
 
 SAMPLE_RATE = 16000
-"""What the models of this package listen at."""
+"""Sample rate of the models of this package, in Hz."""
 BLOCK_SAMPLES = 65536
 _MISSING_S = 0.1
-"""Headers are often off by an encoder's delay; more than this is a file that was cut."""
+"""Headers are often off by an encoder's delay; a file that lacks more than this was cut."""
 _STREAMED_BYTES = 0x7FFF_0000
-"""Sizes from here on are what programs write into a header when they stream and do not know the length."""
+"""Least size in a header that stands for an unknown length, as programs write it when they stream."""
 _ENDLESS_S, _ENDLESS = 1e9, 2**62
+_Quiet = Callable[[], AbstractContextManager[None]]
 _INTEGER_SCALE = {"int16": 2.0**15, "int32": 2.0**31}
 
 logger = logging.getLogger(__name__)
@@ -41,16 +48,16 @@ _stderr_lock = threading.Lock()
 
 
 class MissingAudioError(AudioError, UsageError):
-    """There is no such audio file: the call is wrong, and in a corpus this one utterance is."""
+    """The audio file does not exist: an error of the call, or in a corpus of one utterance."""
 
 
 def load_audio(path: str | os.PathLike[str], sample_rate: int = SAMPLE_RATE) -> Audio:
-    """Read a sound file as mono float32 at `sample_rate` Hz; channels are averaged.
+    """Read an audio file as mono float32 at `sample_rate` Hz; channels are averaged.
 
     Returns:
         `samples` (N,) with N = round(source samples * sample_rate / source rate), sample n at time n / sample_rate;
-        `duration_s` is the source's own, exactly. A file that ends before its header says is used as far as it goes,
-        and a warning is logged.
+        `duration_s` is the exact duration of the source. A file that ends before its header says is used up to its
+        end, and a warning is logged.
 
     Raises:
         MissingAudioError: no such file (both an AudioError and a UsageError).
@@ -63,11 +70,11 @@ def load_audio(path: str | os.PathLike[str], sample_rate: int = SAMPLE_RATE) -> 
     head = _head(name)
     quiet = _quiet_stderr if _is_mpeg(head) else contextlib.nullcontext
     with _opened(name, quiet) as sound:
-        intake = Intake(name, sound.samplerate, sample_rate, expected=sound.frames)
+        resampler = CheckedResampler(name, sound.samplerate, sample_rate, expected=sound.frames)
         for block in _blocks(sound, name, quiet):
-            intake.add(block)
-        _note_missing(sound, name, intake.received)
-    return intake.finish()
+            resampler.add(block)
+        _note_missing(sound, name, resampler.received)
+    return resampler.finish()
 
 
 def load_segment(
@@ -78,20 +85,20 @@ def load_segment(
     duration_s: float | None = None,
     channel: int | None = None,
 ) -> Audio:
-    """Read a part of a recording, and no more than that part, as `load_audio` reads the whole.
+    """Read a part of a recording, and only that part, as `load_audio` reads the whole.
 
     Args:
         path, sample_rate: as for `load_audio`.
-        offset_s: where the part begins.
-        duration_s: how long it is; None: to the end. A part may end up to 0.1 s after the recording, as durations that
-            were rounded or taken from another copy of it do; it is then as much shorter.
-        channel: the one to take, from 1; None: all of them, averaged.
+        offset_s: start of the part.
+        duration_s: length of the part; None: to the end. A part may end up to 0.1 s after the recording, since
+            durations may be rounded or of another copy; it is then as much shorter.
+        channel: number of a channel, from 1; None: the average of all.
 
     Returns:
-        As `load_audio`; `offset_s` is what was given, sample 0 lies at the nearest sample of the source.
+        As `load_audio`, with `offset_s`; sample 0 is the nearest sample of the source.
 
     Raises:
-        AudioError: as `load_audio`; and for a part or a channel that the recording does not have.
+        AudioError: as `load_audio`, or a part or a channel that the recording does not have.
         UsageError: `sample_rate` is not a usable rate.
     """
     _check_target_rate(sample_rate)
@@ -105,21 +112,21 @@ def load_segment(
         if channel is not None and channel > sound.channels:
             raise AudioError(f"{name}: expected channel {channel}, got a recording of {sound.channels}")
         part = f"{name} (from {offset_s:.2f} s on)" if first else name
-        intake = Intake(part, sound.samplerate, sample_rate, expected=min(count, sound.frames))
+        resampler = CheckedResampler(part, sound.samplerate, sample_rate, expected=min(count, sound.frames))
         _go_to(sound, name, first, quiet)
         for block in _blocks(sound, name, quiet, count):
-            intake.add(block if channel is None else block[:, channel - 1 : channel])
-        missing_s = samples_to_seconds(min(count, sound.frames - first) - intake.received, sound.samplerate)
-        if _length_known(sound) and intake.received and missing_s > _MISSING_S:
-            _warn_of_cut(part, missing_s, samples_to_seconds(intake.received, sound.samplerate))
-    return replace(intake.finish(), name=name, offset_s=offset_s)
+            resampler.add(block if channel is None else block[:, channel - 1 : channel])
+        missing_s = samples_to_seconds(min(count, sound.frames - first) - resampler.received, sound.samplerate)
+        if _length_known(sound) and resampler.received and missing_s > _MISSING_S:
+            _warn_of_cut(part, missing_s, samples_to_seconds(resampler.received, sound.samplerate))
+    return replace(resampler.finish(), name=name, offset_s=offset_s)
 
 
 def header_duration_s(path: str | os.PathLike[str]) -> float:
-    """Length of a recording as its header says it, in seconds; a file whose header does not is decoded to its end.
+    """Return the length of a recording in seconds by its header; without one the file is decoded to its end.
 
     Raises:
-        MissingAudioError, AudioError: as `load_audio`, for what can be seen without decoding.
+        MissingAudioError, AudioError: as `load_audio`, for faults that are found without decoding.
     """
     name = os.fspath(path)
     quiet = _quiet_stderr if _is_mpeg(_head(name)) else contextlib.nullcontext
@@ -128,44 +135,44 @@ def header_duration_s(path: str | os.PathLike[str]) -> float:
         return samples_to_seconds(samples, sound.samplerate)
 
 
-def as_audio(sound: Any, sample_rate: int = SAMPLE_RATE) -> Audio:
-    """Make `Audio` at `sample_rate` Hz of a path, of `(samples, rate)`, or of `Audio` at any rate.
+def as_audio(source: AudioSource, sample_rate: int = SAMPLE_RATE) -> Audio:
+    """Return `Audio` at `sample_rate` Hz from a path, `(samples, rate)`, or `Audio` at any rate.
 
     `samples` is (N,), a numpy array, torch tensor or list of floats in about [-1, 1]; int16 and int32 are scaled to
-    that. A second axis of length one is dropped; several channels are an error, since which axis they are is a guess.
+    that. A second axis of length one is dropped; several channels are an error, since their axis would be a guess.
 
     >>> as_audio((np.sin(np.arange(8000.0)), 8000)).samples.shape
     (16000,)
 
     Raises:
-        AudioError: as `load_audio`, and for samples of another type or shape.
-        UsageError: neither of the three.
+        AudioError: as `load_audio`, or samples of another type or shape.
+        UsageError: none of the three.
     """
-    if isinstance(sound, (str, os.PathLike)):
-        return load_audio(sound, sample_rate)
+    if isinstance(source, (str, os.PathLike)):
+        return load_audio(source, sample_rate)
     _check_target_rate(sample_rate)
-    if isinstance(sound, SourceAudio) and sound.sample_rate == sample_rate:
-        return sound
-    if isinstance(sound, Audio):
-        samples, rate, name = sound.samples, sound.sample_rate, sound.name or "samples in memory"
-    elif isinstance(sound, (tuple, list)) and len(sound) == 2:
-        (samples, rate), name = sound, "samples in memory"
+    if isinstance(source, SourceAudio) and source.sample_rate == sample_rate:
+        return source
+    name = (source.name if isinstance(source, Audio) else "") or "samples in memory"
+    if isinstance(source, Audio):
+        rate, samples = _rate(source.sample_rate, name), _samples(source.samples, name)
+    elif isinstance(source, (tuple, list)) and len(source) == 2:
+        rate, samples = _rate(source[1], name), _samples(source[0], name)
     else:
-        raise UsageError(f"audio: expected a path, (samples, sample_rate) or Audio, got {type(sound).__name__}")
-    rate = _rate(rate, name)
-    samples = _samples(samples, name)
-    intake = Intake(name, rate, sample_rate, expected=len(samples))
+        raise UsageError(f"audio: expected a path, (samples, sample_rate) or Audio, got {type(source).__name__}")
+    resampler = CheckedResampler(name, rate, sample_rate, expected=len(samples))
     for start in range(0, len(samples), BLOCK_SAMPLES):
-        intake.add(_as_float(samples[start : start + BLOCK_SAMPLES])[:, None])
-    given = (sound.name, sound.offset_s) if isinstance(sound, Audio) else ("", 0.0)
-    audio = replace(intake.finish(), name=given[0], offset_s=given[1])
-    if isinstance(sound, SourceAudio):
-        audio = replace(audio, source_samples=sound.source_samples, source_rate=sound.source_rate)
-    return audio
+        resampler.add(_as_float(samples[start : start + BLOCK_SAMPLES])[:, None])
+    audio = resampler.finish()
+    if isinstance(source, SourceAudio):
+        audio = replace(audio, source_samples=source.source_samples, source_rate=source.source_rate)
+    if isinstance(source, Audio):
+        return replace(audio, name=source.name, offset_s=source.offset_s)
+    return replace(audio, name="")
 
 
 def _head(name: str) -> bytes:
-    """The first bytes of a file, so that what is not a readable file is told apart from what is not audio."""
+    """Return the first bytes of a file; an error for a path that is not a readable file."""
     if not os.path.exists(name):
         raise MissingAudioError(f"{name}: no such audio file")
     if os.path.isdir(name):
@@ -184,11 +191,11 @@ def _is_mpeg(head: bytes) -> bool:
 
 
 @contextlib.contextmanager
-def _opened(name: str, quiet: Any) -> Iterator[soundfile.SoundFile]:
+def _opened(name: str, quiet: _Quiet) -> Iterator[soundfile.SoundFile]:
     import soundfile
 
-    # by descriptor, libsndfile goes by content; by name it takes .raw, .vox or .gsm for headerless sound
-    handle: Any = os.open(name, os.O_RDONLY) if os.name == "posix" else name
+    # by descriptor, libsndfile goes by content; by name it takes .raw, .vox or .gsm for headerless audio
+    handle: int | str = os.open(name, os.O_RDONLY) if os.name == "posix" else name
     try:
         try:
             with quiet():
@@ -215,7 +222,7 @@ def _check_part(name: str, offset_s: float, duration_s: float | None, channel: i
 
 
 def _part(sound: soundfile.SoundFile, name: str, offset_s: float, duration_s: float | None) -> tuple[int, int]:
-    """First sample of a part and how many it has (no more than there are), in samples of the source."""
+    """Return the first sample of a part and its number of samples, at the rate of the source."""
     rate = sound.samplerate
     first = seconds_to_samples(offset_s, rate)
     count = _ENDLESS if duration_s is None else seconds_to_samples(offset_s + duration_s, rate) - first
@@ -234,8 +241,8 @@ def _length_known(sound: soundfile.SoundFile) -> bool:
     return 0 < sound.frames < 2**48
 
 
-def _go_to(sound: soundfile.SoundFile, name: str, first: int, quiet: Any) -> None:
-    """Make `first` the next sample that is read: by seeking, or by reading where the file cannot seek."""
+def _go_to(sound: soundfile.SoundFile, name: str, first: int, quiet: _Quiet) -> None:
+    """Make `first` the next sample that is read, by seeking or, where the file cannot seek, by reading."""
     import soundfile
 
     if not first:
@@ -251,8 +258,8 @@ def _go_to(sound: soundfile.SoundFile, name: str, first: int, quiet: Any) -> Non
         pass
 
 
-def _blocks(sound: soundfile.SoundFile, name: str, quiet: Any, most: int | None = None) -> Iterator[np.ndarray]:
-    """Blocks (n, channels) float32, each BLOCK_SAMPLES long but the last; no more than `most` samples in all."""
+def _blocks(sound: soundfile.SoundFile, name: str, quiet: _Quiet, most: int | None = None) -> Iterator[np.ndarray]:
+    """Yield blocks (n, channels) float32 of BLOCK_SAMPLES, the last one shorter; at most `most` samples in all."""
     import soundfile
 
     read = 0
@@ -274,6 +281,7 @@ def _blocks(sound: soundfile.SoundFile, name: str, quiet: Any, most: int | None 
 
 
 def _note_missing(sound: soundfile.SoundFile, name: str, received: int) -> None:
+    """Warn of a file that is shorter than its header, or libsndfile's remark about it, says."""
     missing_s = samples_to_seconds(sound.frames - received, sound.samplerate) if _length_known(sound) else 0.0
     sizes = re.search(r"^data *: (\d+) \(should be (\d+)\)", sound.extra_info, re.MULTILINE)
     if sizes and int(sizes[1]) < _STREAMED_BYTES:
@@ -293,7 +301,7 @@ def _warn_of_cut(name: str, missing_s: float, used_s: float) -> None:
 
 @contextlib.contextmanager
 def _quiet_stderr() -> Iterator[None]:
-    """Keep libmpg123's remarks, written straight to descriptor 2, off the user's terminal."""
+    """Keep libmpg123's remarks, which it writes to descriptor 2, off the user's terminal."""
     with _stderr_lock, open(os.devnull, "wb") as nowhere:
         try:
             saved = os.dup(2)
@@ -313,12 +321,12 @@ def _check_target_rate(sample_rate: int) -> None:
         raise UsageError(f"sample_rate: expected {MIN_RATE} to {MAX_RATE} Hz, got {sample_rate}")
 
 
-def _rate(rate: Any, name: str) -> int:
-    """The sample rate that stands beside samples, as an int."""
+def _rate(rate: float, name: str) -> int:
+    """Return the sample rate of samples in memory as an int."""
     try:
         if isinstance(rate, float) and rate.is_integer():
             return int(rate)
-        return operator.index(rate)
+        return operator.index(cast("SupportsIndex", rate))
     except TypeError:
         hint = " (is it (rate, samples)? give (samples, rate))" if np.ndim(rate) else ""
         raise AudioError(
@@ -326,11 +334,11 @@ def _rate(rate: Any, name: str) -> int:
         ) from None
 
 
-def _samples(samples: Any, name: str) -> np.ndarray:
-    """Samples in memory as one axis of float or scaled-integer type."""
+def _samples(samples: Samples, name: str) -> np.ndarray:
+    """Return samples in memory as one axis of a float type, int16 or int32."""
     if hasattr(samples, "detach"):
-        samples = samples.detach().cpu()
-        samples = (samples.float() if samples.dtype.is_floating_point else samples).numpy()
+        tensor = samples.detach().cpu()
+        samples = (tensor.float() if tensor.dtype.is_floating_point else tensor).numpy()
     try:
         array = np.asarray(samples) if hasattr(samples, "dtype") else np.asarray(samples, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -348,5 +356,5 @@ def _samples(samples: Any, name: str) -> np.ndarray:
 
 def _as_float(block: np.ndarray) -> np.ndarray:
     scale = _INTEGER_SCALE.get(block.dtype.name)
-    with np.errstate(over="ignore"):  # a float64 too large for float32 becomes inf, which the intake reports
+    with np.errstate(over="ignore"):  # a float64 too large for float32 becomes inf, which the resampler reports
         return block.astype(np.float32) if scale is None else (block / scale).astype(np.float32)

@@ -1,9 +1,9 @@
-"""From blocks at any rate and channel count to mono samples at one rate; refuses what cannot be aligned."""
+"""Resampling of blocks at any rate and channel count to mono samples at one rate, with checks of the samples."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,34 +11,40 @@ from ctc_align.errors import AudioError
 from ctc_align.types import Audio
 from ctc_align.units import samples_to_seconds
 
+if TYPE_CHECKING:
+    import soxr
+
 MIN_DURATION_S = 0.025
-"""One analysis window: what is shorter has no frame."""
+"""Length of an analysis window; shorter audio has no frame."""
 MIN_RATE, MAX_RATE = 4000, 768_000
 
 _FLAT = 1e-6
-"""A signal that moves less than this, relative to its largest value, is constant: silence with a DC offset."""
+"""A signal that varies less than this, relative to its largest value, is silence with a DC offset."""
 _FLAT_FLOOR = 1e-9
 _HUGE = 1e30
-"""Near float32's end, where a resampler's overshoot turns into infinity; no gain makes sound that large."""
-
+"""Near the limit of float32, where a resampler's overshoot becomes infinity."""
 _GROWTH = 2**16
 
 
 @dataclass(frozen=True)
 class SourceAudio(Audio):
-    """Resampled sound that knows the exact length of what it was made from."""
+    """Resampled audio with the exact length of its source."""
 
     source_samples: int = 0
     source_rate: int = 1
 
     @property
     def duration_s(self) -> float:
-        """Seconds of the source, exact: not rounded to a sample of the new rate."""
+        """Seconds of the source, not rounded to a sample of the new rate."""
         return samples_to_seconds(self.source_samples, self.source_rate)
 
 
-class Intake:
-    """Takes blocks (n, channels) at one rate, gives mono samples at another, and refuses what cannot be aligned."""
+class CheckedResampler:
+    """A stream from blocks (n, channels) at one rate to mono samples at another that checks the samples.
+
+    Raises:
+        AudioError: a rate, samples or a length that cannot be aligned.
+    """
 
     def __init__(self, name: str, rate_in: int, rate_out: int, expected: int) -> None:
         if not MIN_RATE <= rate_in <= MAX_RATE:
@@ -48,16 +54,17 @@ class Intake:
         self._low, self._high = np.inf, -np.inf
         self._channels_move = False
         self._first: np.ndarray | None = None
-        self._stream: Any = None
+        self._stream: soxr.ResampleStream | None = None
         if rate_in != rate_out:
             import soxr
 
             self._stream = soxr.ResampleStream(rate_in, rate_out, 1, dtype="float32", quality="HQ")
-        # a header may promise anything: start with at most 1 GiB (not touched until filled) and grow
-        self._kept = np.empty(min(scaled(max(expected, 0), rate_in, rate_out) + _GROWTH, 2**28), np.float32)
+        # a header may promise any length: start with at most 1 GiB (not touched until filled) and grow
+        self._output = np.empty(min(scaled(max(expected, 0), rate_in, rate_out) + _GROWTH, 2**28), np.float32)
         self._filled = 0
 
     def add(self, block: np.ndarray) -> None:
+        """Add a block (n, channels)."""
         if not len(block):
             return
         finite = np.isfinite(block)
@@ -78,17 +85,20 @@ class Intake:
         self._channels_move = self._channels_move or bool((block != self._first).any())
         self._low, self._high = min(self._low, float(mono.min())), max(self._high, float(mono.max()))
         self.received += len(block)
-        self._keep(mono if self._stream is None else self._stream.resample_chunk(mono))
+        self._append(mono if self._stream is None else self._stream.resample_chunk(mono))
 
     def finish(self) -> SourceAudio:
+        """Return the resampled audio of all blocks."""
         self._check()
         if self._stream is not None:
-            self._keep(self._stream.resample_chunk(np.empty(0, np.float32), last=True))
-        wanted = scaled(self.received, self.rate_in, self.rate_out)
-        self._grow(wanted)
-        self._kept[self._filled : wanted] = 0.0
-        self._kept.resize(wanted, refcheck=False)
-        return SourceAudio(self._kept, self.rate_out, self.name, source_samples=self.received, source_rate=self.rate_in)
+            self._append(self._stream.resample_chunk(np.empty(0, np.float32), last=True))
+        length = scaled(self.received, self.rate_in, self.rate_out)
+        self._grow(length)
+        self._output[self._filled : length] = 0.0
+        self._output.resize(length, refcheck=False)
+        return SourceAudio(
+            self._output, self.rate_out, self.name, source_samples=self.received, source_rate=self.rate_in
+        )
 
     def _check(self) -> None:
         seconds = samples_to_seconds(self.received, self.rate_in)
@@ -104,20 +114,22 @@ class Intake:
             return
         if self._channels_move:
             raise AudioError(f"{self.name}: the channels cancel each other when averaged: give one of them alone")
-        what = "every sample is zero" if self._low == self._high == 0 else f"every sample is {self._low:.4g}"
-        raise AudioError(f"{self.name}: the audio is silence only ({what}): there is no speech to align")
+        value = "zero" if self._low == self._high == 0 else f"{self._low:.4g}"
+        raise AudioError(
+            f"{self.name}: the audio is silence only (every sample is {value}): there is no speech to align"
+        )
 
-    def _keep(self, samples: np.ndarray) -> None:
+    def _append(self, samples: np.ndarray) -> None:
         end = self._filled + len(samples)
         self._grow(end)
-        self._kept[self._filled : end] = samples
+        self._output[self._filled : end] = samples
         self._filled = end
 
     def _grow(self, size: int) -> None:
-        if size > len(self._kept):
-            self._kept.resize(max(size, len(self._kept) + len(self._kept) // 4), refcheck=False)
+        if size > len(self._output):
+            self._output.resize(max(size, len(self._output) + len(self._output) // 4), refcheck=False)
 
 
 def scaled(samples: int, rate_in: int, rate_out: int) -> int:
-    """round(samples * rate_out / rate_in) in whole numbers, halves up."""
+    """Return round(samples * rate_out / rate_in) in integers, halves up."""
     return (2 * samples * rate_out + rate_in) // (2 * rate_in)

@@ -1,11 +1,4 @@
-"""Transcript → Words: reading, splitting, and what is spoken.
-
-read_transcript(path)             UTF-8 text of a file or of standard input
-split(text, language="en")        Words: every written word once, in order, with its place and its spoken form
-words_of(text, settings)          the same as the settings say, romanised where they ask for it
-require_words(words, source)      an error unless something is spoken
-outer_punctuation_stripped(word)  a word as CTM and TextGrid print it
-"""
+"""Transcripts to words: reading a text, splitting it, and the spoken form of each word."""
 
 from __future__ import annotations
 

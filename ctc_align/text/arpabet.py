@@ -1,10 +1,4 @@
-"""The 39 phones of CMUdict (ARPAbet without stress marks), their broad classes, and how stress comes off.
-
->>> strip_stress("AH0"), strip_stress("K")
-('AH', 'K')
->>> broad_class("CH")
-'affricate'
-"""
+"""The 39 phones of CMUdict (ARPAbet without stress marks) and their broad classes."""
 
 from __future__ import annotations
 
@@ -30,7 +24,7 @@ _STRESS = "012"
 
 
 def strip_stress(label: str) -> str:
-    """The phone without its stress digit; anything that is not an ARPAbet vowel with a digit is left as it is.
+    """Return a phone without its stress digit; all but ARPAbet vowels with a digit is left as it is.
 
     >>> [strip_stress(label) for label in ("EY1", "a1", "t", "X2")]
     ['EY', 'a1', 't', 'X2']
@@ -41,7 +35,7 @@ def strip_stress(label: str) -> str:
 
 
 def strip_all(labels: Iterable[str]) -> tuple[str, ...]:
-    """`strip_stress` for a whole pronunciation.
+    """Return a pronunciation without its stress digits.
 
     >>> strip_all("K AE1 T".split())
     ('K', 'AE', 'T')
@@ -50,9 +44,9 @@ def strip_all(labels: Iterable[str]) -> tuple[str, ...]:
 
 
 def broad_class(phone: str) -> str | None:
-    """stop, affricate, fricative, nasal, liquid, glide or vowel; None for what is not one of the 39 phones.
+    """Return the key of `CLASSES` that a phone belongs to; None for what is not one of the 39 phones.
 
-    >>> broad_class("AH0"), broad_class("spn")
-    ('vowel', None)
+    >>> broad_class("AH0"), broad_class("CH"), broad_class("spn")
+    ('vowel', 'affricate', None)
     """
     return _CLASS_OF.get(strip_stress(phone))

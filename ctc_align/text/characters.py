@@ -1,4 +1,4 @@
-"""One spelling for characters that mean the same: quotes, dashes, digits, presentation forms."""
+"""Unification of characters that mean the same: quotes, dashes, digits, presentation forms."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import lru_cache
 GAP = "\u200b"
 SIGNS = "£€¥¢₹₩₽₺₪₫₦₴₿฿°×÷±≈−–‘§№⁺µ·"
 LETTER = rf"[^\x00-@\[-`{{-\x7f{SIGNS}{GAP}]"
-"""Regular expression of one letter or mark, in what `plain` returns."""
+"""Regular expression of one letter or mark in a text from `plain`."""
 
 _MAPPED = {
     **dict.fromkeys("’‛ʼ＇`´ʻʹ′", "'"),
@@ -18,7 +18,7 @@ _MAPPED = {
     **dict.fromkeys("\u2012\u2013\u2014\u2015\u2e3a\u2e3b", "–"),
     **dict.fromkeys("⁄∕／", "/"),
     "…": "...",
-    "〇": "〇",  # a number by its properties, and a character as other Han characters for numbers are
+    "〇": "〇",  # Unicode says it is a number; kept as the other Han numerals are
     "℃": "°C",
     "℉": "°F",
     "＄": "$",
@@ -30,14 +30,15 @@ _IGNORED = re.compile(
 )
 _PRESENTATION = re.compile("[\ufb00-\ufb4f\ufb50-\ufdff\ufe70-\ufeff\uff01-\uffef\U0001d400-\U0001d7ff]")
 _MU = re.compile(r"(?P<micro>(?<![^\W\d_])[µμ](?=[A-Za-z]))|[µμ]")
-"""Before a Latin unit either character is the sign, anywhere else the letter."""
+"""Before a Latin unit both characters are the sign micro, elsewhere the Greek letter."""
 _OPENED_INSIDE = re.compile(rf"(?<={LETTER})‘(?={LETTER})")
 
 
 def plain(word: str) -> str:
-    """`word` in NFC with ASCII quotes and hyphens, – for every dash, decimal digits as 0-9, and without characters
-    that are not seen (soft hyphens, joiners, selectors, tatweel). Vulgar fractions become " 1/2". Whatever is neither
-    letter, mark, digit, ASCII nor one of `SIGNS` becomes `GAP`.
+    """Return `word` in NFC with ASCII quotes and hyphens, – for every dash and decimal digits as 0-9.
+
+    Invisible characters (soft hyphens, joiners, selectors, tatweel) go, vulgar fractions become " 1/2". Whatever is
+    neither letter, mark, digit, ASCII nor one of `SIGNS` becomes `GAP`.
 
     >>> plain("“Five”—5½…")
     '"Five"–5 1/2...'
@@ -50,7 +51,7 @@ def plain(word: str) -> str:
 
 
 def lower(letters: str, *, dotless: bool = False) -> str:
-    """Lower case, one letter for one: İ is i; with `dotless` (Turkish, Azeri) I is ı.
+    """Return `letters` in lower case, one for one: İ is i; with `dotless` (Turkish, Azeri) I is ı.
 
     >>> lower("İI"), lower("İI", dotless=True)
     ('ii', 'iı')
@@ -80,7 +81,7 @@ def _compatible(character: str) -> str:
 
 
 def _number(character: str) -> str:
-    """½ → " 1/2", ⑤ → "5", Ⅷ → "VIII", a superscript after a sign: ⁴ → "⁺4"."""
+    """Return a numeral in ASCII: ½ → " 1/2", ⑤ → "5", Ⅷ → "VIII", a superscript after a sign: ⁴ → "⁺4"."""
     compatible = _compatible(character)
     if "⁄" in compatible:
         return " " + compatible.replace("⁄", "/")
@@ -93,5 +94,5 @@ def _number(character: str) -> str:
 
 
 def word_set(words: str) -> frozenset[str]:
-    """The words of a table that is written as one text."""
+    """Return the words of a table that is written as one text."""
     return frozenset(words.split())

@@ -1,4 +1,4 @@
-"""Pronunciation dictionaries, as Montreal Forced Aligner (2 and 3) and CMUdict write them.
+"""Pronunciation dictionaries in the formats of Montreal Forced Aligner (2 and 3) and CMUdict.
 
 word<TAB>P1 P2 P3                          tabs or spaces; several lines for several pronunciations
 word<TAB>0.99<TAB>P1 P2 P3                 with the pronunciation's probability
@@ -8,6 +8,7 @@ WORD(2)  P1 P2 P3                          CMUdict's variants; ;;; and what foll
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from ctc_align.errors import LexiconError, UsageError
 
 Labels = tuple[str, ...]
 
-# As in the dictionaries themselves, a number column has a point or an exponent: a bare digit may well be a phone.
+# A number column has a point or an exponent: a bare digit may be a phone.
 _DECIMAL = re.compile(r"\d*\.\d+(?:[eE][-+]?\d+)?|\d+[eE]-?\d+")
 _NUMBER = re.compile(_DECIMAL.pattern + r"|[01]\.?")
 _VARIANT = re.compile(r"(.+)\(\d+\)")
@@ -26,8 +27,8 @@ _MOST_NUMBERS = 4
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One line: labels as written (stress marks kept), the probability (1 without one) and the line's number."""
+class LexiconEntry:
+    """One line: its labels (stress marks kept), their probability (1 without one) and the line's number."""
 
     labels: Labels
     probability: float
@@ -36,31 +37,31 @@ class Entry:
 
 @dataclass(frozen=True)
 class Lexicon:
-    """A dictionary that was read: `entries` by normalised word, the most probable pronunciation first."""
+    """A dictionary: `entries` by normalised word, the most probable pronunciation first."""
 
     source: str
-    entries: Mapping[str, tuple[Entry, ...]]
+    entries: Mapping[str, tuple[LexiconEntry, ...]]
 
     def get(self, word: str) -> tuple[Labels, ...] | None:
-        """Pronunciations of `word` in any case, the most probable first; None if it has no entry."""
-        found = self.entries.get(normalised(word))
-        return None if found is None else tuple(entry.labels for entry in found)
+        """Return the pronunciations of `word` in any case, the most probable first; None if it has no entry."""
+        entries = self.entries.get(normalised(word))
+        return None if entries is None else tuple(entry.labels for entry in entries)
 
     def line(self, word: str) -> int:
-        """Number of the line with the first pronunciation of a word that has an entry."""
+        """Return the number of the line with the first pronunciation of a word that has an entry."""
         return self.entries[normalised(word)][0].line
 
     def phones(self) -> dict[str, int]:
-        """All labels, each with the line where it is met first, in the order of these lines."""
+        """Return all labels in order of their first lines, each with the number of that line."""
         first: dict[str, int] = {}
-        for entry in sorted((entry for found in self.entries.values() for entry in found), key=lambda one: one.line):
+        for entry in sorted(itertools.chain(*self.entries.values()), key=lambda entry: entry.line):
             for label in entry.labels:
                 first.setdefault(label, entry.line)
         return first
 
 
 def normalised(word: str) -> str:
-    """What two spellings of one word have in common: NFC, lower case, a straight apostrophe.
+    """Return `word` in NFC and lower case with straight apostrophes.
 
     >>> normalised("Don’t")
     "don't"
@@ -75,15 +76,15 @@ def read_lexicon(path: str | Path) -> Lexicon:
         UsageError: the file does not exist or cannot be read.
         LexiconError: not UTF-8, a line without a word or without phones, a probability above 1, no entry at all.
     """
-    found: dict[str, list[Entry]] = {}
+    entries: dict[str, list[LexiconEntry]] = {}
     for number, line in enumerate(_text(path).splitlines(), 1):
         if not line.strip() or line.lstrip().startswith(";;;"):
             continue
         word, entry = _entry(line, f"{path}:{number}", number)
-        found.setdefault(normalised(word), []).append(entry)
-    if not found:
+        entries.setdefault(normalised(word), []).append(entry)
+    if not entries:
         raise LexiconError(f"{path}: expected lines 'word<TAB>phones', got none; give a dictionary in MFA's format")
-    return Lexicon(str(path), {word: _best_first(entries) for word, entries in found.items()})
+    return Lexicon(str(path), {word: _best_first(lines) for word, lines in entries.items()})
 
 
 def _text(path: str | Path) -> str:
@@ -103,7 +104,7 @@ def _text(path: str | Path) -> str:
         ) from None
 
 
-def _entry(line: str, place: str, number: int) -> tuple[str, Entry]:
+def _entry(line: str, place: str, number: int) -> tuple[str, LexiconEntry]:
     word, numbers, labels = _columns(line)
     if not word:
         raise LexiconError(f"{place}: expected a word before its phones, got none; write 'word<TAB>phones'")
@@ -114,11 +115,11 @@ def _entry(line: str, place: str, number: int) -> tuple[str, Entry]:
         raise LexiconError(f"{place}: expected a probability of at most 1 for {word!r}, got {numbers[0]}")
     variant = _VARIANT.fullmatch(word)
     labels = [unicodedata.normalize("NFC", label) for label in labels]
-    return variant.group(1) if variant else word, Entry(tuple(labels), probability, number)
+    return variant.group(1) if variant else word, LexiconEntry(tuple(labels), probability, number)
 
 
 def _columns(line: str) -> tuple[str, list[str], list[str]]:
-    """Word, number columns and phones of one line; the word may hold spaces if a tab follows it."""
+    """Return word, number columns and phones of one line; the word may hold spaces if a tab follows it."""
     word, tab, rest = line.rstrip().partition("\t")
     columns = [column.strip() for column in rest.split("\t")]
     leading = columns[:-1] or columns
@@ -135,14 +136,13 @@ def _columns(line: str) -> tuple[str, list[str], list[str]]:
 
 
 def _without_comment(fields: list[str]) -> list[str]:
-    """CMUdict closes a line with "# remark"; a "#" that comes first would be a phone."""
+    """Return the phones without CMUdict's "# remark"; a "#" that comes first is a phone."""
     return fields[: fields.index("#", 1)] if "#" in fields[1:] else fields
 
 
-def _best_first(entries: list[Entry]) -> tuple[Entry, ...]:
-    """The most probable first, lines in their order otherwise; each pronunciation once."""
-    ordered = sorted(entries, key=lambda entry: -entry.probability)
-    unique: dict[Labels, Entry] = {}
-    for entry in ordered:
+def _best_first(entries: list[LexiconEntry]) -> tuple[LexiconEntry, ...]:
+    """Return the most probable first, else in the order of lines; each pronunciation once."""
+    unique: dict[Labels, LexiconEntry] = {}
+    for entry in sorted(entries, key=lambda entry: -entry.probability):
         unique.setdefault(entry.labels, entry)
     return tuple(unique.values())

@@ -1,4 +1,4 @@
-"""A written word as a label: what CTM and TextGrid print."""
+"""Labels of CTM and TextGrid: a written word without its outer punctuation."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _BRACKETS = {")": "(", "]": "[", "}": "{"}
 
 
 def outer_punctuation_stripped(word: str) -> str:
-    """`word` without the punctuation around it; what stands inside it stays, and it never becomes empty.
+    """Return `word` without the punctuation around it; inner punctuation stays, and a word never becomes empty.
 
-    Signs that are read (currency, %, #, @, &, +, °, a minus or a point before a digit) stay, and so do the apostrophe
+    Signs that are spoken (currency, %, #, @, &, +, °, a minus or a point before a digit) stay, and so do the apostrophe
     of a known elision ('tis, '90s, goin'), the last dot of initials (U.S.) and a bracket that opens inside the word.
 
     >>> [outer_punctuation_stripped(word) for word in ("Hello,", "(“Yes!”)", "$3.50", "(U.S.)", "...")]
@@ -37,7 +37,7 @@ def outer_punctuation_stripped(word: str) -> str:
 
 
 def _prefix(before: str, core: str) -> str:
-    """The part of the punctuation before `core` that belongs to it."""
+    """Return the part of the punctuation before `core` that belongs to it."""
     if core[0].isdigit() or unicodedata.category(core[0]) == "Sc":
         sign = _SIGN_AND_POINT.search(before)
         if sign:

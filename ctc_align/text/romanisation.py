@@ -1,8 +1,8 @@
-"""Words of any script in Latin letters, by uroman (Hermjakob, May and Knight 2018), each letter kept with its word.
+"""Romanisation of words of any script, by uroman (Hermjakob, May and Knight 2018).
 
-What is romanised is a run of words without spaces between them: one word, or in spaceless scripts many, whose sounds
-depend on their neighbours (きゃ is kya, เกิด is koet). uroman says which characters each piece of its output stands for;
-a piece of several words is shared out among them.
+Runs of words without spaces between them are romanised as a whole: one word, or in spaceless scripts many, whose
+sounds depend on their neighbours (きゃ is kya, เกิด is koet). uroman says which characters each piece of its output
+stands for; a piece of several words is divided among them.
 """
 
 from __future__ import annotations
@@ -14,64 +14,67 @@ from dataclasses import replace
 from functools import lru_cache
 from importlib.util import find_spec
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ctc_align.errors import UsageError
 from ctc_align.text.characters import lower
 from ctc_align.types import Word, Words
 
-MOST_IN_A_RUN = 64
-"""Words without spaces between them that are romanised together."""
-MOST_KEPT = 2**16
-"""Runs whose romanisation is kept in memory: in most scripts a run is a word."""
+if TYPE_CHECKING:
+    from uroman import Uroman
+    from uroman.uroman import Edge
 
-# The languages of which uroman has rules of their own, by their code of two letters.
+MOST_IN_A_RUN = 64
+"""Limit of the words that are romanised together."""
+MOST_KEPT = 2**16
+"""Size of the cache of romanised runs; in most scripts a run is a word."""
+
+# The languages for which uroman has rules, by their code of two letters.
 _THREE_LETTERS = {
     "ar": "ara", "as": "asm", "be": "bel", "bg": "bul", "bn": "ben", "de": "deu", "el": "ell", "en": "eng", "fa": "fas",
     "gu": "guj", "kk": "kaz", "ks": "kas", "ky": "kir", "lt": "lit", "lv": "lav", "mk": "mkd", "os": "oss", "pa": "pan",
     "ps": "pus", "ru": "rus", "sa": "san", "sr": "srp", "tr": "tur", "ug": "uig", "uk": "ukr", "yi": "yid",
 }  # fmt: skip
 _REPEATED = "²"
-"""uroman's word for 々, which repeats the character before it."""
+"""uroman's output for 々, which repeats the character before it."""
 _APOSTROPHE = re.compile("[’ʼ‘ʻ]")
 _DIGIT = re.compile(r"[0-9]")
 
 
 def require_uroman() -> None:
-    """Raises UsageError where uroman is not installed."""
+    """Raise UsageError unless uroman is installed."""
     if find_spec("uroman") is None:
         raise UsageError("romanize: uroman is missing: pip install 'ctc-align[romanize]'")
 
 
 def romanized(words: Words, language: str) -> Words:
-    """The same words, each with its spoken form in Latin letters as `roman`: lower-case ASCII, parted by spaces.
+    """Return `words` from `split`, each with its spoken form in Latin letters as `roman`: lower-case, space-separated.
 
-    A letter that is not heard (a Thai consonant under a thanthakhat) becomes "". What uroman does not know stays as it
-    is. ASCII is left alone.
+    A silent letter (a Thai consonant under a thanthakhat) becomes "". ASCII, and what uroman does not know, stays.
 
     Args:
-        words: as `split` makes them; numbers are spoken already.
+        words: numbers are spelled out already.
         language: BCP 47 or ISO 639 code; uroman has rules for some languages.
 
     Raises:
         UsageError: uroman is not installed.
     """
     require_uroman()
-    code = _uromans(language)
-    told: list[Word] = []
+    code = _uroman_code(language)
+    romanized_words: list[Word] = []
     for run in _runs(words.words):
         forms = _romanized_run(tuple(word.spoken for word in run), code)
-        told += [replace(word, roman=form) for word, form in zip(run, forms)]
-    return replace(words, words=tuple(told))
+        romanized_words += [replace(word, roman=form) for word, form in zip(run, forms)]
+    return replace(words, words=tuple(romanized_words))
 
 
-def _uromans(language: str) -> str | None:
+def _uroman_code(language: str) -> str | None:
     base = language.replace("_", "-").partition("-")[0].lower()
     return _THREE_LETTERS.get(base, base if len(base) == 3 else None)
 
 
 def _runs(words: tuple[Word, ...]) -> Iterator[list[Word]]:
-    """Words that follow each other without a space or a sign between them."""
+    """Yield groups of words that follow each other without a space or a sign between them."""
     run: list[Word] = []
     for word in words:
         together = run and run[-1].char_end == word.char_start and len(run) < MOST_IN_A_RUN
@@ -99,15 +102,15 @@ def _romanized_run(spokens: tuple[str, ...], code: str | None) -> tuple[str, ...
     owners = [word for word, spoken in enumerate(spokens) for _ in spoken]
     letters = [""] * len(spokens)
     for start, end, latin in _pieces(text, code):
-        for place, part in enumerate(_shared(latin, end - start)):
+        for place, part in enumerate(_divided(latin, end - start)):
             letters[owners[start + place]] += part
-    return tuple(" ".join(found.split()) for found in letters)
+    return tuple(" ".join(latin.split()) for latin in letters)
 
 
-def _shared(latin: str, count: int) -> list[str]:
-    """A piece of Latin text cut into `count` parts, one for each character it stands for.
+def _divided(latin: str, count: int) -> list[str]:
+    """Return a piece of Latin text cut into `count` parts, one for each character it stands for.
 
-    >>> _shared("kya", 2), _shared("t", 2), _shared("", 1)
+    >>> _divided("kya", 2), _divided("t", 2), _divided("", 1)
     (['k', 'ya'], ['', 't'], [''])
     """
     cuts = [len(latin) * place // count for place in range(count + 1)]
@@ -115,50 +118,51 @@ def _shared(latin: str, count: int) -> list[str]:
 
 
 def _pieces(text: str, code: str | None) -> Iterator[tuple[int, int, str]]:
-    """Start and end (exclusive) in `text`, and the Latin letters that stand for it: without gaps, in order."""
+    """Yield (start, end exclusive, Latin letters) of pieces that cover `text` without gaps, in order."""
     before = ""
     for edge in _edges(text, code):
         if edge.txt == _REPEATED:
             yield edge.start, edge.end, before
         elif _DIGIT.search(edge.txt) and not _DIGIT.search(text[edge.start : edge.end]):
-            # uroman makes numbers of the characters for them (三百 is 300): here they are words, and are said.
+            # uroman writes numerals as digits (三百 is 300); a spoken form needs their words.
             for place in range(edge.start, edge.end):
-                yield place, place + 1, _plain(_said(text[place], code))
+                yield place, place + 1, _plain(_numeral(text[place], code))
         else:
             before = _plain(edge.txt)
             yield edge.start, edge.end, before
 
 
-def _edges(text: str, code: str | None, every: bool = False) -> list[Any]:
+def _edges(text: str, code: str | None, every: bool = False) -> list[Edge]:
+    """Return uroman's best pieces of a text, or `every` piece that it knows."""
     from uroman import RomFormat
 
-    found: list[Any] = _uroman().romanize_string(text, lcode=code, rom_format=RomFormat[("EDGES", "LATTICE")[every]])
-    return found
+    edges: list[Edge] = _uroman().romanize_string(text, lcode=code, rom_format=RomFormat[("EDGES", "LATTICE")[every]])
+    return edges
 
 
-def _said(character: str, code: str | None) -> str:
-    """A character for a number as a word: san for 三."""
+def _numeral(character: str, code: str | None) -> str:
+    """Return a character for a number as a word: san for 三."""
     readings = [edge.txt for edge in _edges(character, code, every=True) if not _DIGIT.search(edge.txt)]
     return next((reading for reading in readings if reading), character)
 
 
 @lru_cache(maxsize=MOST_KEPT)
 def _plain(latin: str) -> str:
-    """Lower case without accents; signs go, but apostrophes and spaces.
+    """Return Latin text in lower case without accents and signs; apostrophes and spaces stay.
 
     >>> _plain("Č'est·2 ʼ")
     "c'est2 '"
     """
     latin = lower(_APOSTROPHE.sub("'", latin))
     bare = "".join(c for c in unicodedata.normalize("NFD", latin) if not unicodedata.combining(c))
-    # What is not Latin by now is unknown to uroman, and its marks may be letters.
+    # Letters that are not Latin here are unknown to uroman; their marks may be letters.
     kept = bare if not any(c.isalpha() and not c.isascii() for c in bare) else latin
     return "".join(c for c in kept if c in "' " or unicodedata.category(c)[0] in "LMN")
 
 
 @lru_cache(maxsize=1)
-def _uroman() -> Any:
-    """Loads its tables: some seconds, once."""
+def _uroman() -> Uroman:
+    """Load uroman's tables, which takes some seconds, once."""
     from uroman import Uroman
 
     return Uroman()

@@ -1,4 +1,4 @@
-"""Written words → what is spoken for each, in the language of the transcript."""
+"""The spoken form of written words: English by its own rules, other languages by num2words and a few signs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NOT_SPOKEN = re.compile(rf"(?!{LETTER}|')[^\s]")
 
 
 def spoken_forms(written: Sequence[str], language: str, *, in_context: bool = True) -> list[str]:
-    """One spoken form per written word, "" where there is nothing to pronounce.
+    """Return the spoken form of each written word, "" where there is nothing to pronounce.
 
     `in_context` lets a word's neighbours decide ("No." before a number, "$2" before "million").
 
@@ -45,16 +45,12 @@ def spoken_forms(written: Sequence[str], language: str, *, in_context: bool = Tr
     if not in_context:
         return [spoken_english.speak(word, Context(shouting=True)) for word in written]
     shouting = any(map(str.isupper, written)) and not any(any(map(str.islower, word)) for word in written)
-    befores = ["", *written[:-1]]
-    afters = [*written[1:], ""]
-    return [
-        spoken_english.speak(word, Context(before, after, shouting))
-        for word, before, after in zip(written, befores, afters)
-    ]
+    neighbours = zip(["", *written[:-1]], [*written[1:], ""])
+    return [spoken_english.speak(word, Context(*both, shouting)) for word, both in zip(written, neighbours)]
 
 
 def reads_digits(language: str) -> bool:
-    """Whether digits are spelled out in a language, or stay digits.
+    """Return whether numbers are spelled out in a language; elsewhere they stay digits.
 
     >>> reads_digits("en-GB"), reads_digits("de"), reads_digits("klingon")
     (True, True, False)
@@ -67,28 +63,28 @@ def _is_english(language: str) -> bool:
 
 
 def _other_language(word: str, language: str) -> str:
-    """Lower-case letters, marks and inner apostrophes of one written word, parted by spaces; punctuation goes.
+    """Return the lower-case words (letters, marks, inner apostrophes) of one written word, without punctuation.
 
-    Digits are spelled by num2words in `language` (a code such as "de", "pt-BR" or "deu"); where it does not know the
-    language they stay digits, which a model without digits then reports as unknown.
+    num2words spells digits in `language` (a code such as "de", "pt-BR" or "deu"); in a language that it does not know
+    they stay digits, which a model without digits reports as unknown.
 
     >>> spoken_forms(["„Straße“,", "21"], "de"), spoken_forms(["l’année"], "fr"), spoken_forms(["٢١"], "xx")
-    (["straße", "einundzwanzig"], ["l'année"], ["21"])
+    (['straße', 'einundzwanzig'], ["l'année"], ['21'])
     """
     code = _code(language)
-    said = []
+    spoken = []
     for match in _WORD.finditer(plain(word)):
         if match["letters"]:
-            said.append(lower(match["letters"].replace("·", ""), dotless=_base(code) in ("tr", "az")))
+            spoken.append(lower(match["letters"].replace("·", ""), dotless=_base(code) in ("tr", "az")))
         elif match["number"]:
-            said.append(_number(match["number"], match.start() == 0, code))
+            spoken.append(_number(match["number"], match.start() == 0, code))
         else:
-            said.append(_SIGNS.get(_base(code), {}).get(match["sign"], ""))
-    return " ".join(filter(None, said))
+            spoken.append(_SIGNS.get(_base(code), {}).get(match["sign"], ""))
+    return " ".join(filter(None, spoken))
 
 
 def _code(language: str) -> str:
-    """num2words' name of a language: "pt-BR" → "pt_BR", "deu" → "de"."""
+    """Return num2words' name of a language: "pt-BR" → "pt_BR", "deu" → "de"."""
     base, _, region = language.replace("_", "-").partition("-")
     base = _LONG_CODES.get(base.lower(), base.lower())
     return f"{base}_{region.upper()}" if region else base
@@ -99,7 +95,7 @@ def _base(code: str) -> str:
 
 
 def _number(written: str, opens: bool, code: str) -> str:
-    """A number in words; digits alone, parted by spaces, where the language is not known."""
+    """Return a number in words, or its digits, space-separated, in a language that num2words lacks."""
     sign = "-" if opens and written[0] in "-−" else ""
     body = written.lstrip("-−").rstrip(".,'")
     group, point = (",", ".") if _base(code) in _POINT_IS_DECIMAL else (".", ",")
@@ -113,7 +109,7 @@ def _number(written: str, opens: bool, code: str) -> str:
 
 
 def _converter(code: str) -> str | None:
-    """The language of num2words that goes by a code or its base."""
+    """Return num2words' own code of a language, with or without the region; None if it lacks the language."""
     from num2words import CONVERTER_CLASSES
 
     return next((name for name in (code, _base(code)) if name in CONVERTER_CLASSES), None)
@@ -121,7 +117,7 @@ def _converter(code: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def _in_words(number: str, code: str, bare: bool) -> str | None:
-    """`number` (ASCII digits, perhaps "-" and a point) in words; `bare` four digits may be a year."""
+    """Return `number` (ASCII digits, perhaps "-" and a point) in words; four `bare` digits may be a year."""
     from num2words import num2words
 
     name = _converter(code)
@@ -130,8 +126,8 @@ def _in_words(number: str, code: str, bare: bool) -> str | None:
     form = "year" if bare and re.fullmatch(r"1[1-9]\d\d", number) else "cardinal"
     for attempt in (form, "cardinal"):
         try:
-            said = str(num2words(number, to=attempt, lang=name))
-        except Exception:  # the library's languages fail in many ways of their own
+            words = str(num2words(number, to=attempt, lang=name))
+        except Exception:  # num2words' languages raise errors of many kinds
             continue
-        return lower(" ".join(_NOT_SPOKEN.sub(" ", said).split()))
+        return lower(" ".join(_NOT_SPOKEN.sub(" ", words).split()))
     return None

@@ -1,4 +1,4 @@
-"""A transcript as given → its written words, each with its place in the text and its spoken form."""
+"""Reading a transcript and splitting it into words, each with its place in the text and its spoken form."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _ATOM = re.compile(r"(?P<core>L(?:J+L|[XJ])*|A(?:[AXJ]|[POS][POSX]*(?=A))*)|(?P<
 
 
 def read_transcript(path: str | Path) -> str:
-    """Text of a UTF-8 file, or of standard input for "-"; a byte order mark is removed, line ends are kept.
+    """Read a UTF-8 file, or standard input for "-"; a byte order mark is removed, line ends are kept.
 
     Raises:
         UsageError: no such file, a folder, or a file that cannot be read.
-        TranscriptError: the bytes are not UTF-8; the message says where the first wrong one is.
+        TranscriptError: the bytes are not UTF-8; the message names the first wrong one.
     """
     if str(path) == "-":
         return _decoded(_standard_input(), "standard input")
@@ -54,7 +54,7 @@ def read_transcript(path: str | Path) -> str:
 
 
 def split(text: str, *, language: str = "en", by_character: bool | None = None) -> Words:
-    """Written words of `text` in order; `char_start` and `char_end` count code points, `char_end` exclusive.
+    """Split `text` into its written words; `char_start` and `char_end` count code points, `char_end` exclusive.
 
     A word is a maximal run of non-space characters (Unicode spaces, as `str.isspace` knows them), attached
     punctuation and hyphens included. Where a run holds a script that is written without spaces (Han, kana, Thai, Lao,
@@ -62,7 +62,7 @@ def split(text: str, *, language: str = "en", by_character: bool | None = None) 
     opening punctuation with the one after. Every non-space character belongs to exactly one word.
 
     Args:
-        text: the transcript, as given.
+        text: the transcript.
         language: BCP 47 or ISO 639 code; it decides how digits, signs and abbreviations are read.
         by_character: True makes every letter and digit a word, in any script; False never cuts a run;
             None decides run by run, as above.
@@ -76,8 +76,8 @@ def split(text: str, *, language: str = "en", by_character: bool | None = None) 
     ['「今', '日」', 'は']
     """
     if not isinstance(text, str) or not isinstance(language, str):
-        met = type(language if isinstance(text, str) else text).__name__
-        raise UsageError(f"expected the transcript and its language as strings, got {met}; decode bytes as UTF-8 first")
+        got = type(language if isinstance(text, str) else text).__name__
+        raise UsageError(f"expected the transcript and its language as strings, got {got}; decode bytes as UTF-8 first")
     spans = _spans(text, by_character)
     written = [text[start:end] for start, end in spans]
     spoken = spoken_forms(written, language, in_context=not by_character)
@@ -85,10 +85,10 @@ def split(text: str, *, language: str = "en", by_character: bool | None = None) 
 
 
 def words_of(text: str, settings: Settings) -> Words:
-    """The words of a transcript as the settings say: `language` (English if empty), `words_by` and `romanize`.
+    """Split a transcript by the settings `language` (English if empty), `words_by` and `romanize`.
 
     Raises:
-        UsageError: as `split`; uroman is asked for and not installed.
+        UsageError: as `split`, or uroman is needed and not installed.
     """
     language = settings.for_language().language
     by_character = {"auto": None, "spaces": False, "characters": True}[settings.words_by]
@@ -108,8 +108,8 @@ def require_words(words: Words, source: str) -> None:
     if not words.words:
         raise TranscriptError(f"{source}: the transcript is empty; expected at least one word that is spoken")
     if not any(word.spoken for word in words.words):
-        met = " ".join(word.text for word in words.words[:5])
-        raise TranscriptError(f"{source}: nothing in the transcript is spoken (got: {met}); expected at least one word")
+        got = " ".join(word.text for word in words.words[:5])
+        raise TranscriptError(f"{source}: nothing in the transcript is spoken (got: {got}); expected at least one word")
 
 
 def _spans(text: str, by_character: bool | None) -> list[tuple[int, int]]:
@@ -125,15 +125,15 @@ def _spans(text: str, by_character: bool | None) -> list[tuple[int, int]]:
 
 
 def has_spaceless(text: str) -> bool:
-    """Whether `text` holds a character of a script that is written without spaces."""
+    """Return whether `text` holds a character of a script that is written without spaces."""
     return not text.isascii() and _ANY_SPACELESS.search(text) is not None
 
 
 def character_spans(run: str, *, every: bool = False) -> list[tuple[int, int]]:
     """Cut a run without spaces into words; the spans (start, end exclusive) cover it without gaps, in order.
 
-    A letter of a spaceless script is a word, with its marks; what lies between such letters (Latin words, digits)
-    is one word. With `every`, each letter and digit of any script is a word.
+    A letter of a spaceless script with its marks is a word, and so is each stretch between such letters (Latin words,
+    digits). With `every`, each letter and digit of any script is a word.
 
     >>> [("iPhoneを買う。")[a:b] for a, b in character_spans("iPhoneを買う。")]
     ['iPhone', 'を', '買', 'う。']
@@ -156,7 +156,7 @@ def character_spans(run: str, *, every: bool = False) -> list[tuple[int, int]]:
 
 
 def _kinds(run: str, every: bool) -> str:
-    """One letter per character of `run`: what `_ATOM` matches."""
+    """Return one letter per character of `run`, for `_ATOM` to match."""
     kinds = []
     quote_is_open = False
     for character in run:

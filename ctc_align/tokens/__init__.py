@@ -1,1 +1,1 @@
-"""Words and a vocabulary to token ids, each with the word that it belongs to."""
+"""Tokens: words in the vocabulary of a model, each token with the word that it belongs to."""

@@ -1,8 +1,9 @@
-"""How a model's vocabulary writes words: its letters or pieces, what begins a word, what stands between two.
+"""The letters or word pieces of a model's vocabulary, and its conventions for the beginnings of words.
 
-Vocabularies of four kinds are read: characters (wav2vec 2.0, MMS, NeMo's character models), sentencepiece (pieces that
-begin words begin with ▁), wordpiece (pieces that go on begin with ##), and byte-level BPE as GPT-2's (every byte is a
-character, a space is Ġ). In all of them pieces stand here in plain characters, those that begin words with ▁.
+Four kinds are known: characters (wav2vec 2.0, MMS, NeMo's character models), sentencepiece (pieces that begin words
+begin with ▁), wordpiece (pieces that continue words begin with ##), and byte-level BPE as GPT-2's (every byte is a
+character, a space is Ġ). An `Alphabet` holds the pieces of all kinds in plain characters, with ▁ where
+words begin.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from functools import lru_cache
 SEPARATORS = ("|", "▁", " ", "<space>", "[SPACE]", "<SPACE>")
 BEGINS = "▁"
 STAR = "*"
-"""What MMS_FA and its kin call the class that stands for any speech: no letter."""
+"""The class of any speech in MMS_FA and similar models: no letter."""
 
 _GOES_ON = "##"
 _BYTE_SPACE = "Ġ"
 _MOST_BYTES = 200
-"""A vocabulary with so many of the 256 characters for bytes is one of bytes."""
+"""Least number of the 256 characters for bytes in a vocabulary of bytes."""
 _SPECIAL = re.compile(r"<.+>|\[.+\]")
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _APOSTROPHES = "'’ʼ"
@@ -29,15 +30,15 @@ _APOSTROPHES = "'’ʼ"
 
 @dataclass(frozen=True)
 class Alphabet:
-    """What a vocabulary has to write words with.
+    """The pieces of a vocabulary and how words are written with them.
 
     Attributes:
         ids: the class of each piece, in NFC; in `by_bytes` pieces are strings of GPT-2's characters for bytes.
-        separator: the class that stands between words, if there is one.
-        begins: whether pieces that begin a word are marked, with ▁ as their first character.
+        separator: the class between words, if there is one.
+        begins: whether pieces that begin a word are marked by ▁ as their first character.
         by_bytes: whether words are written as bytes.
         fallback: the classes of single bytes (sentencepiece's <0xE2>), for characters that have no piece.
-        longest: characters of the longest piece.
+        longest: number of characters of the longest piece.
     """
 
     ids: dict[str, int]
@@ -48,8 +49,7 @@ class Alphabet:
     longest: int = 1
 
     def written(self, part: str) -> list[tuple[str, str]]:
-        """The characters of a word as the vocabulary writes them, each beside the one of the word (NFC), or "" beside
-        what marks its beginning."""
+        """Return (character in the vocabulary, character of the word in NFC) pairs; ▁ for the beginning has ""."""
         begin = [(BEGINS, "")] if self.begins else []
         text = unicodedata.normalize("NFC", part)
         if self.by_bytes:
@@ -57,16 +57,16 @@ class Alphabet:
         return begin + [(c, c) for c in text]
 
     def find(self, piece: str) -> int | None:
-        """The class of a piece: as it is, else in lower case, in upper case, or case-folded (ς is σ)."""
+        """Return the class of a piece: as it is, else in lower case, in upper case, or case-folded (ς is σ)."""
         if self.by_bytes:
             return self.ids.get(piece)
         return next((self.ids[form] for form in _forms(piece) if form in self.ids), None)
 
     def sequence(self, character: str) -> tuple[int, ...]:
-        """One character as several classes; () where the vocabulary lacks one of them.
+        """Return the classes of the parts of a character; () where the vocabulary lacks one of them.
 
-        Its letter and its accents (NFD), the letters of a ligature, SS for ß in capitals, the jamo of a syllable of
-        Hangul, also as the letters that stand alone (ㅎㅏㄴ), or its bytes.
+        Parts are a letter and its accents (NFD), the letters of a ligature, SS for ß in capitals, the jamo of a Hangul
+        syllable, conjoining or as letters (ㅎㅏㄴ), or the bytes.
         """
         for form in _forms(character):
             decomposed = unicodedata.normalize("NFD", form)
@@ -78,7 +78,7 @@ class Alphabet:
 
 
 def alphabet_of(vocab: Sequence[str], blank: int) -> Alphabet:
-    """Reads the conventions of a vocabulary; `blank` and special tokens (<pad>, [UNK] …, the star) are no letters.
+    """Return the alphabet of a vocabulary; `blank` and special tokens (<pad>, [UNK] …, the star) are no letters.
 
     >>> alphabet_of(("<pad>", "▁the", "s"), 0).ids, alphabet_of(("[PAD]", "the", "##s"), 0).ids
     ({'▁the': 1, 's': 2}, {'▁the': 1, 's': 2})
@@ -109,19 +109,19 @@ def alphabet_of(vocab: Sequence[str], blank: int) -> Alphabet:
 
 
 def is_letter(character: str) -> bool:
-    """Letters, marks and digits are missed when a vocabulary lacks them; all else is punctuation."""
+    """Return whether a character is a letter, mark or digit; all else is punctuation, which a vocabulary may lack."""
     return unicodedata.category(character)[0] in "LMN" if character else False
 
 
 def _separator(vocab: Sequence[str], blank: int, by_bytes: bool) -> int | None:
-    # Among bytes | is a sign, elsewhere Ġ is a letter (Maltese).
+    # In a vocabulary of bytes | is a sign; in others Ġ is a letter (Maltese).
     known = (_BYTE_SPACE,) if by_bytes else SEPARATORS
     places = (vocab.index(token) for token in known if token in vocab)
     return next((place for place in places if place != blank), None)
 
 
 def _is_bytes(pieces: Collection[str]) -> bool:
-    """Whether a vocabulary is GPT-2's kind: its pieces are made of characters for bytes, and some begin words."""
+    """Return whether pieces are of GPT-2's kind: made of characters for bytes, and some of them begin words."""
     known = set(_byte_characters().values())
     if sum(piece in known for piece in pieces) >= _MOST_BYTES:
         return True
@@ -131,14 +131,14 @@ def _is_bytes(pieces: Collection[str]) -> bool:
 
 @lru_cache(maxsize=1)
 def _byte_characters() -> dict[int, str]:
-    """GPT-2's character for each byte: those that are seen stand for themselves, the others come after U+0100."""
-    seen = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
-    others = (byte for byte in range(256) if byte not in set(seen))
-    return {byte: chr(byte) for byte in seen} | {byte: chr(256 + place) for place, byte in enumerate(others)}
+    """Return GPT-2's character for each byte: printable ones stand for themselves, the others begin at U+0100."""
+    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    others = (byte for byte in range(256) if byte not in set(printable))
+    return {byte: chr(byte) for byte in printable} | {byte: chr(256 + place) for place, byte in enumerate(others)}
 
 
 def _forms(piece: str) -> tuple[str, ...]:
-    """How a vocabulary might write `piece`, in the order in which it is looked up."""
+    """Return the spellings of `piece` that are looked up in a vocabulary, in this order."""
     if piece in _APOSTROPHES:
         return tuple(_APOSTROPHES)
     folded = piece.casefold()
@@ -147,7 +147,7 @@ def _forms(piece: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=2**12)
 def _jamo(decomposed: str) -> str:
-    """Conjoining jamo as letters that stand alone: ᄒ and ᆫ are ㅎ and ㄴ; "" where there are none."""
+    """Return conjoining jamo as letters: ᄒ and ᆫ are ㅎ and ㄴ; "" where there are none."""
     names = [unicodedata.name(part, "") for part in decomposed]
     if not all(re.match(r"HANGUL (CHOSEONG|JUNGSEONG|JONGSEONG) ", name) for name in names):
         return ""

@@ -1,4 +1,4 @@
-"""Words → phones: a dictionary's pronunciations, else English letter-to-phone, else (letters as units) spelling."""
+"""Pronunciation of words in phones: by a lexicon, else by English letter-to-phone, else by spelling."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ if TYPE_CHECKING:
     from ctc_align.text.g2p.pronouncing import LetterToPhone
 
 MOST_PRONUNCIATIONS = 4
-"""Of a word of several parts, so many combinations are kept, the best ones."""
-
+"""Limit of the combinations of a word of several parts; the best are kept."""
 MOST_KEPT = 100_000
-"""Words, and parts of words, whose pronunciations are kept in memory: some 100 MB when full, then it begins anew."""
+"""Size of the caches of pronunciations, some 100 MB when full; then they are cleared."""
 
 _FEWEST_ARPABET = 30
 _NAMED = 12
 
 
 def is_arpabet(vocab: Sequence[str]) -> bool:
-    """Whether a vocabulary is one of CMU phones, in any case, with or without stress marks.
+    """Return whether a vocabulary is one of CMU phones, in any case, with or without stress marks.
 
     >>> is_arpabet(("<blank>", *PHONES)), is_arpabet(tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
     (True, False)
@@ -37,18 +36,18 @@ def is_arpabet(vocab: Sequence[str]) -> bool:
 
 
 class PhoneTokenizer:
-    """Pronounces words in the phones of `vocab`.
+    """Pronunciation in the phones of `vocab`.
 
     A word is looked up in `lexicon` as it is written, then as it is spoken, then part by part ("twenty two"); a part
-    that is not there is pronounced by English letter-to-phone if the vocabulary is ARPAbet, spelt by `spelling` if
-    given, and else lacks all its letters. Labels are the lexicon's own, stress marks kept.
+    that it lacks is pronounced by English letter-to-phone if the vocabulary is ARPAbet, else spelt by `spelling`;
+    without that all its letters are missing. Labels are the lexicon's, stress marks kept.
 
     Raises:
-        LexiconError: the vocabulary has not one of the lexicon's phones; and from `word`, none of an entry's
-            pronunciations can be said in them.
+        LexiconError: the vocabulary has none of the lexicon's phones; from `word`: it lacks phones of every
+            pronunciation of an entry.
 
     >>> speech = PhoneTokenizer(("<blank>", *PHONES))
-    >>> [one.labels for one in speech.word("twenty the").pronunciations[:1]]
+    >>> [entry.labels for entry in speech.word("twenty the").pronunciations[:1]]
     [('T', 'W', 'EH', 'N', 'T', 'IY', 'DH', 'AH')]
     """
 
@@ -78,19 +77,19 @@ class PhoneTokenizer:
         )
 
     def prepare(self, spokens: Iterable[str]) -> None:
-        """Pronounce all words of these spoken forms that letter-to-phone must pronounce, in one go."""
-        for kept in (self._parts, self._words):
-            if len(kept) > MOST_KEPT:
-                kept.clear()
+        """Run letter-to-phone once for all the words of these spoken forms that need it."""
+        for cache in (self._parts, self._words):
+            if len(cache) > MOST_KEPT:
+                cache.clear()
         if self._arpabet:
             parts = dict.fromkeys(part for spoken in spokens for part in spoken.split())
             new = [part for part in parts if part not in self._parts and not self._has(part)]
             if new:
-                said = self._letter_to_phone.pronounce(new)
-                self._parts.update((part, self._pronounced(part, phones)) for part, phones in zip(new, said))
+                pronounced = self._letter_to_phone.pronounce(new)
+                self._parts.update((part, self._pronounced(part, phones)) for part, phones in zip(new, pronounced))
 
     def word(self, spoken: str, written: str = "") -> WordTokens:
-        """Pronunciations of a spoken form of one or several words, best first, at most `MOST_PRONUNCIATIONS`."""
+        """Return the pronunciations of a spoken form of one or several words, best first."""
         whole = outer_punctuation_stripped(written) if written and self._lexicon is not None else ""
         tokens = self._words.get((spoken, whole))
         if tokens is None:
@@ -110,30 +109,30 @@ class PhoneTokenizer:
                 ways = self._extended(ways, tokens.pronunciations)
             elif tokens.missing:
                 ways = [(rank, _with_gap(before, "".join(tokens.missing))) for rank, before in ways]
-        return WordTokens(tuple(said for _, said in ways if said.ids), missing)
+        return WordTokens(tuple(pronunciation for _, pronunciation in ways if pronunciation.ids), missing)
 
     def _extended(
         self, ways: list[tuple[int, Pronunciation]], pronunciations: Sequence[Pronunciation]
     ) -> list[tuple[int, Pronunciation]]:
-        """Each way with each pronunciation after it, ranked by the sum of ranks; only the best ones."""
+        """Return each (rank, pronunciation) with each of `pronunciations` appended: the best by the sum of ranks."""
         gap = () if self.separator is None else (self.separator,)
         label = tuple(token for token, index in self._ids.items() if index in gap)
-        grown = []
+        longer = []
         for rank, before in ways:
             for more, after in enumerate(pronunciations):
                 ids = before.ids + (gap if before.ids else ()) + after.ids
                 labels = before.labels + (label if before.ids else ()) + after.labels
                 moved = tuple((len(ids) - len(after.ids) + place, letters) for place, letters in after.gaps)
-                grown.append((rank + more, Pronunciation(ids, labels, before.gaps + moved)))
-        return sorted(grown, key=lambda way: way[0])[:MOST_PRONUNCIATIONS]
+                longer.append((rank + more, Pronunciation(ids, labels, before.gaps + moved)))
+        return sorted(longer, key=lambda way: way[0])[:MOST_PRONUNCIATIONS]
 
     def _part(self, part: str) -> WordTokens:
         tokens = self._parts.get(part)
         if tokens is None:
-            tokens = self._parts[part] = self._say(part)
+            tokens = self._parts[part] = self._new_part(part)
         return tokens
 
-    def _say(self, part: str) -> WordTokens:
+    def _new_part(self, part: str) -> WordTokens:
         if self._has(part):
             return WordTokens(self._look_up(part))
         if self._arpabet:
@@ -142,15 +141,15 @@ class PhoneTokenizer:
             return self._spelling.word(part)
         return WordTokens((), tuple(character for character in part if character.isalnum()))
 
-    def _pronounced(self, part: str, said: Sequence[Sequence[str]]) -> WordTokens:
-        """Letter-to-phone's pronunciations in the vocabulary."""
+    def _pronounced(self, part: str, candidates: Sequence[Sequence[str]]) -> WordTokens:
+        """Return the tokens of letter-to-phone's pronunciations."""
         from ctc_align.text.g2p.spelling import fold
 
-        found = [pronunciation for pronunciation in map(self._in_vocabulary, said) if pronunciation]
+        pronunciations = tuple(filter(None, map(self._in_vocabulary, candidates)))
         missing = fold(part)[1]
-        if said and not found:
-            missing += tuple(phone for phone in said[0] if self._id(phone) is None)
-        return WordTokens(tuple(found), missing)
+        if candidates and not pronunciations:
+            missing += tuple(phone for phone in candidates[0] if self._id(phone) is None)
+        return WordTokens(pronunciations, missing)
 
     def _has(self, word: str) -> bool:
         return self._lexicon is not None and self._lexicon.get(word) is not None
@@ -158,15 +157,17 @@ class PhoneTokenizer:
     def _look_up(self, word: str) -> tuple[Pronunciation, ...]:
         assert self._lexicon is not None
         entries = self._lexicon.get(word) or ()
-        found = [pronunciation for pronunciation in map(self._in_vocabulary, entries) if pronunciation]
-        if not found:
-            lacked = dict.fromkeys(label for labels in entries for label in labels if self._id(label) is None)
+        pronunciations = list(filter(None, map(self._in_vocabulary, entries)))
+        if not pronunciations:
+            missing = dict.fromkeys(label for labels in entries for label in labels if self._id(label) is None)
             raise LexiconError(
                 f"{self._lexicon.source}:{self._lexicon.line(word)}: the model does not have the phones "
-                f"{_named(lacked)} of the word {word!r}; use the model's phones or remove the entry"
+                f"{_named(missing)} of the word {word!r}; use the model's phones or remove the entry"
             )
-        unique = {pronunciation.ids: pronunciation for pronunciation in reversed(found)}
-        return tuple(pronunciation for pronunciation in found if unique[pronunciation.ids] is pronunciation)
+        unique: dict[tuple[int, ...], Pronunciation] = {}
+        for pronunciation in pronunciations:
+            unique.setdefault(pronunciation.ids, pronunciation)
+        return tuple(unique.values())
 
     def _in_vocabulary(self, labels: Sequence[str]) -> Pronunciation | None:
         ids = [self._id(label) for label in labels]
@@ -174,7 +175,7 @@ class PhoneTokenizer:
         return Pronunciation(known, tuple(labels)) if len(known) == len(ids) else None
 
     def _id(self, label: str) -> int | None:
-        """A label's place in the vocabulary: as it is, without stress, and for ARPAbet in any case and any stress."""
+        """Return the id of a label: as it is, without stress, and for ARPAbet in any case with any stress."""
         bare = strip_stress(label)
         forms = [label, bare]
         if self._arpabet:
@@ -189,12 +190,12 @@ class PhoneTokenizer:
         return LetterToPhone.load()
 
 
-def _with_gap(said: Pronunciation, letters: str) -> Pronunciation:
-    """A pronunciation after which letters are lacking."""
-    return Pronunciation(said.ids, said.labels, (*said.gaps, (len(said.ids), letters)))
+def _with_gap(before: Pronunciation, letters: str) -> Pronunciation:
+    """Return a pronunciation with missing letters after it."""
+    return Pronunciation(before.ids, before.labels, (*before.gaps, (len(before.ids), letters)))
 
 
 def _named(names: Iterable[str]) -> str:
-    """A list for a message, cut where it gets long."""
+    """Return the names for a message; of many only the first."""
     names = list(names)
     return " ".join(names[:_NAMED]) + (f" … ({len(names)} in all)" if len(names) > _NAMED else "")

@@ -1,7 +1,7 @@
-"""Words + vocabulary → token ids, the tokens' words, and what the vocabulary lacks.
+"""Words and a vocabulary to token ids, and the letters that the vocabulary lacks.
 
 tokenizer = tokenizer_for(vocab, blank, lexicon)
-word_tokens = tokenize(words, tokenizer)             one per word: its pronunciations, the letters it lacks
+word_tokens = tokenize(words, tokenizer)                     per word: its pronunciations and missing letters
 tokens = join(word_tokens, choice, tokenizer.separator)      one row, for a lattice
 """
 
@@ -19,37 +19,24 @@ from ctc_align.tokens.letters import LetterTokenizer
 from ctc_align.tokens.phones import PhoneTokenizer, is_arpabet
 from ctc_align.types import Tokens, Words, WordTokens
 
-__all__ = [
-    "LetterTokenizer",
-    "PhoneTokenizer",
-    "PrepareWords",
-    "Tokenizer",
-    "count_missing",
-    "join",
-    "missing_letters",
-    "refuse_missing",
-    "tokenize",
-    "tokenizer_for",
-]
-
 BETWEEN_WORDS = -1
 _NAMED = 5
 SEPARATOR_LABEL = "|"
 
 
 class Tokenizer(Protocol):
-    """What stands for words in a vocabulary."""
+    """The tokens of words in a vocabulary."""
 
     token_kind: str
     """"phones" or "tokens": the name of the token tier."""
     separator: int | None
-    """Id of the token that stands between words, if the vocabulary has one."""
+    """Id of the token between words, if the vocabulary has one."""
 
     def prepare(self, spokens: Iterable[str]) -> None:
-        """Do at once what many calls of `word` with these spoken forms would do one by one."""
+        """Prepare many calls of `word` with these spoken forms, in one batch."""
 
     def word(self, spoken: str, written: str = "") -> WordTokens:
-        """Pronunciations of one spoken form, best first; `written` is the word as it stands in the transcript."""
+        """Return the pronunciations of a spoken form, best first; `written` is the word of the transcript."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +61,7 @@ class PrepareWords:
 
 
 def tokenizer_for(vocab: Sequence[str], blank: int, lexicon: Lexicon | None = None) -> Tokenizer:
-    """The tokenizer that a vocabulary asks for: phones for ARPAbet or with a lexicon, else letters.
+    """Return the tokenizer of a vocabulary: phones for ARPAbet or with a lexicon, else letters.
 
     Raises:
         UsageError: `blank` is no index into `vocab`.
@@ -94,23 +81,23 @@ def tokenizer_for(vocab: Sequence[str], blank: int, lexicon: Lexicon | None = No
 
 
 def _spells(vocab: Sequence[str], letters: LetterTokenizer) -> bool:
-    """Whether a vocabulary is one of letters: words are parted in it, or it has all of a-z (phone sets do not)."""
+    """Return whether a vocabulary is one of letters: it has a word separator or all of a-z, unlike phone sets."""
     have = {token.lower() for token in vocab}
     return letters.separator is not None or have.issuperset("abcdefghijklmnopqrstuvwxyz")
 
 
 def tokenize(words: Words, tokenizer: Tokenizer) -> list[WordTokens]:
-    """Tokens of each word, in order; a word that is not spoken has none and lacks none."""
+    """Return the tokens of each word, in order; a word that is not spoken has none, and none missing."""
     tokenizer.prepare(word.said for word in words.words)
     return [tokenizer.word(word.said, word.text) if word.said else WordTokens(()) for word in words.words]
 
 
 def join(word_tokens: Sequence[WordTokens], choice: Sequence[int], separator: int | None) -> Tokens:
-    """One row of tokens: of each word the pronunciation that `choice` names, separators only between words.
+    """Return one row of tokens: the chosen pronunciation of each word, with separators only between words.
 
     Args:
         word_tokens: one per word; words without pronunciations are left out.
-        choice: one index per word into its pronunciations; not looked at for words without any.
+        choice: one index per word into its pronunciations; ignored for words without any.
         separator: id of the token between words, None for none.
 
     >>> from ctc_align.types import Pronunciation
@@ -131,20 +118,20 @@ def join(word_tokens: Sequence[WordTokens], choice: Sequence[int], separator: in
             ids.append(separator)
             labels.append(SEPARATOR_LABEL)
             owners.append(BETWEEN_WORDS)
-        said = word.pronunciations[chosen]
-        ids += said.ids
-        labels += said.labels
-        owners += [index] * len(said.ids)
+        pronunciation = word.pronunciations[chosen]
+        ids += pronunciation.ids
+        labels += pronunciation.labels
+        owners += [index] * len(pronunciation.ids)
     return Tokens(tuple(ids), tuple(labels), tuple(owners))
 
 
 def count_missing(word_tokens: Iterable[WordTokens]) -> int:
-    """How many letters the vocabulary lacks, each as often as it is met."""
+    """Return the number of letters that the vocabulary lacks, repetitions included."""
     return sum(len(word.missing) for word in word_tokens)
 
 
 def refuse_missing(words: Words, word_tokens: Sequence[WordTokens]) -> None:
-    """Raises TranscriptError, naming each word and its letters, where the vocabulary lacks any."""
+    """Raise TranscriptError, naming words and letters, where the vocabulary lacks any."""
     lacking = [(word.text, "".join(dict.fromkeys(t.missing))) for word, t in zip(words.words, word_tokens) if t.missing]
     if lacking:
         each = ", ".join(f"{letters!r} of {word!r}" for word, letters in lacking[:_NAMED])
@@ -156,5 +143,5 @@ def refuse_missing(words: Words, word_tokens: Sequence[WordTokens]) -> None:
 
 
 def missing_letters(word_tokens: Iterable[WordTokens]) -> dict[str, int]:
-    """The letters that the vocabulary lacks and how often each is met, the most frequent first."""
+    """Return the letters that the vocabulary lacks with their counts, the most frequent first."""
     return dict(Counter(letter for word in word_tokens for letter in word.missing).most_common())

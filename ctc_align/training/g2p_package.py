@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from ctc_align.text.g2p.letter_network import Network, write_network
+from ctc_align.text.g2p.letter_network import LetterNetwork, write_network
 from ctc_align.text.g2p.pronouncing import EXCEPTIONS, LEAST_RATIO, WEIGHTS, LetterToPhone
 
 Dictionary = Mapping[str, tuple[tuple[str, ...], ...]]
@@ -17,7 +17,7 @@ _BEST = 2
 _SURE_RATIO = 0.8  # above it, rounding on another machine might swap the network's first two pronunciations
 
 
-def write_package(network: Network, dictionary: Dictionary, out: Path, figures: Mapping[str, float]) -> None:
+def write_package(network: LetterNetwork, dictionary: Dictionary, out: Path, figures: Mapping[str, float]) -> None:
     """Write weights, exceptions, CMUdict's licence and `g2p.json` (the figures) into `out`."""
     write_network(network, out / WEIGHTS)
     lines = exceptions(dictionary, out)
@@ -56,19 +56,19 @@ class _Learner(LetterToPhone):
 
     def listen(self, dictionary: Dictionary) -> None:
         self._asked = []
-        self._hear(dictionary, _BEST)
+        self.prepare(dictionary, _BEST)
 
     def learn(self, word: str, line: str) -> None:
-        self._exceptions[word] = line.partition("\t")[2]
+        self.exceptions[word] = line.partition("\t")[2]
 
-    def _network_says(self, word: str) -> list[tuple[str, ...]]:
+    def by_network(self, word: str) -> list[tuple[str, ...]]:
         self._asked.append(word)
-        return super()._network_says(word)
+        return super().by_network(word)
 
     def line(self, word: str, wanted: tuple[tuple[str, ...], ...]) -> str | None:
         """None if the word needs no exception."""
         self._asked = []
-        said = self._derive(word, _BEST)[:_BEST]
+        said = self.derive(word, _BEST)[:_BEST]
         sure = all(map(self._is_sure, self._asked))
         if sure and tuple(said) == wanted:
             return None
@@ -78,5 +78,5 @@ class _Learner(LetterToPhone):
 
     def _is_sure(self, word: str) -> bool:
         """Whether no candidate of the network is so near to a limit that rounding could move it across."""
-        ratios = [ratio for _, ratio in self._heard[word][1:]]
+        ratios = [ratio for _, ratio in self.candidates[word][1:]]
         return not any(ratio > _SURE_RATIO or 0.9 < ratio / LEAST_RATIO < 1.1 for ratio in ratios)

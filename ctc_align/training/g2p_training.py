@@ -27,7 +27,7 @@ from ctc_align.config import load_config
 from ctc_align.ctc.autograd import ctc_loss
 from ctc_align.errors import UsageError
 from ctc_align.text.arpabet import strip_all
-from ctc_align.text.g2p.letter_network import LABELS, MAX_LETTERS, SPREAD, Network, Shape, encode
+from ctc_align.text.g2p.letter_network import LABELS, MAX_LETTERS, SPREAD, LetterNetwork, LetterNetworkShape, encode
 
 Dictionary = Mapping[str, tuple[tuple[str, ...], ...]]
 
@@ -50,7 +50,7 @@ class Settings:
     weight_decay: float = 0.02
     gradient_norm: float = 1.0
     bfloat16: bool = True
-    network: Shape = field(default_factory=Shape)
+    network: LetterNetworkShape = field(default_factory=LetterNetworkShape)
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def _batch(pairs: list[tuple[str, tuple[str, ...]]]) -> Batch:
     return Batch(encode([word for word, _ in pairs]), targets, torch.tensor(lengths))
 
 
-def loss_of(network: Network, batch: Batch, settings: Settings) -> torch.Tensor:
+def loss_of(network: LetterNetwork, batch: Batch, settings: Settings) -> torch.Tensor:
     """Mean CTC loss of the batch's words, a scalar in nats."""
     with torch.autocast("cpu", torch.bfloat16, enabled=settings.bfloat16):
         log_probs = network(batch.letters)
@@ -134,10 +134,10 @@ def rate(step: int, steps: int, settings: Settings) -> float:
     return settings.learning_rate * warm * 0.5 * (1.0 + math.cos(math.pi * step / steps))
 
 
-def train(dictionary: Dictionary, settings: Settings, out: Path, *, stop_after: int | None = None) -> Network:
+def train(dictionary: Dictionary, settings: Settings, out: Path, *, stop_after: int | None = None) -> LetterNetwork:
     """Train on `dictionary`, or go on from `out/checkpoint.pt`; `stop_after` ends the run early after that epoch."""
     torch.manual_seed(settings.seed)
-    network = Network(settings.network)
+    network = LetterNetwork(settings.network)
     optimizer = torch.optim.AdamW(network.parameters(), weight_decay=settings.weight_decay, betas=(0.9, 0.98))
     seen = {word: phones for word, phones in dictionary.items() if not is_held_out(word, settings.held_out)}
     held = {word: phones for word, phones in dictionary.items() if is_held_out(word, settings.held_out)}
@@ -167,7 +167,7 @@ def train(dictionary: Dictionary, settings: Settings, out: Path, *, stop_after: 
 
 
 def _epoch(
-    network: Network, optimizer: torch.optim.Optimizer, epoch: Iterable[tuple[float, Batch]], settings: Settings
+    network: LetterNetwork, optimizer: torch.optim.Optimizer, epoch: Iterable[tuple[float, Batch]], settings: Settings
 ) -> float:
     network.train()
     losses = []
@@ -183,7 +183,7 @@ def _epoch(
     return sum(losses) / len(losses)
 
 
-def error_rates(network: Network, dictionary: Dictionary) -> tuple[float, float]:
+def error_rates(network: LetterNetwork, dictionary: Dictionary) -> tuple[float, float]:
     """Phone and word error rate of the single best path, against the nearest of a word's pronunciations."""
     network.eval()
     by_length: dict[int, list[str]] = {}

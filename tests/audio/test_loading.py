@@ -13,7 +13,7 @@ import torch
 
 from ctc_align.audio import loading as audio_module
 from ctc_align.audio.loading import MissingAudioError, as_audio, load_audio
-from ctc_align.audio.resampling import Intake
+from ctc_align.audio.resampling import CheckedResampler
 from ctc_align.errors import AudioError, UsageError
 from ctc_align.types import Audio
 
@@ -106,11 +106,11 @@ def test_names_say_nothing_about_the_content(tmp_path: Path, name: str) -> None:
 
 
 def test_growing_past_what_the_header_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    intake = Intake("x", 16000, 16000, expected=0)
+    resampler = CheckedResampler("x", 16000, 16000, expected=0)
     source = noise(300_000)
     for start in range(0, len(source), 1000):
-        intake.add(source[start : start + 1000, None])
-    np.testing.assert_array_equal(intake.finish().samples, source)
+        resampler.add(source[start : start + 1000, None])
+    np.testing.assert_array_equal(resampler.finish().samples, source)
 
 
 def test_samples_of_every_kind() -> None:

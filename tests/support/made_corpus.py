@@ -14,7 +14,8 @@ from ctc_align.corpus.sources import open_source
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.text import split
 from ctc_align.text.arpabet import PHONES
-from ctc_align.tokens.tokenizer import PhoneTokenizer, tokenize
+from ctc_align.tokens.phones import PhoneTokenizer
+from ctc_align.tokens.tokenizer import tokenize
 from ctc_align.training.progress import Watch
 
 RATE = 16000

@@ -11,15 +11,9 @@ from ctc_align.text.arpabet import PHONES
 from ctc_align.text.g2p.pronouncing import LetterToPhone
 from ctc_align.text.lexicon import Lexicon, read_lexicon
 from ctc_align.tokens import letters, phones
-from ctc_align.tokens.tokenizer import (
-    LetterTokenizer,
-    PhoneTokenizer,
-    count_missing,
-    join,
-    missing_letters,
-    tokenize,
-    tokenizer_for,
-)
+from ctc_align.tokens.letters import LetterTokenizer
+from ctc_align.tokens.phones import PhoneTokenizer
+from ctc_align.tokens.tokenizer import count_missing, join, missing_letters, tokenize, tokenizer_for
 from ctc_align.types import Pronunciation, Word, Words, WordTokens
 
 ENGLISH = ("<blank>", *PHONES)

@@ -12,7 +12,7 @@ import torch
 
 from ctc_align.config import load_config
 from ctc_align.errors import ConfigError
-from ctc_align.text.g2p.letter_network import Network, Shape, encode, read_network, write_network
+from ctc_align.text.g2p.letter_network import LetterNetwork, LetterNetworkShape, encode, read_network, write_network
 from ctc_align.text.g2p.pronouncing import EXCEPTIONS, LetterToPhone
 from ctc_align.training.g2p_package import write_package
 from ctc_align.training.g2p_training import Settings, batches, edit_distance, error_rates, is_held_out, train
@@ -27,27 +27,32 @@ WORDS = {
     "read": (("R", "EH", "D"), ("R", "IY", "D")),
 }
 SMALL = Settings(
-    held_out=0.0, epochs=40, batch_letters=20, learning_rate=5e-3, warmup_steps=5, network=Shape(32, 2, 2, 0.0)
+    held_out=0.0,
+    epochs=40,
+    batch_letters=20,
+    learning_rate=5e-3,
+    warmup_steps=5,
+    network=LetterNetworkShape(32, 2, 2, 0.0),
 )
 
 
 @pytest.fixture(scope="module")
-def learnt(tmp_path_factory: pytest.TempPathFactory) -> tuple[Network, Path]:
+def learnt(tmp_path_factory: pytest.TempPathFactory) -> tuple[LetterNetwork, Path]:
     out = tmp_path_factory.mktemp("g2p")
     return train(WORDS, SMALL, out), out
 
 
-def test_a_handful_of_words_is_learnt(learnt: tuple[Network, Path]) -> None:
+def test_a_handful_of_words_is_learnt(learnt: tuple[LetterNetwork, Path]) -> None:
     assert error_rates(learnt[0], WORDS) == (0.0, 0.0)
 
 
-def test_error_rates_see_errors(learnt: tuple[Network, Path]) -> None:
+def test_error_rates_see_errors(learnt: tuple[LetterNetwork, Path]) -> None:
     phones, words = error_rates(learnt[0], {"bat": (("B", "AE", "K"),), "tab": (("T", "AE", "B"),)})
     assert (phones, words) == (pytest.approx(1 / 6), 0.5)
 
 
 def test_a_stopped_run_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
-    settings = replace(SMALL, epochs=3, network=Shape(16, 1, 2, 0.1))
+    settings = replace(SMALL, epochs=3, network=LetterNetworkShape(16, 1, 2, 0.1))
     straight, stopped = tmp_path / "straight", tmp_path / "stopped"
     straight.mkdir()
     stopped.mkdir()
@@ -59,7 +64,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
     assert len((stopped / "log.tsv").read_text().splitlines()) == 3
 
 
-def test_package_and_network_together_are_the_dictionary(learnt: tuple[Network, Path], tmp_path: Path) -> None:
+def test_package_and_network_together_are_the_dictionary(learnt: tuple[LetterNetwork, Path], tmp_path: Path) -> None:
     # A network that has learnt other words, so that there is something to correct.
     dictionary = {**WORDS, "tabs": (("T", "AE", "B", "Z"), ("K",)), "tis": (("D", "IH", "Z"),)}
     write_package(learnt[0], dictionary, tmp_path, {"phone_error_rate": 0.5})
@@ -90,7 +95,7 @@ def test_held_out_words_are_about_the_share() -> None:
     assert 0.15 < sum(is_held_out(word, 0.25) for word in words) / len(words) < 0.35
 
 
-def test_weights_survive_the_file(learnt: tuple[Network, Path], tmp_path: Path) -> None:
+def test_weights_survive_the_file(learnt: tuple[LetterNetwork, Path], tmp_path: Path) -> None:
     write_network(learnt[0], tmp_path / "weights.safetensors")
     read = read_network(tmp_path / "weights.safetensors")
     assert read.shape == learnt[0].shape

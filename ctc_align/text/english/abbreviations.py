@@ -1,8 +1,8 @@
-"""English abbreviations and acronyms.
+"""English abbreviations, acronyms, and words that begin or end with an apostrophe.
 
-Acronyms: in a transcript that is not all in capitals, a word of two to five capitals without a vowel (BBC, HTML) is
-spelled out, and so are the well-known ones with vowels (FBI, USA); other capitals are read as words (NASA). In a
-transcript that is all in capitals no word is spelled out, since nothing tells BBC from a shouted word.
+In a transcript that is not all in capitals, a word of two to five capitals without a vowel (BBC, HTML) is spelled out,
+and so are well-known acronyms with vowels (FBI, USA); other capitals are read as words (NASA). In a transcript that is
+all in capitals no word is spelled out, since BBC and a shouted word look the same.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ _NEVER_IN_G = word_set(
 SPECIAL = frozenset(
     {*_WITHOUT_DOT, *_DOTTED, *_CAPITALISED, *_BEFORE_NAME, *_BEFORE_NUMBER, *spaced_units(), "am", "pm"}
 )
-"""Lower-case words that may be more than themselves."""
+"""Lower-case words that may be abbreviations."""
 
 
 def abbreviation(word: str, dotted: bool, context: Context) -> str | None:
-    """What a written `word` (letters only) with or without a dot after it stands for; None for an ordinary word.
+    """Return the expansion of a written `word` (letters only), `dotted` or not; None for an ordinary word.
 
     >>> abbreviation("Dr", True, Context("", "Brown")), abbreviation("No", True, Context("", "way"))
     ('doctor', None)
@@ -90,7 +90,7 @@ def abbreviation(word: str, dotted: bool, context: Context) -> str | None:
 
 
 def _dotted(low: str, capital: bool, after: str) -> str | None:
-    """The reading of a word with a dot after it, before the word `after`."""
+    """Return the expansion of a word with a dot after it, before the word `after`."""
     if low in _BEFORE_NUMBER and _NUMERIC.match(after):
         excluded = _SMALL_BEFORE_NUMBER if capital else _CAPITAL_BEFORE_NUMBER
         return None if low in excluded else _BEFORE_NUMBER[low]
@@ -100,7 +100,7 @@ def _dotted(low: str, capital: bool, after: str) -> str | None:
 
 
 def spelled_out(word: str, shouting: bool) -> str | None:
-    """The letters of an acronym, as the module says; None for a word that is read.
+    """Return the letters of an acronym that is spelled out (see the module); None for a word that is read.
 
     >>> spelled_out("BBC", False), spelled_out("TVs", False), spelled_out("NASA", False), spelled_out("BBC", True)
     ('b b c', "t v's", None, None)
@@ -113,9 +113,9 @@ def spelled_out(word: str, shouting: bool) -> str | None:
 
 
 def is_elision(word: str, mark: str, closed: bool = False) -> bool:
-    """Whether the apostrophe `mark` before `word` belongs to it ('tis, 'em) rather than to a quotation.
+    """Return whether the apostrophe `mark` before `word` belongs to it ('tis, 'em) rather than to a quotation.
 
-    `closed` says that an apostrophe follows the word too, as in 'cause'; so does an opening mark (‘cause).
+    `closed`: an apostrophe follows the word too, as in 'cause'. An opening mark (‘cause) also suggests a quotation.
 
     >>> is_elision("tis", "'"), is_elision("cause", "'"), is_elision("cause", "‘"), is_elision("hello", "'")
     (True, True, False, False)
@@ -134,7 +134,7 @@ def is_elision(word: str, mark: str, closed: bool = False) -> bool:
 
 
 def drops_g(word: str) -> bool:
-    """Whether an apostrophe after `word` stands for a g (goin', nothin') rather than for the end of a quotation.
+    """Return whether an apostrophe after `word` stands for a g (goin', nothin') rather than for the end of a quotation.
 
     >>> drops_g("goin"), drops_g("again"), drops_g("Berlin")
     (True, False, False)
@@ -150,7 +150,7 @@ def _saint_or_street(abbreviated: bool, context: Context) -> str | None:
 
 
 def _ends_street(context: Context) -> bool:
-    """Whether "Dr." ends a street's name: Elm Dr."""
+    """Return whether "Dr." ends a street's name: Elm Dr."""
     before = context.before
     return (
         not context.shouting

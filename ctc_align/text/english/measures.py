@@ -40,10 +40,10 @@ CURRENCIES = {
 CENTS = {"$": ("cent", "cents"), "€": ("cent", "cents"), "£": ("penny", "pence")}
 
 
-def unit_name(written: str, *, one: bool = False) -> str | None:
-    """The name of a unit after a number, None for what is no unit; `one` asks for the singular.
+def unit_name(written: str, *, singular: bool = False) -> str | None:
+    """Return the name of a unit after a number, in the plural unless `singular`; None for what is no unit.
 
-    >>> unit_name("km/h"), unit_name("kg", one=True), unit_name("m²".replace("²", "2")), unit_name("zz")
+    >>> unit_name("km/h"), unit_name("kg", singular=True), unit_name("m2"), unit_name("zz")
     ('kilometers per hour', 'kilogram', 'square meters', None)
     """
     match = _UNIT.fullmatch(written)
@@ -54,7 +54,7 @@ def unit_name(written: str, *, one: bool = False) -> str | None:
     if name is None:
         return None
     head, per, tail = name.partition(" per ")
-    if not one:
+    if not singular:
         head = _plural(head)
     if match["power"] and tail:
         tail += {"2": " squared", "3": " cubed"}[match["power"]]
@@ -64,7 +64,7 @@ def unit_name(written: str, *, one: bool = False) -> str | None:
 
 
 def spaced_unit_name(written: str, before: str) -> str | None:
-    """The name of a unit that is a word of its own, after the word `before`; None where that would be a guess.
+    """Return the name of a unit that is a word of its own, after the word `before`; None where that would be a guess.
 
     >>> spaced_unit_name("kg", "5"), spaced_unit_name("kg", "five"), spaced_unit_name("in", "5")
     ('kilograms', 'kilograms', None)
@@ -74,11 +74,11 @@ def spaced_unit_name(written: str, before: str) -> str | None:
         allowed = unit in _UNITS and unit not in _NOT_SPACED
     else:
         allowed = unit in _ALONE
-    return unit_name(written, one=before.lower() in ("1", "a", "one", "per")) if allowed else None
+    return unit_name(written, singular=before.lower() in ("1", "a", "one", "per")) if allowed else None
 
 
 def spaced_units() -> frozenset[str]:
-    """Lower-case spellings that may be units when they stand alone."""
+    """Return the lower-case spellings that may be units when they stand alone."""
     return frozenset(unit.lower() for unit in _UNITS)
 
 

@@ -28,7 +28,7 @@ _REIGNING = word_set(
 
 
 def digits(text: str) -> str:
-    """Digit by digit.
+    """Read a number digit by digit.
 
     >>> digits("007")
     'zero zero seven'
@@ -38,7 +38,7 @@ def digits(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def cardinal(text: str) -> str:
-    """A whole number; digit by digit where it looks like a code (a leading zero) or a telephone number (long).
+    """Read a whole number; digit by digit if it looks like a code (a leading zero) or a telephone number (long).
 
     >>> cardinal("1,250"), cardinal("05")
     ('one thousand two hundred fifty', 'zero five')
@@ -52,7 +52,7 @@ def cardinal(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def ordinal(text: str) -> str:
-    """The ordinal of a whole number.
+    """Read a whole number as an ordinal.
 
     >>> ordinal("21")
     'twenty first'
@@ -62,7 +62,7 @@ def ordinal(text: str) -> str:
 
 
 def decimal(text: str) -> str:
-    """A number with or without a decimal point.
+    """Read a number with or without a decimal point.
 
     >>> decimal("3.05"), decimal(".5")
     ('three point zero five', 'point five')
@@ -73,12 +73,12 @@ def decimal(text: str) -> str:
 
 
 def is_year(text: str) -> bool:
-    """Whether the digits are read as a year: four of them, 1100 to 2099."""
+    """Return whether digits are read as a year: four of them, 1100 to 2099."""
     return len(text) == 4 and text.isdigit() and "1100" <= text <= "2099"
 
 
 def year(text: str) -> str:
-    """Four digits as a year.
+    """Read four digits as a year.
 
     >>> year("1999"), year("1905"), year("1900"), year("2005"), year("2026")
     ('nineteen ninety nine', 'nineteen oh five', 'nineteen hundred', 'two thousand five', 'twenty twenty six')
@@ -92,7 +92,7 @@ def year(text: str) -> str:
 
 
 def two_digits(text: str) -> str:
-    """Two digits after an hour or a century.
+    """Read two digits after an hour or a century.
 
     >>> two_digits("05"), two_digits("30"), two_digits("00")
     ('oh five', 'thirty', 'oh oh')
@@ -103,7 +103,7 @@ def two_digits(text: str) -> str:
 
 
 def number(text: str) -> str:
-    """A bare number: a year where it looks like one, else its value.
+    """Read a bare number: as a year where it looks like one, else its value.
 
     >>> number("1999"), number("1,999")
     ('nineteen ninety nine', 'one thousand nine hundred ninety nine')
@@ -112,7 +112,7 @@ def number(text: str) -> str:
 
 
 def plural(words: str) -> str:
-    """Several of a number.
+    """Return the plural of a number in words.
 
     >>> plural("nineteen ninety"), plural("six")
     ('nineteen nineties', 'sixes')
@@ -123,7 +123,7 @@ def plural(words: str) -> str:
 
 
 def fraction(above: str, below: str) -> str | None:
-    """A proper fraction with a common denominator; None for any other pair.
+    """Read a proper fraction with a common denominator; None for any other pair.
 
     >>> fraction("1", "2"), fraction("3", "4"), fraction("4", "4")
     ('one half', 'three quarters', None)
@@ -138,7 +138,7 @@ def fraction(above: str, below: str) -> str | None:
 
 
 def roman(numeral: str, before: str, shouting: bool) -> str | None:
-    """A Roman numeral after the word `before`; None where the letters may be something else.
+    """Read a Roman numeral after the word `before`; None where the letters may be something else.
 
     After a reigning name an ordinal (Henry VIII: "the eighth"), after another capitalised word a cardinal
     (World War II, Chapter IV). A single I, V or X only after a word such as Chapter. Where all is in capitals, only
@@ -161,7 +161,7 @@ def roman(numeral: str, before: str, shouting: bool) -> str | None:
 
 
 def _roman_letter(numeral: str, name: str, titled: bool) -> str | None:
-    """One letter; "I" only where the word before is a title's (Chapter I), since it is a pronoun elsewhere."""
+    """Read one letter; "I" only after a capitalised word such as Chapter, since it is a pronoun elsewhere."""
     numbered = (titled and name in _NUMBERED_BEFORE_I) if numeral == "I" else name in _NUMBERED
     return cardinal(str(_ROMAN_VALUES[numeral])) if numbered else None
 

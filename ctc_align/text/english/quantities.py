@@ -1,4 +1,4 @@
-"""English readings of what is written with digits: money, times, dates, fractions, measures, years."""
+"""English readings of digits: money, times, dates, fractions, measures, years."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _MONTHS = word_set(
 
 
 def money_before(word: str) -> str:
-    """The currency's plural, where `word` is a sum of money ("$2", before "million"), else "".
+    """Return the currency's plural where `word` is a sum of money ("$2", before "million"), else "".
 
     >>> money_before("$2"), money_before("2")
     ('dollars', '')
@@ -90,16 +90,16 @@ def _time(match: re.Match[str], scan: Scan) -> str | None:
     hour, minute, second, half = match["hour"], match["minute"], match["second"], match["half"]
     if int(hour) > 24:
         return None
-    said = [cardinal(str(int(hour)))]
+    words = [cardinal(str(int(hour)))]
     in_range = scan.text[match.end() : match.end() + 1] in ("-", "–")
     named = half or in_range or re.match(r"\W*(?:[ap]\.?m\b|o'clock)", scan.context.after.lower().replace("’", "'"))
     if second:
-        said += [two_digits(minute), two_digits(second)]
+        words += [two_digits(minute), two_digits(second)]
     elif minute != "00":
-        said.append(two_digits(minute))
+        words.append(two_digits(minute))
     elif not named:
-        said.append("o'clock" if 0 < int(hour) <= 12 else "hundred")
-    return " ".join(said + ([half.lower(), "m"] if half else []))
+        words.append("o'clock" if 0 < int(hour) <= 12 else "hundred")
+    return " ".join(words + ([half.lower(), "m"] if half else []))
 
 
 def _half_day(match: re.Match[str], scan: Scan) -> str | None:
@@ -112,17 +112,17 @@ def _date(match: re.Match[str], scan: Scan) -> str:
 
 def _fraction(match: re.Match[str], scan: Scan) -> str:
     whole, above, below = match["whole"], match["above"], match["below"]
-    said = fraction(above, below)
-    if said is None:
+    words = fraction(above, below)
+    if words is None:
         return f"{number(whole) + ' ' if whole else ''}{number(above)} {number(below)}"
     mixed = whole or re.fullmatch(r"\W*\d+", scan.context.before)
     if mixed:
-        said = "and " + ("a half" if said == "one half" else said)
-    return f"{cardinal(whole)} {said}" if whole else said
+        words = "and " + ("a half" if words == "one half" else words)
+    return f"{cardinal(whole)} {words}" if whole else words
 
 
 def _measure(match: re.Match[str], scan: Scan) -> str | None:
-    name = unit_name(match["unit"], one=match["amount"] == "1" or bool(match["gap"]))
+    name = unit_name(match["unit"], singular=match["amount"] == "1" or bool(match["gap"]))
     return f"{decimal(match['amount'])} {name}" if name else None
 
 

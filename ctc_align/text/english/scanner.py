@@ -1,4 +1,4 @@
-"""A small scanner: rules are tried in order at each place of a word; the first that answers is taken."""
+"""Rules that are tried in order at each position of a written word; the first that applies is used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Context(NamedTuple):
-    """What stands around a word: its neighbours as written ("" at the ends), and whether all is in capitals."""
+    """The neighbours of a word as written ("" at the ends), and whether the whole transcript is in capitals."""
 
     before: str = ""
     after: str = ""
@@ -19,23 +19,23 @@ class Context(NamedTuple):
 
 @dataclass
 class Scan:
-    """A word (as `characters.plain` gives it) on its way to `said`, its spoken words."""
+    """The scan of a word (from `characters.plain`): the position reached and the words spoken so far."""
 
     text: str
     context: Context
     place: int = 0
-    said: list[str] = field(default_factory=list)
+    spoken: list[str] = field(default_factory=list)
     number: str = ""
-    """The latest number, as written; it ends at `number_end`."""
+    """The latest number, as written, which ends at `number_end`."""
     number_end: int = -1
 
     @cached_property
     def is_lettered(self) -> bool:
-        """Whether there is a letter or digit in the word at all."""
+        """Whether the word has a letter or digit."""
         return any(map(str.isalnum, self.text))
 
     def previous(self, start: int) -> str:
-        """The character before `start`, "" at the beginning."""
+        """Return the character before `start`, "" at the beginning."""
         return self.text[start - 1 : start] if start else ""
 
 
@@ -43,24 +43,25 @@ Reader = Callable[[re.Match[str], Scan], "str | None"]
 
 
 class Rule(NamedTuple):
-    """`reader` says what `pattern` matched, or None where it is not what it seemed."""
+    """A pattern, and a reader that returns the spoken words of a match, or None where the rule does not apply."""
 
     pattern: re.Pattern[str]
     reader: Reader
 
 
 def rule(pattern: str, reader: Reader) -> Rule:
+    """Return the rule of a regular expression."""
     return Rule(re.compile(pattern), reader)
 
 
 def apply(rules: tuple[Rule, ...], scan: Scan) -> bool:
-    """Try `rules` at `scan.place`; on success, what was said is added and the place moved on."""
+    """Try `rules` at `scan.place`; on success add the spoken words, move the place on and return True."""
     for pattern, reader in rules:
         match = pattern.match(scan.text, scan.place)
         words = reader(match, scan) if match else None
         if match and words is not None:
             scan.place = match.end()
             if words:
-                scan.said.append(words)
+                scan.spoken.append(words)
             return True
     return False

@@ -21,15 +21,9 @@ _SIGNS = {
 }  # fmt: skip
 _RATES = {"day": "day", "week": "week", "month": "month", "year": "year", "hour": "hour", "mo": "month", "yr": "year"}
 _READ_WHOLE = {
-    "24/7": "twenty four seven",
-    "w/": "with",
-    "w/o": "without",
-    "&c": "et cetera",
-    "wwi": "world war one",
-    "ww1": "world war one",
-    "wwii": "world war two",
-    "ww2": "world war two",
-}
+    "24/7": "twenty four seven", "w/": "with", "w/o": "without", "&c": "et cetera",
+    **dict.fromkeys(("wwi", "ww1"), "world war one"), **dict.fromkeys(("wwii", "ww2"), "world war two"),
+}  # fmt: skip
 _SPECIAL = SPECIAL | set(_READ_WHOLE)
 _CLOSED = re.compile(r"[,;:!?)]\W*$")
 _POSSESSIVE = re.compile(rf"'s(?!{LETTER})")
@@ -41,20 +35,13 @@ _HOST = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _URL_TAIL = r"(?::\d+)?(?:[/?#](?:[^\s,;!\"()]*[A-Za-z0-9/])?)?"
 _URL_SPELLED = word_set("www edu io tv fm uk de fr eu ca au jp html php http https")
 _URL_SIGNS = {
-    ".": "dot",
-    "@": "at",
-    "/": "slash",
-    "?": "question mark",
-    "=": "equals",
-    "&": "and",
-    "#": "hash",
-    "+": "plus",
-}
+    ".": "dot", "@": "at", "/": "slash", "?": "question mark", "=": "equals", "&": "and", "#": "hash", "+": "plus",
+}  # fmt: skip
 _URL_PIECE = re.compile(r"[A-Za-z]+|\d+|[.@/?=&#+]")
 
 
 def speak(word: str, context: Context) -> str:
-    """Lower-case words of letters, marks and inner apostrophes for one written English word; "" for a lone sign.
+    """Return the lower-case spoken words of one written English word; "" for a lone sign.
 
     Numbers are read the American way (no "and" inside them), four bare digits from 1100 to 2099 as a year, money as
     "three dollars and fifty cents", a range as "five to ten". Dotted initials and acronyms are spelled (see
@@ -79,7 +66,7 @@ def speak(word: str, context: Context) -> str:
 
 
 def _whole(text: str, context: Context) -> str | None:
-    """Readings that need the whole written word and its neighbours."""
+    """Read abbreviations, Roman numerals and set phrases, which need the whole word and its neighbours."""
     bare = text.strip("\"'()[],.;:!?" + GAP)
     if bare.lower() in _READ_WHOLE:
         return _READ_WHOLE[bare.lower()]
@@ -89,29 +76,30 @@ def _whole(text: str, context: Context) -> str | None:
     letters, ending = match[1], match[2]
     if _CLOSED.search(text):
         context = context._replace(after="")
-    said = None if ending == "'s" else abbreviation(letters, ending == ".", context)
-    if said is None and (said := roman(letters, context.before, context.shouting)):
-        said += "'s" if ending == "'s" else ""
-    return said
+    spoken = None if ending == "'s" else abbreviation(letters, ending == ".", context)
+    if spoken is None and (spoken := roman(letters, context.before, context.shouting)):
+        spoken += "'s" if ending == "'s" else ""
+    return spoken
 
 
 def _scanned(scan: Scan) -> str:
-    addressed = "." in scan.text or "@" in scan.text
+    """Read a word piece by piece; characters that no rule reads are skipped."""
+    may_be_address = "." in scan.text or "@" in scan.text
     while scan.place < len(scan.text):
         start = scan.place
-        if addressed and apply(_ADDRESS_RULES, scan):
+        if may_be_address and apply(_ADDRESS_RULES, scan):
             continue
         if apply(quantities.RULES, scan):
             _after_number(scan, start)
         elif not apply(_RULES, scan):
             scan.place += 1
-    return " ".join(scan.said)
+    return " ".join(scan.spoken)
 
 
 def _after_number(scan: Scan, start: int) -> None:
     scan.number, scan.number_end = scan.text[start : scan.place], scan.place
     if _POSSESSIVE.match(scan.text, scan.place):
-        scan.said[-1] += "'s"
+        scan.spoken[-1] += "'s"
         scan.place += 2
 
 
@@ -136,14 +124,14 @@ def _letters(match: re.Match[str], scan: Scan) -> str | None:
         return "'" + letters.lower()
     if _is_spelled_here(letters, mark, after):
         return " ".join(letters.lower())
-    said = spelled_out(letters, scan.context.shouting) or lower(letters)
+    spoken = spelled_out(letters, scan.context.shouting) or lower(letters)
     if after == "'" and mark not in ("'", "‘") and drops_g(letters):
-        said += "'"
-    return said.replace("'n'", " 'n ")
+        spoken += "'"
+    return spoken.replace("'n'", " 'n ")
 
 
 def _is_spelled_here(letters: str, mark: str, after: str) -> bool:
-    """Letters next to digits (mp3, B2B), a superscript (mc²) or an ampersand (AT&T)."""
+    """Return whether letters are spelled next to a digit (mp3, B2B), a superscript (mc²) or an ampersand (AT&T)."""
     if mark.isdigit() or after.isdigit():
         return _MIXED.fullmatch(letters) is not None
     if after in ("⁺", "^") and len(letters) <= 2:
@@ -152,12 +140,12 @@ def _is_spelled_here(letters: str, mark: str, after: str) -> bool:
 
 
 def _dash(match: re.Match[str], scan: Scan) -> str:
-    """A dash is "minus" before a number that it opens, "to" in a range, and otherwise nothing."""
+    """Read a dash: "minus" before a number that it opens, "to" in a range, otherwise nothing."""
     after = _AMOUNT.match(scan.text, match.end())
     if not after:
         return ""
     before = scan.previous(match.start())
-    if match[0] == "-" and (before in ("/", "(", "=") or (not scan.said and before != "-")):
+    if match[0] == "-" and (before in ("/", "(", "=") or (not scan.spoken and before != "-")):
         return "minus"
     if scan.number_end != match.start():
         return ""
@@ -165,6 +153,7 @@ def _dash(match: re.Match[str], scan: Scan) -> str:
 
 
 def _rises(first: str, second: str) -> bool:
+    """Return whether two numbers make a range; the second may be shortened (1999-05)."""
     low, high = (re.sub(r"[^\d.]", "", number).strip(".") for number in (first, second))
     shortened = len(low) == 4 and len(high) == 2
     try:
@@ -174,7 +163,7 @@ def _rises(first: str, second: str) -> bool:
 
 
 def _power(match: re.Match[str], scan: Scan) -> str:
-    """A superscript after a number or one or two letters; after a word it is a note, which nobody reads."""
+    """Read a superscript after a number or one or two letters; after a word it is a footnote, which is not read."""
     if not _POWERED.search(scan.text[max(0, match.start() - 3) : match.start()]):
         return ""
     named = {"2": "squared", "3": "cubed"}.get(match[1])
@@ -182,13 +171,13 @@ def _power(match: re.Match[str], scan: Scan) -> str:
 
 
 def _per(match: re.Match[str], scan: Scan) -> str | None:
-    """A rate: $20/hr, 30/min"""
-    name = unit_name(match[1], one=True) or _RATES.get(match[1])
+    """Read the unit of a rate: $20/hr, 30/min."""
+    name = unit_name(match[1], singular=True) or _RATES.get(match[1])
     return f"per {name}" if name and scan.number_end == match.start() else None
 
 
 def _sign(match: re.Match[str], scan: Scan) -> str | None:
-    """A sign's name where it is a word of its own or stands with letters or digits: not in "=)" or "+++"."""
+    """Read a sign that is a word of its own or stands with letters or digits; not in "=)" or "+++"."""
     alone = len(scan.text) < 9 and scan.text.strip("\"',.;!?" + GAP) in (match[0], f"({match[0]})")
     return _SIGNS.get(match[0]) if alone or scan.is_lettered else None
 
@@ -197,9 +186,9 @@ def _degree(match: re.Match[str], scan: Scan) -> str:
     return "p h d's" if match[1] else "p h d"
 
 
-def _address(match: re.Match[str], scan: Scan) -> str | None:
+def _web_address(match: re.Match[str], scan: Scan) -> str | None:
     text = re.sub(r"^[a-z]+://", "", match[0], flags=re.IGNORECASE).rstrip("/")
-    return " ".join(said for piece in _URL_PIECE.findall(text) if (said := _url_piece(piece)))
+    return " ".join(words for piece in _URL_PIECE.findall(text) if (words := _url_piece(piece)))
 
 
 def _url_piece(piece: str) -> str:
@@ -227,9 +216,9 @@ _RULES = (
     rule("[^\\w\\s]", _sign),
 )
 _ADDRESS_RULES = (
-    rule(rf"(?<![\w.%+-])[\w.%+-]+@{_HOST}(?:\.{_HOST})+", _address),
-    rule(rf"(?i:https?://){_HOST}(?:\.{_HOST})*{_URL_TAIL}", _address),
-    rule(rf"(?i:www)\.{_HOST}(?:\.{_HOST})+{_URL_TAIL}", _address),
-    rule(rf"(?<![\w.@-]){_HOST}(?:\.{_HOST})*\.(?:{_DOMAINS})(?![\w-]|\.\w){_URL_TAIL}", _address),
+    rule(rf"(?<![\w.%+-])[\w.%+-]+@{_HOST}(?:\.{_HOST})+", _web_address),
+    rule(rf"(?i:https?://){_HOST}(?:\.{_HOST})*{_URL_TAIL}", _web_address),
+    rule(rf"(?i:www)\.{_HOST}(?:\.{_HOST})+{_URL_TAIL}", _web_address),
+    rule(rf"(?<![\w.@-]){_HOST}(?:\.{_HOST})*\.(?:{_DOMAINS})(?![\w-]|\.\w){_URL_TAIL}", _web_address),
 )
-"""Tried at a letter or digit of a word that has a dot inside; the scheme (https://) is not spoken."""
+"""For words that contain a dot or an @; the scheme (https://) is not spoken."""

@@ -1,1 +1,1 @@
-"""Pronunciations of English spellings that no lexicon has: a small letter-to-phone network."""
+"""Letter-to-phone: pronunciations of English words that are in no lexicon."""

@@ -1,8 +1,8 @@
-"""The letter-to-phone network: letters in, CTC log-probs over phones out, a few per letter, all at once.
+"""The letter-to-phone network, from letters to CTC log-probs over phones, and the beam search over its output.
 
-Every block looks at the whole word (attention) and at each letter's neighbours (convolution). The last step spreads
-each letter over `SPREAD` output frames, so that a letter can stand for several phones ("x" is K S).
-Words of one batch have one length, so there is no padding and no mask anywhere.
+Every block has attention over the whole word and a convolution over each letter's neighbours. The last step makes
+`SPREAD` output frames of each letter, so that a letter can stand for several phones ("x" is K S). The words of a batch
+have one length, so there is no padding and no mask.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LETTER_ID = {letter: index + 1 for index, letter in enumerate(LETTERS)}
 
 
 def encode(words: Sequence[str]) -> torch.Tensor:
-    """Letter ids (B, letters + 2) int64 of words of one length, an edge mark on both sides.
+    """Return letter ids (B, letters + 2) int64 of words of one length, with an edge mark on both sides.
 
     >>> encode(["ab"]).tolist()
     [[0, 1, 2, 0]]
@@ -42,7 +42,7 @@ def encode(words: Sequence[str]) -> torch.Tensor:
 
 
 @dataclass(frozen=True)
-class Shape:
+class LetterNetworkShape:
     """Sizes of the network."""
 
     channels: int = 160
@@ -52,7 +52,7 @@ class Shape:
 
 
 class _WordDropout(nn.Module):
-    """Dropout of a channel in a whole word at once, which asks for a mask of (B, 1, D) only."""
+    """Dropout of a channel in a whole word at once, with a mask of (B, 1, D)."""
 
     def __init__(self, share: float) -> None:
         super().__init__()
@@ -64,10 +64,10 @@ class _WordDropout(nn.Module):
         return x * functional.dropout(torch.ones_like(x[:, :1]), self.share)
 
 
-class _Block(nn.Module):
+class _LetterBlock(nn.Module):
     """Attention over the word, then two layers over each letter and its neighbours; both added to the input."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: LetterNetworkShape) -> None:
         super().__init__()
         d = shape.channels
         self.heads = shape.heads
@@ -83,23 +83,23 @@ class _Block(nn.Module):
         batch, length, d = x.shape
         heads = self.project(self.norm_attention(x)).view(batch, length, 3, self.heads, d // self.heads)
         query, key, value = heads.permute(2, 0, 3, 1, 4)
-        # Written out: torch's fused attention is several times slower for rows as short as words.
+        # torch's fused attention is several times slower for rows as short as words.
         weights = (query @ key.transpose(2, 3) * (d // self.heads) ** -0.5).softmax(dim=3)
-        seen = (weights.to(value.dtype) @ value).transpose(1, 2).reshape(batch, length, d)
-        x = x + self.dropout(self.merge(seen))
+        mixed = (weights.to(value.dtype) @ value).transpose(1, 2).reshape(batch, length, d)
+        x = x + self.dropout(self.merge(mixed))
         return x + self.dropout(self.narrow(functional.gelu(self.wide(_neighbours(self.norm_convolution(x))))))
 
 
 def _neighbours(x: torch.Tensor) -> torch.Tensor:
-    """(B, N, D) -> (B, N, 3 D): each row with the row before and the row after it; a convolution as one product."""
+    """Return each row with the rows before and after it, (B, N, D) -> (B, N, 3 D), for a convolution as one product."""
     padded = functional.pad(x, (0, 0, 1, 1))
     return torch.cat((padded[:, :-2], x, padded[:, 2:]), dim=2)
 
 
-class Network(nn.Module):
-    """(B, N) letter ids -> (B, SPREAD * N, 40) log-probs, class 0 the blank."""
+class LetterNetwork(nn.Module):
+    """Letter ids (B, N) to log-probs (B, SPREAD * N, 40), class 0 the blank."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: LetterNetworkShape) -> None:
         super().__init__()
         self.shape = shape
         d = shape.channels
@@ -107,7 +107,7 @@ class Network(nn.Module):
         self.from_start = nn.Parameter(torch.randn(_POSITIONS, d) * 0.1)
         self.from_end = nn.Parameter(torch.randn(_POSITIONS, d) * 0.1)
         self.dropout = _WordDropout(shape.dropout)
-        self.blocks = nn.ModuleList(_Block(shape) for _ in range(shape.blocks))
+        self.blocks = nn.ModuleList(_LetterBlock(shape) for _ in range(shape.blocks))
         self.spread = nn.Linear(d, SPREAD * d)
         self.norm = nn.LayerNorm(d)
         self.refine = nn.Linear(3 * d, d)
@@ -124,26 +124,28 @@ class Network(nn.Module):
         return self.output(x).float().log_softmax(dim=2)
 
 
-def write_network(network: Network, path: Path) -> None:
-    """Weights as float16 safetensors; the sizes stand in the metadata."""
+def write_network(network: LetterNetwork, path: Path) -> None:
+    """Write the weights as float16 safetensors, with the sizes in the metadata."""
     weights = {name: tensor.detach().to(torch.float16).contiguous() for name, tensor in network.state_dict().items()}
     metadata = {key: str(value) for key, value in asdict(network.shape).items()}
     path.write_bytes(save(weights, metadata=metadata))
 
 
-def read_network(path: Path) -> Network:
-    """The network of `write_network`, in float32 on the CPU, ready for inference."""
+def read_network(path: Path) -> LetterNetwork:
+    """Read a network of `write_network` for inference in float32 on the CPU."""
     with safe_open(path, framework="pt") as file:
         sizes = file.metadata()
         weights = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118 (not a dict)
-    shape = Shape(int(sizes["channels"]), int(sizes["blocks"]), int(sizes["heads"]), float(sizes["dropout"]))
-    network = Network(shape)
+    shape = LetterNetworkShape(
+        int(sizes["channels"]), int(sizes["blocks"]), int(sizes["heads"]), float(sizes["dropout"])
+    )
+    network = LetterNetwork(shape)
     network.load_state_dict(weights)
     return network.eval()
 
 
 def likeliest(probs: np.ndarray, best: int) -> list[tuple[tuple[int, ...], float]]:
-    """The `best` likeliest label sequences, summed over their CTC paths (blank 0), the likeliest first.
+    """Return the `best` likeliest label sequences with their probabilities, summed over their CTC paths (blank 0).
 
     Args:
         probs: (T, C) float, rows sum to 1.
@@ -158,12 +160,12 @@ def likeliest(probs: np.ndarray, best: int) -> list[tuple[tuple[int, ...], float
         beam = _beam_step(beam, frame, row)
         if len(beam) > _BEAM_PREFIXES:
             beam = dict(sorted(beam.items(), key=lambda item: -sum(item[1]))[:_BEAM_PREFIXES])
-    found = sorted(((sum(ends), prefix) for prefix, ends in beam.items()), key=lambda item: (-item[0], item[1]))
-    return [(prefix, probability) for probability, prefix in found[:best]]
+    ranked = sorted(((prefix, sum(ends)) for prefix, ends in beam.items()), key=lambda item: (-item[1], item[0]))
+    return ranked[:best]
 
 
 def _likely_classes(probs: np.ndarray) -> list[list[int]]:
-    """Classes worth following, frame by frame."""
+    """Return for each frame the classes that are likely enough to follow."""
     worth = probs >= np.minimum(_LEAST_PROBABILITY, probs.max(axis=1, keepdims=True))
     frames: list[list[int]] = [[] for _ in range(len(probs))]
     for frame, label in zip(*(index.tolist() for index in worth.nonzero())):
@@ -174,6 +176,7 @@ def _likely_classes(probs: np.ndarray) -> list[list[int]]:
 def _beam_step(
     beam: dict[tuple[int, ...], tuple[float, float]], labels: list[int], row: list[float]
 ) -> dict[tuple[int, ...], tuple[float, float]]:
+    """Return the prefixes of `beam` and those with one of `labels` more, after a frame with the probabilities `row`."""
     grown: dict[tuple[int, ...], tuple[float, float]] = {}
     for prefix, (in_blank, in_label) in beam.items():
         total = in_blank + in_label

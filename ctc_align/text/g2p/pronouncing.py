@@ -1,7 +1,7 @@
-"""Pronunciations of English spellings, offline: CMUdict's for the words it has, a small CTC network for all others.
+"""Pronunciations of English words: CMUdict's for the words it has, a small CTC network's for all others.
 
-The network alone gets most of CMUdict right; `g2p-exceptions.txt.gz` beside it holds the rest of CMUdict, so that
-together they are the whole dictionary. A line there is one of
+The network alone gets most of CMUdict right; `g2p-exceptions.txt.gz` holds the rest, so that together they are the
+whole dictionary. A line there is one of
 
     word<TAB>P P P[<TAB>P P P …]    its pronunciations, the most common first
     word                            the network's first pronunciation, and no other
@@ -10,6 +10,7 @@ together they are the whole dictionary. A line there is one of
 from __future__ import annotations
 
 import gzip
+import itertools
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING
 from ctc_align.text.g2p.spelling import add_suffix, fold, is_initialism, split_suffix
 
 if TYPE_CHECKING:
-    from ctc_align.text.g2p.letter_network import Network
+    from ctc_align.text.g2p.letter_network import LetterNetwork
 
 Phones = tuple[str, ...]
 
@@ -27,7 +28,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "models" / "english"
 WEIGHTS = "g2p.safetensors"
 EXCEPTIONS = "g2p-exceptions.txt.gz"
 LEAST_RATIO = 0.2
-"""A pronunciation of the network counts if it is at least so likely, relative to the likeliest."""
+"""Least likelihood of a pronunciation from the network, relative to its likeliest."""
 
 _MOST_CACHED = 500_000
 _CANDIDATES = 4
@@ -36,7 +37,7 @@ _PIECE_LETTERS = 40
 
 
 class LetterToPhone:
-    """Pronounces spoken words.
+    """Pronunciations of spoken English words.
 
     >>> speaker = LetterToPhone.load()
     >>> speaker.pronounce(["cat", "the"])
@@ -45,75 +46,76 @@ class LetterToPhone:
 
     def __init__(self, folder: Path, exceptions: dict[str, str]) -> None:
         self._folder = folder
-        self._exceptions = exceptions
-        self._heard: dict[str, list[tuple[Phones, float]]] = {}
+        self.exceptions = exceptions
+        self.candidates: dict[str, list[tuple[Phones, float]]] = {}
         self._wanted: set[str] = set()
 
     @classmethod
     def load(cls, folder: Path = FOLDER) -> LetterToPhone:
-        """The letter-to-phone model in `folder`; the network itself is read when a word first needs it."""
+        """Read the exceptions in `folder`; the network is read when a word first needs it."""
         lines = gzip.decompress((folder / EXCEPTIONS).read_bytes()).decode("utf-8").splitlines()
         parts = (line.partition("\t") for line in lines if not line.startswith("#"))
         return cls(folder, {word: pronunciations for word, _, pronunciations in parts})
 
     def pronounce(self, words: Sequence[str], best: int = 2) -> list[list[Phones]]:
-        """Pronunciations of each word, best first, as phones without stress.
+        """Return the pronunciations of each word, best first, as phones without stress.
 
         Args:
             words: single spoken words (no spaces); accents are folded, letters that English lacks are left out.
-            best: at most so many for a word that CMUdict does not have; CMUdict's own all come.
+            best: the most for a word that CMUdict lacks; of CMUdict's words all are returned.
 
         Returns:
-            One list per word, in order; empty where no letter of a-z is left.
+            One list per word; empty where no letter of a-z is left.
         """
         folded = [fold(word)[0] for word in words]
-        self._hear(folded, best)
-        return [self._say(word, best) for word in folded]
+        self.prepare(folded, best)
+        return [self._pronunciations(word, best) for word in folded]
 
-    def _hear(self, folded: Iterable[str], best: int) -> None:
-        """Run the network once over all words that pronouncing `folded` will ask it for."""
-        if len(self._heard) > _MOST_CACHED:
-            self._heard.clear()
-        for word in dict.fromkeys((*folded, *ascii_lowercase)):  # letters, in case a word must be spelt
-            self._say(word, best)  # only notes in `_wanted` what it lacks
+    def prepare(self, folded: Iterable[str], best: int) -> None:
+        """Run the network once over all words that are needed to pronounce `folded`."""
+        if len(self.candidates) > _MOST_CACHED:
+            self.candidates.clear()
+        for word in dict.fromkeys((*folded, *ascii_lowercase)):  # letters: a word may have to be spelt
+            self._pronunciations(word, best)  # notes in `_wanted` what is missing
         wanted, self._wanted = sorted(self._wanted), set()
-        self._heard.update(self._run(wanted))
+        self.candidates.update(self._run(wanted))
 
-    def _say(self, word: str, best: int) -> list[Phones]:
-        known = self._exceptions.get(word)
+    def _pronunciations(self, word: str, best: int) -> list[Phones]:
+        known = self.exceptions.get(word)
         if known:
             return [tuple(phones.split(" ")) for phones in known.split("\t")]
         if known is not None:
             best = 1
-        return self._derive(word, best)[:best]
+        return self.derive(word, best)[:best]
 
-    def _derive(self, word: str, best: int) -> list[Phones]:
-        """What rules and network say of a word that is not an exception."""
+    def derive(self, word: str, best: int) -> list[Phones]:
+        """Return the pronunciations of a word that is not an exception, by rules and the network."""
         if not word:
             return []
         if word.endswith("'") or word.startswith("'"):
-            return self._say(word.removesuffix("'") if word.endswith("'") else word[1:], best)
+            return self._pronunciations(word.removesuffix("'") if word.endswith("'") else word[1:], best)
         split = split_suffix(word)
         if split is not None:
-            return [add_suffix(phones, split[1]) for phones in self._say(split[0], best)]
+            return [add_suffix(phones, split[1]) for phones in self._pronunciations(split[0], best)]
         if len(word) > _PIECE_LETTERS:
             pieces = (word[start : start + _PIECE_LETTERS] for start in range(0, len(word), _PIECE_LETTERS))
-            return [tuple(phone for piece in pieces for said in self._say(piece, 1) for phone in said)]
-        said = self._network_says(word)
-        if is_initialism(word) or (word in self._heard and not said and len(word) > 1):
-            names = tuple(phone for letter in word for name in self._say(letter, 1) for phone in name)
-            said = [names, *(phones for phones in said if phones != names)]
-        return said
+            return [tuple(itertools.chain(*(p for piece in pieces for p in self._pronunciations(piece, 1))))]
+        phones = self.by_network(word)
+        if is_initialism(word) or (word in self.candidates and not phones and len(word) > 1):
+            names = tuple(itertools.chain(*(name for letter in word for name in self._pronunciations(letter, 1))))
+            phones = [names, *(other for other in phones if other != names)]
+        return phones
 
-    def _network_says(self, word: str) -> list[Phones]:
-        heard = self._heard.get(word)
-        if heard is None:
+    def by_network(self, word: str) -> list[Phones]:
+        """Return the network's pronunciations of a word, none before it was prepared."""
+        candidates = self.candidates.get(word)
+        if candidates is None:
             self._wanted.add(word)
             return []
-        return [phones for phones, ratio in heard if ratio >= LEAST_RATIO]
+        return [phones for phones, ratio in candidates if ratio >= LEAST_RATIO]
 
     def _run(self, words: Sequence[str]) -> dict[str, list[tuple[Phones, float]]]:
-        """The network's candidates with their likelihood relative to the first, in batches of words of one length."""
+        """Return the network's candidates with their likelihood relative to the first, in batches of one length."""
         if not words:
             return {}
         import torch
@@ -123,19 +125,19 @@ class LetterToPhone:
         by_length: dict[int, list[str]] = {}
         for word in words:
             by_length.setdefault(len(word), []).append(word)
-        found: dict[str, list[tuple[Phones, float]]] = {}
+        candidates: dict[str, list[tuple[Phones, float]]] = {}
         for same in by_length.values():
             for start in range(0, len(same), _BATCH_WORDS):
                 batch = same[start : start + _BATCH_WORDS]
                 with torch.inference_mode():
                     probs = self._network(encode(batch)).exp().numpy()
                 for word, rows in zip(batch, probs):
-                    said = [(ids, p) for ids, p in likeliest(rows, _CANDIDATES) if ids]
-                    found[word] = [(tuple(LABELS[i] for i in ids), p / said[0][1]) for ids, p in said]
-        return found
+                    best = [(ids, p) for ids, p in likeliest(rows, _CANDIDATES) if ids]
+                    candidates[word] = [(tuple(LABELS[i] for i in ids), p / best[0][1]) for ids, p in best]
+        return candidates
 
     @cached_property
-    def _network(self) -> Network:
+    def _network(self) -> LetterNetwork:
         from ctc_align.text.g2p.letter_network import read_network
 
         return read_network(self._folder / WEIGHTS)

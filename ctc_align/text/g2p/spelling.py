@@ -8,25 +8,9 @@ from functools import lru_cache
 from ctc_align.text.arpabet import VOWELS
 
 _FOLDED = {
-    "ß": "ss",
-    "ẞ": "ss",
-    "æ": "ae",
-    "œ": "oe",
-    "ø": "o",
-    "ł": "l",
-    "đ": "d",
-    "ð": "th",
-    "þ": "th",
-    "ħ": "h",
-    "ı": "i",
-    "ŋ": "ng",
-    "ə": "e",
-    "ŧ": "t",
-    "ʻ": "'",
-    "ʼ": "'",
-    "’": "'",
-    "‘": "'",
-}
+    "ß": "ss", "ẞ": "ss", "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "th", "þ": "th", "ħ": "h", "ı": "i",
+    "ŋ": "ng", "ə": "e", "ŧ": "t", **dict.fromkeys("ʻʼ’‘", "'"),
+}  # fmt: skip
 _AFTER_SIBILANT = frozenset(("CH", "JH", "S", "SH", "Z", "ZH"))
 _VOICELESS = frozenset(("F", "K", "P", "T", "TH"))
 _SUFFIXES = ("'s", "'ll", "'d", "'ve", "'re")
@@ -34,7 +18,7 @@ _LONGEST_INITIALS = 4
 
 
 def fold(spoken: str) -> tuple[str, tuple[str, ...]]:
-    """One spoken word as letters a-z and apostrophes, and the letters (in NFC) that cannot be written so.
+    """Return a spoken word in letters a-z and apostrophes, and its letters (in NFC) that have no such spelling.
 
     Accents come off (é is e), ß is ss, æ is ae; what is neither letter, digit nor mark is dropped.
 
@@ -57,7 +41,7 @@ def fold(spoken: str) -> tuple[str, tuple[str, ...]]:
 
 @lru_cache(maxsize=16384)
 def _folded(character: str) -> str | None:
-    """Letters of a-z and ' for one character; "" for one that is not said, None for one that English lacks."""
+    """Return one character in a-z and '; "" if it is not pronounced, None if English has no letters for it."""
     if "a" <= character <= "z" or character == "'":
         return character
     if character in _FOLDED:
@@ -77,7 +61,7 @@ def _is_selector(character: str) -> bool:
 
 
 def split_suffix(word: str) -> tuple[str, str] | None:
-    """Base and clitic of "john's", "they'll" …; None where there is none.
+    """Return base and clitic of "john's", "they'll" …; None where there is none.
 
     >>> split_suffix("john's"), split_suffix("'s"), split_suffix("don't")
     (('john', "'s"), None, None)
@@ -90,7 +74,7 @@ def split_suffix(word: str) -> tuple[str, str] | None:
 
 
 def add_suffix(phones: tuple[str, ...], suffix: str) -> tuple[str, ...]:
-    """A pronunciation with a clitic of `split_suffix` after it.
+    """Return a pronunciation with a clitic of `split_suffix` after it.
 
     >>> add_suffix(("CH", "ER", "CH"), "'s"), add_suffix(("K", "AE", "T"), "'s"), add_suffix(("B", "IY"), "'s")
     (('CH', 'ER', 'CH', 'IH', 'Z'), ('K', 'AE', 'T', 'S'), ('B', 'IY', 'Z'))
@@ -106,7 +90,7 @@ def add_suffix(phones: tuple[str, ...], suffix: str) -> tuple[str, ...]:
 
 
 def is_initialism(word: str) -> bool:
-    """Whether a word looks like initials that are spelt out: two to four letters, none of them a vowel.
+    """Return whether a word looks like initials that are spelt out: two to four letters, none of them a vowel.
 
     >>> is_initialism("bbc"), is_initialism("rhythm"), is_initialism("b")
     (True, False, False)
