@@ -31,7 +31,7 @@ class Scan:
 
     @cached_property
     def is_lettered(self) -> bool:
-        """Whether the word has a letter or digit."""
+        """True for a word with a letter or digit."""
         return any(map(str.isalnum, self.text))
 
     def previous(self, start: int) -> str:
