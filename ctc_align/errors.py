@@ -63,3 +63,12 @@ class KernelError(CtcAlignError, ValueError, RuntimeError):
 
 class BackendError(CtcAlignError):
     """A backend or a device that was asked for by name cannot run here."""
+
+
+def one_line(error: BaseException, most: int = 200) -> str:
+    """Return an error's message, often that of a library, on one line of at most `most` characters.
+
+    >>> one_line(ValueError("no\\n  such thing"))
+    'no such thing'
+    """
+    return " ".join(str(error).split())[:most]

@@ -23,7 +23,7 @@ from ctc_align.formats import Alignment
 from ctc_align.kernels import batching
 from ctc_align.kernels.requests import Steps
 from ctc_align.models.calibration import Calibration, calibration_of, read_calibration
-from ctc_align.models.folder_settings import remembered
+from ctc_align.models.catalogue import folder_settings
 from ctc_align.tokens.tokenizer import Tokenizer, tokenizer_for
 from ctc_align.types import Audio, AudioLike, Emissions, Word, Words
 
@@ -80,7 +80,7 @@ class Aligner:
         from ctc_align.kernels import check_backend
 
         check_backend(backend)
-        own = remembered(model)
+        own = folder_settings(model)
         self.settings = (settings or Settings()).for_language(own.language)
         self.backend = backend
         if self.settings.romanize:

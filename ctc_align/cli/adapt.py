@@ -41,7 +41,7 @@ def adapt(
     talk = train.ready(corpus, out_dir, dev, lexicon, messages)
     from ctc_align.config import load_config
     from ctc_align.models import resolve_device
-    from ctc_align.models.folder_settings import remembered
+    from ctc_align.models.catalogue import folder_settings
     from ctc_align.training.adaptation import Adaptation
     from ctc_align.training.adaptation import adapt as run
     from ctc_align.training.pipeline import Call
@@ -49,7 +49,7 @@ def adapt(
     adaptation = load_config(Adaptation, config, {"name": name, "language": language, "seed": seed})
     adaptation = replace(adaptation, training=train.limited(adaptation.training, epochs, minutes))
     where = resolve_device(device)
-    train.say_if_digits_are_not_read(adaptation.language or remembered(model).language, talk)
+    train.say_if_digits_are_not_read(adaptation.language or folder_settings(model).language, talk)
     command = train.command_line()
     call = Call(corpus, Path(out_dir), kind, dev, lexicon, where, command, force=force, keep=keep)
     with train.Following(talk) as watch:

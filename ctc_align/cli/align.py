@@ -68,7 +68,7 @@ def align(
 
     Writes NAME.json, NAME.ctm, NAME.tokens.ctm and NAME.TextGrid for the audio NAME.wav.
     """
-    from ctc_align.models.folder_settings import remembered
+    from ctc_align.models.catalogue import folder_settings
     from ctc_align.text import read_transcript, require_words, split
 
     talk = messages.talk()
@@ -85,7 +85,7 @@ def align(
         refuse_outputs(folder, name, formats, force, inputs)
     source = "--text" if transcript is None else transcript
     written = read_transcript(source) if text is None else text
-    spoken_in = settings.for_language(remembered(model.model).language).language
+    spoken_in = settings.for_language(folder_settings(model.model).language).language
     require_words(split(written, language=spoken_in), "standard input" if source == "-" else source)
     talk.listen()
     alignment = run_aligner(audio, written, reader, model, settings, talk)

@@ -42,16 +42,15 @@ def models(
 
 
 def _list() -> None:
-    from ctc_align.models.catalogue import rows
+    from ctc_align.models.catalogue import catalogue_entries
 
     print("\t".join(HEADER))
-    for row in rows():
+    for row in catalogue_entries():
         size = "" if row.megabytes is None else str(row.megabytes)
         print("\t".join((row.name, row.state, size, row.licence, row.about)))
 
 
 def _show(model: AcousticModel, name: str) -> None:
-    from ctc_align.models.catalogue import receptive_field_s
     from ctc_align.tokens.tokenizer import tokenizer_for
     from ctc_align.units import seconds_to_ms
 
@@ -61,7 +60,7 @@ def _show(model: AcousticModel, name: str) -> None:
         "sample_rate": model.sample_rate,
         "frame_shift_ms": f"{seconds_to_ms(model.frame_shift_s):g}",
         "first_frame_ms": f"{seconds_to_ms(getattr(model, 'first_frame_s', 0.0)):g}",
-        "receptive_field_ms": f"{seconds_to_ms(receptive_field_s(model)):g}",
+        "receptive_field_ms": f"{seconds_to_ms(model.receptive_field_s):g}",
         "tokens": model.token_kind,
         "classes": len(model.vocab),
         "blank": json.dumps(model.vocab[model.blank], ensure_ascii=False),
@@ -75,15 +74,15 @@ def _show(model: AcousticModel, name: str) -> None:
 
 def _own(model: AcousticModel, name: str) -> dict[str, object]:
     """What only models of ours have, where this one has it."""
-    from ctc_align.models.catalogue import gaussians
-    from ctc_align.models.folder_settings import remembered
+    from ctc_align.models.catalogue import folder_settings
     from ctc_align.text.lexicon import read_lexicon
 
-    beside, told = remembered(name), dict[str, object]()
+    beside, told = folder_settings(name), dict[str, object]()
     if beside.language:
         told["language"] = beside.language
     if beside.lexicon is not None:
         told |= {"lexicon": beside.lexicon, "lexicon_words": len(read_lexicon(beside.lexicon).entries)}
-    if gaussians(model):
-        told["gaussians_per_state"] = gaussians(model)
+    gaussians = getattr(model, "gaussians_per_state", 0)
+    if gaussians:
+        told["gaussians_per_state"] = gaussians
     return told

@@ -36,7 +36,7 @@ from ctc_align.corpus.state.output_folder import (
 from ctc_align.corpus.state.summary import Effort, Summary, summarize, summary_path
 from ctc_align.corpus.utterance import Source, Utterance
 from ctc_align.errors import BackendError, OutputError, UsageError
-from ctc_align.models.folder_settings import remembered
+from ctc_align.models.catalogue import folder_settings
 from ctc_align.models.log_probs import Reader
 
 BATCH_SECONDS_CPU, BATCH_SECONDS_GPU = 120.0, 1200.0
@@ -160,7 +160,7 @@ def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out
 
 def _remembering(run: CorpusRun) -> CorpusRun:
     """With the language and the lexicon of the model where the call says none: results depend on them."""
-    own = remembered(run.model)
+    own = folder_settings(run.model)
     return replace(run, lexicon=run.lexicon or own.lexicon, settings=run.settings.for_language(own.language))
 
 

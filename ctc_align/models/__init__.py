@@ -1,7 +1,7 @@
-"""Acoustic models: audio in, `Emissions` out, every family behind one registry.
+"""Acoustic models: audio in, `Emissions` out.
 
-`load_model("english")` is the model inside the package; a folder that `ctc-align train` wrote is loaded by its path.
-A family registers itself by a prefix and is imported only when it is asked for.
+`load_model("english")` loads the model inside the package; a folder that `ctc-align train` wrote is loaded by its path.
+A family of models has a prefix in `FAMILIES` and is imported only when one of its models is loaded.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import importlib
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from ctc_align.config import Settings
 from ctc_align.errors import BackendError, UsageError
 from ctc_align.types import Audio, Emissions
 
@@ -22,13 +23,13 @@ if TYPE_CHECKING:
 EMBEDDED = ("english",)
 """Names of the models inside the package."""
 FOLDER_FILES = ("model.toml", "model.safetensors")
-"""What a model's folder holds."""
+"""The files of a model's folder."""
 FAMILIES = {
     "hf:": "ctc_align.models.huggingface.transformers_model",
     "torchaudio:": "ctc_align.models.torchaudio_bundles",
     "onnx:": "ctc_align.models.onnx.onnx_model",
 }
-"""How names of a family begin, and the module whose `load(name, device, settings)` makes a model of one.
+"""The prefix of a family's names, and the module whose `load(name, device, settings)` loads one of its models.
 
 A family that cannot use every device has a `resolve_device` of its own.
 """
@@ -36,7 +37,7 @@ A family that cannot use every device has a `resolve_device` of its own.
 
 @runtime_checkable
 class AcousticModel(Protocol):
-    """What every family gives: `emissions` turns audio at `sample_rate` into (T, C) log-probs over `vocab`.
+    """A model that turns audio at `sample_rate` into log-probs (T, C) over `vocab`.
 
     `token_kind` names the token tier of the outputs ("phones" or "tokens").
     """
@@ -48,25 +49,37 @@ class AcousticModel(Protocol):
     frame_shift_s: float
     token_kind: str
 
+    @property
+    def receptive_field_s(self) -> float:
+        """What a frame is computed from, in seconds, not counting attention."""
+        ...
+
     def emissions(self, audio: Audio, progress: Callable[[float], None] | None = None) -> Emissions:
-        """Log-probs of `audio`; `progress` is called with the share done, in [0, 1]."""
+        """Return the log-probs of `audio`, on the model's device.
+
+        `progress` is called with the share done, in [0, 1].
+        """
         ...
 
     def emissions_batch(self, audios: Sequence[Audio]) -> list[Emissions]:
-        """Of each what `emissions` gives, to the bit where the device allows it; an error concerns them all."""
+        """Return the emissions of each audio, to the bit as `emissions` where the device allows it.
+
+        An error of one audio is raised for all.
+        """
         ...
 
 
-def load_model(name: str, *, device: str | torch.device = "auto", settings: Any = None) -> AcousticModel:
-    """The model called `name`: one inside the package, one of a family (`hf:ORG/NAME`), or a model's folder.
+def load_model(name: str, *, device: str | torch.device = "auto", settings: Settings | None = None) -> AcousticModel:
+    """Load a model by name: one inside the package, one of a family (`hf:ORG/NAME`), or a model's folder.
 
-    A folder holds a model that was trained here, or one of transformers. A name comes before a folder that is called
-    the same: write `./english` for a folder `english`.
+    A folder holds a model that `ctc-align train` wrote, or one of transformers. A name comes before a folder of the
+    same name: write `./english` for a folder `english`.
 
     Raises:
         UsageError: no such model, a folder without a model in it, or a family whose extra is not installed.
-        BackendError: `device` was asked for by name and is not here.
+        BackendError: a device asked for by name that is not available.
     """
+    settings = settings or Settings()
     if name in EMBEDDED:
         from ctc_align.models.convnet.convnet_model import load_embedded
 
@@ -94,7 +107,7 @@ def load_model(name: str, *, device: str | torch.device = "auto", settings: Any 
 
 
 def resolve_device(device: str | torch.device = "auto") -> torch.device:
-    """The device that `auto`, `cpu`, `cuda`, `cuda:N` or `mps` stands for on this machine.
+    """Return the device that `auto`, `cpu`, `cuda`, `cuda:N` or `mps` stands for on this machine.
 
     `auto` is the first CUDA device if there is one, else the CPU. A `torch.device` is checked like its name.
 
@@ -103,11 +116,11 @@ def resolve_device(device: str | torch.device = "auto") -> torch.device:
 
     Raises:
         UsageError: not the name of a device.
-        BackendError: a device asked for by name that is not here.
+        BackendError: a device asked for by name that is not available.
     """
     import torch
 
-    with warnings.catch_warnings():  # an old driver warns; that there is no device says it all
+    with warnings.catch_warnings():  # an old driver warns; the device count is enough
         warnings.simplefilter("ignore")
         cuda_devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if device == "auto":

@@ -1,6 +1,6 @@
-"""What a handful of hand-labelled files tells of a model: constants for its edges and its confidence.
+"""Calibration of a model: constants for its edges and its confidence, from a few hand-labelled files.
 
-`calibration.toml` beside the model's weights holds them, few and declared; `ctc-align calibrate` estimates them.
+`ctc-align calibrate` estimates them; `calibration.toml` beside the model's weights holds them.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ FORMAT = "ctc-align-calibration/1"
 SILENCE, SOUND = "silence", "sound"
 KINDS = (*CLASSES, SOUND, SILENCE)
 USUAL_SCALE = 0.4
-"""Of the scores of segmentation states, where nobody measured a better one."""
+"""Factor of the scores of segmentation states in an uncalibrated model."""
 MOST_MS = 500
 MOST_SPREAD, MOST_COST, MOST_GAP_S = 1000.0, 100.0, 10.0
 WEIGHTS = 5
-"""Of a logistic regression: one for each of `ctc_align.alignment.confidence.FEATURES`."""
+"""Number of weights of a logistic regression: one for each of `ctc_align.alignment.confidence.FEATURES`."""
 SHRINKAGE = 5
-"""An offset is estimated as if so many more edges had been seen whose error is the usual one of its place."""
+"""An offset is estimated as if this many more edges with the usual error of their position had been measured …"""
 WIDER_SHRINKAGE = 20.0
-"""… or, where all sounds are labelled, that of such edges inside words too."""
+"""… or, where all sounds are labelled, with the error of such edges inside words too."""
 
 
 def kind_of(label: str) -> str:
-    """The broad class of a phone; "sound" for all that is none of the 39 (letters, phones of other languages).
+    """Return the broad class of a phone; "sound" for any label outside the 39 (letters, phones of other languages).
 
     >>> kind_of("AH0"), kind_of("ß")
     ('vowel', 'sound')
@@ -45,20 +45,19 @@ def kind_of(label: str) -> str:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What is known of a model's habits.
+    """Constants that correct a model's systematic errors.
 
     Attributes:
-        scale: what scores of states are multiplied by before edges are summed over all segmentations.
-        blank_cost: nats that a frame of blank costs where edges are CTC's own: blank is what CTC says wherever it may,
-            and its share of the training, its prior, is far beyond that of any sound (Huang et al. 2024,
-            arXiv 2406.02560).
+        scale: factor of the states' scores before edges are summed over all segmentations.
+        blank_cost: nats that a frame of blank costs where edges come from CTC's output: the prior of blank is far
+            beyond that of any sound (Huang et al. 2024, arXiv 2406.02560).
         spike_gap_s: a shorter gap between two of CTC's spikes is no pause: the edge of both sounds is in its middle.
-        spread: what the standard deviations of edges are multiplied by.
-        offsets_ms: what is added to an edge between two kinds of sounds, by (before, after).
-        word_confidence, token_confidence: weights of logistic regressions: both edges right; see
+        spread: factor of the edges' standard deviations.
+        offsets_ms: added to an edge between two kinds of sounds, by (before, after).
+        word_confidence, token_confidence: weights of logistic regressions for "both edges are right"; see
             `ctc_align.alignment.confidence`.
-        word_presence: likewise: the word is what is said there, and not another.
-        source: how it came about, for people.
+        word_presence: likewise for "this word, and no other, is spoken here".
+        source: a description of the labels, for people.
         frame_shift_s: of the frames that `offset_frames` counts.
     """
 
@@ -75,15 +74,15 @@ class Calibration:
 
     @property
     def draws(self) -> bool:
-        """Whether it moves the edges of a model that has no segmentation."""
+        """Whether it moves the edges of a model without segmentation states."""
         return bool(self.offsets_ms or self.blank_cost or self.spike_gap_s)
 
     def at(self, frame_shift_s: float) -> Calibration:
-        """The same for frames of so many seconds."""
+        """Return the same for frames of `frame_shift_s` seconds."""
         return self if frame_shift_s == self.frame_shift_s else replace(self, frame_shift_s=frame_shift_s)
 
     def offset_frames(self, before: str, after: str) -> float:
-        """What is added to an edge, in frames; 0 for a pair that nobody measured.
+        """Return what is added to an edge, in frames; 0 for a pair without an offset.
 
         >>> Calibration(offsets_ms={("stop", "vowel"): -5.0}).offset_frames("stop", "vowel")
         -0.5
@@ -93,7 +92,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class _Constants:
-    """The file's plain values."""
+    """The file's values outside tables."""
 
     source: str = setting("", may_be_empty=True)
     scale: float = setting(USUAL_SCALE, above=0.0)
@@ -108,53 +107,55 @@ class _Constants:
 def fit_offsets(
     errors_ms: Iterable[tuple[tuple[str, str], float]], wider: Mapping[tuple[str, str], float] | None = None
 ) -> dict[tuple[str, str], float]:
-    """Minus the median error of the edges between two kinds, drawn towards that of all edges of its place where there
-    are few: after a pause, before one, or between sounds; and those towards 0.
+    """Return minus the median error of the edges between each two kinds of sounds.
+
+    Medians of few edges are shrunk towards the median of all edges in the same position (after a pause, before one,
+    between sounds), and that towards 0.
 
     Args:
-        errors_ms: of each edge the kinds before and after it, and its error (ours minus the hand label's).
-        wider: offsets of more edges than these, of all sounds where these are those of words: a pair that has one is
-            drawn towards it, and one that is only there gets it.
+        errors_ms: for each edge the kinds before and after it, and its error (ours minus the hand label's).
+        wider: offsets from more edges, such as those of all sounds where `errors_ms` are of words: medians are shrunk
+            towards these instead, and pairs that are only there are taken over.
 
     >>> fit_offsets([(("stop", "vowel"), 8.0)] * 5)
     {('stop', 'vowel'): -6.0}
     >>> fit_offsets([(("stop", "vowel"), 8.0)] * 20, {("stop", "vowel"): -4.0, ("vowel", "stop"): 1.0})
     {('stop', 'vowel'): -6.0, ('vowel', 'stop'): 1.0}
     """
-    seen: dict[tuple[str, str], list[float]] = {}
-    places: dict[tuple[bool, bool], list[float]] = {}
+    by_pair: dict[tuple[str, str], list[float]] = {}
+    by_position: dict[tuple[bool, bool], list[float]] = {}
     for pair, error_ms in errors_ms:
-        seen.setdefault(pair, []).append(error_ms)
-        places.setdefault(_place(pair), []).append(error_ms)
-    usual = {place: _drawn(found, 0.0, SHRINKAGE) for place, found in places.items()}
+        by_pair.setdefault(pair, []).append(error_ms)
+        by_position.setdefault(_position(pair), []).append(error_ms)
+    usual_ms = {position: _shrunk(errors, 0.0, SHRINKAGE) for position, errors in by_position.items()}
     wider = wider or {}
     offsets = dict(wider)
-    for pair, found in seen.items():
+    for pair, errors in by_pair.items():
         if pair in wider:
-            drawn = _drawn(found, -wider[pair], WIDER_SHRINKAGE)
+            shrunk = _shrunk(errors, -wider[pair], WIDER_SHRINKAGE)
         else:
-            drawn = _drawn(found, usual[_place(pair)], SHRINKAGE)
-        offsets[pair] = round(-drawn, 2)
+            shrunk = _shrunk(errors, usual_ms[_position(pair)], SHRINKAGE)
+        offsets[pair] = round(-shrunk, 2)
     return dict(sorted(offsets.items()))
 
 
-def _place(pair: tuple[str, str]) -> tuple[bool, bool]:
+def _position(pair: tuple[str, str]) -> tuple[bool, bool]:
     return pair[0] == SILENCE, pair[1] == SILENCE
 
 
-def _drawn(errors_ms: list[float], usual_ms: float, shrinkage: float) -> float:
-    """The median, as if `shrinkage` more errors of the usual size had been seen."""
+def _shrunk(errors_ms: list[float], usual_ms: float, shrinkage: float) -> float:
+    """Return the median, as if `shrinkage` more errors of the usual size had been measured."""
     count = len(errors_ms)
     return (float(np.median(errors_ms)) * count + usual_ms * shrinkage) / (count + shrinkage)
 
 
 def fit_logistic(features: np.ndarray, right: np.ndarray, penalty: float = 1.0) -> tuple[float, ...]:
-    """Weights (F,) of P(right) = 1 / (1 + exp(-features @ weights)), by Newton's method.
+    """Return the weights (F,) of P(right) = 1 / (1 + exp(-features @ weights)), by Newton's method.
 
     Args:
         features: (N, F), the first column 1.
         right: (N,) bool.
-        penalty: on the squares of all weights but the first, so that few examples cannot make them infinite.
+        penalty: on the squares of all weights but the first, so that they stay finite with few examples.
     """
     weights = np.zeros(features.shape[1])
     ridge = penalty * np.eye(len(weights))
@@ -171,12 +172,12 @@ def fit_logistic(features: np.ndarray, right: np.ndarray, penalty: float = 1.0) 
 
 
 def probability(features: np.ndarray, weights: Sequence[float]) -> np.ndarray:
-    """P(right) (N,) of features (N, F)."""
+    """Return P(right) (N,) of features (N, F)."""
     return 1 / (1 + np.exp(-np.clip(features @ np.asarray(weights), -30, 30)))
 
 
 def folder_of(model: str) -> Path | None:
-    """The folder on disk that `--model` names, prefix or not; None where there is none.
+    """Return the folder on disk that `--model` names, with or without a prefix; None if there is none.
 
     >>> folder_of("hf:org/name") is None
     True
@@ -190,7 +191,7 @@ def folder_of(model: str) -> Path | None:
 
 
 def calibration_of(model: str) -> Calibration | None:
-    """The calibration beside the model that `--model` names; None where there is none."""
+    """Return the calibration beside the model that `--model` names; None if there is none."""
     folder = folder_of(model)
     if folder is None or not (folder / FILE).is_file():
         return None
@@ -198,10 +199,10 @@ def calibration_of(model: str) -> Calibration | None:
 
 
 def read_calibration(path: Path) -> Calibration:
-    """The calibration in a file.
+    """Read a calibration.
 
     Raises:
-        ConfigError: a file that is none, all of its faults at once.
+        ConfigError: not a calibration; all faults at once.
     """
     table = read_toml(path)
     faults: list[str] = []
@@ -221,7 +222,7 @@ def read_calibration(path: Path) -> Calibration:
 
 
 def _are_weights(weights: tuple[Any, ...]) -> bool:
-    return len(weights) == WEIGHTS and all(type(one) in (int, float) and math.isfinite(one) for one in weights)
+    return len(weights) == WEIGHTS and all(type(weight) in (int, float) and math.isfinite(weight) for weight in weights)
 
 
 def _offsets(table: Any, path: Path, faults: list[str]) -> dict[tuple[str, str], float]:
@@ -241,7 +242,7 @@ def _offsets(table: Any, path: Path, faults: list[str]) -> dict[tuple[str, str],
 
 
 def as_toml(calibration: Calibration) -> str:
-    """What `calibration.toml` holds; `read_calibration` reads it back."""
+    """Return the contents of `calibration.toml`; `read_calibration` reads them back."""
     return "\n".join(
         [
             "# Constants that hand-labelled speech gave for this model; `ctc-align calibrate` writes this file.",

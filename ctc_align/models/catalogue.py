@@ -1,27 +1,29 @@
-"""Models by name: what is inside the package, and what can be had, with which extra, how large, under which licence."""
+"""Models by name: those available, with their extra, size and licence; and the settings in a trained model's folder."""
 
 from __future__ import annotations
 
 import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ctc_align.models import AcousticModel
+from ctc_align.config import read_toml
+from ctc_align.errors import ConfigError
+from ctc_align.models import EMBEDDED, FAMILIES, FOLDER_FILES
 
+LEXICON = "lexicon.txt"
+"""The pronunciations that a model of phones was trained with, in its folder."""
 INSIDE = "inside the package"
 _BASE_MB, _LARGE_MB, _XLARGE_MB = 378, 1262, 3850
 _MIT, _NC = "MIT", "CC-BY-NC 4.0"
 _NEEDS = {"hf": "transformers", "torchaudio": "torchaudio", "onnx": "onnxruntime"}
-"""The package that an extra brings."""
+"""The package that an extra installs."""
 
 
 @dataclass(frozen=True)
-class Row:
-    """One line of the list: `name` is what --model takes, "…" and PATH stand for what is the user's own.
+class CatalogueEntry:
+    """One available model: `name` is what --model takes; "…" and PATH stand for a name or path of the user's own.
 
-    `megabytes` is the download (10**6 bytes), None where it is not known before; `licence` "" likewise.
+    `megabytes` is the size of the download (10**6 bytes), None if unknown; `licence` is "" if unknown.
     """
 
     name: str
@@ -32,7 +34,7 @@ class Row:
 
     @property
     def state(self) -> str:
-        """Where it is, or what it needs."""
+        """Where the model is, or what it needs."""
         if not self.extra:
             return "yours" if self.megabytes is None else INSIDE
         if importlib.util.find_spec(_NEEDS[self.extra]) is None:
@@ -40,18 +42,18 @@ class Row:
         return "yours" if self.name == "onnx:…" else "downloaded when first used"
 
 
-def rows() -> list[Row]:
-    """All of them, the embedded model first."""
+def catalogue_entries() -> list[CatalogueEntry]:
+    """Return all available models, the embedded one first."""
     english = Path(__file__).parent / "english" / "model.safetensors"
     size = round(english.stat().st_size / 1e6) if english.is_file() else 0
     return [
-        Row("english", "American English, phones", megabytes=size, licence="MIT"),
-        Row("PATH", "folder of a model that ctc-align train wrote"),
+        CatalogueEntry("english", "American English, phones", megabytes=size, licence="MIT"),
+        CatalogueEntry("PATH", "folder of a model that ctc-align train wrote"),
         *(_bundle(*line) for line in _BUNDLES),
-        Row("hf:facebook/wav2vec2-base-960h", "English, letters", "hf", _BASE_MB, "Apache-2.0"),
-        Row("hf:facebook/mms-1b-all", "1,162 languages, choose with --language", "hf", 3859, _NC),
-        Row("hf:…", "ORG/NAME or ./FOLDER: any network of transformers with a CTC head", "hf"),
-        Row("onnx:…", "FILE: a CTC network of NeMo, icefall, WeNet … in an ONNX file", "onnx"),
+        CatalogueEntry("hf:facebook/wav2vec2-base-960h", "English, letters", "hf", _BASE_MB, "Apache-2.0"),
+        CatalogueEntry("hf:facebook/mms-1b-all", "1,162 languages, choose with --language", "hf", 3859, _NC),
+        CatalogueEntry("hf:…", "ORG/NAME or ./FOLDER: any network of transformers with a CTC head", "hf"),
+        CatalogueEntry("onnx:…", "FILE: a CTC network of NeMo, icefall, WeNet … in an ONNX file", "onnx"),
     ]
 
 
@@ -74,27 +76,35 @@ _BUNDLES = (
     ("VOXPOPULI_ASR_BASE_10K_IT", "Italian, letters", _BASE_MB, _NC),
     ("MMS_FA", "1,130 languages, romanised, with a star for any speech", _LARGE_MB, _NC),
 )
-"""torchaudio's, with the licence that its own documentation states; sizes are those of their weights in float32."""
+"""torchaudio's bundles, with the licence that its documentation states and the size of the weights in float32."""
 
 
-def receptive_field_s(model: AcousticModel) -> float:
-    """What a model makes a frame of, in seconds; attention, where there is any, may see the whole utterance."""
-    from ctc_align.models.convnet.features import WINDOW_SAMPLES
-    from ctc_align.units import samples_to_seconds
+@dataclass(frozen=True)
+class FolderSettings:
+    """The language of a trained model's transcripts ("" if unknown), and the path of its lexicon (None without one)."""
 
-    own = getattr(model, "receptive_field_s", None)
-    if own is not None:
-        return float(own)
-    # our own: features of a window around each frame, and frames on either side of it
-    return 2 * float(getattr(model, "context_s", 0.0)) + samples_to_seconds(WINDOW_SAMPLES, model.sample_rate)
+    language: str = ""
+    lexicon: str | None = None
 
 
-def gaussians(model: AcousticModel) -> int:
-    """How many each segmentation state of a model has; 0 where there are none, or where they count for nothing."""
-    mixtures, description = getattr(model, "_mixtures", None), getattr(model, "description", None)
-    counted = mixtures is not None and getattr(description, "mixture_weight", 0.0) > 0
-    return mixtures.weights.shape[1] if mixtures is not None and counted else 0
+def folder_settings(model: str | None) -> FolderSettings:
+    """Return the settings in the folder that `ctc-align train` wrote; empty for any other model.
+
+    Faults of the folder are left to `load_model`; a lexicon beside a model of letters is not its own.
+
+    >>> folder_settings("english"), folder_settings(None) == folder_settings("hf:org/name")
+    (FolderSettings(language='', lexicon=None), True)
+    """
+    if model is None or model in EMBEDDED or model.startswith(tuple(FAMILIES)):
+        return FolderSettings()
+    try:
+        description = read_toml(Path(model, FOLDER_FILES[0]))
+    except (ConfigError, ValueError):  # ValueError: not a path at all
+        return FolderSettings()
+    language, lexicon = description.get("language", ""), Path(model, LEXICON)
+    has_lexicon = description.get("token_kind") == "phones" and lexicon.is_file()
+    return FolderSettings(language if isinstance(language, str) else "", str(lexicon) if has_lexicon else None)
 
 
-def _bundle(name: str, about: str, megabytes: int, licence: str) -> Row:
-    return Row(f"torchaudio:{name}", about, "torchaudio", megabytes, licence)
+def _bundle(name: str, about: str, megabytes: int, licence: str) -> CatalogueEntry:
+    return CatalogueEntry(f"torchaudio:{name}", about, "torchaudio", megabytes, licence)

@@ -1,7 +1,5 @@
-"""Log-probs from a file are a model too: (T, C) arrays to `Emissions`.
-
-In .npy (mapped: hours of it are read when they are needed), .npz, .safetensors, .pt, and in Kaldi's archives
-(FILE.ark:OFFSET).
+"""Log-probs in files: arrays (T, C) in .npy (mapped into memory), .npz, .safetensors, .pt, and in Kaldi's archives
+(FILE.ark:OFFSET, by kaldiio).
 """
 
 from __future__ import annotations
@@ -9,6 +7,8 @@ from __future__ import annotations
 import logging
 import math
 import os
+import re
+import struct
 import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from ctc_align import units
 from ctc_align.errors import EmissionsError, UsageError
-from ctc_align.models import kaldi_archives
 from ctc_align.models.vocabulary import load_vocab, resolve_blank, without_disambiguation
 from ctc_align.types import Emissions
 
@@ -28,34 +27,48 @@ EXTENSIONS = (".npy", ".npz", ".safetensors", ".pt", ".pth")
 KEY = "log_probs"
 
 _ROWS_AT_ONCE = 8192
-"""Rows are checked in blocks, so that a mapped file is never copied whole."""
+"""Rows are checked in blocks: a mapped file is never copied whole."""
 _NORMALISED = 0.1
 """A row whose log-sum-exp is further from 0 than this is not a distribution; float16 stays well below."""
 _LONGEST_SHIFT_S = 1.0
 _SHORTEST_SHIFT_S = 1e-4
 _LIKELY_SHIFT_S, _LIKELY_FRAME_BYTES = 0.02, 128
+_ARK_PLACE = re.compile(r"(.+\.ark):([0-9]{1,18})", re.DOTALL)
+_ARK_MATRICES = (b"\0BFM ", b"\0BDM ", b"\0BCM ", b"\0BCM2 ", b"\0BCM3 ")
+"""Headers of binary matrices in Kaldi archives: float32, float64, compressed."""
+_ARK_HEAD = 32
 
 logger = logging.getLogger(__name__)
 
 
+def _split_place(path: str) -> tuple[str, int] | None:
+    """Return file and offset of `FILE.ark:OFFSET`, None for any other path.
+
+    >>> _split_place("logprobs/1.ark:1734"), _split_place("1.ark")
+    (('logprobs/1.ark', 1734), None)
+    """
+    match = _ARK_PLACE.fullmatch(path)
+    return (match[1], int(match[2])) if match else None
+
+
 def is_log_probs_path(path: str | os.PathLike[str]) -> bool:
-    """Whether the extension, or a place in an archive, names log-probs rather than sound.
+    """Return whether a path names log-probs rather than sound, by its extension or its place in an archive.
 
     >>> is_log_probs_path("talk.NPY"), is_log_probs_path("1.ark:1734"), is_log_probs_path("talk.wav")
     (True, True, False)
     """
-    return Path(path).suffix.lower() in EXTENSIONS or kaldi_archives.split_place(os.fspath(path)) is not None
+    return Path(path).suffix.lower() in EXTENSIONS or _split_place(os.fspath(path)) is not None
 
 
 def file_of(path: str | os.PathLike[str]) -> str:
-    """The file that a path is in: the archive of `FILE.ark:OFFSET`, else the path itself."""
-    place = kaldi_archives.split_place(os.fspath(path))
+    """Return the file of a path: the archive of `FILE.ark:OFFSET`, else the path itself."""
+    place = _split_place(os.fspath(path))
     return os.fspath(path) if place is None else place[0]
 
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads log-probs of one vocabulary, frame shift (seconds) and blank (token or index; None: index 0)."""
+    """A reader of log-probs with one vocabulary, frame shift (seconds) and blank (token or index; None: index 0)."""
 
     vocab_path: str
     frame_shift_s: float
@@ -68,13 +81,22 @@ class Reader:
         return vocab, resolve_blank(0 if self.blank is None else self.blank, vocab)
 
     def check(self) -> None:
-        """Raise UsageError or EmissionsError where vocabulary, frame shift or blank are none."""
+        """Raise UsageError or EmissionsError if vocabulary, frame shift or blank are wrong."""
         self._vocab  # noqa: B018
 
     def read(
         self, path: str | os.PathLike[str], *, offset_s: float = 0.0, duration_s: float | None = None
     ) -> Emissions:
-        """The log-probs in a file, or `duration_s` of them from `offset_s` on. Raises as `load_log_probs`."""
+        """Read log-probs (T, C), natural log, on the CPU: all of a file, or `duration_s` of them from `offset_s` on.
+
+        float16 and bfloat16 become float32, a leading axis of length one is dropped, `.npy` is mapped, not read. `-inf`
+        is an impossible class. Rows that do not sum to one are taken as they are, and a warning is logged.
+
+        Raises:
+            UsageError: no such file, a wrong frame shift, a blank that the vocabulary does not have.
+            EmissionsError: a file that cannot be read, another shape or type, no frames, NaN, +inf, probabilities in
+                place of their logarithms, or a vocabulary of another size.
+        """
         vocab, blank = self._vocab
         array = _read(path)
         if offset_s or duration_s is not None:
@@ -91,35 +113,15 @@ class Reader:
         return part
 
 
-def load_log_probs(
-    path: str | os.PathLike[str],
-    *,
-    vocab_path: str | os.PathLike[str],
-    frame_shift_s: float,
-    blank: int | str | None = None,
-) -> Emissions:
-    """Read log-probs (T, C), natural log, as `Emissions` on the CPU.
-
-    float16 and bfloat16 become float32, a leading axis of length one is dropped, `.npy` is mapped, not read.
-    `-inf` stands for the impossible. Scores that do not sum to one are taken as they are, and a warning is logged.
-
-    Raises:
-        UsageError: no such file, a frame shift that is none, a blank that the vocabulary does not have.
-        EmissionsError: a file that cannot be read, another shape or type, no frames, NaN, +inf, probabilities in
-            place of their logarithms, or a vocabulary of another size.
-    """
-    return Reader(os.fspath(vocab_path), frame_shift_s, blank).read(path)
-
-
 def estimated_seconds(path: str | os.PathLike[str]) -> float:
-    """About how long log-probs are, by the file's header or size, for planning: frames of 20 ms, 32 classes.
+    """Return a rough duration from the file's header or size, for planning: frames of 20 ms, 32 classes.
 
-    0 where that cannot be said; whoever reads them says what is wrong.
+    0 if it is unknown; reading the file reports what is wrong.
     """
     name = os.fspath(path)
     try:
-        if kaldi_archives.split_place(name):
-            frames = kaldi_archives.frames_of(name)
+        if _split_place(name):
+            frames = _ark_frames(name)
         elif Path(name).suffix.lower() == ".npy":
             frames = _read_npy(name).shape[-2]
         else:
@@ -130,13 +132,13 @@ def estimated_seconds(path: str | os.PathLike[str]) -> float:
 
 
 def _read(path: str | os.PathLike[str]) -> Any:
-    """The array in a file, of whatever kind its reader gives."""
+    """Return the array in a file, as its reader gives it."""
     name = os.fspath(path)
     if not is_log_probs_path(path):
         raise UsageError(f"{name}: expected log-probs in {', '.join(EXTENSIONS)} or FILE.ark:OFFSET")
     if not os.path.exists(file_of(name)):
         raise UsageError(f"{name}: no such file")
-    kind = ".ark" if kaldi_archives.split_place(name) else Path(path).suffix.lower()
+    kind = ".ark" if _split_place(name) else Path(path).suffix.lower()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -145,7 +147,7 @@ def _read(path: str | os.PathLike[str]) -> Any:
         raise
     except OSError as error:
         raise EmissionsError(f"{name}: cannot be read: {error.strerror or error}") from error
-    # each reader has its own errors, some advise to switch its safety off: ours says what is so
+    # each reader has its own errors, and some of them advise unsafe loading
     except Exception as error:
         raise EmissionsError(
             f"{name}: expected log-probs, got a file that cannot be read as {kind}: "
@@ -154,14 +156,14 @@ def _read(path: str | os.PathLike[str]) -> Any:
 
 
 def check_emissions(emissions: Emissions, *, trim_vocab: bool = False) -> Emissions:
-    """The same emissions as a contiguous float tensor (T, C), or an error that says what is wrong with them.
+    """Return the same emissions with a contiguous float tensor (T, C), checked.
 
-    `log_probs` may be a tensor or a numpy array. With `trim_vocab`, Kaldi's disambiguation symbols (`#0`, `#1` …) at
-    the end of a vocabulary that is too long are dropped.
+    `log_probs` may be a tensor, which stays on its device, or a numpy array. With `trim_vocab`, Kaldi's disambiguation
+    symbols (`#0`, `#1` …) at the end of a vocabulary that is too long are dropped.
 
     Raises:
-        EmissionsError: see `load_log_probs`.
-        UsageError: a frame shift that is none, or a blank outside the vocabulary.
+        EmissionsError: see `Reader.read`.
+        UsageError: a wrong frame shift, or a blank outside the vocabulary.
     """
     name = emissions.name or "log-probs"
     check_frame_shift(emissions.frame_shift_s)
@@ -198,7 +200,7 @@ def check_frame_shift(frame_shift_s: float) -> None:
 
 
 def _matrix(array: Any, name: str) -> torch.Tensor:
-    """(T, C) float32 or float64, contiguous, of whatever a reader or a caller gave."""
+    """Return an array as a tensor (T, C), float32 or float64, contiguous."""
     import numpy as np
     import torch
 
@@ -218,8 +220,8 @@ def _matrix(array: Any, name: str) -> torch.Tensor:
     if len(shape) == 3 and shape[0] == 1:
         array = array[0]
     if array.ndim != 2:
-        one = ": give one utterance" if array.ndim == 3 else ""
-        raise EmissionsError(f"{name}: expected log-probs of shape (T, C), frames by classes, got {shape}{one}")
+        hint = ": give one utterance" if array.ndim == 3 else ""
+        raise EmissionsError(f"{name}: expected log-probs of shape (T, C), frames by classes, got {shape}{hint}")
     if not array.shape[0] or not array.shape[1]:
         raise EmissionsError(f"{name}: expected at least one frame and one class, got shape {shape}")
     array = array.detach()
@@ -229,7 +231,7 @@ def _matrix(array: Any, name: str) -> torch.Tensor:
 
 
 def _check_values(matrix: torch.Tensor, name: str) -> None:
-    """Rows that no path can be scored with are errors; rows that are no distribution are said."""
+    """Raise EmissionsError for rows that no path can pass; warn of rows that are not distributions."""
     import torch
 
     lowest, highest, farthest, probabilities = math.inf, -math.inf, 0.0, True
@@ -263,8 +265,8 @@ def _check_values(matrix: torch.Tensor, name: str) -> None:
         )
 
 
-def _one_of(tensors: Any, name: str) -> Any:
-    """The entry `log_probs` of a container, or its only one."""
+def _entry(tensors: Any, name: str) -> Any:
+    """Return the entry `log_probs` of a container, or its only one."""
     keys = list(tensors)
     if KEY in keys:
         return tensors[KEY]
@@ -278,7 +280,7 @@ def _one_of(tensors: Any, name: str) -> Any:
 def _read_npy(name: str) -> Any:
     import numpy as np
 
-    # copy-on-write: mapped like "r", and torch may wrap it without complaint
+    # copy-on-write: mapped like "r", but torch wraps it without a warning
     return np.lib.format.open_memmap(name, mode="c")
 
 
@@ -289,22 +291,61 @@ def _read_npz(name: str) -> Any:
         archive = np.load(file, allow_pickle=False)
         if isinstance(archive, np.ndarray):
             raise EmissionsError(f"{name}: expected an archive (.npz), got a single array: call it .npy")
-        # an archive reads an entry only when it is asked for
-        return archive[_one_of({key: key for key in archive.files}, name)]
+        # only this entry is read
+        return archive[_entry({key: key for key in archive.files}, name)]
 
 
 def _read_safetensors(name: str) -> Any:
     from safetensors import safe_open
 
     with safe_open(name, framework="pt") as archive:
-        return archive.get_tensor(_one_of({key: key for key in archive.keys()}, name))  # noqa: SIM118
+        return archive.get_tensor(_entry({key: key for key in archive.keys()}, name))  # noqa: SIM118
 
 
 def _read_pt(name: str) -> Any:
     import torch
 
     loaded = torch.load(name, map_location="cpu", weights_only=True)
-    return _one_of(loaded, name) if isinstance(loaded, dict) else loaded
+    return _entry(loaded, name) if isinstance(loaded, dict) else loaded
+
+
+def _read_ark(path: str) -> Any:
+    """Return the matrix (T, C) at `FILE.ark:OFFSET`; nothing is run, no pickle is opened."""
+    try:
+        from kaldiio.matio import read_kaldi
+    except ImportError as error:
+        raise UsageError(f"{path}: Kaldi's archives need an extra: pip install 'ctc-align[kaldi]'") from error
+    file, offset = _ark_place(path)
+    with open(file, "rb") as archive:
+        archive.seek(offset)
+        _check_ark(archive.read(_ARK_HEAD), path)
+        archive.seek(offset)
+        return read_kaldi(archive)
+
+
+def _ark_frames(path: str) -> int:
+    """Return the number of rows in the header of the matrix at `FILE.ark:OFFSET`."""
+    file, offset = _ark_place(path)
+    with open(file, "rb") as archive:
+        archive.seek(offset)
+        head = archive.read(_ARK_HEAD)
+    kind = _check_ark(head, path)
+    # compressed: two floats before rows and columns; otherwise a size byte before each
+    position = len(kind) + (8 if kind.startswith(b"\0BCM") else 1)
+    return max(0, struct.unpack_from("<i", head, position)[0])
+
+
+def _ark_place(path: str) -> tuple[str, int]:
+    place = _split_place(path)
+    assert place is not None, "callers check first"
+    return place
+
+
+def _check_ark(head: bytes, path: str) -> bytes:
+    for kind in _ARK_MATRICES:
+        if head.startswith(kind) and len(head) >= len(kind) + 10:
+            return kind
+    raise EmissionsError(f"{path}: expected a binary matrix of Kaldi's at this offset, got {head[:8]!r}")
 
 
 _READERS = {
@@ -313,5 +354,5 @@ _READERS = {
     ".safetensors": _read_safetensors,
     ".pt": _read_pt,
     ".pth": _read_pt,
-    ".ark": kaldi_archives.read_matrix,
+    ".ark": _read_ark,
 }

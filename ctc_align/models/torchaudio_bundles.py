@@ -1,7 +1,7 @@
 """`torchaudio:NAME`: the CTC bundles of torchaudio.pipelines, from WAV2VEC2_ASR_BASE_960H to MMS_FA.
 
-Labels, blank and rate are the bundle's own. MMS_FA's star, which stands for any speech, is its last label: the token
-`*` with log-prob 0 at every frame, as torchaudio has it; all other classes are a distribution without it.
+Labels, blank and rate are the bundle's own. MMS_FA's star, which matches any speech, is its last label: the token `*`
+with log-prob 0 at every frame, as in torchaudio; the other classes are a distribution without it.
 """
 
 from __future__ import annotations
@@ -12,26 +12,27 @@ from typing import Any
 import torch
 from torch import nn
 
-from ctc_align.errors import UsageError
+from ctc_align.config import Settings
+from ctc_align.errors import UsageError, one_line
 from ctc_align.models.framewise.frame_times import Convolution, FrameGrid
-from ctc_align.models.framewise.framewise_model import Facts, FrameModel, Signal, standardised
+from ctc_align.models.framewise.framewise_model import FrameModel, NetworkFacts, Signal, standardised
 from ctc_align.types import Audio
 
 PREFIX = "torchaudio:"
 BLANK = 0
-"""Of every bundle; `get_labels` puts it first."""
+"""Index of the blank in every bundle's `get_labels`."""
 STAR = "*"
 
 _NORM_EPSILON = 1e-5
-"""Of torch's layer_norm, which the bundles put the waveform through."""
+"""The default of torch's layer_norm, which bundles apply to the waveform."""
 
 
-def load(name: str, device: torch.device, settings: Any = None) -> FrameModel:
-    """The bundle torchaudio:NAME; its weights are downloaded once, into `settings.cache_dir` if that is given.
+def load(name: str, device: torch.device, settings: Settings) -> FrameModel:
+    """Load the bundle torchaudio:NAME; its weights are downloaded once, into `settings.cache_dir` if that is set.
 
     Raises:
         UsageError: torchaudio is missing or does not fit this torch, no such bundle, one without labels, no network,
-            damaged weights.
+            or damaged weights.
     """
     pipelines = _pipelines()
     bundle = _bundle(pipelines, name)
@@ -40,7 +41,7 @@ def load(name: str, device: torch.device, settings: Any = None) -> FrameModel:
     layers = list(network.feature_extractor.conv_layers)
     first = layers[0]
     normed = isinstance(first.layer_norm, nn.GroupNorm)
-    facts = Facts(
+    facts = NetworkFacts(
         name=name,
         vocab=tuple(bundle.get_labels()),
         blank=BLANK,
@@ -53,7 +54,7 @@ def load(name: str, device: torch.device, settings: Any = None) -> FrameModel:
 
 
 def names() -> list[str]:
-    """The bundles that `load` takes, without the prefix.
+    """Return the names of the bundles that `load` takes, without the prefix.
 
     Raises:
         UsageError: torchaudio is missing or does not fit this torch.
@@ -63,14 +64,14 @@ def names() -> list[str]:
 
 
 class Bundle(FrameModel):
-    """A network of torchaudio, with what its bundle does before and after it."""
+    """A network of torchaudio with its bundle's normalisation and star."""
 
     def __init__(
         self,
-        facts: Facts,
+        facts: NetworkFacts,
         network: nn.Module,
         device: torch.device,
-        settings: Any = None,
+        settings: Settings,
         *,
         normalises: bool,
         star: bool,
@@ -94,10 +95,9 @@ def _pipelines() -> Any:
     try:
         from torchaudio import pipelines
     except (ImportError, OSError, RuntimeError, AttributeError) as error:
-        reason = " ".join(str(error).split())[:160]
         raise UsageError(
             f"{PREFIX} torchaudio is missing or does not fit torch {torch.__version__}: in an environment of its own, "
-            f"pip install 'ctc-align[torchaudio]' (torch 2.11 with torchaudio 2.11) ({reason})"
+            f"pip install 'ctc-align[torchaudio]' (torch 2.11 with torchaudio 2.11) ({one_line(error, 160)})"
         ) from error
     return pipelines
 
@@ -111,13 +111,13 @@ def _bundle(pipelines: Any, name: str) -> Any:
     bundle = getattr(pipelines, wanted, None) if wanted in dir(pipelines) else None
     if _labelled(bundle):
         return bundle
-    met = "no such bundle" if bundle is None else "it has no labels, so it was not trained with CTC"
-    raise UsageError(f"model {name}: {met}; there is {', '.join(names())}")
+    got = "no such bundle" if bundle is None else "it has no labels, so it was not trained with CTC"
+    raise UsageError(f"model {name}: {got}; there is {', '.join(names())}")
 
 
-def _network(bundle: Any, name: str, settings: Any) -> Any:
-    """The network alone: what the bundle wraps around it takes one utterance at a time."""
-    folder = getattr(settings, "cache_dir", "")
+def _network(bundle: Any, name: str, settings: Settings) -> Any:
+    """Return the network alone: the wrapper that a bundle puts around it takes one utterance at a time."""
+    folder = settings.cache_dir
     # a pickle of tensors and nothing else
     options: dict[str, Any] = {"weights_only": True, "map_location": "cpu"}
     if folder:
@@ -126,20 +126,16 @@ def _network(bundle: Any, name: str, settings: Any) -> Any:
         network = bundle.get_model(dl_kwargs=options)
     except OSError as error:  # urllib's errors are among them
         raise UsageError(
-            f"model {name}: its weights cannot be downloaded ({_one_line(error)}): connect, or put the file "
+            f"model {name}: its weights cannot be downloaded ({one_line(error)}): connect, or put the file "
             f"{_file(bundle)} into {folder or '$TORCH_HOME/hub/checkpoints'}"
         ) from error
     except Exception as error:  # torch has many kinds for a file that is cut, and all mean the same here
         raise UsageError(
             f"model {name}: its weights cannot be read (was a download cut?): delete {_file(bundle)} in "
-            f"{folder or '$TORCH_HOME/hub/checkpoints'} and load it again: {_one_line(error)}"
+            f"{folder or '$TORCH_HOME/hub/checkpoints'} and load it again: {one_line(error)}"
         ) from error
     return getattr(network, "model", network)
 
 
 def _file(bundle: Any) -> str:
     return bundle._path.rpartition("/")[2]
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200]

@@ -1,4 +1,4 @@
-"""Vocabulary files: one token a line, Kaldi's `token id`, or a JSON list or object; and which token is the blank."""
+"""Vocabulary files (one token a line, Kaldi's `token id`, or a JSON list or object), and the blank."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _LIKELY_BLANKS = ("<blk>", "<blank>", "<b>", "[blank]", "<pad>", "[PAD]", "<eps>
 
 
 def load_vocab(path: str | os.PathLike[str]) -> tuple[str, ...]:
-    """The tokens in the order of their ids.
+    """Read the tokens in the order of their ids.
 
-    A line that is one space is the token " "; empty lines at the end are ignored. Where every line is a token and
-    a whole number, the numbers are ids and must be 0 … C-1, in any order; the token may be a space.
+    A line that is one space is the token " "; empty lines at the end are ignored. If every line is a token and a whole
+    number, the numbers are ids and must be 0 … C-1, in any order; the token may be a space.
 
     Raises:
         UsageError: no such file.
@@ -38,15 +38,15 @@ def load_vocab(path: str | os.PathLike[str]) -> tuple[str, ...]:
         ) from None
     except OSError as error:
         raise UsageError(f"{name}: the vocabulary cannot be read: {error.strerror}") from None
-    found = _json(text, name)
-    tokens = _from_lines(text, name) if found is None else _from_json(found, name)
+    entries = _json(text, name)
+    tokens = _from_lines(text, name) if entries is None else _from_json(entries, name)
     if not tokens:
         raise EmissionsError(f"{name}: the vocabulary has no tokens")
     return tokens
 
 
 def resolve_blank(blank: int | str, vocab: tuple[str, ...]) -> int:
-    """The index of the blank, given as a token of `vocab` or as an index; a token goes first.
+    """Return the index of the blank, given as a token of `vocab` or as an index; a token goes first.
 
     >>> resolve_blank("<blk>", ("a", "<blk>")), resolve_blank("0", ("a", "<blk>")), resolve_blank(1, ("a", "0"))
     (1, 0, 1)
@@ -71,7 +71,7 @@ def resolve_blank(blank: int | str, vocab: tuple[str, ...]) -> int:
 
 
 def without_disambiguation(vocab: tuple[str, ...], classes: int) -> tuple[str, ...]:
-    """`vocab` cut to `classes` tokens if all that goes are `#0`, `#1` …, which no model emits.
+    """Return `vocab` cut to `classes` tokens if the rest are `#0`, `#1` …, which no model emits.
 
     >>> without_disambiguation(("<blk>", "a", "#0", "#1"), 2)
     ('<blk>', 'a')
@@ -80,31 +80,31 @@ def without_disambiguation(vocab: tuple[str, ...], classes: int) -> tuple[str, .
     return vocab[:classes] if extra and all(_DISAMBIGUATION.fullmatch(token) for token in extra) else vocab
 
 
-def _json(text: str, name: str) -> Any:
-    """The JSON list or object that the text is, or None: a plain vocabulary may begin with `[` or `{` too."""
+def _json(text: str, name: str) -> list[Any] | None:
+    """Return the entries of a JSON list or object; None for a plain vocabulary, which may begin with `[` or `{` too."""
     if not name.lower().endswith(".json") and text.lstrip()[:1] not in ("[", "{"):
         return None
     try:
-        found = json.loads(text, object_pairs_hook=list if text.lstrip()[:1] == "{" else None)
+        value = json.loads(text, object_pairs_hook=list if text.lstrip()[:1] == "{" else None)
     except json.JSONDecodeError as error:
         if not name.lower().endswith(".json"):
             return None
         raise EmissionsError(f"{name}:{error.lineno}: expected a JSON list or object of tokens: {error.msg}") from None
-    if isinstance(found, list):
-        return found
+    if isinstance(value, list):
+        return value
     raise EmissionsError(
-        f"{name}: expected a JSON list of tokens or an object of token to id, got {type(found).__name__}"
+        f"{name}: expected a JSON list of tokens or an object of token to id, got {type(value).__name__}"
     )
 
 
-def _from_json(found: list[Any], name: str) -> tuple[str, ...]:
-    """A list of tokens, or the (token, id) pairs of an object."""
-    pairs = [entry for entry in found if isinstance(entry, tuple)]
+def _from_json(entries: list[Any], name: str) -> tuple[str, ...]:
+    """Return the tokens of a list of tokens, or of the (token, id) pairs of an object."""
+    pairs = [entry for entry in entries if isinstance(entry, tuple)]
     if not pairs:
-        wrong = [entry for entry in found if not isinstance(entry, str)]
+        wrong = [entry for entry in entries if not isinstance(entry, str)]
         if wrong:
             raise EmissionsError(f"{name}: expected tokens in quotes, got {wrong[0]!r}")
-        return _unique([(token, f"entry {index + 1}") for index, token in enumerate(found)], name)
+        return _unique([(token, f"entry {index + 1}") for index, token in enumerate(entries)], name)
     for token, value in pairs:
         if isinstance(value, bool) or not isinstance(value, int):
             raise EmissionsError(f"{name}: expected an object of token to id, got {value!r} for token {token!r}")
@@ -112,11 +112,11 @@ def _from_json(found: list[Any], name: str) -> tuple[str, ...]:
 
 
 def _from_lines(text: str, name: str) -> tuple[str, ...]:
-    # only line feeds part lines: a token may hold any other character that Unicode calls a break
+    # only line feeds end lines: a token may contain any other line break of Unicode
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     while lines and not lines[-1]:
         lines.pop()
-    # as NeMo's exports have it, the token " " stands before its id
+    # in NeMo's exports the token " " stands before its id
     lines = [line if line == " " or _SPACE_LINE.fullmatch(line) else line.strip(" \t") for line in lines]
     matches = [_KALDI_LINE.fullmatch(line) or _SPACE_LINE.fullmatch(line) for line in lines]
     if lines and all(matches):
@@ -132,22 +132,22 @@ def _from_lines(text: str, name: str) -> tuple[str, ...]:
 
 
 def _by_id(entries: list[tuple[str, int, str]], name: str) -> tuple[str, ...]:
-    """Tokens ordered by their ids, which must be 0 … C-1, each once."""
+    """Return the tokens ordered by their ids, which must be 0 … C-1, each once."""
     _unique([(token, place) for token, _, place in entries], name)
-    seen: dict[int, str] = {}
+    places: dict[int, str] = {}
     for _, index, place in entries:
-        if index in seen:
-            raise EmissionsError(f"{name}: id {index} is given twice: {seen[index]} and {place}")
+        if index in places:
+            raise EmissionsError(f"{name}: id {index} is given twice: {places[index]} and {place}")
         if not 0 <= index < len(entries):
             raise EmissionsError(f"{name}: expected ids 0 to {len(entries) - 1}, each once, got {index} in {place}")
-        seen[index] = place
+        places[index] = place
     return tuple(token for token, _, _ in sorted(entries, key=lambda entry: entry[1]))
 
 
 def _unique(entries: list[tuple[str, str]], name: str) -> tuple[str, ...]:
-    seen: dict[str, str] = {}
+    places: dict[str, str] = {}
     for token, place in entries:
-        if token in seen:
-            raise EmissionsError(f"{name}: token {token!r} is there twice: {seen[token]} and {place}")
-        seen[token] = place
-    return tuple(seen)
+        if token in places:
+            raise EmissionsError(f"{name}: token {token!r} is there twice: {places[token]} and {place}")
+        places[token] = place
+    return tuple(places)

@@ -14,7 +14,7 @@ import torch
 
 from ctc_align.config import setting
 from ctc_align.errors import InputError
-from ctc_align.models.convnet.network import Network, NetworkShape
+from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
 from ctc_align.training import checkpoints
 from ctc_align.training.augmentation import Augmentation
 from ctc_align.training.held_out_losses import Figures, evaluate, losses
@@ -70,7 +70,7 @@ class Place:
 class Trained:
     """A network in evaluation mode, its figures on the held-out part, and those of the weights at the start."""
 
-    network: Network
+    network: AcousticNetwork
     dev: Figures
     before: Figures | None = None
 
@@ -102,7 +102,7 @@ def train(
         raise InputError("expected utterances to train on, got none")
     place.folder.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(training.seed)
-    network = Network(shape, training.dropout)
+    network = AcousticNetwork(shape, training.dropout)
     if start:
         own = network.state_dict()
         network.load_state_dict(own | {k: v for k, v in start.items() if k in own and v.shape == own[k].shape})
@@ -115,7 +115,7 @@ def train(
     return Trained(network, evaluate(network, material, material.dev), before)
 
 
-def _put_back_final(network: Network, state: dict[str, Any]) -> Figures | None:
+def _put_back_final(network: AcousticNetwork, state: dict[str, Any]) -> Figures | None:
     network.load_state_dict(state["network"])
     return Figures(*state["before"]) if state["before"] else None
 
@@ -123,7 +123,7 @@ def _put_back_final(network: Network, state: dict[str, Any]) -> Figures | None:
 class _Loop:
     """All that moves while a network is trained, and is kept in its checkpoints."""
 
-    def __init__(self, network: Network, training: Training, material: Material, place: Place) -> None:
+    def __init__(self, network: AcousticNetwork, training: Training, material: Material, place: Place) -> None:
         self.network, self.training, self.material, self.place = network, training, material, place
         for name, weights in network.named_parameters():
             weights.requires_grad_(training.layers == "all" or name.split(".")[0] in HEADS)

@@ -18,16 +18,16 @@ import torch
 
 from ctc_align import lattice
 from ctc_align.alignment.pronunciations import choose_pronunciations
-from ctc_align.config import ENGLISH, setting
+from ctc_align.config import ENGLISH, Settings, setting
 from ctc_align.errors import InputError, UsageError
 from ctc_align.kernels import batching
 from ctc_align.kernels.requests import BestPath, Steps
 from ctc_align.models import EMBEDDED
 from ctc_align.models.calibration import FILE as CALIBRATION
+from ctc_align.models.catalogue import folder_settings
 from ctc_align.models.convnet import convnet_model as ours
-from ctc_align.models.convnet.convnet_model import Description
-from ctc_align.models.convnet.network import Network
-from ctc_align.models.folder_settings import remembered
+from ctc_align.models.convnet.convnet_model import ModelDescription
+from ctc_align.models.convnet.network import AcousticNetwork
 from ctc_align.text.lexicon import Lexicon, read_lexicon
 from ctc_align.tokens.phones import is_arpabet
 from ctc_align.tokens.tokenizer import tokenizer_for
@@ -71,7 +71,7 @@ class Given:
     """The model that is adapted: what it is, its weights (float32), and what stands beside them."""
 
     folder: Path
-    description: Description
+    description: ModelDescription
     weights: dict[str, torch.Tensor]
     lexicon: Lexicon | None
 
@@ -162,22 +162,18 @@ def read_given(model: str, call: Call) -> Given:
         )
     if call.out_dir.resolve() == folder.resolve():
         raise UsageError(f"--out-dir {call.out_dir}: is the folder of the model that is adapted; take another one")
-    description = ours.load_folder(folder, torch.device("cpu")).description
+    description = ours.load_folder(folder, torch.device("cpu"), Settings()).description
     if not description.shape.states:
         raise UsageError(f"--model {model}: has no segmentation states; train a model with `ctc-align train`")
     weights = {name: w.float() for name, w in load_file(str(folder / "model.safetensors")).items()}
-    path = call.lexicon or remembered(model).lexicon
+    path = call.lexicon or folder_settings(model).lexicon
     return Given(folder, description, weights, None if path is None else read_lexicon(path))
 
 
 @torch.inference_mode()
 def own_labels(given: Given, corpus: Corpus, watch: Watch) -> frame_labels.Labels:
     """Of each utterance the pronunciations that fit and a state for every frame, by the model itself."""
-    network = Network(given.description.shape)
-    counters = {name: value for name, value in network.state_dict().items() if name.endswith("num_batches_tracked")}
-    own = network.state_dict()
-    network.load_state_dict(counters | {k: v for k, v in given.weights.items() if k in own})
-    network.eval()
+    network = ours.network_with(given.description.shape, given.weights)
     members = np.array(sorted(corpus.spoken))
     spoken: dict[int, Spoken] = {}
     states: list[tuple[int, np.ndarray]] = []
@@ -193,7 +189,7 @@ def own_labels(given: Given, corpus: Corpus, watch: Watch) -> frame_labels.Label
 
 
 def _segmented(
-    given: Given, network: Network, corpus: Corpus, part: Sequence[int]
+    given: Given, network: AcousticNetwork, corpus: Corpus, part: Sequence[int]
 ) -> Iterator[tuple[int, Spoken, np.ndarray]]:
     """Utterance, what is said in it, and its states (T,), of those that have a path."""
     none = [np.zeros(0, np.int16)] * len(corpus.store)

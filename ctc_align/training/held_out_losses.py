@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from ctc_align.ctc.autograd import ctc_loss
-from ctc_align.models.convnet.network import Network
+from ctc_align.models.convnet.network import AcousticNetwork
 from ctc_align.training.training_batches import Batch, collate, plan
 from ctc_align.training.training_data import Material
 
@@ -39,7 +39,7 @@ class Figures:
         return f"ctc {self.ctc:.3f}/token  frame {self.frame:.3f}"
 
 
-def losses(network: Network, batch: Batch, *, bfloat16: bool, with_ctc: bool = True) -> Sums:
+def losses(network: AcousticNetwork, batch: Batch, *, bfloat16: bool, with_ctc: bool = True) -> Sums:
     """Both losses of a batch that lies on the network's device; utterances that do not fit their frames count not."""
     device = batch.inputs.device.type
     with torch.autocast(device, torch.bfloat16, enabled=bfloat16 and device != "mps"):
@@ -58,7 +58,7 @@ def losses(network: Network, batch: Batch, *, bfloat16: bool, with_ctc: bool = T
 
 
 @torch.inference_mode()
-def evaluate(network: Network, material: Material, members: np.ndarray) -> Figures:
+def evaluate(network: AcousticNetwork, material: Material, members: np.ndarray) -> Figures:
     """Figures of a network on utterances as they are: no augmentation, float32."""
     if not len(members):
         return Figures(0.0, 0.0, 0)

@@ -14,10 +14,10 @@ import torch
 from ctc_align._version import __version__
 from ctc_align.errors import OutputError
 from ctc_align.models.calibration import FILE as CALIBRATION
-from ctc_align.models.convnet.convnet_model import Description, save_folder
+from ctc_align.models.catalogue import LEXICON
+from ctc_align.models.convnet.convnet_model import ModelDescription, save_folder
 from ctc_align.models.convnet.gaussian_mixtures import Mixtures
-from ctc_align.models.convnet.network import Network, NetworkShape
-from ctc_align.models.folder_settings import LEXICON
+from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
 from ctc_align.text.lexicon import Lexicon
 from ctc_align.training.acoustic_training import Trained, Training
 from ctc_align.training.corpus_data import Corpus, LeftOut
@@ -135,8 +135,8 @@ def lexicon_lines(lexicon: Lexicon) -> Sequence[str]:
 
 def write_model(
     folder: Path,
-    description: Description,
-    network: Network,
+    description: ModelDescription,
+    network: AcousticNetwork,
     log_priors: torch.Tensor,
     card: Card,
     lexicon: Sequence[str] = (),

@@ -20,9 +20,9 @@ import torch
 
 from ctc_align.corpus.sources import open_source
 from ctc_align.errors import UsageError
-from ctc_align.models.convnet.convnet_model import Description, state_offset
+from ctc_align.models.convnet.convnet_model import ModelDescription, state_offset
 from ctc_align.models.convnet.gaussian_mixtures import Mixtures
-from ctc_align.models.convnet.network import Network, NetworkShape
+from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
 from ctc_align.text.lexicon import read_lexicon
 from ctc_align.training import acoustic_training, frame_labels
 from ctc_align.training.corpus_data import Corpus, Limits, Pairs, gather, read_pairs, told
@@ -120,7 +120,7 @@ def train(recipe: Recipe, call: Call, watch: Watch | None = None) -> Result:
         )  # fmt: skip
         kind = "tokens" if recipe.units == "letters" else "phones"
         parts = recipe.states_per_token
-        description = Description(
+        description = ModelDescription(
             name, inventory.vocab, shape, parts, recipe.prior_scale, recipe.silence_bonus, kind, recipe.language,
             mixture_weight=recipe.refining.mixture_weight if mixtures else 0.0,
         )  # fmt: skip
@@ -154,7 +154,7 @@ def say_corpus(corpus: Corpus, inventory: Inventory, watch: Watch) -> None:
 
 
 def network_line(shape: NetworkShape, training: acoustic_training.Training) -> str:
-    weights = sum(w.numel() for w in Network(shape).parameters())
+    weights = sum(w.numel() for w in AcousticNetwork(shape).parameters())
     return f"network of {weights / 1e6:.2f} million weights, {training.epochs} epochs"
 
 
@@ -164,7 +164,7 @@ def _segmented(recipe: Recipe, corpus: Corpus, inventory: Inventory, watch: Watc
 
 
 def _refined(
-    recipe: Recipe, corpus: Corpus, found: frame_labels.Labels, network: Network, work: Path, watch: Watch
+    recipe: Recipe, corpus: Corpus, found: frame_labels.Labels, network: AcousticNetwork, work: Path, watch: Watch
 ) -> tuple[frame_labels.Labels, Mixtures]:
     """Labels by the network and mixtures together, and the mixtures that learned from them."""
     plan, states = recipe.refining, network.shape.states

@@ -17,7 +17,7 @@ from ctc_align import kernels, lattice
 from ctc_align.kernels.requests import pad
 from ctc_align.models.convnet import features
 from ctc_align.models.convnet.gaussian_mixtures import REACH, Mixtures, values_of
-from ctc_align.models.convnet.network import Network
+from ctc_align.models.convnet.network import AcousticNetwork
 from ctc_align.training.corpus_data import Corpus
 from ctc_align.training.feature_store import FeatureStore
 from ctc_align.training.frame_labels import Labels
@@ -50,7 +50,7 @@ def learn_mixtures(store: FeatureStore, found: Labels, members: Sequence[int], s
 
 @torch.inference_mode()
 def resegmented(
-    network: Network,
+    network: AcousticNetwork,
     offset: torch.Tensor,
     mixtures: Mixtures,
     corpus: Corpus,
@@ -77,7 +77,7 @@ def resegmented(
 
 
 def _segmented(
-    network: Network,
+    network: AcousticNetwork,
     offset: torch.Tensor,
     mixtures: Mixtures,
     store: FeatureStore,

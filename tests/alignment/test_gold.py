@@ -21,7 +21,7 @@ from ctc_align.evaluate import Evaluation, evaluate_intervals, read_intervals
 from ctc_align.formats.textgrid_reading import Interval
 from ctc_align.models import load_model
 from ctc_align.models.convnet.convnet_model import EMBEDDED, ConvNet, save_folder
-from ctc_align.models.convnet.network import Network
+from ctc_align.models.convnet.network import AcousticNetwork
 from ctc_align.training.calibrating.calibration_fitting import calibrate
 from ctc_align.training.calibrating.labelled_speech import read_labelled
 
@@ -69,7 +69,7 @@ def test_a_model_without_segmentation_gains_most(speech_data: Path, tmp_path: Pa
     description = replace(
         given.description, shape=replace(given.description.shape, states=0), parts=0, mixture_weight=0.0
     )
-    network = Network(description.shape)
+    network = AcousticNetwork(description.shape)
     weights = load_file(str(EMBEDDED / "model.safetensors"))
     network.load_state_dict(
         {name: value for name, value in weights.items() if name in network.state_dict()}, strict=False

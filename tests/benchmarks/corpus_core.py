@@ -35,7 +35,7 @@ from ctc_align.formats import Alignment
 from ctc_align.kernels import batching, requests
 from ctc_align.kernels.rivals import import_forced_align
 from ctc_align.models.convnet import convnet_model, features
-from ctc_align.models.convnet.network import Network
+from ctc_align.models.convnet.network import AcousticNetwork
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "english"
 
@@ -43,7 +43,7 @@ STAGES: list[tuple[str, Any, str]] = [
     ("read and decode", loading, "load_audio"),
     ("features", features, "log_mel"),
     ("statistics", features, "gather_statistics"),
-    ("network", Network, "forward"),
+    ("network", AcousticNetwork, "forward"),
     ("network", convnet_model.ConvNet, "_fill"),
     ("words and tokens", aligner_module.Aligner, "_words"),
     ("words and tokens", align_utterance, "tokenize"),

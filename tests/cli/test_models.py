@@ -15,8 +15,8 @@ from made_models import LETTERS, TINY, tiny_folder, tiny_network
 
 from ctc_align.cli.models import HEADER
 from ctc_align.models import EMBEDDED, FAMILIES
-from ctc_align.models.catalogue import rows
-from ctc_align.models.convnet.convnet_model import Description, save_folder
+from ctc_align.models.catalogue import catalogue_entries
+from ctc_align.models.convnet.convnet_model import ModelDescription, save_folder
 from ctc_align.models.convnet.gaussian_mixtures import VALUES, Mixtures
 
 
@@ -40,7 +40,7 @@ def test_what_is_here_and_what_can_be_had(cli: Any, monkeypatch: pytest.MonkeyPa
 
 
 def test_every_family_and_name_is_listed() -> None:
-    names = [row.name for row in rows()]
+    names = [row.name for row in catalogue_entries()]
     assert len(names) == len(set(names))
     assert set(EMBEDDED) <= set(names)
     for prefix in FAMILIES:
@@ -56,7 +56,7 @@ def test_torchaudio_s_bundles_are_all_there() -> None:
 
     from ctc_align.models.torchaudio_bundles import names
 
-    told = {row.name.removeprefix("torchaudio:"): row for row in rows() if row.extra == "torchaudio"}
+    told = {row.name.removeprefix("torchaudio:"): row for row in catalogue_entries() if row.extra == "torchaudio"}
     assert sorted(told) == names()
     for name, row in told.items():
         bundle = getattr(pipelines, name)
@@ -84,7 +84,7 @@ def test_a_model_is_shown(cli: Any, tmp_path: Any) -> None:
 def test_what_only_models_of_ours_have_is_shown(cli: Any, tmp_path: Path) -> None:
     network = tiny_network()
     mixtures = Mixtures(torch.full((TINY.states, 2), -math.log(2)), *torch.ones(2, TINY.states, 2, VALUES))
-    description = Description("m", ("<blank>", *"abcde"), TINY, parts=3, token_kind="phones", language="mt")
+    description = ModelDescription("m", ("<blank>", *"abcde"), TINY, parts=3, token_kind="phones", language="mt")
 
     def own(weight: float) -> dict[str, str]:
         made = replace(description, mixture_weight=weight)

@@ -13,8 +13,7 @@ from made_transformers import checkpoint, network
 
 from ctc_align.config import Settings
 from ctc_align.models import load_model
-from ctc_align.models.framewise import chunks
-from ctc_align.models.framewise.framewise_model import FrameModel
+from ctc_align.models.framewise.framewise_model import FrameModel, plan_chunks
 from ctc_align.types import Audio
 
 LOCAL = (
@@ -45,7 +44,7 @@ def sound(seconds: float, seed: int = 0) -> Audio:
     ("length", "context", "together"), [(1, 0, 1), (10, 3, 1), (10, 3, 2), (7, 5, 4), (2000, 9, 2)]
 )
 def test_chunks_cover_every_frame_once(frames: int, length: int, context: int, together: int) -> None:
-    pieces = chunks.plan(frames, length, context, together)
+    pieces = plan_chunks(frames, length, context, together)
     assert [pieces[0].first, pieces[-1].last] == [0, frames]
     for before, after in itertools.pairwise(pieces):
         assert before.last == after.first

@@ -15,12 +15,12 @@ from made_sounds import babble
 
 from ctc_align.errors import AudioError, UsageError
 from ctc_align.models.convnet import convnet_model, features
-from ctc_align.models.convnet.convnet_model import ConvNet, Description, load_folder, save_folder
+from ctc_align.models.convnet.convnet_model import ConvNet, ModelDescription, load_folder, save_folder
 from ctc_align.models.convnet.gaussian_mixtures import REACH, VALUES, share_of_weight
 from ctc_align.types import Audio, Emissions
 
 CPU = torch.device("cpu")
-DESCRIPTION = Description("tiny", ("<blank>", *"abcde"), TINY, parts=3)
+DESCRIPTION = ModelDescription("tiny", ("<blank>", *"abcde"), TINY, parts=3)
 
 
 def model(chunk_s: float = 60.0) -> ConvNet:
@@ -118,7 +118,7 @@ def test_mixtures_are_added_to_the_states_by_their_weight() -> None:
     statistics = features.statistics_of(frames)
     silence = features.silence(statistics).expand(REACH, -1)
     inputs = torch.cat((silence, features.normalise(frames, statistics), silence))
-    own = mixed()._mixtures
+    own = mixed().mixtures
     assert own is not None
     torch.testing.assert_close(added, own.log_posteriors(inputs), atol=1e-4, rtol=1e-4)
 
@@ -159,7 +159,7 @@ def test_mixtures_say_nothing_where_noise_covers_the_quiet_sounds() -> None:
 def test_mixtures_come_back_from_a_folder(tmp_path: Path) -> None:
     made = mixed()
     save_folder(tmp_path, made.description, tiny_network(), torch.linspace(-4.0, -2.0, TINY.states), torch.float32,
-                made._mixtures)  # fmt: skip
+                made.mixtures)  # fmt: skip
     loaded = load_folder(tmp_path, CPU)
     assert loaded.description == made.description
     one, two = loaded.emissions(paused(8000)).states, made.emissions(paused(8000)).states
@@ -190,7 +190,7 @@ def test_mixtures_that_do_not_fit_are_one_line(tmp_path: Path, name: str, change
     from safetensors.torch import load_file, save_file
 
     made = mixed()
-    save_folder(tmp_path, made.description, tiny_network(), None, torch.float32, made._mixtures)
+    save_folder(tmp_path, made.description, tiny_network(), None, torch.float32, made.mixtures)
     weights = load_file(str(tmp_path / "model.safetensors"))
     own = weights.pop(f"mixtures.{name}")
     if change is not None:
@@ -227,7 +227,7 @@ def test_memory_of_a_long_recording_is_emissions_and_a_chunk() -> None:
     seen: list[int] = []
 
     watched = ConvNet(DESCRIPTION, dict(tiny_network().state_dict()), CPU, 10.0)
-    watched._network.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].nbytes))
+    watched.network.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].nbytes))
     tracemalloc.start()
     emissions = watched.emissions(Audio(samples, 16000))
     peak = tracemalloc.get_traced_memory()[1]
@@ -270,8 +270,10 @@ def test_pieces_of_all_go_to_another_device_together(at_once: int, monkeypatch: 
     monkeypatch.setattr(convnet_model, "PIECES_ON_DEVICE", at_once)
     seen: list[int] = []
     listener, sounds = model(), [sound(samples) for samples in SAMPLES]
-    listener._network.register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[0])))
+    listener.network.register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[0])))
     listener.device = torch.device("meta")
+    empty = torch.empty
+    monkeypatch.setattr(torch, "empty", lambda *size, device: empty(*size))
     monkeypatch.setattr(torch.Tensor, "to", lambda tensor, *_: tensor)
     found = listener.emissions_batch(sounds)
     monkeypatch.undo()
@@ -287,7 +289,7 @@ def test_pieces_of_all_go_to_another_device_together(at_once: int, monkeypatch: 
 def test_the_last_piece_is_not_much_longer_than_it_must_be() -> None:
     seen: list[int] = []
     listener = model()
-    listener._network.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].shape[1]))
+    listener.network.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].shape[1]))
     for samples in (160 * 1024, 160 * 1024 + 1, 160 * 1281, 160 * 2048):
         listener.emissions(sound(samples))
     assert [size - 2 * TINY.context_frames for size in seen] == [1024, 1024, 256, 1024, 512, 1024]

@@ -17,7 +17,7 @@ from ctc_align.cli import run
 from ctc_align.config import Settings
 from ctc_align.errors import UsageError
 from ctc_align.models import load_model
-from ctc_align.models.huggingface import language_codes
+from ctc_align.models.huggingface.tokenizer_vocabulary import THREE_LETTERS, choose_language
 from ctc_align.tokens.tokenizer import tokenizer_for
 from ctc_align.types import Audio, Emissions
 
@@ -192,10 +192,10 @@ def test_a_language_that_is_not_there_is_told(language: str, message: str, many:
 
 
 def test_two_letters_have_three() -> None:
-    assert len(language_codes.THREE_LETTERS) >= 180
-    assert all(len(two) in (2, 3) for two in language_codes.THREE_LETTERS)
-    codes = [code for several in language_codes.THREE_LETTERS.values() for code in several]
+    assert len(THREE_LETTERS) >= 180
+    assert all(len(two) in (2, 3) for two in THREE_LETTERS)
+    codes = [code for several in THREE_LETTERS.values() for code in several]
     assert all(len(code) == 3 and code.isalpha() and code.islower() for code in codes)
     assert len(codes) == len(set(codes)) + 1  # "nob" is Norwegian's and its own
-    assert language_codes.choose("pt-BR", ["por"], "x") == language_codes.choose("PT", ["por"], "x") == "por"
-    assert language_codes.choose("sw", ["swh"], "x") == "swh"
+    assert choose_language("pt-BR", ["por"], "x") == choose_language("PT", ["por"], "x") == "por"
+    assert choose_language("sw", ["swh"], "x") == "swh"

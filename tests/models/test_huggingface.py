@@ -125,8 +125,9 @@ def test_numbers_that_overflow_are_told(folder: Folder) -> None:
 
 
 def test_precision_is_half_on_cuda_only() -> None:
-    from ctc_align.models.framewise.framewise_model import _precision
+    from ctc_align.models.framewise.framewise_model import precision_of
 
-    assert _precision("auto", torch.device("cuda", 0)) is torch.float16
-    assert _precision("auto", CPU) is _precision("auto", torch.device("mps")) is torch.float32
-    assert _precision("float32", torch.device("cuda", 0)) is torch.float32
+    auto, cuda = Settings(), torch.device("cuda", 0)
+    assert precision_of(auto, cuda) is torch.float16
+    assert precision_of(auto, CPU) is precision_of(auto, torch.device("mps")) is torch.float32
+    assert precision_of(Settings(precision="float32"), cuda) is torch.float32

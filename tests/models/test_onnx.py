@@ -70,7 +70,8 @@ def test_log_probs_are_onnxruntimes(kind: str, samples: int, tmp_path: Path) -> 
     model = loaded(tmp_path, kind)
     heard = Audio(babble(3.0)[:samples], RATE)
     found = model.emissions(heard)
-    expected = by_hand(tmp_path, kind, heard)
+    # the network's own log-probs, normalised again as ours are: float32 leaves them 1e-5 from a distribution
+    expected = torch.from_numpy(by_hand(tmp_path, kind, heard)).log_softmax(-1).numpy()
     assert found.log_probs.shape == expected.shape == (model.grid.frames(samples), len(LETTERS))
     np.testing.assert_allclose(found.log_probs.numpy(), expected, atol=1e-5)
     assert (found.vocab, found.blank) == (LETTERS, 0)
@@ -304,6 +305,6 @@ def test_devices_and_precisions_that_it_has_not(tmp_path: Path) -> None:
 
         assert load_model(name, device="auto").sample_rate == RATE
         with pytest.raises(BackendError, match="pip install onnxruntime-gpu"):
-            load(name, torch.device("cuda", 0))
+            load(name, torch.device("cuda", 0), Settings())
     with pytest.raises(AudioError, match="expected samples at 16000 Hz, at least"):
         load_model(name, device="cpu").emissions(Audio(babble(0.01)[:100], RATE))

@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from ctc_align.config import Settings
 from ctc_align.errors import BackendError, UsageError
 from ctc_align.models import FOLDER_FILES, load_model, resolve_device
+
+SETTINGS = Settings(language="nl")
 
 
 @pytest.fixture
@@ -28,7 +31,7 @@ def test_the_embedded_model_goes_by_name(
 ) -> None:
     (tmp_path / "english").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert load_model("english", device="cpu", settings=7) == ("embedded", torch.device("cpu"), 7)
+    assert load_model("english", device="cpu", settings=SETTINGS) == ("embedded", torch.device("cpu"), SETTINGS)
     with pytest.raises(UsageError, match=r"lacks model\.toml, model\.safetensors"):
         load_model("./english", device="cpu")
 
@@ -36,18 +39,22 @@ def test_the_embedded_model_goes_by_name(
 def test_a_folder_goes_by_path(convnet: types.ModuleType, tmp_path: Path) -> None:
     for file in FOLDER_FILES:
         (tmp_path / file).touch()
-    assert load_model(str(tmp_path), device="cpu") == (tmp_path, torch.device("cpu"), None)
+    assert load_model(str(tmp_path), device="cpu") == (tmp_path, torch.device("cpu"), Settings())
 
 
 @pytest.mark.parametrize(
     ("name", "family"),
-    [("torchaudio:MMS_FA", "torchaudio_bundles"), ("hf:some/model", "huggingface"), ("onnx:model.onnx", "onnx")],
+    [
+        ("torchaudio:MMS_FA", "torchaudio_bundles"),
+        ("hf:some/model", "huggingface.transformers_model"),
+        ("onnx:model.onnx", "onnx.onnx_model"),
+    ],
 )
 def test_a_family_goes_by_its_prefix(name: str, family: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module = types.ModuleType(f"ctc_align.models.{family}")
     module.load = lambda name, device, settings: (name, device, settings)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    assert load_model(name, device="cpu", settings=7) == (name, torch.device("cpu"), 7)
+    assert load_model(name, device="cpu", settings=SETTINGS) == (name, torch.device("cpu"), SETTINGS)
 
 
 def test_a_folder_of_transformers_is_told_by_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +62,7 @@ def test_a_folder_of_transformers_is_told_by_its_files(tmp_path: Path, monkeypat
     module.load = lambda name, device, settings, folder: (name, device, settings, folder)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
     (tmp_path / "config.json").touch()
-    assert load_model(str(tmp_path), device="cpu") == (str(tmp_path), torch.device("cpu"), None, True)
+    assert load_model(str(tmp_path), device="cpu") == (str(tmp_path), torch.device("cpu"), Settings(), True)
 
 
 def test_unknown_names_are_helped(tmp_path: Path) -> None:

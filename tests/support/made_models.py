@@ -8,21 +8,21 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ctc_align.models.convnet.convnet_model import Description, save_folder
+from ctc_align.models.convnet.convnet_model import ModelDescription, save_folder
 from ctc_align.models.convnet.features import MELS
-from ctc_align.models.convnet.network import Network, NetworkShape
+from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
 from ctc_align.types import Emissions
 
 TINY = NetworkShape(MELS, 6, 16, stem=8, body=8, head=8, dilations=(1, 2))
 LETTERS = ("<blank>", "|", *"abcdefghijklmnopqrstuvwxyz", "'")
 
 
-def tiny_network(shape: NetworkShape = TINY, seed: int = 0) -> Network:
+def tiny_network(shape: NetworkShape = TINY, seed: int = 0) -> AcousticNetwork:
     """Random weights, and statistics of normalisation that are not the identity."""
     generator = torch.Generator().manual_seed(seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = Network(shape)
+        network = AcousticNetwork(shape)
     for module in network.modules():
         if isinstance(module, torch.nn.BatchNorm1d):
             assert module.running_mean is not None
@@ -37,7 +37,7 @@ def tiny_folder(folder: Path, vocab: Sequence[str], seed: int = 0, parts: int = 
     states = parts * (len(vocab) - 1) + 1 if parts else 0
     shape = NetworkShape(MELS, len(vocab), states, stem=8, body=8, head=8, dilations=(1, 2))
     log_priors = torch.full((states,), -float(np.log(states))) if states else None
-    description = Description("tiny", tuple(vocab), shape, parts=parts, token_kind="tokens")
+    description = ModelDescription("tiny", tuple(vocab), shape, parts=parts, token_kind="tokens")
     save_folder(folder, description, tiny_network(shape, seed), log_priors, torch.float32)
     return folder
 

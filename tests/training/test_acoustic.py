@@ -13,7 +13,7 @@ from made_corpus import Lines, frames, make_corpus, utterances_of
 
 from ctc_align.errors import InputError
 from ctc_align.models.convnet.features import MELS
-from ctc_align.models.convnet.network import Network, NetworkShape
+from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
 from ctc_align.training import acoustic_training, checkpoints
 from ctc_align.training.acoustic_training import Place, Training, train
 from ctc_align.training.augmentation import Augmentation
@@ -45,17 +45,17 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
     return Material(store, [np.array(one.phones) + 1 for one in made], labels, np.arange(8), np.arange(8, 12))
 
 
-def weights(network: Network) -> dict[str, torch.Tensor]:
+def weights(network: AcousticNetwork) -> dict[str, torch.Tensor]:
     return {name: value.clone() for name, value in network.state_dict().items()}
 
 
 def run(
     shape: NetworkShape, training: Training, material: Material, folder: Path, lines: Lines | None = None, start=None
-) -> Network:
+) -> AcousticNetwork:
     return train(shape, training, material, Place(folder, watch=lines or Lines()), start).network
 
 
-def assert_same(one: Network, two: Network) -> None:
+def assert_same(one: AcousticNetwork, two: AcousticNetwork) -> None:
     for name, value in one.state_dict().items():
         assert torch.equal(value, two.state_dict()[name]), name
 
@@ -93,7 +93,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been(
 
 
 def test_a_finished_run_is_not_done_again(material: Material, tmp_path: Path) -> None:
-    other = Network(SHAPE)
+    other = AcousticNetwork(SHAPE)
     torch.save({"network": other.state_dict(), "before": None}, tmp_path / "final.pt")
     lines = Lines()
     found = run(SHAPE, QUICK, material, tmp_path, lines)
@@ -104,7 +104,7 @@ def test_a_finished_run_is_not_done_again(material: Material, tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", ["final.pt", "checkpoint.pt"])
 def test_the_state_of_another_network_is_an_error(material: Material, tmp_path: Path, name: str) -> None:
-    other = Network(replace(SHAPE, body=10)).state_dict()
+    other = AcousticNetwork(replace(SHAPE, body=10)).state_dict()
     torch.save({"network": other, "optimizer": {}, "step": 1, "before": None}, tmp_path / name)
     with pytest.raises(InputError, match=rf"{name}: expected the state of this recipe's network"):
         run(SHAPE, QUICK, material, tmp_path)
@@ -116,7 +116,7 @@ def test_the_state_of_another_network_is_an_error(material: Material, tmp_path: 
 def test_it_learns_what_is_said_and_where(material: Material, tmp_path: Path) -> None:
     lines = Lines()
     calm = replace(QUICK, epochs=25, dropout=0.0, learning_rate=1e-2, augmentation=CALM)
-    before = evaluate(Network(SHAPE), material, np.arange(8))
+    before = evaluate(AcousticNetwork(SHAPE), material, np.arange(8))
     network = run(SHAPE, calm, material, tmp_path, lines)
     after = evaluate(network, material, np.arange(8))
     assert after.ctc < 0.5 * before.ctc
@@ -128,7 +128,7 @@ def test_it_learns_what_is_said_and_where(material: Material, tmp_path: Path) ->
 
 def test_figures_are_means_over_tokens_and_frames(material: Material) -> None:
     """The same whatever comes together: of each utterance alone, weighted by what it has."""
-    network = Network(SHAPE).eval()
+    network = AcousticNetwork(SHAPE).eval()
     alone = [evaluate(network, material, np.array([i])) for i in range(4)]
     tokens = [len(material.targets[i]) for i in range(4)]
     assert material.labels is not None
@@ -139,7 +139,7 @@ def test_figures_are_means_over_tokens_and_frames(material: Material) -> None:
 
 
 def test_the_best_weights_are_kept_and_those_given_are_among_them(material: Material, tmp_path: Path) -> None:
-    start = weights(Network(SHAPE))
+    start = weights(AcousticNetwork(SHAPE))
     ruin = replace(QUICK, keep_best=True, learning_rate=3.0, epochs=2, warmup_steps=0)
     trained = train(SHAPE, ruin, material, Place(tmp_path / "ruined"), start)
     assert trained.before == trained.dev
@@ -177,7 +177,7 @@ def test_a_run_that_keeps_the_best_goes_on_as_if_it_had_not_been_stopped(
 
 
 def test_the_head_alone(material: Material, tmp_path: Path) -> None:
-    start = weights(Network(SHAPE))
+    start = weights(AcousticNetwork(SHAPE))
     head = replace(QUICK, layers="head", freeze_norms=True, learning_rate=1e-2)
     network = run(SHAPE, head, material, tmp_path, start=start)
     changed = {name.split(".")[0] for name, value in weights(network).items() if not torch.equal(value, start[name])}
@@ -193,7 +193,7 @@ def test_time_ends_a_run_with_a_rate_of_almost_zero(material: Material, tmp_path
 
 
 def test_starting_weights_are_taken_where_they_fit(material: Material, tmp_path: Path) -> None:
-    start = weights(Network(replace(SHAPE, states=5)))
+    start = weights(AcousticNetwork(replace(SHAPE, states=5)))
     still = replace(QUICK, learning_rate=0.0, weight_decay=0.0)
     network = run(SHAPE, still, material, tmp_path, start=start)
     assert torch.equal(network.tokens.weight, start["tokens.weight"])
@@ -215,7 +215,7 @@ def test_utterances_without_labels_or_too_long_for_their_sound_do_no_harm(materi
 def test_nothing_to_train_on_is_an_error(material: Material, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="expected utterances to train on"):
         run(SHAPE, QUICK, replace(material, members=np.empty(0, int)), tmp_path)
-    assert evaluate(Network(SHAPE), material, np.empty(0, int)) == Figures(0.0, 0.0, 0)
+    assert evaluate(AcousticNetwork(SHAPE), material, np.empty(0, int)) == Figures(0.0, 0.0, 0)
     assert str(Figures(0.0, 0.0, 0)) == "no utterances"
 
 

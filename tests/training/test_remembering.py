@@ -18,7 +18,7 @@ from ctc_align.corpus.corpus_scores import ScoreOptions, score_source
 from ctc_align.corpus.sources import open_source
 from ctc_align.errors import UsageError
 from ctc_align.models import load_model
-from ctc_align.models.folder_settings import Remembered, remembered
+from ctc_align.models.catalogue import FolderSettings, folder_settings
 from ctc_align.text import words_of
 from ctc_align.training.acoustic_training import Training
 from ctc_align.training.adaptation import Adaptation, adapt
@@ -65,14 +65,14 @@ def tokens(aligner: Aligner, sounds: Path, text: str = TEXT) -> list[list[str]]:
 
 
 def test_what_a_folder_remembers(letters: Path, phones: Path, tmp_path: Path) -> None:
-    assert remembered(str(letters)) == Remembered("de")
-    assert remembered(str(phones)) == Remembered("de", str(phones / "lexicon.txt"))
+    assert folder_settings(str(letters)) == FolderSettings("de")
+    assert folder_settings(str(phones)) == FolderSettings("de", str(phones / "lexicon.txt"))
     assert 'language = "de"\n' in (letters / "model.toml").read_text("utf-8")
     assert load_model(str(letters), device="cpu").description.language == "de"  # type: ignore[attr-defined]
     plain = tiny_folder(tmp_path / "plain", ("<blank>", "a"))
     assert "language" not in (plain / "model.toml").read_text("utf-8")
     for name in (None, "english", "hf:a/b", str(plain), str(tmp_path), str(tmp_path / "absent"), "a\0b"):
-        assert remembered(name) == Remembered()
+        assert folder_settings(name) == FolderSettings()
 
 
 def test_a_language_that_is_no_text_is_refused(letters: Path, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_lexicon_beside_a_model_of_letters_is_not_its_own(letters: Path, sound
     model = tmp_path / "m"
     shutil.copytree(letters, model)
     (model / "lexicon.txt").write_text("mola\tP1 P2\n", "utf-8")
-    assert remembered(str(model)) == Remembered("de")
+    assert folder_settings(str(model)) == FolderSettings("de")
     with_it, without = (Aligner(str(folder), device="cpu") for folder in (model, letters))
     assert tokens(with_it, sounds) == tokens(without, sounds)
     assert with_it.score(sounds / "u000.wav", TEXT) == without.score(sounds / "u000.wav", TEXT)
@@ -136,11 +136,11 @@ def test_adapting_inherits(letters: Path, phones: Path, sounds: Path, tmp_path: 
         call = Call(str(sounds / "manifest.jsonl"), tmp_path / base.parent.name)
         card = adapt(Adaptation(training=training), str(base), call).card
         assert card.language == kept
-        mine = remembered(str(call.out_dir))
+        mine = folder_settings(str(call.out_dir))
         assert (mine.language, mine.lexicon is None) == (kept, base == letters)
     other = Call(str(sounds / "manifest.jsonl"), tmp_path / "other")
     adapt(Adaptation(language="nl", training=training), str(letters), other)
-    assert remembered(str(other.out_dir)).language == "nl"
+    assert folder_settings(str(other.out_dir)).language == "nl"
 
 
 def test_the_card_asks_for_nothing(letters: Path, phones: Path) -> None:

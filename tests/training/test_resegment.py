@@ -16,7 +16,7 @@ from ctc_align.models import load_model
 from ctc_align.models.convnet import features
 from ctc_align.models.convnet.convnet_model import ConvNet
 from ctc_align.models.convnet.gaussian_mixtures import Mixtures
-from ctc_align.models.convnet.network import Network, NetworkShape
+from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
 from ctc_align.training.acoustic_training import Training
 from ctc_align.training.adaptation import Adaptation, adapt
 from ctc_align.training.augmentation import Augmentation
@@ -79,8 +79,8 @@ def sounds(tmp_path: Path) -> Sounds:
     return Sounds(tmp_path / "features")
 
 
-def a_network_that_knows_nothing() -> Network:
-    network = Network(NetworkShape(features.MELS, 3, 3, 8, 8, 8, (1,))).eval()
+def a_network_that_knows_nothing() -> AcousticNetwork:
+    network = AcousticNetwork(NetworkShape(features.MELS, 3, 3, 8, 8, 8, (1,))).eval()
     assert network.states is not None
     torch.nn.init.zeros_(network.states.weight)
     torch.nn.init.zeros_(network.states.bias)  # type: ignore[arg-type]
@@ -135,8 +135,8 @@ def test_a_refined_model_has_mixtures_is_resumable_and_can_be_adapted(
     model = load_model(str(straight.folder), device="cpu")
     assert isinstance(model, ConvNet)
     assert model.description.mixture_weight == RECIPE.refining.mixture_weight
-    assert isinstance(model._mixtures, Mixtures)
-    assert model._mixtures.weights.shape == (model.description.shape.states, 2)
+    assert isinstance(model.mixtures, Mixtures)
+    assert model.mixtures.weights.shape == (model.description.shape.states, 2)
     assert "with 2 Gaussians each" in (straight.folder / "README.md").read_text("utf-8")
     errors = []
     aligner = Aligner(str(straight.folder), device="cpu")
@@ -169,5 +169,5 @@ def test_a_refined_model_has_mixtures_is_resumable_and_can_be_adapted(
     )
     own = load_model(str(adapted.folder), device="cpu")
     assert isinstance(own, ConvNet)
-    assert own._mixtures is not None
-    torch.testing.assert_close(own._mixtures.means, model._mixtures.means)
+    assert own.mixtures is not None
+    torch.testing.assert_close(own.mixtures.means, model.mixtures.means)

@@ -1,8 +1,8 @@
-"""Log-mel features whose level and spectrum are made the recording's own: gain does not matter.
+"""Log-mel features, normalised by the recording's own level and spectrum: gain does not matter.
 
-A frame t covers the samples [t * 160, (t + 1) * 160) at 16 kHz and is computed from the 20 ms around its centre, so it
-depends on nothing else: a recording cut anywhere gives the same frames. The recording's statistics (its level and the
-mean of each mel channel over its louder frames) come from a first pass over all frames.
+Frame t covers the samples [t * 160, (t + 1) * 160) at 16 kHz and is computed from the 20 ms around its centre alone, so
+a recording cut anywhere gives the same frames. The recording's statistics (its level and the mean of each mel channel
+over its louder frames) come from a first pass over all frames.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from functools import lru_cache
 import numpy as np
 import torch
 
+from ctc_align.models.mel_filters import mel_filters
+
 SAMPLE_RATE = 16000
 HOP_SAMPLES = 160
 WINDOW_SAMPLES = 320
@@ -24,30 +26,31 @@ FRAME_SHIFT_S = HOP_SAMPLES / SAMPLE_RATE
 LOW_HZ, HIGH_HZ = 50.0, 7800.0
 
 LEAST_ROWS = 16
-"""So many frames are multiplied with the filters at least."""
+"""At least this many frames are multiplied with the filters at once."""
 
 # All levels are in nats of power: 1 nat = 4.34 dB.
 SMALLEST_POWER = 1e-20
 LOUD_QUANTILE = 0.95
 QUIET_QUANTILE = 0.05
-# In read speech, also in 40 minutes of it, the 100th loudest frame is at most 1.6 nats above the quantile.
+# In read speech, even 40 minutes of it, the 100th loudest frame is at most 1.6 nats above the quantile.
 LOUDEST_FRAMES = 100
 LOUDEST_ABOVE_LOUD = 2.0
-# Where even a second of speech is rare: held for this many frames (clicks are not), at most 1.3 nats above in the same.
+# For recordings with less than a second of speech: a level held for this many frames, unlike clicks; in the same read
+# speech at most 1.3 nats above the quantile.
 LOUDEST_HELD_FRAMES = 40
 LOUDEST_HELD_ABOVE_LOUD = 2.4
 CLICK_FILTER_FRAMES = 5
 FLOOR_BELOW_LOUD = 16.0
 SPEECH_BELOW_LOUD = 6.0
 SPEECH_SOFTNESS = 1.0
-# Of frames so many nats below the loud ones: their weight at most, and as it usually is, over that of the frames less
-# than the first of these below. In speech, hissing or not, it is at most 1.54, 0.90 and 0.35.
+# (nats below the loud frames; largest and usual ratio of the weight of the frames below that level to the weight of the
+# loud frames). In speech, with or without hiss, the ratios are at most 1.54, 0.90 and 0.35.
 QUIET_TIERS = ((3.0, 2.0, 0.5), (5.0, 1.1, 0.15), (7.0, 0.45, 0.03))
 SCALE = 0.4
 
 
 def frame_count(samples: int) -> int:
-    """Frames of a recording: every begun 10 ms is one.
+    """Return the number of frames of a recording: one for every begun 10 ms.
 
     >>> frame_count(1600), frame_count(1601)
     (10, 11)
@@ -57,23 +60,13 @@ def frame_count(samples: int) -> int:
 
 @lru_cache(maxsize=1)
 def _filters() -> tuple[torch.Tensor, torch.Tensor]:
-    """Hann window (320,) and triangular mel filters (257, MELS), mel scale of O'Shaughnessy (2595 log10(1 + f/700))."""
-    edges_mel = np.linspace(_mel(LOW_HZ), _mel(HIGH_HZ), MELS + 2)
-    edges = 700.0 * (10.0 ** (edges_mel / 2595.0) - 1.0)
-    bins = np.arange(FFT_SAMPLES // 2 + 1) * SAMPLE_RATE / FFT_SAMPLES
-    rise = (bins[:, None] - edges[None, :-2]) / (edges[1:-1] - edges[:-2])
-    fall = (edges[None, 2:] - bins[:, None]) / (edges[2:] - edges[1:-1])
-    triangles = np.maximum(0.0, np.minimum(rise, fall))
-    window = torch.hann_window(WINDOW_SAMPLES, periodic=False)
-    return window, torch.from_numpy(triangles.astype(np.float32))
-
-
-def _mel(hertz: float) -> float:
-    return 2595.0 * math.log10(1.0 + hertz / 700.0)
+    """Return the Hann window (320,) and the mel filters (257, MELS)."""
+    filters = mel_filters(MELS, FFT_SAMPLES, SAMPLE_RATE, LOW_HZ, HIGH_HZ)
+    return torch.hann_window(WINDOW_SAMPLES, periodic=False), torch.from_numpy(filters)
 
 
 def log_mel(samples: np.ndarray, first: int, last: int) -> torch.Tensor:
-    """Frames [first, last) of a whole recording's samples (N,): (last - first, MELS) float32, natural log of power."""
+    """Return frames [first, last) of a recording's samples (N,): (last - first, MELS) float32, natural log of power."""
     window, filters = _filters()
     reach = (WINDOW_SAMPLES - HOP_SAMPLES) // 2
     begin, end = first * HOP_SAMPLES - reach, last * HOP_SAMPLES + reach
@@ -82,21 +75,21 @@ def log_mel(samples: np.ndarray, first: int, last: int) -> torch.Tensor:
     piece = torch.nn.functional.pad(piece, (left, right))
     windows = piece.unfold(0, WINDOW_SAMPLES, HOP_SAMPLES) * window
     power = torch.fft.rfft(windows, FFT_SAMPLES).abs().square_()
-    # Products of a few rows are summed in another order: a frame must not depend on how many are made with it.
+    # Products of a few rows are summed in another order: a frame must not depend on how many are computed with it.
     lacking = max(0, LEAST_ROWS - len(power))
     channels = torch.nn.functional.pad(power, (0, 0, 0, lacking)) @ filters if lacking else power @ filters
     return torch.log(channels[: len(power)].clamp_min_(SMALLEST_POWER))
 
 
 def level(frames: torch.Tensor) -> torch.Tensor:
-    """Total level of each frame: (..., T, MELS) -> (..., T)."""
+    """Return the total level (..., T) of each frame (..., T, MELS)."""
     return torch.logsumexp(frames, -1)
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """What the first pass found: `loud` the level of the louder frames (scalar), `mean` (MELS,) over speech, `quiet`
-    the level below which one in twenty lies of the frames that are not digital silence."""
+    """Statistics of a recording: `loud`, the level of the louder frames (scalar); `mean` (MELS,) over speech; `quiet`,
+    the 5 % quantile of the levels of all frames that are not digital silence."""
 
     loud: torch.Tensor
     mean: torch.Tensor
@@ -104,32 +97,32 @@ class Statistics:
 
 
 def speech_weight(levels: torch.Tensor, loud: torch.Tensor) -> torch.Tensor:
-    """How much each frame counts for the mean: near 1 within about 25 dB of the loud frames, near 0 below."""
+    """Return each frame's weight in the mean: near 1 within about 25 dB of the loud frames, near 0 below."""
     return torch.sigmoid((levels - loud + SPEECH_BELOW_LOUD) / SPEECH_SOFTNESS)
 
 
 def floor_of(loud: torch.Tensor) -> torch.Tensor:
-    """Nothing lies below this in any channel; it hides digital silence and the quantisation noise of quiet files."""
+    """Return the lower limit of all channels; it hides digital silence and the quantisation noise of quiet files."""
     return loud - math.log(MELS) - FLOOR_BELOW_LOUD
 
 
 def normalise(frames: torch.Tensor, statistics: Statistics) -> torch.Tensor:
-    """What the network sees: floored, centred, scaled (T, MELS)."""
+    """Return the network's inputs (T, MELS): floored, centred, scaled."""
     return (torch.maximum(frames, floor_of(statistics.loud)) - statistics.mean) * SCALE
 
 
 def silence(statistics: Statistics) -> torch.Tensor:
-    """The frame (MELS,) that stands outside the recording: its floor."""
+    """Return the frame (MELS,) that is used outside the recording: its floor."""
     return (floor_of(statistics.loud) - statistics.mean) * SCALE
 
 
 def statistics_of(frames: torch.Tensor) -> Statistics:
-    """Statistics of a recording from all its frames (T, MELS)."""
+    """Return the statistics of a recording from all its frames (T, MELS)."""
     return gather_statistics(lambda: iter((frames,)))
 
 
 def _loud(levels: torch.Tensor) -> torch.Tensor:
-    """Level of the louder frames (T,): a quantile of all, but not far below the loudest second where speech is rare."""
+    """Return the level of the louder frames: a quantile of all, but not far below the loudest second."""
     rank = max(0, math.ceil(LOUD_QUANTILE * len(levels)) - 1)
     loud = torch.kthvalue(levels, rank + 1).values
     if len(levels) > LOUDEST_FRAMES:
@@ -141,14 +134,14 @@ def _loud(levels: torch.Tensor) -> torch.Tensor:
 
 
 def _without_clicks(levels: torch.Tensor) -> torch.Tensor:
-    """Running median (T - 4,): a click touches two frames of five."""
+    """Return the running median (T - 4,) of levels (T,): a click touches two frames of five."""
     return levels.unfold(0, CLICK_FILTER_FRAMES, 1).median(-1).values
 
 
 def _quiet_shares(levels: torch.Tensor, loud: torch.Tensor) -> list[torch.Tensor]:
-    """What the weights of each tier's frames are multiplied with: 1, but less where they are too many to be speech.
+    """Return a factor for the weights of each tier's frames: 1, or less if there are too many of them to be speech.
 
-    Long pauses with a hum or a hiss must not outvote rare speech.
+    Otherwise long pauses with a hum or a hiss would outweigh rare speech.
     """
     weight = speech_weight(levels, loud).double()
     speech = weight[levels >= loud - QUIET_TIERS[0][0]].sum()
@@ -163,7 +156,7 @@ def _quiet_shares(levels: torch.Tensor, loud: torch.Tensor) -> list[torch.Tensor
 
 
 def _mean_weight(levels: torch.Tensor, loud: torch.Tensor, shares: list[torch.Tensor]) -> torch.Tensor:
-    """(T,) float64, how much each frame counts for the mean of the recording."""
+    """Return each frame's weight (T,) float64 in the mean of the recording."""
     weight = speech_weight(levels, loud).double()
     for (below, _, _), share in zip(QUIET_TIERS, shares):
         weight = torch.where(levels < loud - below, weight * share, weight)
@@ -171,7 +164,7 @@ def _mean_weight(levels: torch.Tensor, loud: torch.Tensor, shares: list[torch.Te
 
 
 def gather_statistics(pieces: Callable[[], Iterator[torch.Tensor]]) -> Statistics:
-    """Statistics of a recording that comes in pieces (t, MELS); `pieces()` is walked twice, sums are float64."""
+    """Return the statistics of a recording in pieces (t, MELS); `pieces()` is called twice, sums are float64."""
     levels = torch.cat([level(piece) for piece in pieces()])
     loud = _loud(levels)
     total, weights = torch.zeros(MELS, dtype=torch.float64), torch.zeros((), dtype=torch.float64)
@@ -183,7 +176,7 @@ def gather_statistics(pieces: Callable[[], Iterator[torch.Tensor]]) -> Statistic
         place += len(piece)
         total += (torch.maximum(piece, floor).double() * weight[:, None]).sum(0)
         weights += weight.sum()
-    # Digital silence, of which recordings are cut or padded, says nothing of the room.
-    heard = levels[levels > loud - FLOOR_BELOW_LOUD]
-    quiet = torch.kthvalue(heard, 1 + int(QUIET_QUANTILE * (len(heard) - 1))).values if len(heard) else loud
+    # digital silence, as of padding, says nothing about the room
+    audible = levels[levels > loud - FLOOR_BELOW_LOUD]
+    quiet = torch.kthvalue(audible, 1 + int(QUIET_QUANTILE * (len(audible) - 1))).values if len(audible) else loud
     return Statistics(loud, (total / weights).float(), quiet)

@@ -1,7 +1,7 @@
-"""Mixtures of diagonal Gaussians over cepstra: how each part of each sound sounds.
+"""Mixtures of diagonal Gaussians over cepstra, one for each segmentation state.
 
-A network that was trained on a generative model's labels blurs them; the generative model itself still knows where
-a sound stops being itself. The two err in different places, and the sum of their scores errs less than either.
+A network that was trained on a generative model's labels blurs them, while the generative model itself still knows
+where the sound changes. The two err in different places, and the sum of their scores errs less than either.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from ctc_align.models.convnet import features
 CEPSTRA = 13
 VALUES = 3 * CEPSTRA
 MIXTURES = "mixtures."
-"""How the names of their weights begin among a model's."""
+"""Prefix of their names among a model's weights."""
 SMALLEST_VARIANCE = 1e-8
-"""Of a value as it is; the network's inputs vary by about 1."""
+"""Of values before scaling; the network's inputs vary by about 1."""
 REACH = 4
-"""Frames on either side that the differences of a frame are made from."""
+"""Frames on either side that a frame's differences are computed from."""
 NOISY_NATS, QUIET_NATS = 4.5, 7.0
-"""Between these levels of the louder frames above the quiet ones the mixtures' weight grows from nothing to all of it:
-they learned from clean speech, and 10 dB of noise leave 4 nats."""
+"""The mixtures' weight grows from 0 to all of it while the loud frames rise from the first to the second level above
+the quiet ones: they were trained on clean speech, and 10 dB of noise leave 4 nats."""
 
 
 def with_differences(static: torch.Tensor) -> torch.Tensor:
-    """(T, 13) -> (T, 39): cepstra with their first and second differences; the ends are repeated."""
+    """Return cepstra (T, 13) with their first and second differences (T, 39); the ends are repeated."""
     first = _slope(static)
     return torch.cat((static, first, _slope(first)), 1)
 
 
 def cepstra_of(channels: torch.Tensor) -> torch.Tensor:
-    """(T, MELS) -> (T, 13): cosine transform of log-mel channels, whatever they were centred on."""
+    """Return the cosine transform (T, 13) of log-mel channels (T, MELS)."""
     return channels @ _cosines().to(channels.device)
 
 
 def values_of(inputs: torch.Tensor) -> torch.Tensor:
-    """(T + 2 * REACH, MELS) -> (T, 39): what mixtures score, of frames as the network sees them."""
+    """Return the values (T, 39) that mixtures score, from the network's inputs (T + 2 * REACH, MELS)."""
     return with_differences(cepstra_of(inputs))[REACH:-REACH]
 
 
@@ -52,31 +52,31 @@ def _cosines() -> torch.Tensor:
 
 
 def _slope(values: torch.Tensor) -> torch.Tensor:
-    """Regression over five frames (Young et al., The HTK Book, eq. 5.16)."""
+    """Return the regression over five frames (Young et al., The HTK Book, eq. 5.16)."""
     padded = torch.cat((values[:1], values[:1], values, values[-1:], values[-1:]))
     return (padded[3:-1] - padded[1:-3]) * 0.1 + (padded[4:] - padded[:-4]) * 0.2
 
 
 def share_of_weight(statistics: features.Statistics) -> float:
-    """How much the mixtures count in a recording, in [0, 1]: nothing where noise covers the quiet sounds."""
+    """Return the share of the mixtures' weight in a recording, in [0, 1]: 0 where noise covers the quiet sounds."""
     above = float(statistics.loud - statistics.quiet)
     return min(1.0, max(0.0, (above - NOISY_NATS) / (QUIET_NATS - NOISY_NATS)))
 
 
 @dataclass(frozen=True)
 class Mixtures:
-    """K states of M Gaussians over D values: `weights` (K, M) log, `means` and `variances` (K, M, D)."""
+    """Mixtures of K states, M Gaussians each, over D values: log `weights` (K, M), `means`, `variances` (K, M, D)."""
 
     weights: torch.Tensor
     means: torch.Tensor
     variances: torch.Tensor
 
     def to(self, device: torch.device) -> Mixtures:
-        """The same on another device."""
+        """Return the same on another device."""
         return Mixtures(self.weights.to(device), self.means.to(device), self.variances.to(device))
 
     def scores(self, x: torch.Tensor) -> torch.Tensor:
-        """log p(x | state): (T, D) -> (T, K)."""
+        """Return log p(x | state) (T, K) of values `x` (T, D)."""
         both = torch.cat((x * x, x), 1)
         total = x.new_empty(0)
         for m, (factors, constant) in enumerate(self._terms):
@@ -85,16 +85,16 @@ class Mixtures:
         return total
 
     def log_posteriors(self, inputs: torch.Tensor) -> torch.Tensor:
-        """log p(state | frame), all states being equally likely before: (T + 2 * REACH, MELS) -> (T, K).
+        """Return log p(state | frame) (T, K), all states being equally likely a priori.
 
         Args:
-            inputs: frames as the network sees them, `REACH` more on either side.
+            inputs: the network's inputs (T + 2 * REACH, MELS).
         """
         return self.scores(values_of(inputs)).log_softmax(-1)
 
     @cached_property
     def _terms(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Of the m-th Gaussian of every state: factors (2 * D, K) of x * x and x, and what is added (K,)."""
+        """For the m-th Gaussian of every state: factors (2 * D, K) of x * x and x, and constants (K,)."""
         precision = 1.0 / self.variances
         size = self.means.shape[2]
         constant = self.weights - 0.5 * (
@@ -104,7 +104,7 @@ class Mixtures:
         return [(factors[:, m].T.contiguous(), constant[:, m].contiguous()) for m in range(factors.shape[1])]
 
     def doubled(self) -> Mixtures:
-        """Every Gaussian becomes two, a fifth of its deviation to either side."""
+        """Return twice as many Gaussians: each is split, a fifth of its deviation to either side."""
         apart = 0.2 * self.variances.sqrt()
         return Mixtures(
             torch.cat((self.weights, self.weights), 1) - math.log(2),
@@ -113,15 +113,15 @@ class Mixtures:
         )
 
     def scaled(self, mean: torch.Tensor, deviation: torch.Tensor) -> Mixtures:
-        """Of values as they were before `mean` (D,) was taken off and they were divided by `deviation` (D,)."""
+        """Return the mixtures of values * `deviation` (D,) + `mean` (D,)."""
         return Mixtures(self.weights, self.means * deviation + mean, self.variances * deviation**2)
 
 
 def from_weights(weights: Mapping[str, torch.Tensor], states: int) -> Mixtures:
-    """The mixtures among a model's weights.
+    """Return the mixtures among a model's weights.
 
     Raises:
-        ValueError: there are none, or none that a model of so many states can have.
+        ValueError: there are none, or they do not fit a model of so many states.
     """
     parts: list[torch.Tensor] = []
     for name in ("weights", "means", "variances"):

@@ -1,12 +1,12 @@
-"""The network of the project's own models: one window slides over the features, two outputs come out.
+"""The network of the project's own models: convolutions over log-mel features with two outputs.
 
     features (T, 64) at 10 ms ─ stem ─┬─ stride 2 ─ body: dilated residual convolutions at 20 ms ─ two phases ─┐
                                       └────────────── local branch at 10 ms ──────────────────────────────────┴─ head
-    head ─► CTC log-probs (T, C): what was said, roughly when
-         └► segmentation states (T, K): which part of which sound this frame is: where
+    head ─► CTC log-probs (T, C): what was said, and roughly when
+         └► segmentation states (T, K): which part of which sound each frame is
 
-No convolution pads: an output frame sees `context_frames` on either side and nothing else, so chunks of a recording
-give what one pass gives, and a padded batch gives what its utterances give alone. Outside the recording stands silence.
+No convolution pads: an output frame sees `context_frames` on either side and nothing else. So chunks of a recording
+give the same as one pass, and a padded batch the same as its utterances alone. Outside the recording is silence.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STRIDE = 2
 class NetworkShape:
     """Sizes of a network; all convolutions of the body have three taps.
 
-    `classes` includes the blank. `states` may be 0: no second output.
+    `classes` includes the blank. Without `states` (0) there is no second output.
     """
 
     inputs: int
@@ -43,7 +43,7 @@ class NetworkShape:
         return reach + reach % STRIDE
 
 
-class _Block(nn.Module):
+class _ResidualBlock(nn.Module):
     """x + conv(x): three taps `dilation` apart, normalised, rectified."""
 
     def __init__(self, channels: int, dilation: int, dropout: float) -> None:
@@ -58,8 +58,8 @@ class _Block(nn.Module):
         return x[:, :, self.dilation : x.shape[2] - self.dilation] + y
 
 
-class Network(nn.Module):
-    """See the module. `forward` takes features with their context and returns logits."""
+class AcousticNetwork(nn.Module):
+    """The network that the module describes."""
 
     def __init__(self, shape: NetworkShape, dropout: float = 0.0) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class Network(nn.Module):
         self.down = nn.Sequential(
             nn.Conv1d(shape.stem, shape.body, 6, stride=STRIDE, bias=False), nn.BatchNorm1d(shape.body), nn.ReLU()
         )
-        self.body = nn.Sequential(*(_Block(shape.body, dilation, dropout) for dilation in shape.dilations))
+        self.body = nn.Sequential(*(_ResidualBlock(shape.body, dilation, dropout) for dilation in shape.dilations))
         self.up = nn.Conv1d(shape.body, STRIDE * shape.head, 1)
         self.local = nn.Conv1d(shape.stem, shape.head, 5)
         self.mix = nn.Sequential(nn.BatchNorm1d(shape.head), nn.ReLU(), nn.Conv1d(shape.head, shape.head, 3), nn.ReLU())
@@ -79,7 +79,7 @@ class Network(nn.Module):
         self.states = nn.Conv1d(shape.head, shape.states, 1) if shape.states else None
 
     def forward(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Logits (B, T, C) and (B, T, K) of features (B, T + 2 * context_frames, inputs); T is even."""
+        """Return logits (B, T, C) and (B, T, K) of features (B, T + 2 * context_frames, inputs); T is even."""
         stem = self.stem(features.transpose(1, 2))
         body = self.body(self.down(stem))
         phases = self.up(body)

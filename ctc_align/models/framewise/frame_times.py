@@ -1,8 +1,8 @@
-"""Where the frames of a stack of convolutions lie: the true stride, and the centre of the first frame.
+"""The frame grid of a stack of convolutions: its true stride, and the centre of the first frame.
 
-A network that makes a frame of every 320 samples does not begin at 0 and does not end with the recording: its first
-frame looks at samples 0 to 399, and the last samples may be too few for one more. The duration divided by the number
-of frames is therefore not the stride, and edges that are computed with it drift.
+A network with one frame for every 320 samples does not begin at 0 and does not end with the recording: its first frame
+sees samples 0 to 399, and the last samples may be too few for one more. The duration divided by the number of frames is
+therefore not the stride, and edges that are computed with it drift.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from ctc_align import units
 
 @dataclass(frozen=True)
 class Convolution:
-    """One layer: `kernel` inputs make an output, every `stride` inputs, after `padding` zeros on either side.
+    """One layer: an output for `kernel` inputs, every `stride` inputs, with `padding` zeros on either side.
 
-    `end_padding` are those behind the inputs, where they are not as many as before them; below 0, the last inputs are
-    left out.
+    `end_padding` is the number of zeros behind the inputs if it differs; below 0, the last inputs are left out.
     """
 
     kernel: int
@@ -28,7 +27,7 @@ class Convolution:
     end_padding: int | None = None
 
     def outputs(self, inputs: int) -> int:
-        """How many outputs a row of `inputs` has; the last inputs, too few for one more, have none."""
+        """Return the number of outputs of `inputs` inputs; the last inputs may be too few for one more."""
         behind = self.padding if self.end_padding is None else self.end_padding
         return max(0, (inputs + self.padding + behind - self.kernel) // self.stride + 1)
 
@@ -37,7 +36,7 @@ class Convolution:
 class FrameGrid:
     """The frames that a stack of convolutions makes of a row of inputs (samples, or features).
 
-    `together` is the number of frames that the network takes as one further on: a chunk begins at a multiple of it.
+    `together` is the number of frames that later layers take as one: a chunk begins at a multiple of it.
 
     >>> grid = FrameGrid.of([(10, 5), (3, 2), (3, 2), (3, 2), (3, 2), (2, 2), (2, 2)])
     >>> grid.stride, grid.field, grid.first_centre, grid.frames(16000)
@@ -51,17 +50,17 @@ class FrameGrid:
 
     @classmethod
     def of(cls, layers: Iterable[tuple[int, ...]], together: int = 1) -> FrameGrid:
-        """A grid of (kernel, stride, padding, end_padding) of each layer, the first first; the ends may be left out."""
+        """Return the grid of layers (kernel, stride, padding, end_padding), the last two optional."""
         return cls(tuple(Convolution(*layer) for layer in layers), together)
 
     @property
     def stride(self) -> int:
-        """Inputs from one frame to the next."""
+        """Number of inputs from one frame to the next."""
         return math.prod(layer.stride for layer in self.layers)
 
     @property
     def field(self) -> int:
-        """Inputs that a frame is made of."""
+        """Number of inputs that a frame sees."""
         field, jump = 1, 1
         for layer in self.layers:
             field += (layer.kernel - 1) * jump
@@ -70,7 +69,7 @@ class FrameGrid:
 
     @property
     def start(self) -> int:
-        """The first input of the first frame; below 0 where layers are padded."""
+        """First input of the first frame; below 0 where layers are padded."""
         start, jump = 0, 1
         for layer in self.layers:
             start -= layer.padding * jump
@@ -79,36 +78,36 @@ class FrameGrid:
 
     @property
     def first_centre(self) -> float:
-        """The middle of what the first frame is made of; input n covers [n, n + 1)."""
+        """Middle of the inputs that the first frame sees; input n covers [n, n + 1)."""
         return self.start + self.field / 2
 
     def frames(self, inputs: int) -> int:
-        """How many frames `inputs` inputs have."""
+        """Return the number of frames of `inputs` inputs."""
         return self.levels(inputs)[-1]
 
     def levels(self, inputs: int) -> list[int]:
-        """How long a row of `inputs` inputs is before each layer and after the last."""
+        """Return the length of a row of `inputs` inputs before each layer and after the last."""
         lengths = [inputs]
         for layer in self.layers:
             lengths.append(layer.outputs(lengths[-1]))
         return lengths
 
     def inputs(self, first: int, last: int) -> tuple[int, int]:
-        """First and last (exclusive) input of frames `first` to `last` (exclusive); the last may be beyond the row.
+        """Return first and last (exclusive) input of frames [first, last); the last may be beyond the row.
 
-        A row cut from there, `first` times the stride on, has its frame 0 where the whole row has frame `first`.
+        Frame 0 of a row that is cut at `first` times the stride is frame `first` of the whole row.
         """
         return first * self.stride, (last - 1) * self.stride + self.start + self.field
 
     def frame_shift_s(self, sample_rate: int) -> float:
-        """Seconds from frame to frame, if the inputs are samples."""
+        """Return the seconds from frame to frame, if the inputs are samples."""
         return units.samples_to_seconds(self.stride, sample_rate)
 
     def first_frame_s(self, sample_rate: int) -> float:
-        """Where the first frame's share of the time begins, in seconds: half a stride before its centre."""
+        """Return where the first frame begins, in seconds: half a stride before its centre."""
         # in halves of a sample, which are whole numbers
         return units.samples_to_seconds(2 * self.start + self.field - self.stride, 2 * sample_rate)
 
     def after(self, layers: int) -> FrameGrid:
-        """The grid of what is left of the stack behind its first `layers` layers."""
+        """Return the grid of the stack without its first `layers` layers."""
         return FrameGrid(self.layers[layers:], self.together)

@@ -1,7 +1,10 @@
-"""What networks that hear whole utterances share: chunks, batches, precision, frame times. A family adds its own ends.
+"""The common part of networks that take whole utterances: chunks, batches, precision, frame times.
 
-A family says how audio becomes the network's inputs (`_signal`) and calls the network (`_logits`); everything between
-is here, so that every family treats long audio, padding and time in the same way.
+A family of models says how audio becomes the network's inputs (`_signal`) and calls the network (`_logits`).
+
+A long recording goes through in chunks with `context` frames more on both sides, whose outputs are dropped; the rest is
+laid side by side on the frame grid. The result is that of one pass where a network sees no further than its context;
+attention over the whole utterance sees less than it would, an effect that fades with the context.
 """
 
 from __future__ import annotations
@@ -11,29 +14,28 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
 from ctc_align import units
+from ctc_align.config import Settings
 from ctc_align.errors import AudioError, EmissionsError
-from ctc_align.models.framewise import chunks, padding
+from ctc_align.models.framewise import padding_guard
 from ctc_align.models.framewise.frame_times import FrameGrid
 from ctc_align.types import Audio, Emissions
 
-CHUNK_S, CONTEXT_S = 60.0, 5.0
 PRECISIONS = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 ACCELERATED = 8
-"""How many times a chunk and its context a pass may hold where the device is not the CPU."""
+"""A pass on a device other than the CPU may hold this many times a chunk and its context."""
 BLOCK = 2**17
-"""Samples of which statistics are gathered at once."""
+"""Statistics are gathered from this many samples at once."""
 
 
 @dataclass(frozen=True)
 class Signal:
-    """What a network hears of one utterance: `rows` (N,) or (N, D) float32, normalised when they are taken.
+    """A network's inputs of one utterance: `rows` (N,) or (N, D) float32, normalised when they are taken.
 
     `mean` and `deviation` are of the whole utterance, so a chunk is normalised as the utterance is.
     """
@@ -46,7 +48,7 @@ class Signal:
         return len(self.rows)
 
     def take(self, first: int, last: int) -> torch.Tensor:
-        """Rows `first` to `last` (exclusive, cut at the end), normalised: float32."""
+        """Return rows [first, last), cut at the end, normalised: float32."""
         rows = self.rows[first:last]
         if self.mean is not None:
             rows = (rows - self.mean) / self.deviation
@@ -54,7 +56,7 @@ class Signal:
 
 
 def standardised(samples: np.ndarray, epsilon: float) -> Signal:
-    """Samples whose mean is 0 and variance 1 over the whole utterance, by sums in float64, block by block."""
+    """Return samples with mean 0 and variance 1 over the whole utterance; sums are float64, block by block."""
     starts, count = range(0, len(samples), BLOCK), max(1, len(samples))
     mean = sum(float(samples[first : first + BLOCK].sum(dtype=np.float64)) for first in starts) / count
     squares = (np.square(samples[first : first + BLOCK].astype(np.float64) - mean).sum() for first in starts)
@@ -63,11 +65,48 @@ def standardised(samples: np.ndarray, epsilon: float) -> Signal:
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What a family found out about its network.
+class Chunk:
+    """Frames [first, last) of a recording, computed from frames [begin, end)."""
+
+    begin: int
+    first: int
+    last: int
+    end: int
+
+
+def plan_chunks(frames: int, chunk_frames: int, context_frames: int, together: int = 1) -> list[Chunk]:
+    """Return chunks of about equal length that cover `frames` frames in order.
+
+    Args:
+        frames: of the recording.
+        chunk_frames: longest chunk; rounded up to multiples of `together`.
+        context_frames: frames that a chunk sees beyond itself on either side; rounded up as well.
+        together: frames that the network takes as one: chunks begin at multiples of it.
+
+    >>> plan_chunks(10, 5, 1)
+    [Chunk(begin=0, first=0, last=5, end=6), Chunk(begin=4, first=5, last=10, end=10)]
+    >>> plan_chunks(10, 20, 5)
+    [Chunk(begin=0, first=0, last=10, end=10)]
+    """
+
+    def rounded_up(number: int) -> int:
+        return -(-number // together) * together
+
+    most, context = rounded_up(max(1, chunk_frames)), rounded_up(max(0, context_frames))
+    count = max(1, -(-frames // most))
+    each = min(most, rounded_up(max(1, -(-frames // count))))
+    return [
+        Chunk(max(0, first - context), first, min(frames, first + each), min(frames, first + each + context))
+        for first in range(0, max(1, frames), each)
+    ]
+
+
+@dataclass(frozen=True)
+class NetworkFacts:
+    """Properties of a network that its family found out.
 
     `grid` leads from samples to frames; its first `front` layers make the inputs (features), the rest is the network.
-    With `pads`, utterances of different lengths go through at once; else only those of as many frames.
+    With `pads`, utterances of different lengths may share a pass; otherwise only those of as many frames.
     `stem` is the convolution before the `norms` over time, where there are any.
     """
 
@@ -88,115 +127,110 @@ class FrameModel(ABC):
     Args:
         facts: of the network.
         network: in evaluation mode; moved to `device` in the precision that `settings` ask for.
-        settings: anything with `chunk_s`, `context_s` and `precision`.
+        settings: `chunk_s`, `context_s` and `precision` are used.
     """
 
     token_kind = "tokens"
 
-    def __init__(self, facts: Facts, network: nn.Module, device: torch.device, settings: Any = None) -> None:
+    def __init__(self, facts: NetworkFacts, network: nn.Module, device: torch.device, settings: Settings) -> None:
         self.facts = facts
         self.name, self.vocab, self.blank = facts.name, facts.vocab, facts.blank
         self.sample_rate = facts.sample_rate
         self.grid = facts.grid
         self.frame_shift_s = facts.grid.frame_shift_s(facts.sample_rate)
         self.first_frame_s = facts.grid.first_frame_s(facts.sample_rate)
+        self.receptive_field_s = units.samples_to_seconds(facts.grid.field, facts.sample_rate)
+        """What the convolutions make a frame of; attention may see the whole utterance."""
         self.device = device
-        self.precision = _precision(getattr(settings, "precision", "auto"), device)
-        self.chunk_frames = units.seconds_to_frames(getattr(settings, "chunk_s", CHUNK_S), self.frame_shift_s)
-        context_s = getattr(settings, "context_s", CONTEXT_S)
-        self.context_frames = max(facts.grid.together, units.seconds_to_frames(context_s, self.frame_shift_s))
+        self.precision = precision_of(settings, device)
+        self.chunk_frames = units.seconds_to_frames(settings.chunk_s, self.frame_shift_s)
+        context_frames = units.seconds_to_frames(settings.context_s, self.frame_shift_s)
+        self.context_frames = max(facts.grid.together, context_frames)
         window = self.chunk_frames + 2 * self.context_frames
         self._pass_frames = window if device.type == "cpu" else window * ACCELERATED
         self.network = network.to(device, self.precision).eval()
         self._inner = facts.grid.after(facts.front)
-        self._guard = padding.Guard(network, facts.norms)
-
-    @property
-    def receptive_field_s(self) -> float:
-        """What the convolutions make a frame of, in seconds; attention may see the whole utterance."""
-        return units.samples_to_seconds(self.grid.field, self.sample_rate)
+        self._guard = padding_guard.Guard(network, facts.norms)
 
     @abstractmethod
     def _signal(self, audio: Audio) -> Signal:
-        """The network's inputs of an utterance."""
+        """Return the network's inputs of an utterance."""
 
     @abstractmethod
     def _logits(self, inputs: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
-        """Scores (B, T, C) before the softmax of `inputs` (B, N) or (B, N, D).
+        """Return scores (B, T, C) before the softmax of `inputs` (B, N) or (B, N, D).
 
-        `lengths` (B,) int64 say where rows end, None where none is padded.
+        `lengths` (B,) int64 say where rows end; None if none is padded.
         """
 
     @torch.no_grad()
     def emissions(self, audio: Audio, progress: Callable[[float], None] | None = None) -> Emissions:
-        """Log-probs (T, C) float32 on the CPU; see `AcousticModel`.
+        """Return log-probs (T, C) float32 on the model's device; see `AcousticModel`.
 
         Raises:
             AudioError: another rate, or too short for one frame.
             EmissionsError: the network's arithmetic overflowed.
         """
-        signal = self._heard(audio)
-        log_probs = self._long(signal, progress)
+        log_probs = self._in_chunks(self._checked_signal(audio), progress)
         if progress:
             progress(1.0)
         return self._emissions(audio, log_probs)
 
     @torch.no_grad()
     def emissions_batch(self, audios: Sequence[Audio]) -> list[Emissions]:
-        """Of each what `emissions` gives, to 1e-4; what is longer than a chunk goes through alone.
+        """Return the emissions of each audio, as `emissions` does to 1e-4; an audio longer than a chunk goes alone.
 
         Raises as `emissions`.
         """
-        signals = [self._heard(audio) for audio in audios]
+        signals = [self._checked_signal(audio) for audio in audios]
         frames = [self._inner.frames(len(signal)) for signal in signals]
-        found: dict[int, torch.Tensor] = {}
-        short = [place for place, count in enumerate(frames) if count <= self.chunk_frames]
-        counts = [frames[place] for place in short]
-        for group in padding.by_length(counts, pads=self.facts.pads, most=self._pass_frames):
-            places = [short[k] for k in group]
-            found |= zip(places, self._at_once([signals[place] for place in places]))
-        for place in set(range(len(signals))) - set(short):
-            found[place] = self._long(signals[place], None)
-        return [self._emissions(audio, found[place]) for place, audio in enumerate(audios)]
+        log_probs: dict[int, torch.Tensor] = {}
+        short = [index for index, count in enumerate(frames) if count <= self.chunk_frames]
+        counts = [frames[index] for index in short]
+        for group in padding_guard.by_length(counts, pads=self.facts.pads, most=self._pass_frames):
+            indices = [short[k] for k in group]
+            log_probs |= zip(indices, self._in_one_pass([signals[index] for index in indices]))
+        for index in set(range(len(signals))) - set(short):
+            log_probs[index] = self._in_chunks(signals[index], None)
+        return [self._emissions(audio, log_probs[index]) for index, audio in enumerate(audios)]
 
-    def _heard(self, audio: Audio) -> Signal:
-        if audio.sample_rate == self.sample_rate and self.grid.frames(len(audio.samples)) >= self.grid.together:
+    def _checked_signal(self, audio: Audio) -> Signal:
+        least = self.grid.together
+        if audio.sample_rate == self.sample_rate and self.grid.frames(len(audio.samples)) >= least:
             return self._signal(audio)
+        lengths = range(1, self.grid.field + least * self.grid.stride)
+        shortest = next(count for count in lengths if self.grid.frames(count) >= least)
         raise AudioError(
-            f"{audio.name or 'audio'}: expected samples at {self.sample_rate} Hz, at least {self._shortest()} of them "
+            f"{audio.name or 'audio'}: expected samples at {self.sample_rate} Hz, at least {shortest} of them "
             f"for the model {self.name}; got {len(audio.samples)} samples at {audio.sample_rate} Hz"
         )
 
-    def _shortest(self) -> int:
-        least = self.grid.together
-        return next(n for n in range(1, self.grid.field + least * self.grid.stride) if self.grid.frames(n) >= least)
-
-    def _long(self, signal: Signal, progress: Callable[[float], None] | None) -> torch.Tensor:
-        """Log-probs (T, C) of an utterance of any length."""
+    def _in_chunks(self, signal: Signal, progress: Callable[[float], None] | None) -> torch.Tensor:
+        """Return log-probs (T, C) of an utterance of any length."""
         frames = self._inner.frames(len(signal))
-        pieces = chunks.plan(frames, self.chunk_frames, self.context_frames, self.grid.together)
-        if len(pieces) == 1:
-            return self._at_once([signal])[0]
-        log_probs = torch.empty(frames, len(self.vocab))
+        chunks = plan_chunks(frames, self.chunk_frames, self.context_frames, self.grid.together)
+        if len(chunks) == 1:
+            return self._in_one_pass([signal])[0]
+        log_probs = torch.empty(frames, len(self.vocab), device=self.device)
         with self._guard.whole(self._statistics(signal)) if self._guard.norms else nullcontext():
-            for piece in pieces:
-                first, last = self._inner.inputs(piece.begin, piece.end)
-                cut = signal.take(first, len(signal) if piece.end == frames else last)
+            for chunk in chunks:
+                first, last = self._inner.inputs(chunk.begin, chunk.end)
+                cut = signal.take(first, len(signal) if chunk.end == frames else last)
                 outputs = self._log_probs(cut[None], None)[0]
-                log_probs[piece.first : piece.last] = outputs[piece.first - piece.begin : piece.last - piece.begin]
+                log_probs[chunk.first : chunk.last] = outputs[chunk.first - chunk.begin : chunk.last - chunk.begin]
                 if progress:
-                    progress(piece.last / frames)
+                    progress(chunk.last / frames)
         return log_probs
 
-    def _statistics(self, signal: Signal) -> padding.Statistics:
-        """What the norm over time would see in one pass: of the first convolution's outputs, block by block."""
+    def _statistics(self, signal: Signal) -> padding_guard.Statistics:
+        """Return what the norm over time would see in one pass, from the first convolution's outputs."""
         stem = self.facts.stem
         assert isinstance(stem, nn.Conv1d)
         grid = FrameGrid.of([(stem.kernel_size[0], stem.stride[0])])
-        return padding.gather((block.to(self.device, self.precision) for block in _blocks(signal, grid)), stem)
+        return padding_guard.gather((block.to(self.device, self.precision) for block in _blocks(signal, grid)), stem)
 
-    def _at_once(self, signals: Sequence[Signal]) -> list[torch.Tensor]:
-        """Log-probs of several utterances in one pass of the network."""
+    def _in_one_pass(self, signals: Sequence[Signal]) -> list[torch.Tensor]:
+        """Return log-probs of several utterances from one pass of the network."""
         lengths = [len(signal) for signal in signals]
         inputs = torch.zeros(len(signals), max(lengths), *signals[0].rows.shape[1:])
         for row, signal in zip(inputs, signals):
@@ -208,10 +242,9 @@ class FrameModel(ABC):
         return [output[: level[-1]].clone() for output, level in zip(outputs, levels)]
 
     def _log_probs(self, inputs: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
-        """(B, T, C) float32 on the CPU."""
-        at = None if lengths is None else lengths.to(self.device)
-        logits = self._logits(inputs.to(self.device, self.precision), at)
-        log_probs = logits.float().log_softmax(-1).cpu()
+        """Return log-probs (B, T, C) float32 on the model's device."""
+        ends = None if lengths is None else lengths.to(self.device)
+        log_probs = self._logits(inputs.to(self.device, self.precision), ends).float().log_softmax(-1)
         if self.precision is not torch.float32 and bool(log_probs.isnan().any()):
             kind = str(self.precision).removeprefix("torch.")
             raise EmissionsError(f"model {self.name}: its numbers overflow in {kind}: set precision to float32")
@@ -230,12 +263,13 @@ class FrameModel(ABC):
         )
 
 
+def precision_of(settings: Settings, device: torch.device) -> torch.dtype:
+    """Return the precision that `settings` ask for; "auto" is float16 on CUDA and float32 elsewhere."""
+    return PRECISIONS.get(settings.precision, torch.float16 if device.type == "cuda" else torch.float32)
+
+
 def _blocks(signal: Signal, grid: FrameGrid) -> Iterator[torch.Tensor]:
-    """Cuts (1, n) of a signal, each with whole outputs of `grid` that no other has."""
+    """Yield cuts (1, n) of a signal, each with whole outputs of `grid` that no other has."""
     outputs, each = grid.frames(len(signal)), BLOCK // grid.stride
     for first in range(0, outputs, each):
         yield signal.take(*grid.inputs(first, min(outputs, first + each)))[None]
-
-
-def _precision(wanted: str, device: torch.device) -> torch.dtype:
-    return PRECISIONS.get(wanted, torch.float16 if device.type == "cuda" else torch.float32)

@@ -1,76 +1,75 @@
-"""Models on the Hugging Face hub: a repository's files in a local folder, or one line that says why not.
+"""Models on the Hugging Face hub: a repository's files in a local folder.
 
-`HF_HUB_OFFLINE`, `HF_HOME` and `HF_ENDPOINT` mean what they mean for every program of theirs.
+`HF_HUB_OFFLINE`, `HF_HOME` and `HF_ENDPOINT` work as in every program that uses huggingface_hub.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from ctc_align.errors import UsageError
+from ctc_align.config import Settings
+from ctc_align.errors import UsageError, one_line
 
 DESCRIPTIONS = ("*.json", "*.txt", "*.model")
 """Small files: configuration, tokenizer, feature extractor."""
 SAFE_WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors")
 PICKLED_WEIGHTS = ("pytorch_model.bin", "pytorch_model-*-of-*.bin")
-"""Pickles: of tensors only, anything else in them is refused when they are read."""
-_HERE = (".", "/", "~")
-"""How a path begins that is no repository; a Windows drive is told by its colon."""
+"""Pickles of tensors; anything else in them is refused when they are read."""
+_PATH_PREFIXES = (".", "/", "~")
 
 
 def is_folder(target: str) -> bool:
-    """Whether `target` names a folder rather than a repository ORG/NAME.
+    """Return whether `target` names a folder (also a Windows path) rather than a repository ORG/NAME.
 
     >>> is_folder("./model"), is_folder("facebook/wav2vec2-base-960h")
     (True, False)
     """
-    return target.startswith(_HERE) or "\\" in target or target[1:2] == ":"
+    return target.startswith(_PATH_PREFIXES) or "\\" in target or target[1:2] == ":"
 
 
 @dataclass(frozen=True)
-class Source:
-    """Where a model comes from: a folder, or a repository ORG/NAME; `name` is what the user wrote.
+class HubSource:
+    """The origin of a model, a folder or a repository ORG/NAME; `name` is what the user wrote.
 
-    `settings` is anything with `revision` and `cache_dir`.
+    `revision` and `cache_dir` of the settings are used.
     """
 
     name: str
     target: str
-    settings: Any = None
+    settings: Settings
     folder: bool = False
 
     def description(self) -> Path:
-        """The folder with `config.json` and the other small files; those of a repository are downloaded.
+        """Return the folder with `config.json` and the other small files; those of a repository are downloaded.
 
         Raises:
             UsageError: no such folder, repository or revision, no access to it, no network, no room.
         """
         if self.folder:
             return self._local()
-        found = self._snapshot(DESCRIPTIONS)
-        if not (found / "config.json").is_file():
+        folder = self._snapshot(DESCRIPTIONS)
+        if not (folder / "config.json").is_file():
             raise UsageError(f"model {self.name}: the repository has no config.json: it is no model of transformers")
-        return found
+        return folder
 
     def weights(self, *further: str) -> Path:
-        """The folder with the weights too, safetensors where there are any, and with `further` files (patterns).
+        """Return the folder with the weights too, safetensors if there are any, and with `further` files (patterns).
 
         Raises:
             UsageError: as `description`, or no weights.
         """
         if self.folder:
-            found = self._local()
-            if not any(_has(found, weights) for weights in (SAFE_WEIGHTS, PICKLED_WEIGHTS)):
+            folder = self._local()
+            if not any(_has(folder, weights) for weights in (SAFE_WEIGHTS, PICKLED_WEIGHTS)):
                 raise UsageError(
-                    f"model {self.name}: {found} lacks the weights, {SAFE_WEIGHTS[0]}: copy them there too"
+                    f"model {self.name}: {folder} lacks the weights, {SAFE_WEIGHTS[0]}: copy them there too"
                 )
-            return found
+            return folder
         for weights in (SAFE_WEIGHTS, PICKLED_WEIGHTS):
-            found = self._snapshot((*DESCRIPTIONS, *weights, *further))
-            if _has(found, weights):
-                return found
+            folder = self._snapshot((*DESCRIPTIONS, *weights, *further))
+            if _has(folder, weights):
+                return folder
         raise UsageError(
             f"model {self.name}: {self.target} has neither {SAFE_WEIGHTS[0]} nor {PICKLED_WEIGHTS[0]}, or they are not "
             "in the cache: load it once with a network and without HF_HUB_OFFLINE"
@@ -79,8 +78,8 @@ class Source:
     def _local(self) -> Path:
         folder = Path(self.target).expanduser()
         if not folder.is_dir():
-            met = "got a file" if folder.exists() else "no such folder"
-            raise UsageError(f"model {self.name}: expected the folder of a model of transformers, {met}: {self.target}")
+            got = "got a file" if folder.exists() else "no such folder"
+            raise UsageError(f"model {self.name}: expected the folder of a model of transformers, {got}: {self.target}")
         if not (folder / "config.json").is_file():
             raise UsageError(
                 f"model {self.name}: {self.target} has no config.json, which save_pretrained of transformers writes"
@@ -95,11 +94,10 @@ def _has(folder: Path, patterns: tuple[str, ...]) -> bool:
     return any(any(folder.glob(pattern)) for pattern in patterns)
 
 
-def _snapshot(repository: str, name: str, settings: Any, patterns: tuple[str, ...]) -> Path:
+def _snapshot(repository: str, name: str, settings: Settings, patterns: tuple[str, ...]) -> Path:
     from huggingface_hub import errors, snapshot_download
 
-    revision = getattr(settings, "revision", None) or None
-    cache_dir = getattr(settings, "cache_dir", "") or None
+    revision, cache_dir = settings.revision or None, settings.cache_dir
     try:
         return Path(
             snapshot_download(
@@ -130,10 +128,6 @@ def _snapshot(repository: str, name: str, settings: Any, patterns: tuple[str, ..
             "HF_HUB_OFFLINE), or give the model as a folder: hf:./FOLDER"
         ) from error
     except errors.HfHubHTTPError as error:
-        raise UsageError(f"model {name}: the hub refused: {_one_line(error)}: try again later") from error
+        raise UsageError(f"model {name}: the hub refused: {one_line(error)}: try again later") from error
     except OSError as error:
-        raise UsageError(f"model {name}: cannot be downloaded: {_one_line(error)}") from error
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200]
+        raise UsageError(f"model {name}: cannot be downloaded: {one_line(error)}") from error

@@ -1,8 +1,8 @@
 """`hf:ORG/NAME`, `hf:./FOLDER`: networks of `transformers` with a CTC head.
 
 wav2vec 2.0 (and MMS with its parts for each language), HuBERT, WavLM, SEW, SEW-D, data2vec-audio, UniSpeech,
-UniSpeech-SAT and wav2vec 2.0 Conformer hear samples, Wav2Vec2-BERT hears mel features. Feature extractor and tokenizer
-of the model say how: the rate, the normalisation, the blank, what parts words.
+UniSpeech-SAT and wav2vec 2.0 Conformer take samples, Wav2Vec2-BERT takes mel features. The model's feature extractor
+and tokenizer give the rate, the normalisation, the blank and the word separator.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from ctc_align.config import ENGLISH
-from ctc_align.errors import UsageError
+from ctc_align.config import ENGLISH, Settings
+from ctc_align.errors import UsageError, one_line
 from ctc_align.models.framewise.frame_times import Convolution, FrameGrid
-from ctc_align.models.framewise.framewise_model import Facts, FrameModel, Signal, standardised
+from ctc_align.models.framewise.framewise_model import FrameModel, NetworkFacts, Signal, standardised
 from ctc_align.models.huggingface import tokenizer_vocabulary
-from ctc_align.models.huggingface.hub import Source, is_folder
+from ctc_align.models.huggingface.hub import HubSource, is_folder
 from ctc_align.types import Audio
 
 PREFIX = "hf:"
@@ -39,30 +39,30 @@ WAVEFORM = (
 )
 FEATURES = ("wav2vec2-bert",)
 SQUEEZED = ("sew", "sew-d")
-"""They pool pairs of frames, the last odd one apart: what pads a neighbour would change it."""
+"""They pool pairs of frames, and a last odd one alone: padding would change it."""
 
 _NORM_EPSILON = 1e-7
 _FBANK = Convolution(400, 160)
 """Samples to one frame of the filter bank of Wav2Vec2-BERT."""
 _BLOCK_FRAMES = 6000
-"""Of the filter bank, made at once."""
+"""Frames of the filter bank computed at once."""
 
 
-def load(name: str, device: torch.device, settings: Any = None, *, folder: bool = False) -> FrameModel:
-    """The model called `name`: hf:ORG/NAME, hf:./FOLDER, or with `folder` the path of a folder.
+def load(name: str, device: torch.device, settings: Settings, *, folder: bool = False) -> FrameModel:
+    """Load the model `name`: hf:ORG/NAME, hf:./FOLDER, or with `folder` the path of a folder.
 
     Raises:
         UsageError: `transformers` is missing, no such model, one without a CTC head, damaged files.
     """
     _require()
     target = name.removeprefix(PREFIX)
-    source = Source(name, target, settings, folder or is_folder(target))
+    source = HubSource(name, target, settings, folder or is_folder(target))
     description = source.description()
     with _quiet():
         config = _config(description, name)
         extractor = _extractor(description, name)
         tokenizer = tokenizer_vocabulary.load_tokenizer(description, name)
-        language = tokenizer_vocabulary.set_language(tokenizer, getattr(settings, "language", "") or ENGLISH, name)
+        language = tokenizer_vocabulary.set_language(tokenizer, settings.language or ENGLISH, name)
         further = (f"adapter.{language}.safetensors", f"adapter.{language}.bin") if language else ()
         network = _network(source.weights(*further), config, name)
         if language and getattr(config, "adapter_attn_dim", None):
@@ -70,7 +70,7 @@ def load(name: str, device: torch.device, settings: Any = None, *, folder: bool 
     classes = network.lm_head.out_features
     mel = config.model_type in FEATURES
     norms, stem = ((), None) if mel else _norms(_body(network))
-    facts = Facts(
+    facts = NetworkFacts(
         name=name,
         vocab=tokenizer_vocabulary.vocabulary(tokenizer, description, classes, name),
         blank=tokenizer_vocabulary.blank_of(tokenizer, config, classes, name),
@@ -85,9 +85,11 @@ def load(name: str, device: torch.device, settings: Any = None, *, folder: bool 
 
 
 class WaveformNetwork(FrameModel):
-    """A network of transformers that hears samples, whose mean and variance the feature extractor may ask for."""
+    """A network of transformers that takes samples, standardised if its feature extractor does so."""
 
-    def __init__(self, facts: Facts, network: nn.Module, extractor: Any, device: torch.device, settings: Any) -> None:
+    def __init__(
+        self, facts: NetworkFacts, network: nn.Module, extractor: Any, device: torch.device, settings: Settings
+    ) -> None:
         super().__init__(facts, network, device, settings)
         self._normalises = bool(extractor.do_normalize)
 
@@ -101,22 +103,24 @@ class WaveformNetwork(FrameModel):
 
 
 class MelNetwork(FrameModel):
-    """A network of transformers that hears a filter bank, each channel's mean and variance those of the utterance."""
+    """A network of transformers that takes a filter bank, each channel standardised over the utterance."""
 
-    def __init__(self, facts: Facts, network: nn.Module, extractor: Any, device: torch.device, settings: Any) -> None:
+    def __init__(
+        self, facts: NetworkFacts, network: nn.Module, extractor: Any, device: torch.device, settings: Settings
+    ) -> None:
         super().__init__(facts, network, device, settings)
         self._extractor = extractor
 
     def _signal(self, audio: Audio) -> Signal:
         count = _FBANK.outputs(len(audio.samples))
-        # a channel's frames side by side, as the extractor has them: its sums round alike, and do not drift
+        # each channel's frames side by side, as in the extractor: sums round as there
         features = np.empty((self._extractor.num_mel_bins, count), np.float32).T
         for first in range(0, count, _BLOCK_FRAMES):
             last = min(count, first + _BLOCK_FRAMES)
             samples = audio.samples[first * _FBANK.stride : (last - 1) * _FBANK.stride + _FBANK.kernel]
             features[first:last] = self._extractor._extract_fbank_features(samples)
         mean, variance = features.mean(0), features.var(0, ddof=1)
-        # the extractor fills the last odd frame up and masks it: it is not heard
+        # the extractor pads the last odd frame and masks it: it is not used
         together = self._extractor.stride
         rows = features[: count // together * together].reshape(-1, together * features.shape[1])
         deviation = np.sqrt(variance + _NORM_EPSILON)
@@ -127,14 +131,14 @@ class MelNetwork(FrameModel):
 
 
 def _mask(inputs: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor | None:
-    """(B, N) int64, 1 within an utterance."""
+    """Return the mask (B, N) int64, 1 within an utterance; None if nothing is padded."""
     if lengths is None:
         return None
     return (torch.arange(inputs.shape[1], device=inputs.device) < lengths[:, None]).long()
 
 
 def _body(network: Any) -> Any:
-    """The network without its head."""
+    """Return the network without its head."""
     return getattr(network, network.base_model_prefix)
 
 
@@ -149,7 +153,7 @@ def _mel_grid(network: Any, extractor: Any) -> FrameGrid:
 
 
 def _norms(body: Any) -> tuple[tuple[tuple[nn.Module, str], ...], nn.Module | None]:
-    """The norm over time behind the first convolution, and that convolution; nothing where frames are normed alone."""
+    """Return the norm over time behind the first convolution, and that convolution; nothing if there is none."""
     first = body.feature_extractor.conv_layers[0]
     if not isinstance(getattr(first, "layer_norm", None), nn.GroupNorm):
         return (), None
@@ -163,7 +167,7 @@ def _convolution(module: nn.Conv1d) -> Convolution:
 
 
 def _adapters(body: Any) -> list[Convolution]:
-    """Convolutions behind the encoder, which make the stride longer."""
+    """Return the convolutions behind the encoder, which lengthen the stride."""
     adapter = getattr(body, "adapter", None)
     layers = [] if adapter is None else adapter.layers
     return [_convolution(getattr(layer, "residual_conv", None) or layer.conv) for layer in layers]
@@ -175,7 +179,7 @@ def _config(folder: Path, name: str) -> Any:
     try:
         config = AutoConfig.from_pretrained(str(folder))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"model {name}: config.json cannot be read: {_one_line(error)}") from error
+        raise UsageError(f"model {name}: config.json cannot be read: {one_line(error)}") from error
     if config.model_type not in (*WAVEFORM, *FEATURES):
         made = ", ".join(getattr(config, "architectures", None) or []) or "no architecture"
         raise UsageError(
@@ -192,7 +196,7 @@ def _extractor(folder: Path, name: str) -> Any:
         extractor = AutoFeatureExtractor.from_pretrained(str(folder))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(
-            f"model {name}: its feature extractor (preprocessor_config.json) is missing or damaged: {_one_line(error)}"
+            f"model {name}: its feature extractor (preprocessor_config.json) is missing or damaged: {one_line(error)}"
         ) from error
     kind = type(extractor).__name__
     if kind not in ("Wav2Vec2FeatureExtractor", "SeamlessM4TFeatureExtractor"):
@@ -208,7 +212,7 @@ def _network(folder: Path, config: Any, name: str) -> Any:
     except Exception as error:  # safetensors, torch and transformers have their own kinds, and all mean the same here
         raise UsageError(
             f"model {name}: its weights cannot be read (was a download cut? then delete {folder} and load it again): "
-            f"{_one_line(error)}"
+            f"{one_line(error)}"
         ) from error
     missing = sorted(key for key in report["missing_keys"] if not key.endswith("masked_spec_embed"))
     if missing:
@@ -226,7 +230,7 @@ def _load_adapter(network: Any, language: str, name: str) -> None:
     except (OSError, ValueError, KeyError) as error:
         raise UsageError(
             f"model {name}: its part for {language} (adapter.{language}.safetensors) is missing or damaged: "
-            f"{_one_line(error)}"
+            f"{one_line(error)}"
         ) from error
 
 
@@ -235,25 +239,21 @@ def _require() -> None:
         import transformers  # noqa: F401
     except ImportError as error:
         raise UsageError(
-            f"{PREFIX}: models of transformers need an extra: pip install 'ctc-align[hf]' ({_one_line(error)})"
+            f"{PREFIX}: models of transformers need an extra: pip install 'ctc-align[hf]' ({one_line(error)})"
         ) from error
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep transformers' remarks and bars off the terminal: what is wrong is raised, and said by us."""
+    """Keep transformers' warnings and progress bars off the terminal; errors are raised as ours."""
     from transformers.utils import logging
 
-    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
         yield
     finally:
-        logging.set_verbosity(before)
+        logging.set_verbosity(verbosity)
         if bars:
             logging.enable_progress_bar()
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200]

@@ -1,80 +1,79 @@
-"""`onnx:FILE`: CTC networks in ONNX files, by onnxruntime; what a file does not say stands in a TOML file beside it.
+"""`onnx:FILE`: CTC networks in ONNX files, by onnxruntime, described by a TOML file beside them.
 
-See `ctc_align.models.onnx.description` for that. When a file is loaded, it is tried on a second of noise:
+See `ctc_align.models.onnx.description` for that file. A network that is loaded is tried on a second of noise:
 
-- *where its frames lie*, unless its layers are known. The count of frames for one input more and one more shows with
-  how many inputs a frame begins; in a stack of convolutions that are padded alike at both ends, the first frame is
-  centred on half of what the first frame needs.
-- *whether utterances of different lengths can go through together*. Only if noise gives the same log-probs beside
-  longer noise as alone; else those of one length, and where even they disturb each other (networks made for one, or
-  quantised by what is loudest in the batch), one by one.
+- *Where do its frames lie?* Unless its layers are known, the number of frames of ever longer noise shows how many
+  inputs a frame needs; in a stack of convolutions with equal padding at both ends, the first frame is centred on half
+  of the inputs that it needs.
+- *Which utterances may go through together?* Those of different lengths if noise gives the same log-probs beside longer
+  noise as alone; else those of one length; else one by one (networks exported for one utterance, or quantised by the
+  loudest value of the batch).
 """
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
 from ctc_align import units
+from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.models.framewise.frame_times import Convolution, FrameGrid
-from ctc_align.models.framewise.framewise_model import Facts, FrameModel, Signal, standardised
+from ctc_align.models.framewise.framewise_model import FrameModel, NetworkFacts, Signal, standardised
 from ctc_align.models.onnx import session
-from ctc_align.models.onnx.description import Description, describe, vocabulary
+from ctc_align.models.onnx.description import OnnxDescription, describe, vocabulary
 from ctc_align.models.onnx.filter_banks import normalisation
-from ctc_align.models.onnx.session import Network, find_ports, input_bins, open_session
+from ctc_align.models.onnx.session import OnnxNetwork, find_ports, input_bins, open_session
 from ctc_align.types import Audio
 
 PREFIX = "onnx:"
 PADDED, EQUAL, ALONE = "padded", "equal", "alone"
-"""What may go through at once: utterances of any length, of one length, or one."""
+"""Utterances that share a pass: of any length, of one length, or only one."""
 
 _NORM_EPSILON = 1e-7
 _SAME = 5e-5
-"""Log-probs that differ by less are the same: rounding."""
+"""Log-probs that differ by less are equal but for rounding."""
 _LEAST_INPUTS = 100
-_SOUND = 0.1
-"""Level of noise that stands for samples."""
+_NOISE_LEVEL = 0.1
 _SEED = 20
 
 
-def load(name: str, device: torch.device, settings: Any = None) -> FrameModel:
-    """The network in the file of `onnx:FILE`.
+def load(name: str, device: torch.device, settings: Settings) -> FrameModel:
+    """Load the network of `onnx:FILE`.
 
     Raises:
         UsageError: onnxruntime is missing, no such file, a damaged one, faults in the TOML file, no vocabulary or one
-            of another size, inputs that are not those of a network for whole utterances.
+            of another size, a network that does not take whole utterances.
         BackendError: onnxruntime cannot run on `device`.
     """
     file = Path(name.removeprefix(PREFIX))
-    if getattr(settings, "precision", "auto") not in ("auto", "float32"):
+    if settings.precision not in ("auto", "float32"):
         raise UsageError(f"model {name}: an ONNX file has a precision of its own: set precision to auto")
     session = open_session(file, device, name)
     metadata = dict(session.get_modelmeta().custom_metadata_map)
     description = describe(file, metadata, name, input_bins(session))
     ports = find_ports(session, description, name, file.with_suffix(".toml"))
-    network = Network(session, ports, description, name)
+    network = OnnxNetwork(session, ports, description, name)
     trial = Trial(network, description, name)
     vocab, blank = vocabulary(description, file, trial.classes, name)
-    company = trial.company(ports.rows_at_once)
-    facts = Facts(
+    sharing = trial.sharing(ports.rows_at_once)
+    facts = NetworkFacts(
         name=name,
         vocab=vocab,
         blank=blank,
         sample_rate=description.sample_rate,
         grid=FrameGrid((*trial.front, *trial.layers())),
         front=len(trial.front),
-        pads=company == PADDED,
+        pads=sharing == PADDED,
     )
-    return OnnxModel(facts, network, description, settings, alone=company == ALONE)
+    return OnnxModel(facts, network, description, settings, alone=sharing == ALONE)
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
-    """As `ctc_align.models.resolve_device`; "auto" is a CUDA device only where onnxruntime can use it too."""
+    """Resolve as `ctc_align.models.resolve_device`; "auto" is a CUDA device only if onnxruntime can use it too."""
     from ctc_align.models import resolve_device as resolve
 
     if device == "auto" and session.CUDA not in session.runtime().get_available_providers():
@@ -83,10 +82,18 @@ def resolve_device(device: str | torch.device) -> torch.device:
 
 
 class OnnxModel(FrameModel):
-    """A network in an ONNX file, with the features that it hears."""
+    """A network in an ONNX file, with its features."""
 
-    def __init__(self, facts: Facts, network: Network, description: Description, settings: Any, *, alone: bool) -> None:
-        # arrays go in and come out on the CPU, wherever onnxruntime works
+    def __init__(
+        self,
+        facts: NetworkFacts,
+        network: OnnxNetwork,
+        description: OnnxDescription,
+        settings: Settings,
+        *,
+        alone: bool,
+    ) -> None:
+        # tensors go in and come out on the CPU, wherever onnxruntime works
         super().__init__(facts, network, torch.device("cpu"), settings)
         self.precision = torch.float32
         self._description, self._alone = description, alone
@@ -109,9 +116,9 @@ class OnnxModel(FrameModel):
 
 
 class Trial:
-    """A network tried on noise: how many classes it has, how many frames it makes, what disturbs it."""
+    """A network tried on noise: its number of classes, its frames, which utterances may share a pass."""
 
-    def __init__(self, network: Network, description: Description, name: str) -> None:
+    def __init__(self, network: OnnxNetwork, description: OnnxDescription, name: str) -> None:
         self.network, self.description, self.name = network, description, name
         front, rate = description.front, description.sample_rate
         self.front: tuple[Convolution, ...] = () if front is None else (front.layer(rate),)
@@ -121,65 +128,65 @@ class Trial:
         self.classes = int(self._run(self._noise(1, self.shortest)).shape[2])
 
     def layers(self) -> tuple[Convolution, ...]:
-        """The network's convolutions over time: as described, else one that stands for them all."""
+        """Return the network's convolutions over time: as described, else one that is equal to them all."""
         count = self._frames(self.shortest)
         if not self.description.layers:
             return (self._measured(count),)
         layers = tuple(Convolution(*layer) for layer in self.description.layers)
-        told = FrameGrid(layers)
+        grid = FrameGrid(layers)
         lengths = (self.shortest, self.shortest + 1, self.shortest + self.stride - 1)
-        met = [count, *map(self._frames, lengths[1:])]
-        if told.stride == self.stride and [told.frames(length) for length in lengths] == met:
+        counts = [count, *map(self._frames, lengths[1:])]
+        if grid.stride == self.stride and [grid.frames(length) for length in lengths] == counts:
             return layers
         raise UsageError(
-            f"model {self.name}: layers: they make {[told.frames(length) for length in lengths]} frames of "
-            f"{list(lengths)} inputs, stride {told.stride}; the network makes {met}, stride {self.stride}: "
+            f"model {self.name}: layers: they make {[grid.frames(length) for length in lengths]} frames of "
+            f"{list(lengths)} inputs, stride {grid.stride}; the network makes {counts}, stride {self.stride}: "
             "correct them, or leave them away to have the place of the frames measured"
         )
 
-    def company(self, rows_at_once: int | None) -> str:
-        """PADDED, EQUAL or ALONE: what leaves an utterance's log-probs as they are."""
+    def sharing(self, rows_at_once: int | None) -> str:
+        """Return PADDED, EQUAL or ALONE: which utterances may share a pass without changing their log-probs."""
         if rows_at_once is not None:
             return ALONE
         if not self._undisturbed([self.shortest] * 3):
             return ALONE
         if self.network.ports.length is None:
             return EQUAL
-        # where padding leaks, it does so at some lengths and not at others, by what strides leave over
+        # padding leaks at some lengths and not at others, by their remainders of the strides
         beyond = sorted({0, 1, self.stride // 2, self.stride - 1, 3 * self.stride + 1})
         return PADDED if self._undisturbed([self.shortest + more for more in beyond]) else EQUAL
 
     def _undisturbed(self, lengths: list[int]) -> bool:
-        """Whether noise of these lengths, the last the longest, gives the same together as alone."""
+        """Return whether noise of these lengths, the last the longest, gives the same together as alone."""
         noise = self._noise(len(lengths), lengths[-1])
         rows = torch.zeros_like(noise)
-        for row, heard, length in zip(rows, noise, lengths):
-            row[:length] = heard[:length]
+        for row, source, length in zip(rows, noise, lengths):
+            row[:length] = source[:length]
         try:
             together = self._run(rows, torch.tensor(lengths))
         except CtcAlignError:  # exported for one utterance, whatever its axes are called
             return False
-        for row, length, found in zip(rows, lengths, together):
+        for row, length, log_probs in zip(rows, lengths, together):
             alone = self._run(row[None, :length])[0]
-            if not float((found[: len(alone)] - alone).abs().max()) < _SAME:
+            if not float((log_probs[: len(alone)] - alone).abs().max()) < _SAME:
                 return False
         return True
 
     def _stride(self, hop: int) -> int:
         inputs = self.description.frame_shift_s * self.description.sample_rate / hop
         if round(inputs) < 1 or abs(inputs - round(inputs)) > 1e-6 * inputs:
-            each, met = units.samples_to_seconds(hop, self.description.sample_rate), self.description.frame_shift_s
-            raise UsageError(f"model {self.name}: frame_shift_s: expected a multiple of {each:g}, got {met:g}")
+            each, got = units.samples_to_seconds(hop, self.description.sample_rate), self.description.frame_shift_s
+            raise UsageError(f"model {self.name}: frame_shift_s: expected a multiple of {each:g}, got {got:g}")
         return round(inputs)
 
     def _measured(self, count: int) -> Convolution:
-        """A convolution that makes as many frames of any number of inputs as the network does."""
+        """Return a convolution with as many frames as the network for any number of inputs."""
         ten = 10 * self.stride
-        found = self._frames(self.shortest + ten) - count
-        if found != 10:
+        more = self._frames(self.shortest + ten) - count
+        if more != 10:
             raise UsageError(
                 f"model {self.name}: frame_shift_s: {self.description.frame_shift_s:g} s are {self.stride} inputs, but "
-                f"{ten} inputs more gave {found} frames in place of 10: correct it"
+                f"{ten} inputs more gave {more} frames in place of 10: correct it"
             )
         below, above = self.shortest, self.shortest + self.stride
         while above - below > 1:
@@ -194,7 +201,7 @@ class Trial:
 
     def _noise(self, rows: int, inputs: int) -> torch.Tensor:
         noise = np.random.default_rng(_SEED).standard_normal((rows, inputs, *self._bins))
-        return torch.from_numpy((noise * (1.0 if self._bins else _SOUND)).astype(np.float32))
+        return torch.from_numpy((noise * (1.0 if self._bins else _NOISE_LEVEL)).astype(np.float32))
 
     def _run(self, rows: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
         try:

@@ -1,4 +1,4 @@
-"""An ONNX file as a network: opened with onnxruntime, called with arrays, its axes put into our order."""
+"""An ONNX file as a network: opened with onnxruntime, called with tensors, its axes in our order."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from ctc_align.errors import BackendError, EmissionsError, UsageError
-from ctc_align.models.onnx.description import Description
+from ctc_align.errors import BackendError, EmissionsError, UsageError, one_line
+from ctc_align.models.onnx.description import OnnxDescription
+from ctc_align.models.onnx.filter_banks import KaldiFbank, NemoMel
 
 CUDA = "CUDAExecutionProvider"
 CPU = "CPUExecutionProvider"
@@ -22,12 +23,15 @@ _TYPES = {
     "tensor(int64)": np.int64,
     "tensor(int32)": np.int32,
 }
-_ERRORS_ONLY = 3
-_REASON = 240
+_FATAL_ONLY = 4
 
 
 def runtime() -> Any:
-    """onnxruntime. Raises UsageError: it is not installed."""
+    """Return the module onnxruntime.
+
+    Raises:
+        UsageError: it is not installed.
+    """
     try:
         import onnxruntime
     except (ImportError, OSError) as error:
@@ -38,10 +42,10 @@ def runtime() -> Any:
 
 
 def open_session(file: Path, device: torch.device, name: str) -> Any:
-    """A session of onnxruntime on the CPU or a CUDA device.
+    """Return a session of onnxruntime on the CPU or a CUDA device.
 
     Raises:
-        UsageError: no such file, or one that is no whole ONNX model.
+        UsageError: no such file, or not a whole ONNX model.
         BackendError: this onnxruntime cannot run on `device`.
     """
     onnxruntime = runtime()
@@ -58,7 +62,7 @@ def open_session(file: Path, device: torch.device, name: str) -> Any:
     elif device.type != "cpu":
         raise BackendError(f"device {device}: ONNX files run on cpu and cuda: use --device cpu")
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = _ERRORS_ONLY + 1
+    options.log_severity_level = _FATAL_ONLY
     options.intra_op_num_threads = torch.get_num_threads()
     options.inter_op_num_threads = 1
     try:
@@ -75,7 +79,7 @@ def open_session(file: Path, device: torch.device, name: str) -> Any:
 
 @dataclass(frozen=True)
 class Ports:
-    """The inputs and the output that are used; `axes` is the input's order, `length` None where it has none."""
+    """The inputs and the output in use: `axes` is the input's order, `length` is None if the network takes none."""
 
     input: Any
     length: Any
@@ -84,13 +88,13 @@ class Ports:
 
     @property
     def rows_at_once(self) -> int | None:
-        """How many utterances the input is made for, None for any number."""
+        """Number of utterances that the input takes; None for any number."""
         size = self.input.shape[self.axes.index("B")]
         return size if isinstance(size, int) else None
 
 
 def input_bins(session: Any) -> int | None:
-    """The channels that some input of three axes is declared with."""
+    """Return the number of channels that an input of three axes is declared with, None if there is none."""
     for port in session.get_inputs():
         fixed = [size for size in port.shape[1:] if isinstance(size, int) and size > 1]
         if len(port.shape) == 3 and len(fixed) == 1 and port.type in _TYPES:
@@ -98,20 +102,20 @@ def input_bins(session: Any) -> int | None:
     return None
 
 
-def find_ports(session: Any, description: Description, name: str, toml: Path) -> Ports:
-    """Which input, length and output are meant: as the TOML file says, else the only ones there can be.
+def find_ports(session: Any, description: OnnxDescription, name: str, toml: Path) -> Ports:
+    """Choose input, length and output: as the TOML file says, else the only possible ones.
 
     Raises:
-        UsageError: none such, too many, of another shape: what there is, and what to write.
+        UsageError: none such, too many, or of another shape.
     """
     inputs, outputs = session.get_inputs(), session.get_outputs()
     floats = [port for port in inputs if "float" in port.type or "double" in port.type]
     wholes = [port for port in inputs if "int" in port.type and len(port.shape) == 1]
-    heard = _port(inputs, floats, description.input.name, f"{toml.name}, [input] name", name)
+    rows = _port(inputs, floats, description.input.name, f"{toml.name}, [input] name", name)
     length = None
     if description.input.length or wholes:
         length = _port(inputs, wholes, description.input.length, f"{toml.name}, [input] length", name)
-    extra = [port.name for port in inputs if port not in (heard, length)]
+    extra = [port.name for port in inputs if port not in (rows, length)]
     if extra:
         raise UsageError(
             f"model {name}: expected an input and its length, got {', '.join(port.name for port in inputs)}: "
@@ -123,28 +127,28 @@ def find_ports(session: Any, description: Description, name: str, toml: Path) ->
             f"model {name}: expected an output of 3 axes (batch, frames, classes), got {output.name} {_shape(output)}: "
             f"name the right one in {toml.name}, [output] name"
         )
-    return Ports(heard, length, output, _axes(heard, description, name, toml))
+    return Ports(rows, length, output, _axes(rows, description, name, toml))
 
 
 def _port(ports: list[Any], likely: list[Any], wanted: str, where: str, name: str) -> Any:
     there = ", ".join(f"{port.name} {_shape(port)}" for port in ports)
     if wanted:
-        found = next((port for port in ports if port.name == wanted), None)
-        if found is None:
+        named = next((port for port in ports if port.name == wanted), None)
+        if named is None:
             raise UsageError(f"model {name}: {where}: there is no {wanted!r}; there is {there}")
-        return found
+        return named
     if len(likely) != 1:
         raise UsageError(f"model {name}: which is meant? There is {there}: say so in {where}")
     return likely[0]
 
 
-def _axes(port: Any, description: Description, name: str, toml: Path) -> str:
-    """The order of the input's axes, and whether it fits the features."""
-    front, given = description.front, description.input.axes
+def _axes(port: Any, description: OnnxDescription, name: str, toml: Path) -> str:
+    """Return the order of the input's axes; raise UsageError if it does not fit the features."""
+    front, wanted = description.front, description.input.axes
     allowed = ("BTD", "BDT") if front else ("BT", "B1T")
     fitting = [axes for axes in allowed if len(axes) == len(port.shape) and _fits(port.shape, axes, front)]
-    fitting = [given] if given in fitting else [] if given else fitting
-    # where the channels' axis has a fixed size, that is the one
+    fitting = [wanted] if wanted in fitting else [] if wanted else fitting
+    # a fixed size tells which axis is the channels'
     fitting = [axes for axes in fitting if front and port.shape[axes.index("D")] == front.bins] or fitting
     free = [axes for axes in fitting if not isinstance(port.shape[axes.index("T")], int)]
     if len(free) == 1:
@@ -155,11 +159,11 @@ def _axes(port: Any, description: Description, name: str, toml: Path) -> str:
     if fitting and (not front or port.shape[fitting[0].index("D")] == front.bins):
         raise UsageError(f"{shown} has a fixed number of frames: export it with a free time axis")
     what = f"{front.bins} channels of {description.features}" if front else "a waveform"
-    order = f" in the axes {given}" if given else ""
+    order = f" in the axes {wanted}" if wanted else ""
     raise UsageError(f"{shown} does not take {what}{order}: set features, bins or [input] axes in {toml}")
 
 
-def _fits(shape: list[Any], axes: str, front: Any) -> bool:
+def _fits(shape: list[Any], axes: str, front: NemoMel | KaldiFbank | None) -> bool:
     fixed = {"D": front.bins if front else None, "1": 1}
     return all(not isinstance(size, int) or size == fixed.get(axis, size) for size, axis in zip(shape, axes))
 
@@ -168,17 +172,17 @@ def _shape(port: Any) -> str:
     return "(" + ", ".join(map(str, port.shape)) + ")"
 
 
-class Network(nn.Module):
-    """The session as a module: rows (B, N) or (B, N, D) and their lengths in, scores (B, T, C) out."""
+class OnnxNetwork(nn.Module):
+    """A session as a module: rows (B, N) or (B, N, D) and their lengths in, scores (B, T, C) out."""
 
-    def __init__(self, session: Any, ports: Ports, description: Description, name: str) -> None:
+    def __init__(self, session: Any, ports: Ports, description: OnnxDescription, name: str) -> None:
         super().__init__()
         self.session, self.ports, self.name = session, ports, name
         self._order = description.output.axes
         self._probabilities = description.output.scores == "probabilities"
 
     def forward(self, rows: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
-        """Log-probs or logits (B, T, C) float32.
+        """Return log-probs or logits (B, T, C) float32.
 
         Raises:
             EmissionsError: onnxruntime cannot run it, or the output has other axes.
@@ -200,8 +204,3 @@ class Network(nn.Module):
             raise EmissionsError(f"model {self.name}: expected an output of 3 axes ({self._order}), got {scores.shape}")
         ours = torch.from_numpy(scores).permute(*(self._order.index(axis) for axis in "BTC")).float()
         return ours.clamp_min(torch.finfo(torch.float32).tiny).log() if self._probabilities else ours
-
-
-def one_line(error: BaseException) -> str:
-    """What a library says, on one line, cut."""
-    return " ".join(str(error).split())[:_REASON]

@@ -1,8 +1,8 @@
-"""What keeps an utterance's log-probs its own in a padded batch, and a chunk's as in one pass.
+"""Keep an utterance's log-probs independent of the batch's padding, and a chunk's the same as in one pass.
 
-Attention masks alone do not: convolutions over frames (positions, conformer blocks) reach into the padding of their
-neighbours' length, and a group norm over time (wav2vec 2.0 base, HuBERT base, WavLM base) takes its statistics from the
-padding too, or from a chunk in place of the recording. `Guard` is put into a network once and mends both.
+Attention masks are not enough: convolutions over frames (positions, conformer blocks) reach into the padding, and a
+group norm over time (wav2vec 2.0 base, HuBERT base, WavLM base) takes its statistics from the padding too, or from a
+chunk instead of the recording. `Guard` is put into a network once and corrects both.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ Statistics = tuple[torch.Tensor, torch.Tensor]
 
 
 def by_length(lengths: Sequence[int], *, pads: bool, most: int | None = None) -> list[list[int]]:
-    """Places of the utterances that go through a network at once, long ones first.
+    """Group utterances that go through a network in one pass; return their indices, the longest first.
 
     Args:
         lengths: of the utterances.
-        pads: whether utterances of different lengths may go together, or only those of one length.
-        most: what a pass may hold, its padding included; a longer utterance goes alone. None for no bound.
+        pads: utterances of different lengths may share a pass; otherwise only those of one length.
+        most: the most that a pass may hold, padding included; a longer utterance goes alone. None for no limit.
 
     >>> by_length([5, 7, 5], pads=True), by_length([5, 7, 5], pads=False), by_length([5, 7, 5], pads=True, most=14)
     ([[1, 0, 2]], [[1], [0, 2]], [[1, 0], [2]])
     """
     groups: list[list[int]] = []
-    for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
+    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
         longest = lengths[groups[-1][0]] if groups else 0
         fits = groups and (most is None or longest * (len(groups[-1]) + 1) <= most)
-        if fits and (pads or longest == lengths[place]):
-            groups[-1].append(place)
+        if fits and (pads or longest == lengths[index]):
+            groups[-1].append(index)
         else:
-            groups.append([place])
+            groups.append([index])
     return groups
 
 
 class Guard:
-    """Keeps padding out of a network's convolutions over frames, and gives its norms over time what they need.
+    """Hooks that keep padding out of a network's convolutions, and norms over time that ignore it.
 
     Args:
-        network: its padded convolutions get zeros beyond an utterance's end, as they would at the end of the row.
-        norms: of (module, attribute), the group norms over time that are replaced; one group per channel.
+        network: its padded convolutions get zeros beyond an utterance's end, as at the end of the row.
+        norms: (module, attribute) of the group norms over time that are replaced; one group per channel.
     """
 
     def __init__(self, network: nn.Module, norms: Iterable[tuple[nn.Module, str]] = ()) -> None:
@@ -53,7 +53,7 @@ class Guard:
         self.norms: list[TimeNorm] = []
         for module in network.modules():
             if isinstance(module, nn.Conv1d) and module.padding not in ((0,), "valid"):
-                module.register_forward_pre_hook(self._silence)
+                module.register_forward_pre_hook(self._zero_padding)
         for owner, attribute in norms:
             norm = TimeNorm(getattr(owner, attribute), self)
             setattr(owner, attribute, norm)
@@ -61,9 +61,9 @@ class Guard:
 
     @contextmanager
     def padded(self, levels: Sequence[Sequence[int]]) -> Iterator[None]:
-        """Within, rows of a batch end where `levels` says: of each utterance its lengths from layer to layer.
+        """Within the block, rows of a batch end where `levels` says: for each utterance its length at every layer.
 
-        A tensor's level is told by its length, which is that of the longest utterance there.
+        A tensor's layer is recognised by its length, which is that of the longest utterance there.
         """
         self._lengths = {max(level): list(level) for level in zip(*levels) if min(level) < max(level)}
         try:
@@ -73,21 +73,21 @@ class Guard:
 
     @contextmanager
     def whole(self, statistics: Statistics | None) -> Iterator[None]:
-        """Within, norms over time use the statistics of the whole recording in place of those of the rows."""
+        """Within the block, norms over time use the statistics of the whole recording, not those of the rows."""
         for norm in self.norms:
-            norm.given = statistics
+            norm.fixed = statistics
         try:
             yield
         finally:
             for norm in self.norms:
-                norm.given = None
+                norm.fixed = None
 
     def lengths_of(self, rows: torch.Tensor) -> list[int] | None:
-        """Where each of `rows` (B, C, T) ends; None where nothing is padded."""
+        """Return where each of `rows` (B, C, T) ends, or None if nothing is padded."""
         lengths = self._lengths.get(rows.shape[-1])
         return lengths if lengths is not None and len(lengths) == len(rows) else None
 
-    def _silence(self, module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    def _zero_padding(self, module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
         rows = args[0]
         lengths = self.lengths_of(rows)
         if lengths is None:
@@ -98,20 +98,20 @@ class Guard:
 
 
 class TimeNorm(nn.Module):
-    """A group norm over time with one group per channel, whose statistics are those of the utterance alone."""
+    """A group norm over time with one group per channel and the statistics of each utterance alone."""
 
     def __init__(self, norm: nn.GroupNorm, guard: Guard) -> None:
         super().__init__()
         if norm.num_groups != norm.num_channels:
             raise ValueError(f"expected one group per channel, got {norm.num_groups} for {norm.num_channels} channels")
         self.norm = norm
-        self.given: Statistics | None = None
+        self.fixed: Statistics | None = None
         self._guard = guard
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        """Normalised `rows` (B, C, T); zeros beyond an utterance's end."""
-        if self.given is not None:
-            return self._by(rows, *self.given)
+        """Return normalised `rows` (B, C, T); zeros beyond an utterance's end."""
+        if self.fixed is not None:
+            return self._by(rows, *self.fixed)
         lengths = self._guard.lengths_of(rows)
         if lengths is None:
             return self.norm(rows)
@@ -129,9 +129,11 @@ class TimeNorm(nn.Module):
 
 
 def gather(blocks: Iterable[torch.Tensor], layer: Callable[[torch.Tensor], torch.Tensor]) -> Statistics:
-    """Mean and variance of each channel of what `layer` makes of `blocks`, rows (1, n) of samples in order.
+    """Return mean and variance of each channel of a layer's outputs.
 
-    Each block must hold all that its outputs are made of, and no output may come from two blocks.
+    Args:
+        blocks: rows (1, n) of samples in order; each holds all inputs of its outputs, and no output is in two blocks.
+        layer: the convolution.
     """
     count, total, squares = 0, torch.zeros(()), torch.zeros(())
     for block in blocks:
