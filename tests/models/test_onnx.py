@@ -50,7 +50,9 @@ def by_hand(folder: Path, kind: str, heard: Audio) -> np.ndarray:
     """onnxruntime alone, with features made by the formulas that the metadata stand for."""
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(str(folder / "model.onnx"))
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()  # sums of another number of threads round differently
+    session = onnxruntime.InferenceSession(str(folder / "model.onnx"), options)
     samples = heard.samples
     if kind == "waveform":
         return session.run(None, {"x": samples[None]})[0][0]
