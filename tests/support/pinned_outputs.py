@@ -105,9 +105,8 @@ class Pinned:
                 capture_output=True,
             )
             # Progress comes after so much time, and columns of tables are as wide as the times in them.
-            err = re.sub(
-                r"ctc-align: \d+ done, \d+ failed of .*\n", "", self.plain(done.stderr.decode("utf-8", "replace"))
-            )
+            err = self.plain(done.stderr.decode("utf-8", "replace"))
+            err = re.sub(r"(ctc-align: )?\d+ (done|utterances), .* (×|times) real time.*\n", "", err)
             err = re.sub(r"[ ─]{2,}", "  ", err)
             said = [" ".join(words), f"exit {done.returncode}", "-- stdout", self.plain(done.stdout.decode("utf-8"))]
             self.put(f"{name}.said", "\n".join([*said, "-- stderr", err]))
