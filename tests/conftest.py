@@ -1,9 +1,24 @@
-"""What all tests share."""
+"""How the suite runs, and the fixtures that all tests share.
+
+`pytest` without paths starts one worker for each of the first four cores (`-n 0`: none; `-n 8`: eight;
+PYTEST_XDIST_AUTO_NUM_WORKERS counts too). With paths everything runs in this process, at once. Each worker takes a
+whole file at a time. The files of PROCESSES start, kill and measure processes: they stand in one queue and never run
+beside each other.
+"""
 
 from __future__ import annotations
 
+import os
+
+# One thread for each process, as PyTorch and OpenMP read it when they are imported: workers share the cores.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import random
+import subprocess
+import sys
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,12 +26,103 @@ if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
 
 ROOT = Path(__file__).resolve().parent.parent
+MAX_WORKERS = 4
+PROCESSES = (
+    "tests/corpus/test_ray.py",
+    "tests/corpus/test_kill.py",
+    "tests/corpus/test_resume.py",
+    "tests/corpus/test_score.py",
+    "tests/corpus/test_faults.py",
+    "tests/corpus/test_layout.py",
+    "tests/corpus/test_lock.py",
+    "tests/corpus/test_spool.py",
+    "tests/kernels/test_fork.py",
+    "tests/kernels/test_memory.py",
+    "tests/cli/test_processes.py",
+)
+LONG = ("tests/test_readme.py", "tests/alignment/test_gold.py", "tests/kernels/", "tests/ctc/", "tests/alignment/")
+"""Files and folders that take long: next in the queue, so that no worker waits for the last of them."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="shuffle the files, and the tests within each")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Start workers where the whole suite is asked for and the call says nothing of them."""
+    whole_suite = config.args_source == pytest.Config.ArgsSource.TESTPATHS
+    unsaid = getattr(config.option, "numprocesses", 0) is None
+    if whole_suite and unsaid and not config.option.collectonly and not config.option.usepdb:
+        config.option.numprocesses = number_of_workers(config)
+
+
+def number_of_workers(config: pytest.Config) -> int:
+    """Return how many workers the cores of this process can feed; 0 where that is one: it needs no worker."""
+    if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
+        return config.hook.pytest_xdist_auto_num_workers(config=config)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, MAX_WORKERS) if cores > 1 else 0
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "torchaudio: compares with torchaudio, which has an environment of its own (skipped without it)"
     )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """Compile the kernels before the workers start, which would each do it; within the time that pytest reports."""
+    started_s = time.perf_counter()
+    program = str(ROOT / "tests" / "support" / "compile_kernels.py")
+    groups = (["float32"], ["float64", "bfloat16", "float16"])
+    codes = [process.wait() for process in [subprocess.Popen([sys.executable, program, *names]) for names in groups]]
+    if any(codes):
+        raise pytest.UsageError(f"compiling the kernels failed: exit codes {codes}")
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    reporter.write_line(f"kernels: compiled, or found as compiled before, in {time.perf_counter() - started_s:.0f} s")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give whole files to the workers, in the order of the collection; the files of PROCESSES to one worker."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class FileScheduling(LoadFileScheduling):
+        """Whole files, those of PROCESSES as if they were one."""
+
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return "processes" if file in PROCESSES else file
+
+    config.option.loadscopereorder = False
+    return FileScheduling(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    seed = config.getoption("--shuffle")
+    if seed is None:
+        items.sort(key=_turn)
+        return
+    chance = random.Random(seed)
+    files: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.nodeid.partition("::")[0], []).append(item)
+    shuffled = list(files.values())
+    chance.shuffle(shuffled)
+    for tests in shuffled:
+        chance.shuffle(tests)
+    items[:] = [item for tests in shuffled for item in tests]
+
+
+def _turn(item: pytest.Item) -> int:
+    """Return where in the queue a test's file stands; files of equal turn stay as they are."""
+    file = item.nodeid.partition("::")[0]
+    if file in PROCESSES:
+        return 0
+    return next((turn for turn, start in enumerate(LONG, start=1) if file.startswith(start)), len(LONG) + 1)
 
 
 @pytest.fixture(scope="session")
