@@ -115,7 +115,10 @@ def test_shards(tmp_path):
         (b"no gzip", "not whole gzip data"),
         (gzip.compress(b"{}\n", mtime=0), ':1: expected an alignment of format "ctc-align/1", got None'),
         (gzip.compress(b"{\n", mtime=0), ":1: not JSON"),
-        (gzip.compress(b'{"format": "ctc-align/1", "utterance": "a"}\n', mtime=0), ":1: an alignment without its 'words'"),
+        (
+            gzip.compress(b'{"format": "ctc-align/1", "utterance": "a"}\n', mtime=0),
+            ":1: an alignment without its 'words'",
+        ),
         (gzip.compress(b"x" * 1000, mtime=0)[:-12], "not whole gzip data"),
     ],
 )
