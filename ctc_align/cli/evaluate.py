@@ -248,7 +248,7 @@ def _tell(evaluation: Evaluation, whose: str) -> None:
 
 def _check_plot(plot: str, force: bool, inputs: tuple[str, str]) -> None:
     """Refuse, before any work, a picture that cannot or must not be written."""
-    from ctc_align.view.error_plots import PLOT_FORMATS, check_plotting
+    from ctc_align.view.plots import PLOT_FORMATS, check_plotting
 
     path = Path(plot)
     if path.suffix.casefold().lstrip(".") not in PLOT_FORMATS:
@@ -262,7 +262,7 @@ def _check_plot(plot: str, force: bool, inputs: tuple[str, str]) -> None:
 
 def _write_plot(plot: str, found: list[_Found]) -> None:
     from ctc_align.formats.whole_files import placing
-    from ctc_align.view.error_plots import error_figure
+    from ctc_align.view.plots import error_figure
 
     rows = {}
     for one in found:

@@ -1,8 +1,9 @@
-"""Boundary error of alignments against reference alignments.
+"""Boundary errors of alignments against reference alignments.
 
-`measure` puts the figures together out of `reading` (files), `sources` (folders), `labels` (phone sets), `detection`
-(precision, recall, F1, R-value), `figures` and `bootstrap` (statistics) and `doubts` (what is suspicious); `compare`
-sets two hypotheses against each other.
+`boundary_errors` measures: utterances are read by `tiers` and matched by `file_pairs`, labels normalised by
+`comparable_labels`, intervals paired by `pairing`; `detection` has precision, recall, F1 and R-value,
+`error_statistics` and `bootstrap` the statistics, `sanity_checks` warns of input that does not belong together.
+`comparison` has the difference of two hypotheses.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Confidence intervals by drawing utterances again: percentile bootstrap (Efron 1979), vectorised over the resamples.
+"""Confidence intervals by resampling utterances: percentile bootstrap (Efron 1979), vectorised over resamples.
 
 Utterances are drawn, not boundaries, because errors within an utterance depend on each other. A resample is a row of
-weights: how often each utterance was drawn.
+weights: the number of times that each utterance was drawn.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import numpy as np
 
 LEVEL = 95.0
 _CELLS = 4_000_000
-"""Weights in memory at once."""
+"""Limit of weights in memory."""
 _FIRST_WINDOW = 4096
 
 
 def weights(utterances: int, resamples: int, seed: int) -> Iterator[np.ndarray]:
-    """Resamples in portions (R, U): how often each utterance was drawn; rows sum to U. The same for the same seed."""
+    """Yield resamples in portions (R, U) of weights, whose rows sum to U; the same for the same seed."""
     random = np.random.default_rng(seed)
     portion = max(1, _CELLS // max(1, utterances))
     for begin in range(0, resamples, portion):
@@ -28,7 +28,7 @@ def weights(utterances: int, resamples: int, seed: int) -> Iterator[np.ndarray]:
 
 
 def interval(samples: np.ndarray) -> tuple[float, float] | None:
-    """The middle 95 % of a statistic's resamples; those where it is not defined (NaN) do not count.
+    """Return the middle 95 % of a statistic's resamples; those where it is undefined (NaN) do not count.
 
     >>> interval(np.arange(1001.0))
     (25.0, 975.0)
@@ -41,7 +41,7 @@ def interval(samples: np.ndarray) -> tuple[float, float] | None:
 
 
 def means(values: np.ndarray, utterance: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """The mean of `values` (N,), each of the utterance `utterance` (N,), in each resample of `drawn` (R, U): (R,)."""
+    """Return the mean (R,) of `values` (N,) in each resample of `drawn` (R, U); `utterance` (N,) is each value's."""
     total = np.bincount(utterance, values, drawn.shape[1])
     count = np.bincount(utterance, minlength=drawn.shape[1])
     with np.errstate(invalid="ignore"):
@@ -49,10 +49,9 @@ def means(values: np.ndarray, utterance: np.ndarray, drawn: np.ndarray) -> np.nd
 
 
 def medians(values: np.ndarray, utterance: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """The median of `values` (N,) in each resample of `drawn` (R, U), exactly as of the values repeated: (R,).
+    """Return the median (R,) of `values` (N,) in each resample of `drawn` (R, U), exactly as of the values repeated.
 
-    Only a window of the sorted values about their own median is looked at; it grows until every resample's median is
-    inside.
+    Only a window of the sorted values around their median is searched; it grows until it holds every resample's median.
     """
     number = drawn @ np.bincount(utterance, minlength=drawn.shape[1])
     result = np.full(len(drawn), np.nan)
@@ -77,7 +76,7 @@ def medians(values: np.ndarray, utterance: np.ndarray, drawn: np.ndarray) -> np.
 def _middles(
     values: np.ndarray, utterance: np.ndarray, drawn: np.ndarray, number: np.ndarray, below: np.ndarray
 ) -> np.ndarray:
-    """Mean of the two middle values of each resample, of which `values` (ascending) hold the middle."""
+    """Return the mean of the two middle values of each resample; `values` (ascending) hold them."""
     middles = np.empty(len(drawn))
     portion = max(1, _CELLS // len(values))
     for begin in range(0, len(drawn), portion):

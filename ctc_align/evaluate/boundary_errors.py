@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -11,14 +11,21 @@ from typing import Any
 import numpy as np
 
 from ctc_align.errors import InputError
-from ctc_align.evaluate.comparable_labels import is_used, spoken
+from ctc_align.evaluate.comparable_labels import compared_intervals, is_used
 from ctc_align.evaluate.detection import Detection, counts
-from ctc_align.evaluate.error_statistics import EdgeErrors, Signed, detections, edge_errors, intervals, resampled
+from ctc_align.evaluate.error_statistics import (
+    EdgeErrors,
+    SignedErrors,
+    confidence_intervals,
+    detections,
+    edge_errors,
+    resampled,
+)
 from ctc_align.evaluate.file_pairs import check_paths, matched, open_source
 from ctc_align.evaluate.measure_options import PHONES, Options, parse_tier
 from ctc_align.evaluate.pairing import Pair, Pairing, normalised_label, pair_intervals
-from ctc_align.evaluate.sanity_checks import Facts, doubts
-from ctc_align.evaluate.tiers import Reading
+from ctc_align.evaluate.sanity_checks import PairedUtterance, find_doubts
+from ctc_align.evaluate.tiers import UtteranceTier
 from ctc_align.formats.textgrid_reading import Interval
 from ctc_align.units import seconds_to_ms
 
@@ -27,7 +34,7 @@ _DECIMALS = 6
 
 @dataclass(frozen=True)
 class UtteranceErrors:
-    """One utterance: what was paired, and where it is worst."""
+    """The errors of one utterance."""
 
     utterance: str
     paired: int
@@ -36,13 +43,13 @@ class UtteranceErrors:
     mismatched: int
     mae_ms: float | None
     worst_ms: float | None
-    """Largest error of one edge, signed."""
+    """Signed error of the worst edge."""
     worst_label: str
 
 
 @dataclass(frozen=True)
 class WorstEdge:
-    """One edge that is far off."""
+    """One edge with a large error."""
 
     utterance: str
     label: str
@@ -55,19 +62,19 @@ class WorstEdge:
 
 @dataclass(frozen=True)
 class Measured:
-    """What the figures are made of, by utterance."""
+    """Pairs and boundary counts by utterance, of which all figures are made."""
 
     names: tuple[str, ...]
     pairs: tuple[tuple[Pair, ...], ...]
     counts: np.ndarray
-    """(U, len(detection.KINDS), 3) as `detection.counts`."""
+    """(U, len(detection.KINDS), 3), see `detection.counts`."""
 
-    def signed(self, chosen: Sequence[Sequence[Pair]] | None = None) -> dict[str, Signed]:
-        """The errors of both edges, of onsets and of offsets; of `chosen` pairs where not of all."""
+    def signed(self, chosen: Sequence[Sequence[Pair]] | None = None) -> dict[str, SignedErrors]:
+        """Return the errors of both edges, of onsets and of offsets, of all or of `chosen` pairs."""
         rows = self.pairs if chosen is None else chosen
         utterance = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
-        onset = Signed(np.array([onset_ms(pair) for row in rows for pair in row], float), utterance)
-        offset = Signed(np.array([offset_ms(pair) for row in rows for pair in row], float), utterance)
+        onset = SignedErrors(np.array([onset_ms(pair) for row in rows for pair in row], float), utterance)
+        offset = SignedErrors(np.array([offset_ms(pair) for row in rows for pair in row], float), utterance)
         return {"both": onset.joined(offset), "onset": onset, "offset": offset}
 
 
@@ -83,33 +90,33 @@ class Evaluation:
     missing: int
     extra: int
     mismatched: int
-    """Pairs whose labels differ; their edges are measured like the others'."""
+    """Number of pairs with different labels; their edges are measured too."""
     utterances: tuple[UtteranceErrors, ...]
     boundaries: dict[str, Detection] = field(default_factory=dict)
-    """Precision, recall, F1 and R-value at the tolerance, for each of `detection.KINDS`."""
+    """Precision, recall, F1 and R-value at the tolerance for each of `detection.KINDS`."""
     options: Options = field(default_factory=Options)
     missing_files: tuple[str, ...] = ()
     """References without a hypothesis."""
     extra_files: tuple[str, ...] = ()
     """Hypotheses without a reference."""
     failures: tuple[tuple[str, str], ...] = ()
-    """Utterances that could not be read, each with the reason."""
+    """(name, reason) of utterances that cannot be read."""
     doubts: tuple[str, ...] = ()
-    """Why these figures may mean nothing: other units, other recordings, other transcripts."""
+    """Reasons why these figures may mean nothing: other units, recordings or transcripts."""
     measured: Measured | None = field(default=None, repr=False, compare=False)
 
     @property
     def complete(self) -> bool:
-        """Every reference has a hypothesis, and all could be read."""
+        """True where every reference has a hypothesis and all can be read."""
         return not (self.missing_files or self.failures)
 
     def worst(self, count: int = 5) -> list[UtteranceErrors]:
-        """The utterances with the largest mean error, worst first."""
+        """Return the utterances with the largest mean error, worst first."""
         ranked = [utterance for utterance in self.utterances if utterance.mae_ms is not None]
         return sorted(ranked, key=lambda utterance: -(utterance.mae_ms or 0.0))[:count]
 
     def worst_edges(self, count: int = 5) -> list[WorstEdge]:
-        """The edges with the largest error, worst first."""
+        """Return the edges with the largest error, worst first."""
         if self.measured is None:
             return []
         edges = [
@@ -121,14 +128,10 @@ class Evaluation:
         return sorted(edges, key=lambda edge: -abs(edge.error_ms))[:count]
 
     def to_dict(self, worst: int = 5) -> dict[str, Any]:
-        """Plain dicts, lists, strings and finite numbers or None; numbers have three decimals."""
-        left_out = ("measured", "options")
-        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in left_out}
-        plain = {key: _plain(value) for key, value in values.items()}
-        settings = {"tolerance_ms": self.options.tolerance_ms, "resamples": self.options.resamples}
-        settings |= {"seed": self.options.seed}
-        plain |= {"settings": settings, "worst_edges": _plain(tuple(self.worst_edges(worst)))}
-        return rounded(plain)
+        """Return plain dicts, lists, strings and finite numbers or None; numbers have three decimals."""
+        values = {name: value for name, value in vars(self).items() if name not in ("measured", "options")}
+        values["settings"] = {name: getattr(self.options, name) for name in ("tolerance_ms", "resamples", "seed")}
+        return plain({**values, "worst_edges": self.worst_edges(worst)})
 
 
 def evaluate(
@@ -136,9 +139,9 @@ def evaluate(
 ) -> Evaluation:
     """Measure `hypothesis` against `reference`: files or folders of TextGrids, ctc-align JSON and CTM.
 
-    Files in folders meet by their path without extension; where one folder is flat, by the end of that path if only
-    one file fits. CTM with several utterances, and shards of JSON, stand for folders. Intervals pair by order (see
-    `ctc_align.evaluate.pairing`), silences are left out, stop closures merge (see `labels.spoken`).
+    Files in folders match by their path without extension; where one folder is flat, by the end of that path if only
+    one file fits. CTM with several utterances, and shards of JSON, count as folders. Intervals pair by order (see
+    `pairing`), silences are left out, stop closures merge (see `comparable_labels`).
 
     Args:
         hypothesis, reference: paths; a folder is searched with all its subfolders.
@@ -147,7 +150,7 @@ def evaluate(
 
     Raises:
         UsageError: no such path, a file against a folder, a folder without alignments, an unknown tier.
-        InputError: one of two *files* cannot be read (in folders it is among `failures`).
+        InputError: one of two *files* cannot be read (those in folders are among `failures`).
     """
     tier, options = parse_tier(tier), options or Options()
     hypothesis, reference = Path(hypothesis), Path(reference)
@@ -155,19 +158,17 @@ def evaluate(
     ours = open_source(hypothesis, tier, options.hypothesis_tier)
     theirs = open_source(reference, tier, options.reference_tier)
     matches = matched(ours, theirs)
-    facts: list[tuple[str, Reading, Reading]] = []
+    utterances: list[tuple[str, UtteranceTier, UtteranceTier]] = []
     failures = [*ours.failures, *theirs.failures]
     for name, read_ours, read_theirs in matches.triples:
         try:
-            facts += _by_speaker(name, read_ours(), read_theirs())
+            utterances += _by_speaker(name, read_ours(), read_theirs())
         except InputError as error:
             if ours.is_alone and theirs.is_alone:
                 raise
             failures.append((name, str(error)))
-    return _evaluation(
-        facts,
-        tier,
-        options,
+    return replace(
+        _evaluation(utterances, tier, options),
         missing_files=tuple(name for name in matches.missing if name not in dict(ours.failures)),
         extra_files=tuple(name for name in matches.extra if name not in dict(theirs.failures)),
         failures=tuple(failures),
@@ -178,9 +179,8 @@ def evaluate_intervals(
     utterances: Iterable[tuple[str, Sequence[Interval], Sequence[Interval]]],
     tier: str = "words",
     options: Options | None = None,
-    **about_files: Any,
 ) -> Evaluation:
-    """Measure intervals in memory: (utterance, hypothesis, reference) triples, silences left out or not.
+    """Measure intervals in memory: (utterance, hypothesis, reference) triples, with or without silences.
 
     >>> reference = [Interval(0.0, 0.5, "hello"), Interval(0.5, 1.0, "world")]
     >>> hypothesis = [Interval(0.02, 0.5, "Hello,"), Interval(0.5, 0.96, "world.")]
@@ -188,82 +188,79 @@ def evaluate_intervals(
     >>> evaluation.both.mae_ms, evaluation.onset.median_signed_ms, evaluation.offset.within_ms[25]
     (15.0, 10.0, 50.0)
     """
-    readings = [
-        (name, Reading({"": tuple(hypothesis)}), Reading({"": tuple(reference)}))
+    tiers = [
+        (name, UtteranceTier({"": tuple(hypothesis)}), UtteranceTier({"": tuple(reference)}))
         for name, hypothesis, reference in utterances
     ]
-    return _evaluation(readings, parse_tier(tier), options or Options(), **about_files)
+    return _evaluation(tiers, parse_tier(tier), options or Options())
 
 
-def _by_speaker(name: str, ours: Reading, theirs: Reading) -> list[tuple[str, Reading, Reading]]:
-    """Speakers that both sides know are utterances of their own, because they may speak at once."""
+def _by_speaker(
+    name: str, ours: UtteranceTier, theirs: UtteranceTier
+) -> list[tuple[str, UtteranceTier, UtteranceTier]]:
+    """Return an utterance for each speaker if both sides have the same ones, since speakers may overlap."""
     if len(ours.speakers) < 2 or ours.speakers.keys() != theirs.speakers.keys():
         return [(name, ours, theirs)]
     return [
         (
             f"{name} ({speaker})",
-            Reading({speaker: row}, ours.duration_s, ours.is_ours),
-            Reading({speaker: theirs.speakers[speaker]}, theirs.duration_s, theirs.is_ours),
+            UtteranceTier({speaker: row}, ours.duration_s, ours.is_ours),
+            UtteranceTier({speaker: theirs.speakers[speaker]}, theirs.duration_s, theirs.is_ours),
         )
         for speaker, row in ours.speakers.items()
     ]
 
 
 def _evaluation(
-    readings: Sequence[tuple[str, Reading, Reading]], tier: str, options: Options, **about_files: Any
+    utterances: Sequence[tuple[str, UtteranceTier, UtteranceTier]], tier: str, options: Options
 ) -> Evaluation:
-    facts, rows = [], []
-    same_label = _as_it_is if tier == PHONES else normalised_label
-    for name, ours, theirs in readings:
-        hypothesis = spoken(ours.intervals, tier, options.labels)
-        reference = spoken(theirs.intervals, tier, options.labels)
-        pairing = pair_intervals(hypothesis, reference, same_label)
+    paired, rows = [], []
+    normalised = str if tier == PHONES else normalised_label
+    for name, ours, theirs in utterances:
+        hypothesis = compared_intervals(ours.intervals, tier, options.labels)
+        reference = compared_intervals(theirs.intervals, tier, options.labels)
+        pairing = pair_intervals(hypothesis, reference, normalised)
         durations_s = (ours.duration_s, theirs.duration_s)
-        facts.append(Facts(name, pairing, durations_s, (ours.is_ours, theirs.is_ours)))
+        paired.append(PairedUtterance(name, pairing, durations_s, (ours.is_ours, theirs.is_ours)))
         rows.append(counts(hypothesis, reference, options.tolerance_ms))
     totals = np.array(rows, dtype=np.int64).reshape(len(rows), 4, 3)
-    measured = Measured(tuple(fact.utterance for fact in facts), tuple(fact.pairing.pairs for fact in facts), totals)
+    measured = Measured(tuple(each.utterance for each in paired), tuple(each.pairing.pairs for each in paired), totals)
     signed = measured.signed()
-    samples = resampled(signed, totals, options.resamples, options.seed) if len(facts) > 1 else {}
+    samples = resampled(signed, totals, options.resamples, options.seed) if len(paired) > 1 else {}
     both, onset, offset = (
-        edge_errors(errors.ms.tolist(), intervals(samples.get(edge, {}))) for edge, errors in signed.items()
+        edge_errors(errors.ms.tolist(), confidence_intervals(samples.get(edge, {}))) for edge, errors in signed.items()
     )
     return Evaluation(
         tier,
         both,
         onset,
         offset,
-        paired=sum(len(fact.pairing.pairs) for fact in facts),
-        missing=sum(len(fact.pairing.missing) for fact in facts),
-        extra=sum(len(fact.pairing.extra) for fact in facts),
-        mismatched=sum(fact.mismatched for fact in facts),
-        utterances=tuple(_utterance_errors(fact.utterance, fact.pairing) for fact in facts),
+        paired=sum(len(each.pairing.pairs) for each in paired),
+        missing=sum(len(each.pairing.missing) for each in paired),
+        extra=sum(len(each.pairing.extra) for each in paired),
+        mismatched=sum(each.mismatched for each in paired),
+        utterances=tuple(_utterance_errors(each.utterance, each.pairing) for each in paired),
         boundaries=detections(totals, samples),
         options=options,
-        doubts=doubts(facts) + _unused_map(readings, options),
+        doubts=find_doubts(paired) + _unused_map(utterances, options),
         measured=measured,
-        **about_files,
     )
 
 
-def _unused_map(readings: Sequence[tuple[str, Reading, Reading]], options: Options) -> tuple[str, ...]:
+def _unused_map(utterances: Sequence[tuple[str, UtteranceTier, UtteranceTier]], options: Options) -> tuple[str, ...]:
     if options.labels is None:
         return ()
-    rows = (interval for _, ours, theirs in readings for side in (ours, theirs) for interval in side.intervals)
+    rows = (interval for _, ours, theirs in utterances for side in (ours, theirs) for interval in side.intervals)
     return () if is_used(options.labels, rows) else ("no label of either side is in the map: is it the right one?",)
 
 
-def _as_it_is(label: str) -> str:
-    return label
-
-
 def onset_ms(pair: Pair) -> float:
-    """Error of the start, hypothesis minus reference."""
+    """Return the error of the start, hypothesis minus reference."""
     return round(seconds_to_ms(pair.hypothesis.start_s - pair.reference.start_s), _DECIMALS)
 
 
 def offset_ms(pair: Pair) -> float:
-    """Error of the end, likewise."""
+    """Return the error of the end, hypothesis minus reference."""
     return round(seconds_to_ms(pair.hypothesis.end_s - pair.reference.end_s), _DECIMALS)
 
 
@@ -290,20 +287,12 @@ def _utterance_errors(name: str, pairing: Pairing) -> UtteranceErrors:
     )
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return asdict(value) if hasattr(value, "__dataclass_fields__") else value
-
-
-def rounded(value: Any) -> Any:
-    """Numbers with three decimals, all the way down; keys are strings, tuples lists."""
+def plain(value: Any) -> Any:
+    """Return plain dicts with string keys, lists, strings and numbers with three decimals."""
     if isinstance(value, float):
         return round(value, 3)
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain(asdict(value))
     if isinstance(value, dict):
-        return {str(key): rounded(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [rounded(item) for item in value]
-    return value
+        return {str(key): plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -1,16 +1,25 @@
-"""Two hypotheses against one reference: the paired difference, with its confidence interval over utterances."""
+"""The paired difference of two hypotheses, with its confidence interval over utterances."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ctc_align.errors import InputError
-from ctc_align.evaluate.boundary_errors import Evaluation, Measured, rounded
+from ctc_align.evaluate.boundary_errors import Evaluation, Measured, plain
 from ctc_align.evaluate.detection import KINDS, RATES
-from ctc_align.evaluate.error_statistics import EDGES, EdgeErrors, Signed, detections, edge_errors, intervals, resampled
+from ctc_align.evaluate.error_statistics import (
+    EDGES,
+    EdgeErrors,
+    SignedErrors,
+    confidence_intervals,
+    detections,
+    edge_errors,
+    resampled,
+)
 from ctc_align.evaluate.measure_options import WITHIN_MS
 from ctc_align.evaluate.pairing import Pair
 
@@ -25,7 +34,7 @@ FIGURES = (
 
 @dataclass(frozen=True)
 class Difference:
-    """One figure of both, and the first minus the second; `ci95` is of that difference, None with one utterance."""
+    """One figure of both and their difference, first minus second, with its interval (None with one utterance)."""
 
     hypothesis: float | None
     against: float | None
@@ -34,43 +43,36 @@ class Difference:
 
     @property
     def is_clear(self) -> bool:
-        """Zero lies outside the interval."""
+        """True where the interval excludes zero."""
         return self.ci95 is not None and not self.ci95[0] <= 0.0 <= self.ci95[1]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The paired difference of two evaluations, on what both have."""
+    """The paired difference of two evaluations, on the words that both paired."""
 
     tier: str
     utterances: int
     paired: int
-    """Words (or phones) of the reference that both paired: the errors in ms are of these only."""
+    """Number of words (or phones) of the reference that both paired; only these have errors in ms."""
     left_out: int
-    """Those that only one of them paired."""
+    """Number of words that only one of them paired."""
     only_one: tuple[str, ...]
-    """Utterances that only one of them has: left out."""
+    """Utterances that only one of them has; they are left out."""
     edges: dict[str, dict[str, Difference]]
-    """Of "both", "onset" and "offset": each figure."""
+    """Each figure for "both", "onset" and "offset"."""
     boundaries: dict[str, dict[str, Difference]]
-    """Of each kind of boundary (see `detection`): the rates, over all boundaries of the common utterances."""
+    """The rates for each kind of boundary (see `detection`), over all boundaries of the common utterances."""
 
-    def to_dict(self) -> dict[str, object]:
-        """Plain dicts, lists, strings and finite numbers or None."""
-        plain: dict[str, object] = {"tier": self.tier, "utterances": self.utterances, "paired": self.paired}
-        plain |= {"left_out": self.left_out, "only_one": self.only_one}
-        for name, groups in (("edges", self.edges), ("boundaries", self.boundaries)):
-            plain[name] = {
-                group: {figure: vars(difference) for figure, difference in rows.items()}
-                for group, rows in groups.items()
-            }
-        return rounded(plain)
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain dicts, lists, strings and finite numbers or None."""
+        return plain(vars(self))
 
 
 def compare(hypothesis: Evaluation, against: Evaluation) -> Comparison:
-    """`hypothesis` minus `against`, both evaluated against the same reference: negative errors in ms are better.
+    """Return `hypothesis` minus `against`, both evaluated against the same reference; less error is negative.
 
-    Utterances are drawn again for both alike, so that what makes an utterance hard for both cancels out.
+    Both have the same resamples of utterances, so that what makes an utterance hard for both cancels out.
 
     Raises:
         InputError: they have no utterance, or no word of the reference, in common; or other tiers or tolerances.
@@ -106,7 +108,7 @@ def compare(hypothesis: Evaluation, against: Evaluation) -> Comparison:
     )
 
 
-_Side = tuple[dict[str, Signed], np.ndarray, dict[str, dict[str, np.ndarray]]]
+_Side = tuple[dict[str, SignedErrors], np.ndarray, dict[str, dict[str, np.ndarray]]]
 
 
 def _numbers(measured: Measured) -> dict[str, int]:
@@ -118,7 +120,7 @@ def _spans(row: Sequence[Pair]) -> list[tuple[float, float]]:
 
 
 def _common(left: Sequence[Pair], right: Sequence[Pair]) -> tuple[list[Pair], list[Pair], int]:
-    """The pairs of both whose stretch of the reference is the same, and how many stretches only one has."""
+    """Return the pairs of both with the same interval of the reference, and the number of intervals of only one."""
     both = set(_spans(left)) & set(_spans(right))
     either = set(_spans(left)) | set(_spans(right))
     kept = [[pair for pair, span in zip(row, _spans(row)) if span in both] for row in (left, right)]
@@ -148,7 +150,7 @@ def _difference(
     ours, theirs = (point[figure] for point in points)
     if ours is None or theirs is None:
         return Difference(ours, theirs, None)
-    if any(figure not in found for found in samples):
+    if any(figure not in figures for figures in samples):
         return Difference(ours, theirs, ours - theirs)
-    ci95 = intervals({figure: samples[0][figure] - samples[1][figure]}).get(figure)
+    ci95 = confidence_intervals({figure: samples[0][figure] - samples[1][figure]}).get(figure)
     return Difference(ours, theirs, ours - theirs, ci95)

@@ -1,4 +1,4 @@
-"""Boundary detection: precision, recall, F1 and R-value of times, whatever the labels.
+"""Boundary detection: precision, recall, F1 and R-value of times, regardless of labels.
 
 A *boundary* is a point in time at which a word (or phone) starts or ends. Where two neighbours touch, an end and the
 next start at most 1 ms apart, they share one boundary, as in the segmentation literature; a pause between them makes
@@ -18,8 +18,8 @@ boundaries on both sides, are added up over the utterances; with N_ref, N_hyp an
     r1 = sqrt((1 - recall)² + OS²)      r2 = (recall - 1 - OS) / sqrt(2)      R = 1 - (|r1| + |r2|) / 2
 
 The R-value is that of Räsänen, Laine and Altosaar (Interspeech 2009, "An improved speech segmentation quality measure:
-the R-value"), which unlike F1 cannot be raised by guessing more boundaries. Labels do not matter here, and words that
-one side lacks count by their times: what errors in ms cannot charge is charged here, and the other way round.
+the R-value"), which unlike F1 cannot be raised by guessing more boundaries. Labels do not matter here; words that one
+side lacks count by their times, which errors in ms cannot show.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ RATES = ("precision", "recall", "f1", "r_value")
 
 @dataclass(frozen=True)
 class Detection:
-    """Counts of boundaries, and the rates made of them; None where there is nothing to divide by."""
+    """Counts of boundaries and their rates; None for a division by 0."""
 
     reference: int
     hypothesis: int
@@ -56,7 +56,7 @@ class Detection:
 
 
 def boundaries_s(intervals: Sequence[Interval], kind: str) -> list[float]:
-    """The boundaries of one utterance's intervals (without silences, in order), ascending, in seconds.
+    """Return the boundaries of one utterance's intervals (without silences, in order), ascending, in seconds.
 
     >>> row = [Interval(0.1, 0.5, "a"), Interval(0.5, 0.8, "b"), Interval(0.9, 1.0, "c")]
     >>> boundaries_s(row, "both"), boundaries_s(row, "inner_onset")
@@ -71,19 +71,18 @@ def boundaries_s(intervals: Sequence[Interval], kind: str) -> list[float]:
     if kind == "offset":
         return sorted(ends)
     shared = [i > 0 and abs(starts[i] - ends[i - 1]) <= SAME_EDGE_S for i in range(len(intervals))]
-    own_starts = [start for start, is_shared in zip(starts, shared) if not is_shared]
-    return sorted(own_starts + ends)
+    return sorted([start for start, is_shared in zip(starts, shared) if not is_shared] + ends)
 
 
 def hits(hypothesis_s: Sequence[float], reference_s: Sequence[float], tolerance_ms: float) -> int:
-    """The most pairs, one to one and in order, of times at most `tolerance_ms` apart; both rows ascend.
+    """Return the largest number of pairs, one to one and in order, of times at most `tolerance_ms` apart; rows ascend.
 
     >>> hits([0.10, 0.12, 0.50], [0.11, 0.53], 20.0)
     1
     """
     limit_ms = tolerance_ms + ROUNDING_MS
     found = i = j = 0
-    # The earliest two that fit may always be taken: any best matching can be turned into one that has them.
+    # The earliest two that fit may always pair: any best matching can be turned into one that has this pair.
     while i < len(hypothesis_s) and j < len(reference_s):
         gap_ms = seconds_to_ms(hypothesis_s[i] - reference_s[j])
         if abs(gap_ms) <= limit_ms:
@@ -96,7 +95,7 @@ def hits(hypothesis_s: Sequence[float], reference_s: Sequence[float], tolerance_
 
 
 def counts(hypothesis: Sequence[Interval], reference: Sequence[Interval], tolerance_ms: float) -> list[list[int]]:
-    """One utterance: for each of KINDS its [boundaries of the reference, of the hypothesis, hits]."""
+    """Return [boundaries of the reference, of the hypothesis, hits] of one utterance for each of KINDS."""
     rows = []
     for kind in KINDS:
         ours, theirs = boundaries_s(hypothesis, kind), boundaries_s(reference, kind)
@@ -107,7 +106,7 @@ def counts(hypothesis: Sequence[Interval], reference: Sequence[Interval], tolera
 def detection(
     reference: int, hypothesis: int, found: int, ci95: dict[str, tuple[float, float]] | None = None
 ) -> Detection:
-    """The rates of counts.
+    """Return the rates of counts.
 
     >>> detection(reference=10, hypothesis=10, found=8).f1
     0.8
@@ -132,7 +131,7 @@ def detection(
 
 
 def rates(totals: np.ndarray) -> dict[str, np.ndarray]:
-    """The rates of many totals (R, 3) of [reference, hypothesis, hits]; NaN where there is nothing to divide by."""
+    """Return the rates of many totals (R, 3) of [reference, hypothesis, hits]; NaN for a division by 0."""
     reference, hypothesis, found = totals.T.astype(float)
     with np.errstate(divide="ignore", invalid="ignore"):
         recall, over = found / reference, hypothesis / reference - 1

@@ -1,4 +1,4 @@
-"""Statistics of edge errors, and of each resample of the utterances."""
+"""Statistics of edge errors, for the utterances and for resamples of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EDGES = ("both", "onset", "offset")
 
 @dataclass(frozen=True)
 class EdgeErrors:
-    """Statistics of signed errors, hypothesis minus reference, in ms; None where nothing was paired."""
+    """Statistics of signed errors, hypothesis minus reference, in ms; None without pairs."""
 
     count: int
     mae_ms: float | None
@@ -25,25 +25,25 @@ class EdgeErrors:
     median_signed_ms: float | None
     mean_signed_ms: float | None
     within_ms: dict[int, float | None]
-    """Percent of the edges whose error is at most so many ms."""
+    """Percent of edges with an error of at most so many ms."""
     ci95: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """95 % confidence interval of each figure, over utterances: of `mae_ms` …, and of `within_20_ms` … in percent."""
+    """95 % confidence interval over utterances of each figure: `mae_ms` …, and `within_20_ms` … in percent."""
 
 
 @dataclass(frozen=True)
-class Signed:
-    """Signed errors of edges in ms (N,), and the index of the utterance that each is of (N,)."""
+class SignedErrors:
+    """Signed errors of edges in ms (N,), and the index of the utterance of each (N,)."""
 
     ms: np.ndarray
     utterance: np.ndarray
 
-    def joined(self, other: Signed) -> Signed:
-        """Both, one after the other."""
-        return Signed(np.concatenate([self.ms, other.ms]), np.concatenate([self.utterance, other.utterance]))
+    def joined(self, other: SignedErrors) -> SignedErrors:
+        """Return both, one after the other."""
+        return SignedErrors(np.concatenate([self.ms, other.ms]), np.concatenate([self.utterance, other.utterance]))
 
 
 def within(signed_ms: Sequence[float], limit_ms: float) -> float | None:
-    """Percent of errors of at most `limit_ms`.
+    """Return the percentage of errors of at most `limit_ms`; None without errors.
 
     >>> within([-20.0, 0.0, 20.1, 35.0], 20)
     50.0
@@ -54,7 +54,7 @@ def within(signed_ms: Sequence[float], limit_ms: float) -> float | None:
 
 
 def edge_errors(signed_ms: Sequence[float], ci95: Mapping[str, tuple[float, float]] | None = None) -> EdgeErrors:
-    """The statistics of signed errors in ms."""
+    """Return the statistics of signed errors in ms."""
     absolute = [abs(error) for error in signed_ms]
 
     def over(statistic: Callable[[Iterable[float]], float], values: Sequence[float]) -> float | None:
@@ -71,8 +71,8 @@ def edge_errors(signed_ms: Sequence[float], ci95: Mapping[str, tuple[float, floa
     )
 
 
-def resampled_errors(signed: Signed, drawn: np.ndarray) -> dict[str, np.ndarray]:
-    """Each figure of `EdgeErrors` in each resample of `drawn` (R, U): (R,), NaN where nothing was paired."""
+def resampled_errors(signed: SignedErrors, drawn: np.ndarray) -> dict[str, np.ndarray]:
+    """Return each figure of `EdgeErrors` (R,) in each resample of `drawn` (R, U), NaN without pairs."""
     absolute = np.abs(signed.ms)
     figures = {
         "mae_ms": bootstrap.means(absolute, signed.utterance, drawn),
@@ -87,13 +87,13 @@ def resampled_errors(signed: Signed, drawn: np.ndarray) -> dict[str, np.ndarray]
 
 
 def resampled(
-    signed: Mapping[str, Signed], counts: np.ndarray, resamples: int, seed: int
+    signed: Mapping[str, SignedErrors], counts: np.ndarray, resamples: int, seed: int
 ) -> dict[str, dict[str, np.ndarray]]:
-    """All figures of all resamples: {edge: {figure: (resamples,)}} of EDGES, and of KINDS as "boundaries both" ….
+    """Return {edge: {figure: (resamples,)}} for each of EDGES, and for KINDS as "boundaries both" ….
 
     Args:
         signed: the errors of each of EDGES.
-        counts: (U, len(KINDS), 3) what `detection.counts` gives of each utterance.
+        counts: (U, len(KINDS), 3), `detection.counts` of each utterance.
     """
     portions: dict[str, list[dict[str, np.ndarray]]] = {}
     for drawn in bootstrap.weights(len(counts), resamples, seed):
@@ -102,36 +102,36 @@ def resampled(
         for number, kind in enumerate(KINDS):
             portions.setdefault(f"boundaries {kind}", []).append(rates(drawn @ counts[:, number]))
     return {
-        key: {figure: np.concatenate([portion[figure] for portion in found]) for figure in found[0]}
-        for key, found in portions.items()
+        key: {figure: np.concatenate([portion[figure] for portion in parts]) for figure in parts[0]}
+        for key, parts in portions.items()
     }
 
 
-def intervals(samples: Mapping[str, np.ndarray]) -> dict[str, tuple[float, float]]:
-    """The confidence interval of each figure that has one."""
-    found = {figure: bootstrap.interval(values) for figure, values in samples.items()}
-    return {figure: both for figure, both in found.items() if both is not None}
+def confidence_intervals(samples: Mapping[str, np.ndarray]) -> dict[str, tuple[float, float]]:
+    """Return the confidence interval of each figure that has one."""
+    intervals = {figure: bootstrap.interval(values) for figure, values in samples.items()}
+    return {figure: interval for figure, interval in intervals.items() if interval is not None}
 
 
 def detections(
     counts: np.ndarray, samples: Mapping[str, Mapping[str, np.ndarray]] | None = None
 ) -> dict[str, Detection]:
-    """Each of KINDS over all utterances of `counts` (U, len(KINDS), 3)."""
-    found = {}
+    """Return the detection of each of KINDS over all utterances of `counts` (U, len(KINDS), 3)."""
+    by_kind = {}
     for kind, totals in zip(KINDS, counts.sum(axis=0)):
-        ci95 = intervals(samples[f"boundaries {kind}"]) if samples else None
+        ci95 = confidence_intervals(samples[f"boundaries {kind}"]) if samples else None
         reference, hypothesis, hits = map(int, totals)
-        found[kind] = detection(reference, hypothesis, hits, ci95)
-    return found
+        by_kind[kind] = detection(reference, hypothesis, hits, ci95)
+    return by_kind
 
 
 def shares(signed_ms: np.ndarray, edges_ms: Sequence[float]) -> list[float]:
-    """Percent of errors in each bin: below the first edge, between neighbours (lower one inclusive), from the last on.
+    """Return percentages per bin: below the first edge, between edges (lower one inclusive), from the last edge on.
 
     >>> shares(np.array([-30.0, -10.0, 0.0, 10.0]), [-10, 0, 10])
     [25.0, 25.0, 25.0, 25.0]
     """
     if not len(signed_ms):
         return [0.0] * (len(edges_ms) + 1)
-    found = np.bincount(np.searchsorted(edges_ms, signed_ms, side="right"), minlength=len(edges_ms) + 1)
-    return [float(100 * count / len(signed_ms)) for count in found]
+    counts = np.bincount(np.searchsorted(edges_ms, signed_ms, side="right"), minlength=len(edges_ms) + 1)
+    return [float(100 * count / len(signed_ms)) for count in counts]

@@ -1,4 +1,4 @@
-"""Which utterances there are in a file or a folder, and which of the hypothesis's stands for which reference."""
+"""The utterances of files and folders, and their matching between hypothesis and reference."""
 
 from __future__ import annotations
 
@@ -9,57 +9,61 @@ from pathlib import Path
 
 from ctc_align.errors import InputError, UsageError
 from ctc_align.evaluate.measure_options import PHONES, WORDS
-from ctc_align.evaluate.tiers import Reading, is_table, read_one, read_table
+from ctc_align.evaluate.tiers import UtteranceTier, is_table, read_one, read_table
 
 _NOT_ALIGNMENTS = frozenset({"summary.json"})
 _TOKEN_CTM = (".tokens", ".phones")
 _SHARDS = "alignments-"
 
-Read = Callable[[], Reading]
+ReadTier = Callable[[], UtteranceTier]
 
 
 @dataclass
-class Source:
-    """The utterances of a path: how to read each, and files that could not be read, each with the reason."""
+class AlignmentSource:
+    """The utterances of a path, each with a function that reads it, and the reasons of files that cannot be read."""
 
     path: Path
-    utterances: dict[str, Read] = field(default_factory=dict)
+    utterances: dict[str, ReadTier] = field(default_factory=dict)
     failures: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def is_alone(self) -> bool:
-        """One file with one utterance: it is compared whatever its name."""
+        """True for one file with one utterance, whose name does not matter."""
         return not self.path.is_dir() and len(self.utterances) == 1
 
 
-def open_source(path: Path, tier: str, tier_name: str | None) -> Source:
-    """The utterances of a file or of a folder with all its subfolders.
+def open_source(path: Path, tier: str, tier_name: str | None) -> AlignmentSource:
+    """Return the utterances of a file, or of a folder with all its subfolders.
 
-    In folders an utterance's name is the file's path without extension; of several files of one name JSON comes before
-    TextGrid, and that before CTM (`NAME.ctm` holds words, `NAME.tokens.ctm` or `NAME.phones.ctm` phones). Tables,
-    CTM with several utterances and shards of JSON, bring their own names.
+    In folders an utterance's name is the file's path without extension; of several files of one name JSON is preferred
+    to TextGrid, and that to CTM (`NAME.ctm` holds words, `NAME.tokens.ctm` or `NAME.phones.ctm` phones). Tables (CTM
+    with several utterances, shards of JSON) have the names of utterances inside.
 
     Raises:
         UsageError: a folder without alignments.
         InputError: a file, not in a folder, that is a table and cannot be read.
     """
-    source = Source(path)
+    source = AlignmentSource(path)
     if path.is_dir():
         _scan(source, tier, tier_name)
         if not source.utterances and not source.failures:
             raise UsageError(f"{path}: expected .TextGrid, .json or .ctm alignments in this folder, got none")
     elif is_table(path):
-        source.utterances = {name: partial(_same, reading) for name, reading in read_table(path, tier).items()}
+        source.utterances = _table_readers(path, tier)
     else:
         source.utterances = {path.with_suffix("").name: partial(read_one, path, tier, tier_name)}
     return source
 
 
-def _same(reading: Reading) -> Reading:
-    return reading
+def _table_readers(path: Path, tier: str) -> dict[str, ReadTier]:
+    return {name: partial(_identity, utterance) for name, utterance in read_table(path, tier).items()}
 
 
-def _scan(source: Source, tier: str, tier_name: str | None) -> None:
+def _identity(utterance: UtteranceTier) -> UtteranceTier:
+    return utterance
+
+
+def _scan(source: AlignmentSource, tier: str, tier_name: str | None) -> None:
     ranks: dict[str, int] = {}
     for path in sorted(source.path.rglob("*")):
         rank = _rank(path, tier)
@@ -67,23 +71,23 @@ def _scan(source: Source, tier: str, tier_name: str | None) -> None:
             continue
         name = _name(path.relative_to(source.path))
         if not is_table(path):
-            found: dict[str, Read] = {name: partial(read_one, path, tier, tier_name)}
+            readers: dict[str, ReadTier] = {name: partial(read_one, path, tier, tier_name)}
         else:
             try:
-                found = {key: partial(_same, reading) for key, reading in read_table(path, tier).items()}
+                readers = _table_readers(path, tier)
             except InputError as error:
                 source.failures.append((name, str(error)))
                 continue
-            if len(found) == 1 and not path.name.startswith(_SHARDS):
-                found = {name: next(iter(found.values()))}
-        for key, read in found.items():
+            if len(readers) == 1 and not path.name.startswith(_SHARDS):
+                readers = {name: next(iter(readers.values()))}
+        for key, read in readers.items():
             if rank < ranks.get(key, 9):
                 ranks[key] = rank
                 source.utterances[key] = read
 
 
 def _rank(path: Path, tier: str) -> int | None:
-    """How much a file of this name is preferred, least first; None: not at all."""
+    """Return the rank of a file by its name, the preferred one least; None for no alignment."""
     name = path.name.casefold()
     if path.name in _NOT_ALIGNMENTS or name.startswith("."):
         return None
@@ -104,32 +108,28 @@ def _name(path: Path) -> str:
 
 
 def check_paths(hypothesis: Path, reference: Path, role: str = "hypothesis") -> None:
-    """Both are there, and of one kind: two files or two folders; a table goes with either.
-
-    Raises:
-        UsageError: they are not.
-    """
-    for path, whose in ((hypothesis, role), (reference, "reference")):
+    """Raise UsageError unless both exist and are two files or two folders; a table goes with either."""
+    for path, side in ((hypothesis, role), (reference, "reference")):
         if not path.exists():
-            raise UsageError(f"{path}: no such file or folder (the {whose})")
+            raise UsageError(f"{path}: no such file or folder (the {side})")
     if hypothesis.is_dir() != reference.is_dir() and not is_table(hypothesis) and not is_table(reference):
         raise UsageError(f"expected two files or two folders, got {hypothesis} and {reference}")
 
 
 @dataclass(frozen=True)
 class Matches:
-    """(name of the reference, hypothesis, reference) triples, and what has no partner."""
+    """(name of the reference, hypothesis, reference) triples, and the names without a partner."""
 
-    triples: list[tuple[str, Read, Read]]
+    triples: list[tuple[str, ReadTier, ReadTier]]
     missing: tuple[str, ...]
     extra: tuple[str, ...]
 
 
-def matched(ours: Source, theirs: Source) -> Matches:
-    """Utterances meet by their names, or else by the end of their paths where only one fits; two alone meet anyhow."""
+def matched(ours: AlignmentSource, theirs: AlignmentSource) -> Matches:
+    """Match utterances by name, else by the end of their paths if only one fits; two alone always match."""
     left, right = ours.utterances, theirs.utterances
     if ours.is_alone and theirs.is_alone:
-        # the reference's name, but for what a table calls its only utterance
+        # the reference's name, unless only the reference is a table
         name = next(iter(left if is_table(theirs.path) and not is_table(ours.path) else right))
         return Matches([(name, next(iter(left.values())), next(iter(right.values())))], (), ())
     partner = {name: name for name in right if name in left}

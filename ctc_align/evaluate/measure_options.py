@@ -1,4 +1,4 @@
-"""What is measured, and how: tiers, tolerances, resamples."""
+"""Options of the evaluation: tiers, tolerances, resamples."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ WORDS, PHONES = "words", "phones"
 TIERS = (WORDS, PHONES)
 WITHIN_MS = (10, 20, 25, 50, 100)
 ROUNDING_MS = 1e-6
-"""Differences of decimal times are not exact in floating point: a limit is met within this."""
+"""Slack of limits, since differences of decimal times are not exact in floating point."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to measure; the defaults are what papers report.
+    """Options of a measurement; the defaults are those of papers.
 
     Raises:
         UsageError: a number outside its range.
     """
 
     tolerance_ms: float = 20.0
-    """A boundary is found when one of the hypothesis's lies at most this far from it."""
+    """Largest distance of a boundary of the hypothesis from the one of the reference that it hits."""
     resamples: int = 1000
-    """Of the utterances, for the 95 % confidence intervals; 0: no intervals."""
+    """Number of resamples of the utterances for the 95 % confidence intervals; 0: no intervals."""
     seed: int = 0
     labels: Mapping[str, str] | None = None
-    """Labels and what they become on both sides; "" removes the interval (see `read_labels`)."""
+    """Map of labels on both sides; "" removes the interval (see `read_labels`)."""
     hypothesis_tier: str | None = None
-    """The name, or the number as Praat counts, of the tier in the hypothesis's TextGrids; None: by the usual names."""
+    """Name or number (from 1) of the tier in the hypothesis's TextGrids; None: by the usual names."""
     reference_tier: str | None = None
     """The same for the reference."""
 
@@ -43,7 +43,7 @@ class Options:
 
 
 def parse_tier(tier: str) -> str:
-    """The kind of a tier, "words" or "phones"; "tokens" are phones.
+    """Return the kind of a tier, "words" or "phones"; "tokens" are phones.
 
     Raises:
         UsageError: another name.

@@ -1,26 +1,15 @@
-"""Which interval of a hypothesis stands for which interval of a reference: by order, with mismatches kept local."""
+"""Pairing of the intervals of a hypothesis with those of a reference: by order, with mismatches kept local."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ctc_align.formats.textgrid_reading import Interval
 
-SILENCES = frozenset({"", "<eps>", "<sil>", "sil", "sp", "<p:>", "[sil]", "!sil", "<silence>"})
-PHONE_SILENCES = SILENCES | {"h#", "pau", "epi", "spn"}
-
-_CLOSURES = {"bcl": "b", "dcl": "d", "gcl": "g", "pcl": "p", "tcl": "t", "kcl": "k"}
-_AFFRICATES = {"dcl": "jh", "tcl": "ch"}
-# the narrow phones of hand-labelled corpora, in the broad classes of pronunciation dictionaries
-_BROAD = {"ix": "ih", "ax": "ah", "ax-h": "ah", "axr": "er", "ux": "uw", "hv": "hh"}
-_BROAD |= {"el": "l", "em": "m", "en": "n", "eng": "ng", "nx": "n"}
-
 SAME_EDGE_S = 0.001 + 1e-9
-"""An end and the next start this close are one edge: what rounding to milliseconds can tear apart."""
-_STRESSED = re.compile(r"[a-z]{2}[012]")
+"""An end and a start at most this far apart are one edge, in seconds: times may be rounded to milliseconds."""
 
 _EDIT = 1.0
 _TIE_PER_S = 1e-6
@@ -29,7 +18,7 @@ _TIE_CAP_S = 10.0
 
 @dataclass(frozen=True)
 class Pair:
-    """A stretch of the hypothesis and the stretch of the reference that it stands for."""
+    """An interval of the hypothesis and the corresponding one of the reference."""
 
     hypothesis: Interval
     reference: Interval
@@ -38,7 +27,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Pairing:
-    """All pairs in order, and what has no partner."""
+    """The pairs in order, and the intervals without a partner."""
 
     pairs: tuple[Pair, ...]
     missing: tuple[Interval, ...]
@@ -46,7 +35,7 @@ class Pairing:
 
 
 def normalised_label(label: str) -> str:
-    """A label without case, outer punctuation and kinds of apostrophe.
+    """Return a label without case and outer punctuation, with straight apostrophes.
 
     >>> normalised_label("“Don’t!”")
     "don't"
@@ -56,70 +45,15 @@ def normalised_label(label: str) -> str:
     return label[inner[0] : inner[-1] + 1] if inner else label
 
 
-def plain_phones(intervals: Sequence[Interval]) -> list[Interval]:
-    """Phones without case and without the stress mark of pronunciation dictionaries; other digits are the label's own.
-
-    >>> [interval.label for interval in plain_phones([Interval(0, 1, "AH0"), Interval(1, 2, "6")])]
-    ['ah', '6']
-    """
-    labels = [interval.label.strip().casefold() for interval in intervals]
-    labels = [label[:2] if _STRESSED.fullmatch(label) else label for label in labels]
-    return [Interval(interval.start_s, interval.end_s, label) for interval, label in zip(intervals, labels)]
-
-
-def merged_closures(intervals: Sequence[Interval]) -> list[Interval]:
-    """Stops in one piece: a closure joins the burst that follows at once, or stands for the stop when it has none.
-
-    Labels are plain (see `plain_phones`); without closures among them nothing changes.
-
-    >>> merged_closures([Interval(0.0, 0.1, "tcl"), Interval(0.1, 0.2, "ch"), Interval(0.2, 0.3, "kcl")])
-    [Interval(start_s=0.0, end_s=0.2, label='ch'), Interval(start_s=0.2, end_s=0.3, label='k')]
-    """
-    phones: list[Interval] = []
-    closure: Interval | None = None
-    for interval in intervals:
-        if closure is not None and _is_burst(interval, closure):
-            phones[-1] = Interval(closure.start_s, interval.end_s, interval.label)
-            closure = None
-            continue
-        closure = interval if interval.label in _CLOSURES else None
-        label = _CLOSURES.get(interval.label, interval.label)
-        phones.append(Interval(interval.start_s, interval.end_s, label))
-    return phones
-
-
-def _is_burst(interval: Interval, closure: Interval) -> bool:
-    bursts = (_CLOSURES[closure.label], _AFFRICATES.get(closure.label))
-    return interval.label in bursts and abs(interval.start_s - closure.end_s) <= SAME_EDGE_S
-
-
-def broad_phones(intervals: Sequence[Interval]) -> list[Interval]:
-    """Phones without case and stress mark; where closures are labelled apart, in the classes of a dictionary.
-
-    A closure joins its burst, or stands for the stop when that has none; glottal stops are dropped.
-
-    >>> broad_phones([Interval(0.0, 0.1, "tcl"), Interval(0.1, 0.2, "ch"), Interval(0.2, 0.3, "IX")])
-    [Interval(start_s=0.0, end_s=0.2, label='ch'), Interval(start_s=0.2, end_s=0.3, label='ih')]
-    """
-    plain = plain_phones(intervals)
-    if not any(interval.label in _CLOSURES for interval in plain):
-        return plain
-    return [
-        Interval(interval.start_s, interval.end_s, _BROAD.get(interval.label, interval.label))
-        for interval in merged_closures(plain)
-        if interval.label != "q"
-    ]
-
-
 def pair_intervals(
     hypothesis: Sequence[Interval],
     reference: Sequence[Interval],
     normalised: Callable[[str], str] = normalised_label,
 ) -> Pairing:
-    """Pair two rows of intervals with the fewest edits of their labels; among equals the nearest in time.
+    """Pair two rows of intervals by the fewest edits of their labels; on ties the nearest in time pair.
 
-    Labels are the same when `normalised` makes them so. A substituted label is a pair with `mismatch`; "twenty-two"
-    pairs with "twenty", "two" as one stretch.
+    Labels are compared after `normalised`. A substitution is a pair with `mismatch`; "twenty-two" pairs with "twenty",
+    "two" as one interval.
 
     >>> hypothesis = [Interval(0, 1, "twenty-two"), Interval(1, 2, "Lines,")]
     >>> reference = [Interval(0, 0.5, "twenty"), Interval(0.5, 1, "two"), Interval(1, 2, "lines")]
@@ -156,7 +90,7 @@ def _close_region(
     into: tuple[list[Pair], list[Interval], list[Interval]],
     normalised: Callable[[str], str],
 ) -> None:
-    """Sort the steps between two matches into pairs, missing and extra; a compound written apart is one pair."""
+    """Sort the steps between two matches into pairs, missing and extra; a compound written as two words is one pair."""
     pairs, missing, extra = into
     left = [hypothesis[i] for i, _ in region if i >= 0]
     right = [reference[j] for _, j in region if j >= 0]
@@ -188,13 +122,13 @@ def _joined(intervals: Sequence[Interval]) -> Interval:
 def _fewest_edits(
     hypothesis: Sequence[Interval], reference: Sequence[Interval], left: list[str], right: list[str]
 ) -> list[tuple[int, int]]:
-    """Steps (i, j) of an optimal edit path, -1 for no partner; the band about the diagonal grows until it suffices."""
+    """Return steps (i, j) of an optimal edit path, -1 for no partner, from a band that grows until it suffices."""
     cost_of_pair = _pair_costs(hypothesis, reference, left, right)
     slack = 8
     while True:
         width = abs(len(left) - len(right)) + slack
         edits, steps = _banded_edits(len(left), len(right), width, cost_of_pair)
-        # a path with this few edits never strays further than the band from the diagonal
+        # a path with so few edits stays inside the band
         if edits <= slack or width >= max(len(left), len(right)):
             return steps
         slack *= 4
@@ -216,7 +150,7 @@ def _pair_costs(
 def _banded_edits(
     rows: int, columns: int, width: int, cost_of_pair: Callable[[int, int], float]
 ) -> tuple[float, list[tuple[int, int]]]:
-    """Edit distance within `width` of the diagonal: (cost, steps)."""
+    """Return (cost, steps) of the edit distance within `width` of the diagonal."""
     moves: list[bytearray] = []
     previous = [math.inf] * (columns + 1)
     for i in range(rows + 1):

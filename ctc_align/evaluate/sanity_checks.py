@@ -1,4 +1,4 @@
-"""What makes figures doubtful: other units, other recordings, other transcripts, arguments the wrong way round."""
+"""Checks for figures that mean nothing: other units, other recordings, other transcripts, swapped arguments."""
 
 from __future__ import annotations
 
@@ -31,65 +31,66 @@ _NAMED = 3
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What is known of one utterance."""
+class PairedUtterance:
+    """The pairing of one utterance, with facts about its two files."""
 
     utterance: str
     pairing: Pairing
     durations_s: tuple[float | None, float | None] = (None, None)
-    """Of the hypothesis and of the reference."""
+    """Lengths of the hypothesis's and the reference's recording."""
     ours: tuple[bool, bool] = (False, False)
-    """Which of the two ctc-align made."""
+    """True for the side, hypothesis or reference, that ctc-align made."""
 
     @property
     def mismatched(self) -> int:
+        """Number of pairs with different labels."""
         return sum(pair.mismatch for pair in self.pairing.pairs)
 
 
-def doubts(facts: Sequence[Facts]) -> tuple[str, ...]:
-    """Sentences that say why the figures of these utterances may mean nothing; none where all looks well."""
-    found = [_swapped(facts), _units(facts)]
-    if found[1] is None:
-        found += [_shifted(facts), _durations(facts)]
-    return tuple(doubt for doubt in [*found, _labels(facts)] if doubt is not None)
+def find_doubts(utterances: Sequence[PairedUtterance]) -> tuple[str, ...]:
+    """Return sentences that say why the figures of these utterances may mean nothing."""
+    doubts = [_swapped(utterances), _units(utterances)]
+    if doubts[1] is None:
+        doubts += [_shifted(utterances), _durations(utterances)]
+    return tuple(doubt for doubt in [*doubts, _labels(utterances)] if doubt is not None)
 
 
-def _swapped(facts: Sequence[Facts]) -> str | None:
-    if not facts or any(ours or not theirs for ours, theirs in (fact.ours for fact in facts)):
+def _swapped(utterances: Sequence[PairedUtterance]) -> str | None:
+    if not utterances or any(ours or not theirs for ours, theirs in (paired.ours for paired in utterances)):
         return None
     return "the reference was made by ctc-align, the hypothesis was not: is the hypothesis given first?"
 
 
-def _units(facts: Sequence[Facts]) -> str | None:
-    pairs = [pair for fact in facts for pair in fact.pairing.pairs]
+def _units(utterances: Sequence[PairedUtterance]) -> str | None:
+    pairs = [pair for paired in utterances for pair in paired.pairing.pairs]
     ratios = [
         pair.hypothesis.end_s / pair.reference.end_s
         for pair in pairs
         if pair.reference.end_s > _EARLIEST_S and pair.hypothesis.end_s > _EARLIEST_S
     ]
     ratio = median(ratios) if ratios else 1.0
-    # a shift makes ratios too, but not the same one everywhere
+    # a shift makes ratios too, but they differ
     spread = median(abs(math.log(other / ratio)) for other in ratios) if ratios else 0.0
     if 1 / _OTHER_UNIT < ratio < _OTHER_UNIT or spread > _RATIO_SPREAD:
         return None
-    whose, times = ("hypothesis", ratio) if ratio > 1 else ("reference", 1 / ratio)
+    side, times = ("hypothesis", ratio) if ratio > 1 else ("reference", 1 / ratio)
     unit = min(_UNITS, key=lambda factor: abs(math.log(times / factor)))
     if 1 / _UNIT_SLACK < times / unit < _UNIT_SLACK:
-        return f"the times of the {whose} look like {_UNITS[unit]}; seconds are expected"
-    return f"the times of the {whose} are {times:.3g} times the other's: seconds are expected on both sides"
+        return f"the times of the {side} look like {_UNITS[unit]}; seconds are expected"
+    return f"the times of the {side} are {times:.3g} times the other's: seconds are expected on both sides"
 
 
-def _shifted(facts: Sequence[Facts]) -> str | None:
+def _shifted(utterances: Sequence[PairedUtterance]) -> str | None:
     shifts: dict[str, float] = {}
-    for fact in facts:
-        pairs = fact.pairing.pairs
+    for paired in utterances:
+        pairs = paired.pairing.pairs
         if len(pairs) < _SHIFT_PAIRS:
             continue
         errors = [pair.hypothesis.start_s - pair.reference.start_s for pair in pairs]
         errors += [pair.hypothesis.end_s - pair.reference.end_s for pair in pairs]
         shift = median(errors)
         if abs(shift) > _SHIFT_S and median(abs(error - shift) for error in errors) < _SHIFT_SPREAD * abs(shift):
-            shifts[fact.utterance] = shift
+            shifts[paired.utterance] = shift
     if not shifts:
         return None
     return (
@@ -103,36 +104,38 @@ def _signed_range(shifts: Sequence[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _durations(facts: Sequence[Facts]) -> str | None:
+def _durations(utterances: Sequence[PairedUtterance]) -> str | None:
     other = []
-    for fact in facts:
-        ours, theirs = fact.durations_s
+    for paired in utterances:
+        ours, theirs = paired.durations_s
         if ours is None or theirs is None:
             continue
         if abs(ours - theirs) > max(_DURATIONS_DIFFER_S, _DURATIONS_DIFFER * max(ours, theirs)):
-            other.append(f"{fact.utterance} ({ours:.2f} s against {theirs:.2f} s)")
+            other.append(f"{paired.utterance} ({ours:.2f} s against {theirs:.2f} s)")
     if not other:
         return None
     return f"the recordings differ in length: {_some(other)}: are they the same ones?"
 
 
-def _labels(facts: Sequence[Facts]) -> str | None:
-    paired, mismatched = sum(len(fact.pairing.pairs) for fact in facts), sum(fact.mismatched for fact in facts)
-    if mismatched > paired / 2:
-        pairs = "pair" if paired == 1 else "pairs"
-        return f"the labels of {mismatched} of {paired} {pairs} differ: are these the same transcripts?"
+def _labels(utterances: Sequence[PairedUtterance]) -> str | None:
+    count = sum(len(paired.pairing.pairs) for paired in utterances)
+    mismatched = sum(paired.mismatched for paired in utterances)
+    if mismatched > count / 2:
+        pairs = "pair" if count == 1 else "pairs"
+        return f"the labels of {mismatched} of {count} {pairs} differ: are these the same transcripts?"
     others = []
-    for fact in facts:
-        reference = len(fact.pairing.pairs) + len(fact.pairing.missing)
-        if fact.mismatched + len(fact.pairing.missing) > reference / 2:
-            others.append(fact.utterance)
+    for paired in utterances:
+        reference = len(paired.pairing.pairs) + len(paired.pairing.missing)
+        if paired.mismatched + len(paired.pairing.missing) > reference / 2:
+            others.append(paired.utterance)
     if not others:
         return None
     return f"more than half of the reference has another label or none in {_some(others)}: is that the same transcript?"
 
 
 def _some(names: Sequence[str]) -> str:
-    """
+    """Return the number of names and the first of them.
+
     >>> _some(["a", "b"]), _some(list("abcde"))
     ('2 utterances: a, b', '5 utterances: a, b, c …')
     """

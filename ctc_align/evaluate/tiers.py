@@ -24,25 +24,26 @@ _NO_SPEAKER = ""
 
 
 @dataclass(frozen=True)
-class Reading:
+class UtteranceTier:
     """One tier of one utterance."""
 
     speakers: dict[str, tuple[Interval, ...]]
-    """The intervals by speaker, as Montreal Forced Aligner names tiers ("Ann - words"); "" where there is none."""
+    """The intervals by speaker, from tier names such as "Ann - words"; "" without one."""
     duration_s: float | None = None
-    """Length of the recording, where the file knows it."""
+    """Length of the recording, if the file has it."""
     is_ours: bool = False
-    """The file says that ctc-align made it."""
+    """True where the file says that ctc-align made it."""
 
     @property
     def intervals(self) -> list[Interval]:
-        """Those of all speakers, in order of time."""
+        """The intervals of all speakers, in order of time."""
         rows = [interval for row in self.speakers.values() for interval in row]
         return rows if len(self.speakers) == 1 else sorted(rows, key=lambda interval: interval.start_s)
 
 
 def is_table(path: Path) -> bool:
-    """
+    """Return whether a file name is that of a table.
+
     >>> is_table(Path("a.JSONL.gz")), is_table(Path("a.json"))
     (True, False)
     """
@@ -50,13 +51,13 @@ def is_table(path: Path) -> bool:
 
 
 def read_intervals(path: str | Path, tier: str = WORDS, name: str | None = None) -> list[Interval]:
-    """The intervals of one tier of a file that holds one utterance, times as they stand there.
+    """Read the intervals of one tier of a file with one utterance, times as in the file.
 
     Args:
-        path: a TextGrid, ctc-align JSON, or CTM (which has one tier only: it is taken for the one asked for).
+        path: a TextGrid, ctc-align JSON, or CTM (its only tier, whatever `tier` is).
         tier: "words" or "phones" ("tokens" serve as phones).
-        name: the tier of a TextGrid by its own name or by its number from 1; None: by the usual names, also with a
-            speaker before ("Ann - words"; tiers of several speakers are put together).
+        name: name or number (from 1) of the tier in a TextGrid; None: by the usual names, also after a speaker
+            ("Ann - words"; tiers of several speakers are joined).
 
     Raises:
         InputError: the file cannot be read, has no such tier, or holds several utterances.
@@ -64,63 +65,63 @@ def read_intervals(path: str | Path, tier: str = WORDS, name: str | None = None)
     path, tier = Path(path), parse_tier(tier)
     if not is_table(path):
         return read_one(path, tier, name).intervals
-    readings = read_table(path, tier)
-    if len(readings) != 1:
-        raise InputError(f"{path}: expected one utterance, got {len(readings)}")
-    return next(iter(readings.values())).intervals
+    utterances = read_table(path, tier)
+    if len(utterances) != 1:
+        raise InputError(f"{path}: expected one utterance, got {len(utterances)}")
+    return next(iter(utterances.values())).intervals
 
 
-def read_one(path: Path, tier: str, name: str | None = None) -> Reading:
-    """A TextGrid or a JSON of one utterance.
+def read_one(path: Path, tier: str, name: str | None = None) -> UtteranceTier:
+    """Read a TextGrid or a JSON of one utterance.
 
     Raises:
         InputError: as `read_intervals`.
     """
     if path.suffix.casefold() == ".json":
-        return _json_reading(read_object(path, parse_constant=_no_number), str(path), tier)
+        return _json_utterance(read_object(path, parse_constant=_no_number), str(path), tier)
     grid = read_textgrid(path)
     wanted = _TIER_NAMES[tier] if name is None else (name.strip().casefold(),)
     speakers = _named(grid.tiers, wanted)
     if not speakers and name is not None and name.isdecimal():
-        speakers.update((_NO_SPEAKER, found.intervals) for found in grid.tiers if found.number == int(name))
+        speakers.update((_NO_SPEAKER, each.intervals) for each in grid.tiers if each.number == int(name))
     if not speakers:
-        met = ", ".join(f"{found.number} {found.name}" for found in grid.tiers) or "none"
+        tiers = ", ".join(f"{each.number} {each.name}" for each in grid.tiers) or "none"
         named = " or ".join(wanted) if name is None else repr(name)
-        raise InputError(f"{path}: expected an interval tier named {named}, got: {met}")
-    return Reading(speakers, grid.end_s if grid.start_s == 0 else None)
+        raise InputError(f"{path}: expected an interval tier named {named}, got: {tiers}")
+    return UtteranceTier(speakers, grid.end_s if grid.start_s == 0 else None)
 
 
 def _named(tiers: tuple[Tier, ...], wanted: tuple[str, ...]) -> dict[str, tuple[Interval, ...]]:
-    """The tiers of the first name that there is: that name alone, or one for each speaker."""
+    """Return the tiers of the first of `wanted` that exists, by speaker."""
     for name in wanted:
         speakers = {}
         for tier in tiers:
-            found = tier.name.strip().casefold()
-            if found == name:
+            folded = tier.name.strip().casefold()
+            if folded == name:
                 return {_NO_SPEAKER: tier.intervals}
-            if found.endswith(f" - {name}"):
-                speakers[found.removesuffix(f" - {name}")] = tier.intervals
+            if folded.endswith(f" - {name}"):
+                speakers[folded.removesuffix(f" - {name}")] = tier.intervals
         if speakers:
             return speakers
     return {}
 
 
-def read_table(path: Path, tier: str) -> dict[str, Reading]:
-    """All utterances of a CTM, or of JSON with one alignment a line.
+def read_table(path: Path, tier: str) -> dict[str, UtteranceTier]:
+    """Read all utterances of a CTM, or of JSON with one alignment a line.
 
-    Utterances of several channels are told apart as `utterance:channel`.
+    Utterances with several channels become `utterance:channel`.
 
     Raises:
-        InputError: the file cannot be read, with the line where reading stopped; nothing in it; an utterance twice.
+        InputError: the file cannot be read (with the line), is empty, or has an utterance twice.
     """
     name = path.name.casefold()
-    readings = _ctm_readings(path) if name.endswith(".ctm") else _jsonl_readings(path, tier)
-    if not readings:
+    utterances = _ctm_utterances(path) if name.endswith(".ctm") else _jsonl_utterances(path, tier)
+    if not utterances:
         raise InputError(f"{path}: expected alignments, got an empty file")
-    return readings
+    return utterances
 
 
-def _ctm_readings(path: Path) -> dict[str, Reading]:
+def _ctm_utterances(path: Path) -> dict[str, UtteranceTier]:
     rows: dict[tuple[str, str], list[Interval]] = {}
     ours = False
     for number, line in _lines(path):
@@ -139,22 +140,22 @@ def _ctm_readings(path: Path) -> dict[str, Reading]:
             ) from error
         if not (math.isfinite(start) and math.isfinite(duration) and duration >= 0):
             raise InputError(f"{path}:{number}: expected a start and a duration in seconds, got {start_s} {duration_s}")
-        # rounded, so that a word's end is the next one's start again
+        # rounded, so that a word's end equals the next one's start
         end_s = round(start + duration, 6)
         rows.setdefault((utterance, channel), []).append(Interval(start, end_s, label))
     channels: dict[str, int] = {}
     for utterance, _ in rows:
         channels[utterance] = channels.get(utterance, 0) + 1
     return {
-        utterance if channels[utterance] == 1 else f"{utterance}:{channel}": Reading(
+        utterance if channels[utterance] == 1 else f"{utterance}:{channel}": UtteranceTier(
             {_NO_SPEAKER: tuple(sorted(row, key=lambda interval: interval.start_s))}, is_ours=ours
         )
         for (utterance, channel), row in rows.items()
     }
 
 
-def _jsonl_readings(path: Path, tier: str) -> dict[str, Reading]:
-    readings: dict[str, Reading] = {}
+def _jsonl_utterances(path: Path, tier: str) -> dict[str, UtteranceTier]:
+    utterances: dict[str, UtteranceTier] = {}
     for number, line in _lines(path):
         if not line.strip():
             continue
@@ -163,14 +164,14 @@ def _jsonl_readings(path: Path, tier: str) -> dict[str, Reading]:
             data = json.loads(line, parse_constant=_no_number)
         except ValueError as error:
             raise InputError(f"{where}: not JSON that can be read: {error}") from error
-        found = data.get("format") if isinstance(data, dict) else None
-        if found != FORMAT:
-            raise InputError(f'{where}: expected an alignment of format "{FORMAT}", got {found!r}')
+        data_format = data.get("format") if isinstance(data, dict) else None
+        if data_format != FORMAT:
+            raise InputError(f'{where}: expected an alignment of format "{FORMAT}", got {data_format!r}')
         utterance = str(data.get("utterance", ""))
-        if not utterance or utterance in readings:
+        if not utterance or utterance in utterances:
             raise InputError(f"{where}: expected an utterance of its own name, got {utterance!r} again")
-        readings[utterance] = _json_reading(data, where, tier)
-    return readings
+        utterances[utterance] = _json_utterance(data, where, tier)
+    return utterances
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -186,7 +187,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         raise InputError(f"{path}: expected UTF-8, got {error.reason} at byte {error.start}") from error
 
 
-def _json_reading(data: dict[str, Any], where: str, tier: str) -> Reading:
+def _json_utterance(data: dict[str, Any], where: str, tier: str) -> UtteranceTier:
     try:
         words = [word for word in data["words"] if word["start_s"] is not None]
         if tier == WORDS:
@@ -195,7 +196,7 @@ def _json_reading(data: dict[str, Any], where: str, tier: str) -> Reading:
             intervals = [_interval(token, "token") for word in words for token in word["tokens"]]
         from_start = (data.get("config") or {}).get("times") != "recording"
         duration_s = data.get("duration_s") if from_start else None
-        return Reading({_NO_SPEAKER: tuple(intervals)}, None if duration_s is None else float(duration_s), True)
+        return UtteranceTier({_NO_SPEAKER: tuple(intervals)}, None if duration_s is None else float(duration_s), True)
     except KeyError as error:
         raise InputError(f"{where}: an alignment without its {error}") from error
     except (TypeError, ValueError, AttributeError) as error:

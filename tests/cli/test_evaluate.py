@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -157,7 +158,7 @@ def test_a_picture(cli, here):
 
 
 def test_a_picture_without_matplotlib(cli, here, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = cli("evaluate", "ours", "theirs", "--plot", "errors.png")
     assert result.code == 2
     assert "pip install 'ctc-align[plot]'" in result.error

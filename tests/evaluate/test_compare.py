@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ctc_align.errors import InputError
-from ctc_align.evaluate import Options, comparison, evaluate_intervals
+from ctc_align.evaluate import Options, compare, evaluate_intervals
 from ctc_align.formats.textgrid_reading import Interval
 
 
@@ -26,7 +26,7 @@ def evaluation(*rows, **options):
 def test_by_hand():
     ours = evaluation(row([0.01, 0.51, 1.01]), row([0.03, 0.53, 1.03]))
     theirs = evaluation(row([0.02, 0.52, 1.02]), row([0.03, 0.53, 1.09]))
-    found = comparison(ours, theirs)
+    found = compare(ours, theirs)
     mae = found.edges["both"]["mae_ms"]
     assert (mae.hypothesis, mae.against) == pytest.approx((20.0, 35.0))
     assert mae.difference == pytest.approx(-15.0)
@@ -46,7 +46,7 @@ def test_what_is_hard_for_both_cancels_out():
     hard = [0.001 * i**2 for i in range(12)]
     ours = evaluation(*(row([0.002 + h, 0.502 + h, 1.002 + h]) for h in hard))
     theirs = evaluation(*(row([h, 0.5 + h, 1.0 + h]) for h in hard))
-    mae = comparison(ours, theirs).edges["both"]["mae_ms"]
+    mae = compare(ours, theirs).edges["both"]["mae_ms"]
     assert mae.ci95 == pytest.approx((2.0, 2.0))
     low, high = ours.both.ci95["mae_ms"]
     assert high - low > 20.0
@@ -58,12 +58,12 @@ def test_the_other_way_round_turns_signs_and_itself_is_no_difference():
         evaluation(*(row((np.array([0.0, 0.5, 1.0]) + random.normal(0.02, 0.02, 3)).tolist()) for _ in range(9)))
         for _ in range(2)
     )
-    there, back = comparison(ours, theirs), comparison(theirs, ours)
+    there, back = compare(ours, theirs), compare(theirs, ours)
     for figure, one in there.edges["both"].items():
         other = back.edges["both"][figure]
         assert one.difference == pytest.approx(-other.difference)
         assert one.ci95 == pytest.approx((-other.ci95[1], -other.ci95[0]))
-    same = comparison(ours, ours)
+    same = compare(ours, ours)
     for one in (*same.edges["onset"].values(), *same.boundaries["both"].values()):
         assert (one.difference, one.ci95) == (0.0, (0.0, 0.0))
 
@@ -72,7 +72,7 @@ def test_only_what_both_paired_counts():
     """Leaving out the hard word makes no hypothesis better than one that has it."""
     ours = evaluate_intervals([("u0", row([0.01, 0.51]), REFERENCE), ("u1", REFERENCE, REFERENCE)])
     theirs = evaluate_intervals([("u0", row([0.01, 0.51, 1.2]), REFERENCE), ("u2", REFERENCE, REFERENCE)])
-    found = comparison(ours, theirs)
+    found = compare(ours, theirs)
     assert found.edges["both"]["mae_ms"].difference == pytest.approx(0.0)
     assert (found.utterances, found.paired, found.left_out, found.only_one) == (1, 2, 1, ("u1", "u2"))
     assert found.edges["both"]["mae_ms"].ci95 is None
@@ -89,4 +89,4 @@ def test_what_cannot_be_compared():
         (evaluation(REFERENCE, tolerance_ms=10.0), "the same tolerance"),
     ):
         with pytest.raises(InputError, match=says):
-            comparison(ours, theirs)
+            compare(ours, theirs)

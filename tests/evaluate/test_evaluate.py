@@ -12,7 +12,7 @@ from ctc_align.formats import Alignment, Style, save, write_outputs
 from ctc_align.formats.textgrid_reading import Interval
 from ctc_align.types import AlignedToken, AlignedWord
 
-REFERENCE = Path(__file__).resolve().parents[2] / "shared" / "data" / "gold-dev" / "reference"
+REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "data" / "gold-dev" / "reference"
 
 
 def alignment(*rows: tuple[str, float, float], **changes) -> Alignment:

@@ -191,12 +191,12 @@ def test_names_that_meet_by_their_ends_take_no_time(tmp_path):
     """Flat names against nested ones, thousands of them."""
     import time
 
-    from ctc_align.evaluate.file_pairs import Source, matched
+    from ctc_align.evaluate.file_pairs import AlignmentSource, matched
 
     def never():
         raise AssertionError
 
-    ours, theirs = Source(tmp_path), Source(tmp_path)
+    ours, theirs = AlignmentSource(tmp_path), AlignmentSource(tmp_path)
     ours.utterances = {f"u{i}": never for i in range(20000)}
     theirs.utterances = {f"s{i % 7}/u{i}": never for i in range(20000)}
     began_s = time.perf_counter()

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from ctc_align.evaluate import WITHIN_MS, Options, bootstrap, comparison, evaluate_intervals
+from ctc_align.evaluate import WITHIN_MS, Options, bootstrap, compare, evaluate_intervals
 from ctc_align.evaluate.detection import RATES
 from ctc_align.evaluate.error_statistics import EDGES, KINDS
 from ctc_align.formats.textgrid_reading import Interval
@@ -71,7 +71,7 @@ def test_intervals_are_those_of_resamples_written_out(seed: int) -> None:
 def test_differences_are_those_of_resamples_written_out() -> None:
     """Utterances in another order, and some that only one has."""
     ours, theirs = triples(1, 7), triples(2, 7, first=1)[::-1]
-    found = comparison(
+    found = compare(
         *(evaluate_intervals(rows, options=Options(resamples=RESAMPLES, seed=SEED)) for rows in (ours, theirs))
     )
     assert (found.utterances, found.only_one) == (6, ("u0", "u7"))

@@ -8,7 +8,7 @@ import pytest
 
 from ctc_align.errors import InputError, UsageError
 from ctc_align.evaluate import Options, evaluate_intervals, read_labels
-from ctc_align.evaluate.comparable_labels import spoken
+from ctc_align.evaluate.comparable_labels import compared_intervals
 from ctc_align.formats.textgrid_reading import Interval
 
 # The 61 phones of TIMIT's documentation (doc/phoncode.doc), closures and silences last.
@@ -24,7 +24,7 @@ def row(labels: str) -> list[Interval]:
 
 
 def names(labels: str, *arguments) -> list[str]:
-    return [interval.label for interval in spoken(row(labels), "phones", *arguments)]
+    return [interval.label for interval in compared_intervals(row(labels), "phones", *arguments)]
 
 
 def test_timit_is_folded_into_39_classes_one_of_which_is_silence():
@@ -36,12 +36,12 @@ def test_timit_is_folded_into_39_classes_one_of_which_is_silence():
 
 def test_closures_merge_before_the_map():
     assert names("h# tcl ch q kcl s dcl d", read_labels("timit")) == ["ch", "k", "s", "d"]
-    assert spoken(row("h# tcl ch"), "phones", {})[0] == Interval(0.1, 0.3, "ch")
+    assert compared_intervals(row("h# tcl ch"), "phones", {})[0] == Interval(0.1, 0.3, "ch")
 
 
 def test_a_closure_does_not_reach_over_a_gap():
     apart = [Interval(0.0, 0.1, "kcl"), Interval(0.3, 0.4, "k")]
-    assert spoken(apart, "phones") == [Interval(0.0, 0.1, "k"), Interval(0.3, 0.4, "k")]
+    assert compared_intervals(apart, "phones") == [Interval(0.0, 0.1, "k"), Interval(0.3, 0.4, "k")]
 
 
 def test_a_file(tmp_path):
@@ -51,7 +51,7 @@ def test_a_file(tmp_path):
     assert labels == {"a": "b", "c": "", "h#": "pause", "b": "c"}
     assert names("a c h# d B", labels) == ["b", "pause", "d", "c"]
     words = [Interval(0, 1, "A,"), Interval(1, 2, "c"), Interval(2, 3, "Dd")]
-    assert [interval.label for interval in spoken(words, "words", labels)] == ["b", "Dd"]
+    assert [interval.label for interval in compared_intervals(words, "words", labels)] == ["b", "Dd"]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ from ctc_align.alignment.ctc_path import Spans
 from ctc_align.alignment.edges import EdgeSettings, kinds_around, place_edges
 from ctc_align.errors import CtcAlignError, InputError
 from ctc_align.evaluate import Evaluation, evaluate_intervals
-from ctc_align.evaluate.pairing import broad_phones, pair_intervals, plain_phones
+from ctc_align.evaluate.comparable_labels import broad_phones, plain_phones
+from ctc_align.evaluate.pairing import pair_intervals
 from ctc_align.formats.textgrid_reading import Interval
 from ctc_align.kernels import batching
 from ctc_align.models.calibration import Calibration, fit_logistic, probability
