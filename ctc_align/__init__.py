@@ -24,7 +24,7 @@ __all__ = ["Aligner", "Alignment", "CTCLoss", "CtcAlignError", "Emissions", "__v
 
 _HOMES = {
     "Aligner": "ctc_align.alignment.aligner",
-    "Alignment": "ctc_align.formats.alignment",
+    "Alignment": "ctc_align.formats",
     "CTCLoss": "ctc_align.losses",
     "CtcAlignError": "ctc_align.errors",
     "Emissions": "ctc_align.types",

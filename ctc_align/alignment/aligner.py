@@ -102,13 +102,13 @@ class Aligner:
         self._tokenizers: dict[tuple[tuple[str, ...], int], Tokenizer] = {}
 
     def align(
-        self, audio: AudioLike, text: str, *, utterance: str | None = None, progress: Progress | None = None
+        self, audio: AudioLike, text: str | Words, *, utterance: str | None = None, progress: Progress | None = None
     ) -> Alignment:
         """Align an audio with its transcript.
 
         Args:
             audio: as for `emissions`.
-            text: the transcript as written.
+            text: the transcript as written, or as `split` returned it.
             utterance: its name in outputs and messages; the audio's name without extension if None.
             progress: called with the share done, in [0, 1].
 
@@ -116,7 +116,7 @@ class Aligner:
             InputError: the audio or the transcript cannot be used, or they do not fit together.
         """
         name, source = names_of(audio, utterance)
-        words = self._words(text, name)
+        words = self.split(text, name)
         with error_context(name, source):
             loaded = self._load(audio)
         return batching.run([self._align(loaded, words, name, source, progress)])[0]
@@ -209,7 +209,7 @@ class Aligner:
         Raises as `align`.
         """
         name, source = names_of(audio, None)
-        words = self._words(text, name)
+        words = self.split(text, name)
         with error_context(name, source):
             emissions = self.emissions(audio)
         with error_context(name):
@@ -251,13 +251,13 @@ class Aligner:
     def inputs(self, audio: AudioLike, text: str, utterance: str | None = None) -> UtteranceInputs:
         """Return what an alignment is made from, for callers of the single stages. Raises as `align`."""
         name, source = names_of(audio, utterance)
-        words = self._words(text, name)
+        words = self.split(text, name)
         with error_context(name, source):
             return self._inputs(self.emissions(audio), words, name, source)
 
     def words_of(self, text: str) -> Sequence[Word]:
         """Return the words of a transcript as they will be aligned."""
-        return self._words(text, "transcript").words
+        return self.split(text, "transcript").words
 
     def _align(
         self, loaded: Audio | Emissions, words: Words, name: str, source: str, progress: Progress | None = None
@@ -282,7 +282,7 @@ class Aligner:
         for audio, text, name in pairs:
             source = names_of(audio, name)[1]
             try:
-                words = self._words(text, name)
+                words = self.split(text, name)
                 with error_context(name, source):
                     loaded = self._load(audio)
             except CtcAlignError as error:
@@ -309,9 +309,16 @@ class Aligner:
             raise UsageError("audio: this Aligner has no model (model=None) and takes Emissions only")
         return self.model
 
-    def _words(self, text: str, name: str) -> Words:
+    def split(self, text: str | Words, name: str) -> Words:
+        """Return a transcript split into the words that are aligned; `name` is what error messages call it.
+
+        Raises:
+            TranscriptError: nothing in it is spoken.
+        """
         from ctc_align.text import require_words, words_of
 
+        if isinstance(text, Words):
+            return text
         if not isinstance(text, str):
             raise UsageError(f"{name}: expected the transcript as a str, got {type(text).__name__}")
         words = words_of(text, self.settings)

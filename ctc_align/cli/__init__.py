@@ -18,17 +18,15 @@ from typing import Annotated
 import typer
 
 from ctc_align._version import __version__
-from ctc_align.cli.adapt import adapt
-from ctc_align.cli.align import align
+from ctc_align.cli.align import align, demo
 from ctc_align.cli.bench import bench
 from ctc_align.cli.calibrate import calibrate
 from ctc_align.cli.corpus import corpus
-from ctc_align.cli.demo import demo
 from ctc_align.cli.evaluate import evaluate
 from ctc_align.cli.messages import INTERRUPTED, OK, SOME_FAILED, WRONG_CALL, Interrupted
 from ctc_align.cli.models import models
 from ctc_align.cli.score import score
-from ctc_align.cli.train import train
+from ctc_align.cli.train import adapt, train
 from ctc_align.errors import BackendError, CtcAlignError, UsageError
 
 PROGRAM = "ctc-align"

@@ -1,10 +1,11 @@
-"""ctc-align align: one recording and its transcript."""
+"""ctc-align align: one recording and its transcript; ctc-align demo: the one that comes with the package."""
 
 from __future__ import annotations
 
 import os
 import stat
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,9 +28,11 @@ from ctc_align.types import SKIPPED, UNKNOWN, UNSPOKEN
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.config import Settings
-    from ctc_align.formats import Alignment
+    from ctc_align.formats import Alignment, OutputFiles
     from ctc_align.models.log_probs import Reader
+    from ctc_align.types import AudioLike, Words
 
+_DEMO_FOLDER = Path(__file__).resolve().parent.parent / "demo"
 _SEVERAL, _MANY = 5, 20
 _POOR_FIT = 4.0
 """Loss a token of the embedded model: on 450 clips of nine sources right transcripts stay below 3, wrong above 4.5."""
@@ -68,8 +71,7 @@ def align(
 
     Writes NAME.json, NAME.ctm, NAME.tokens.ctm and NAME.TextGrid for the audio NAME.wav.
     """
-    from ctc_align.models.catalogue import folder_settings
-    from ctc_align.text import read_transcript, require_words, split
+    from ctc_align.text import read_transcript
 
     talk = messages.talk()
     check_audio(audio)
@@ -80,25 +82,58 @@ def align(
     settings = config.settings(transcripts, times)
     files = (audio, transcript, model.lexicon, log_probs.vocab, config.config, times.calibration)
     inputs = [path for path in files if path is not None and path != "-"]
-    name, folder = Path(audio).stem, out_dir or "."
-    if not stdout:
-        refuse_outputs(folder, name, formats, force, inputs)
+    outputs = None if stdout else output_files(out_dir or ".", Path(audio).stem, formats, force, inputs)
     source = "--text" if transcript is None else transcript
     written = read_transcript(source) if text is None else text
-    spoken_in = settings.for_language(folder_settings(model.model).language).language
-    require_words(split(written, language=spoken_in), "standard input" if source == "-" else source)
     talk.listen()
-    alignment = run_aligner(audio, written, reader, model, settings, talk)
-    if stdout:
+    aligner = load_aligner(model, reader, settings, talk)
+    words = aligner.split(written, "standard input" if source == "-" else source)
+    alignment = run_aligner(aligner, audio if reader is None else reader.read(audio), words, Path(audio).stem, talk)
+    if outputs is None:
         write_stdout(alignment, formats[0], settings)
-        paths = []
-    else:
-        from ctc_align.formats import write_outputs
-
-        paths = write_outputs(alignment, folder, name, formats, settings=settings, force=force, protect=inputs)
+    paths = [] if outputs is None else outputs.write(alignment, settings)
     report(alignment, paths, talk)
     if alignment.in_doubt:
         raise typer.Exit(THRESHOLD_NOT_MET)
+
+
+@grouped
+def demo(
+    out_dir: Annotated[
+        str,
+        typer.Option("--out-dir", metavar="DIR", help="Folder for the outputs; those of an earlier demo are replaced."),
+    ] = "ctc-align-demo",
+    *,
+    messages: MessageOptions,
+) -> None:
+    """Align a recording that comes with the package, and show what comes out."""
+    from ctc_align.cli.tables import console_for, loss_line, words_table
+    from ctc_align.config import Settings
+    from ctc_align.formats import DEFAULT_FORMATS
+    from ctc_align.text import read_transcript
+
+    talk = messages.talk()
+    talk.listen()
+    audio, transcript = _DEMO_FOLDER / "demo.flac", _DEMO_FOLDER / "demo.txt"
+    outputs = output_files(out_dir, "demo", DEFAULT_FORMATS, True, [str(audio), str(transcript)])
+    aligner = load_aligner(ModelOptions(), None, Settings(), talk)
+    alignment = run_aligner(aligner, str(audio), read_transcript(transcript), "demo", talk)
+    paths = outputs.write(alignment)
+    if talk.quiet:
+        return
+    console = console_for(sys.stdout)
+    console.print(words_table(alignment, console.width))
+    for line in (
+        loss_line(alignment),
+        "",
+        f"The recording: {audio}",
+        f"Its transcript: {alignment.text.strip()}",
+        "",
+        "Wrote",
+    ):
+        console.print(line, markup=False, soft_wrap=True)
+    for path in paths:
+        console.print(f"  {path}", markup=False, soft_wrap=True)
 
 
 def check_audio(audio: str) -> None:
@@ -164,24 +199,20 @@ def checked_formats(format: str | None, stdout: bool, out_dir: str | None) -> tu
     return formats
 
 
-def refuse_outputs(folder: str, name: str, formats: tuple[str, ...], force: bool, inputs: list[str]) -> None:
-    """What cannot be written is a wrong call, told before the work."""
-    from ctc_align.formats import check_outputs
+def output_files(folder: str, name: str, formats: Sequence[str], force: bool, inputs: Sequence[str]) -> OutputFiles:
+    """Return the files to write; what cannot be written is a wrong call, reported before the work."""
+    from ctc_align.formats import OutputFiles
 
     try:
-        check_outputs(folder, name, formats, force=force, protect=inputs)
+        return OutputFiles(folder, name, formats, force, inputs)
     except OutputError as error:
         raise UsageError(str(error)) from error
 
 
-def run_aligner(
-    audio: str, text: str, reader: Reader | None, model: ModelOptions, settings: Settings, talk: Talk
-) -> Alignment:
-    """Align, with a progress bar where it takes long."""
-    source = audio if reader is None else reader.read(audio)
-    aligner = load_aligner(model, reader, settings, talk)
+def run_aligner(aligner: Aligner, audio: AudioLike, text: str | Words, utterance: str, talk: Talk) -> Alignment:
+    """Align, with a progress bar where it takes long, and note the letters that the model lacks."""
     with talk.progress("aligning") as progress:
-        alignment = aligner.align(source, text, utterance=Path(audio).stem, progress=progress)
+        alignment = aligner.align(audio, text, utterance=utterance, progress=progress)
     if alignment.unknown and not talk.quiet:
         for note in unknown_letters(alignment):
             talk.note(note)

@@ -24,7 +24,7 @@ from ctc_align.cli.options import (
 from ctc_align.errors import CtcAlignError, TranscriptError, UsageError
 
 if TYPE_CHECKING:
-    from ctc_align.cli.score_rows import Row, Thresholds
+    from ctc_align.cli.score_rows import ScoreRow, Thresholds
     from ctc_align.config import Settings
     from ctc_align.corpus.corpus_scores import ScoredUtterance, ScoreOptions
     from ctc_align.models.log_probs import Reader
@@ -77,7 +77,7 @@ class ThresholdOptions:
 
 
 @dataclass(frozen=True)
-class SourceOptions:
+class CorpusOptions:
     """How a corpus is read and scored."""
 
     source: options.SourceKind = None
@@ -129,7 +129,7 @@ def score(
         ),
     ] = None,
     marked: ThresholdOptions,
-    corpus: SourceOptions,
+    corpus: CorpusOptions,
     config: ConfigOptions,
     reading: TranscriptOptions,
     log_probs: LogProbsOptions,
@@ -229,7 +229,7 @@ def _rows_of_audio(
     model: ModelOptions,
     settings: Settings,
     talk: Talk,
-) -> Iterator[Row]:
+) -> Iterator[ScoreRow]:
     from ctc_align.cli.align import load_aligner
     from ctc_align.cli.score_rows import row_of
 
@@ -249,7 +249,7 @@ def _rows_of_audio(
         yield row
 
 
-def _rows_of_source(path: str, kind: str | None, options: ScoreOptions, talk: Talk) -> Iterator[Row]:
+def _rows_of_source(path: str, kind: str | None, options: ScoreOptions, talk: Talk) -> Iterator[ScoreRow]:
     from ctc_align.cli.score_rows import Counter
     from ctc_align.corpus.corpus_scores import score_source
     from ctc_align.corpus.sources import open_source
@@ -278,12 +278,12 @@ def _refuse_audio(path: str) -> None:
     check_transcript(path, None, None)
 
 
-def _rows_of_utterance(one: ScoredUtterance) -> Iterator[Row]:
-    from ctc_align.cli.score_rows import Row, row_of
+def _rows_of_utterance(one: ScoredUtterance) -> Iterator[ScoreRow]:
+    from ctc_align.cli.score_rows import ScoreRow, row_of
 
     if one.error is not None:
         _say_failed(one.id, f"{one.error.removeprefix(f'{one.id}: ')} ({one.origin})")
-        yield Row(one.id, one.text, error=one.error)
+        yield ScoreRow(one.id, one.text, error=one.error)
     for scored in one.scored:
         row = row_of(scored, scored.text, utterance=one.id)
         if row.error is not None:
@@ -303,7 +303,7 @@ def _shortened(text: str) -> str:
     return repr(one_line if len(one_line) <= _NAME_CHARS else one_line[:_NAME_CHARS] + "…")
 
 
-def _print(rows: Iterator[Row], thresholds: Thresholds, format: str, with_utterance: bool, talk: Talk) -> None:
+def _print(rows: Iterator[ScoreRow], thresholds: Thresholds, format: str, with_utterance: bool, talk: Talk) -> None:
     """Rows to stdout, counts to stderr; leaves with the exit code."""
     from ctc_align.cli.score_rows import ERROR, OUT, printer_for
 

@@ -44,7 +44,7 @@ _LINES = re.compile(r"[ ]*[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]\s*")
 
 
 @dataclass
-class Row:
+class ScoreRow:
     """A transcript and its figures; `loss` is inf where it does not fit. Numbers that there are not are None."""
 
     utterance: str | None
@@ -63,10 +63,10 @@ class Row:
     mark: str = ""
 
 
-def row_of(scored: Scored, transcript: str, *, utterance: str | None = None, text: str | None = None) -> Row:
+def row_of(scored: Scored, transcript: str, *, utterance: str | None = None, text: str | None = None) -> ScoreRow:
     """The row of a transcript; `text` where `transcript` is the name of its file."""
     has_loss = not math.isnan(scored.loss)
-    return Row(
+    return ScoreRow(
         utterance,
         transcript,
         text,
@@ -92,7 +92,7 @@ class Thresholds:
     worst: Fraction | None = None
     worst_by: str = STATISTICS[0]
 
-    def marked(self, rows: Iterable[Row]) -> Iterator[Row]:
+    def marked(self, rows: Iterable[ScoreRow]) -> Iterator[ScoreRow]:
         """The rows with their marks. Only `worst` needs all of them first: then they wait in a temporary file.
 
         Raises:
@@ -101,14 +101,14 @@ class Thresholds:
         judged = (self._judged(row) for row in rows)
         return judged if self.worst is None else self._worst_marked(judged)
 
-    def _judged(self, row: Row) -> Row:
+    def _judged(self, row: ScoreRow) -> ScoreRow:
         if row.error is not None:
             row.mark = ERROR
         elif _above(row.loss, self.max_loss) or _above(row.loss_per_token, self.max_loss_per_token):
             row.mark = OUT
         return row
 
-    def _worst_marked(self, rows: Iterable[Row]) -> Iterator[Row]:
+    def _worst_marked(self, rows: Iterable[ScoreRow]) -> Iterator[ScoreRow]:
         values = array("d")
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="surrogatepass") as spool:
             try:
@@ -125,7 +125,7 @@ class Thresholds:
                 ) from error
             limit, ties = _limit(values, self.worst or Fraction(0))
             for line in spool:
-                row = Row(**json.loads(line))
+                row = ScoreRow(**json.loads(line))
                 value = getattr(row, self.worst_by)
                 if row.error is None and value >= limit and (value > limit or ties):
                     ties -= value == limit
@@ -156,7 +156,7 @@ def _limit(values: array[float], percent: Fraction) -> tuple[float, int]:
 class Printer(Protocol):
     """Prints rows as they come; `close` prints what is left."""
 
-    def add(self, row: Row) -> None: ...
+    def add(self, row: ScoreRow) -> None: ...
 
     def close(self) -> None: ...
 
@@ -180,7 +180,7 @@ class TsvPrinter:
         self.columns = (("utterance",) if with_utterance else ()) + COLUMNS
         self._write(self.columns)
 
-    def add(self, row: Row) -> None:
+    def add(self, row: ScoreRow) -> None:
         self._write([_cell(name, getattr(row, name)) for name in self.columns])
 
     def close(self) -> None:
@@ -198,7 +198,7 @@ class JsonlPrinter:
         self.file = file
         self.with_utterance = with_utterance
 
-    def add(self, row: Row) -> None:
+    def add(self, row: ScoreRow) -> None:
         names = (*(("utterance",) if self.with_utterance else ()), *COLUMNS[:-1], "tokens", "frames", "mark", "error")
         fields = {name: _jsonable(getattr(row, name)) for name in names} | {"mark": row.mark or None}
         if row.text is not None:
@@ -218,10 +218,10 @@ class TablePrinter:
         self.console = console
         self.with_utterance = with_utterance
         self.more = _TABLE_MORE if console.width >= _WIDE else ()
-        self.rows: list[Row] = []
+        self.rows: list[ScoreRow] = []
         self.is_first = True
 
-    def add(self, row: Row) -> None:
+    def add(self, row: ScoreRow) -> None:
         if self.rows and self.rows[-1].utterance != row.utterance:
             self.close()
         self.rows.append(row)
@@ -283,7 +283,7 @@ class Counter:
             self.bar.stop()
 
 
-def _note(row: Row) -> str:
+def _note(row: ScoreRow) -> str:
     return row.mark or (f"{row.unknown} unknown" if row.unknown else "")
 
 

@@ -1,4 +1,4 @@
-"""ctc-align train: an acoustic model from a transcribed corpus."""
+"""ctc-align train: an acoustic model from a transcribed corpus; ctc-align adapt: one that fits its speakers."""
 
 from __future__ import annotations
 
@@ -102,6 +102,51 @@ def train(
     call = Call(corpus, Path(out_dir), kind, dev, lexicon, where, command_line(), force=force, keep=keep)
     with Following(talk) as watch:
         result = run(recipe, call, watch)
+    conclude(result, talk)
+
+
+@grouped
+def adapt(
+    corpus: Corpus,
+    out_dir: OutDir = "",
+    model: Annotated[
+        str, typer.Option("--model", metavar="english|DIR", help="The model to adapt; it stays as it is.")
+    ] = "english",
+    kind: options.SourceKind = None,
+    dev: Dev = None,
+    lexicon: options.Lexicon = None,
+    language: Language = None,
+    config: ConfigFile = None,
+    name: Name = None,
+    epochs: Epochs = None,
+    minutes: Minutes = None,
+    seed: Seed = None,
+    device: options.Device = "auto",
+    keep: Keep = False,
+    force: Force = False,
+    *,
+    messages: MessageOptions,
+) -> None:
+    """Adapt a model to the speakers of a transcribed CORPUS; nothing but transcripts is needed.
+
+    The model segments the corpus itself and learns from that. The epoch that is best on what is held out is kept; if
+    none is better than the model was, it stays as it was, and that is said. The same command goes on where it stopped.
+    """
+    talk = ready(corpus, out_dir, dev, lexicon, messages)
+    from ctc_align.config import load_config
+    from ctc_align.models import resolve_device
+    from ctc_align.models.catalogue import folder_settings
+    from ctc_align.training import adaptation as library
+    from ctc_align.training.pipeline import Call
+
+    adaptation = load_config(library.Adaptation, config, {"name": name, "language": language, "seed": seed})
+    adaptation = replace(adaptation, training=limited(adaptation.training, epochs, minutes))
+    where = resolve_device(device)
+    say_if_digits_are_not_read(adaptation.language or folder_settings(model).language, talk)
+    command = command_line()
+    call = Call(corpus, Path(out_dir), kind, dev, lexicon, where, command, force=force, keep=keep)
+    with Following(talk) as watch:
+        result = library.adapt(adaptation, model, call, watch)
     conclude(result, talk)
 
 

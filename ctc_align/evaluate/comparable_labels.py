@@ -10,7 +10,7 @@ from pathlib import Path
 from ctc_align.errors import InputError, UsageError
 from ctc_align.evaluate.measure_options import PHONES
 from ctc_align.evaluate.pairing import SAME_EDGE_S, normalised_label
-from ctc_align.formats.textgrid_reading import Interval
+from ctc_align.formats.textgrid import Interval
 
 BUILT_IN = ("timit",)
 SILENCES = frozenset({"", "<eps>", "<sil>", "sil", "sp", "<p:>", "[sil]", "!sil", "<silence>"})

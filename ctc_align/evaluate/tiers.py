@@ -14,7 +14,7 @@ from typing import Any
 from ctc_align.errors import InputError
 from ctc_align.evaluate.measure_options import WORDS, parse_tier
 from ctc_align.formats.json_format import read_object
-from ctc_align.formats.textgrid_reading import Interval, Tier, read_textgrid
+from ctc_align.formats.textgrid import Interval, Tier, read_textgrid
 from ctc_align.types import FORMAT
 
 TABLES = (".ctm", ".jsonl", ".jsonl.gz")

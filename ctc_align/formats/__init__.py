@@ -1,48 +1,38 @@
-"""From an alignment to files: one small class per format, and outputs that are written whole or not at all."""
+"""Alignments and their files: one small class per format, and outputs that are written whole or not at all.
+
+A new format is a `Writer` with its extension, and its line in `alignment_files.WRITERS`.
+"""
 
 from __future__ import annotations
 
-from ctc_align.formats.alignment import Alignment, from_dict, read_alignment
-from ctc_align.formats.audacity import AudacityWriter
-from ctc_align.formats.ctm import CtmWriter, TokenCtmWriter
-from ctc_align.formats.json_format import JsonWriter, to_dict
-from ctc_align.formats.saving import (
+from ctc_align.formats.alignment_files import (
     DEFAULT_FORMATS,
     WRITERS,
-    check_outputs,
+    Alignment,
+    OutputFiles,
+    from_dict,
     output_paths,
     parse_formats,
+    read_alignment,
     rendered,
-    save,
-    write_outputs,
 )
-from ctc_align.formats.srt import SrtWriter
-from ctc_align.formats.textgrid import TextGridWriter
-from ctc_align.formats.tsv import TsvWriter
-from ctc_align.formats.vtt import VttWriter
-from ctc_align.formats.writer import Style, Writer
+from ctc_align.formats.json_format import JsonWriter, to_dict
+from ctc_align.formats.line_formats import CtmWriter, TokenCtmWriter
+from ctc_align.formats.writer import Style
 
 __all__ = [
     "DEFAULT_FORMATS",
     "WRITERS",
     "Alignment",
-    "AudacityWriter",
     "CtmWriter",
     "JsonWriter",
-    "SrtWriter",
+    "OutputFiles",
     "Style",
-    "TextGridWriter",
     "TokenCtmWriter",
-    "TsvWriter",
-    "VttWriter",
-    "Writer",
-    "check_outputs",
     "from_dict",
     "output_paths",
     "parse_formats",
     "read_alignment",
     "rendered",
-    "save",
     "to_dict",
-    "write_outputs",
 ]

@@ -1,4 +1,4 @@
-"""JSON of format "ctc-align/1": the whole alignment (see `ctc_align.formats.alignment` for reading it back)."""
+"""The JSON of format "ctc-align/1": the whole alignment, written and read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ from ctc_align.errors import InputError
 from ctc_align.formats.writer import RECORDING, UNITS_PER_S, Style, Writer, end_units, finite, time_units
 from ctc_align.types import FORMAT, AlignedToken, AlignedWord, AlignmentData
 
-DECIMALS = 6
+_DECIMALS = 6
+_PLAIN_FIELDS = (
+    *("utterance", "audio", "offset_s", "duration_s", "model", "backend", "frame_shift_s"),
+    *("loss_per_token", "unknown", "text", "config"),
+)
+"""Fields of an alignment that JSON holds as they are."""
 
 
 def to_dict(alignment: AlignmentData, style: Style | None = None) -> dict[str, Any]:
@@ -101,7 +106,7 @@ class _Place:
 
 def _number(value: float | None) -> float | None:
     value = finite(value)
-    return None if value is None else round(value, DECIMALS)
+    return None if value is None else round(value, _DECIMALS)
 
 
 def _plain(value: Any) -> Any:
@@ -153,3 +158,52 @@ def read_object(path: str | Path, **decoding: Any) -> dict[str, Any]:
     if found != FORMAT:
         raise InputError(f'{path}: expected an alignment of format "{FORMAT}", got {found!r}')
     return data
+
+
+def alignment_fields(data: dict[str, Any], name: str | Path = "the JSON object") -> dict[str, Any]:
+    """Return the fields of an alignment out of the JSON object that `to_dict` made.
+
+    Times count from the start of the utterance. `name` is what error messages call the object.
+
+    Raises:
+        InputError: something is missing.
+    """
+    try:
+        return _fields(data)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{name}: not a whole alignment: {type(error).__name__} {error}") from error
+
+
+def _fields(data: dict[str, Any]) -> dict[str, Any]:
+    shift_s = -data["offset_s"] if data["config"].get("times") == RECORDING else 0.0
+    return {
+        **{key: data[key] for key in _PLAIN_FIELDS},
+        "loss": math.inf if data["loss"] is None else data["loss"],
+        "score": -math.inf if data["score"] is None else data["score"],
+        "words": tuple(_aligned_word(word, shift_s) for word in data["words"]),
+        "unknown_letters": dict(data.get("unknown_letters", {})),
+        "token_kind": data.get("token_kind", "tokens"),
+        "unexplained": tuple(
+            (max(round(part["start_s"] + shift_s, _DECIMALS), 0.0), round(part["end_s"] + shift_s, _DECIMALS))
+            for part in data.get("unexplained", ())
+        ),
+    }
+
+
+def _aligned_word(data: dict[str, Any], shift_s: float) -> AlignedWord:
+    def moved(seconds: float | None) -> float | None:
+        return None if seconds is None else max(round(seconds + shift_s, _DECIMALS), 0.0)
+
+    def timed(item: dict[str, Any]) -> dict[str, Any]:
+        times = {"start_s": moved(item["start_s"]), "end_s": moved(item["end_s"]), "confidence": item["confidence"]}
+        return times | {key: item.get(key) for key in ("start_sd_ms", "end_sd_ms")}
+
+    return AlignedWord(
+        text=data["text"],
+        spoken=data["spoken"],
+        char_start=data["char_start"],
+        char_end=data["char_end"],
+        status=data["status"],
+        tokens=tuple(AlignedToken(token["token"], **timed(token)) for token in data["tokens"]),
+        **timed(data),
+    )

@@ -25,7 +25,7 @@ _LEANING = frozenset(_ENGLISH_LEANING.split())
 
 
 @dataclass(frozen=True)
-class Piece:
+class TextPiece:
     """A word, or a part of one that is longer than a line; `is_spaced`: white space stands before it.
 
     `break_cost` says how bad it is to end a line or a subtitle after it, times are seconds.
@@ -78,10 +78,10 @@ def _is_shortened(word: str, following: str) -> bool:
     return is_initial or word.casefold() in _TITLES or first.islower()
 
 
-class Row:
+class TextRow:
     """Pieces in a row, with the width of any stretch of them known at once."""
 
-    def __init__(self, pieces: Sequence[Piece]) -> None:
+    def __init__(self, pieces: Sequence[TextPiece]) -> None:
         self.pieces = pieces
         self._spaces = [int(piece.is_spaced) for piece in pieces]
         widths = (columns(piece.text) + space for piece, space in zip(pieces, self._spaces))

@@ -1,12 +1,26 @@
-"""Praat's TextGrid, long text format."""
+"""Praat's TextGrid: written in the long text format, read in the long and the short one."""
 
 from __future__ import annotations
 
+import codecs
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TextIO
 
-from ctc_align.formats.writer import UNITS_PER_S, Row, Writer, end_units, token_rows, word_rows
+from ctc_align.errors import InputError
+from ctc_align.formats.writer import UNITS_PER_S, TimedLabel, Writer, end_units, token_rows, word_rows
 from ctc_align.types import AlignmentData
+
+# Praat's own rule: a value is a quoted string, a flag or a number that stands free; all other text is decoration.
+_VALUE = re.compile(
+    r"""(?<!\S)(?: "(?P<string>(?:[^"]|"")*)"
+                 | <(?P<flag>[a-z]+)>
+                 | (?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
+                 | (?P<comment>![^\n]*) )(?!\S)""",
+    re.VERBOSE,
+)
 
 
 class TextGridWriter(Writer):
@@ -25,7 +39,7 @@ class TextGridWriter(Writer):
         write_tiers(file, [("words", words), (alignment.token_kind, tokens)], end)
 
 
-def write_tiers(file: TextIO, tiers: Sequence[tuple[str, Sequence[Row]]], end: int) -> None:
+def write_tiers(file: TextIO, tiers: Sequence[tuple[str, Sequence[TimedLabel]]], end: int) -> None:
     """A TextGrid of interval tiers (name, rows in order), from 0 to `end` units of 10 µs; silence fills the gaps."""
     file.write('File type = "ooTextFile"\nObject class = "TextGrid"\n\n')
     file.write(f"xmin = 0\nxmax = {_seconds(end)}\ntiers? <exists>\nsize = {len(tiers)}\nitem []:\n")
@@ -33,21 +47,21 @@ def write_tiers(file: TextIO, tiers: Sequence[tuple[str, Sequence[Row]]], end: i
         file.write(f"    item [{number}]:\n" + _tier(name, _covering(rows, end), end))
 
 
-def _covering(rows: Sequence[Row], end: int) -> list[Row]:
+def _covering(rows: Sequence[TimedLabel], end: int) -> list[TimedLabel]:
     """The rows with silence before, between and after them: [0, end) without gaps."""
-    covering: list[Row] = []
+    covering: list[TimedLabel] = []
     at = 0
     for row in rows:
         if row.start > at:
-            covering.append(Row(at, row.start, ""))
+            covering.append(TimedLabel(at, row.start, ""))
         covering.append(row)
         at = row.end
     if at < end:
-        covering.append(Row(at, end, ""))
+        covering.append(TimedLabel(at, end, ""))
     return covering
 
 
-def _tier(name: str, rows: list[Row], end: int) -> str:
+def _tier(name: str, rows: list[TimedLabel], end: int) -> str:
     lines = [
         '        class = "IntervalTier"',
         f'        name = "{_escaped(name)}"',
@@ -77,3 +91,123 @@ def _seconds(units: int) -> str:
     """
     whole, part = divmod(units, UNITS_PER_S)
     return f"{whole}.{part:05d}".rstrip("0").rstrip(".")
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A labelled stretch of time in seconds, `end_s` exclusive."""
+
+    start_s: float
+    end_s: float
+    label: str
+
+
+@dataclass(frozen=True)
+class Tier:
+    """A named row of intervals in order of time."""
+
+    name: str
+    intervals: tuple[Interval, ...]
+    number: int = field(default=0, compare=False)
+    """Its place in the file as Praat counts, from 1, point tiers included; 0 outside a file."""
+
+
+@dataclass(frozen=True)
+class TextGrid:
+    """The interval tiers of a file (point tiers are left out)."""
+
+    start_s: float
+    end_s: float
+    tiers: tuple[Tier, ...]
+
+
+def read_textgrid(path: str | Path) -> TextGrid:
+    """Read a TextGrid in long or short text format, UTF-8 or UTF-16, with or without a byte order mark.
+
+    Raises:
+        InputError: no such file, another encoding, or not a TextGrid; with the line where reading stopped.
+    """
+    try:
+        raw = Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
+    return _Reader(_decode(raw, path), str(path)).textgrid()
+
+
+def _decode(raw: bytes, path: str | Path) -> str:
+    if raw.startswith(b"ooBinaryFile"):
+        raise InputError(f"{path}: a binary TextGrid; save it in Praat with 'Save as text file'")
+    encoding = "utf-8-sig"
+    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encoding = "utf-16"
+    elif raw[:40].count(b"\0") > 8:
+        encoding = "utf-16-be" if raw[:1] == b"\0" else "utf-16-le"
+    try:
+        return raw.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: expected UTF-8 or UTF-16, got {error.reason} at byte {error.start}") from error
+
+
+class _Reader:
+    """Takes the values of a TextGrid one by one."""
+
+    def __init__(self, text: str, path: str) -> None:
+        self.text = text
+        self.path = path
+        self.position = 0
+        self.values = (match for match in _VALUE.finditer(text) if match.lastgroup != "comment")
+
+    def textgrid(self) -> TextGrid:
+        kind = self.take("string", 'File type = "ooTextFile"')
+        if not kind.startswith("ooTextFile"):
+            raise self.fault(f'expected the file type "ooTextFile", got "{kind}"')
+        name = self.take("string", 'Object class = "TextGrid"')
+        if name.split(" ")[0] != "TextGrid":
+            raise self.fault(f'expected the object class "TextGrid", got "{name}"')
+        start_s, end_s = self.time(), self.time()
+        has_tiers = self.take("flag", "<exists> or <absent>") == "exists"
+        count = self.count("number of tiers") if has_tiers else 0
+        tiers = [self.tier(i + 1) for i in range(count)]
+        return TextGrid(start_s, end_s, tuple(tier for tier in tiers if tier is not None))
+
+    def tier(self, number: int) -> Tier | None:
+        kind = self.take("string", 'a tier class, "IntervalTier" or "TextTier"')
+        name = self.take("string", "the tier's name")
+        self.time(), self.time()
+        count = self.count(f'number of intervals of tier "{name}"')
+        if kind == "TextTier":
+            for _ in range(count):
+                self.time(), self.take("string", "a point's label")
+            return None
+        if kind != "IntervalTier":
+            raise self.fault(f'expected "IntervalTier" or "TextTier", got "{kind}"')
+        return Tier(name, tuple(self.interval() for _ in range(count)), number)
+
+    def interval(self) -> Interval:
+        start_s, end_s = self.time(), self.time()
+        if end_s < start_s:
+            raise self.fault(f"an interval ends at {end_s} s, before its start at {start_s} s")
+        return Interval(start_s, end_s, self.take("string", "an interval's label"))
+
+    def time(self) -> float:
+        return float(self.take("number", "a time in seconds"))
+
+    def count(self, what: str) -> int:
+        number = float(self.take("number", f"the {what}"))
+        if number < 0 or number != int(number):
+            raise self.fault(f"expected the {what}, got {number}")
+        return int(number)
+
+    def take(self, kind: str, what: str) -> str:
+        match = next(self.values, None)
+        if match is None:
+            raise self.fault(f"expected {what}, got the end of the file")
+        self.position = match.start()
+        if match.lastgroup != kind:
+            raise self.fault(f"expected {what}, got {match.group()[:40]}")
+        value = match.group(kind)
+        return value.replace('""', '"') if kind == "string" else value
+
+    def fault(self, message: str) -> InputError:
+        line = self.text.count("\n", 0, self.position) + 1
+        return InputError(f"{self.path}:{line}: not a TextGrid that can be read: {message}")

@@ -28,6 +28,10 @@ class HasStyle(Protocol):
     def labels(self) -> str: ...
 
 
+StyleSource = HasStyle | Mapping[str, Any] | None
+"""Settings, or an alignment's `config`; None: the defaults."""
+
+
 @dataclass(frozen=True)
 class Style:
     """How an alignment is written down.
@@ -40,7 +44,7 @@ class Style:
     labels: str = "bare"
 
     @classmethod
-    def of(cls, settings: HasStyle | Mapping[str, Any] | None) -> Style:
+    def of(cls, settings: StyleSource) -> Style:
         """The style that `settings` (or an alignment's `config`) ask for."""
         if settings is None:
             return cls()
@@ -77,7 +81,7 @@ class Writer:
 
 
 @dataclass(frozen=True)
-class Row:
+class TimedLabel:
     """One interval in whole units of time, ready to print."""
 
     start: int
@@ -86,7 +90,7 @@ class Row:
     confidence: float = 1.0
 
 
-def word_rows(alignment: AlignmentData, style: Style, units_per_s: int = UNITS_PER_S) -> list[Row]:
+def word_rows(alignment: AlignmentData, style: Style, units_per_s: int = UNITS_PER_S) -> list[TimedLabel]:
     """The aligned words, in whole units of 1 / units_per_s seconds."""
     shift_s = style.shift_s(alignment)
     spans = [
@@ -97,7 +101,7 @@ def word_rows(alignment: AlignmentData, style: Style, units_per_s: int = UNITS_P
     return _rows(spans, units_per_s, end_units(alignment, style))
 
 
-def token_rows(alignment: AlignmentData, style: Style, units_per_s: int = UNITS_PER_S) -> list[Row]:
+def token_rows(alignment: AlignmentData, style: Style, units_per_s: int = UNITS_PER_S) -> list[TimedLabel]:
     """The tokens of the aligned words, likewise."""
     shift_s = style.shift_s(alignment)
     tokens = [token for word in aligned_words(alignment) for token in word.tokens]
@@ -105,25 +109,27 @@ def token_rows(alignment: AlignmentData, style: Style, units_per_s: int = UNITS_
     return _rows(spans, units_per_s, end_units(alignment, style))
 
 
-def _rows(spans: Sequence[tuple[float, float, str, float | None]], units_per_s: int, last_unit: int) -> list[Row]:
+def _rows(
+    spans: Sequence[tuple[float, float, str, float | None]], units_per_s: int, last_unit: int
+) -> list[TimedLabel]:
     """Edges are rounded, not durations, so that neighbours still touch; never empty, never overlapping."""
     coarser = UNITS_PER_S // units_per_s
-    rows: list[Row] = []
+    rows: list[TimedLabel] = []
     free = 0
     for start_s, end_s, label, confidence in spans:
         start = max(round(time_units(start_s, last_unit) / coarser), free)
         free = max(round(time_units(end_s, last_unit) / coarser), start + 1)
-        rows.append(Row(start, free, label, finite(confidence) or 0.0))
+        rows.append(TimedLabel(start, free, label, finite(confidence) or 0.0))
     return _inside(rows, last_unit // coarser)
 
 
-def _inside(rows: list[Row], end: int) -> list[Row]:
+def _inside(rows: list[TimedLabel], end: int) -> list[TimedLabel]:
     """The rows, moved back as far as must be for none to leave the audio; as they are where there is no room."""
-    moved: list[Row] = []
+    moved: list[TimedLabel] = []
     for row in reversed(rows):
         last = min(row.end, end)
         end = min(row.start, last - 1)
-        moved.append(Row(end, last, row.label, row.confidence))
+        moved.append(TimedLabel(end, last, row.label, row.confidence))
     return moved[::-1] if end >= 0 else rows
 
 

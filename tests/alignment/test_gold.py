@@ -18,7 +18,7 @@ from spoiled import CONDITIONS
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.evaluate import Evaluation, evaluate_intervals, read_intervals
-from ctc_align.formats.textgrid_reading import Interval
+from ctc_align.formats.textgrid import Interval
 from ctc_align.models import load_model
 from ctc_align.models.convnet.convnet_model import EMBEDDED, ConvNet, save_folder
 from ctc_align.models.convnet.network import AcousticNetwork

@@ -13,8 +13,7 @@ import torch
 from ctc_align.alignment import unexplained_speech as module
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.alignment.unexplained_speech import unexplained_speech as unexplained
-from ctc_align.formats import to_dict
-from ctc_align.formats.alignment import from_dict
+from ctc_align.formats import from_dict, to_dict
 from ctc_align.types import AlignedWord, Emissions
 
 DEMO = Path(__file__).resolve().parents[2] / "ctc_align" / "demo"

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 
 from ctc_align.formats import Alignment
-from ctc_align.types import AlignedToken, AlignedWord
+from ctc_align.types import AlignedToken, AlignedWord, Words
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,15 @@ class FakeAligner:
         self.options = options
         self.model = types.SimpleNamespace(vocab=("<blank>", *"abcdefghijklmnopqrstuvwxyz'"), blank=0)
 
-    def align(self, audio: Any, text: str, *, utterance: str, progress: Callable[[float], None]) -> Alignment:
+    def split(self, text: str, name: str) -> Words:
+        from ctc_align.text import require_words, words_of
+
+        words = words_of(text, self.options["settings"])
+        require_words(words, name)
+        return words
+
+    def align(self, audio: Any, text: str | Words, *, utterance: str, progress: Callable[[float], None]) -> Alignment:
+        text = text if isinstance(text, str) else text.text
         FakeAligner.calls.append({**self.options, "audio": audio, "text": text, "utterance": utterance})
         if FakeAligner.raises is not None:
             raise FakeAligner.raises

@@ -13,7 +13,7 @@ from ctc_align._version import __version__
 from ctc_align.cli import COMMANDS
 from ctc_align.cli.messages import ProgressBar, Talk
 from ctc_align.cli.tables import time_line, words_table
-from ctc_align.formats import Alignment, write_outputs
+from ctc_align.formats import Alignment, OutputFiles
 from ctc_align.types import AlignedWord
 
 WORD = AlignedWord("a", "a", 0, 1, "aligned", 0.5, 1.0, 0.5)
@@ -70,7 +70,7 @@ def test_bundled_recording():
 def folders(tmp_path) -> tuple[Path, Path]:
     for folder in ("ours", "theirs"):
         for name in ("x", "y"):
-            write_outputs(ALIGNMENT, tmp_path / folder, name, ("json",))
+            OutputFiles(tmp_path / folder, name, ("json",)).write(ALIGNMENT)
     return tmp_path / "ours", tmp_path / "theirs"
 
 
@@ -109,8 +109,8 @@ def test_evaluate_names_what_cannot_be_read(cli, folders):
 @pytest.mark.parametrize(("label", "told"), [("b", True), ("a", False)])
 def test_evaluate_asks_about_other_transcripts(cli, tmp_path, label, told):
     other = Alignment(**{**vars(ALIGNMENT), "words": (AlignedWord(label, label, 0, 1, "aligned", 0.5, 1.0, 0.5),)})
-    write_outputs(ALIGNMENT, tmp_path, "x", ("json",))
-    write_outputs(other, tmp_path, "y", ("json",))
+    OutputFiles(tmp_path, "x", ("json",)).write(ALIGNMENT)
+    OutputFiles(tmp_path, "y", ("json",)).write(other)
     result = cli("evaluate", tmp_path / "x.json", tmp_path / "y.json")
     assert result.code == 0
     assert ("the labels of 1 of 1 pair differ: are these the same transcripts?" in result.stderr) == told
@@ -118,7 +118,7 @@ def test_evaluate_asks_about_other_transcripts(cli, tmp_path, label, told):
 
 @pytest.mark.parametrize(("old", "new"), [('"start_s": 0.5', '"start_s": NaN'), ('"end_s": 1.0', '"end_s": "soon"')])
 def test_evaluate_times_that_are_none(cli, tmp_path, old, new):
-    write_outputs(ALIGNMENT, tmp_path, "x", ("json",))
+    OutputFiles(tmp_path, "x", ("json",)).write(ALIGNMENT)
     path = tmp_path / "x.json"
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new))

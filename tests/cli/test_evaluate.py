@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from made_alignments import WORDS, alignment, textgrid
 
-from ctc_align.formats import write_outputs
+from ctc_align.formats import OutputFiles
 
 MOVED = tuple((label, start + 0.05, end + 0.05) for label, start, end in WORDS)
 
@@ -20,7 +20,7 @@ def here(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for folder, shift_s in (("ours", 0.01), ("others", 0.03)):
         for name in ("x", "y"):
-            write_outputs(alignment(name, shift_s), tmp_path / folder, name)
+            OutputFiles(tmp_path / folder, name).write(alignment(name, shift_s))
     for name in ("x", "y"):
         textgrid(tmp_path / "theirs" / f"{name}.TextGrid", ("words", WORDS), ("Phonetik", MOVED))
     return tmp_path

@@ -15,7 +15,7 @@ from ctc_align.corpus.outputs.layout import layout_for
 from ctc_align.corpus.outputs.manifests import manifest_path, write_manifests
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import OutputError
-from ctc_align.formats import write_outputs
+from ctc_align.formats import OutputFiles
 
 RATE = 8000
 
@@ -129,7 +129,7 @@ def test_times_of_the_recording_change_nothing(audio, tmp_path):
 def test_a_loss_that_is_no_number_is_null(audio, tmp_path):
     (utterance,) = made_utterances(audio, 1)
     alignment = dataclasses.replace(made_alignment(utterance), loss=float("inf"))
-    write_outputs(alignment, tmp_path / "r0", "u0", ("json",))
+    OutputFiles(tmp_path / "r0", "u0", ("json",)).write(alignment)
     layout = layout_for(settings_of(tmp_path, "files"))
     write_manifests(layout, iter([(0, utterance)]))
     assert nemo_lines(tmp_path)[0]["loss"] is None

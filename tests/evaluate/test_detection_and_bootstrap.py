@@ -13,7 +13,7 @@ from planted import interpreted
 
 from ctc_align.evaluate import Options, bootstrap, detection, evaluate_intervals
 from ctc_align.evaluate.error_statistics import KINDS, shares
-from ctc_align.formats.textgrid_reading import Interval
+from ctc_align.formats.textgrid import Interval
 
 
 def test_detection() -> None:

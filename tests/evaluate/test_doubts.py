@@ -8,8 +8,8 @@ import pytest
 from made_alignments import WORDS, alignment, put, textgrid
 
 from ctc_align.evaluate import evaluate, evaluate_intervals
-from ctc_align.formats import write_outputs
-from ctc_align.formats.textgrid_reading import Interval
+from ctc_align.formats import OutputFiles
+from ctc_align.formats.textgrid import Interval
 
 REFERENCE = [Interval(start, end, label) for label, start, end in WORDS]
 SAME_UNIT = "seconds are expected"
@@ -58,7 +58,7 @@ def test_a_shift_of_the_whole(shift_s):
 
 
 def test_another_length(tmp_path):
-    write_outputs(alignment(), tmp_path, "a", ("json",))
+    OutputFiles(tmp_path, "a", ("json",)).write(alignment())
     for end_s, expected in ((2.0, 0), (2.4, 0), (9.0, 1), (1.4, 1)):
         grid = textgrid(tmp_path / "b.TextGrid", ("words", WORDS), end_s=end_s)
         doubts = evaluate(tmp_path / "a.json", grid).doubts
@@ -67,7 +67,7 @@ def test_another_length(tmp_path):
 
 
 def test_arguments_the_wrong_way_round(tmp_path):
-    write_outputs(alignment(), tmp_path / "ours", "a", ("json", "ctm"))
+    OutputFiles(tmp_path / "ours", "a", ("json", "ctm")).write(alignment())
     grid = textgrid(tmp_path / "b.TextGrid", ("words", WORDS))
     plain = put(tmp_path / "c.ctm", "c 1 0.1 0.2 one\n")
     for reference in ("a.json", "a.ctm"):

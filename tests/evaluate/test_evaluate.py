@@ -8,8 +8,8 @@ import pytest
 
 from ctc_align.errors import InputError, UsageError
 from ctc_align.evaluate import evaluate, evaluate_intervals, read_intervals
-from ctc_align.formats import Alignment, Style, save, write_outputs
-from ctc_align.formats.textgrid_reading import Interval
+from ctc_align.formats import Alignment, OutputFiles, Style
+from ctc_align.formats.textgrid import Interval
 from ctc_align.types import AlignedToken, AlignedWord
 
 REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "data" / "gold-dev" / "reference"
@@ -37,8 +37,8 @@ def folders(tmp_path) -> tuple[Path, Path]:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     for name in ("x", "deep/y"):
         folder, stem = Path(name).parent, Path(name).name
-        write_outputs(OURS, ours / folder, stem)
-        write_outputs(TRUE, theirs / folder, stem, ("textgrid",))
+        OutputFiles(ours / folder, stem).write(OURS)
+        OutputFiles(theirs / folder, stem, ("textgrid",)).write(TRUE)
     return ours, theirs
 
 
@@ -58,7 +58,7 @@ def test_figures_by_hand(folders):
 
 
 def test_worst_cases(folders):
-    save(alignment(("hello", 0.1, 0.5), ("big", 0.5, 0.9), ("world", 0.98, 1.2)), folders[0] / "x.json", force=True)
+    alignment(("hello", 0.1, 0.5), ("big", 0.5, 0.9), ("world", 0.98, 1.2)).save(folders[0] / "x.json", force=True)
     worst = evaluate(*folders).worst(1)[0]
     assert (worst.utterance, worst.worst_label) == ("x", "world")
     assert worst.worst_ms == pytest.approx(-300.0)
@@ -91,7 +91,7 @@ def test_two_files(folders):
 def test_a_flat_folder_meets_a_nested_one_by_the_end_of_the_path(folders, tmp_path):
     flat = tmp_path / "flat"
     for stem in ("x", "y"):
-        write_outputs(OURS, flat, stem, ("json",))
+        OutputFiles(flat, stem, ("json",)).write(OURS)
     evaluation = evaluate(flat, folders[1])
     assert evaluation.paired == 6
     assert evaluation.complete
@@ -105,9 +105,9 @@ def test_the_same_stem_in_other_folders_is_another_file(folders):
 
 
 def test_a_flat_name_that_fits_twice_fits_none(folders, tmp_path):
-    write_outputs(TRUE, folders[1] / "other", "y", ("textgrid",))
+    OutputFiles(folders[1] / "other", "y", ("textgrid",)).write(TRUE)
     flat = tmp_path / "flat"
-    write_outputs(OURS, flat, "y", ("json",))
+    OutputFiles(flat, "y", ("json",)).write(OURS)
     assert evaluate(flat, folders[1]).missing_files == ("deep/y", "other/y", "x")
     evaluation = evaluate(folders[1], flat)
     assert (evaluation.missing_files, evaluation.extra_files) == (("y",), ("deep/y", "other/y", "x"))
@@ -134,14 +134,14 @@ def test_a_file_that_cannot_be_read_does_not_stop_the_others(folders):
 
 def test_words_without_time_are_missing(folders):
     words = (*OURS.words[:2], AlignedWord("world", "", 0, 5, "unknown"))
-    save(dataclasses.replace(OURS, words=words), folders[0] / "x.json", force=True)
+    dataclasses.replace(OURS, words=words).save(folders[0] / "x.json", force=True)
     evaluation = evaluate(*folders)
     assert (evaluation.paired, evaluation.missing) == (5, 1)
 
 
 def test_phones_are_the_tokens_of_the_hypothesis(folders, tmp_path):
     path = tmp_path / "phones.TextGrid"
-    save(dataclasses.replace(TRUE, token_kind="phones"), path)
+    dataclasses.replace(TRUE, token_kind="phones").save(path)
     for ours in (folders[0] / "x.json", folders[0] / "x.TextGrid"):
         evaluation = evaluate(ours, path, "phones")
         assert (evaluation.tier, evaluation.paired, evaluation.mismatched) == ("phones", 3, 0)
@@ -186,7 +186,7 @@ def test_json_that_is_no_alignment(tmp_path, content):
 
 def test_times_of_the_recording_are_compared_as_they_stand(tmp_path):
     path = tmp_path / "a.json"
-    write_outputs(dataclasses.replace(TRUE, offset_s=5.0), tmp_path, "a", ("json",), settings=Style(times="recording"))
+    OutputFiles(tmp_path, "a", ("json",)).write(dataclasses.replace(TRUE, offset_s=5.0), style=Style(times="recording"))
     assert read_intervals(path)[0].start_s == 5.1
 
 

@@ -10,13 +10,13 @@ from made_alignments import CTM, WORDS, alignment, put, textgrid
 
 from ctc_align.errors import InputError, UsageError
 from ctc_align.evaluate import Options, evaluate, read_intervals
-from ctc_align.formats import to_dict, write_outputs
-from ctc_align.formats.textgrid_reading import Interval
+from ctc_align.formats import OutputFiles, to_dict
+from ctc_align.formats.textgrid import Interval
 
 
 def test_ctm_as_hypothesis_and_as_reference(tmp_path):
-    write_outputs(alignment(shift_s=0.01), tmp_path / "ours", "a")
-    write_outputs(alignment(), tmp_path / "theirs", "a")
+    OutputFiles(tmp_path / "ours", "a").write(alignment(shift_s=0.01))
+    OutputFiles(tmp_path / "theirs", "a").write(alignment())
     for ours in ("a.json", "a.ctm", "a.TextGrid"):
         for theirs in ("a.json", "a.ctm", "a.TextGrid"):
             found = evaluate(tmp_path / "ours" / ours, tmp_path / "theirs" / theirs)
@@ -80,7 +80,7 @@ def test_ctm_that_cannot_be_read(tmp_path, line, says):
 def test_folders_of_ctm(tmp_path):
     for side, shift_s in (("ours", 0.01), ("theirs", 0.0)):
         for name in ("x", "y"):
-            write_outputs(alignment(name, shift_s), tmp_path / side / "deep", name, ("ctm",))
+            OutputFiles(tmp_path / side / "deep", name, ("ctm",)).write(alignment(name, shift_s))
     for tier, paired in (("words", 6), ("phones", 12)):
         found = evaluate(tmp_path / "ours", tmp_path / "theirs", tier)
         assert (found.paired, found.complete, found.extra_files) == (paired, True, ())
@@ -88,8 +88,8 @@ def test_folders_of_ctm(tmp_path):
 
 def test_json_comes_before_textgrid_and_that_before_ctm(tmp_path):
     for shift_s, format in ((0.03, "ctm"), (0.02, "textgrid"), (0.01, "json")):
-        write_outputs(alignment("x", shift_s), tmp_path / "ours", "x", (format,))
-        write_outputs(alignment("x"), tmp_path / "theirs", "x", ("textgrid",), force=True)
+        OutputFiles(tmp_path / "ours", "x", (format,)).write(alignment("x", shift_s))
+        OutputFiles(tmp_path / "theirs", "x", ("textgrid",), force=True).write(alignment("x"))
         assert evaluate(tmp_path / "ours", tmp_path / "theirs").both.mae_ms == pytest.approx(1000 * shift_s)
 
 

@@ -10,7 +10,7 @@ import pytest
 from ctc_align.evaluate import WITHIN_MS, Options, bootstrap, compare, evaluate_intervals
 from ctc_align.evaluate.detection import RATES
 from ctc_align.evaluate.error_statistics import EDGES, KINDS
-from ctc_align.formats.textgrid_reading import Interval
+from ctc_align.formats.textgrid import Interval
 
 RESAMPLES, SEED = 40, 11
 

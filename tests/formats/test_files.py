@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ctc_align.errors import OutputError, UsageError
-from ctc_align.formats import check_outputs, parse_formats, read_alignment, rendered, save, write_outputs
+from ctc_align.formats import OutputFiles, parse_formats, read_alignment, rendered
 
 try:
     import resource
@@ -47,14 +47,14 @@ def disk_full(monkeypatch):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 room -= len(data)
 
-        monkeypatch.setattr("ctc_align.formats.saving.open", Full, raising=False)
+        monkeypatch.setattr("ctc_align.formats.alignment_files.open", Full, raising=False)
 
     return arrange
 
 
 def test_writes_every_format(talk, tmp_path):
     out = tmp_path / "new" / "folder"
-    paths = write_outputs(talk, out, "a", ALL)
+    paths = OutputFiles(out, "a", ALL).write(talk)
     assert sorted(path.name for path in paths) == listed(out) == NAMES
     assert read_alignment(out / "a.json").to_dict() == talk.to_dict()
     assert (out / "a.json").stat().st_mode & 0o777 == 0o666 & ~_umask()
@@ -69,14 +69,14 @@ def _umask() -> int:
 def test_existing_output_is_an_error_before_anything_is_written(talk, tmp_path):
     (tmp_path / "a.ctm").write_text("mine")
     with pytest.raises(OutputError, match=r"a\.ctm: exists already; give --force"):
-        write_outputs(talk, tmp_path, "a", ALL)
+        OutputFiles(tmp_path, "a", ALL).write(talk)
     assert listed(tmp_path) == ["a.ctm"]
     assert (tmp_path / "a.ctm").read_text() == "mine"
 
 
 def test_force_replaces(talk, tmp_path):
     (tmp_path / "a.ctm").write_text("mine")
-    write_outputs(talk, tmp_path, "a", ALL, force=True)
+    OutputFiles(tmp_path, "a", ALL, force=True).write(talk)
     assert listed(tmp_path) == NAMES
     assert (tmp_path / "a.ctm").read_text() != "mine"
 
@@ -86,7 +86,7 @@ def test_an_input_is_never_overwritten(talk, tmp_path):
     source.write_text("my transcript")
     (tmp_path / "link").symlink_to(tmp_path)
     with pytest.raises(OutputError, match="is an input"):
-        write_outputs(talk, tmp_path / "link", "a", ALL, force=True, protect=[source])
+        OutputFiles(tmp_path / "link", "a", ALL, force=True, protect=[source]).write(talk)
     assert source.read_text() == "my transcript"
 
 
@@ -97,7 +97,7 @@ def test_full_disk_leaves_nothing_half_written(talk, tmp_path, disk_full, room, 
         (tmp_path / "a.json").write_text("old")
     disk_full(room)
     with pytest.raises(OutputError, match=r"No space left on device.*nothing was written"):
-        write_outputs(talk, tmp_path, "a", ALL, force=force)
+        OutputFiles(tmp_path, "a", ALL, force=force).write(talk)
     assert listed(tmp_path) == (["a.json"] if force else [])
     if force:
         assert (tmp_path / "a.json").read_text() == "old"
@@ -105,16 +105,18 @@ def test_full_disk_leaves_nothing_half_written(talk, tmp_path, disk_full, room, 
 
 def test_the_simulated_disk_has_room_for_what_fits(talk, tmp_path, disk_full):
     disk_full(10**6)
-    write_outputs(talk, tmp_path, "a", ALL)
+    OutputFiles(tmp_path, "a", ALL).write(talk)
     assert listed(tmp_path) == NAMES
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 def test_a_really_full_device_is_an_output_error(talk, tmp_path, monkeypatch):
     real_open = builtins.open
-    monkeypatch.setattr("ctc_align.formats.saving.open", lambda path, mode: real_open("/dev/full", "wb"), raising=False)
+    monkeypatch.setattr(
+        "ctc_align.formats.alignment_files.open", lambda path, mode: real_open("/dev/full", "wb"), raising=False
+    )
     with pytest.raises(OutputError, match="No space left"):
-        save(talk, tmp_path / "a.json")
+        talk.save(tmp_path / "a.json")
     assert listed(tmp_path) == []
 
 
@@ -124,11 +126,11 @@ def test_a_limit_of_the_system_half_way_leaves_nothing(talk, tmp_path):
     resource.setrlimit(resource.RLIMIT_FSIZE, (1500, hard))  # room for the CTM, not for the JSON
     try:
         with pytest.raises(OutputError, match="File too large"):
-            write_outputs(talk, tmp_path, "a", ("ctm", "json"))
+            OutputFiles(tmp_path, "a", ("ctm", "json")).write(talk)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert listed(tmp_path) == []
-    write_outputs(talk, tmp_path, "a", ("ctm", "json"))
+    OutputFiles(tmp_path, "a", ("ctm", "json")).write(talk)
     assert (tmp_path / "a.ctm").stat().st_size < 1500 < (tmp_path / "a.json").stat().st_size
 
 
@@ -138,7 +140,7 @@ def test_interruption_leaves_nothing(talk, tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        write_outputs(talk, tmp_path, "a", ALL)
+        OutputFiles(tmp_path, "a", ALL).write(talk)
     assert listed(tmp_path) == []
 
 
@@ -152,33 +154,33 @@ def test_failure_while_placing_takes_back_what_was_placed(talk, tmp_path, monkey
 
     monkeypatch.setattr(os, "replace", fails_for_ctm)
     with pytest.raises(OutputError, match=r"a\.ctm: writing failed \(Permission denied\)"):
-        write_outputs(talk, tmp_path, "a", ALL)
+        OutputFiles(tmp_path, "a", ALL).write(talk)
     assert listed(tmp_path) == []
 
 
 def test_folder_that_is_a_file(talk, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="expected a folder"):
-        check_outputs(tmp_path / "file" / "below", "a", ALL)
+        OutputFiles(tmp_path / "file" / "below", "a", ALL)
 
 
 def test_output_that_is_a_folder(talk, tmp_path):
     (tmp_path / "a.json").mkdir()
     with pytest.raises(OutputError, match="is a folder"):
-        check_outputs(tmp_path, "a", ALL, force=True)
+        OutputFiles(tmp_path, "a", ALL, force=True)
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
 def test_folder_without_permission(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(OutputError, match="cannot be written"):
-        check_outputs(tmp_path, "a", ALL)
+        OutputFiles(tmp_path, "a", ALL)
 
 
 def test_folder_without_permission_told_by_the_system(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(OutputError, match="cannot be written"):
-        check_outputs(tmp_path / "new", "a", ALL)
+        OutputFiles(tmp_path / "new", "a", ALL)
     assert listed(tmp_path) == []
 
 
@@ -202,13 +204,13 @@ def test_names_that_utf8_cannot_hold_are_written_all_the_same(tmp_path, talk):
     import dataclasses
 
     alignment = dataclasses.replace(talk, audio="caf\udce9.wav", utterance="caf\udce9")
-    write_outputs(alignment, tmp_path, "a", ALL)
+    OutputFiles(tmp_path, "a", ALL).write(alignment)
     assert read_alignment(tmp_path / "a.json").audio == "caf\udce9.wav"
     assert (tmp_path / "a.ctm").read_text("utf-8").startswith(";; caf? loss")
 
 
 def test_rendered_is_what_the_file_would_be(talk, tmp_path):
-    for format, path in zip(("json", "ctm"), write_outputs(talk, tmp_path, "a", ("json", "ctm"))):
+    for format, path in zip(("json", "ctm"), OutputFiles(tmp_path, "a", ("json", "ctm")).write(talk)):
         assert rendered(talk, format) == path.read_bytes()
 
 

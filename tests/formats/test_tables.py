@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from sample_alignments import aligned, make_alignment, random_alignments
 
-from ctc_align.formats import Style, output_paths, rendered, save, write_outputs
+from ctc_align.formats import OutputFiles, Style, output_paths, rendered
 from ctc_align.types import aligned_words
 
 
@@ -79,12 +79,12 @@ def test_every_aligned_word_is_there_once(alignment):
 
 def test_a_label_track_never_takes_the_transcripts_name(talk, tmp_path):
     (tmp_path / "talk.txt").write_text("mine")
-    write_outputs(talk, tmp_path, "talk", ("audacity",), force=True)
+    OutputFiles(tmp_path, "talk", ("audacity",), force=True).write(talk)
     assert (tmp_path / "talk.txt").read_text() == "mine"
     assert [path.name for path in output_paths(tmp_path, "talk", ("audacity",))] == ["talk.audacity.txt"]
 
 
 @pytest.mark.parametrize("extension", [".srt", ".vtt", ".tsv", ".audacity.txt"])
 def test_save_knows_the_extension(talk, tmp_path, extension):
-    save(talk, tmp_path / f"a{extension}")
+    talk.save(tmp_path / f"a{extension}")
     assert (tmp_path / f"a{extension}").stat().st_size > 20

@@ -11,8 +11,8 @@ import textgrid as textgrid_package
 from hypothesis import given
 from sample_alignments import make_alignment, random_alignments
 
-from ctc_align.formats import Style, TextGridWriter
-from ctc_align.formats.textgrid_reading import read_textgrid
+from ctc_align.formats import Style
+from ctc_align.formats.textgrid import TextGridWriter, read_textgrid
 from ctc_align.types import AlignedWord, aligned_words
 
 Rows = list[tuple[float, float, str]]

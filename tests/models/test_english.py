@@ -15,7 +15,7 @@ from ctc_align.alignment.aligner import Aligner
 from ctc_align.audio.loading import load_audio
 from ctc_align.evaluate import evaluate_intervals, read_intervals
 from ctc_align.formats import Alignment
-from ctc_align.formats.textgrid_reading import Interval
+from ctc_align.formats.textgrid import Interval
 from ctc_align.models.convnet import convnet_model
 
 DEMO = Path(__file__).resolve().parents[2] / "ctc_align" / "demo"

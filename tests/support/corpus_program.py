@@ -22,7 +22,7 @@ from ctc_align.corpus.engine import ray_pool, ray_worker, stages
 from ctc_align.corpus.outputs import assembly, layout
 from ctc_align.corpus.state import journal, summary
 from ctc_align.errors import TooShortError
-from ctc_align.formats import Alignment, saving
+from ctc_align.formats import Alignment, alignment_files
 from ctc_align.types import AlignedToken, AlignedWord
 
 POINT, _, COUNT = os.environ.get("FAULT", "").partition(":")
@@ -74,7 +74,7 @@ for owner, name in (
     faulty(owner, name)
 
 
-def write_half(path: Path, data: bytes, whole=saving._write_bytes) -> None:
+def write_half(path: Path, data: bytes, whole=alignment_files._write_bytes) -> None:
     if passing("part"):
         path.write_bytes(data[: len(data) // 2])
         die()
@@ -84,7 +84,7 @@ def write_half(path: Path, data: bytes, whole=saving._write_bytes) -> None:
     whole(path, data)
 
 
-saving._write_bytes = write_half
+alignment_files._write_bytes = write_half
 
 
 class TornWrites:

@@ -19,7 +19,7 @@ from ctc_align.corpus.outputs.shards import Shards, shard_row
 from ctc_align.corpus.outputs.shared_files import SharedFiles
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import UsageError
-from ctc_align.formats import DEFAULT_FORMATS, WRITERS, Alignment, Style, output_paths, write_outputs
+from ctc_align.formats import DEFAULT_FORMATS, WRITERS, Alignment, OutputFiles, Style, output_paths
 
 FILES, SHARDS = "files", "shards"
 SHARD_FORMATS = ("json", "ctm")
@@ -126,15 +126,8 @@ class Layout:
         formats = self._formats_of(utterance)
         if formats:
             target = Path(settings.out_dir, utterance.output)
-            write_outputs(
-                piece.alignment,
-                target.parent,
-                target.name,
-                formats,
-                settings=style,
-                force=True,
-                protect=protect,
-                parts=self._parts(),
+            OutputFiles(target.parent, target.name, formats, force=True, protect=protect).write(
+                piece.alignment, style=style, parts=self._parts()
             )
         group = self.group(piece.index, utterance)
         if group is None:

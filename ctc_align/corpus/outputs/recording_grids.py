@@ -13,10 +13,9 @@ from typing import Any
 from ctc_align.corpus.outputs.shared_files import Member
 from ctc_align.errors import InputError
 from ctc_align.formats import Alignment, Style
-from ctc_align.formats.textgrid import write_tiers
-from ctc_align.formats.textgrid_reading import Tier, read_textgrid
+from ctc_align.formats.textgrid import Tier, read_textgrid, write_tiers
 from ctc_align.formats.whole_files import placing
-from ctc_align.formats.writer import RECORDING, UNITS_PER_S, Row, token_rows, word_rows
+from ctc_align.formats.writer import RECORDING, UNITS_PER_S, TimedLabel, token_rows, word_rows
 
 _EXTENSION = ".TextGrid"
 _WORDS = "words"
@@ -35,7 +34,7 @@ def grid_row(alignment: Alignment, style: Style, recording_s: float) -> bytes:
     return json.dumps(row).encode()
 
 
-def _plain(row: Row) -> list[Any]:
+def _plain(row: TimedLabel) -> list[Any]:
     return [row.start, row.end, row.label]
 
 
@@ -78,13 +77,13 @@ class Grids:
         target = self.targets(group)[0]
         speakers = {member.id: member.speaker for member in members}
         prefixes = _prefixes(members)
-        words: dict[str, list[Row]] = {speaker: [] for speaker in prefixes}
-        tokens: dict[str, list[Row]] = {speaker: [] for speaker in prefixes}
+        words: dict[str, list[TimedLabel]] = {speaker: [] for speaker in prefixes}
+        tokens: dict[str, list[TimedLabel]] = {speaker: [] for speaker in prefixes}
         end, kind = 1, _KINDS[1]
         for id, data in rows:
             part = json.loads(data)
-            words[speakers[id]] += [Row(*row) for row in part["words"]]
-            tokens[speakers[id]] += [Row(*row) for row in part["tokens"]]
+            words[speakers[id]] += [TimedLabel(*row) for row in part["words"]]
+            tokens[speakers[id]] += [TimedLabel(*row) for row in part["tokens"]]
             end, kind = max(end, part["end"]), part["kind"]
         tiers = []
         for speaker, prefix in prefixes.items():
@@ -115,13 +114,13 @@ def _within(tier: Tier, member: Member) -> list[list[Any]]:
     ]
 
 
-def _apart(rows: list[Row]) -> list[Row]:
+def _apart(rows: list[TimedLabel]) -> list[TimedLabel]:
     """The rows in order of time, the later one cut where utterances of one speaker overlap; none empty."""
-    apart: list[Row] = []
+    apart: list[TimedLabel] = []
     free = 0
     for row in sorted(rows, key=lambda row: (row.start, row.end)):
         start = max(row.start, free)
         if row.end > start:
-            apart.append(Row(start, row.end, row.label))
+            apart.append(TimedLabel(start, row.end, row.label))
             free = row.end
     return apart

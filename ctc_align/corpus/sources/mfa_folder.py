@@ -9,7 +9,7 @@ from typing import Any
 from ctc_align.corpus.sources.folder_tree import Contents, Folder, contents, folders_below
 from ctc_align.corpus.sources.source import FolderSource, Item, ItemMaker, checked_text, has_bytes, printable
 from ctc_align.errors import CtcAlignError, InputError
-from ctc_align.formats.textgrid_reading import Interval, read_textgrid
+from ctc_align.formats.textgrid import Interval, read_textgrid
 from ctc_align.text import read_transcript
 
 _MOST_BYTES = 64 * 2**20

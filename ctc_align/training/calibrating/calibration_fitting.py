@@ -21,7 +21,7 @@ from ctc_align.errors import CtcAlignError, InputError
 from ctc_align.evaluate import Evaluation, evaluate_intervals
 from ctc_align.evaluate.comparable_labels import broad_phones, plain_phones
 from ctc_align.evaluate.pairing import pair_intervals
-from ctc_align.formats.textgrid_reading import Interval
+from ctc_align.formats.textgrid import Interval
 from ctc_align.kernels import batching
 from ctc_align.models.calibration import Calibration, fit_logistic, probability
 from ctc_align.training.calibrating.edge_errors import Seen, best_of, folds, left_out, nested, offsets_of

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ctc_align.errors import CtcAlignError, InputError, TranscriptError, UsageError
 from ctc_align.evaluate import read_intervals
-from ctc_align.formats.textgrid_reading import Interval
+from ctc_align.formats.textgrid import Interval
 from ctc_align.text import read_transcript
 from ctc_align.training.calibrating.calibration_fitting import Labelled
 

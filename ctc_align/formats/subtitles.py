@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TextIO
 
-from ctc_align.formats.line_breaking import CLAUSE, SENTENCE, Piece, Row, break_cost, columns, parts_of_word
-from ctc_align.formats.writer import Style
+from ctc_align.formats.line_breaking import CLAUSE, SENTENCE, TextPiece, TextRow, break_cost, columns, parts_of_word
+from ctc_align.formats.writer import Style, Writer
 from ctc_align.types import ALIGNED, AlignedWord, AlignmentData
 
 COLUMNS_PER_S = 17.0
@@ -39,7 +40,30 @@ class Cue:
     lines: tuple[str, ...]
 
 
-def cues_of(alignment: AlignmentData, style: Style) -> list[Cue]:
+class SrtWriter(Writer):
+    """Numbered subtitles of at most two lines, in the user's own words."""
+
+    extension = ".srt"
+
+    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+        for number, cue in enumerate(_cues_of(alignment, self.style(alignment)), 1):
+            text = "\n".join(cue.lines)
+            file.write(f"{number}\n{_clock(cue.start_ms, ',')} --> {_clock(cue.end_ms, ',')}\n{text}\n\n")
+
+
+class VttWriter(Writer):
+    """The same subtitles as in SubRip, "&", "<" and ">" escaped (so that "-->" is text too)."""
+
+    extension = ".vtt"
+
+    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+        file.write("WEBVTT\n")
+        for cue in _cues_of(alignment, self.style(alignment)):
+            text = "\n".join(map(_escaped, cue.lines))
+            file.write(f"\n{_clock(cue.start_ms, '.')} --> {_clock(cue.end_ms, '.')}\n{text}\n")
+
+
+def _cues_of(alignment: AlignmentData, style: Style) -> list[Cue]:
     """All words of the transcript as subtitles, in order, never overlapping, never empty.
 
     A word without times stays with its neighbours; a transcript without any aligned word is spread over the recording.
@@ -47,14 +71,14 @@ def cues_of(alignment: AlignmentData, style: Style) -> list[Cue]:
     pieces = _pieces(alignment)
     if not pieces:
         return []
-    row = Row(pieces)
+    row = TextRow(pieces)
     return _timed(row, _breaks(row, alignment.duration_s), alignment.duration_s, style.shift_s(alignment))
 
 
-def _pieces(alignment: AlignmentData) -> list[Piece]:
+def _pieces(alignment: AlignmentData) -> list[TextPiece]:
     """The transcript's words with times for all of them."""
     words, text = alignment.words, alignment.text
-    pieces: list[Piece] = []
+    pieces: list[TextPiece] = []
     for number, (word, (start_s, end_s)) in enumerate(zip(words, _spans(words, alignment.duration_s))):
         following = words[number + 1] if number + 1 < len(words) else None
         after = text[word.char_end : following.char_start] if following else ""
@@ -65,7 +89,7 @@ def _pieces(alignment: AlignmentData) -> list[Piece]:
         for place, part in enumerate(parts):
             is_last = place + 1 == len(parts)
             times = (start_s + place * step_s, end_s if is_last else start_s + (place + 1) * step_s)
-            pieces.append(Piece(part, not place and before != "", *times, cost if is_last else 2 * cost + 1))
+            pieces.append(TextPiece(part, not place and before != "", *times, cost if is_last else 2 * cost + 1))
     return pieces
 
 
@@ -116,7 +140,7 @@ def _fill(
         at_s += weight * step_s
 
 
-def _breaks(row: Row, duration_s: float) -> list[tuple[int, int]]:
+def _breaks(row: TextRow, duration_s: float) -> list[tuple[int, int]]:
     """The cheapest way to cut the row into subtitles: shortest paths over the places between pieces."""
     pieces = row.pieces
     best, origin = [0.0], [0]
@@ -141,7 +165,7 @@ def _breaks(row: Row, duration_s: float) -> list[tuple[int, int]]:
     return breaks[::-1]
 
 
-def _inner_cost(piece: Piece, following: Piece) -> float:
+def _inner_cost(piece: TextPiece, following: TextPiece) -> float:
     """What it costs not to break after `piece`."""
     gap_s = following.start_s - piece.end_s
     pause = _PAUSE_COST_PER_S * gap_s if gap_s > _PAUSE_S else 0.0
@@ -150,7 +174,7 @@ def _inner_cost(piece: Piece, following: Piece) -> float:
     return pause + (_INNER_SENTENCE_COST if piece.break_cost == SENTENCE else 0.0)
 
 
-def _cost(row: Row, start: int, end: int, next_s: float) -> float:
+def _cost(row: TextRow, start: int, end: int, next_s: float) -> float:
     """What a subtitle of pieces [start, end) costs, the next one beginning at `next_s`."""
     pieces = row.pieces
     last = pieces[end - 1]
@@ -166,7 +190,7 @@ def _cost(row: Row, start: int, end: int, next_s: float) -> float:
     return cost
 
 
-def _timed(row: Row, breaks: Sequence[tuple[int, int]], duration_s: float, shift_s: float) -> list[Cue]:
+def _timed(row: TextRow, breaks: Sequence[tuple[int, int]], duration_s: float, shift_s: float) -> list[Cue]:
     """The subtitles with their times: whole milliseconds, ascending, each at least one long."""
     pieces = row.pieces
     edges = [(_ms(pieces[start].start_s), _ms(pieces[end - 1].end_s)) for start, end in breaks]
@@ -191,3 +215,18 @@ def _timed(row: Row, breaks: Sequence[tuple[int, int]], duration_s: float, shift
 
 def _ms(seconds: float) -> int:
     return round(seconds * 1000)
+
+
+def _clock(milliseconds: int, point: str) -> str:
+    """Hours, minutes, seconds and milliseconds.
+
+    >>> _clock(3_661_001, ",")
+    '01:01:01,001'
+    """
+    seconds, milliseconds = divmod(milliseconds, 1000)
+    minutes, seconds = divmod(seconds, 60)
+    return f"{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}{point}{milliseconds:03d}"
+
+
+def _escaped(line: str) -> str:
+    return line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

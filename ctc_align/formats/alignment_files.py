@@ -1,0 +1,215 @@
+"""Alignments and their files: which formats there are, what is written where, all of it whole or none of it."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ctc_align.errors import OutputError, UsageError
+from ctc_align.formats.json_format import JsonWriter, alignment_fields, read_object, to_dict
+from ctc_align.formats.line_formats import AudacityWriter, CtmWriter, TokenCtmWriter, TsvWriter
+from ctc_align.formats.subtitles import SrtWriter, VttWriter
+from ctc_align.formats.textgrid import TextGridWriter
+from ctc_align.formats.whole_files import placing
+from ctc_align.formats.writer import Style, StyleSource, Writer
+from ctc_align.types import AlignmentData
+
+WRITERS: dict[str, tuple[type[Writer], ...]] = {
+    "json": (JsonWriter,),
+    "ctm": (CtmWriter, TokenCtmWriter),
+    "textgrid": (TextGridWriter,),
+    "srt": (SrtWriter,),
+    "vtt": (VttWriter,),
+    "tsv": (TsvWriter,),
+    "audacity": (AudacityWriter,),
+}
+DEFAULT_FORMATS = ("json", "ctm", "textgrid")
+"""The formats that are written where none are named."""
+
+
+@dataclass(frozen=True)
+class Alignment(AlignmentData):
+    """A transcript aligned with its audio; see `ctc_align.types.AlignmentData` for its fields."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object of format "ctc-align/1": plain dicts, lists, strings and finite numbers or None."""
+        return to_dict(self)
+
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the alignment in the format that the extension of `path` names (.json, .ctm, .TextGrid, …).
+
+        Raises:
+            OutputError: the file exists and `force` is not given, or it cannot be written.
+            UsageError: no format has this extension.
+        """
+        path = Path(path)
+        writer = _writer_of(path)()
+        try:
+            _check_folder(path.parent)
+            is_folder, exists = path.is_dir(), path.exists()
+        except OSError as error:
+            raise OutputError(f"{path}: cannot be written ({error.strerror or error})") from error
+        if is_folder:
+            raise OutputError(f"{path}: is a folder; give the path of a file")
+        if exists and not force:
+            raise OutputError(f"{path}: exists already; give force=True to replace it")
+        _write_whole([(path, writer)], self)
+
+
+def read_alignment(path: str | Path) -> Alignment:
+    """Read the JSON file of an alignment; times count from the start of the utterance, whatever they did in the file.
+
+    Raises:
+        InputError: the file cannot be read, is not JSON, or not of this format.
+    """
+    return from_dict(read_object(path), path)
+
+
+def from_dict(data: dict[str, Any], name: str | Path = "the JSON object") -> Alignment:
+    """Return the alignment of a JSON object that `to_dict` made; `name` is what error messages call the object.
+
+    Raises:
+        InputError: something is missing.
+    """
+    return Alignment(**alignment_fields(data, name))
+
+
+def parse_formats(formats: str) -> tuple[str, ...]:
+    """Return the formats of a comma-separated list, in its order.
+
+    Raises:
+        UsageError: the list is empty or names an unknown format.
+
+    >>> parse_formats("TextGrid, json")
+    ('textgrid', 'json')
+    """
+    names = [name.strip().casefold() for name in formats.split(",") if name.strip()]
+    unknown = [name for name in names if name not in WRITERS]
+    if unknown or not names:
+        got = ", ".join(unknown) or "an empty list"
+        raise UsageError(f"expected formats out of {', '.join(WRITERS)}; got {got}")
+    return tuple(dict.fromkeys(names))
+
+
+def output_paths(out_dir: str | Path, name: str, formats: Sequence[str]) -> list[Path]:
+    """Return the files of an alignment called `name`: one or more for each of `formats`, in their order."""
+    return [Path(out_dir) / f"{name}{writer.extension}" for format in formats for writer in WRITERS[format]]
+
+
+@dataclass(frozen=True)
+class OutputFiles:
+    """The files of one alignment: `name` + extension for every format, in `out_dir`, which is made when need be.
+
+    Args:
+        force: replace files that exist.
+        protect: inputs; they are never overwritten, `force` or not.
+
+    Raises:
+        OutputError: at once, before any work, where an output exists and `force` is not given, is an input or a
+            folder, or `out_dir` is not a folder that can be written (or made).
+    """
+
+    out_dir: str | Path
+    name: str
+    formats: Sequence[str] = DEFAULT_FORMATS
+    force: bool = False
+    protect: Sequence[str | Path] = ()
+
+    def __post_init__(self) -> None:
+        try:
+            _check_folder(Path(self.out_dir))
+            self._check_files()
+        except OSError as error:
+            reason = error.strerror or error
+            raise OutputError(f"{error.filename or self.out_dir}: cannot be written ({reason})") from error
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files, in the order of the formats."""
+        return output_paths(self.out_dir, self.name, self.formats)
+
+    def write(self, alignment: AlignmentData, style: StyleSource = None, parts: Path | None = None) -> list[Path]:
+        """Write all files whole, or none, and return their paths.
+
+        Args:
+            style: anything with `times` and `labels`; None: what the alignment's `config` says.
+            parts: a folder, on the same file system, for unfinished files; None: they lie beside their targets.
+
+        Raises:
+            OutputError: writing failed, or a file appeared since the check; then nothing half-written is left.
+        """
+        style = Style.of(alignment.config if style is None else style)
+        writers = [writer(style) for format in self.formats for writer in WRITERS[format]]
+        try:
+            Path(self.out_dir).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"{self.out_dir}: this folder cannot be made ({error.strerror or error})") from error
+        if not self.force:
+            self._check_files()
+        _write_whole(list(zip(self.paths, writers)), alignment, parts)
+        return self.paths
+
+    def _check_files(self) -> None:
+        for path in self.paths:
+            for source in self.protect:
+                if path.exists() and Path(source).exists() and path.samefile(source):
+                    raise OutputError(
+                        f"{path}: is an input of this call and is never overwritten; choose another --out-dir"
+                    )
+            if path.is_dir():
+                raise OutputError(
+                    f"{path}: is a folder where a file would be written; move it or choose another --out-dir"
+                )
+        existing = [path for path in self.paths if path.exists()]
+        if existing and not self.force:
+            others = f" (and {len(existing) - 1} more)" if len(existing) > 1 else ""
+            raise OutputError(
+                f"{existing[0]}: exists already{others}; give --force to replace it, or another --out-dir"
+            )
+
+
+def _check_folder(folder: Path) -> None:
+    ancestor = folder
+    while not ancestor.exists() and ancestor != ancestor.parent:
+        ancestor = ancestor.parent
+    if not ancestor.is_dir():
+        raise OutputError(f"{folder}: expected a folder for the outputs, but {ancestor} is a file")
+    if not os.access(ancestor, os.W_OK | os.X_OK):
+        raise OutputError(f"{ancestor}: this folder cannot be written; choose another --out-dir")
+
+
+def _writer_of(path: Path) -> type[Writer]:
+    every = [writer for writers in WRITERS.values() for writer in writers]
+    fitting = [writer for writer in every if path.name.casefold().endswith(writer.extension.casefold())]
+    if not fitting:
+        known = ", ".join(writer.extension for writer in every)
+        raise UsageError(f"{path}: expected a file name that ends in one of {known}")
+    return max(fitting, key=lambda writer: len(writer.extension))
+
+
+def rendered(alignment: AlignmentData, format: str, style: StyleSource = None) -> bytes:
+    """Return the (first) file of `format` as bytes, UTF-8: for standard output."""
+    writer = WRITERS[format][0](Style.of(alignment.config if style is None else style))
+    return _encoded(writer, alignment)
+
+
+def _encoded(writer: Writer, alignment: AlignmentData) -> bytes:
+    text = io.StringIO()
+    writer.write(alignment, text)
+    return text.getvalue().encode("utf-8", writer.encoding_errors)
+
+
+def _write_whole(jobs: Sequence[tuple[Path, Writer]], alignment: AlignmentData, parts: Path | None = None) -> None:
+    """Write temporary files; only when all are complete do they take their places."""
+    with placing([target for target, _ in jobs], parts) as files:
+        for (_, part), (_, writer) in zip(files, jobs):
+            _write_bytes(part, _encoded(writer, alignment))
+
+
+def _write_bytes(path: Path, data: bytes) -> None:
+    with open(path, "xb") as file:
+        file.write(data)
