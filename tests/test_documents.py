@@ -1,0 +1,37 @@
+"""Documents name what is there, and the examples run."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+import ctc_align
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
+PATH = re.compile(r"`((?:ctc_align|tests|examples|configs)/[\w./-]*)`")
+
+
+@pytest.mark.parametrize("document", ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"])
+def test_every_path_that_is_named_is_there(document: str) -> None:
+    named = set(PATH.findall((ROOT / document).read_text(encoding="utf-8")))
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
+def test_the_citation_has_the_version() -> None:
+    assert f"version: {ctc_align.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_runs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [name])
+    runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="__main__")
+    said = capsys.readouterr().out
+    assert {"align_a_file": "CTC loss", "clean_a_corpus": "doubt", "train_with_soft_targets": "step 60"}[name] in said
