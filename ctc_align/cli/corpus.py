@@ -26,7 +26,7 @@ from ctc_align.errors import UsageError
 if TYPE_CHECKING:
     from ctc_align.corpus.engine.dispatch import Tally
     from ctc_align.corpus.outputs.layout import OutputSettings
-    from ctc_align.corpus.run import CorpusRun, Ended
+    from ctc_align.corpus.run import CorpusRun, RunResult
     from ctc_align.corpus.state.journal import Shard
     from ctc_align.corpus.state.summary import Summary
 
@@ -95,7 +95,9 @@ class WorkOptions:
     ] = None
     engine: Annotated[
         str,
-        typer.Option("--engine", metavar="local|ray", help="Workers on this machine, or a Ray Data job (extra [ray])."),
+        typer.Option(
+            "--engine", metavar="local|ray", help="Workers on this machine, or on a Ray cluster (extra [ray])."
+        ),
     ] = "local"
     address: Annotated[
         str | None,
@@ -184,7 +186,7 @@ def corpus(
     reader = log_probs.reader_of_source(source, model.model)
     settings = config.settings(transcripts, times)
 
-    from ctc_align.corpus.engine.worker_pools import CrewSettings
+    from ctc_align.corpus.engine.worker_pools import PoolSettings
     from ctc_align.corpus.run import CorpusRun
 
     files = (source, model.lexicon, config.config, times.calibration, log_probs.vocab)
@@ -199,7 +201,7 @@ def corpus(
         settings=settings,
         outputs=outputs.settings(out_dir),
         shard=parse_shard(work.shard),
-        crew=CrewSettings(work.engine, work.workers, work.address, work.gpus_per_worker),
+        pool=PoolSettings(work.engine, work.workers, work.address, work.gpus_per_worker),
         batch_seconds=work.batch_seconds,
         retry_failed=work.retry_failed,
         force=work.force,
@@ -259,7 +261,7 @@ def leave(summary: Summary) -> None:
         raise typer.Exit(THRESHOLD_NOT_MET)
 
 
-def where_it_stands(ended: Ended) -> str:
+def where_it_stands(ended: RunResult) -> str:
     done = counted(ended.summary.done, "utterance is", "utterances are")
     return f"interrupted: {done} done; the same command goes on from there"
 

@@ -1,25 +1,28 @@
-"""The losses of a whole source, streamed: like utterances together, on all cores, results in the source's order."""
+"""The losses of a whole source, streamed: similar utterances together, on all cores, results in the source's order."""
 
 from __future__ import annotations
 
 import logging
-import multiprocessing.connection
-import os
-import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from ctc_align import units
 from ctc_align.config import Settings
-from ctc_align.corpus.engine.batch_plan import cut
+from ctc_align.corpus.engine.batch_plan import Batch, Job, batches_by_length
+from ctc_align.corpus.engine.planner import length_of
+from ctc_align.corpus.engine.pool_messages import BatchDone, Finished, Outcome, Pool, RunFailed, WorkerDied
+from ctc_align.corpus.engine.process_pool import ProcessPool
+from ctc_align.corpus.engine.stages import JobState, Stages, WorkerOptions, source_of
+from ctc_align.corpus.engine.worker_pools import cpu_count
+from ctc_align.corpus.state.journal import DONE
 from ctc_align.corpus.utterance import Refused, Source, Utterance
-from ctc_align.errors import CtcAlignError, InputError, UsageError
+from ctc_align.errors import CtcAlignError, UsageError
 
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
@@ -29,17 +32,18 @@ if TYPE_CHECKING:
 
 WINDOW = 256
 """Utterances that are sorted by length together; two windows are in memory at a time."""
-FEW_S = 600.0
+SMALL_S = 600.0
 """A source with less speech than this is scored in this process: others take as long to start."""
 READERS = 4
-"""Batches whose audio is read at a time in one process."""
+"""Batches whose audio is read at a time in this process."""
+_TICK_S = 0.2
 
-Batch = Sequence[Utterance]
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class ScoreOptions:
-    """What scores a source; `workers` None is one process a core on the CPU, else one in all.
+    """How a source is scored; `workers` None is one process for each core on the CPU, else one in all.
 
     `log_probs` reads a source of log-probs; `model` is then None.
     """
@@ -56,7 +60,7 @@ class ScoreOptions:
 
 @dataclass(frozen=True)
 class ScoredUtterance:
-    """An utterance, or what stands in its place in the source, with its transcripts, best first; or why there are none.
+    """An entry of a source with its transcripts, best first, or the error for which there are none.
 
     `duration_s` is that of its audio.
     """
@@ -69,11 +73,35 @@ class ScoredUtterance:
     duration_s: float = 0.0
 
 
+@dataclass(frozen=True)
+class ScoreTask:
+    """The transcripts of utterances are scored; nothing is written."""
+
+    def compute(
+        self, aligner: Aligner, jobs: Sequence[JobState], timings: dict[str, float]
+    ) -> Sequence[Outcome | CtcAlignError]:
+        """Return the outcomes, with the ranked transcripts of each utterance."""
+        sources = [source_of(state) for state in jobs]
+        emissions = aligner.emissions_batch(sources)
+        usable = [i for i, result in enumerate(emissions) if not isinstance(result, CtcAlignError)]
+        texts = [jobs[i].job.utterance.texts or (jobs[i].job.utterance.text,) for i in usable]
+        results: list[Any] = list(emissions)
+        for i, scored in zip(usable, aligner.score_emissions([results[i] for i in usable], texts, timings)):
+            duration_s = _duration_s(sources[i])
+            results[i] = Outcome(jobs[i].job.index, DONE, duration_s=duration_s, scored=tuple(scored))
+        return results
+
+    def write(self, state: JobState) -> Outcome:
+        """Return the outcome."""
+        outcome: Outcome = state.result
+        return outcome
+
+
 def score_source(source: Source, options: ScoreOptions | None = None) -> Iterator[ScoredUtterance]:
-    """Every utterance of a source in its order, streaming; what cannot be scored is there with its error.
+    """Yield every entry of a source in its order, streaming; what cannot be scored has its error.
 
     Raises:
-        UsageError, BackendError: the options are wrong; told before anything is read.
+        UsageError, BackendError: the options are wrong; raised before anything is read.
         CtcAlignError: a worker died.
     """
     options = options or ScoreOptions()
@@ -86,84 +114,94 @@ def score_source(source: Source, options: ScoreOptions | None = None) -> Iterato
 
 @dataclass
 class _Window:
-    """Consecutive items of a source; `batches` hold places in it, `futures` their results, `seconds` is their audio."""
+    """Consecutive entries of a source, numbered from `first`, and the batches that they are in; `seconds` of audio."""
 
-    items: list[Utterance | Refused]
-    batches: list[list[int]]
+    first: int
+    entries: list[Utterance | Refused]
+    batches: list[Batch]
     seconds: float
-    futures: list[Future[list[ScoredUtterance]]] = field(default_factory=list)
 
 
 def _scored(source: Source, options: ScoreOptions, aligner: Aligner) -> Iterator[ScoredUtterance]:
     plan = _windows(source, options.batch_seconds)
-    first = list(islice(plan, 2))
-    is_small = len(first) < 2 and sum(window.seconds for window in first) < FEW_S
-    submit, executor = _crew(options, aligner, is_small)
-    waiting: deque[_Window] = deque()
-    try:
-        for window in chain(first, plan):
-            for places in window.batches:
-                window.futures.append(submit([window.items[i] for i in places]))  # type: ignore[misc]
-            waiting.append(window)
-            if len(waiting) > 1:
-                yield from _collected(waiting.popleft())
-        while waiting:
-            yield from _collected(waiting.popleft())
-    except BrokenProcessPool as error:
-        raise CtcAlignError(
-            "a worker process ended before its work was done: is memory short? try --workers 1"
-        ) from error
-    finally:
-        executor.shutdown(wait=False, cancel_futures=True)
+    begin = list(islice(plan, 2))
+    is_small = len(begin) < 2 and sum(window.seconds for window in begin) < SMALL_S
+    waiting: deque[Batch] = deque()
+    windows: deque[_Window] = deque()
+    done: dict[int, Finished] = {}
+    with _pool(options, aligner, is_small) as pool:
+        for window in chain(begin, plan):
+            waiting.extend(window.batches)
+            windows.append(window)
+            if len(windows) > 1:
+                yield from _results(windows.popleft(), pool, waiting, done)
+        while windows:
+            yield from _results(windows.popleft(), pool, waiting, done)
 
 
 def _windows(source: Iterable[Utterance | Refused], batch_seconds: float) -> Iterator[_Window]:
-    items = iter(source)
-    while window := list(islice(items, WINDOW)):
-        places = [i for i, item in enumerate(window) if isinstance(item, Utterance)]
-        lengths_s = [_length_s(item) for item in window if isinstance(item, Utterance)]
-        batches = [[places[k] for k in batch] for batch in cut(lengths_s, batch_seconds)]
-        yield _Window(window, batches, sum(lengths_s))
+    entries = iter(source)
+    first = number = 0
+    while window := list(islice(entries, WINDOW)):
+        jobs = [
+            Job(i, entry, None, 0, length_of(entry))
+            for i, entry in enumerate(window, first)
+            if isinstance(entry, Utterance)
+        ]
+        lengths_s = [job.length_s for job in jobs]
+        places = batches_by_length(lengths_s, batch_seconds)
+        batches = [Batch(number + k, tuple(jobs[i] for i in batch)) for k, batch in enumerate(places)]
+        yield _Window(first, window, batches, sum(lengths_s))
+        first, number = first + len(window), number + len(batches)
 
 
-def _length_s(utterance: Utterance) -> float:
-    """For the plan alone: 0 where the audio cannot be read, which is told when it is."""
-    from ctc_align.corpus.engine.read_ahead import length_of
+def _results(
+    window: _Window, pool: Pool, waiting: deque[Batch], done: dict[int, Finished]
+) -> Iterator[ScoredUtterance]:
+    """Yield the results of a window in its order when its batches are done; `done` keeps those of the next."""
+    while not all(batch.number in done for batch in window.batches):
+        while waiting and pool.offer(waiting[0]):
+            waiting.popleft()
+        for event in pool.events(_TICK_S):
+            if isinstance(event, RunFailed):
+                raise event.error
+            if isinstance(event, WorkerDied):
+                raise CtcAlignError("a worker process ended before its work was done: is memory short? try --workers 1")
+            for line in event.finished.warnings:
+                logger.warning("%s", line)
+            done[event.batch.number] = event.finished
+    outcomes = {outcome.index: outcome for batch in window.batches for outcome in done.pop(batch.number).outcomes}
+    for index, entry in enumerate(window.entries, window.first):
+        if isinstance(entry, Refused):
+            yield ScoredUtterance(entry.id, entry.origin, "", (), entry.reason)
+        else:
+            outcome = outcomes[index]
+            yield ScoredUtterance(
+                entry.id, entry.origin, entry.text, outcome.scored, outcome.reason, outcome.duration_s or 0.0
+            )
 
-    return length_of(utterance)
 
-
-def _collected(window: _Window) -> Iterator[ScoredUtterance]:
-    """The results of a window in its order."""
-    found: dict[int, ScoredUtterance] = {}
-    for places, future in zip(window.batches, window.futures):
-        found.update(zip(places, future.result()))
-    for i, item in enumerate(window.items):
-        yield (
-            found.pop(i) if isinstance(item, Utterance) else ScoredUtterance(item.id, item.origin, "", (), item.reason)
-        )
-
-
-def _crew(
-    options: ScoreOptions, aligner: Aligner, is_small: bool
-) -> tuple[Callable[[Batch], Future[list[ScoredUtterance]]], Executor]:
-    """Who scores the batches: processes with one thread each, or this process with threads that read."""
+def _pool(options: ScoreOptions, aligner: Aligner, is_small: bool) -> AbstractContextManager[Pool]:
+    """Return processes with one thread each, or this process with threads that read."""
+    task = WorkerOptions(
+        ScoreTask(),
+        options.model,
+        options.lexicon,
+        options.device,
+        options.backend,
+        options.settings,
+        log_probs=options.log_probs,
+    )
     workers = options.workers or _default_workers(options.device)
     if workers == 1 or (is_small and options.workers is None):
-        threads = ThreadPoolExecutor(READERS, "score")
-        scorer = _Scorer(aligner, options.log_probs)
-        return lambda batch: threads.submit(scorer, batch), threads
-    spawn = multiprocessing.get_context("spawn")
-    processes = ProcessPoolExecutor(workers, spawn, _start, (options, logging.getLogger("ctc_align").level))
-    return lambda batch: processes.submit(_work, batch), processes
+        return _ThreadPool(Stages(task, aligner))
+    return ProcessPool(task, [options.device] * workers)
 
 
 def _default_workers(device: str) -> int:
     from ctc_align.models import resolve_device
 
-    if resolve_device(device).type != "cpu":
-        return 1
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return 1 if resolve_device(device).type != "cpu" else cpu_count()
 
 
 def _aligner(options: ScoreOptions) -> Aligner:
@@ -178,97 +216,47 @@ def _aligner(options: ScoreOptions) -> Aligner:
     )
 
 
-class _Scorer:
-    """Reads and scores a batch; several threads may read, one listens."""
+class _ThreadPool:
+    """A pool in this process: threads that read, and one batch at a time that is computed."""
 
-    def __init__(self, aligner: Aligner, log_probs: Reader | None) -> None:
-        self.aligner = aligner
-        self.sample_rate = aligner.model.sample_rate if aligner.model else 0
-        self.log_probs = log_probs
-        self.lock = threading.Lock()
+    def __init__(self, stages: Stages) -> None:
+        self._stages = stages
+        self._threads = ThreadPoolExecutor(READERS, "score")
+        self._turn = threading.Lock()
+        self._batches: dict[Future[Finished | RunFailed], Batch] = {}
 
-    def __call__(self, batch: Batch) -> list[ScoredUtterance]:
-        sounds = [self._loaded(utterance) for utterance in batch]
-        with self.lock:
-            try:
-                return self._scores(batch, sounds)
-            except Exception:  # what breaks a batch is looked for utterance by utterance
-                return [self._alone(utterance, sound) for utterance, sound in zip(batch, sounds)]
+    def __enter__(self) -> _ThreadPool:
+        return self
 
-    def _loaded(self, utterance: Utterance) -> Audio | Emissions | CtcAlignError:
-        from ctc_align.corpus.engine.utterance_audio import read_utterance
+    def __exit__(self, *_: object) -> None:
+        self.kill()
 
-        try:
-            return read_utterance(utterance, self.sample_rate, self.log_probs)
-        except CtcAlignError as error:
-            return error
-        except Exception as error:  # whatever it is, it is this file's
-            return InputError(f"{type(error).__name__}: {error}")
+    @property
+    def busy(self) -> int:
+        return len(self._batches)
 
-    def _alone(self, utterance: Utterance, sound: Audio | Emissions | CtcAlignError) -> ScoredUtterance:
-        try:
-            return self._scores([utterance], [sound])[0]
-        except Exception as error:
-            return _failed(utterance, error)
+    def offer(self, batch: Batch, alone: bool = False) -> bool:
+        if len(self._batches) >= (1 if alone else READERS):
+            return False
+        self._batches[self._threads.submit(self._work, batch)] = batch
+        return True
 
-    def _scores(self, batch: Batch, sounds: Sequence[Audio | Emissions | CtcAlignError]) -> list[ScoredUtterance]:
-        good = [i for i, sound in enumerate(sounds) if not isinstance(sound, CtcAlignError)]
-        heard: dict[int, Any] = dict(
-            zip(good, self.aligner.emissions_batch([sound for sound in sounds if not isinstance(sound, CtcAlignError)]))
-        )
-        heard |= {i: sound for i, sound in enumerate(sounds) if isinstance(sound, CtcAlignError)}
-        good = [i for i in good if not isinstance(heard[i], CtcAlignError)]
-        texts = [batch[i].texts or (batch[i].text,) for i in good]
-        scored = dict(zip(good, self.aligner.score_emissions([heard[i] for i in good], texts)))
-        return [
-            ScoredUtterance(one.id, one.origin, one.text, tuple(scored[i]), None, _duration_s(sounds[i]))
-            if i in scored
-            else _failed(one, heard[i])
-            for i, one in enumerate(batch)
-        ]
+    def events(self, timeout_s: float) -> Iterator[BatchDone | RunFailed | WorkerDied]:
+        for future in wait(self._batches, timeout_s, FIRST_COMPLETED).done:
+            batch, message = self._batches.pop(future), future.result()
+            yield message if isinstance(message, RunFailed) else BatchDone(batch, message)
+
+    def kill(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _work(self, batch: Batch) -> Finished | RunFailed:
+        state = self._stages.read(batch)
+        with self._turn:
+            self._stages.compute(state)
+        return self._stages.write(state)
 
 
-def _duration_s(sound: Audio | Emissions | CtcAlignError) -> float:
-    if isinstance(sound, CtcAlignError):
-        return 0.0
-    if sound.duration_s is not None:
-        return sound.duration_s
-    return units.frames_to_seconds(len(sound.log_probs), sound.frame_shift_s)
-
-
-def _failed(utterance: Utterance, error: Exception) -> ScoredUtterance:
-    told = " ".join(str(error).split())
-    reason = told if isinstance(error, CtcAlignError) else f"{type(error).__name__}: {told}"
-    return ScoredUtterance(utterance.id, utterance.origin, utterance.text, (), reason)
-
-
-_scorer: _Scorer
-"""Of a worker process."""
-
-
-def _start(options: ScoreOptions, log_level: int) -> None:
-    """What a worker process does first."""
-    import torch
-
-    # The parent hears an interruption too, and sees to the end of this process.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("ctc-align: warning: %(message)s"))
-    logger = logging.getLogger("ctc_align")
-    logger.addHandler(handler)
-    logger.setLevel(max(log_level, logging.WARNING))
-    torch.set_num_threads(1)
-    global _scorer
-    _scorer = _Scorer(_aligner(options), options.log_probs)
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        multiprocessing.connection.wait([parent.sentinel])
-        os._exit(1)
-
-
-def _work(batch: Batch) -> list[ScoredUtterance]:
-    return _scorer(batch)
+def _duration_s(source: Audio | Emissions) -> float:
+    if source.duration_s is not None:
+        return source.duration_s
+    return units.frames_to_seconds(len(source.log_probs), source.frame_shift_s)

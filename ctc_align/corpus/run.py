@@ -1,4 +1,4 @@
-"""One run over a corpus: what was asked for, what must be so before it starts, and what is told in the end."""
+"""One run over a corpus: its options, the checks before it starts, the run itself, and its summary."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from typing import Any
 from ctc_align.config import Settings
 from ctc_align.corpus.engine.batch_plan import items_of
 from ctc_align.corpus.engine.dispatch import Engine, Observer
-from ctc_align.corpus.engine.process_pool import Pool
-from ctc_align.corpus.engine.read_ahead import Policy
-from ctc_align.corpus.engine.stages import WorkerOptions
-from ctc_align.corpus.engine.worker_pools import CrewSettings, crew_for
+from ctc_align.corpus.engine.planner import PlanOptions
+from ctc_align.corpus.engine.pool_messages import Pool
+from ctc_align.corpus.engine.stages import AlignTask, WorkerOptions
+from ctc_align.corpus.engine.worker_pools import PoolSettings, plan_pool
 from ctc_align.corpus.outputs.assembly import Assembly
 from ctc_align.corpus.outputs.layout import Layout, OutputSettings, layout_for
 from ctc_align.corpus.sources import open_source
@@ -26,12 +26,12 @@ from ctc_align.corpus.state.fingerprint import Fingerprints, log_probs_identity,
 from ctc_align.corpus.state.journal import DONE, Journal, Outcomes, Shard, journal_path, journal_paths, line_key
 from ctc_align.corpus.state.lock import FolderLock, lock_path
 from ctc_align.corpus.state.output_folder import (
-    check_found,
+    check_existing,
     clear,
     folds_case,
-    forget_folder,
     make_folder,
     parts_folder,
+    remove_folder,
 )
 from ctc_align.corpus.state.summary import Effort, Summary, summarize, summary_path
 from ctc_align.corpus.utterance import Source, Utterance
@@ -43,21 +43,21 @@ BATCH_SECONDS_CPU, BATCH_SECONDS_GPU = 120.0, 1200.0
 _GPU_THREADS = 4
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _BACKENDS = ("auto", "reference", "cpu", "gpu")
-"""As `ctc_align.kernels.BACKENDS`, which this process, that aligns nothing, does not load."""
+"""As `ctc_align.kernels.BACKENDS`, which this process does not load."""
 
 
 @dataclass(frozen=True)
 class CorpusRun:
-    """What a run is to do. Options are those of `ctc-align corpus`.
+    """The options of a run, those of `ctc-align corpus`.
 
     Args:
         source, out_dir: where the corpus is, where its outputs go (`outputs.out_dir` is set to it).
-        crew: who does it: the engine, its workers, and where they are.
-        batch_seconds: padded seconds of audio that go through the model together; None: as the device likes it.
+        pool: the engine, its workers, and where they are.
+        batch_seconds: padded seconds of audio that go through the model together; None: by the device.
         retry_failed: do again what failed; force: do everything again, and replace files that were there before the
             first run into the folder. Inputs are never replaced.
         inputs: files of the call beside the source (lexicon, settings), which no output may replace.
-        profile: tell in the summary where the time goes.
+        profile: write in the summary where the time goes.
         log_probs: the source is one of log-probs, and this reads them; `model` is then None.
     """
 
@@ -71,7 +71,7 @@ class CorpusRun:
     settings: Settings = field(default_factory=Settings)
     outputs: OutputSettings = field(default_factory=lambda: OutputSettings(""))
     shard: Shard = field(default_factory=Shard)
-    crew: CrewSettings = field(default_factory=CrewSettings)
+    pool: PoolSettings = field(default_factory=PoolSettings)
     batch_seconds: float | None = None
     retry_failed: bool = False
     force: bool = False
@@ -81,8 +81,8 @@ class CorpusRun:
 
 
 @dataclass(frozen=True)
-class Ended:
-    """How a run ended: its summary, whether it was interrupted, and the files beside the outputs."""
+class RunResult:
+    """The end of a run: its summary, whether it was interrupted, and the files beside the outputs."""
 
     summary: Summary
     interrupted: bool
@@ -90,8 +90,8 @@ class Ended:
     manifests: list[Path]
 
 
-def run_corpus(run: CorpusRun, observer: Observer) -> Ended:
-    """Align a corpus; what an earlier run did and is still right is left as it is.
+def run_corpus(run: CorpusRun, observer: Observer) -> RunResult:
+    """Align a corpus; what an earlier run did and is still valid is left as it is.
 
     Raises:
         UsageError: the call is wrong, or another run works in the folder; nothing was done.
@@ -100,7 +100,7 @@ def run_corpus(run: CorpusRun, observer: Observer) -> Ended:
         KeyboardInterrupt: interrupted a second time.
     """
     out_dir = Path(run.out_dir)
-    run = _remembering(run)
+    run = _with_model_defaults(run)
     _check(run)
     layout = layout_for(_output_settings(run))
     open_source(run.source, run.kind)  # a wrong call leaves no folder behind
@@ -110,16 +110,16 @@ def run_corpus(run: CorpusRun, observer: Observer) -> Ended:
         return _locked(run, observer, layout, out_dir)
     except (UsageError, BackendError):
         if is_new:
-            forget_folder(out_dir, journal_path(out_dir, run.shard))
+            remove_folder(out_dir, journal_path(out_dir, run.shard))
         raise
 
 
-def _locked(run: CorpusRun, observer: Observer, layout: Layout, out_dir: Path) -> Ended:
+def _locked(run: CorpusRun, observer: Observer, layout: Layout, out_dir: Path) -> RunResult:
     with FolderLock(out_dir, run.shard):
         source = open_source(run.source, run.kind, exclude=[run.out_dir], fold_case=folds_case(out_dir))
         protect = (*layout.settings.protect, *_files_of(source))
         layout = layout_for(replace(layout.settings, protect=protect))
-        check_found(source, layout, out_dir, force=run.force)
+        check_existing(source, layout, out_dir, force=run.force)
         clear(out_dir, run.shard)
         try:
             return _run(run, observer, source, layout, out_dir)
@@ -127,41 +127,49 @@ def _locked(run: CorpusRun, observer: Observer, layout: Layout, out_dir: Path) -
             clear(out_dir, run.shard)
 
 
-def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out_dir: Path) -> Ended:
-    crew = crew_for(run.crew, run.device, str(lock_path(out_dir, run.shard)), observer.warn)
-    batch_seconds = run.batch_seconds or (BATCH_SECONDS_CPU if crew.is_on_cpu else BATCH_SECONDS_GPU)
-    policy = Policy(batch_seconds, run.retry_failed, run.force)
-    threads = 1 if crew.is_on_cpu else _GPU_THREADS
+def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out_dir: Path) -> RunResult:
+    plan = plan_pool(run.pool, run.device, str(lock_path(out_dir, run.shard)), observer.warn)
+    batch_seconds = run.batch_seconds or (BATCH_SECONDS_CPU if plan.is_on_cpu else BATCH_SECONDS_GPU)
+    plan_options = PlanOptions(batch_seconds, run.retry_failed, run.force)
+    threads = 1 if plan.is_on_cpu else _GPU_THREADS
     options = WorkerOptions(
-        run.model, run.lexicon, run.device, run.backend, run.settings, layout, threads, run.profile, run.log_probs
+        AlignTask(layout),
+        run.model,
+        run.lexicon,
+        run.device,
+        run.backend,
+        run.settings,
+        threads,
+        run.log_probs,
+        str(Path(layout.settings.parts, "compiling")),
     )
     with Journal(journal_path(out_dir, run.shard)) as journal:
         outcomes = Outcomes(journal_paths(out_dir))
         with Assembly(layout) as assembly:
-            engine = Engine(policy, outcomes, Fingerprints(_fingerprint(run, layout)), assembly, observer)
-            counting = _counted(lambda: items_of(source, layout.group, run.shard), engine)
+            engine = Engine(plan_options, outcomes, Fingerprints(_fingerprint(run, layout)), assembly, observer)
+            counting = _counting(lambda: items_of(source, layout.group, run.shard), engine)
             try:
-                with crew.pool(options) as pool, _stopping(engine, pool), counting:
+                with plan.pool(options) as pool, _stopping(engine, pool), counting:
                     engine.run(items_of(source, layout.group, run.shard), pool, journal)
                 if not engine.stopping:
                     assembly.finish()
             except OutputError as error:
                 with contextlib.suppress(OutputError):
-                    _summary(run, engine, out_dir, crew.workers, complete=False)
+                    _summary(run, engine, out_dir, plan.workers, complete=False)
                 raise OutputError(
                     f"{error}\nthe run stopped after {engine.tally.finished} utterances, which stay done; "
                     "when that is mended, give the same command again: it goes on from here"
                 ) from error
             complete = not engine.stopping
             manifests = _manifests(layout, source, run, out_dir) if complete else []
-            summary = _summary(run, engine, out_dir, crew.workers, complete)
-    return Ended(summary, not complete, journal_path(out_dir, run.shard), manifests)
+            summary = _summary(run, engine, out_dir, plan.workers, complete)
+    return RunResult(summary, not complete, journal_path(out_dir, run.shard), manifests)
 
 
-def _remembering(run: CorpusRun) -> CorpusRun:
-    """With the language and the lexicon of the model where the call says none: results depend on them."""
-    own = folder_settings(run.model)
-    return replace(run, lexicon=run.lexicon or own.lexicon, settings=run.settings.for_language(own.language))
+def _with_model_defaults(run: CorpusRun) -> CorpusRun:
+    """Return the run with the model's language and lexicon where it has none: results depend on them."""
+    defaults = folder_settings(run.model)
+    return replace(run, lexicon=run.lexicon or defaults.lexicon, settings=run.settings.for_language(defaults.language))
 
 
 def _check(run: CorpusRun) -> None:
@@ -171,7 +179,7 @@ def _check(run: CorpusRun) -> None:
                 f"{option} {value}: expected a path, got a URL: outputs take their places by renaming, and the journal "
                 "by locking and appending, which object stores lack; mount it, and give the path"
             )
-    run.crew.check(run.device)
+    run.pool.check(run.device)
     if run.batch_seconds is not None and not 0 < run.batch_seconds < float("inf"):
         raise UsageError(f"--batch-seconds: expected seconds above 0, got {run.batch_seconds:g}")
     if not 0 <= run.shard.index < run.shard.count:
@@ -199,16 +207,16 @@ def _output_settings(run: CorpusRun) -> OutputSettings:
 
 
 def _files_of(source: Source) -> tuple[str, ...]:
-    """The files that a source itself consists of."""
+    """Return the files that a source itself consists of."""
     return tuple(getattr(source, "files", ()))
 
 
 def _fingerprint(run: CorpusRun, layout: Layout) -> str:
-    chosen = layout.settings
-    others = (chosen.layout, str(chosen.shard_size), *chosen.manifests, chosen.cut, str(chosen.pause_s))
+    outputs = layout.settings
+    others = (outputs.layout, str(outputs.shard_size), *outputs.manifests, outputs.cut, str(outputs.pause_s))
     if run.log_probs is not None:
         others = (*others, *log_probs_identity(run.log_probs))
-    return run_fingerprint(run.model, run.lexicon, run.settings.to_dict(), chosen.formats_written, others)
+    return run_fingerprint(run.model, run.lexicon, run.settings.to_dict(), outputs.formats_written, others)
 
 
 def _manifests(layout: Layout, source: Source, run: CorpusRun, out_dir: Path) -> list[Path]:
@@ -220,10 +228,10 @@ def _manifests(layout: Layout, source: Source, run: CorpusRun, out_dir: Path) ->
 
     def done() -> Iterator[tuple[int, Utterance]]:
         for item in items_of(source, layout.group, run.shard):
-            if isinstance(item.what, Utterance):
-                found = outcomes.find(line_key(item.what.id))
-                if found is not None and found[0] == DONE:
-                    yield item.index, item.what
+            if isinstance(item.entry, Utterance):
+                outcome = outcomes.find(line_key(item.entry.id))
+                if outcome is not None and outcome[0] == DONE:
+                    yield item.index, item.entry
 
     return write_manifests(layout, done())
 
@@ -242,7 +250,7 @@ def _summary(run: CorpusRun, engine: Engine, out_dir: Path, workers: int, comple
 
 @contextlib.contextmanager
 def _stopping(engine: Engine, pool: Pool) -> Iterator[None]:
-    """Ctrl-C (and SIGTERM) lets the batches in flight end; a second one ends everything at once."""
+    """Let the batches in flight end at Ctrl-C (or SIGTERM), and end everything at once at a second one."""
 
     def stop(*_: Any) -> None:
         if engine.stopping:
@@ -262,13 +270,13 @@ def _stopping(engine: Engine, pool: Pool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _counted(items: Callable[[], Iterator[Any]], engine: Engine) -> Iterator[None]:
-    """While the run goes on, a thread counts the items ahead, so that the time left can be said."""
+def _counting(items: Callable[[], Iterator[Any]], engine: Engine) -> Iterator[None]:
+    """Count the items in a thread while the run goes on, so that the time left can be estimated."""
     over = threading.Event()
 
     def count() -> None:
         total = 0
-        with contextlib.suppress(Exception):  # the run itself meets what is wrong, and says it
+        with contextlib.suppress(Exception):  # the run itself reports what is wrong
             for _ in items():
                 total += 1
                 if over.is_set():

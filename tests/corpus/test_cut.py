@@ -10,7 +10,7 @@ from hypothesis import given
 from sample_alignments import aligned, make_alignment, random_alignments
 
 from ctc_align.corpus.outputs.audio_cuts import MARGIN_S, CutSettings, cut_audio, first_cut, phrases
-from ctc_align.corpus.outputs.layout import OutputSettings, Piece, layout_for
+from ctc_align.corpus.outputs.layout import OutputSettings, layout_for
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import AudioError, OutputError
 from ctc_align.formats import Alignment
@@ -180,10 +180,10 @@ def test_no_input_is_replaced(tmp_path, by_pause):
         sound = folder / "a-0001.flac"
     utterance = Utterance("a", output, str(sound), "One.", "line 1")
     settings = OutputSettings(str(tmp_path), formats=("json",), cut="pause" if by_pause else "utterance")
-    piece = Piece(0, utterance, make_alignment((aligned("One.", 0.1, 0.4),), 1.0))
+    alignment = make_alignment((aligned("One.", 0.1, 0.4),), 1.0)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     with pytest.raises(OutputError, match=rf"{name}\.(flac|txt): is an input"):
-        layout_for(settings).place(piece)
+        layout_for(settings).place(0, utterance, alignment)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
@@ -234,7 +234,7 @@ def test_beyond_the_end(sound, tmp_path):
 def test_the_layout_cuts_and_misses_what_is_gone(sound, tmp_path):
     layout = layout_for(OutputSettings(str(tmp_path), formats=("json",), cut="pause"))
     utterance = utterance_of(sound)
-    layout.place(Piece(0, utterance, alignment_of()))
+    layout.place(0, utterance, alignment_of())
     names = [path.name for path in layout.outputs(utterance)]
     assert names == ["talk.json", "talk-0001.flac", "talk-0001.txt"]
     assert all(path.is_file() for path in layout.outputs(utterance))

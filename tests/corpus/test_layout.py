@@ -15,7 +15,7 @@ import soundfile
 from layout_runs import contents, made_alignment, made_utterances, run, settings_of
 
 from ctc_align.corpus.outputs.assembly import Assembly
-from ctc_align.corpus.outputs.layout import OutputSettings, Piece, layout_for
+from ctc_align.corpus.outputs.layout import OutputSettings, layout_for
 from ctc_align.errors import OutputError, UsageError
 from ctc_align.formats import read_alignment, rendered, to_dict
 from ctc_align.formats.textgrid import read_textgrid
@@ -69,7 +69,7 @@ def test_ten_thousand_utterances_are_few_files(audio, tmp_path):
     layout = layout_for(settings)
     utterances = made_utterances(audio, 2)
     alignment = made_alignment(utterances[0])
-    row = layout.place(Piece(0, utterances[0], alignment))
+    row = layout.place(0, utterances[0], alignment)
     assert row is not None
     with Assembly(layout) as assembly:
         for first in range(0, 10_000, 500):
@@ -308,13 +308,13 @@ def test_no_input_is_replaced(audio, tmp_path):
     layout = layout_for(settings_of(tmp_path, "files"))
     utterance = made_utterances(sound, 1)[0]
     with pytest.raises(OutputError, match="is an input of this call"):
-        layout.place(Piece(0, utterance, made_alignment(utterance)))
+        layout.place(0, utterance, made_alignment(utterance))
     source = tmp_path / "r0" / "u0.json"
     source.write_text("[]")
     protected = dataclasses.replace(layout.settings, protect=(str(source),))
     other = dataclasses.replace(utterance, recording="")
     with pytest.raises(OutputError, match="is an input of this call"):
-        layout_for(protected).place(Piece(0, other, made_alignment(other)))
+        layout_for(protected).place(0, other, made_alignment(other))
     assert source.read_text() == "[]"
 
 
@@ -341,7 +341,7 @@ def test_names_with_quotes_and_halves_of_surrogates(audio, tmp_path):
     with Assembly(layout) as assembly:
         for i, utterance in enumerate(utterances):
             assembly.announce(i, utterance)
-            assembly.keep([(utterance.id, layout.place(Piece(i, utterance, made_alignment(utterance))))])
+            assembly.keep([(utterance.id, layout.place(i, utterance, made_alignment(utterance)))])
             assembly.settle(i, True)
         assembly.finish()
     lines = lines_of(tmp_path / "alignments-00000.jsonl.gz")

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ctc_align.corpus.engine.batch_plan import WINDOW, cut, items_of, windows
-from ctc_align.corpus.engine.read_ahead import length_of
+from ctc_align.corpus.engine.batch_plan import WINDOW, batches_by_length, items_of, windows
+from ctc_align.corpus.engine.planner import length_of
 from ctc_align.corpus.state.fingerprint import Fingerprints, model_identity, run_fingerprint
 from ctc_align.corpus.state.journal import Shard
 from ctc_align.corpus.utterance import Refused, Utterance
@@ -51,13 +51,13 @@ def test_windows_are_bounded_and_end_where_groups_do(group):
 @pytest.mark.parametrize("batch_seconds", [0.1, 5.0, 60.0, 1e9])
 def test_batches_hold_everything_once_within_their_seconds(batch_seconds):
     lengths = np.random.default_rng(0).exponential(4.0, 500).tolist()
-    batches = cut(lengths, batch_seconds)
+    batches = batches_by_length(lengths, batch_seconds)
     assert sorted(i for batch in batches for i in batch) == list(range(500))
     for batch in batches:
         longest = max(lengths[i] for i in batch)
         assert len(batch) == 1 or longest * len(batch) <= batch_seconds
         assert lengths[batch[0]] == longest
-    assert cut([], batch_seconds) == []
+    assert batches_by_length([], batch_seconds) == []
     if batch_seconds == 60.0:
         padded = sum(max(lengths[i] for i in batch) * len(batch) for batch in batches)
         assert padded < 1.1 * sum(lengths), "alike goes with alike"

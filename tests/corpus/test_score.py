@@ -29,12 +29,12 @@ TESTS = Path(__file__).resolve().parent.parent
 
 
 @dataclass
-class Given:
+class ListSource:
     """A source in memory."""
 
     items: list[Utterance | Refused]
-    kind: str = "given"
-    name: str = "given"
+    kind: str = "list"
+    name: str = "list"
     read: list[int] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[Utterance | Refused]:
@@ -70,7 +70,7 @@ def options(folder: Path, **more: object) -> ScoreOptions:
 def test_every_utterance_in_its_place_as_alone(folder: Path, more: dict[str, object], monkeypatch) -> None:
     monkeypatch.setattr(corpus_scores, "WINDOW", 4)
     aligner = Aligner(str(folder / "model"), device="cpu")
-    results = list(score_source(Given(utterances(folder)), options(folder, **more)))
+    results = list(score_source(ListSource(utterances(folder)), options(folder, **more)))
     assert [one.id for one in results] == [f"u{i}" for i in range(10)]
     for i, one in enumerate(results):
         alone = aligner.score_texts(folder / f"u{i}.wav", [one.text])
@@ -84,7 +84,7 @@ def test_every_utterance_in_its_place_as_alone(folder: Path, more: dict[str, obj
 def test_alternatives_are_ranked_and_the_text_beside_them_is_not_one(folder: Path) -> None:
     one = utterances(folder)[3]
     assert isinstance(one, Utterance)
-    results = list(score_source(Given([replace(one, texts=("hello", "no", "hello", ""))]), options(folder)))
+    results = list(score_source(ListSource([replace(one, texts=("hello", "no", "hello", ""))]), options(folder)))
     scored = results[0].scored
     assert [it.rank for it in scored] == [1, 2, 3, 4]
     assert sorted(it.index for it in scored) == [0, 1, 2, 3]
@@ -98,7 +98,7 @@ def test_parts_of_recordings(folder: Path) -> None:
     one = utterances(folder)[6]
     assert isinstance(one, Utterance)
     part = replace(one, offset_s=0.25, duration_s=0.5)
-    (found,) = score_source(Given([part]), options(folder))
+    (found,) = score_source(ListSource([part]), options(folder))
     assert found.duration_s == 0.5
     samples = soundfile.read(one.audio, dtype="float32")[0][4000:12000]
     aligner = Aligner(str(folder / "model"), device="cpu")
@@ -114,7 +114,7 @@ def test_what_cannot_be_scored_is_told_and_the_others_scored(folder: Path, worke
     items.insert(3, Utterance("cut", "cut", str(folder / "no.flac"), "no", "line 4"))
     items.insert(4, Utterance("far", "far", str(folder / "u0.wav"), "no", "line 5", offset_s=99.0))
     items.append(Utterance("empty", "empty", str(folder / "u0.wav"), " ", "line 9"))
-    results = {one.id: one for one in score_source(Given(items), options(folder, workers=workers))}
+    results = {one.id: one for one in score_source(ListSource(items), options(folder, workers=workers))}
     assert list(results) == ["u0", "line 2", "gone", "cut", "far", "u1", "u2", "u3", "empty"]
     assert results["line 2"].error == "expected a JSON object"
     assert "no such audio file" in (results["gone"].error or "")
@@ -127,13 +127,13 @@ def test_what_cannot_be_scored_is_told_and_the_others_scored(folder: Path, worke
 def test_what_breaks_a_batch_is_one_utterance(folder: Path, monkeypatch) -> None:
     right = Aligner.score_emissions
 
-    def breaking(aligner, emissions, texts):
+    def breaking(aligner, emissions, texts, timings):
         if ("hello",) in texts:
             raise MemoryError("too much")
-        return right(aligner, emissions, texts)
+        return right(aligner, emissions, texts, timings)
 
     monkeypatch.setattr(Aligner, "score_emissions", breaking)
-    results = list(score_source(Given(utterances(folder)), options(folder, workers=1)))
+    results = list(score_source(ListSource(utterances(folder)), options(folder, workers=1)))
     assert [one.error for one in results] == [None] * 3 + ["MemoryError: too much"] + [None] * 6
 
 
@@ -159,7 +159,7 @@ def test_a_source_is_streamed(folder: Path, monkeypatch) -> None:
 
 
 def test_nothing_to_score(folder: Path) -> None:
-    assert list(score_source(Given([]), options(folder))) == []
+    assert list(score_source(ListSource([]), options(folder))) == []
 
 
 @pytest.mark.parametrize(
@@ -168,15 +168,15 @@ def test_nothing_to_score(folder: Path) -> None:
 )
 def test_options_that_cannot_be(folder: Path, more: dict[str, object], says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        score_source(Given([]), options(folder, **more))
+        score_source(ListSource([]), options(folder, **more))
     with pytest.raises(UsageError, match="no such model"):
-        score_source(Given([]), ScoreOptions("no-such-model"))
+        score_source(ListSource([]), ScoreOptions("no-such-model"))
 
 
 def test_a_worker_that_dies_is_an_error_and_no_hang(folder: Path, monkeypatch) -> None:
     monkeypatch.setattr(corpus_scores, "WINDOW", 2)
     items = utterances(folder) * 50
-    results = score_source(Given(items), options(folder, workers=2))
+    results = score_source(ListSource(items), options(folder, workers=2))
     next(results)
     for child in multiprocessing.active_children():
         child.kill()

@@ -14,7 +14,7 @@ from pathlib import Path
 from sample_alignments import aligned, make_alignment
 
 from ctc_align.corpus.outputs.assembly import Assembly
-from ctc_align.corpus.outputs.layout import Layout, OutputSettings, Piece, layout_for
+from ctc_align.corpus.outputs.layout import Layout, OutputSettings, layout_for
 from ctc_align.corpus.outputs.manifests import write_manifests
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.formats import Alignment
@@ -104,7 +104,7 @@ def _batch(
     seed: int,
 ) -> None:
     good = [(index, utterance) for index, utterance in todo if utterance.id not in failing]
-    rows = [(u.id, layout.place(Piece(i, u, made_alignment(u, seed)))) for i, u in good]
+    rows = [(u.id, layout.place(i, u, made_alignment(u, seed))) for i, u in good]
     assembly.keep(rows)
     with open(journal, "a", encoding="utf-8") as file:
         for _, utterance in todo:

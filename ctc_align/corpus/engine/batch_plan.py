@@ -1,4 +1,4 @@
-"""The plan: a source, streamed, in windows of consecutive utterances, each cut into batches of like length.
+"""The plan: a source, streamed, in windows of consecutive utterances, each cut into batches of similar length.
 
 The plan is a function of the source (and of the shard and the batch's size), never of what is left to do: a resumed
 run puts the same utterances together as one that was never interrupted.
@@ -22,10 +22,10 @@ GroupOf = Callable[[int, Utterance], str | None]
 
 @dataclass(frozen=True)
 class Item:
-    """What stands at place `index` of the source; `group` is the assembled file that its outputs go into."""
+    """An entry of the source and its place in it; `group` is the assembled file that its outputs go into."""
 
     index: int
-    what: Utterance | Refused
+    entry: Utterance | Refused
     group: str | None = None
 
 
@@ -33,8 +33,8 @@ class Item:
 class Job:
     """One utterance in a batch.
 
-    `todo` is False where it only keeps the others company, so that they are computed as the first time; `is_absent`
-    where it has its place in the plan, but is not read again: it failed.
+    `todo` is False where it is done and only computed again so that the others are in the same batch as the first time;
+    `is_absent` where it has its place in the plan, but is not read again: it failed.
     """
 
     index: int
@@ -48,28 +48,28 @@ class Job:
 
 @dataclass(frozen=True)
 class Batch:
-    """Utterances that go through the model together. `number` is unique in a run and means nothing else."""
+    """Utterances that go through the model together. `number` is unique in a run."""
 
     number: int
     jobs: tuple[Job, ...]
 
 
 def items_of(source: Iterable[Utterance | Refused], group_of: GroupOf, shard: Shard) -> Iterator[Item]:
-    """The items of one shard with their places in the whole source; an assembled file is never parted."""
-    group, groups = None, -1
-    for index, what in enumerate(source):
-        mine = index
-        own = group_of(index, what) if isinstance(what, Utterance) else None
-        if own is not None:
-            if own != group:
-                group, groups = own, groups + 1
-            mine = groups
-        if mine % shard.count == shard.index:
-            yield Item(index, what, own)
+    """Yield the items of one shard with their places in the whole source; assembled files are never divided."""
+    last, groups = None, -1
+    for index, entry in enumerate(source):
+        number = index
+        group = group_of(index, entry) if isinstance(entry, Utterance) else None
+        if group is not None:
+            if group != last:
+                last, groups = group, groups + 1
+            number = groups
+        if number % shard.count == shard.index:
+            yield Item(index, entry, group)
 
 
 def windows(items: Iterable[Item], size: int = WINDOW) -> Iterator[list[Item]]:
-    """Runs of at least `size` consecutive items that end where a group ends, or at `_WIDEST` times `size`.
+    """Yield runs of at least `size` consecutive items that end where a group ends, or at `_WIDEST` times `size`.
 
     >>> [len(window) for window in windows((Item(i, None, str(i // 3)) for i in range(10)), 4)]
     [6, 4]
@@ -85,12 +85,12 @@ def windows(items: Iterable[Item], size: int = WINDOW) -> Iterator[list[Item]]:
         yield window
 
 
-def cut(lengths_s: Sequence[float], batch_seconds: float) -> list[list[int]]:
-    """Places of `lengths_s`, longest first, in batches whose padded length is at most `batch_seconds`.
+def batches_by_length(lengths_s: Sequence[float], batch_seconds: float) -> list[list[int]]:
+    """Return places of `lengths_s`, longest first, in batches whose padded length is at most `batch_seconds`.
 
-    What is longer than that is a batch of its own.
+    One that is longer is a batch of its own.
 
-    >>> cut([1.0, 5.0, 2.0, 2.0, 30.0], 6.0)
+    >>> batches_by_length([1.0, 5.0, 2.0, 2.0, 30.0], 6.0)
     [[4], [1], [2, 3, 0]]
     """
     order = sorted(range(len(lengths_s)), key=lambda i: (-lengths_s[i], i))

@@ -1,4 +1,4 @@
-"""The engine on one machine: it reads the plan, feeds workers, and writes down what becomes of each utterance."""
+"""The engine: reads the plan, gives batches to workers, and records the outcome of each utterance."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from ctc_align.corpus.engine.batch_plan import Batch, Item, Job, cut
-from ctc_align.corpus.engine.process_pool import Answer, Died, Pool
-from ctc_align.corpus.engine.read_ahead import Planner, Policy, Seen, length_of
-from ctc_align.corpus.engine.stages import Broken, Outcome
+from ctc_align.corpus.engine.batch_plan import Batch, Item, Job, batches_by_length
+from ctc_align.corpus.engine.planner import PlannedItem, Planner, PlanOptions, length_of
+from ctc_align.corpus.engine.pool_messages import BatchDone, Outcome, Pool, RunFailed, WorkerDied
 from ctc_align.corpus.outputs.assembly import Assembly
 from ctc_align.corpus.state.fingerprint import Fingerprints
 from ctc_align.corpus.state.journal import DONE, FAILED, Journal, Line, Outcomes, line_key, now
@@ -21,20 +20,20 @@ from ctc_align.corpus.utterance import Refused, Utterance
 from ctc_align.errors import BackendError
 
 _TICK_S = 0.2
-_ROOM = 64
-"""With fewer batches than this waiting, the next window is taken."""
+_MOST_WAITING = 64
+"""Batches that wait for workers at most before the next window is taken."""
 _MOST_DEATHS = 10
-"""Workers that die in a row without one batch done: then it is not the utterances."""
+"""Workers that die one after another without a batch done: then it is not the utterances."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass
 class Tally:
-    """Where a run stands.
+    """Counts of a run so far.
 
-    `failed` counts also what failed before and is not tried again; `worked` is what workers did in this run, `audio_s`
-    what they aligned; `total` is None as long as it is not known.
+    `failed` includes those of earlier runs that are not tried again; `worked` are the utterances that workers did in
+    this run, `audio_s` the audio that they aligned; `total` is None as long as it is not known.
     """
 
     done: int = 0
@@ -61,29 +60,29 @@ class Tally:
 
     @property
     def left_s(self) -> float | None:
-        """How long it takes yet, where that can be said."""
+        """The seconds that are left, None where they cannot be estimated."""
         if self.total is None or not self.worked:
             return None
         return (self.total - self.finished) * self.wall_s / self.worked
 
 
 class Observer(Protocol):
-    """Who is told what happens."""
+    """Shows the progress and the warnings of a run."""
 
     def progress(self, tally: Tally) -> None:
-        """Something happened, or a moment passed."""
+        """Show where the run is; called often."""
 
     def warn(self, line: str) -> None:
-        """Something about one utterance or file that is no failure."""
+        """Show a warning, which is no failure."""
 
 
 class Engine:
-    """One run over the items of a source. `keys` holds in the end what was met, as the journal's keys."""
+    """One run over the items of a source; `keys` are the journal's keys of all items so far."""
 
     def __init__(
-        self, policy: Policy, outcomes: Outcomes, prints: Fingerprints, assembly: Assembly, observer: Observer
+        self, options: PlanOptions, outcomes: Outcomes, prints: Fingerprints, assembly: Assembly, observer: Observer
     ) -> None:
-        self.policy = policy
+        self.options = options
         self.outcomes = outcomes
         self.prints = prints
         self.assembly = assembly
@@ -91,32 +90,31 @@ class Engine:
         self.tally = Tally()
         self.keys = array("Q")
         self.stopping = False
-        self.worker_died = False
         self._waiting: deque[Batch] = deque()
         self._alone: deque[Batch] = deque()
-        self._careful: set[int] = set()
+        self._retried_alone: set[int] = set()
         self._deaths = 0
         self._numbers = 0
 
     def run(self, items: Iterable[Item], pool: Pool, journal: Journal) -> None:
-        """All of it, or up to the end of the batches in flight once `stopping` is set.
+        """Do all of it, or finish the batches that workers have once `stopping` is set.
 
         Raises:
-            OutputError: outputs, journal or spool cannot be written; what is in the journal is safe.
+            OutputError: outputs, journal or the pending parts cannot be written; what is in the journal is safe.
             UsageError, BackendError: workers cannot start.
         """
         self._journal = journal
-        with Planner(items, self.policy, self.outcomes, self.prints) as planner:
+        with Planner(items, self.options, self.outcomes, self.prints) as planner:
             while True:
-                while not self.stopping and len(self._waiting) < _ROOM and planner.has_window():
+                while not self.stopping and len(self._waiting) < _MOST_WAITING and planner.has_window():
                     self._take(planner.window())
                 self._feed(pool)
-                idle = not (self._waiting or self._alone) and planner.is_over
-                if not pool.busy and (idle or self.stopping):
+                done = not (self._waiting or self._alone) and planner.is_over
+                if not pool.busy and (done or self.stopping):
                     return
-                hungry = not self.stopping and not self._waiting and not planner.is_over
-                for event in pool.events(0.02 if hungry else _TICK_S):
-                    self._hear(event)
+                starved = not self.stopping and not self._waiting and not planner.is_over
+                for event in pool.events(0.02 if starved else _TICK_S):
+                    self._handle(event)
                 self.observer.progress(self.tally)
 
     def _feed(self, pool: Pool) -> None:
@@ -129,47 +127,50 @@ class Engine:
         while self._waiting and pool.offer(self._waiting[0]):
             self._waiting.popleft()
 
-    def _take(self, window: list[Seen]) -> None:
-        """Announce a window, and cut what is left of it into batches."""
-        refused = [seen for seen in window if isinstance(seen.item.what, Refused)]
-        jobs = self._jobs([seen for seen in window if isinstance(seen.item.what, Utterance)])
+    def _take(self, window: list[PlannedItem]) -> None:
+        """Announce the utterances of a window, and divide what is to be done into batches."""
+        refused = [planned for planned in window if isinstance(planned.item.entry, Refused)]
+        jobs = self._jobs([planned for planned in window if isinstance(planned.item.entry, Utterance)])
         self._refuse(refused)
-        for places in cut([job.length_s for job in jobs], self.policy.batch_seconds):
+        for places in batches_by_length([job.length_s for job in jobs], self.options.batch_seconds):
             if any(jobs[i].todo for i in places):
                 self._numbers += 1
                 self._waiting.append(Batch(self._numbers, tuple(jobs[i] for i in places if not jobs[i].is_absent)))
 
-    def _jobs(self, window: list[Seen]) -> list[Job]:
-        """Jobs with their lengths, which are looked for where anything is to be done."""
-        jobs = [self._job(seen, seen.item.what) for seen in window if isinstance(seen.item.what, Utterance)]
+    def _jobs(self, window: list[PlannedItem]) -> list[Job]:
+        """Return the jobs of utterances, with their lengths where anything is to be done."""
+        jobs = [self._job(planned) for planned in window]
         if not any(job.todo for job in jobs):
             return jobs
         lengths = [
-            length_of(job.utterance) if seen.length_s is None else seen.length_s for job, seen in zip(jobs, window)
+            length_of(job.utterance) if planned.length_s is None else planned.length_s
+            for job, planned in zip(jobs, window)
         ]
         return [replace(job, length_s=length_s) for job, length_s in zip(jobs, lengths)]
 
-    def _job(self, seen: Seen, utterance: Utterance) -> Job:
-        """The job of an utterance: to be done, for company, or absent where it failed and is not tried again."""
-        item, stands = seen.item, seen.stands
+    def _job(self, planned: PlannedItem) -> Job:
+        """Return the job of an utterance, and announce the utterance and its earlier outcome."""
+        item, status = planned.item, planned.status
+        utterance = item.entry
+        assert isinstance(utterance, Utterance)
         self.keys.append(line_key(utterance.id))
-        if stands == DONE and not self.assembly.present(item.index, utterance):
-            stands = None
-        self.assembly.announce(item.index, utterance, None if stands is None else stands == DONE)
-        if stands == DONE:
+        if status == DONE and not self.assembly.present(item.index, utterance):
+            status = None
+        self.assembly.announce(item.index, utterance, None if status is None else status == DONE)
+        if status == DONE:
             self.tally.skipped += 1
-        elif stands == FAILED:
+        elif status == FAILED:
             self.tally.failed += 1
-        todo, is_absent = stands is None, stands == FAILED
-        return Job(item.index, utterance, item.group, seen.fingerprint, 0.0, todo, is_absent)
+        todo, is_absent = status is None, status == FAILED
+        return Job(item.index, utterance, item.group, planned.fingerprint, 0.0, todo, is_absent)
 
-    def _refuse(self, refused: list[Seen]) -> None:
-        """Lines of the source that are no utterances: failed, in the journal once."""
+    def _refuse(self, refused: list[PlannedItem]) -> None:
+        """Record lines of the source that are no utterances as failed, in the journal once."""
         lines = []
-        for seen in refused:
-            what = seen.item.what
-            assert isinstance(what, Refused)
-            line = Line(what.id, FAILED, what.reason, time=now(), origin=what.origin)
+        for planned in refused:
+            entry = planned.item.entry
+            assert isinstance(entry, Refused)
+            line = Line(entry.id, FAILED, entry.reason, time=now(), origin=entry.origin)
             self.keys.append(line.key)
             if self.outcomes.find(line.key) is None:
                 lines.append(line)
@@ -177,10 +178,10 @@ class Engine:
             self._journal.append(lines)
         self.tally.failed += len(refused)
 
-    def _hear(self, event: Answer | Broken | Died) -> None:
-        if isinstance(event, Broken):
+    def _handle(self, event: BatchDone | RunFailed | WorkerDied) -> None:
+        if isinstance(event, RunFailed):
             raise event.error
-        if isinstance(event, Died):
+        if isinstance(event, WorkerDied):
             self._replace(event)
             return
         self._deaths = 0
@@ -191,10 +192,10 @@ class Engine:
         self._record(event.batch.jobs, event.finished.outcomes)
 
     def _record(self, jobs: tuple[Job, ...], outcomes: tuple[Outcome, ...]) -> None:
-        """Spool, then journal, then assembled files: in this order nothing is lost, whenever it ends."""
+        """Keep pending parts, then the journal, then assemble: in this order nothing is lost, whenever it ends."""
         by_index = {job.index: job for job in jobs}
         pairs = [(by_index[outcome.index], outcome) for outcome in outcomes]
-        self.assembly.keep((job.utterance.id, o.spooled) for job, o in pairs if o.status == DONE)
+        self.assembly.keep((job.utterance.id, o.pending) for job, o in pairs if o.status == DONE)
         finished = now()
         self._journal.append([_line(job, outcome, finished) for job, outcome in pairs])
         self.tally.worked += len(pairs)
@@ -206,9 +207,8 @@ class Engine:
             else:
                 self.tally.failed += 1
 
-    def _replace(self, died: Died) -> None:
-        """A worker died: what it had is done again one by one; an utterance that kills a worker alone has failed."""
-        self.worker_died = True
+    def _replace(self, died: WorkerDied) -> None:
+        """Put what a dead worker had in batches of one; an utterance that kills a worker alone has failed."""
         self._deaths += 1
         if self._deaths > _MOST_DEATHS or (not died.was_ready and self._deaths > 2):
             raise BackendError(f"worker processes die ({died.how}); try fewer --workers or shorter --batch-seconds")
@@ -217,13 +217,13 @@ class Engine:
             return
         for batch in died.batches:
             todo = [job for job in batch.jobs if job.todo]
-            if batch.number in self._careful:
+            if batch.number in self._retried_alone:
                 reason = f"the worker process died of this utterance ({died.how})"
                 self._record(batch.jobs, tuple(Outcome(job.index, FAILED, reason) for job in todo))
                 continue
             for job in todo:
                 self._numbers += 1
-                self._careful.add(self._numbers)
+                self._retried_alone.add(self._numbers)
                 self._alone.append(Batch(self._numbers, (job,)))
 
 

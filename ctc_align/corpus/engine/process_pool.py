@@ -1,4 +1,4 @@
-"""Worker processes as the parent sees them: started, fed, listened to, replaced when they die, ended."""
+"""Worker processes on this machine: started, given batches, replaced when they die, ended."""
 
 from __future__ import annotations
 
@@ -11,36 +11,25 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing import connection
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from ctc_align.corpus.engine.stages import Broken, Finished, WorkerOptions
-from ctc_align.corpus.engine.worker import Ready, work
+from ctc_align.corpus.engine.pool_messages import (
+    OUTSTANDING,
+    BatchDone,
+    Finished,
+    Ready,
+    RunFailed,
+    WorkerDied,
+)
+from ctc_align.corpus.engine.stages import WorkerOptions
+from ctc_align.corpus.engine.worker import work
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
     from ctc_align.corpus.engine.batch_plan import Batch
 
-OUTSTANDING = 3
-"""Batches that a worker has at most: one is read, one aligned, one written. With more, sending could block."""
 _PATIENCE_S = 5.0
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A batch that is done."""
-
-    batch: Batch
-    finished: Finished
-
-
-@dataclass(frozen=True)
-class Died:
-    """A worker is gone; `batches` are what it had, in order, `how` says what ended it."""
-
-    batches: tuple[Batch, ...]
-    how: str
-    was_ready: bool
 
 
 @dataclass
@@ -55,24 +44,7 @@ class _Slot:
     batches: deque[Batch] = field(default_factory=deque)
 
 
-class Pool(Protocol):
-    """Workers, wherever they are, as the engine sees them. At the end of its `with` block they end, or are killed."""
-
-    @property
-    def busy(self) -> int:
-        """Batches that are with workers."""
-
-    def offer(self, batch: Batch, alone: bool = False) -> bool:
-        """Give a batch to a worker; False if none has room. `alone`: to one that has nothing else meanwhile."""
-
-    def events(self, timeout_s: float) -> Iterator[Answer | Broken | Died]:
-        """What workers have to say, waiting for it at most so long."""
-
-    def kill(self) -> None:
-        """End them at once."""
-
-
-class Processes:
+class ProcessPool:
     """Processes on this machine, at most one for each of `devices`.
 
     One starts when there is a batch that the others are too busy for.
@@ -83,11 +55,11 @@ class Processes:
         self._context = multiprocessing.get_context("spawn")
         self._slots = [_Slot(device) for device in devices]
 
-    def __enter__(self) -> Processes:
+    def __enter__(self) -> ProcessPool:
         return self
 
     def __exit__(self, kind: Any, *_: Any) -> None:
-        """Let them end by themselves, or kill them after an error."""
+        """Let the workers end by themselves, or kill them after an error."""
         for slot in self._slots:
             if kind is None:
                 _send(slot, None)
@@ -96,11 +68,11 @@ class Processes:
 
     @property
     def busy(self) -> int:
-        """Batches that are with workers."""
+        """The number of batches that workers have."""
         return sum(len(slot.batches) for slot in self._slots)
 
     def offer(self, batch: Batch, alone: bool = False) -> bool:
-        """Give a batch to the worker with the least to do; False if none has room. `alone`: to an idle one only."""
+        """Give a batch to the worker with the least to do, `alone` to an idle one; return False where none has room."""
         # an idle worker before one that would have to start, and that before one that works
         slot = min(self._slots, key=lambda slot: (len(slot.batches), slot.process is None))
         if len(slot.batches) >= (1 if alone else OUTSTANDING):
@@ -112,18 +84,18 @@ class Processes:
             _send(slot, batch)
         return True
 
-    def events(self, timeout_s: float) -> Iterator[Answer | Broken | Died]:
-        """What workers have to say, waiting for it at most so long."""
+    def events(self, timeout_s: float) -> Iterator[BatchDone | RunFailed | WorkerDied]:
+        """Yield what workers have reported, after waiting for it at most so long."""
         pipes = [slot.pipe for slot in self._slots if slot.pipe is not None]
         if not pipes:
             time.sleep(timeout_s)
-        heard = connection.wait(pipes, timeout_s) if pipes else []
-        for slot in [slot for slot in self._slots if slot.pipe in heard]:
+        readable = connection.wait(pipes, timeout_s) if pipes else []
+        for slot in [slot for slot in self._slots if slot.pipe in readable]:
             assert slot.pipe is not None
             try:
                 message: Any = slot.pipe.recv()
             except (EOFError, OSError):
-                yield self._bury(slot)
+                yield self._remove_dead(slot)
                 continue
             if isinstance(message, Ready):
                 slot.ready = True
@@ -133,11 +105,12 @@ class Processes:
             if isinstance(message, Finished):
                 batch = slot.batches.popleft()
                 assert batch.number == message.number
-                yield Answer(batch, message)
+                yield BatchDone(batch, message)
             else:
                 yield message
 
     def kill(self) -> None:
+        """End all workers at once."""
         for slot in self._slots:
             if slot.process is not None:
                 slot.process.kill()
@@ -155,9 +128,9 @@ class Processes:
         watched.close()
         slot.ready = False
 
-    def _bury(self, slot: _Slot) -> Died:
+    def _remove_dead(self, slot: _Slot) -> WorkerDied:
         slot.process.join(_PATIENCE_S)
-        died = Died(tuple(slot.batches), _how(slot.process.exitcode), slot.ready)
+        died = WorkerDied(tuple(slot.batches), _how(slot.process.exitcode), slot.ready)
         self._end(slot, gently=False)
         slot.batches.clear()
         return died
@@ -178,7 +151,7 @@ class Processes:
 
 
 def _send(slot: _Slot, batch: Batch | None) -> None:
-    """To a worker that reads; one that has died is told of by `events`, and its batches with it."""
+    """Send to a worker; `events` reports one that has died, with its batches."""
     if slot.pipe is not None:
         with contextlib.suppress(OSError):
             slot.pipe.send(batch)
@@ -186,10 +159,10 @@ def _send(slot: _Slot, batch: Batch | None) -> None:
 
 @contextlib.contextmanager
 def _interrupts_ignored() -> Iterator[None]:
-    """A process that is started here ignores Ctrl-C from its first moment."""
+    """Start processes in this block: they ignore Ctrl-C from their first moment on."""
     try:
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    except ValueError:  # not the main thread: it has no say
+    except ValueError:  # only the main thread may set it
         yield
         return
     try:
@@ -199,7 +172,8 @@ def _interrupts_ignored() -> Iterator[None]:
 
 
 def _how(exitcode: int | None) -> str:
-    """
+    """Return what ended a process, in words.
+
     >>> _how(-9), _how(1)
     ('killed by SIGKILL: out of memory?', 'exit code 1')
     """

@@ -1,9 +1,8 @@
-"""The workers of a run as actors of a Ray Data job, on this machine or on a cluster.
+"""Workers as actors on a Ray cluster, or on one of our own on this machine.
 
-The engine, the plan and the journal are those of the local engine, in the driver. One row of the job's dataset is one
-batch of the plan; a read task streams the rows from a `Feed`, to which the driver puts them as it plans them. Ray
-starts actors that die again, and repeats what they had begun; outputs take their places whole, and the driver writes
-one line for each utterance, whatever Ray repeats.
+The engine, the plan and the journal are those of the local engine, in the driver. An actor that ends, with its machine
+or alone, is replaced, and what it had is done again; outputs take their places whole, and the driver writes one line
+for each utterance, however often it was begun. Actors end with the driver.
 """
 
 from __future__ import annotations
@@ -12,44 +11,41 @@ import contextlib
 import importlib.util
 import logging
 import os
-import pickle
-import queue
 import re
 import signal
 import socket
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections import Counter, deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ctc_align.corpus.engine.process_pool import OUTSTANDING, Answer, Died
-from ctc_align.corpus.engine.ray_worker import Actor, Feed, Lost, Site
-from ctc_align.corpus.engine.stages import Broken, Finished, WorkerOptions
-from ctc_align.errors import BackendError, UsageError
+from ctc_align.corpus.engine.pool_messages import OUTSTANDING, BatchDone, Finished, Ready, RunFailed, WorkerDied
+from ctc_align.corpus.engine.stages import Stages, WarningCollector, WorkerOptions, limit_threads
+from ctc_align.errors import BackendError, CtcAlignError, UsageError
 
 if TYPE_CHECKING:
+    from ctc_align.alignment.aligner import Aligner
     from ctc_align.corpus.engine.batch_plan import Batch
 
-_AHEAD = OUTSTANDING + 2
-"""Batches for each actor that are on their way."""
-_MOST_ROWS = 20_000
-"""Batches of one job: Ray Data keeps statistics of each block, so a job is ended and another begun."""
-_MOST_FAILURES = 3
-"""Jobs that fail in a row without one batch done."""
+_TRIES = 2
+"""Actors that may end with a batch before it is reported."""
+_FAILED_STARTS = 5
+"""Actors, beside twice as many as there should be, that end before they are ready: then it is not chance."""
 _STORE_BYTES = 256 * 2**20
-"""Shared memory of a local cluster: rows are text, results are small."""
-_PATIENCE_S = 20.0
-_QUIET = {
+"""Shared memory of a cluster of our own: batches are text, results are small."""
+_ADDRESS_TIMEOUT_S = 10.0
+_ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_BACKEND_LOG_LEVEL": "fatal",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_SCHEDULER_EVENTS": "0",
-    # what Ray's daemons say goes to stdout, which is for data: no line of it passes
+    # Ray's daemons write to stdout, which is for data: no line of it passes
     "RAY_DEDUP_LOGS": "1",
     "RAY_DEDUP_LOGS_SKIP_REGEX": "^",
-    # a job that still runs after the end must not start a cluster of its own
+    # a call after the end must not start another cluster
     "RAY_ENABLE_AUTO_CONNECT": "0",
 }
 
@@ -57,15 +53,15 @@ _QUIET = {
 def require_ray() -> None:
     """
     Raises:
-        UsageError: Ray Data is not installed.
+        UsageError: Ray is not installed.
     """
-    if any(importlib.util.find_spec(name) is None for name in ("ray", "pyarrow")):
-        raise UsageError("--engine ray: needs Ray Data, which is an extra: pip install 'ctc-align[ray]'")
+    if importlib.util.find_spec("ray") is None:
+        raise UsageError("--engine ray: needs Ray, which is an extra: pip install 'ctc-align[ray]'")
 
 
 @dataclass
 class Cluster:
-    """A cluster of Ray's: that at `address`, or one of our own on this machine, which starts when it is needed."""
+    """The Ray cluster at `address`, or one of our own on this machine, which starts when it is needed."""
 
     address: str | None = None
     cpus: int = 0
@@ -73,30 +69,25 @@ class Cluster:
     is_ours: bool = field(default=False, init=False)
 
     def connect(self) -> dict[str, float]:
-        """Start or join it, unless this process is in one; returns what it has.
+        """Start or join the cluster, unless this process has, and return its resources.
 
         Raises:
-            BackendError: no cluster answers, or it is none that this Ray can join.
+            BackendError: no cluster answers, or it is none that this version of Ray can join.
         """
         _check_address(self.address)
         # much of it is read when ray is loaded
-        for name, value in _QUIET.items():
+        for name, value in _ENVIRONMENT.items():
             os.environ.setdefault(name, value)
-        import ray.data
+        import ray
 
-        for handler in logging.getLogger("ray.data").handlers:
-            if isinstance(handler, logging.StreamHandler):  # its log files stay
-                handler.setLevel(logging.CRITICAL)
         if not ray.is_initialized():
             with _handlers_kept(), _silence(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 try:
                     ray.init(**self._options())
                 except Exception as error:
-                    what = (
-                        f"--address {self.address}: no cluster of Ray's that can be joined" if self.address else "Ray"
-                    )
-                    raise BackendError(f"{what}: {_first_line(error)}") from error
+                    what = f"--address {self.address}: no Ray cluster that can be joined" if self.address else "Ray"
+                    raise BackendError(f"{what}: {_last_line(error)}") from error
             self.is_ours = True
         return ray.cluster_resources()
 
@@ -104,8 +95,8 @@ class Cluster:
         quiet = {"log_to_driver": False, "logging_level": logging.CRITICAL}
         if self.address:
             return {"address": self.address, **quiet}
-        own = {"num_cpus": self.cpus, "num_gpus": self.gpus, "object_store_memory": _STORE_BYTES}
-        return {"address": "local", **own, "include_dashboard": False, **quiet}
+        resources = {"num_cpus": self.cpus, "num_gpus": self.gpus, "object_store_memory": _STORE_BYTES}
+        return {"address": "local", **resources, "include_dashboard": False, **quiet}
 
     def leave(self) -> None:
         """End what `connect` started."""
@@ -116,195 +107,196 @@ class Cluster:
             ray.shutdown()
 
 
-@dataclass
-class _Job:
-    """One Ray Data job, and the batches that it has to do, by number with their places."""
+@dataclass(frozen=True)
+class Site:
+    """The folder of the run and its lock, which every machine must see at the same path."""
 
-    feed: Any
-    places: dict[int, int] = field(default_factory=dict)
-    put: int = 0
-    is_closed: bool = False
-    did_something: bool = False
-    thread: threading.Thread | None = None
+    folder: str
+    lock: str
+
+    def enter(self) -> None:
+        """Change to the driver's folder, so that relative paths are the same here.
+
+        Raises:
+            BackendError: this machine does not see the output folder.
+        """
+        with contextlib.suppress(OSError):
+            os.chdir(self.folder)
+        if not os.path.exists(self.lock):
+            raise BackendError(
+                f"{socket.gethostname()}: does not see {os.path.dirname(self.lock)}, or another folder of that name: "
+                "with --engine ray all machines need --out-dir and the audio under the same paths"
+            )
+
+
+class RayWorker:
+    """An actor with the model; calls of `work` overlap: one reads, one computes, one writes."""
+
+    def load(self, options: WorkerOptions, site: Site) -> Ready | RunFailed:
+        """Load the model."""
+        limit_threads(options.threads)
+        self._turn = threading.Lock()
+        try:
+            site.enter()
+            self._stages = Stages(options, self.aligner(), WarningCollector())
+        except CtcAlignError as error:
+            return RunFailed(error)
+        return Ready(self._stages.device)
+
+    def aligner(self) -> Aligner | None:
+        """Return an aligner to use instead of the one that the options name."""
+        return None
+
+    def work(self, batch: Batch) -> Finished | RunFailed:
+        """Do a batch."""
+        state = self._stages.read(batch)
+        with self._turn:
+            self._stages.compute(state)
+        return self._stages.write(state)
+
+
+@dataclass
+class _Actor:
+    """An actor, and the batches that it has."""
+
+    handle: Any
+    is_ready: bool = False
+    batches: list[Batch] = field(default_factory=list)
 
 
 class RayPool:
-    """`workers` actors with `gpus` GPUs each (0: with one CPU); they start with the first batch."""
+    """`workers` actors with one CPU and `gpus` GPUs each; they start with the first batch."""
 
-    actor: type[Actor] = Actor
+    worker: type[RayWorker] = RayWorker
 
-    def __init__(self, cluster: Cluster, options: WorkerOptions, site: Site, gpus: float = 0.0) -> None:
+    def __init__(self, cluster: Cluster, options: WorkerOptions, site: Site, workers: int, gpus: float = 0.0) -> None:
         self._cluster = cluster
         self._options = options
         self._site = site
+        self._workers = workers
         self._gpus = gpus
-        self._batches: dict[int, tuple[Batch, bool]] = {}
-        self._heard: queue.Queue[tuple[_Job, Any]] = queue.Queue()
-        self._job: _Job | None = None
-        self._failures = 0
+        self._actors: list[_Actor] = []
+        self._calls: dict[Any, tuple[_Actor, Batch | None]] = {}
+        """By Ray's reference to the answer; the batch is None where the actor loads."""
+        self._retries: deque[Batch] = deque()
+        self._deaths: Counter[int] = Counter()
+        self._failed_starts = 0
 
     def __enter__(self) -> RayPool:
         return self
 
-    def __exit__(self, kind: Any, *_: Any) -> None:
-        """Let the job end by itself, or leave it after an error."""
-        try:
-            if self._job is not None:
-                self._close(self._job)
-            if self._job is not None and self._job.thread is not None:
-                self._job.thread.join(_PATIENCE_S if kind is None else _PATIENCE_S / 10)
-        finally:
-            self._cluster.leave()
+    def __exit__(self, *_: object) -> None:
+        """End the actors, and the cluster where it is ours."""
+        for actor in list(self._actors):
+            self._remove(actor)
+        self._cluster.leave()
 
     @property
     def busy(self) -> int:
-        return len(self._batches)
+        """The number of batches that actors have, or will have again."""
+        return len(self._retries) + sum(len(actor.batches) for actor in self._actors)
 
     def offer(self, batch: Batch, alone: bool = False) -> bool:
-        if len(self._batches) >= _AHEAD * self._site.workers:
-            return False
-        self._batches[batch.number] = batch, alone
-        if self._job is None:
-            self._begin()
-        elif not self._job.is_closed:
-            self._put(self._job, batch.number)
-        return True
+        """Give a batch to the actor with the least to do, `alone` to an idle one; return False where none has room."""
+        self._start_missing()
+        return not self._retries and self._given(batch, 1 if alone else OUTSTANDING)
 
-    def events(self, timeout_s: float) -> Iterator[Answer | Broken | Died]:
-        with contextlib.suppress(queue.Empty):
-            job, message = self._heard.get(timeout=timeout_s)
-            while True:
-                if job is self._job:
-                    yield from self._understood(job, message)
-                job, message = self._heard.get_nowait()
+    def events(self, timeout_s: float) -> Iterator[BatchDone | RunFailed | WorkerDied]:
+        """Yield what actors have reported, after waiting for it at most so long."""
+        while self._retries and self._given(self._retries[0], 1):
+            self._retries.popleft()
+        if not self._calls:
+            time.sleep(timeout_s)
+            return
+        import ray
+
+        done, _ = ray.wait(list(self._calls), timeout=timeout_s)
+        if done:
+            done, _ = ray.wait(list(self._calls), num_returns=len(self._calls), timeout=0)
+        for call in done:
+            if call in self._calls:
+                yield from self._answer(call)
 
     def kill(self) -> None:
+        """End all actors at once."""
         self._cluster.leave()
 
-    def _understood(self, job: _Job, message: Any) -> Iterator[Answer | Broken | Died]:
-        if isinstance(message, _Over):
-            yield from self._go_on(job, message)
-        elif isinstance(message, Broken):
-            yield message
-        elif isinstance(message, (Finished, Lost)) and message.number in self._batches:
-            batch, _ = self._batches.pop(message.number)
-            job.feed.forget.remote(job.places.pop(message.number))
-            job.did_something = True
-            if isinstance(message, Finished):
-                yield Answer(batch, message)
-            else:
-                yield Died((batch,), message.how, was_ready=True)
-
-    def _go_on(self, job: _Job, over: _Over) -> Iterator[Broken]:
-        """A job has ended; what it has not done is another's."""
-        self._job = None
-        self._failures = 0 if job.did_something else self._failures + 1
-        if over.error is not None and self._failures >= _MOST_FAILURES:
-            yield Broken(BackendError(f"the job on Ray fails: {_first_line(over.error)}"))
-        elif self._batches:
-            time.sleep(min(self._failures, 1))
-            self._begin()
-
-    def _begin(self) -> None:
-        """A job that does all that is to be done now, and what is put later."""
+    def _start_missing(self) -> None:
+        """Start actors up to the number of workers; those that the cluster has no room for wait."""
+        if len(self._actors) == self._workers:
+            return
         self._cluster.connect()
         import ray
 
-        job = _Job(ray.remote(Feed).options(num_cpus=0, max_concurrency=16).remote())
-        self._job = job
-        for number in self._batches:
-            self._put(job, number)
-        dataset = _dataset(job.feed, self.actor, self._options, self._site, self._gpus)
-        job.thread = threading.Thread(target=_listen, args=(dataset, lambda heard: self._heard.put((job, heard))))
-        job.thread.daemon = True
-        job.thread.start()
+        kind = ray.remote(self.worker).options(num_cpus=1, num_gpus=self._gpus or None, max_concurrency=OUTSTANDING)
+        while len(self._actors) < self._workers:
+            actor = _Actor(kind.remote())
+            self._actors.append(actor)
+            self._calls[actor.handle.load.remote(self._options, self._site)] = actor, None
 
-    def _put(self, job: _Job, number: int) -> None:
-        job.places[number] = job.put
-        job.feed.put.remote(job.put, pickle.dumps(self._batches[number]))
-        job.put += 1
-        if job.put >= _MOST_ROWS:
-            self._close(job)
+    def _given(self, batch: Batch, most: int) -> bool:
+        ready = [actor for actor in self._actors if actor.is_ready and len(actor.batches) < most]
+        if not ready:
+            return False
+        actor = min(ready, key=lambda actor: len(actor.batches))
+        actor.batches.append(batch)
+        self._calls[actor.handle.work.remote(batch)] = actor, batch
+        return True
 
-    def _close(self, job: _Job) -> None:
-        job.is_closed = True
-        job.feed.close.remote(job.put)
-
-
-@dataclass(frozen=True)
-class _Over:
-    """A job has ended: by itself, or of an error."""
-
-    error: BaseException | None = None
-
-
-def _listen(dataset: Any, hear: Callable[[Any], None]) -> None:
-    """Run a job to its end, and pass on what its actors say."""
-    try:
-        for table in dataset.iter_batches(batch_size=None, prefetch_batches=0, batch_format="pyarrow"):
-            for message in table.column("message").to_pylist():
-                hear(pickle.loads(message))
-        hear(_Over())
-    except BaseException as error:
-        hear(_Over(error))
-
-
-def _dataset(feed: Any, actor: type[Actor], options: WorkerOptions, site: Site, gpus: float) -> Any:
-    """The job: rows from the feed, through actors that have the model, as messages.
-
-    Ray Data starts an actor that died again, and gives it what it had, without end; `Actor` counts.
-    """
-    import ray.data
-
-    context = ray.data.DataContext.get_current()
-    context.enable_progress_bars = False
-    context.print_on_execution_start = False
-    context.target_max_block_size = 1  # each row a block, which goes its way at once
-    # the read task takes no CPU: it waits most of the time, and with the actors on all CPUs it would never start
-    rows = ray.data.read_datasource(_source(feed), override_num_blocks=1, num_cpus=0)
-    return rows.map_batches(
-        actor,
-        fn_constructor_args=(feed, options, site),
-        batch_size=1,
-        batch_format="pyarrow",
-        compute=ray.data.ActorPoolStrategy(
-            size=site.workers,
-            max_tasks_in_flight_per_actor=OUTSTANDING + 1,
-            max_concurrent_calls_per_actor=OUTSTANDING,
-            enable_true_multi_threading=True,
-        ),
-        num_cpus=1,
-        num_gpus=gpus or None,
-    )
-
-
-def _source(feed: Any) -> Any:
-    from ray.data import Datasource, ReadTask
-    from ray.data.block import BlockMetadata
-
-    def read() -> Iterator[Any]:
-        import pyarrow
+    def _answer(self, call: Any) -> Iterator[BatchDone | RunFailed | WorkerDied]:
         import ray
 
-        place = 0
-        while (row := ray.get(feed.get.remote(place))) is not None:
-            yield pyarrow.table({"place": [place], "row": pyarrow.array([row], pyarrow.large_binary())})
-            place += 1
+        actor, batch = self._calls[call]
+        try:
+            message = ray.get(call)
+        except ray.exceptions.RayTaskError as error:
+            del self._calls[call]
+            if batch is None:
+                yield RunFailed(BackendError(f"a worker on Ray fails: {_last_line(error)}"))
+            else:
+                actor.batches.remove(batch)
+                yield WorkerDied((batch,), _last_line(error), was_ready=True)
+            return
+        except ray.exceptions.RayError:
+            yield from self._died(actor)
+            return
+        del self._calls[call]
+        if isinstance(message, RunFailed):
+            yield message
+        elif batch is None:
+            actor.is_ready = True
+        else:
+            actor.batches.remove(batch)
+            self._deaths.pop(batch.number, None)
+            yield BatchDone(batch, message)
 
-    class Rows(Datasource):
-        def estimate_inmemory_data_size(self) -> int | None:
-            return None
+    def _died(self, actor: _Actor) -> Iterator[RunFailed | WorkerDied]:
+        """Replace an actor that has ended; its batches are tried once more, each alone, before they are reported."""
+        self._remove(actor)
+        if not actor.is_ready:
+            self._failed_starts += 1
+            if self._failed_starts > 2 * self._workers + _FAILED_STARTS:
+                yield RunFailed(BackendError("Ray's workers die while they load the model; try fewer --workers"))
+        for batch in actor.batches:
+            self._deaths[batch.number] += 1
+            if self._deaths[batch.number] < _TRIES:
+                self._retries.append(batch)
+            else:
+                yield WorkerDied((batch,), f"{_TRIES} of Ray's workers ended: out of memory?", was_ready=True)
+        self._start_missing()
 
-        def get_read_tasks(self, *_: Any, **__: Any) -> list[Any]:
-            unknown = BlockMetadata(num_rows=None, size_bytes=None, input_files=None, exec_stats=None)
-            return [ReadTask(read, unknown)]
+    def _remove(self, actor: _Actor) -> None:
+        import ray
 
-    return Rows()
+        self._actors.remove(actor)
+        self._calls = {call: (other, batch) for call, (other, batch) in self._calls.items() if other is not actor}
+        with contextlib.suppress(Exception):  # it may have ended, or the cluster
+            ray.kill(actor.handle)
 
 
 @contextlib.contextmanager
 def _handlers_kept() -> Iterator[None]:
-    """Ray puts a handler of its own in the place of SIGTERM's."""
+    """Keep the handler of SIGTERM, which Ray replaces."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield
@@ -315,7 +307,7 @@ def _handlers_kept() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """Ray's library, in C++, says on stderr how much it will say."""
+    """Drop what is written to stderr: Ray's library in C++ writes there before it reads its settings."""
     with open(os.devnull, "wb") as nowhere:
         kept = os.dup(2)
         try:
@@ -327,20 +319,20 @@ def _silence() -> Iterator[None]:
 
 
 def _check_address(address: str | None) -> None:
-    """Ray itself asks for minutes whether anybody is there."""
+    """Raise BackendError where nothing listens at an address; Ray itself would wait for minutes."""
     match = re.fullmatch(r"(?:ray://)?\[?([^\[\]/]+?)\]?:(\d{1,5})", address or "")
     if match is None:
         return
     try:
-        socket.create_connection((match[1], int(match[2])), _PATIENCE_S / 2).close()
+        socket.create_connection((match[1], int(match[2])), _ADDRESS_TIMEOUT_S).close()
     except (OSError, OverflowError, UnicodeError) as error:
         raise BackendError(
             f"--address {address}: nobody answers there ({error}); expected HOST:PORT of a Ray cluster's head"
         ) from error
 
 
-def _first_line(error: BaseException) -> str:
-    """What an error says, in one line; of one from another machine, what was raised there."""
+def _last_line(error: BaseException) -> str:
+    """Return an error as one line; of one from another machine, what was raised there."""
     cause = getattr(error, "cause", None) or error
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
     return f"{type(cause).__name__}: {lines[-1] if lines else 'no reason given'}"

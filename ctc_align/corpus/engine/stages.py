@@ -1,182 +1,262 @@
-"""What is done with a batch, in three stages that may overlap from batch to batch: read, align, write."""
+"""The work on a batch, in three stages that may overlap from batch to batch: read, compute, write.
+
+What an utterance raises in any of them is kept beside it, and becomes its outcome in `Stages.write`.
+"""
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ctc_align.config import Settings
-from ctc_align.corpus.engine.profiling import STAGES, Clock, Warnings
+from ctc_align.corpus.engine.pool_messages import Finished, Outcome, RunFailed
 from ctc_align.corpus.state.journal import DONE, FAILED
 from ctc_align.corpus.state.lock import exclusive
-from ctc_align.corpus.utterance import Utterance
-from ctc_align.errors import CtcAlignError, OutputError
+from ctc_align.errors import CtcAlignError, InputError, OutputError
 
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.corpus.engine.batch_plan import Batch, Job
     from ctc_align.corpus.outputs.layout import Layout
+    from ctc_align.corpus.utterance import Utterance
     from ctc_align.formats import Alignment
     from ctc_align.models.log_probs import Reader
     from ctc_align.types import Audio, Emissions
 
-_OWN_FAULT = ("ENAMETOOLONG", "ENOTDIR", "EISDIR", "EEXIST", "ENOENT", "EINVAL", "EILSEQ", "ENOTEMPTY", "ELOOP")
+STAGES = ("reading", "waiting", "model", "kernels", "words", "writing")
+"""Of these, reading and writing have threads of their own; the others follow each other in one."""
+_OF_ONE_UTTERANCE = ("ENAMETOOLONG", "ENOTDIR", "EISDIR", "EEXIST", "ENOENT", "EINVAL", "EILSEQ", "ENOTEMPTY", "ELOOP")
 """Reasons for which one utterance cannot be written; any other (a full disk, no permission) concerns them all."""
+
+
+@dataclass
+class JobState:
+    """A job under way: what was read, its result, or the error that ended it; `seconds` of work so far."""
+
+    job: Job
+    source: Audio | Emissions | None = None
+    result: Any = None
+    error: Exception | None = None
+    seconds: float = 0.0
+
+
+@dataclass
+class BatchState:
+    """A batch under way, with busy seconds by stage."""
+
+    batch: Batch
+    jobs: list[JobState] = field(default_factory=list)
+    stages: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
+
+
+class Task(Protocol):
+    """The work that is done with utterances: they are aligned, or their transcripts scored."""
+
+    def compute(self, aligner: Aligner, jobs: Sequence[JobState], timings: dict[str, float]) -> Sequence[Any]:
+        """Return the result, or the error, of each of the jobs, which have been read."""
+
+    def write(self, state: JobState) -> Outcome:
+        """Return the outcome of a job that has a result, with its outputs in place; raise CtcAlignError if it fails."""
+
+
+@dataclass(frozen=True)
+class AlignTask:
+    """Utterances are aligned, and their outputs written where the layout says."""
+
+    layout: Layout
+
+    def compute(
+        self, aligner: Aligner, jobs: Sequence[JobState], timings: dict[str, float]
+    ) -> Sequence[Alignment | CtcAlignError]:
+        """Return the alignments."""
+        pairs = [(source_of(state), state.job.utterance.text) for state in jobs]
+        names = [state.job.utterance.id for state in jobs]
+        return aligner.align_batch(pairs, on_error="return", utterances=names, timings=timings)
+
+    def write(self, state: JobState) -> Outcome:
+        """Put the outputs of an alignment in their places."""
+        job, utterance = state.job, state.job.utterance
+        started = time.perf_counter()
+        alignment = replace(state.result, utterance=utterance.id, audio=utterance.audio, offset_s=utterance.offset_s)
+        pending = self.layout.place(job.index, utterance, alignment)
+        seconds = state.seconds + time.perf_counter() - started
+        per_token, loss = _finite(alignment.loss_per_token), _finite(alignment.loss)
+        duration_s, doubt = alignment.duration_s, _doubt(alignment)
+        return Outcome(job.index, DONE, None, loss, per_token, duration_s, seconds, pending, doubt)
 
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """What a worker needs to know of the run; `log_probs` reads them in the place of a model."""
+    """What a worker needs to know of the run.
 
+    `log_probs` reads them instead of a model; `compile_lock` is a file by which one worker compiles while the others
+    wait, "" for none.
+    """
+
+    task: Task
     model: str | None
     lexicon: str | None
     device: str
     backend: str
     settings: Settings
-    layout: Layout
     threads: int = 1
-    profile: bool = False
     log_probs: Reader | None = None
+    compile_lock: str = ""
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What became of one job.
+class WarningCollector(logging.Handler):
+    """Collects the library's warnings in a worker, for the parent."""
 
-    `spooled` is what the parent keeps for the file that is assembled, `doubt` goes into the journal as it is.
-    """
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._lines: list[str] = []
+        logger = logging.getLogger("ctc_align")
+        logger.addHandler(self)
+        logger.propagate = False
 
-    index: int
-    status: str
-    reason: str | None = None
-    loss: float | None = None
-    loss_per_token: float | None = None
-    duration_s: float | None = None
-    seconds: float = 0.0
-    spooled: bytes | None = None
-    doubt: dict[str, float | None] | None = None
+    def emit(self, record: logging.LogRecord) -> None:
+        self._lines.append(record.getMessage())
 
-
-@dataclass(frozen=True)
-class Finished:
-    """A batch is done, its outputs in place; `seconds` by stage, and what the library warned of."""
-
-    number: int
-    outcomes: tuple[Outcome, ...]
-    seconds: dict[str, float]
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Broken:
-    """The run cannot go on: the call is wrong, or outputs cannot be written."""
-
-    error: CtcAlignError
-
-
-@dataclass
-class Load:
-    """A batch on its way through the threads; place by place its jobs, their audio or why there is none."""
-
-    batch: Batch
-    audio: list[Audio | Emissions | str] = field(default_factory=list)
-    results: list[Alignment | str] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    stages: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
+    def take(self) -> tuple[str, ...]:
+        """Return the lines since the last call."""
+        lines, self._lines = self._lines, []
+        return tuple(lines)
 
 
 class Stages:
-    """The model, loaded once, and what is done with it. `align` is for one thread at a time, the others for any."""
+    """The three stages of a worker, with its model. `compute` is for one thread at a time, the others for any.
 
-    def __init__(self, options: WorkerOptions, aligner: Aligner | None = None) -> None:
-        """`aligner` is loaded where it is not given. Raises CtcAlignError: a model or device that cannot be used."""
-        self.layout = options.layout
-        self.warnings = Warnings()
-        logger = logging.getLogger("ctc_align")
-        logger.addHandler(self.warnings)
-        logger.propagate = False
+    Raises:
+        CtcAlignError: a model or device that cannot be used.
+    """
+
+    def __init__(
+        self, options: WorkerOptions, aligner: Aligner | None = None, warnings: WarningCollector | None = None
+    ) -> None:
+        self.task = options.task
+        self.warnings = warnings
         self.aligner, self.device = (aligner, options.device) if aligner is not None else load_aligner(options)
         self.sample_rate = self.aligner.model.sample_rate if self.aligner.model else 16000
         self.log_probs = options.log_probs
-        self.clock = Clock()
-        if options.profile:
-            self.clock.watch(self.aligner)
 
-    def read(self, batch: Batch) -> Load:
-        load = Load(batch)
+    def read(self, batch: Batch) -> BatchState:
+        """Read the audio or the log-probs of a batch."""
+        batch_state = BatchState(batch)
         before = time.thread_time()
         for job in batch.jobs:
+            state = JobState(job)
             started = time.perf_counter()
-            load.audio.append(_loaded(job.utterance, self.sample_rate, self.log_probs))
-            load.seconds.append(time.perf_counter() - started)
-        load.stages["reading"] = time.thread_time() - before
-        return load
+            try:
+                state.source = read_utterance(job.utterance, self.sample_rate, self.log_probs)
+            except Exception as error:  # whatever it is, it concerns this file
+                state.error = error
+            state.seconds = time.perf_counter() - started
+            batch_state.jobs.append(state)
+        batch_state.stages["reading"] = time.thread_time() - before
+        return batch_state
 
-    def align(self, load: Load) -> None:
+    def compute(self, batch_state: BatchState) -> None:
+        """Compute the results of a batch that has been read."""
         started = time.perf_counter()
-        self.clock.start()
-        good = [i for i, audio in enumerate(load.audio) if not isinstance(audio, str)]
-        pairs: list[tuple[Any, Job]] = [(load.audio[i], load.batch.jobs[i]) for i in good]
-        load.results = [audio if isinstance(audio, str) else "" for audio in load.audio]
-        for i, result in zip(good, _results(self.aligner, pairs)):
-            load.results[i] = result
+        timings: dict[str, float] = {}
+        jobs = [state for state in batch_state.jobs if state.error is None]
+        if jobs:
+            self._compute(jobs, timings)
         spent = time.perf_counter() - started
-        load.audio = []
-        padded = sum(job.length_s for _, job in pairs) or 1.0
-        for i in good:
-            load.seconds[i] += spent * (load.batch.jobs[i].length_s / padded)
-        load.stages.update(self.clock.stages(spent))
+        for state in batch_state.jobs:
+            state.source = None  # the audio is no longer needed
+        padded = sum(state.job.length_s for state in jobs) or 1.0
+        for state in jobs:
+            state.seconds += spent * (state.job.length_s / padded)
+        stages = {stage: timings.get(stage, 0.0) for stage in ("model", "kernels")}
+        batch_state.stages.update(stages, words=max(0.0, spent - sum(stages.values())))
 
-    def write(self, load: Load) -> Finished | Broken:
+    def _compute(self, jobs: Sequence[JobState], timings: dict[str, float]) -> None:
+        """Compute results together, and one by one where that ends in an error that is not one utterance's."""
+        try:
+            for state, result in zip(jobs, self.task.compute(self.aligner, jobs, timings)):
+                if isinstance(result, CtcAlignError):
+                    state.error = result
+                else:
+                    state.result = result
+        except Exception as error:
+            if len(jobs) == 1:
+                jobs[0].error = error
+                return
+            for state in jobs:
+                self._compute([state], timings)
+
+    def write(self, batch_state: BatchState) -> Finished | RunFailed:
+        """Write the outputs of a batch, and return the outcomes of its jobs."""
         before = time.thread_time()
         outcomes = []
-        for job, result, seconds in zip(load.batch.jobs, load.results, load.seconds):
-            if not job.todo:
+        for state in batch_state.jobs:
+            if not state.job.todo:
                 continue
             try:
-                outcomes.append(self._place(job, result, seconds))
+                outcomes.append(self._outcome(state))
             except OutputError as error:
-                return Broken(error)
-        load.stages["writing"] = time.thread_time() - before
-        return Finished(load.batch.number, tuple(outcomes), load.stages, self.warnings.taken())
+                return RunFailed(error)
+        batch_state.stages["writing"] = time.thread_time() - before
+        warnings = self.warnings.take() if self.warnings is not None else ()
+        return Finished(batch_state.batch.number, tuple(outcomes), batch_state.stages, warnings)
 
-    def _place(self, job: Job, result: Alignment | str, seconds: float) -> Outcome:
-        """Put an utterance's outputs in their places.
+    def _outcome(self, state: JobState) -> Outcome:
+        """Return the outcome of a job, written or failed; raise OutputError for what other utterances share."""
+        error = state.error
+        if error is None:
+            try:
+                return self.task.write(state)
+            except OutputError as unwritten:
+                if not _is_of_one_utterance(unwritten):
+                    raise
+                error = unwritten
+            except CtcAlignError as unwritten:
+                error = unwritten
+        return Outcome(state.job.index, FAILED, reason_of(error, state.job.utterance.id), seconds=state.seconds)
 
-        Raises:
-            OutputError: for a reason that other utterances share.
-        """
-        from ctc_align.corpus.outputs.layout import Piece
 
-        if isinstance(result, str):
-            return Outcome(job.index, FAILED, result, seconds=seconds)
-        utterance = job.utterance
-        alignment = replace(result, utterance=utterance.id, audio=utterance.audio, offset_s=utterance.offset_s)
-        started = time.perf_counter()
-        try:
-            spooled = self.layout.place(Piece(job.index, utterance, alignment))
-        except CtcAlignError as error:
-            if isinstance(error, OutputError) and not _own_fault(error):
-                raise
-            return Outcome(job.index, FAILED, reason_of(error, utterance.id), seconds=seconds)
-        seconds += time.perf_counter() - started
-        per_token, loss = _finite(alignment.loss_per_token), _finite(alignment.loss)
-        duration_s, doubt = alignment.duration_s, _doubt(alignment)
-        return Outcome(job.index, DONE, None, loss, per_token, duration_s, seconds, spooled, doubt)
+def read_utterance(utterance: Utterance, sample_rate: int, log_probs: Reader | None) -> Audio | Emissions:
+    """Return the sound of an utterance at `sample_rate`, or its log-probs, which `log_probs` reads.
+
+    Raises:
+        InputError: neither can be read, or it is the other of the two that this run reads.
+        UsageError: a reader of this kind of file is not installed.
+    """
+    from ctc_align.audio.loading import load_segment
+    from ctc_align.models.log_probs import is_log_probs_path
+
+    if is_log_probs_path(utterance.audio):
+        if log_probs is None:
+            raise InputError(f"{utterance.audio}: log-probs need --vocab FILE and --frame-shift SECONDS")
+        return log_probs.read(utterance.audio, offset_s=utterance.offset_s, duration_s=utterance.duration_s)
+    if log_probs is not None:
+        raise InputError(
+            f"{utterance.audio}: expected log-probs, got sound: leave --vocab and --frame-shift away for sound"
+        )
+    return load_segment(
+        utterance.audio,
+        sample_rate,
+        offset_s=utterance.offset_s,
+        duration_s=utterance.duration_s,
+        channel=utterance.channel,
+    )
 
 
 def limit_threads(threads: int) -> None:
-    """For libraries that are loaded after this; torch is told by itself."""
+    """Set the number of threads of libraries that are loaded after this; torch's is set by `load_aligner`."""
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ[name] = str(threads)
 
 
 def load_aligner(options: WorkerOptions) -> tuple[Aligner, str]:
-    """The aligner of a worker, and the device that it is on."""
+    """Return the aligner of a worker process, and the device that it is on."""
     import torch
 
     from ctc_align.alignment.aligner import Aligner
@@ -191,12 +271,13 @@ def load_aligner(options: WorkerOptions) -> tuple[Aligner, str]:
         lexicon=options.lexicon,
         settings=options.settings,
     )
-    _compile_once(aligner, Path(options.layout.settings.parts or ".", "compiling"))
+    if options.compile_lock:
+        _compile_once(aligner, Path(options.compile_lock))
     return aligner, device
 
 
 def _compile_once(aligner: Aligner, lock: Path) -> None:
-    """On a machine that has not aligned before one worker compiles the kernels, and the others wait for it."""
+    """Compile the kernels, on a machine that has not aligned before, in one worker while the others wait for it."""
     from ctc_align.kernels.cpu.cpu_backend import is_compiled
 
     if is_compiled() or aligner.model is None:
@@ -210,49 +291,28 @@ def _compile_once(aligner: Aligner, lock: Path) -> None:
             aligner.align_batch([((noise, rate), "a")], on_error="return")
 
 
-def _loaded(utterance: Utterance, sample_rate: int, log_probs: Reader | None) -> Audio | Emissions | str:
-    """The sound of an utterance, or its log-probs, or why there is neither."""
-    from ctc_align.corpus.engine.utterance_audio import read_utterance
-
-    try:
-        return read_utterance(utterance, sample_rate, log_probs)
-    except Exception as error:  # whatever it is, it is this file's
-        return reason_of(error, utterance.id)
-
-
-def _results(aligner: Aligner, pairs: list[tuple[Any, Job]]) -> list[Alignment | str]:
-    """Alignments, or why there is none; what breaks a whole batch is looked for utterance by utterance."""
-    if not pairs:
-        return []
-    names = [job.utterance.id for _, job in pairs]
-    try:
-        texts = [(audio, job.utterance.text) for audio, job in pairs]
-        results = aligner.align_batch(texts, on_error="return", utterances=names)
-        return [reason_of(r, name) if isinstance(r, CtcAlignError) else r for r, name in zip(results, names)]
-    except Exception as error:
-        if len(pairs) == 1:
-            return [reason_of(error, names[0])]
-        return [_results(aligner, [pair])[0] for pair in pairs]
-
-
-def reason_of(error: BaseException, name: str) -> str:
-    """What an error says, in one line, without the utterance's name before it."""
+def reason_of(error: Exception, name: str) -> str:
+    """Return the message of an error as one line, without the utterance's name at its beginning."""
     text = " ".join(str(error).split()).removeprefix(f"{name}: ")
     return text if isinstance(error, CtcAlignError) and text else f"{type(error).__name__}: {text}".rstrip(": ")
 
 
-def _own_fault(error: OutputError) -> bool:
-    """Whether only this utterance cannot be written."""
-    import errno
+def source_of(state: JobState) -> Audio | Emissions:
+    """Return what was read for a job that has no error."""
+    assert state.source is not None, "a job without an error has been read"
+    return state.source
 
+
+def _is_of_one_utterance(error: OutputError) -> bool:
+    """Return whether other utterances can be written."""
     cause = error.__cause__
     if not isinstance(cause, OSError):
         return True
-    return errno.errorcode.get(cause.errno or 0, "") in _OWN_FAULT
+    return errno.errorcode.get(cause.errno or 0, "") in _OF_ONE_UTTERANCE
 
 
 def _doubt(alignment: Alignment) -> dict[str, float | None] | None:
-    """What the journal says of an utterance in doubt."""
+    """Return what the journal keeps of an utterance in doubt, None for others."""
     if not alignment.in_doubt:
         return None
     least = min((word.confidence for word in alignment.words if word.confidence is not None), default=None)

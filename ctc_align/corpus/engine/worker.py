@@ -1,4 +1,4 @@
-"""A worker: one process with the model in it. Three threads read the next batch, align this one and write the last.
+"""A worker process with the model in it. Three threads read the next batch, compute this one and write the last.
 
 Started by `spawn`, never forked. It ends with the process that started it: by a signal where the system has one
 (Linux), and because its pipe ends everywhere else.
@@ -13,28 +13,22 @@ import signal
 import sys
 import threading
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from ctc_align.corpus.engine.stages import Broken, Load, Stages, WorkerOptions, limit_threads
+from ctc_align.corpus.engine.pool_messages import Ready, RunFailed
+from ctc_align.corpus.engine.stages import BatchState, Stages, WarningCollector, WorkerOptions, limit_threads
 from ctc_align.errors import CtcAlignError
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-AHEAD = 1
+_WAITING = 1
 """Batches that wait between two threads."""
 
 
-@dataclass(frozen=True)
-class Ready:
-    """The model is loaded."""
-
-    device: str
-
-
 def work(pipe: Connection, life: Connection, parent: int, options: WorkerOptions) -> None:
-    """The whole life of a worker: batches come by `pipe`, `Finished` goes back; None ends it, and so does `life`."""
+    """Run a worker: batches come by `pipe`, `Finished` goes back; None ends it, and so does the end of `life`."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _die_with(parent, life)
@@ -42,13 +36,13 @@ def work(pipe: Connection, life: Connection, parent: int, options: WorkerOptions
     try:
         _Worker(pipe, options).run()
     except CtcAlignError as error:
-        pipe.send(Broken(error))
+        pipe.send(RunFailed(error))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         os._exit(1)
 
 
 def _die_with(parent: int, life: Connection) -> None:
-    """End when the parent does: at once, by the kernel's hand, where it can, else when the other end of `life` goes."""
+    """End when the parent does: at once, by the kernel, where it can, else when the other end of `life` goes."""
     if sys.platform.startswith("linux"):
         import ctypes
 
@@ -68,41 +62,41 @@ def _die_with(parent: int, life: Connection) -> None:
 class _Worker:
     def __init__(self, pipe: Connection, options: WorkerOptions) -> None:
         self.pipe = pipe
-        self.stages = Stages(options)
+        self.stages = Stages(options, warnings=WarningCollector())
         self.pipe.send(Ready(self.stages.device))
-        self.loaded: queue.Queue[Load | None] = queue.Queue(AHEAD)
-        self.aligned: queue.Queue[Load | None] = queue.Queue(AHEAD)
+        self.read: queue.Queue[BatchState | None] = queue.Queue(_WAITING)
+        self.computed: queue.Queue[BatchState | None] = queue.Queue(_WAITING)
 
     def run(self) -> None:
-        threading.Thread(target=_or_end(self._read), daemon=True).start()
-        writer = threading.Thread(target=_or_end(self._write))
+        threading.Thread(target=_ending_the_process(self._read), daemon=True).start()
+        writer = threading.Thread(target=_ending_the_process(self._write))
         writer.start()
         while True:
             started = time.perf_counter()
-            load = self.loaded.get()
-            if load is None:
+            state = self.read.get()
+            if state is None:
                 break
-            load.stages["waiting"] = time.perf_counter() - started
-            self.stages.align(load)
-            self.aligned.put(load)
-        self.aligned.put(None)
+            state.stages["waiting"] = time.perf_counter() - started
+            self.stages.compute(state)
+            self.computed.put(state)
+        self.computed.put(None)
         writer.join()
 
     def _read(self) -> None:
         while (batch := self.pipe.recv()) is not None:
-            self.loaded.put(self.stages.read(batch))
-        self.loaded.put(None)
+            self.read.put(self.stages.read(batch))
+        self.read.put(None)
 
     def _write(self) -> None:
-        while (load := self.aligned.get()) is not None:
-            message = self.stages.write(load)
+        while (state := self.computed.get()) is not None:
+            message = self.stages.write(state)
             self.pipe.send(message)
-            if isinstance(message, Broken):
+            if isinstance(message, RunFailed):
                 return
 
 
-def _or_end(target: Any) -> Any:
-    """A thread whose failure ends the process: the parent then knows, and does its batch again."""
+def _ending_the_process(target: Callable[[], None]) -> Callable[[], None]:
+    """Return `target` so that an error in it ends the process: the parent sees that, and has its batch done again."""
 
     def run() -> None:
         try:

@@ -1,4 +1,4 @@
-"""Who does the work of a run: processes on this machine, or actors on a Ray cluster, each with its device."""
+"""The workers of a run: processes on this machine, or actors on a Ray cluster, each with its device."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
-from ctc_align.corpus.engine.process_pool import Pool, Processes
+from ctc_align.corpus.engine.pool_messages import Pool
+from ctc_align.corpus.engine.process_pool import ProcessPool
 from ctc_align.corpus.engine.stages import WorkerOptions
 from ctc_align.errors import BackendError, UsageError
 
@@ -17,8 +18,8 @@ ENGINES = (LOCAL, RAY)
 
 
 @dataclass(frozen=True)
-class CrewSettings:
-    """`--engine`, `--workers`, `--address` and `--gpus-per-worker`; None: as the machine or the cluster has it."""
+class PoolSettings:
+    """`--engine`, `--workers`, `--address` and `--gpus-per-worker`; None: by what the machine or the cluster has."""
 
     engine: str = LOCAL
     workers: int | None = None
@@ -35,9 +36,9 @@ class CrewSettings:
         if self.workers is not None and self.workers < 1:
             raise UsageError(f"--workers: expected a whole number above 0, got {self.workers}")
         if self.engine == LOCAL:
-            for option, met in (("--address", self.address), ("--gpus-per-worker", self.gpus_per_worker)):
-                if met is not None:
-                    raise UsageError(f"{option} {met}: goes with --engine ray only")
+            for option, value in (("--address", self.address), ("--gpus-per-worker", self.gpus_per_worker)):
+                if value is not None:
+                    raise UsageError(f"{option} {value}: goes with --engine ray only")
             return
         from ctc_align.corpus.engine.ray_pool import require_ray
 
@@ -54,8 +55,8 @@ class CrewSettings:
 
 
 @dataclass(frozen=True)
-class Crew:
-    """So many workers on devices of one kind; `pool` makes them, for a run whose options it is given."""
+class PoolPlan:
+    """The number of workers, on devices of one kind; `pool` starts them for a run with its options."""
 
     workers: int
     device: str
@@ -66,8 +67,8 @@ class Crew:
         return self.device == "cpu"
 
 
-def crew_for(settings: CrewSettings, device: str, lock: str, warn: Callable[[str], None]) -> Crew:
-    """The workers that there are to be.
+def plan_pool(settings: PoolSettings, device: str, lock: str, warn: Callable[[str], None]) -> PoolPlan:
+    """Return which workers the run has.
 
     Args:
         lock: the file that the run holds in the output folder, which all workers must see.
@@ -78,33 +79,32 @@ def crew_for(settings: CrewSettings, device: str, lock: str, warn: Callable[[str
     if settings.engine == RAY:
         return _on_ray(settings, device, lock, warn)
     devices = devices_for(device, settings.workers)
-    return Crew(len(devices), devices[0], lambda options: Processes(options, devices))
+    return PoolPlan(len(devices), devices[0], lambda options: ProcessPool(options, devices))
 
 
-def _on_ray(settings: CrewSettings, device: str, lock: str, warn: Callable[[str], None]) -> Crew:
-    from ctc_align.corpus.engine.ray_pool import Cluster, RayPool
-    from ctc_align.corpus.engine.ray_worker import Site
+def _on_ray(settings: PoolSettings, device: str, lock: str, warn: Callable[[str], None]) -> PoolPlan:
+    from ctc_align.corpus.engine.ray_pool import Cluster, RayPool, Site
 
     cluster = Cluster(settings.address)
     if settings.address is None:
-        cpus, gpus = _cores(), gpu_count() if device in ("auto", "cuda") else 0
+        cpus, gpus = cpu_count(), gpu_count() if device in ("auto", "cuda") else 0
     else:
-        found = cluster.connect()
-        cpus, gpus = int(found.get("CPU", 0)), int(found.get("GPU", 0))
+        resources = cluster.connect()
+        cpus, gpus = int(resources.get("CPU", 0)), int(resources.get("GPU", 0))
     each = settings.gpus_per_worker
     if each is None:
         each = 1.0 if device == "cuda" or (device == "auto" and gpus) else 0.0
-    room = int(gpus / each) if each else cpus
-    workers = settings.workers or room
+    capacity = int(gpus / each) if each else cpus
+    workers = settings.workers or capacity
     if not workers or (each and each > gpus and settings.address is None):
         raise BackendError(f"--engine ray: a worker needs {_need(each)}, got {gpus} GPUs and {cpus} CPUs")
     if settings.address is None:
-        cluster.cpus, cluster.gpus = workers + 2, gpus
-    elif workers > room:
-        warn(f"the cluster has room for {room} of {workers} workers ({_need(each)} each); the others wait for more")
+        cluster.cpus, cluster.gpus = workers, gpus
+    elif workers > capacity:
+        warn(f"the cluster has room for {capacity} of {workers} workers ({_need(each)} each); the others wait for more")
     kind = "cuda" if each else "cpu" if device in ("auto", "cuda") else device
-    site = Site(os.getcwd(), os.path.abspath(lock), workers)
-    return Crew(workers, kind, lambda options: RayPool(cluster, replace(options, device=kind), site, each))
+    site = Site(os.getcwd(), os.path.abspath(lock))
+    return PoolPlan(workers, kind, lambda options: RayPool(cluster, replace(options, device=kind), site, workers, each))
 
 
 def _need(gpus: float) -> str:
@@ -112,19 +112,19 @@ def _need(gpus: float) -> str:
 
 
 def devices_for(device: str, workers: int | None) -> list[str]:
-    """The device of each worker: all cores of the CPU, or all GPUs in turn, unless `workers` says how many."""
+    """Return the device of each worker: one for each core of the CPU, or for each GPU, unless `workers` is set."""
     gpus = gpu_count() if device in ("auto", "cuda") else 0
     if gpus:
         return [f"cuda:{i % gpus}" for i in range(workers or gpus)]
     if device in ("auto", "cpu"):
-        return ["cpu"] * (workers or _cores())
+        return ["cpu"] * (workers or cpu_count())
     from ctc_align.models import resolve_device
 
     return [str(resolve_device(device))] * (workers or 1)
 
 
 def gpu_count() -> int:
-    """CUDA devices that torch can use; torch, which is large, is loaded only where there is a driver."""
+    """Return the number of CUDA devices that torch can use; torch is loaded only where there is a driver."""
     import ctypes
 
     try:
@@ -136,5 +136,6 @@ def gpu_count() -> int:
     return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
-def _cores() -> int:
+def cpu_count() -> int:
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

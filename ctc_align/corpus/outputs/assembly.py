@@ -1,4 +1,4 @@
-"""The parent's part of the outputs: files that several utterances share, made when all of them have an outcome."""
+"""Files that several utterances share, assembled by the parent when all of the utterances have an outcome."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ctc_align.corpus.outputs.pending_parts import Spool
-from ctc_align.corpus.outputs.shared_files import Member
+from ctc_align.corpus.outputs.pending_parts import PendingParts
+from ctc_align.corpus.outputs.shared_files import GroupedUtterance
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import OutputError
 
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Group:
-    """A run of utterances; `outcomes` by index, None for one that is to come."""
+    """Consecutive utterances that share files; `outcomes` by index, None for one that is to come."""
 
     name: str
-    members: list[Member] = field(default_factory=list)
+    utterances: list[GroupedUtterance] = field(default_factory=list)
     outcomes: dict[int, bool | None] = field(default_factory=dict)
     pending: int = 0
     is_closed: bool = False
     is_touched: bool = False
 
     @property
-    def done(self) -> list[Member]:
-        return [member for member in self.members if self.outcomes[member.index]]
+    def done(self) -> list[GroupedUtterance]:
+        return [utterance for utterance in self.utterances if self.outcomes[utterance.index]]
 
 
 class Assembly:
-    """PARENT: makes the files that several utterances share, as soon as all their utterances have an outcome.
+    """Makes the files that several utterances share, as soon as all their utterances have an outcome.
 
     The order of calls for an utterance: `announce` (all utterances, in the source's order), then `keep` with what
-    `place` returned, then its journal line, then `settle`. A killed run has lost nothing: rows are in the spool.
+    `place` returned, then its journal line, then `settle`. A killed run has lost nothing: its rows are on disk.
 
         with Assembly(layout) as assembly:
             for index, utterance in …:                      # a window at a time
@@ -54,7 +54,7 @@ class Assembly:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._files = layout.shared_files()
-        self._spool = Spool(layout.spool_path(), layout.signature())
+        self._pending = PendingParts(layout.pending_parts_path(), layout.signature())
         self._groups: dict[int, _Group] = {}
         """By index, of the utterances whose outcome is to come."""
         self._open: _Group | None = None
@@ -63,21 +63,21 @@ class Assembly:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave the spool as it is, for the next run, unless `finish` was called."""
+        """Keep the pending parts for the next run, unless `finish` was called."""
         with suppress(OutputError):
-            self._spool.close()
+            self._pending.close()
 
     def present(self, index: int, utterance: Utterance) -> bool:
-        """Whether all that is made of an utterance that the journal calls done is still in place (or spooled)."""
+        """Return whether all outputs of an utterance that the journal calls done are still in place (or pending)."""
         if not all(map(os.path.isfile, self._layout.outputs(utterance))):
             return False
         group = self._layout.group(index, utterance)
-        return group is None or self._spool.holds(utterance.id) or self._files.holds(group, utterance.id)
+        return group is None or self._pending.holds(utterance.id) or self._files.holds(group, utterance.id)
 
     def announce(self, index: int, utterance: Utterance, done: bool | None = None) -> list[Path]:
-        """An utterance of the source, in order; `done` True or False when its outcome stands from an earlier run.
+        """Add an utterance of the source, in order; `done` is its outcome in an earlier run, None where it is to come.
 
-        Returns files that were finished by it: a group that the utterance is beyond.
+        Returns the files that were finished by it: those of the group before.
 
         Raises:
             OutputError: as `settle`.
@@ -89,7 +89,7 @@ class Assembly:
         if self._open is None:
             self._open = _Group(name)
         group = self._open
-        group.members.append(Member.of(index, utterance))
+        group.utterances.append(GroupedUtterance.of(index, utterance))
         group.outcomes[index] = done
         if done is None:
             group.pending += 1
@@ -97,20 +97,20 @@ class Assembly:
         return finished
 
     def keep(self, rows: Iterable[tuple[str, bytes | None]]) -> None:
-        """(id, what `place` returned) of a batch, in one transaction.
+        """Keep (id, what `place` returned) of a batch, in one transaction.
 
         Raises:
-            OutputError: the spool cannot be written; write no journal lines then.
+            OutputError: the rows cannot be written; write no journal lines then.
         """
-        given = [(id, data) for id, data in rows if data is not None]
-        if given:
-            self._spool.put(given)
+        kept = [(id, data) for id, data in rows if data is not None]
+        if kept:
+            self._pending.put(kept)
 
     def settle(self, index: int, done: bool) -> list[Path]:
-        """The outcome of an announced utterance is in the journal; returns files that were finished by it.
+        """Mark an announced utterance as in the journal, and return the files that were finished by it.
 
         Raises:
-            OutputError: a finished file cannot be written; its rows stay in the spool.
+            OutputError: a finished file cannot be written; its rows are kept.
         """
         group = self._groups.pop(index, None)
         if group is None:
@@ -121,17 +121,17 @@ class Assembly:
         return self._assemble(group) if group.is_closed and not group.pending else []
 
     def finish(self) -> list[Path]:
-        """Finish the last groups, and remove the spool.
+        """Finish the last groups, and remove the pending parts.
 
         Raises:
             OutputError: as `settle`.
         """
         finished = self._close_unless(None)
-        self._spool.close(remove=not self._groups)
+        self._pending.close(remove=not self._groups)
         return finished
 
     def _close_unless(self, name: str | None) -> list[Path]:
-        """The open group has no more utterances to come, unless it is called `name`."""
+        """Close the open group, unless it is called `name`, and return the files that were finished by it."""
         group = self._open
         if group is None or group.name == name:
             return []
@@ -139,28 +139,28 @@ class Assembly:
         return [] if group.pending else self._assemble(group)
 
     def _assemble(self, group: _Group) -> list[Path]:
-        ids = [member.id for member in group.members]
+        ids = [utterance.id for utterance in group.utterances]
         done = group.done
-        missing = {member.id for member in done if not self._spool.holds(member.id)}
+        missing = {utterance.id for utterance in done if not self._pending.holds(utterance.id)}
         if not group.is_touched and len(missing) == len(done) and self._files.is_of(group.name, [m.id for m in done]):
-            self._spool.drop(ids)
+            self._pending.drop(ids)
             return []
-        self._spool.put((id, row) for id, row in self._files.rows(group.name, group.members) if id in missing)
-        lost = [member.id for member in done if not self._spool.holds(member.id)]
+        self._pending.put((id, row) for id, row in self._files.rows(group.name, group.utterances) if id in missing)
+        lost = [utterance.id for utterance in done if not self._pending.holds(utterance.id)]
         if lost:
             raise OutputError(
                 f"{self._files.targets(group.name)[0]}: what was made of {lost[0]} is no longer there"
                 f"{f' (and of {len(lost) - 1} more)' if len(lost) > 1 else ''}; start the same call once more"
             )
         if done:
-            written = self._files.write(group.name, group.members, self._spool.members(m.id for m in done))
+            written = self._files.write(group.name, group.utterances, self._pending.rows(m.id for m in done))
         else:
             written = self._remove(group.name)
-        self._spool.drop(ids)
+        self._pending.drop(ids)
         return written
 
     def _remove(self, name: str) -> list[Path]:
-        """A group without any utterance that succeeded has no files."""
+        """Remove the files of a group in which no utterance succeeded."""
         for path in self._files.targets(name):
             try:
                 path.unlink(missing_ok=True)

@@ -33,11 +33,11 @@ _WIDE = ("PCM_24", "PCM_32")
 
 @dataclass(frozen=True)
 class CutSettings:
-    """What is cut, and where to: below `out_dir`/cuts, at the place of the utterance's other outputs.
+    """How audio is cut. The cuts go below `out_dir`/cuts, at the place of the utterance's other outputs.
 
     Args:
         by_pause: phrases `OUTPUT-0001.flac`, `OUTPUT-0002.flac` … in place of the whole utterance `OUTPUT.flac`.
-        pause_s: a longer pause between two words parts phrases.
+        pause_s: a longer pause between two words separates phrases.
         parts: a folder for files in the making; None: beside their places.
     """
 
@@ -57,17 +57,17 @@ class Cut:
 
 
 def first_cut(utterance: Utterance, settings: CutSettings) -> list[Path]:
-    """The files of the first (or only) cut of an utterance."""
+    """Return the files of the first (or only) cut of an utterance."""
     return _targets(utterance, settings, 0)
 
 
 def cut_audio(
     alignment: Alignment, utterance: Utterance, settings: CutSettings, protect: Sequence[str | Path] = ()
 ) -> list[Path]:
-    """Write the cuts of an utterance and their text, all of them whole or none; what an earlier run cut goes.
+    """Write the cuts of an utterance and their text, whole or not at all; further cuts of an earlier run are removed.
 
     FLAC of 16 bits at the recording's own rate and with its own channels (the one channel, where the utterance names
-    one); samples are copied from the recording, not those the model heard.
+    one); samples are copied from the recording, not the model's resampled ones.
 
     Raises:
         AudioError: the recording cannot be read, or has more channels than FLAC holds.
@@ -105,14 +105,14 @@ def refuse_inputs(targets: Sequence[Path], protect: Sequence[str | Path]) -> Non
 
 
 def _targets(utterance: Utterance, settings: CutSettings, number: int) -> list[Path]:
-    """Sound and text of cut `number`, from 0."""
+    """Return the paths of sound and text of cut `number`, from 0."""
     place = Path(settings.out_dir, FOLDER, utterance.output)
     name = f"{place.name}-{number + 1:04d}" if settings.by_pause else place.name
     return [place.with_name(f"{name}{extension}") for extension in (".flac", ".txt")]
 
 
 def _remove_further(utterance: Utterance, settings: CutSettings, number: int) -> None:
-    """Phrases beyond the last, which an earlier run found; they are numbered without gaps."""
+    """Remove phrases of an earlier run beyond the last; they are numbered without gaps."""
     further = _targets(utterance, settings, number)
     while any(map(os.path.exists, further)):
         for path in further:
@@ -123,13 +123,13 @@ def _remove_further(utterance: Utterance, settings: CutSettings, number: int) ->
 
 
 def whole(utterance: Utterance) -> Cut:
-    """All of an utterance."""
+    """Return the cut of a whole utterance."""
     end_s = None if utterance.duration_s is None else utterance.offset_s + utterance.duration_s
     return Cut(utterance.offset_s, end_s, " ".join(utterance.text.split()))
 
 
 def phrases(alignment: Alignment, utterance: Utterance, pause_s: float) -> list[Cut]:
-    """What lies between pauses longer than `pause_s`: words are whole, every written word is in one phrase.
+    """Return the phrases between pauses longer than `pause_s`; every written word is whole and in one phrase.
 
     A phrase keeps up to `MARGIN_S` of the silence around it and never more than half a pause. Words without times
     belong to the phrase before them; where one could have been spoken unrecognised (`unknown`), nothing is cut.
@@ -158,7 +158,7 @@ def phrases(alignment: Alignment, utterance: Utterance, pause_s: float) -> list[
 
 
 def _runs(words: Sequence[AlignedWord], pause_s: float) -> list[tuple[AlignedWord, AlignedWord]]:
-    """First and last aligned word of each phrase."""
+    """Return the first and the last aligned word of each phrase."""
     runs: list[tuple[AlignedWord, AlignedWord]] = []
     is_unsure = False
     for word in words:
@@ -194,7 +194,7 @@ def _opened(path: str) -> Iterator[soundfile.SoundFile]:
 
 
 def _flac(sound: soundfile.SoundFile, cut: Cut, utterance: Utterance) -> bytes:
-    """The samples of one cut as FLAC. In memory, so that a full disk is met by what can say so."""
+    """Return the samples of one cut as FLAC, made in memory: a full disk is then reported by who writes the file."""
     import soundfile
 
     rate, channel = sound.samplerate, utterance.channel
@@ -217,7 +217,7 @@ def _flac(sound: soundfile.SoundFile, cut: Cut, utterance: Utterance) -> bytes:
 
 
 def _read(sound: soundfile.SoundFile, samples: int) -> np.ndarray:
-    """(n, channels) int16: the very samples of sources of 16 bits, the nearest of others."""
+    """Return int16 (n, channels): the samples themselves of sources of 16 bits, the nearest of others."""
     if sound.subtype in _NARROW:
         return sound.read(samples, dtype="int16", always_2d=True)
     if sound.subtype in _WIDE:

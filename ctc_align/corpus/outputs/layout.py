@@ -1,8 +1,7 @@
-"""Where a corpus's results go: files for each utterance, shards, one TextGrid per recording, cut audio.
+"""Where the results of a corpus go: files for each utterance, shards, one TextGrid for each recording, cut audio.
 
-A worker calls `Layout.place` for each utterance; what it returns goes into the parent's spool, and `Assembly` makes the
-files that several utterances share out of it. `ctc_align.corpus.outputs.manifests` writes manifests of
-all of it at the end.
+A worker calls `Layout.place` for each utterance; what it returns is kept by the parent's `Assembly`, which makes the
+files that several utterances share.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from pathlib import Path
 
 from ctc_align.config import setting
 from ctc_align.corpus.outputs.audio_cuts import CutSettings, cut_audio, first_cut, refuse_inputs
-from ctc_align.corpus.outputs.pending_parts import spool_name
-from ctc_align.corpus.outputs.recording_grids import Grids, grid_row
-from ctc_align.corpus.outputs.shards import Shards, shard_row
+from ctc_align.corpus.outputs.pending_parts import pending_parts_name
+from ctc_align.corpus.outputs.recording_grids import RecordingGrids, grid_row
+from ctc_align.corpus.outputs.shards import ShardFiles, shard_row
 from ctc_align.corpus.outputs.shared_files import SharedFiles
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import UsageError
@@ -29,12 +28,12 @@ UTTERANCE, PAUSE = "utterance", "pause"
 
 @dataclass(frozen=True)
 class OutputSettings:
-    """What a corpus run writes, and where. `check` before use.
+    """The outputs of a corpus run, and where they go. `check` before use.
 
     Args:
         out_dir: the output folder.
         layout: "files" for each utterance, or "shards" of `shard_size` utterances.
-        formats: names out of `writers.WRITERS`; () for what the layout has by default.
+        formats: names out of `writers.WRITERS`; () for the layout's own.
         shard_size: utterances in a shard.
         times, labels: as in `ctc_align.config.Settings`.
         manifests: "nemo", "lhotse" or both.
@@ -64,10 +63,10 @@ class OutputSettings:
         return self.formats or (SHARD_FORMATS if self.layout == SHARDS else DEFAULT_FORMATS)
 
     def check(self) -> None:
-        """Refuse what does not go together.
+        """Refuse options that contradict each other.
 
         Raises:
-            UsageError: a name that there is not, or options that contradict each other.
+            UsageError: an unknown name, or such options.
         """
         _one_of("--layout", self.layout, (FILES, SHARDS))
         _one_of("--by", self.cut or UTTERANCE, (UTTERANCE, PAUSE))
@@ -86,59 +85,52 @@ class OutputSettings:
             raise UsageError("--manifest is made of the JSON outputs: add json to --format")
 
 
-def _one_of(option: str, met: str, names: tuple[str, ...]) -> None:
-    if met not in names:
-        raise UsageError(f"{option}: expected one of {', '.join(names)}, got {met}")
-
-
-@dataclass(frozen=True)
-class Piece:
-    """One aligned utterance; `index` is its place in the source, from 0, lines that were refused counted too."""
-
-    index: int
-    utterance: Utterance
-    alignment: Alignment
+def _one_of(option: str, value: str, names: tuple[str, ...]) -> None:
+    if value not in names:
+        raise UsageError(f"{option}: expected one of {', '.join(names)}, got {value}")
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Places what is made of each utterance. Picklable: workers and the parent have the same one."""
+    """Puts the outputs of each utterance in their places. Picklable: workers and the parent have the same one."""
 
     settings: OutputSettings
 
     def outputs(self, utterance: Utterance) -> list[Path]:
-        """The files that `place` writes for this utterance alone; may be none. Of cut phrases the first only."""
+        """Return the files that `place` writes for this utterance alone; may be none. Of cut phrases the first only."""
         paths = output_paths(self.settings.out_dir, utterance.output, self._formats_of(utterance))
         return paths + (first_cut(utterance, self._cut()) if self.settings.cut else [])
 
-    def place(self, piece: Piece) -> bytes | None:
-        """WORKER. Write the utterance's own files, each whole, in the place of what is there; return what to spool.
+    def place(self, index: int, utterance: Utterance, alignment: Alignment) -> bytes | None:
+        """Write the utterance's own files, each whole, over existing ones; return its part of files to be assembled.
+
+        `index` is its place in the source, from 0, lines that were refused included. Called by workers.
 
         Raises:
             OutputError: a file cannot be written, or is an input.
             AudioError: the audio that is to be cut cannot be read.
         """
-        settings, utterance = self.settings, piece.utterance
+        settings = self.settings
         protect = (*inputs_of(utterance), *settings.protect)
         style = Style(settings.times, settings.labels)
         if settings.cut:
-            cut_audio(piece.alignment, utterance, self._cut(), protect)
+            cut_audio(alignment, utterance, self._cut(), protect)
         formats = self._formats_of(utterance)
         if formats:
             target = Path(settings.out_dir, utterance.output)
             OutputFiles(target.parent, target.name, formats, force=True, protect=protect).write(
-                piece.alignment, style=style, parts=self._parts()
+                alignment, style=style, parts=self._parts()
             )
-        group = self.group(piece.index, utterance)
+        group = self.group(index, utterance)
         if group is None:
             return None
         if settings.layout == SHARDS:
-            return shard_row(piece.alignment, style, settings.formats_written)
+            return shard_row(alignment, style, settings.formats_written)
         refuse_inputs(self.shared_files().targets(group), protect)
-        return grid_row(piece.alignment, style, _recording_s(utterance.audio))
+        return grid_row(alignment, style, _recording_s(utterance.audio))
 
     def group(self, index: int, utterance: Utterance) -> str | None:
-        """Name of the assembled file(s) that the utterance is part of, or None.
+        """Return the name of the assembled file(s) that the utterance is part of, or None.
 
         A group is a run of consecutive utterances; all of it must be the work of one process (`--shard I/N`).
         """
@@ -147,18 +139,18 @@ class Layout:
         return utterance.recording if utterance.recording and "textgrid" in self._own_formats() else None
 
     def shared_files(self) -> SharedFiles:
-        """The files that groups of utterances make up."""
+        """Return the kind of file that groups of utterances make up."""
         folder = Path(self.settings.out_dir)
         if self.settings.layout == SHARDS:
-            return Shards(folder, self.settings.formats_written, self._parts())
-        return Grids(folder, self._parts())
+            return ShardFiles(folder, self.settings.formats_written, self._parts())
+        return RecordingGrids(folder, self._parts())
 
-    def spool_path(self) -> Path:
-        """Where the parent keeps what waits to become part of a larger file."""
-        return Path(self.settings.out_dir, spool_name(self.settings.job))
+    def pending_parts_path(self) -> Path:
+        """Return the file in which the parent keeps what will become part of a larger one."""
+        return Path(self.settings.out_dir, pending_parts_name(self.settings.job))
 
     def signature(self) -> str:
-        """What rows in the spool depend on, beside the utterance."""
+        """Return what pending parts depend on besides the utterance."""
         return " ".join(
             (self.settings.layout, *self.settings.formats_written, self.settings.times, self.settings.labels)
         )
@@ -178,7 +170,7 @@ class Layout:
 
 
 def layout_for(settings: OutputSettings) -> Layout:
-    """The layout that `settings` ask for.
+    """Return the layout that `settings` ask for.
 
     Raises:
         UsageError: as `OutputSettings.check`.
@@ -188,10 +180,10 @@ def layout_for(settings: OutputSettings) -> Layout:
 
 
 def inputs_of(utterance: Utterance) -> list[str | Path]:
-    """What must not be overwritten: the recording, and the transcript that may lie beside it."""
+    """Return the files that must not be overwritten: the recording, and the transcript that may lie beside it."""
     audio = Path(utterance.audio)
-    beside = [".txt", ".lab", *([".TextGrid", ".textgrid"] if utterance.recording else [])]
-    return [audio, *(audio.with_suffix(extension) for extension in beside if audio.suffix != extension)]
+    extensions = [".txt", ".lab", *([".TextGrid", ".textgrid"] if utterance.recording else [])]
+    return [audio, *(audio.with_suffix(extension) for extension in extensions if audio.suffix != extension)]
 
 
 @functools.lru_cache(maxsize=16)

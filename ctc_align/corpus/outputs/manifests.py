@@ -1,4 +1,4 @@
-"""Manifests of what was aligned, in NeMo's and in Lhotse's shape, made of the JSON outputs when a run is over.
+"""Manifests of what was aligned, in NeMo's and in Lhotse's format, made of the JSON outputs when a run is over.
 
 NeMo: `manifest.nemo.jsonl`, a line for each utterance that any tool of NeMo's reads (`audio_filepath`, `offset`,
 `duration`, `text`), and beside that `utterance`, `speaker` where there is one, `loss`, `words_level_ctm_filepath` and
@@ -37,7 +37,7 @@ _DECIMALS = 5
 
 
 class _Sound(NamedTuple):
-    """What Lhotse says of a recording."""
+    """Rate, length and channels of a recording."""
 
     rate: int
     samples: int
@@ -58,7 +58,7 @@ def write_manifests(layout: Layout, done: Iterator[tuple[int, Utterance]]) -> li
         return []
     targets = [manifest_path(settings.out_dir, name, settings.job) for name in settings.manifests]
     makers: list[Callable[[Layout, Utterance, Alignment], dict[str, Any]]]
-    makers = [_nemo if name == "nemo" else _Lhotse() for name in settings.manifests]
+    makers = [_nemo if name == "nemo" else _LhotseCuts() for name in settings.manifests]
     with placing(targets, Path(settings.parts) if settings.parts else None) as parts, ExitStack() as stack:
         files = [stack.enter_context(_line_file(target, part)) for target, part in parts]
         for utterance, alignment in _stored(layout, done):
@@ -66,12 +66,12 @@ def write_manifests(layout: Layout, done: Iterator[tuple[int, Utterance]]) -> li
                 line = json.dumps(maker(layout, utterance, alignment), ensure_ascii=False, allow_nan=False)
                 file.write(line.encode("utf-8", "backslashreplace") + b"\n")
     for name in settings.manifests:
-        _forget_other_counts(Path(settings.out_dir), name, settings.job)
+        _remove_other_counts(Path(settings.out_dir), name, settings.job)
     return targets
 
 
-def _forget_other_counts(out_dir: Path, name: str, job: str) -> None:
-    """Removes manifests of jobs that parted the source otherwise: all of them together would have utterances twice."""
+def _remove_other_counts(out_dir: Path, name: str, job: str) -> None:
+    """Remove manifests of another number of jobs: all of them together would have utterances twice."""
     count = job.partition("-of-")[2]
     for path in out_dir.glob(f"manifest.{name}.*-of-*"):
         other = re.fullmatch(rf"manifest\.{name}\.\d+-of-(\d+)\.jsonl(\.gz)?", path.name)
@@ -80,7 +80,7 @@ def _forget_other_counts(out_dir: Path, name: str, job: str) -> None:
 
 
 def manifest_path(out_dir: str | Path, name: str, job: str = "") -> Path:
-    """Where a manifest goes; each job of several has its own.
+    """Return the path of a manifest; each job of several has its own.
 
     >>> manifest_path("out", "nemo", "0-of-4").name, manifest_path("out", "lhotse").name
     ('manifest.nemo.0-of-4.jsonl', 'manifest.lhotse.jsonl.gz')
@@ -100,7 +100,7 @@ def _line_file(target: Path, part: Path) -> Iterator[Any]:
 
 
 def _stored(layout: Layout, done: Iterator[tuple[int, Utterance]]) -> Iterator[tuple[Utterance, Alignment]]:
-    """The alignments as they lie in the output folder, one at a time."""
+    """Yield the alignments from the output folder, one at a time."""
     shard: tuple[str | None, Iterator[bytes]] = (None, iter(()))
     for index, utterance in done:
         if layout.settings.layout == "files":
@@ -123,7 +123,7 @@ def _read(path: Path) -> Alignment:
 
 
 def _next_of(lines: Iterator[bytes], id: str, path: Path) -> Alignment:
-    """The alignment of an utterance out of the rest of its shard; both have the source's order."""
+    """Return the alignment of an utterance from the rest of its shard; both have the source's order."""
     try:
         for line in lines:
             data = json.loads(line)
@@ -156,8 +156,8 @@ def _nemo(layout: Layout, utterance: Utterance, alignment: Alignment) -> dict[st
     return line
 
 
-class _Lhotse:
-    """Cuts; the last recording that was looked at is remembered."""
+class _LhotseCuts:
+    """Makes cuts; the header of the last recording is cached."""
 
     def __init__(self) -> None:
         self._sound: tuple[str, _Sound] | None = None
@@ -223,7 +223,7 @@ def _sound(path: str) -> _Sound:
 
 
 def _item(part: AlignedWord | AlignedToken, shift_s: float = 0.0) -> list[Any]:
-    """[symbol, start, duration, score] of a word, as written, or of a token; `shift_s` is added to the start."""
+    """Return [symbol, start, duration, score] of a word, as written, or a token; `shift_s` is added to the start."""
     assert part.start_s is not None, "aligned words have times"
     assert part.end_s is not None, "aligned words have times"
     symbol = part.text if isinstance(part, AlignedWord) else part.token

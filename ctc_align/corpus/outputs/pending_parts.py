@@ -1,4 +1,4 @@
-"""What waits to become part of a larger file: a SQLite file in the output folder that survives a killed process."""
+"""Parts of larger files that are not complete yet, in a SQLite file that survives a killed process."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from ctc_align.errors import OutputError
 _VERSION = "1"
 
 
-def spool_name(job: str = "") -> str:
-    """The spool's name in the output folder; each job of several has its own.
+def pending_parts_name(job: str = "") -> str:
+    """Return the name of the SQLite file in the output folder; each job of several has its own.
 
-    >>> spool_name(), spool_name("0-of-4")
+    >>> pending_parts_name(), pending_parts_name("0-of-4")
     ('.ctc-align-spool.sqlite', '.ctc-align-spool.0-of-4.sqlite')
     """
     return f".ctc-align-spool{'.' + job if job else ''}.sqlite"
 
 
-class Spool:
-    """Rows of bytes by utterance id, on disk; nothing is held in memory, and nothing is made before the first row.
+class PendingParts:
+    """Rows of bytes by utterance id, on disk, not in memory; the file is made with the first row.
 
-    What `put` was given is there after a `kill -9` once `put` has returned. One process writes at a time.
+    Rows survive a `kill -9` once `put` has returned. One process writes at a time.
 
     Args:
-        path: the SQLite file; one that another version or another layout wrote, or that cannot be read, is begun anew.
+        path: the SQLite file; one that another version or another layout wrote, or that cannot be read, is replaced.
         signature: what the rows are for; rows with another signature are of no use.
     """
 
@@ -39,7 +39,7 @@ class Spool:
             self._connect()
 
     def put(self, rows: Iterable[tuple[str, bytes]]) -> None:
-        """Keep (id, data), all of them or none, in the place of what was there under these ids.
+        """Keep (id, data), all of them or none; earlier rows of these ids are replaced.
 
         Raises:
             OutputError: the disk is full, or the folder cannot be written.
@@ -50,7 +50,7 @@ class Spool:
                 connection.executemany("INSERT OR REPLACE INTO rows (id, data) VALUES (?, ?)", map(_row, rows))
 
     def get(self, id: str) -> bytes | None:
-        """The row of one utterance."""
+        """Return the row of an utterance, None where there is none."""
         if self._open is None:
             return None
         with self._reporting():
@@ -58,26 +58,27 @@ class Spool:
         return None if found is None else found[0]
 
     def holds(self, id: str) -> bool:
+        """Return whether an utterance has a row."""
         if self._open is None:
             return False
         with self._reporting():
             return self._open.execute("SELECT 1 FROM rows WHERE id = ?", (_key(id),)).fetchone() is not None
 
-    def members(self, ids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-        """(id, data) of those of `ids` that have a row, in the order of `ids`, one at a time."""
+    def rows(self, ids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        """Yield (id, data) of those of `ids` that have a row, in their order."""
         for id in ids:
             data = self.get(id)
             if data is not None:
                 yield id, data
 
     def drop(self, ids: Iterable[str]) -> None:
-        """Forget these rows, all of them or none."""
+        """Remove these rows, all of them or none."""
         if self._open is not None:
             with self._reporting(), self._open as connection:
                 connection.executemany("DELETE FROM rows WHERE id = ?", ((_key(id),) for id in ids))
 
     def close(self, *, remove: bool = False) -> None:
-        """Let go of the file; with `remove` it goes, and whatever is in it."""
+        """Close the file; with `remove` delete it."""
         if self._open is not None:
             with self._reporting():
                 self._open.close()
@@ -131,7 +132,7 @@ class Spool:
 
 
 def _key(id: str) -> bytes:
-    """Ids may hold halves of surrogate pairs, out of file names, which SQLite's text cannot."""
+    """Return an id as bytes: ids from file names may hold halves of surrogate pairs, which SQLite's text cannot."""
     return id.encode("utf-8", "surrogatepass")
 
 

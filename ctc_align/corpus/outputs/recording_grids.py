@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ctc_align.corpus.outputs.shared_files import Member
+from ctc_align.corpus.outputs.shared_files import GroupedUtterance
 from ctc_align.errors import InputError
 from ctc_align.formats import Alignment, Style
 from ctc_align.formats.textgrid import Tier, read_textgrid, write_tiers
@@ -23,7 +23,7 @@ _KINDS = ("phones", "tokens")
 
 
 def grid_row(alignment: Alignment, style: Style, recording_s: float) -> bytes:
-    """What the recording's TextGrid needs of one utterance; times of the recording in units of 10 µs."""
+    """Return an utterance's part of the recording's TextGrid; times of the recording in units of 10 µs."""
     style = Style(RECORDING, style.labels)
     row = {
         "end": math.floor(recording_s * UNITS_PER_S + 1e-4),
@@ -38,7 +38,7 @@ def _plain(row: TimedLabel) -> list[Any]:
     return [row.start, row.end, row.label]
 
 
-class Grids:
+class RecordingGrids:
     """`RECORDING.TextGrid` below `folder`: `words` and `phones` (or `tokens`), whole recording, times of the recording.
 
     As MFA has it, the tiers of two or more speakers are named `SPEAKER - words`, `SPEAKER - phones`; every speaker of
@@ -58,25 +58,30 @@ class Grids:
     def is_of(self, group: str, ids: Sequence[str]) -> bool:
         return os.path.isfile(self.targets(group)[0]) == bool(ids)
 
-    def rows(self, group: str, members: Sequence[Member]) -> Iterator[tuple[str, bytes]]:
+    def rows(self, group: str, utterances: Sequence[GroupedUtterance]) -> Iterator[tuple[str, bytes]]:
         try:
             grid = read_textgrid(self.targets(group)[0])
         except InputError:
             return
         tiers = {tier.name: tier for tier in grid.tiers}
-        prefixes = _prefixes(members)
-        for member in members:
-            prefix = prefixes[member.speaker]
+        prefixes = _prefixes(utterances)
+        for utterance in utterances:
+            prefix = prefixes[utterance.speaker]
             kind = next((kind for kind in _KINDS if prefix + kind in tiers), None)
             if kind is None or prefix + _WORDS not in tiers:
                 continue
-            parts = {"words": _within(tiers[prefix + _WORDS], member), "tokens": _within(tiers[prefix + kind], member)}
-            yield member.id, json.dumps({"end": round(grid.end_s * UNITS_PER_S), "kind": kind, **parts}).encode()
+            parts = {
+                "words": _within(tiers[prefix + _WORDS], utterance),
+                "tokens": _within(tiers[prefix + kind], utterance),
+            }
+            yield utterance.id, json.dumps({"end": round(grid.end_s * UNITS_PER_S), "kind": kind, **parts}).encode()
 
-    def write(self, group: str, members: Sequence[Member], rows: Iterable[tuple[str, bytes]]) -> list[Path]:
+    def write(
+        self, group: str, utterances: Sequence[GroupedUtterance], rows: Iterable[tuple[str, bytes]]
+    ) -> list[Path]:
         target = self.targets(group)[0]
-        speakers = {member.id: member.speaker for member in members}
-        prefixes = _prefixes(members)
+        speakers = {utterance.id: utterance.speaker for utterance in utterances}
+        prefixes = _prefixes(utterances)
         words: dict[str, list[TimedLabel]] = {speaker: [] for speaker in prefixes}
         tokens: dict[str, list[TimedLabel]] = {speaker: [] for speaker in prefixes}
         end, kind = 1, _KINDS[1]
@@ -97,25 +102,25 @@ class Grids:
         return [target]
 
 
-def _prefixes(members: Sequence[Member]) -> dict[str, str]:
-    """What stands before "words", by speaker, in the order of their first utterances."""
-    speakers = dict.fromkeys(member.speaker for member in members)
+def _prefixes(utterances: Sequence[GroupedUtterance]) -> dict[str, str]:
+    """Return the prefix of tier names by speaker, in the order of their first utterances."""
+    speakers = dict.fromkeys(utterance.speaker for utterance in utterances)
     several = len(speakers) > 1
     return {speaker: f"{speaker} - " if several and speaker else "" for speaker in speakers}
 
 
-def _within(tier: Tier, member: Member) -> list[list[Any]]:
-    """The labelled intervals whose middle lies in the utterance."""
-    end_s = math.inf if member.duration_s is None else member.offset_s + member.duration_s
+def _within(tier: Tier, utterance: GroupedUtterance) -> list[list[Any]]:
+    """Return the labelled intervals whose middle lies in the utterance."""
+    end_s = math.inf if utterance.duration_s is None else utterance.offset_s + utterance.duration_s
     return [
         [round(interval.start_s * UNITS_PER_S), round(interval.end_s * UNITS_PER_S), interval.label]
         for interval in tier.intervals
-        if interval.label and member.offset_s <= (interval.start_s + interval.end_s) / 2 < end_s
+        if interval.label and utterance.offset_s <= (interval.start_s + interval.end_s) / 2 < end_s
     ]
 
 
 def _apart(rows: list[TimedLabel]) -> list[TimedLabel]:
-    """The rows in order of time, the later one cut where utterances of one speaker overlap; none empty."""
+    """Return the rows in order of time, the later one cut where utterances of one speaker overlap; none empty."""
     apart: list[TimedLabel] = []
     free = 0
     for row in sorted(rows, key=lambda row: (row.start, row.end)):

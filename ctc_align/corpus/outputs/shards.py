@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ctc_align.corpus.outputs.shared_files import Member
+from ctc_align.corpus.outputs.shared_files import GroupedUtterance
 from ctc_align.formats import Alignment, CtmWriter, JsonWriter, Style, TokenCtmWriter, to_dict
 from ctc_align.formats.whole_files import placing
 
@@ -22,7 +22,7 @@ _ID_KEY = b'"utterance": '
 
 
 def shard_row(alignment: Alignment, style: Style, formats: Sequence[str]) -> bytes:
-    """What a shard needs of one utterance: the line of JSON and, where "ctm" is asked for, the lines of both CTMs."""
+    """Return an utterance's part of a shard: the line of JSON and, with "ctm", the lines of both CTMs."""
     pieces = [_line(to_dict(alignment, style))]
     if "ctm" in formats:
         for writer in (CtmWriter(style), TokenCtmWriter(style)):
@@ -51,14 +51,14 @@ def _unpacked(row: bytes) -> list[bytes]:
     return [body[start:end] for start, end in itertools.pairwise(ends)]
 
 
-class Shards:
+class ShardFiles:
     """`alignments-IIIII.jsonl.gz`, `.ctm` and `.tokens.ctm` in `folder`. Bytes depend on the rows only."""
 
     def __init__(self, folder: Path, formats: Sequence[str], parts: Path | None = None) -> None:
         self._folder = folder
         self._extensions = (".jsonl.gz", ".ctm", ".tokens.ctm") if "ctm" in formats else (".jsonl.gz",)
         self._parts = parts
-        self._known: tuple[str, dict[str, None]] = ("", {})
+        self._cached: tuple[str, dict[str, None]] = ("", {})
 
     def targets(self, group: str) -> list[Path]:
         return [self._folder / f"{group}{extension}" for extension in self._extensions]
@@ -70,10 +70,10 @@ class Shards:
         return list(self._ids(group)) == list(ids)
 
     def _ids(self, group: str) -> dict[str, None]:
-        """The utterances of a finished shard; none where it is not whole. The last one asked for is remembered."""
-        if self._known[0] != group:
-            self._known = (group, self._read_ids(group))
-        return self._known[1]
+        """Return the utterances of a finished shard, none where it is not whole; the last shard is cached."""
+        if self._cached[0] != group:
+            self._cached = (group, self._read_ids(group))
+        return self._cached[1]
 
     def _read_ids(self, group: str) -> dict[str, None]:
         if not all(map(os.path.isfile, self.targets(group))):
@@ -83,7 +83,7 @@ class Shards:
         except (OSError, EOFError, zlib.error, ValueError):  # not a shard of ours, or cut: as if it were not there
             return {}
 
-    def rows(self, group: str, members: Sequence[Member]) -> Iterator[tuple[str, bytes]]:
+    def rows(self, group: str, utterances: Sequence[GroupedUtterance]) -> Iterator[tuple[str, bytes]]:
         if not self._ids(group):
             return
         json_path, *ctm_paths = self.targets(group)
@@ -92,9 +92,11 @@ class Shards:
             for line in read_lines(json_path):
                 yield _id_of(line), _packed([line, *(next(blocks, b"") for blocks in ctms)])
 
-    def write(self, group: str, members: Sequence[Member], rows: Iterable[tuple[str, bytes]]) -> list[Path]:
+    def write(
+        self, group: str, utterances: Sequence[GroupedUtterance], rows: Iterable[tuple[str, bytes]]
+    ) -> list[Path]:
         targets = self.targets(group)
-        self._known = ("", {})
+        self._cached = ("", {})
         with placing(targets, self._parts) as parts, ExitStack() as stack:
             raw = [stack.enter_context(open(part, "xb")) for _, part in parts]
             # no name and no time in the header: the same rows are the same bytes
@@ -107,7 +109,7 @@ class Shards:
 
 
 def read_lines(path: str | os.PathLike[str]) -> Iterator[bytes]:
-    """The lines of a shard's JSON, with their line ends.
+    """Yield the lines of a shard's JSON, with their line ends.
 
     Raises:
         OSError, EOFError, zlib.error: it cannot be read, or is cut.
@@ -117,7 +119,7 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[bytes]:
 
 
 def _id_of(line: bytes) -> str:
-    """The utterance of a line, without reading all of it: only constants stand before it."""
+    """Return the utterance of a line, without parsing all of it: only constants stand before it."""
     at = line.index(_ID_KEY) + len(_ID_KEY)
     end = at + 1
     while line[end : end + 1] != b'"':
@@ -128,7 +130,7 @@ def _id_of(line: bytes) -> str:
 
 
 def _blocks(file: BinaryIO) -> Iterator[bytes]:
-    """The lines of one utterance after another: each begins with its comment."""
+    """Yield the lines of one utterance after another: each begins with its comment."""
     block: list[bytes] = []
     for line in file:
         if line.startswith(b";; ") and block:

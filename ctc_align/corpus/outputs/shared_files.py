@@ -1,4 +1,4 @@
-"""Files that several utterances share, as `Assembly` sees them."""
+"""The interface of files that several utterances share."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ctc_align.corpus.utterance import Utterance
 
 
 @dataclass(frozen=True)
-class Member:
-    """What is remembered of an utterance until its group is complete."""
+class GroupedUtterance:
+    """What is kept of an utterance until its group is complete."""
 
     index: int
     id: str
@@ -21,7 +21,7 @@ class Member:
     duration_s: float | None = None
 
     @classmethod
-    def of(cls, index: int, utterance: Utterance) -> Member:
+    def of(cls, index: int, utterance: Utterance) -> GroupedUtterance:
         speaker = utterance.speaker or utterance.tier
         return cls(index, utterance.id, speaker, utterance.offset_s, utterance.duration_s)
 
@@ -30,21 +30,23 @@ class SharedFiles(Protocol):
     """One kind of file that is assembled of many utterances' rows."""
 
     def targets(self, group: str) -> list[Path]:
-        """The group's files."""
+        """Return the paths of the group's files."""
         ...
 
     def holds(self, group: str, id: str) -> bool:
-        """Whether the group's files are there, with this utterance in them as far as that can be told."""
+        """Return whether the group's files exist, with this utterance in them as far as they show it."""
         ...
 
     def is_of(self, group: str, ids: Sequence[str]) -> bool:
-        """Whether the group's files are there and made of these utterances, as far as that can be told."""
+        """Return whether the group's files exist and are made of these utterances, as far as they show it."""
         ...
 
-    def rows(self, group: str, members: Sequence[Member]) -> Iterator[tuple[str, bytes]]:
-        """The way back: (id, row) of what the group's files hold of `members`, which are all there may be in them."""
+    def rows(self, group: str, utterances: Sequence[GroupedUtterance]) -> Iterator[tuple[str, bytes]]:
+        """Yield (id, row) of what the group's files hold of `utterances`; they hold no others."""
         ...
 
-    def write(self, group: str, members: Sequence[Member], rows: Iterable[tuple[str, bytes]]) -> list[Path]:
-        """Write the group's files whole, of the rows of those `members` that succeeded, in order."""
+    def write(
+        self, group: str, utterances: Sequence[GroupedUtterance], rows: Iterable[tuple[str, bytes]]
+    ) -> list[Path]:
+        """Write the group's files whole, from the rows of those `utterances` that succeeded, in order."""
         ...

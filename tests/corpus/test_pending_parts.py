@@ -8,24 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from ctc_align.corpus.outputs.pending_parts import Spool
+from ctc_align.corpus.outputs.pending_parts import PendingParts
 from ctc_align.errors import OutputError
 
 resource = pytest.importorskip("resource")
 
 
 def test_rows_come_back_in_the_order_asked_for(tmp_path):
-    spool = Spool(tmp_path / "s")
+    spool = PendingParts(tmp_path / "s")
     spool.put([("a", b"1"), ("b", b"\0\xff"), ("\udce9'\"", b"")])
     spool.put([("a", b"3")])
-    assert list(spool.members(["b", "none", "\udce9'\"", "a"])) == [("b", b"\0\xff"), ("\udce9'\"", b""), ("a", b"3")]
+    assert list(spool.rows(["b", "none", "\udce9'\"", "a"])) == [("b", b"\0\xff"), ("\udce9'\"", b""), ("a", b"3")]
     spool.drop(["b", "none"])
     assert [spool.holds(id) for id in ("a", "b", "none")] == [True, False, False]
     assert spool.get("b") is None
 
 
 def test_no_file_before_the_first_row_and_none_after_the_last(tmp_path):
-    spool = Spool(tmp_path / "s")
+    spool = PendingParts(tmp_path / "s")
     assert not spool.holds("a")
     spool.drop(["a"])
     assert list(tmp_path.iterdir()) == []
@@ -35,17 +35,17 @@ def test_no_file_before_the_first_row_and_none_after_the_last(tmp_path):
 
 
 def test_the_next_run_finds_the_rows(tmp_path):
-    first = Spool(tmp_path / "s", "shards json")
+    first = PendingParts(tmp_path / "s", "shards json")
     first.put([("a", b"1")])
     first.close()
-    assert Spool(tmp_path / "s", "shards json").get("a") == b"1"
+    assert PendingParts(tmp_path / "s", "shards json").get("a") == b"1"
 
 
 def test_rows_for_something_else_are_of_no_use(tmp_path):
-    first = Spool(tmp_path / "s", "shards json")
+    first = PendingParts(tmp_path / "s", "shards json")
     first.put([("a", b"1")])
     first.close()
-    second = Spool(tmp_path / "s", "files textgrid")
+    second = PendingParts(tmp_path / "s", "files textgrid")
     assert second.get("a") is None
     second.put([("a", b"2")])
     assert second.get("a") == b"2"
@@ -53,13 +53,13 @@ def test_rows_for_something_else_are_of_no_use(tmp_path):
 
 def test_a_file_that_is_no_spool_is_begun_anew(tmp_path):
     (tmp_path / "s").write_bytes(b"not a database, but long enough to be taken for one" * 100)
-    spool = Spool(tmp_path / "s")
+    spool = PendingParts(tmp_path / "s")
     spool.put([("a", b"1")])
     assert spool.get("a") == b"1"
 
 
 def test_all_rows_of_a_call_or_none(tmp_path):
-    spool = Spool(tmp_path / "s")
+    spool = PendingParts(tmp_path / "s")
     spool.put([("a", b"1")])
 
     def rows():
@@ -74,13 +74,13 @@ def test_all_rows_of_a_call_or_none(tmp_path):
 
 def test_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(OutputError, match="the spool cannot be"):
-        Spool(tmp_path / "none" / "s").put([("a", b"1")])
+        PendingParts(tmp_path / "none" / "s").put([("a", b"1")])
 
 
 _PROGRAM = """
 import os, sys
-from ctc_align.corpus.outputs.pending_parts import Spool
-spool = Spool(sys.argv[1])
+from ctc_align.corpus.outputs.pending_parts import PendingParts
+spool = PendingParts(sys.argv[1])
 for batch in range(1000):
     spool.put((f"{batch} {row}", bytes(5000)) for row in range(20))
     print(batch, flush=True)
@@ -99,7 +99,7 @@ def test_what_was_put_is_there_after_a_kill(tmp_path, lines):
         assert process.stdout is not None
         last = [int(process.stdout.readline()) for _ in range(lines)][-1]
         process.kill()
-    spool = Spool(tmp_path / "s")
+    spool = PendingParts(tmp_path / "s")
     for batch in range(last + 1):
         assert all(spool.holds(f"{batch} {row}") for row in range(20)), batch
     halves = [sum(spool.holds(f"{batch} {row}") for row in range(20)) for batch in range(last + 1, last + 200)]
@@ -108,14 +108,14 @@ def test_what_was_put_is_there_after_a_kill(tmp_path, lines):
 
 _HUNDRED_MB = """
 import os, resource, sys
-from ctc_align.corpus.outputs.pending_parts import Spool
-spool = Spool(sys.argv[1])
+from ctc_align.corpus.outputs.pending_parts import PendingParts
+spool = PendingParts(sys.argv[1])
 spool.put((str(row), bytes(10_000)) for row in range(500))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 for batch in range(1, 21):
     spool.put((f"{batch} {row}", os.urandom(10_000)) for row in range(500))
 ids = (f"{batch} {row}" for batch in range(1, 21) for row in range(500))
-assert sum(len(data) for _, data in spool.members(ids)) == 100_000_000
+assert sum(len(data) for _, data in spool.rows(ids)) == 100_000_000
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
@@ -129,7 +129,7 @@ def test_memory_stays_flat(tmp_path):
 
 def test_a_full_disk_is_said(tmp_path):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    spool = Spool(tmp_path / "s")
+    spool = PendingParts(tmp_path / "s")
     spool.put([("a", b"1")])
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:

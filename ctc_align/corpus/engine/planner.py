@@ -1,4 +1,4 @@
-"""The source read ahead, by a thread: what the journals say of each utterance, and lengths where they are needed."""
+"""The source, read ahead by a thread, with earlier outcomes of its utterances and the lengths of those to be done."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _TICK_S = 0.2
 
 
 @dataclass(frozen=True)
-class Policy:
-    """What is done of what was done before."""
+class PlanOptions:
+    """How utterances are put together, and which are done again: those that failed, or `everything`."""
 
     batch_seconds: float
     retry_failed: bool = False
@@ -31,26 +31,26 @@ class Policy:
 
 
 @dataclass
-class Seen:
-    """An item of a window and what the journals say of it; `length_s` None where nobody has looked yet."""
+class PlannedItem:
+    """An item and the status that an earlier run left it with; `length_s` is None where it was not needed so far."""
 
     item: Item
     fingerprint: int = 0
-    stands: str | None = None
+    status: str | None = None
     length_s: float | None = None
 
 
 class Planner:
-    """A thread that reads the source ahead: what the journals say of each item, and lengths where they are needed."""
+    """Reads the source ahead in a thread of its own, window by window."""
 
-    def __init__(self, items: Iterable[Item], policy: Policy, outcomes: Outcomes, prints: Fingerprints) -> None:
+    def __init__(self, items: Iterable[Item], options: PlanOptions, outcomes: Outcomes, prints: Fingerprints) -> None:
         self._items = items
-        self._policy = policy
+        self._options = options
         self._outcomes = outcomes
         self._prints = prints
-        self._queue: queue.Queue[list[Seen] | BaseException | None] = queue.Queue(_WINDOWS_AHEAD)
+        self._queue: queue.Queue[list[PlannedItem] | BaseException | None] = queue.Queue(_WINDOWS_AHEAD)
         self._ended = False
-        self._given_up = threading.Event()
+        self._abandoned = threading.Event()
         self._thread = threading.Thread(target=self._read, daemon=True)
 
     def __enter__(self) -> Planner:
@@ -58,7 +58,7 @@ class Planner:
         return self
 
     def __exit__(self, *_: Any) -> None:
-        self._given_up.set()
+        self._abandoned.set()
         self._thread.join(timeout=1.0)
 
     @property
@@ -68,8 +68,8 @@ class Planner:
     def has_window(self) -> bool:
         return not self._ended and not self._queue.empty()
 
-    def window(self) -> list[Seen]:
-        """The next window, [] at the end of the source. What went wrong in reading is raised here."""
+    def window(self) -> list[PlannedItem]:
+        """Return the next window, [] at the end of the source; raise what went wrong in reading it."""
         window = self._queue.get()
         if window is None:
             self._ended = True
@@ -82,17 +82,17 @@ class Planner:
         try:
             with ThreadPoolExecutor(_READERS) as readers:
                 for window in windows(self._items):
-                    self._put(self._look(window, readers))
+                    self._put(self._planned(window, readers))
                 self._put(None)
-        except _GivenUp:
+        except _Abandoned:
             pass
         except BaseException as error:
             self._put_last(error)
 
-    def _put(self, window: list[Seen] | None) -> None:
+    def _put(self, window: list[PlannedItem] | None) -> None:
         while True:
-            if self._given_up.is_set():
-                raise _GivenUp
+            if self._abandoned.is_set():
+                raise _Abandoned
             try:
                 self._queue.put(window, timeout=_TICK_S)
                 return
@@ -100,46 +100,46 @@ class Planner:
                 continue
 
     def _put_last(self, error: BaseException) -> None:
-        while not self._given_up.is_set():
+        while not self._abandoned.is_set():
             try:
                 self._queue.put(error, timeout=_TICK_S)
                 return
             except queue.Full:
                 continue
 
-    def _look(self, window: list[Item], readers: ThreadPoolExecutor) -> list[Seen]:
-        found = list(self._known(window))
-        spoken = [seen for seen in found if isinstance(seen.item.what, Utterance)]
-        if any(seen.stands is None for seen in spoken):
-            for seen, length_s in zip(spoken, readers.map(_length_of_seen, spoken)):
-                seen.length_s = length_s
-        return found
+    def _planned(self, window: list[Item], readers: ThreadPoolExecutor) -> list[PlannedItem]:
+        window_planned = list(self._with_status(window))
+        spoken = [planned for planned in window_planned if isinstance(planned.item.entry, Utterance)]
+        if any(planned.status is None for planned in spoken):
+            for planned, length_s in zip(spoken, readers.map(_length_of_planned, spoken)):
+                planned.length_s = length_s
+        return window_planned
 
-    def _known(self, window: list[Item]) -> Iterator[Seen]:
-        policy = self._policy
+    def _with_status(self, window: list[Item]) -> Iterator[PlannedItem]:
+        options = self._options
         for item in window:
-            if isinstance(item.what, Refused):
-                yield Seen(item)
+            if isinstance(item.entry, Refused):
+                yield PlannedItem(item)
                 continue
-            fingerprint = self._prints.of(item.what, item.group)
-            known = None if policy.everything else self._outcomes.find(line_key(item.what.id))
-            stands = known[0] if known is not None and known[1] == fingerprint else None
-            if stands == FAILED and policy.retry_failed:
-                stands = None
-            yield Seen(item, fingerprint, stands)
+            fingerprint = self._prints.of(item.entry, item.group)
+            known = None if options.everything else self._outcomes.find(line_key(item.entry.id))
+            status = known[0] if known is not None and known[1] == fingerprint else None
+            if status == FAILED and options.retry_failed:
+                status = None
+            yield PlannedItem(item, fingerprint, status)
 
 
-def _length_of_seen(seen: Seen) -> float:
-    assert isinstance(seen.item.what, Utterance)
-    return length_of(seen.item.what)
+def _length_of_planned(planned: PlannedItem) -> float:
+    assert isinstance(planned.item.entry, Utterance)
+    return length_of(planned.item.entry)
 
 
-class _GivenUp(Exception):
+class _Abandoned(Exception):
     """The engine has ended before the source."""
 
 
 def length_of(utterance: Utterance) -> float:
-    """How long an utterance is, in seconds: as the source says, else the audio's header; 0 where nobody knows.
+    """Return the length of an utterance in seconds: the source's, else the audio header's; 0 where it has none.
 
     Of log-probs it is estimated.
     """
@@ -152,5 +152,5 @@ def length_of(utterance: Utterance) -> float:
         if is_log_probs_path(utterance.audio):
             return max(0.0, estimated_seconds(utterance.audio) - utterance.offset_s)
         return max(0.0, header_duration_s(utterance.audio) - utterance.offset_s)
-    except (AudioError, OSError, ValueError):  # the worker that reads it says what is wrong
+    except (AudioError, OSError, ValueError):  # the worker that reads it reports what is wrong
         return 0.0

@@ -1,0 +1,94 @@
+"""What passes between the engine and its workers, and what every pool of workers offers to the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from ctc_align.errors import CtcAlignError
+
+if TYPE_CHECKING:
+    from ctc_align.alignment.scoring import Scored
+    from ctc_align.corpus.engine.batch_plan import Batch
+
+OUTSTANDING = 3
+"""Batches that a worker has at most: one is read, one computed, one written. With more, sending could block."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of one job.
+
+    `pending` is the utterance's part of a file that the parent assembles, `doubt` goes into the journal as it is,
+    `scored` are the ranked transcripts of a job of `score`.
+    """
+
+    index: int
+    status: str
+    reason: str | None = None
+    loss: float | None = None
+    loss_per_token: float | None = None
+    duration_s: float | None = None
+    seconds: float = 0.0
+    pending: bytes | None = None
+    doubt: dict[str, float | None] | None = None
+    scored: tuple[Scored, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A worker has loaded its model."""
+
+    device: str
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A worker has done a batch, and its outputs are in place; `seconds` by stage, `warnings` of the library."""
+
+    number: int
+    outcomes: tuple[Outcome, ...]
+    seconds: dict[str, float]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RunFailed:
+    """The run cannot go on: the call is wrong, or outputs cannot be written."""
+
+    error: CtcAlignError
+
+
+@dataclass(frozen=True)
+class BatchDone:
+    """A batch and what a worker made of it."""
+
+    batch: Batch
+    finished: Finished
+
+
+@dataclass(frozen=True)
+class WorkerDied:
+    """A worker has ended; `batches` are what it had, in order, `how` says what ended it."""
+
+    batches: tuple[Batch, ...]
+    how: str
+    was_ready: bool
+
+
+class Pool(Protocol):
+    """Workers, wherever they are. At the end of its `with` block they end, after an error they are killed."""
+
+    @property
+    def busy(self) -> int:
+        """The number of batches that workers have."""
+
+    def offer(self, batch: Batch, alone: bool = False) -> bool:
+        """Give a batch to a worker, with `alone` to an idle one; return False where none has room."""
+
+    def events(self, timeout_s: float) -> Iterator[BatchDone | RunFailed | WorkerDied]:
+        """Yield what workers have reported, after waiting for it at most so long."""
+
+    def kill(self) -> None:
+        """End all workers at once."""
