@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -37,7 +37,7 @@ _NAMED = 1000
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """What is written, and how."""
+    """The outputs and their formats."""
 
     format: options.Formats = None
     layout: Annotated[
@@ -95,9 +95,7 @@ class WorkOptions:
     ] = None
     engine: Annotated[
         str,
-        typer.Option(
-            "--engine", metavar="local|ray", help="Workers on this machine, or on a Ray cluster (extra [ray])."
-        ),
+        typer.Option("--engine", metavar="local|ray", help="Workers on this machine, or on Ray (extra [ray])."),
     ] = "local"
     address: Annotated[
         str | None,
@@ -138,6 +136,22 @@ class WorkOptions:
         ),
     ] = False
     profile: Annotated[bool, typer.Option("--profile", help="Show how much time each stage took.")] = False
+
+    def run(self, source: str, out_dir: str) -> CorpusRun:
+        """Return the run over `source` with these options."""
+        from ctc_align.corpus.engine.worker_pools import PoolSettings
+        from ctc_align.corpus.run import CorpusRun
+
+        return CorpusRun(
+            source,
+            out_dir,
+            shard=parse_shard(self.shard),
+            pool=PoolSettings(self.engine, self.workers, self.address, self.gpus_per_worker),
+            batch_seconds=self.batch_seconds,
+            retry_failed=self.retry_failed,
+            force=self.force,
+            profile=self.profile,
+        )
 
 
 @grouped
@@ -186,13 +200,9 @@ def corpus(
     reader = log_probs.reader_of_source(source, model.model)
     settings = config.settings(transcripts, times)
 
-    from ctc_align.corpus.engine.worker_pools import PoolSettings
-    from ctc_align.corpus.run import CorpusRun
-
     files = (source, model.lexicon, config.config, times.calibration, log_probs.vocab)
-    run = CorpusRun(
-        source=source,
-        out_dir=out_dir,
+    run = replace(
+        work.run(source, out_dir),
         kind=kind,
         model=model.name_for(reader),
         lexicon=model.lexicon,
@@ -200,13 +210,7 @@ def corpus(
         backend=model.backend,
         settings=settings,
         outputs=outputs.settings(out_dir),
-        shard=parse_shard(work.shard),
-        pool=PoolSettings(work.engine, work.workers, work.address, work.gpus_per_worker),
-        batch_seconds=work.batch_seconds,
-        retry_failed=work.retry_failed,
-        force=work.force,
         inputs=tuple(path for path in files if path is not None),
-        profile=work.profile,
         log_probs=reader,
     )
     align_all(run, talk)
@@ -232,25 +236,25 @@ def parse_shard(text: str | None) -> Shard:
 
 
 def align_all(run: CorpusRun, talk: Talk) -> None:
-    """Run, say what happened, and leave with the exit code that says it too."""
+    """Run, print the failures and the summary, and exit with the code for them."""
     from ctc_align.corpus.run import run_corpus
 
     talk.listen()
     try:
-        with Watching(talk) as watching:
-            ended = run_corpus(run, watching)
+        with ProgressDisplay(talk) as display:
+            result = run_corpus(run, display)
     except KeyboardInterrupt:
         raise Interrupted("interrupted: what the journal says is done; the same command goes on from there") from None
-    name_failures(ended.summary, ended.journal, talk)
+    name_failures(result.summary, result.journal, talk)
     if not talk.quiet:
         from ctc_align.cli.corpus_tables import print_profile, print_summary
 
-        print_summary(ended.summary)
+        print_summary(result.summary)
         if run.profile:
-            print_profile(ended.summary.run)
-    if ended.interrupted:
-        raise Interrupted(where_it_stands(ended))
-    leave(ended.summary)
+            print_profile(result.summary.run)
+    if result.interrupted:
+        raise Interrupted(interruption(result))
+    leave(result.summary)
 
 
 def leave(summary: Summary) -> None:
@@ -261,13 +265,13 @@ def leave(summary: Summary) -> None:
         raise typer.Exit(THRESHOLD_NOT_MET)
 
 
-def where_it_stands(ended: RunResult) -> str:
-    done = counted(ended.summary.done, "utterance is", "utterances are")
+def interruption(result: RunResult) -> str:
+    done = counted(result.summary.done, "utterance is", "utterances are")
     return f"interrupted: {done} done; the same command goes on from there"
 
 
 def name_failures(summary: Summary, journal: Path, talk: Talk) -> None:
-    """Each failure with its reason, one a line; these are errors and said even when quiet."""
+    """Print each failure with its reason to stderr, one on each line, even when quiet."""
     import sys
 
     from ctc_align.cli.tables import printable
@@ -281,7 +285,7 @@ def name_failures(summary: Summary, journal: Path, talk: Talk) -> None:
 
 
 def sum_up(folder: str, source: str | None, talk: Talk) -> None:
-    """`--summary DIR`: the table on stdout, `summary.json` beside the journals."""
+    """Write `summary.json` for `--summary DIR`, and print the table to stdout."""
     import sys
 
     from ctc_align.cli.corpus_tables import print_summary
@@ -299,15 +303,15 @@ def sum_up(folder: str, source: str | None, talk: Talk) -> None:
     leave(summary)
 
 
-class Watching:
-    """The progress of a run on stderr: a display on a terminal, a line now and then elsewhere."""
+class ProgressDisplay:
+    """Shows the progress of a run on stderr: a bar on a terminal, else a line every ten seconds."""
 
     def __init__(self, talk: Talk) -> None:
         self.talk = talk
         self._display: Any = None
-        self._said = time.monotonic()
+        self._last_line = time.monotonic()
 
-    def __enter__(self) -> Watching:
+    def __enter__(self) -> ProgressDisplay:
         if self.talk.on_terminal and not self.talk.quiet:
             from ctc_align.cli.corpus_tables import Display
 
@@ -322,10 +326,10 @@ class Watching:
     def progress(self, tally: Tally) -> None:
         if self._display is not None:
             self._display.show(tally)
-        elif time.monotonic() - self._said >= _LINE_EVERY_S:
+        elif time.monotonic() - self._last_line >= _LINE_EVERY_S:
             from ctc_align.cli.corpus_tables import progress_line
 
-            self._said = time.monotonic()
+            self._last_line = time.monotonic()
             self.talk.say(f"ctc-align: {progress_line(tally)}")
 
     def warn(self, line: str) -> None:

@@ -1,4 +1,4 @@
-"""What a corpus run shows people: its progress, and the closing table."""
+"""The progress line and the closing tables of a corpus run."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _STAGES = {
     "waiting": "waiting for audio",
     "starting": "starting, ending, idle",
 }
-_BESIDE = ("reading", "writing")
-"""Stages in threads of their own, beside the others."""
+_CONCURRENT = ("reading", "writing")
+"""Stages in threads of their own."""
 
 
 def progress_line(tally: Tally) -> str:
@@ -47,7 +47,7 @@ def clock(seconds: float) -> str:
 
 
 class Display:
-    """One line at the bottom of a terminal; what is printed meanwhile goes above it."""
+    """A progress bar at the bottom of a terminal; other output goes above it."""
 
     def __init__(self) -> None:
         from rich.progress import BarColumn, Progress, TextColumn
@@ -68,7 +68,7 @@ class Display:
 
 
 def print_summary(summary: Summary, file: TextIO | None = None) -> None:
-    """The closing table; on stderr unless `file` says where."""
+    """Print the closing table to `file`, by default stderr."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -126,7 +126,7 @@ def _ranking(title: str, rows: list[dict[str, Any]], key: str) -> Any:
 
 
 def print_profile(effort: Effort) -> None:
-    """Where the time went: busy seconds of all workers together, and their share of the workers' time."""
+    """Print the seconds of each stage, of all workers together, and their share of the workers' time."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -135,10 +135,10 @@ def print_profile(effort: Effort) -> None:
     table.add_column("", justify="right")
     table.add_column("share", justify="right")
     whole = max(effort.wall_s * effort.workers, 1e-9)
-    named = sum(seconds for stage, seconds in effort.stages.items() if stage not in _BESIDE)
+    named = sum(seconds for stage, seconds in effort.stages.items() if stage not in _CONCURRENT)
     stages = {**effort.stages, "starting": max(0.0, whole - named)}
     for stage, title in _STAGES.items():
         seconds = stages.get(stage, 0.0)
-        title += " (beside the others)" if stage in _BESIDE else ""
+        title += " (beside the others)" if stage in _CONCURRENT else ""
         table.add_row(title, f"{seconds:.1f}", f"{seconds / whole:.0%}")
     console_for(sys.stderr).print(table)

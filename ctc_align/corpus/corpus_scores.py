@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctc_align import units
 from ctc_align.config import Settings
-from ctc_align.corpus.engine.batch_plan import Batch, Job, batches_by_length
+from ctc_align.corpus.engine.batch_plan import Job, UtteranceBatch, batches_by_length
 from ctc_align.corpus.engine.planner import length_of
 from ctc_align.corpus.engine.pool_messages import BatchDone, Finished, Outcome, Pool, RunFailed, WorkerDied
 from ctc_align.corpus.engine.process_pool import ProcessPool
@@ -118,7 +118,7 @@ class _Window:
 
     first: int
     entries: list[Utterance | Refused]
-    batches: list[Batch]
+    batches: list[UtteranceBatch]
     seconds: float
 
 
@@ -126,7 +126,7 @@ def _scored(source: Source, options: ScoreOptions, aligner: Aligner) -> Iterator
     plan = _windows(source, options.batch_seconds)
     begin = list(islice(plan, 2))
     is_small = len(begin) < 2 and sum(window.seconds for window in begin) < SMALL_S
-    waiting: deque[Batch] = deque()
+    waiting: deque[UtteranceBatch] = deque()
     windows: deque[_Window] = deque()
     done: dict[int, Finished] = {}
     with _pool(options, aligner, is_small) as pool:
@@ -150,13 +150,13 @@ def _windows(source: Iterable[Utterance | Refused], batch_seconds: float) -> Ite
         ]
         lengths_s = [job.length_s for job in jobs]
         places = batches_by_length(lengths_s, batch_seconds)
-        batches = [Batch(number + k, tuple(jobs[i] for i in batch)) for k, batch in enumerate(places)]
+        batches = [UtteranceBatch(number + k, tuple(jobs[i] for i in batch)) for k, batch in enumerate(places)]
         yield _Window(first, window, batches, sum(lengths_s))
         first, number = first + len(window), number + len(batches)
 
 
 def _results(
-    window: _Window, pool: Pool, waiting: deque[Batch], done: dict[int, Finished]
+    window: _Window, pool: Pool, waiting: deque[UtteranceBatch], done: dict[int, Finished]
 ) -> Iterator[ScoredUtterance]:
     """Yield the results of a window in its order when its batches are done; `done` keeps those of the next."""
     while not all(batch.number in done for batch in window.batches):
@@ -223,7 +223,7 @@ class _ThreadPool:
         self._stages = stages
         self._threads = ThreadPoolExecutor(READERS, "score")
         self._turn = threading.Lock()
-        self._batches: dict[Future[Finished | RunFailed], Batch] = {}
+        self._batches: dict[Future[Finished | RunFailed], UtteranceBatch] = {}
 
     def __enter__(self) -> _ThreadPool:
         return self
@@ -235,7 +235,7 @@ class _ThreadPool:
     def busy(self) -> int:
         return len(self._batches)
 
-    def offer(self, batch: Batch, alone: bool = False) -> bool:
+    def offer(self, batch: UtteranceBatch, alone: bool = False) -> bool:
         if len(self._batches) >= (1 if alone else READERS):
             return False
         self._batches[self._threads.submit(self._work, batch)] = batch
@@ -249,7 +249,7 @@ class _ThreadPool:
     def kill(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _work(self, batch: Batch) -> Finished | RunFailed:
+    def _work(self, batch: UtteranceBatch) -> Finished | RunFailed:
         state = self._stages.read(batch)
         with self._turn:
             self._stages.compute(state)

@@ -1,4 +1,4 @@
-"""What a corpus consists of: utterances, and lines of it that are none."""
+"""The entries of a corpus: utterances, and lines that are refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Utterance:
-    """One piece of speech with its transcript, as a source says.
+    """One utterance of a source: a part of a recording, and its transcript.
 
     Args:
         id: unique in the source; the utterance's name in outputs, journal and messages.
@@ -18,16 +18,16 @@ class Utterance:
         audio: path of the recording, or of log-probs (a file, or FILE.ark:OFFSET), made absolute or relative to the
             current folder (not to the source).
         text: the transcript; the first of `texts` where there are alternatives.
-        origin: who says so, for messages: "train.jsonl, line 17".
+        origin: its place in the source, for messages: "train.jsonl, line 17".
         offset_s: where the utterance begins in the recording.
         duration_s: its length, seconds; None: to the end of the recording.
         texts: alternatives (n-best) for `score`, at least two, in input order; () where there is one transcript.
-        speaker: as the source names them, "" where it does not.
+        speaker: the source's name for the speaker, "" where it does not.
         channel: from 1; None: all of them, averaged.
-        recording: utterances of one recording that come back in one file (MFA's TextGrids) share this name; "" else.
+        recording: name shared by utterances whose outputs go into one file (MFA's TextGrids); "" else.
         tier: the name of the tier that the utterance came from, where there is one.
-        transcript: path of the file beside the audio that holds the transcript, an input that no output may replace;
-            "" where it stands in one of the source's `files`.
+        transcript: path of the transcript's file in the audio's folder, an input that no output may replace;
+            "" where it is in one of the source's `files`.
     """
 
     id: str
@@ -47,7 +47,7 @@ class Utterance:
 
 @dataclass(frozen=True)
 class Refused:
-    """What a source holds in the place of an utterance and cannot be one: its outcome is `failed`, with `reason`."""
+    """An entry of a source that is no utterance; its outcome is `failed`, with `reason`."""
 
     id: str
     origin: str
@@ -55,9 +55,9 @@ class Refused:
 
 
 class Source(Protocol):
-    """A corpus on disk. Iterating reads it in its own order, streaming, and gives the same every time.
+    """A corpus on disk. Iterating reads it in its order, streaming, with the same result every time.
 
-    `kind` is the name for `--source`; `name` what the user gave; `files` the inputs that hold more than one utterance
+    `kind` is the name for `--source`; `name` its path; `files` the inputs that hold more than one utterance
     (manifests), as far as they are known without reading the corpus: no output may replace them.
     """
 

@@ -11,7 +11,7 @@ import corpus_runs as runs
 import pytest
 from made_models import LETTERS, tiny_folder
 
-from ctc_align.cli.corpus import Watching, parse_shard
+from ctc_align.cli.corpus import ProgressDisplay, parse_shard
 from ctc_align.cli.corpus_tables import Display, clock, print_profile, print_summary, progress_line
 from ctc_align.cli.messages import Talk
 from ctc_align.corpus.engine.dispatch import Tally
@@ -115,12 +115,12 @@ def test_progress_in_a_line():
 
 
 def test_lines_now_and_then_where_there_is_no_terminal(capsys):
-    with Watching(Talk()) as watching:
-        watching.progress(Tally(done=1))
+    with ProgressDisplay(Talk()) as display:
+        display.progress(Tally(done=1))
         assert capsys.readouterr().err == ""
-        watching._said -= 60
-        watching.progress(Tally(done=2))
-        watching.progress(Tally(done=3))
+        display._last_line -= 60
+        display.progress(Tally(done=2))
+        display.progress(Tally(done=3))
     captured = capsys.readouterr()
     assert captured.err.startswith("ctc-align: 2 done")
     assert captured.err.count("\n") == 1

@@ -47,7 +47,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Batch:
+class UtteranceBatch:
     """Utterances that go through the model together. `number` is unique in a run."""
 
     number: int

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from ctc_align.corpus.engine.batch_plan import Batch, Item, Job, batches_by_length
+from ctc_align.corpus.engine.batch_plan import Item, Job, UtteranceBatch, batches_by_length
 from ctc_align.corpus.engine.planner import PlannedItem, Planner, PlanOptions, length_of
 from ctc_align.corpus.engine.pool_messages import BatchDone, Outcome, Pool, RunFailed, WorkerDied
 from ctc_align.corpus.outputs.assembly import Assembly
@@ -90,8 +90,8 @@ class Engine:
         self.tally = Tally()
         self.keys = array("Q")
         self.stopping = False
-        self._waiting: deque[Batch] = deque()
-        self._alone: deque[Batch] = deque()
+        self._waiting: deque[UtteranceBatch] = deque()
+        self._alone: deque[UtteranceBatch] = deque()
         self._retried_alone: set[int] = set()
         self._deaths = 0
         self._numbers = 0
@@ -135,7 +135,9 @@ class Engine:
         for places in batches_by_length([job.length_s for job in jobs], self.options.batch_seconds):
             if any(jobs[i].todo for i in places):
                 self._numbers += 1
-                self._waiting.append(Batch(self._numbers, tuple(jobs[i] for i in places if not jobs[i].is_absent)))
+                self._waiting.append(
+                    UtteranceBatch(self._numbers, tuple(jobs[i] for i in places if not jobs[i].is_absent))
+                )
 
     def _jobs(self, window: list[PlannedItem]) -> list[Job]:
         """Return the jobs of utterances, with their lengths where anything is to be done."""
@@ -224,7 +226,7 @@ class Engine:
             for job in todo:
                 self._numbers += 1
                 self._retried_alone.add(self._numbers)
-                self._alone.append(Batch(self._numbers, (job,)))
+                self._alone.append(UtteranceBatch(self._numbers, (job,)))
 
 
 def _line(job: Job, outcome: Outcome, finished: float) -> Line:

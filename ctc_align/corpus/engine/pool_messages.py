@@ -1,4 +1,4 @@
-"""What passes between the engine and its workers, and what every pool of workers offers to the engine."""
+"""The messages between the engine and its workers, and the interface of a pool of workers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ctc_align.errors import CtcAlignError
 
 if TYPE_CHECKING:
     from ctc_align.alignment.scoring import Scored
-    from ctc_align.corpus.engine.batch_plan import Batch
+    from ctc_align.corpus.engine.batch_plan import UtteranceBatch
 
 OUTSTANDING = 3
 """Batches that a worker has at most: one is read, one computed, one written. With more, sending could block."""
@@ -64,7 +64,7 @@ class RunFailed:
 class BatchDone:
     """A batch and what a worker made of it."""
 
-    batch: Batch
+    batch: UtteranceBatch
     finished: Finished
 
 
@@ -72,7 +72,7 @@ class BatchDone:
 class WorkerDied:
     """A worker has ended; `batches` are what it had, in order, `how` says what ended it."""
 
-    batches: tuple[Batch, ...]
+    batches: tuple[UtteranceBatch, ...]
     how: str
     was_ready: bool
 
@@ -84,7 +84,7 @@ class Pool(Protocol):
     def busy(self) -> int:
         """The number of batches that workers have."""
 
-    def offer(self, batch: Batch, alone: bool = False) -> bool:
+    def offer(self, batch: UtteranceBatch, alone: bool = False) -> bool:
         """Give a batch to a worker, with `alone` to an idle one; return False where none has room."""
 
     def events(self, timeout_s: float) -> Iterator[BatchDone | RunFailed | WorkerDied]:

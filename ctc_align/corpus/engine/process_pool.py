@@ -27,7 +27,7 @@ from ctc_align.corpus.engine.worker import work
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-    from ctc_align.corpus.engine.batch_plan import Batch
+    from ctc_align.corpus.engine.batch_plan import UtteranceBatch
 
 _PATIENCE_S = 5.0
 
@@ -41,7 +41,7 @@ class _Slot:
     pipe: Connection | None = None
     life: Connection | None = None
     ready: bool = False
-    batches: deque[Batch] = field(default_factory=deque)
+    batches: deque[UtteranceBatch] = field(default_factory=deque)
 
 
 class ProcessPool:
@@ -71,7 +71,7 @@ class ProcessPool:
         """The number of batches that workers have."""
         return sum(len(slot.batches) for slot in self._slots)
 
-    def offer(self, batch: Batch, alone: bool = False) -> bool:
+    def offer(self, batch: UtteranceBatch, alone: bool = False) -> bool:
         """Give a batch to the worker with the least to do, `alone` to an idle one; return False where none has room."""
         # an idle worker before one that would have to start, and that before one that works
         slot = min(self._slots, key=lambda slot: (len(slot.batches), slot.process is None))
@@ -150,7 +150,7 @@ class ProcessPool:
         slot.pipe = slot.life = None
 
 
-def _send(slot: _Slot, batch: Batch | None) -> None:
+def _send(slot: _Slot, batch: UtteranceBatch | None) -> None:
     """Send to a worker; `events` reports one that has died, with its batches."""
     if slot.pipe is not None:
         with contextlib.suppress(OSError):

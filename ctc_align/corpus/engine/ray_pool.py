@@ -28,7 +28,7 @@ from ctc_align.errors import BackendError, CtcAlignError, UsageError
 
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
-    from ctc_align.corpus.engine.batch_plan import Batch
+    from ctc_align.corpus.engine.batch_plan import UtteranceBatch
 
 _TRIES = 2
 """Actors that may end with a batch before it is reported."""
@@ -147,7 +147,7 @@ class RayWorker:
         """Return an aligner to use instead of the one that the options name."""
         return None
 
-    def work(self, batch: Batch) -> Finished | RunFailed:
+    def work(self, batch: UtteranceBatch) -> Finished | RunFailed:
         """Do a batch."""
         state = self._stages.read(batch)
         with self._turn:
@@ -161,7 +161,7 @@ class _Actor:
 
     handle: Any
     is_ready: bool = False
-    batches: list[Batch] = field(default_factory=list)
+    batches: list[UtteranceBatch] = field(default_factory=list)
 
 
 class RayPool:
@@ -176,9 +176,9 @@ class RayPool:
         self._workers = workers
         self._gpus = gpus
         self._actors: list[_Actor] = []
-        self._calls: dict[Any, tuple[_Actor, Batch | None]] = {}
+        self._calls: dict[Any, tuple[_Actor, UtteranceBatch | None]] = {}
         """By Ray's reference to the answer; the batch is None where the actor loads."""
-        self._retries: deque[Batch] = deque()
+        self._retries: deque[UtteranceBatch] = deque()
         self._deaths: Counter[int] = Counter()
         self._failed_starts = 0
 
@@ -196,7 +196,7 @@ class RayPool:
         """The number of batches that actors have, or will have again."""
         return len(self._retries) + sum(len(actor.batches) for actor in self._actors)
 
-    def offer(self, batch: Batch, alone: bool = False) -> bool:
+    def offer(self, batch: UtteranceBatch, alone: bool = False) -> bool:
         """Give a batch to the actor with the least to do, `alone` to an idle one; return False where none has room."""
         self._start_missing()
         return not self._retries and self._given(batch, 1 if alone else OUTSTANDING)
@@ -234,7 +234,7 @@ class RayPool:
             self._actors.append(actor)
             self._calls[actor.handle.load.remote(self._options, self._site)] = actor, None
 
-    def _given(self, batch: Batch, most: int) -> bool:
+    def _given(self, batch: UtteranceBatch, most: int) -> bool:
         ready = [actor for actor in self._actors if actor.is_ready and len(actor.batches) < most]
         if not ready:
             return False

@@ -1,6 +1,6 @@
 """The work on a batch, in three stages that may overlap from batch to batch: read, compute, write.
 
-What an utterance raises in any of them is kept beside it, and becomes its outcome in `Stages.write`.
+An error that an utterance raises is kept with its job, and becomes its outcome in `Stages.write`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ctc_align.errors import CtcAlignError, InputError, OutputError
 
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
-    from ctc_align.corpus.engine.batch_plan import Batch, Job
+    from ctc_align.corpus.engine.batch_plan import Job, UtteranceBatch
     from ctc_align.corpus.outputs.layout import Layout
     from ctc_align.corpus.utterance import Utterance
     from ctc_align.formats import Alignment
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ctc_align.types import Audio, Emissions
 
 STAGES = ("reading", "waiting", "model", "kernels", "words", "writing")
-"""Of these, reading and writing have threads of their own; the others follow each other in one."""
+"""Reading and writing have threads of their own; the other stages follow each other in one thread."""
 _OF_ONE_UTTERANCE = ("ENAMETOOLONG", "ENOTDIR", "EISDIR", "EEXIST", "ENOENT", "EINVAL", "EILSEQ", "ENOTEMPTY", "ELOOP")
 """Reasons for which one utterance cannot be written; any other (a full disk, no permission) concerns them all."""
 
@@ -50,7 +50,7 @@ class JobState:
 class BatchState:
     """A batch under way, with busy seconds by stage."""
 
-    batch: Batch
+    batch: UtteranceBatch
     jobs: list[JobState] = field(default_factory=list)
     stages: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
 
@@ -93,7 +93,7 @@ class AlignTask:
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """What a worker needs to know of the run.
+    """The part of a run's options that workers need.
 
     `log_probs` reads them instead of a model; `compile_lock` is a file by which one worker compiles while the others
     wait, "" for none.
@@ -145,7 +145,7 @@ class Stages:
         self.sample_rate = self.aligner.model.sample_rate if self.aligner.model else 16000
         self.log_probs = options.log_probs
 
-    def read(self, batch: Batch) -> BatchState:
+    def read(self, batch: UtteranceBatch) -> BatchState:
         """Read the audio or the log-probs of a batch."""
         batch_state = BatchState(batch)
         before = time.thread_time()

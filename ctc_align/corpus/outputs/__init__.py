@@ -1,1 +1,1 @@
-"""Where the results of a corpus go: files, shards, manifests, cut audio."""
+"""The outputs of a corpus run: files, shards, manifests, cut audio."""

@@ -38,7 +38,7 @@ class CutSettings:
     Args:
         by_pause: phrases `OUTPUT-0001.flac`, `OUTPUT-0002.flac` … in place of the whole utterance `OUTPUT.flac`.
         pause_s: a longer pause between two words separates phrases.
-        parts: a folder for files in the making; None: beside their places.
+        parts: a folder for unfinished files; None: the folders of the outputs.
     """
 
     out_dir: str
@@ -82,7 +82,7 @@ def cut_audio(
             data = _flac(sound, cut, utterance)
             next(files)[1].write_bytes(data)
             next(files)[1].write_bytes(f"{cut.text}\n".encode("utf-8", "replace"))
-        for _ in files:  # the last target is no longer the one in hand
+        for _ in files:  # finish the last file
             pass
     if settings.by_pause:
         _remove_further(utterance, settings, len(cuts))

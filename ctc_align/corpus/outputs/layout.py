@@ -1,4 +1,4 @@
-"""Where the results of a corpus go: files for each utterance, shards, one TextGrid for each recording, cut audio.
+"""The layout of a corpus's outputs: files for each utterance, shards, one TextGrid for each recording, cut audio.
 
 A worker calls `Layout.place` for each utterance; what it returns is kept by the parent's `Assembly`, which makes the
 files that several utterances share.
@@ -41,7 +41,7 @@ class OutputSettings:
         pause_s: a longer pause between two words parts phrases.
         job: "" or "I-of-N": the job of several that this is, for names of files that all of them write.
         protect: inputs of the call (the source) that are never overwritten.
-        parts: a folder, on the same file system, for files in the making; "" for beside their places.
+        parts: a folder, on the same file system, for unfinished files; "": the folders of the outputs.
     """
 
     out_dir: str

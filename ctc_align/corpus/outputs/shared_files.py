@@ -12,7 +12,7 @@ from ctc_align.corpus.utterance import Utterance
 
 @dataclass(frozen=True)
 class GroupedUtterance:
-    """What is kept of an utterance until its group is complete."""
+    """An utterance of a group whose files are not complete yet."""
 
     index: int
     id: str

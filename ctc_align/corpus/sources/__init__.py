@@ -14,11 +14,10 @@ from collections.abc import Sequence
 from ctc_align.corpus.sources.jsonl_manifest import Manifest
 from ctc_align.corpus.sources.kaldi import Kaldi
 from ctc_align.corpus.sources.lhotse_cuts import Lhotse
-from ctc_align.corpus.sources.librispeech import LibriSpeech
-from ctc_align.corpus.sources.mfa_folder import MfaFolder
-from ctc_align.corpus.sources.source import SourceOptions, printable, require_file, require_folder
+from ctc_align.corpus.sources.source import SourceLocation, printable, require_file, require_folder
 from ctc_align.corpus.sources.source_kinds import check_kind, detected_kind
 from ctc_align.corpus.sources.table import Table
+from ctc_align.corpus.sources.transcribed_folders import LibriSpeech, MfaFolder
 from ctc_align.corpus.utterance import Source
 from ctc_align.errors import UsageError
 
@@ -47,7 +46,7 @@ def open_source(
         UsageError: there is nothing, it cannot be read, it is empty, or it is not of the kind.
     """
     name = os.fspath(path)
-    options = SourceOptions(name, tuple(map(os.fspath, exclude)), fold_case)
+    options = SourceLocation(name, tuple(map(os.fspath, exclude)), fold_case)
     kind = None if kind is None else _ALIASES.get(kind, kind)
     if kind is None:
         kind = detected_kind(options)

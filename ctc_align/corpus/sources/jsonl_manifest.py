@@ -21,7 +21,7 @@ from ctc_align.corpus.sources.source import (
     shown,
     stem_of,
 )
-from ctc_align.corpus.sources.text_lines import Line, read_lines
+from ctc_align.corpus.sources.text_lines import TextLine, read_lines
 from ctc_align.errors import InputError
 
 AUDIO = ("audio_filepath", "audio", "log_probs")
@@ -53,7 +53,7 @@ class Manifest(FileSource):
         for line in read_lines(self.name):
             yield self._item(line, maker)
 
-    def _item(self, line: Line, maker: ItemMaker) -> Item:
+    def _item(self, line: TextLine, maker: ItemMaker) -> Item:
         origin = self.origin(line.number)
         id: str | None = None
         stem = ""
@@ -74,7 +74,7 @@ class Manifest(FileSource):
         return maker.utterance(id, stem, line.number, origin, details)
 
 
-def parsed_object(line: Line) -> dict[str, Any]:
+def parsed_object(line: TextLine) -> dict[str, Any]:
     """Return the JSON object on a line, else raise InputError."""
     if line.fault:
         raise InputError(line.fault)

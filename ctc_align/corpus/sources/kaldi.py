@@ -12,7 +12,7 @@ from ctc_align.corpus.sources.source import (
     FolderSource,
     Item,
     ItemMaker,
-    SourceOptions,
+    SourceLocation,
     checked_audio,
     checked_channel,
     checked_duration,
@@ -23,7 +23,7 @@ from ctc_align.corpus.sources.source import (
     resolved,
     shown,
 )
-from ctc_align.corpus.sources.text_lines import BOM, Line, decoded, read_lines
+from ctc_align.corpus.sources.text_lines import BOM, TextLine, decoded, read_lines
 from ctc_align.corpus.sources.utterance_ids import HashIndex, hash64
 from ctc_align.errors import InputError, UsageError
 
@@ -47,7 +47,7 @@ class Kaldi(FolderSource):
 
     kind = "kaldi"
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceLocation) -> None:
         super().__init__(options)
         self.scp = SCP if os.path.exists(os.path.join(options.path, SCP)) else LOG_PROBS_SCP
         wanted = (self.scp, "text", *(("segments",) if self.scp == SCP else ()), "utt2spk")
@@ -76,7 +76,7 @@ class Kaldi(FolderSource):
             for lookup in index.values():
                 lookup.close()
 
-    def _item(self, line: Line, maker: ItemMaker, index: dict[str, _LineIndex]) -> Item:
+    def _item(self, line: TextLine, maker: ItemMaker, index: dict[str, _LineIndex]) -> Item:
         origin = f"{self.first}, line {line.number}"
         id: str | None = None
         try:
@@ -113,7 +113,7 @@ class Kaldi(FolderSource):
             yield maker.refused(id, line.number, f"{index.name}, line {line.number}", reason)
 
 
-class _Entry(NamedTuple):
+class _KaldiLine(NamedTuple):
     number: int
     rest: str
 
@@ -126,7 +126,7 @@ class _LineIndex:
         self.name = name
         self.numbers = HashIndex()
         self.offsets = array("Q", [0])
-        """Where line n begins, n from 1, at n - 1."""
+        """The offset of line n, from 1, is at n - 1."""
         self.file = open(path, "rb")  # noqa: SIM115 (held as long as the index)
         for number, data in enumerate(self.file, 1):
             self.offsets.append(self.offsets[-1] + len(data))
@@ -145,7 +145,7 @@ class _LineIndex:
         except UnicodeDecodeError:
             return None
 
-    def get(self, key: str) -> _Entry | None:
+    def get(self, key: str) -> _KaldiLine | None:
         """Return the first line with this key, None where there is none; raise InputError where it is not UTF-8."""
         number = self.number_of(key)
         if number is None:
@@ -154,7 +154,7 @@ class _LineIndex:
         if line.fault:
             raise InputError(f"{self.name}, line {number}: {line.fault}")
         found, rest = _key_and_rest(line)
-        return _Entry(number, rest) if found == key else None
+        return _KaldiLine(number, rest) if found == key else None
 
     def _data(self, number: int) -> bytes:
         self.file.seek(self.offsets[number - 1])
@@ -171,7 +171,7 @@ def _key(data: bytes, number: int) -> bytes:
     return _SPACE_BYTES.split(data.strip(b" \t\r\n"), maxsplit=1)[0]
 
 
-def _key_and_rest(line: Line) -> tuple[str, str]:
+def _key_and_rest(line: TextLine) -> tuple[str, str]:
     if line.fault:
         raise InputError(line.fault)
     key, *rest = _SPACE.split(line.text.strip(" \t"), maxsplit=1)

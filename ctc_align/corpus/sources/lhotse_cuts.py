@@ -19,7 +19,7 @@ from ctc_align.corpus.sources.source import (
     resolved,
     shown,
 )
-from ctc_align.corpus.sources.text_lines import Line, read_lines
+from ctc_align.corpus.sources.text_lines import TextLine, read_lines
 from ctc_align.errors import InputError
 
 _ROUNDING_S = 0.05
@@ -41,7 +41,7 @@ class Lhotse(FileSource):
         for line in read_lines(self.name):
             yield from self._items(line, maker)
 
-    def _items(self, line: Line, maker: ItemMaker) -> Iterator[Item]:
+    def _items(self, line: TextLine, maker: ItemMaker) -> Iterator[Item]:
         origin = self.origin(line.number)
         cut_id = ""
         try:

@@ -1,4 +1,4 @@
-"""What all sources share: how one is opened, its items, values and paths that are checked."""
+"""The common part of all sources: location, items, checks of values and paths."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _SHOWN = 60
 
 
 @dataclass(frozen=True)
-class SourceOptions:
-    """Where a source is and how it is read.
+class SourceLocation:
+    """The location of a source, and how it is read.
 
     `exclude` are folders (as paths) that are no part of the corpus, such as the output folder; `fold_case` as in
     `UsedIds`.
@@ -38,7 +38,7 @@ class FolderSource:
 
     kind = ""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceLocation) -> None:
         self.name = options.path
         self.files: tuple[str, ...] = ()
         self.exclude = options.exclude
@@ -53,7 +53,7 @@ class FileSource:
 
     kind = ""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceLocation) -> None:
         self.name = options.path
         self.files: tuple[str, ...] = (options.path,)
         self.folder = os.path.dirname(options.path)

@@ -8,9 +8,9 @@ from ctc_align.corpus.sources.folder_tree import SOUND, contents, folders_below
 from ctc_align.corpus.sources.jsonl_manifest import parsed_object
 from ctc_align.corpus.sources.kaldi import LOG_PROBS_SCP, SCP
 from ctc_align.corpus.sources.lhotse_cuts import is_cut
-from ctc_align.corpus.sources.source import SourceOptions, printable, require_file, require_folder, shown
+from ctc_align.corpus.sources.source import SourceLocation, printable, require_file, require_folder, shown
 from ctc_align.corpus.sources.table import parsed_header
-from ctc_align.corpus.sources.text_lines import Line, is_utf16, read_head
+from ctc_align.corpus.sources.text_lines import TextLine, is_utf16, read_head
 from ctc_align.errors import InputError, UsageError
 
 _HEAD_LINES = 50
@@ -18,7 +18,7 @@ _MANIFESTS = (".jsonl", ".jsonl.gz", ".csv", ".tsv", ".json")
 _SOURCES = "a manifest (JSONL), a table (CSV or TSV with a header), Lhotse cuts, or a folder"
 
 
-def detected_kind(options: SourceOptions) -> str:
+def detected_kind(options: SourceLocation) -> str:
     """Return the name of the kind for `--source`; raise UsageError where there is no corpus."""
     if os.path.isdir(options.path):
         return _folder_kind(options)
@@ -26,7 +26,7 @@ def detected_kind(options: SourceOptions) -> str:
     return _file_kind(options.path)
 
 
-def check_kind(options: SourceOptions, kind: str) -> None:
+def check_kind(options: SourceLocation, kind: str) -> None:
     """Raise UsageError unless the file or folder may be a corpus of this kind."""
     path = options.path
     if kind in ("manifest", "lhotse"):
@@ -68,7 +68,7 @@ def _objects_kind(path: str) -> str | None:
 
 def _check_text(path: str, expected: str) -> None:
     """Raise UsageError, which says what the file is instead of what was expected."""
-    head = read_head(path, 1) or [Line(1, "")]
+    head = read_head(path, 1) or [TextLine(1, "")]
     first = head[0].text.lstrip()
     if is_utf16(path):
         got = "UTF-16: save it as UTF-8"
@@ -85,7 +85,7 @@ def _check_text(path: str, expected: str) -> None:
     raise UsageError(f"{printable(path)}: expected {expected}, got {got}")
 
 
-def _folder_kind(options: SourceOptions) -> str:
+def _folder_kind(options: SourceLocation) -> str:
     path = options.path
     require_folder(path, "a corpus")
     if any(os.path.isfile(os.path.join(path, name)) for name in (SCP, LOG_PROBS_SCP)):

@@ -12,7 +12,7 @@ from ctc_align.corpus.sources.source import (
     FileSource,
     Item,
     ItemMaker,
-    SourceOptions,
+    SourceLocation,
     checked_audio,
     checked_channel,
     checked_duration,
@@ -23,7 +23,7 @@ from ctc_align.corpus.sources.source import (
     shown,
     stem_of,
 )
-from ctc_align.corpus.sources.text_lines import Line, read_head, read_lines
+from ctc_align.corpus.sources.text_lines import TextLine, read_head, read_lines
 from ctc_align.errors import InputError, UsageError
 
 COLUMNS = {
@@ -55,9 +55,9 @@ class Table(FileSource):
 
     kind = "table"
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceLocation) -> None:
         super().__init__(options)
-        head = next(iter(read_head(options.path, 1)), Line(1, ""))
+        head = next(iter(read_head(options.path, 1)), TextLine(1, ""))
         self.separator, self.columns, self.width = parsed_header(options.path, head)
         clips = os.path.join(self.folder, "clips")
         self.clips = clips if os.path.isdir(clips) else ""
@@ -94,7 +94,7 @@ class Table(FileSource):
         return clip if self.clips and not os.path.exists(path) and os.path.exists(clip) else path
 
 
-def parsed_header(path: str, head: Line) -> tuple[str, dict[str, int], int]:
+def parsed_header(path: str, head: TextLine) -> tuple[str, dict[str, int], int]:
     """Return the separator, where each known column is, and how many columns there are, else raise UsageError."""
     best: dict[str, int] = {}
     for separator in ("\t", ",", ";"):
@@ -149,11 +149,11 @@ def _details(cells: dict[str, str]) -> dict[str, Any]:
 class TableRows:
     """The rows (line, cells, fault) after the header; of a quote that is never closed only its own line is lost."""
 
-    def __init__(self, lines: Iterator[Line], separator: str, width: int) -> None:
+    def __init__(self, lines: Iterator[TextLine], separator: str, width: int) -> None:
         self.lines = lines
         self.separator = separator
         self.width = width
-        self.lines_ahead: list[Line] = []
+        self.lines_ahead: list[TextLine] = []
         """Lines that were read while a quote was open."""
 
     def __iter__(self) -> Iterator[tuple[int, list[str], str]]:
@@ -161,15 +161,15 @@ class TableRows:
         while (line := self.next_line()) is not None:
             yield (line.number, [], line.fault) if line.fault else self.row(line)
 
-    def next_line(self) -> Line | None:
+    def next_line(self) -> TextLine | None:
         return self.lines_ahead.pop(0) if self.lines_ahead else next(self.lines, None)
 
-    def row(self, line: Line) -> tuple[int, list[str], str]:
+    def row(self, line: TextLine) -> tuple[int, list[str], str]:
         literal = line.text.split(self.separator)
         if '"' not in line.text:
             return line.number, literal, ""
         is_tabs = self.separator == "\t"
-        ahead: list[Line] = []
+        ahead: list[TextLine] = []
         try:
             row = self.cells(line.text)
             # a tab-separated line that is complete as it stands does not go on in the next one
@@ -185,7 +185,7 @@ class TableRows:
             return line.number, literal, ""
         return line.number, [], f"expected a row of CSV, got something else ({fault}); write quotes inside quotes twice"
 
-    def joined(self, line: Line, ahead: list[Line]) -> list[str] | None:
+    def joined(self, line: TextLine, ahead: list[TextLine]) -> list[str] | None:
         """Return the row with the lines that may close its quote, which are added to `ahead`, or raise csv.Error."""
         while len(ahead) < _MOST_LINES and (following := self.next_line()) is not None:
             ahead.append(following)

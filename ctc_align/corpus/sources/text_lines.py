@@ -16,7 +16,7 @@ _GZIP = b"\x1f\x8b"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     """A line that is not blank: `number` from 1, `text` without its end, or a `fault` where it cannot be read."""
 
     number: int
@@ -24,7 +24,7 @@ class Line(NamedTuple):
     fault: str = ""
 
 
-def read_lines(path: str) -> Iterator[Line]:
+def read_lines(path: str) -> Iterator[TextLine]:
     """Yield the file's lines in order, without blank ones; a byte order mark is removed.
 
     A line that is not UTF-8, or longer than MAX_LINE_BYTES, has a `fault` and the next one follows; a file that cannot
@@ -48,19 +48,19 @@ def read_lines(path: str) -> Iterator[Line]:
                     _skip_line(file)
             except (OSError, EOFError, zlib.error) as error:
                 reason = getattr(error, "strerror", None) or error
-                yield Line(number, "", f"the file cannot be read from here on, it is cut or damaged: {reason}")
+                yield TextLine(number, "", f"the file cannot be read from here on, it is cut or damaged: {reason}")
                 return
             if not data:
                 return
             if is_long:
-                yield Line(number, "", f"expected a line of text, got one of more than {MAX_LINE_BYTES >> 20} MiB")
+                yield TextLine(number, "", f"expected a line of text, got one of more than {MAX_LINE_BYTES >> 20} MiB")
             elif data.strip() not in (b"", BOM):
                 yield decoded(number, data)
 
 
-def read_head(path: str, lines: int, most_bytes: int = 2**16) -> list[Line]:
+def read_head(path: str, lines: int, most_bytes: int = 2**16) -> list[TextLine]:
     """Return the first lines that are not blank, to detect what a file is."""
-    found: list[Line] = []
+    found: list[TextLine] = []
     size = 0
     for line in read_lines(path):
         found.append(line)
@@ -90,15 +90,15 @@ def _opened(path: str) -> IO[bytes] | gzip.GzipFile:
     return gzip.open(path, "rb")
 
 
-def decoded(number: int, data: bytes) -> Line:
+def decoded(number: int, data: bytes) -> TextLine:
     """Return line `number` of a file, its end and the byte order mark of the first one removed."""
     if number == 1:
         data = data.removeprefix(BOM)
     try:
-        return Line(number, data.rstrip(b"\r\n").decode("utf-8"))
+        return TextLine(number, data.rstrip(b"\r\n").decode("utf-8"))
     except UnicodeDecodeError as error:
-        hint = "perhaps it is Latin-1 or Windows-1252"
-        return Line(number, "", f"expected UTF-8, got byte 0x{data[error.start]:02x}; {hint}: save the file as UTF-8")
+        hint = "perhaps it is Latin-1 or Windows-1252: save the file as UTF-8"
+        return TextLine(number, "", f"expected UTF-8, got byte 0x{data[error.start]:02x}; {hint}")
 
 
 def _skip_line(file: IO[bytes] | gzip.GzipFile) -> None:

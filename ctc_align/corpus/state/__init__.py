@@ -1,1 +1,1 @@
-"""What a run leaves behind and resumes from: journal, lock, fingerprints, summary."""
+"""The state of a run, from which it is resumed: journal, lock, fingerprints, summary."""

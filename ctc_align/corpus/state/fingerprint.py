@@ -1,4 +1,4 @@
-"""What a result depends on, in 64 bits: an utterance whose fingerprint changed is done again."""
+"""Fingerprints of results, 64 bits of all that they depend on: an utterance whose fingerprint changed is done again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ctc_align.corpus.utterance import Utterance
 from ctc_align.models.log_probs import Reader, file_of
 
 _PLACES = ("calibration", "cache_dir")
-"""Settings that say where something is; what is there counts."""
+"""Settings that are paths; the content of the files counts."""
 _PACKAGE = Path(__file__).resolve().parents[2]
 
 
@@ -24,7 +24,7 @@ def run_fingerprint(
     formats: Sequence[str],
     others: Sequence[str] = (),
 ) -> str:
-    """What all utterances of a run have in common: model and lexicon by their content, settings, kinds of outputs.
+    """Return the fingerprint of a run: model and lexicon by their content, settings, kinds of outputs.
 
     `others` are further choices that change outputs (layout, manifests …), as texts.
     """
@@ -41,12 +41,12 @@ def run_fingerprint(
 
 
 def log_probs_identity(reader: Reader) -> tuple[str, ...]:
-    """How log-probs are read, with the vocabulary by its content."""
+    """Return how log-probs are read, with the vocabulary by its content."""
     return _content(Path(reader.vocab_path)), repr(reader.frame_shift_s), repr(reader.blank)
 
 
 def model_identity(model: str) -> str:
-    """A model by the content of its files; by its name where its files are not ours to find.
+    """Return a model by the content of its files, by its name where they are elsewhere.
 
     >>> model_identity("hf:org/name")
     'hf:org/name'
@@ -56,9 +56,9 @@ def model_identity(model: str) -> str:
 
     folder = _PACKAGE / "models" / model if model in EMBEDDED else Path(model.partition(":")[2] or model)
     if folder.is_file():
-        # an ONNX file is described by files beside it
-        beside = [folder.with_suffix(".toml"), folder.parent / "tokens.txt"] if model.startswith("onnx:") else []
-        return " ".join(_content(path) for path in [folder, *filter(Path.is_file, beside)])
+        # an ONNX file is described by files in its folder
+        descriptions = [folder.with_suffix(".toml"), folder.parent / "tokens.txt"] if model.startswith("onnx:") else []
+        return " ".join(_content(path) for path in [folder, *filter(Path.is_file, descriptions)])
     files = [folder / name for name in (*FOLDER_FILES, CALIBRATION) if (folder / name).is_file()]
     if not files and folder.is_dir():
         files = sorted(path for path in folder.iterdir() if path.is_file())
@@ -72,27 +72,27 @@ def _content(path: Path) -> str:
             while block := file.read(1 << 20):
                 hasher.update(block)
             return hasher.hexdigest()
-    except OSError:  # whoever opens it next says what is wrong with it
+    except OSError:  # reported when it is opened
         return str(path)
 
 
 class Fingerprints:
-    """Fingerprints of utterances in one run; the file of consecutive utterances is looked at once."""
+    """Fingerprints of the utterances of one run; the status of the last audio file is cached."""
 
     def __init__(self, run: str) -> None:
         self._run = run
         self._audio: tuple[str, str] = ("", "")
 
     def of(self, utterance: Utterance, group: str | None = None) -> int:
-        """The size and time of change of the audio, the piece of it, its transcript and the run's own fingerprint.
+        """Return a hash of the audio's size and time of change, its part, its transcript and the run's fingerprint.
 
         `group` is the assembled file that the utterance goes into, where there is one.
         """
         if self._audio[0] != utterance.audio:
             self._audio = (utterance.audio, _state(file_of(utterance.audio)))
-        piece = (utterance.offset_s, utterance.duration_s, utterance.channel, utterance.text, utterance.texts)
+        part = (utterance.offset_s, utterance.duration_s, utterance.channel, utterance.text, utterance.texts)
         names = (os.path.basename(utterance.audio), utterance.output, utterance.speaker, utterance.recording, group)
-        text = repr((self._run, self._audio[1], piece, names))
+        text = repr((self._run, self._audio[1], part, names))
         digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         return int.from_bytes(digest, "little")
 

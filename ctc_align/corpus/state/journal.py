@@ -1,8 +1,7 @@
 """The journal: one JSON line for every finished utterance, appended when its outputs are in place.
 
-`journal.jsonl`, or `journal.I-of-N.jsonl` for one shard of N. What is in it is done, whoever wrote it: a run reads all
-journals of its folder, and the latest line about an utterance counts. A line that a kill tore is cut off, and its
-utterance done again.
+`journal.jsonl`, or `journal.I-of-N.jsonl` for one shard of N. A run reads all journals of its folder, and the latest
+line about an utterance counts. A line that a kill left incomplete is cut off, and its utterance done again.
 """
 
 from __future__ import annotations
@@ -50,12 +49,12 @@ class Shard:
 
 @dataclass(frozen=True)
 class Line:
-    """What became of one utterance.
+    """The outcome of one utterance.
 
     `seconds` is the work that it took (reading, its share of its batch, writing), `time` when it was finished (Unix
-    time), `fingerprint` what the result depends on (16 hexadecimal digits), `origin` who named it, for what never
-    became an utterance: such lines are told apart by it. `doubt` is there where the run asked for a confidence that was
-    not met: how many words have less (`words`), how many stretches of speech no word explains (`unexplained`), and the
+    time), `fingerprint` a hash of what the result depends on (16 hexadecimal digits), `origin` the place of an entry
+    that is no utterance, which has no unique id. `doubt` is set where confidence is below the one that the run asked
+    for: the number of words below it (`words`) and of stretches of speech without a word (`unexplained`), and the
     `least_confidence` of a word, None where no word has any.
     """
 
@@ -85,28 +84,30 @@ class Line:
 
 
 def line_key(id: str, origin: str | None = None) -> int:
-    """64 bits that stand for an utterance, or for a line of a source that is none."""
+    """Return 64 bits that identify an utterance, or a line of a source that is none."""
     text = id if origin is None else f"{id}\0{origin}"
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
 def journal_path(out_dir: Path, shard: Shard) -> Path:
+    """Return the path of the journal of a shard."""
     return out_dir / f"journal{shard.suffix}.jsonl"
 
 
 def journal_paths(out_dir: Path) -> list[Path]:
-    """The journals in a folder, whatever number of shards they belong to."""
+    """Return the journals in a folder, of any number of shards."""
     return sorted(path for path in out_dir.glob("journal*.jsonl") if _NAME.fullmatch(path.name))
 
 
 def shard_of(path: Path) -> Shard:
+    """Return the shard that a journal is of."""
     match = _NAME.fullmatch(path.name)
     assert match is not None
     return Shard(int(match[1]), int(match[2])) if match[1] else Shard()
 
 
 def read_lines(path: Path) -> Iterator[Line]:
-    """The whole lines of a journal; what is not one is passed over, and said unless it is the torn end."""
+    """Yield the whole lines of a journal; others are skipped with a warning, an incomplete last line without."""
     with open(path, "rb") as file:
         for number, raw in enumerate(file, start=1):
             if not raw.endswith(b"\n"):
@@ -122,7 +123,7 @@ def read_lines(path: Path) -> Iterator[Line]:
 
 
 def _line(data: Any) -> Line | None:
-    """What was written as a line; None for anything else."""
+    """Return the line that JSON data is, None for anything else."""
     if not isinstance(data, dict):
         return None
     values = {name: value for name, value in data.items() if name in _FIELDS}
@@ -176,16 +177,16 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
     "origin": _is_text_or_none,
     "doubt": _is_doubt,
 }
-"""Of each of a line's fields, what is one."""
+"""Checks of the fields of a line."""
 
 
 class Outcomes:
-    """What the journals of a folder say, in 25 bytes an utterance: status and fingerprint by key."""
+    """The outcomes in the journals of a folder: status and fingerprint by key, in 25 bytes for each utterance."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         keys, prints, times, good = array("Q"), array("Q"), array("d"), array("b")
         self.counts: list[int] = []
-        """How many lines each journal had: others may be appending to theirs."""
+        """The number of lines of each journal; other runs may be appending to theirs."""
         for path in paths:
             before = len(keys)
             for line in read_lines(path):
@@ -204,7 +205,7 @@ class Outcomes:
         return len(self._keys)
 
     def find(self, key: int) -> tuple[str, int] | None:
-        """(status, fingerprint) of the latest line about an utterance, None where there is none."""
+        """Return (status, fingerprint) of the latest line about an utterance, None where there is none."""
         place = int(np.searchsorted(self._keys, np.uint64(key)))
         if place == len(self._keys) or int(self._keys[place]) != key:
             return None
@@ -212,12 +213,12 @@ class Outcomes:
 
     @property
     def rows(self) -> np.ndarray:
-        """The numbers, ascending, of the lines that count, from 0 over all journals in the order they were given."""
+        """The numbers, ascending, of the lines that count, from 0 over all journals in their order."""
         return np.sort(self._rows)
 
 
 def _latest(keys: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """For each key the row of its last time (the later row where times are equal), in the order of the keys."""
+    """Return for each key the row of its last time (the later row where times are equal), in the order of the keys."""
     order = np.lexsort((np.arange(len(keys)), times, keys))
     last = np.ones(len(keys), bool)
     last[:-1] = keys[order][1:] != keys[order][:-1]
@@ -228,7 +229,7 @@ class Journal:
     """Appends lines; each `append` is on the disk when it returns.
 
     Raises:
-        OutputError: the file cannot be written; what could not be written whole is taken back.
+        OutputError: the file cannot be written; lines that could not be written whole are removed.
     """
 
     def __init__(self, path: Path) -> None:
@@ -249,14 +250,14 @@ class Journal:
                 written += os.write(self._file, data[written:])
             os.fsync(self._file)
         except OSError as error:
-            self._take_back()
+            self._remove_partial()
             raise OutputError(f"{self.path}: the journal cannot be written ({error.strerror})") from error
         self._end += len(data)
 
-    def _take_back(self) -> None:
+    def _remove_partial(self) -> None:
         try:
             os.ftruncate(self._file, self._end)
-        except OSError:  # then the torn end is cut off by the next run
+        except OSError:  # the next run does it
             logger.warning("%s: its last line may be torn; the next run repairs it", self.path)
 
     def close(self) -> None:
@@ -270,7 +271,7 @@ class Journal:
 
 
 def _whole_length(file: int) -> int:
-    """The length of a file up to the end of its last whole line."""
+    """Return the length of a file up to the end of its last whole line."""
     end = os.lseek(file, 0, os.SEEK_END)
     while end:
         start = max(0, end - 65536)
@@ -283,5 +284,5 @@ def _whole_length(file: int) -> int:
 
 
 def now() -> float:
-    """Unix time to the millisecond, as lines carry it."""
+    """Return the Unix time, rounded to milliseconds."""
     return round(time.time(), 3)

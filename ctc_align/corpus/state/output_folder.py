@@ -13,7 +13,7 @@ from ctc_align.corpus.outputs.layout import Layout
 from ctc_align.corpus.outputs.pending_parts import PendingParts
 from ctc_align.corpus.state.journal import Shard, journal_paths
 from ctc_align.corpus.state.lock import is_held
-from ctc_align.corpus.state.summary import is_ours
+from ctc_align.corpus.state.summary import is_summary
 from ctc_align.corpus.utterance import Source, Utterance
 from ctc_align.errors import UsageError
 
@@ -109,7 +109,7 @@ def check_existing(source: Source, layout: Layout, out_dir: Path, *, force: bool
 
 def _has_trace(out_dir: Path) -> bool:
     pending = any(out_dir.glob(".ctc-align-*"))
-    return bool(journal_paths(out_dir)) or pending or any(is_ours(path) for path in out_dir.glob("summary*.json"))
+    return bool(journal_paths(out_dir)) or pending or any(is_summary(path) for path in out_dir.glob("summary*.json"))
 
 
 def _holds_files(out_dir: Path) -> bool:

@@ -1,4 +1,4 @@
-"""What became of a corpus: counted out of the journals, so that it is right after any number of resumed runs."""
+"""The summary of a corpus, counted from the journals, so that it is right after any number of resumed runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PERCENTILES = (1, 5, 25, 50, 75, 95, 99)
 
 @dataclass(frozen=True)
 class Effort:
-    """What one run took. `stages` are busy seconds of all workers together (empty without `--profile`)."""
+    """The work of one run; `stages` are busy seconds of all workers together (empty without `--profile`)."""
 
     wall_s: float = 0.0
     done: int = 0
@@ -74,7 +74,7 @@ class Summary:
         return self.done + self.failed
 
     def to_dict(self) -> dict[str, Any]:
-        """As `summary.json` shows it."""
+        """Return the content of `summary.json`."""
         data = {"format": FORMAT, "version": __version__, "utterances": self.utterances, **asdict(self)}
         data["failures_left_out"] = self.failed - len(self.failures)
         effort = data["run"]
@@ -94,18 +94,19 @@ class Summary:
 
 
 def summary_path(out_dir: Path, shard: Shard) -> Path:
+    """Return the path of the summary of a shard."""
     return out_dir / f"summary{shard.suffix}.json"
 
 
 def summarize(paths: Sequence[Path], keys: array[int] | None = None, **about: Any) -> Summary:
-    """The summary of what journals say.
+    """Return the summary of journals.
 
     Args:
         keys: of the utterances that count, None for all.
         about: `source`, `shard`, `complete`, `skipped`, `run` of the Summary.
     """
     counter = _Counter()
-    for line in _standing(paths, keys):
+    for line in _latest_lines(paths, keys):
         counter.add(line)
     return Summary(
         done=counter.done,
@@ -123,17 +124,17 @@ def summarize(paths: Sequence[Path], keys: array[int] | None = None, **about: An
     )
 
 
-def _standing(paths: Sequence[Path], keys: array[int] | None) -> Iterator[Line]:
-    """The latest line about each utterance, in two passes over the journals."""
+def _latest_lines(paths: Sequence[Path], keys: array[int] | None) -> Iterator[Line]:
+    """Yield the latest line about each utterance, in two passes over the journals."""
     outcomes = Outcomes(paths)
     rows = outcomes.rows
     wanted = None if keys is None else np.unique(np.frombuffer(keys, np.uint64)) if keys else np.empty(0, np.uint64)
     row = place = 0
     for path, count in zip(paths, outcomes.counts):
         for line in islice(read_lines(path), count):
-            stands = place < len(rows) and rows[place] == row
+            is_latest = place < len(rows) and rows[place] == row
             row += 1
-            if not stands:
+            if not is_latest:
                 continue
             place += 1
             if wanted is None or _holds(wanted, line.key):
@@ -146,7 +147,7 @@ def _holds(ascending: np.ndarray, key: int) -> bool:
 
 
 class _Counter:
-    """Reads lines once, in memory that does not grow with them, but for eight bytes a loss."""
+    """Counts lines; memory grows by eight bytes for each loss."""
 
     def __init__(self) -> None:
         self.done = self.failed = self.in_doubt = self.doubtful_words = self.unexplained = 0
@@ -196,7 +197,7 @@ class _Counter:
 
 
 class _Greatest:
-    """The `most` lines with the greatest values, greatest first; of equal ones the first by name."""
+    """The `most` lines with the greatest values, greatest first; equal ones by name."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -217,13 +218,13 @@ def _distribution(losses: array[float]) -> dict[str, float]:
     if not losses:
         return {}
     values = np.frombuffer(losses, np.float64)
-    found = {"min": values.min(), "mean": math.fsum(values) / len(values), "max": values.max()}
-    found |= {f"p{p}": value for p, value in zip(_PERCENTILES, np.percentile(values, _PERCENTILES))}
-    return {name: round(float(value), 6) for name, value in found.items()}
+    summary = {"min": values.min(), "mean": math.fsum(values) / len(values), "max": values.max()}
+    summary |= {f"p{p}": value for p, value in zip(_PERCENTILES, np.percentile(values, _PERCENTILES))}
+    return {name: round(float(value), 6) for name, value in summary.items()}
 
 
 def joined(out_dir: Path) -> tuple[Summary, list[str]]:
-    """The summary of all journals in a folder, and notes on what is missing.
+    """Return the summary of all journals in a folder, and notes on what is missing.
 
     Raises:
         UsageError: no folder, or no journal in it.
@@ -241,7 +242,7 @@ def joined(out_dir: Path) -> tuple[Summary, list[str]]:
 
 
 def _whole(ended: dict[Path, dict[str, Any]]) -> bool:
-    """Whether all shards of some number came to their end."""
+    """Return whether all shards of some number are complete."""
     shards = {shard_of(path) for path, data in ended.items() if _complete(data)}
     return any(all(Shard(i, s.count) in shards for i in range(s.count)) for s in shards)
 
@@ -268,6 +269,6 @@ def _read(path: Path) -> dict[str, Any]:
         return {}
 
 
-def is_ours(path: Path) -> bool:
-    """Whether a file is the summary of a corpus run."""
+def is_summary(path: Path) -> bool:
+    """Return whether a file is the summary of a corpus run."""
     return bool(_read(path))
