@@ -78,7 +78,10 @@ def test_end_to_end(cli, model, manifest, tmp_path):
         (["{manifest}", "--out-dir", "{out}", "--backend", "tpu"], "--backend: expected"),
         (["{manifest}", "--out-dir", "{out}", "--lexicon", "nowhere.dict"], "--lexicon nowhere.dict: expected a file"),
         (["{manifest}", "--out-dir", "{out}", "--source", "tape"], "tape"),
-        (["{manifest}", "--out-dir", "{out}", "--model", "nobody", "--workers", "1"], "model nobody: no such model"),
+        (
+            ["{manifest}", "--out-dir", "{out}", "--model", "nobody", "--workers", "1", "-q"],
+            "model nobody: no such model",
+        ),
         (["--summary", "{out}"], "expected the output folder of a corpus run"),
         (["{manifest}", "--summary", "{out}"], "takes no SOURCE"),
     ],
