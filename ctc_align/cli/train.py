@@ -15,7 +15,7 @@ from ctc_align.cli import options
 from ctc_align.cli.messages import Interrupted, Talk
 from ctc_align.cli.options import MessageOptions, grouped
 from ctc_align.errors import UsageError
-from ctc_align.training.progress import Watch
+from ctc_align.training import Watch
 
 if TYPE_CHECKING:
     from ctc_align.training.acoustic_training import Training

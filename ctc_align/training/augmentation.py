@@ -1,4 +1,4 @@
-"""Augmentation of log-mel frames: other throats, other rooms, other wires. All on (T, MELS), natural log of power."""
+"""Augmentation of log-mel frames (T, MELS), natural log of power: vocal tracts, rooms, noise, band limits."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ SHORTEST_ROOM_S, LONGEST_ROOM_S = 0.2, 0.8
 
 @dataclass(frozen=True)
 class Augmentation:
-    """How likely and how strong each change is.
+    """Probability and strength of each change.
 
-    `noise`: share of utterances that get stationary coloured noise at `noise_snr_db` (low, high) against their louder
-    frames. `warp`: largest change of the mel axis (vocal tract length). `band_limit`: share that loses everything
-    above a random channel. `mask_channels`: widest band set to its mean. `room`: share that gets the tail of a room, of
-    a random length and strength.
+    `noise`: share of utterances with stationary coloured noise, at `noise_snr_db` (low, high) below their louder
+    frames. `warp`: largest change of the mel axis (vocal tract length). `band_limit`: share without the channels above
+    a random one. `mask_channels`: widest band set to its mean. `room`: share with reverberation of a random length and
+    strength.
     """
 
     noise: float = 0.5
@@ -32,7 +32,7 @@ class Augmentation:
 
 
 def augment(frames: torch.Tensor, settings: Augmentation, generator: torch.Generator) -> torch.Tensor:
-    """A changed copy of the frames (T, MELS)."""
+    """Return a changed copy of the frames (T, MELS)."""
     frames = _warp(frames, settings.warp, generator)
     if settings.room and _random(generator) < settings.room:
         frames = _room(frames, generator)
@@ -46,7 +46,7 @@ def augment(frames: torch.Tensor, settings: Augmentation, generator: torch.Gener
 
 
 def mask(inputs: torch.Tensor, settings: Augmentation, generator: torch.Generator) -> torch.Tensor:
-    """Hide one band of normalised inputs (T, MELS) behind its mean, 0 (Park et al. 2019, frequency masks)."""
+    """Return normalised inputs (T, MELS) with one band set to its mean, 0 (frequency masks, Park et al. 2019)."""
     width = int(_random(generator) * (settings.mask_channels + 1))
     first = int(_random(generator) * (MELS - width))
     inputs = inputs.clone()
@@ -59,7 +59,7 @@ def _random(generator: torch.Generator) -> float:
 
 
 def _warp(frames: torch.Tensor, strength: float, generator: torch.Generator) -> torch.Tensor:
-    """Read the mel axis at places stretched by up to `strength` (Jaitly and Hinton 2013)."""
+    """Return frames with the mel axis stretched by up to `strength` (Jaitly and Hinton 2013)."""
     factor = 1.0 + strength * (2.0 * _random(generator) - 1.0)
     places = (torch.arange(MELS) * factor).clamp_(0, MELS - 1)
     low = places.floor().long()
@@ -69,7 +69,7 @@ def _warp(frames: torch.Tensor, strength: float, generator: torch.Generator) -> 
 
 
 def _room(frames: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Add what is left of the frames before: power 0 to 12 dB below, falling by 60 dB in 0.2 to 0.8 s."""
+    """Return frames with reverberation: power 0 to 12 dB below, decaying by 60 dB in 0.2 to 0.8 s."""
     seconds = SHORTEST_ROOM_S + (LONGEST_ROOM_S - SHORTEST_ROOM_S) * _random(generator)
     below_nats = 12.0 * _random(generator) / 10.0 * math.log(10.0)
     falls = torch.arange(1, int(seconds / FRAME_SHIFT_S) + 1) * (6.0 * math.log(10.0) * FRAME_SHIFT_S / seconds)
@@ -79,7 +79,7 @@ def _room(frames: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def _noise(frames: torch.Tensor, settings: Augmentation, generator: torch.Generator) -> torch.Tensor:
-    """Add the power of stationary noise: a random slope and ripple over channels, chi-square jitter over frames."""
+    """Return frames with stationary noise: random slope and ripple over channels, random jitter over frames."""
     low, high = settings.noise_snr_db
     snr_nats = (low + (high - low) * _random(generator)) / 10.0 * math.log(10.0)
     loud = torch.quantile(frames.amax(1), 0.9)

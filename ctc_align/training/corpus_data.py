@@ -1,6 +1,6 @@
-"""From a corpus on disk to what can be trained on: frames, pronunciations, a held-out part, and what was left out.
+"""The training data of a corpus: frames, pronunciations, a held-out part, and the pairs that are left out.
 
-Nothing that is wrong with one pair of audio and transcript stops a run: it is left out, with its reason, and counted.
+A pair of audio and transcript that cannot be used does not stop a run: it is left out, with its reason, and counted.
 """
 
 from __future__ import annotations
@@ -17,62 +17,64 @@ import numpy as np
 from ctc_align.corpus.utterance import Refused, Source, Utterance
 from ctc_align.errors import InputError
 from ctc_align.models.convnet import features
-from ctc_align.tokens.tokenizer import Tokenizer, tokenize
+from ctc_align.tokens.tokenizer import tokenize
+from ctc_align.training import Watch
 from ctc_align.training.feature_store import FeatureStore, build
 from ctc_align.training.inventory import Inventory, read_words, why_not
-from ctc_align.training.progress import Watch
 from ctc_align.training.segmenter import Spoken
 from ctc_align.types import Words
 
 FASTEST_TOKENS_S = 33.0
-"""More letters or phones a second nobody says."""
+"""No one speaks more letters or phones a second."""
 PAUSE_S, SLOWEST_TOKEN_S = 5.0, 1.0
-"""Audio that is longer than this pause and so much for each token holds more than its transcript."""
+"""Audio longer than this pause and this time for each token has more speech than its transcript."""
 FEWEST_SPEAKERS = 4
-"""With fewer speakers none is held out whole."""
+"""With fewer speakers, utterances are held out and not whole speakers."""
 MOST_DEV_S = 1800.0
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """One pair that is not used: who, where it stands, the kind of reason, and what was met."""
+    """One pair that is not used: its id, its place in the corpus, the kind of reason, and the details."""
 
     id: str
     origin: str
     kind: str
-    met: str
+    details: str
 
 
 @dataclass
 class Pairs:
-    """The pairs of a corpus whose transcript can be read; `is_dev` says which were given as held out."""
+    """The pairs of a corpus with a readable transcript; `is_dev` marks those of the held-out corpus."""
 
     utterances: list[Utterance] = field(default_factory=list)
     words: list[Words] = field(default_factory=list)
     is_dev: list[bool] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
 
-    def leave_out(self, utterance: Utterance | Refused, kind: str, met: str) -> None:
-        self.left_out.append(LeftOut(utterance.id, utterance.origin, kind, met))
+    def leave_out(self, utterance: Utterance | Refused, kind: str, details: str) -> None:
+        """Note a pair that is not used."""
+        self.left_out.append(LeftOut(utterance.id, utterance.origin, kind, details))
 
     @property
     def fingerprint(self) -> str:
-        """Of who says what in which files as they are now: another one is another corpus."""
+        """A hash of speakers, texts and files (size and time): it differs between corpora."""
         digest = hashlib.sha256()
-        for one, dev in zip(self.utterances, self.is_dev):
+        for utterance, dev in zip(self.utterances, self.is_dev):
             try:
-                stat = os.stat(one.audio)
+                stat = os.stat(utterance.audio)
                 file = (stat.st_size, stat.st_mtime_ns)
             except OSError:
                 file = (0, 0)
-            said = (one.id, one.audio, one.text, one.offset_s, one.duration_s, one.channel, one.speaker)
+            place = (utterance.offset_s, utterance.duration_s, utterance.channel, utterance.speaker)
+            said = (utterance.id, utterance.audio, utterance.text, *place)
             digest.update(repr((said, file, dev)).encode("utf-8", "surrogateescape"))
         return digest.hexdigest()
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Frames and pronunciations of the pairs that can be used (indices into the store), train and dev apart."""
+    """Frames and pronunciations of the usable pairs; `train` and `dev` are indices into the store."""
 
     store: FeatureStore
     spoken: dict[int, Spoken]
@@ -81,13 +83,14 @@ class Corpus:
     left_out: tuple[LeftOut, ...]
     speakers: int
 
-    def hours(self, members: np.ndarray) -> float:
-        return float(self.store.lengths[members].sum()) * features.FRAME_SHIFT_S / 3600.0
+    def hours(self, indices: np.ndarray) -> float:
+        """Return the hours of speech in these utterances."""
+        return float(self.store.lengths[indices].sum()) * features.FRAME_SHIFT_S / 3600.0
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What is used: seconds an utterance may have, states of a token, and how much is held out."""
+    """Limits of the data: seconds of an utterance, states of a token, the share that is held out, and its seed."""
 
     longest_s: float = 36.0
     parts: int = 3
@@ -96,42 +99,39 @@ class Limits:
 
 
 def read_pairs(sources: Sequence[tuple[Source, bool]], language: str) -> Pairs:
-    """The pairs of the sources; those of a source that is marked are held out.
+    """Read the pairs of the sources; those of a source that is marked are held out.
 
     Raises:
         InputError: none of them can be read.
     """
     pairs = Pairs()
     for source, is_dev in sources:
-        for one in source:
-            if isinstance(one, Refused):
-                pairs.leave_out(one, "not readable in the corpus", one.reason)
+        for utterance in source:
+            if isinstance(utterance, Refused):
+                pairs.leave_out(utterance, "not readable in the corpus", utterance.reason)
                 continue
-            words = read_words(one.text, language)
+            words = read_words(utterance.text, language)
             if any(word.spoken for word in words.words):
-                pairs.utterances.append(one)
+                pairs.utterances.append(utterance)
                 pairs.words.append(words)
                 pairs.is_dev.append(is_dev)
             else:
-                pairs.leave_out(one, "nothing that is spoken in the transcript", one.text)
+                pairs.leave_out(utterance, "nothing that is spoken in the transcript", utterance.text)
     if not pairs.utterances:
-        raise InputError(f"{sources[0][0].name}: none of the transcripts can be used: {told(pairs.left_out)}")
+        raise InputError(f"{sources[0][0].name}: none of the transcripts can be used: {summary(pairs.left_out)}")
     return pairs
 
 
-def gather(
-    pairs: Pairs, inventory: Inventory, units: str, language: str, limits: Limits, folder: Path, watch: Watch
-) -> Corpus:
-    """Frames and pronunciations of the pairs that can be used.
+def gather(pairs: Pairs, inventory: Inventory, limits: Limits, folder: Path, watch: Watch) -> Corpus:
+    """Return the frames and pronunciations of the usable pairs; the frames are written into `folder`.
 
     Raises:
-        InputError: fewer than two of them can be.
+        InputError: fewer than two pairs are usable.
     """
-    said = _pronounced(pairs, inventory.tokenizer, units, language)
+    said = _pronounced(pairs, inventory)
     chosen = [i for i, spoken in enumerate(said) if spoken is not None]
     utterances = [pairs.utterances[i] for i in chosen]
-    tell = _teller(watch, "reading audio", len(utterances))
-    store = build(utterances, folder, tell)
+    store = build(utterances, folder, _progress(watch, "reading audio", len(utterances)))
     left_out = list(pairs.left_out)
     usable: dict[int, Spoken] = {}
     for place, i in enumerate(chosen):
@@ -144,70 +144,71 @@ def gather(
         else:
             usable[place] = spoken
     if len(usable) < 2:
-        raise InputError(f"expected two utterances or more that can be used, got {len(usable)}: {told(left_out)}")
-    members = np.array(sorted(usable))
-    given = np.array([pairs.is_dev[chosen[place]] for place in members.tolist()], bool)
-    speakers = [utterances[place].speaker for place in members.tolist()]
-    dev = given if given.any() else _held_out(speakers, store.lengths[members] * features.FRAME_SHIFT_S, limits)
+        raise InputError(f"expected two utterances or more that can be used, got {len(usable)}: {summary(left_out)}")
+    indices = np.array(sorted(usable))
+    marked = np.array([pairs.is_dev[chosen[i]] for i in indices.tolist()], bool)
+    speakers = [utterances[i].speaker for i in indices.tolist()]
+    dev = marked if marked.any() else _held_out(speakers, store.lengths[indices] * features.FRAME_SHIFT_S, limits)
     if dev.all():
-        raise InputError(f"expected utterances to train on, got none that can be used: {told(left_out)}")
-    return Corpus(store, usable, members[~dev], members[dev], tuple(left_out), len(set(filter(None, speakers))))
+        raise InputError(f"expected utterances to train on, got none that can be used: {summary(left_out)}")
+    return Corpus(store, usable, indices[~dev], indices[dev], tuple(left_out), len(set(filter(None, speakers))))
 
 
-def told(left_out: Iterable[LeftOut]) -> str:
-    """How many for which reason, the most frequent first, with one example each.
+def summary(left_out: Iterable[LeftOut]) -> str:
+    """Return the number of pairs for each reason, the most frequent first, with one example each.
 
-    >>> told([LeftOut("a", "m.jsonl, line 1", "unreadable audio", "no such file")])
+    >>> summary([LeftOut("a", "m.jsonl, line 1", "unreadable audio", "no such file")])
     '1 × unreadable audio (a, m.jsonl, line 1: no such file)'
     """
     first: dict[str, LeftOut] = {}
-    for one in (left_out := list(left_out)):
-        first.setdefault(one.kind, one)
+    for pair in (left_out := list(left_out)):
+        first.setdefault(pair.kind, pair)
     lines = []
-    for kind, number in Counter(one.kind for one in left_out).most_common():
-        one = first[kind]
-        met = " ".join(one.met.split())
-        lines.append(f"{number} × {kind} ({one.id}, {one.origin}: {met if len(met) <= 100 else met[:100] + '…'})")
+    for kind, number in Counter(pair.kind for pair in left_out).most_common():
+        example = first[kind]
+        details = " ".join(example.details.split())
+        details = details if len(details) <= 100 else details[:100] + "…"
+        lines.append(f"{number} × {kind} ({example.id}, {example.origin}: {details})")
     return "; ".join(lines) or "nothing is left out"
 
 
-def _pronounced(pairs: Pairs, tokenizer: Tokenizer, units: str, language: str) -> list[Spoken | None]:
-    """What is said in each pair; None, and a reason, where the tokens lack something."""
+def _pronounced(pairs: Pairs, inventory: Inventory) -> list[Spoken | None]:
+    """Return the pronunciations of each pair; None, with the pair left out, if it has no tokens for something."""
     said: list[Spoken | None] = []
     for utterance, words in zip(pairs.utterances, pairs.words):
-        word_tokens = tokenize(words, tokenizer)
+        word_tokens = tokenize(words, inventory.tokenizer)
         lacking = [i for i, word in enumerate(word_tokens) if word.missing]
         spoken = Spoken.of(word_tokens)
         if lacking or not spoken.words:
             without = Words(words.text, tuple(words.words[i] for i in lacking))
             missing = [letter for i in lacking for letter in word_tokens[i].missing]
-            pairs.leave_out(utterance, *why_not(without, missing, units, language))
+            pairs.leave_out(utterance, *why_not(without, missing, inventory.units, inventory.language))
         said.append(None if lacking or not spoken.words else spoken)
     return said
 
 
 def _fault(tokens: int, frames: int, limits: Limits, unreadable: str | None) -> tuple[str, str] | None:
-    """Why audio and transcript do not go together."""
+    """Return why a pair cannot be used (kind and details), None if it can."""
     seconds = frames * features.FRAME_SHIFT_S
-    met = f"{tokens} tokens in {seconds:.1f} s"
+    details = f"{tokens} tokens in {seconds:.1f} s"
     if unreadable is not None:
         return "unreadable audio", unreadable
     if tokens * limits.parts >= frames or tokens > FASTEST_TOKENS_S * seconds:
-        return "a transcript too long for its audio", met
+        return "a transcript too long for its audio", details
     if seconds > limits.longest_s:
-        return f"longer than {limits.longest_s:g} s", met
+        return f"longer than {limits.longest_s:g} s", details
     if seconds > PAUSE_S + SLOWEST_TOKEN_S * tokens:
-        return "a transcript too short for its audio", met
+        return "a transcript too short for its audio", details
     return None
 
 
 def _held_out(speakers: Sequence[str], seconds: np.ndarray, limits: Limits) -> np.ndarray:
-    """(N,) bool: whole speakers where there are enough, else single utterances, drawn by the seed."""
+    """Return (N,) bool: whole speakers if there are enough, else single utterances, drawn by the seed."""
     random = np.random.default_rng((limits.seed, 20))
     wanted = min(MOST_DEV_S, limits.dev_share * float(seconds.sum()))
     known = sorted(set(filter(None, speakers)))
     whole = all(speakers) and len(known) >= FEWEST_SPEAKERS
-    groups = [[i for i, one in enumerate(speakers) if one == name] for name in known] if whole else None
+    groups = [[i for i, speaker in enumerate(speakers) if speaker == name] for name in known] if whole else None
     if groups is None:
         groups = [[i] for i in range(len(speakers))]
     dev = np.zeros(len(speakers), bool)
@@ -216,7 +217,7 @@ def _held_out(speakers: Sequence[str], seconds: np.ndarray, limits: Limits) -> n
         own = float(seconds[groups[place]].sum())
         if float(seconds[dev].sum()) >= wanted:
             break
-        # A speaker who has most of the corpus is not taken away from training.
+        # a speaker with most of the corpus stays in training
         if float(seconds[dev].sum()) + own <= most:
             dev[groups[place]] = True
     if not dev.any():
@@ -224,8 +225,8 @@ def _held_out(speakers: Sequence[str], seconds: np.ndarray, limits: Limits) -> n
     return dev
 
 
-def _teller(watch: Watch, stage: str, total: int) -> Callable[[int], None]:
-    def tell(done: int) -> None:
+def _progress(watch: Watch, stage: str, total: int) -> Callable[[int], None]:
+    def report(done: int) -> None:
         watch.progress(stage, done / max(1, total), f"{done} of {total}")
 
-    return tell
+    return report

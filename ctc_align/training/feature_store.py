@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -13,13 +15,33 @@ import torch
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import InputError
 from ctc_align.models.convnet import features
-from ctc_align.training.thread_map import spread
+
+AHEAD = 32
+"""Number of results that `spread` computes before the first of them is taken."""
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def spread(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+    """Yield `function` of each item, in order, one item on each core.
+
+    Torch works on one thread within: its own threads wait for one another after every operation, which on small tensors
+    costs more than it gives.
+    """
+    count = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(count) as pool:
+            for begin in range(0, len(items), AHEAD):
+                yield from pool.map(function, items[begin : begin + AHEAD])
+    finally:
+        torch.set_num_threads(count)
 
 
 class FeatureStore:
     """Frames of utterances, float16 on disk, mapped into memory; `store[i]` is (T, MELS) float32.
 
-    `faults` says why an utterance has no frames.
+    `faults` holds the reasons why utterances have no frames.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -41,14 +63,14 @@ class FeatureStore:
 
     @property
     def lengths(self) -> np.ndarray:
-        """(N,) frames of each utterance, 0 for those that could not be read."""
+        """Frames of each utterance (N,), 0 for those that could not be read."""
         return np.diff(self.starts)
 
 
 def build(utterances: Sequence[Utterance], folder: Path, progress: Callable[[int], None] | None = None) -> FeatureStore:
-    """Decode every utterance once; what is already there for as many is used as it is.
+    """Decode every utterance once; a store of as many utterances that is there already is used as it is.
 
-    Whoever calls gives each list a folder of its own. `progress` is told how many are done.
+    Each list of utterances needs a folder of its own. `progress` is called with the number of utterances done.
     """
     folder.mkdir(parents=True, exist_ok=True)
     index = folder / "index.json"
@@ -76,7 +98,7 @@ def build(utterances: Sequence[Utterance], folder: Path, progress: Callable[[int
 
 
 def _frames_of(utterance: Utterance) -> torch.Tensor | str:
-    """Frames (T, MELS), or why there are none."""
+    """Return the frames (T, MELS) of an utterance, or the reason why there are none."""
     from ctc_align.audio.loading import load_segment
 
     try:

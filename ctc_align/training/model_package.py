@@ -1,4 +1,4 @@
-"""The model's folder: its weights, what they are, and a card that says how they were made."""
+"""The folder of a trained model: its weights, their description, and a card that says how they were made."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from ctc_align.models.calibration import FILE as CALIBRATION
 from ctc_align.models.catalogue import LEXICON
 from ctc_align.models.convnet.convnet_model import ModelDescription, save_folder
 from ctc_align.models.convnet.gaussian_mixtures import Mixtures
-from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
+from ctc_align.models.convnet.network import NetworkShape
 from ctc_align.text.lexicon import Lexicon
-from ctc_align.training.acoustic_training import Trained, Training
+from ctc_align.training.acoustic_training import HeldOutLosses, Trained, Training
 from ctc_align.training.corpus_data import Corpus, LeftOut
-from ctc_align.training.held_out_losses import Figures
 from ctc_align.training.inventory import Inventory
 from ctc_align.training.run_folder import NAME
 
@@ -30,13 +29,11 @@ LEFT_OUT = "left-out.tsv"
 
 @dataclass(frozen=True)
 class Card:
-    """What the card says."""
+    """The facts on a model's card."""
 
     name: str
     command: str
     source: str
-    units: str
-    language: str
     corpus: Corpus
     inventory: Inventory
     shape: NetworkShape
@@ -45,18 +42,19 @@ class Card:
     seconds: float
     cpu_seconds: float
     base: str = ""
-    """The model that was adapted."""
+    """The model that was adapted; "" for a new one."""
     mixtures: int = 0
-    """Gaussians of each state, where there are any."""
+    """Gaussians of each state; 0 without mixtures."""
     more_epochs: int = 0
-    """After the second segmentation."""
+    """Epochs after the second segmentation."""
 
     @property
-    def dev(self) -> Figures:
+    def dev(self) -> HeldOutLosses:
+        """Losses on the held-out part."""
         return self.trained.dev
 
     def text(self) -> str:
-        """The card in Markdown."""
+        """Return the card in Markdown."""
         corpus, training = self.corpus, self.training
         weights = sum(weight.numel() for weight in self.trained.network.parameters())
         made = "adapted from " + self.base if self.base else "trained from nothing"
@@ -67,7 +65,7 @@ class Card:
             "",
             "    ctc-align AUDIO TRANSCRIPT --model DIR",
             "",
-            *self._remembers(),
+            *self._settings(),
             "| | |",
             "|---|---|",
             f"| tokens | {self.inventory.tokens} {self._kind()}: {_escaped(' '.join(self.inventory.vocab[1:]))} |",
@@ -84,7 +82,7 @@ class Card:
             f"| held out | {len(corpus.dev)} utterances, {60 * corpus.hours(corpus.dev):.1f} min |",
             f"| speakers named | {corpus.speakers} |",
         ]
-        for kind, number in Counter(one.kind for one in corpus.left_out).most_common():
+        for kind, number in Counter(pair.kind for pair in corpus.left_out).most_common():
             lines.append(f"| left out: {_escaped(kind)} | {number} |")
         lines += [
             "",
@@ -119,30 +117,31 @@ class Card:
         return f", with {self.mixtures} Gaussians each" if self.mixtures else ""
 
     def _kind(self) -> str:
-        return "letters" if self.units == "letters" else "phones"
+        return "letters" if self.inventory.units == "letters" else "phones"
 
-    def _remembers(self) -> list[str]:
-        """What need not be said when one aligns with it."""
-        says = [f"transcripts are read in `{self.language}` (`--language`)"] if self.language else []
-        says += [f"words are looked up in `{LEXICON}` (`--lexicon`)"] if self.units == "lexicon" else []
+    def _settings(self) -> list[str]:
+        """Return the settings that the model's folder implies."""
+        says = (
+            [f"transcripts are read in `{self.inventory.language}` (`--language`)"] if self.inventory.language else []
+        )
+        says += [f"words are looked up in `{LEXICON}` (`--lexicon`)"] if self.inventory.units == "lexicon" else []
         return [f"Unless the call says otherwise, {' and '.join(says)}.", ""] if says else []
 
 
 def lexicon_lines(lexicon: Lexicon) -> Sequence[str]:
-    """A dictionary as it goes beside a model whose tokens are its phones."""
+    """Return the lines of a dictionary, for the folder of a model whose tokens are its phones."""
     return [f"{word}\t{' '.join(e.labels)}" for word, entries in lexicon.entries.items() for e in entries]
 
 
 def write_model(
     folder: Path,
     description: ModelDescription,
-    network: AcousticNetwork,
     log_priors: torch.Tensor,
     card: Card,
     lexicon: Sequence[str] = (),
     mixtures: Mixtures | None = None,
 ) -> None:
-    """Write all files of a model into `folder`; `model.toml`, without which it is none, comes last.
+    """Write all files of a model into `folder`; `model.toml`, which makes it a model, comes last.
 
     Raises:
         OutputError: the system refused.
@@ -150,13 +149,13 @@ def write_model(
     part = folder / NAME / "model"
     try:
         shutil.rmtree(part, ignore_errors=True)
-        save_folder(part, description, network.cpu(), log_priors, torch.float16, mixtures)
+        save_folder(part, description, card.trained.network.cpu(), log_priors, torch.float16, mixtures)
         (part / "README.md").write_text(card.text(), "utf-8")
         if lexicon:
             (part / LEXICON).write_text("\n".join(lexicon) + "\n", "utf-8")
         if card.corpus.left_out:
             (part / LEFT_OUT).write_text(_table(card.corpus.left_out), "utf-8")
-        # What is there of a model that was here before belongs to other weights.
+        # files of an earlier model belong to other weights
         for name in ("model.toml", CALIBRATION, LEXICON, LEFT_OUT):
             (folder / name).unlink(missing_ok=True)
         for path in sorted(part.iterdir(), key=lambda path: path.name == "model.toml"):
@@ -166,8 +165,8 @@ def write_model(
 
 
 def _table(left_out: Sequence[LeftOut]) -> str:
-    rows = [list(asdict(one).values()) for one in left_out]
-    rows.insert(0, ["utterance", "origin", "reason", "got"])
+    rows = [list(asdict(pair).values()) for pair in left_out]
+    rows.insert(0, ["utterance", "origin", "reason", "met"])
     return "".join("\t".join(" ".join(str(cell).split()) for cell in row) + "\n" for row in rows)
 
 

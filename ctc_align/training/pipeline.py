@@ -1,12 +1,12 @@
-"""From a corpus to a model folder: the stages of `ctc-align train`.
+"""The stages of `ctc-align train`, from a corpus to a model's folder.
 
-reading       pairs of audio and transcript that can be used, their frames; a held-out part
+reading       usable pairs of audio and transcript, their frames; a held-out part
 segmenting    a state for every frame, by a generative model from a flat start (`segmenter`)
 training      the network learns both outputs at once: CTC from the tokens, classes of frames from the states
-refining      if asked for: a second segmentation, by the network and mixtures together, from which both go on
+refining      optional: a second segmentation, by the network and mixtures together, on which both are trained further
 writing       model.safetensors, model.toml, README.md (the card), left-out.tsv
 
-Each stage is kept below the model's folder and not done again: a run that was stopped goes on. The same seed gives the
+The result of each stage is kept below the model's folder: a run that was stopped continues. The same seed gives the
 same model on the same machine.
 """
 
@@ -24,24 +24,24 @@ from ctc_align.models.convnet.convnet_model import ModelDescription, state_offse
 from ctc_align.models.convnet.gaussian_mixtures import Mixtures
 from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
 from ctc_align.text.lexicon import read_lexicon
-from ctc_align.training import acoustic_training, frame_labels
-from ctc_align.training.corpus_data import Corpus, Limits, Pairs, gather, read_pairs, told
+from ctc_align.training import Watch, acoustic_training, frame_labels
+from ctc_align.training.corpus_data import Corpus, Limits, Pairs, gather, read_pairs, summary
 from ctc_align.training.inventory import Inventory, make_inventory
 from ctc_align.training.model_package import Card, lexicon_lines, write_model
-from ctc_align.training.progress import Watch
 from ctc_align.training.recipe import Recipe
-from ctc_align.training.resegmentation import learn_mixtures, resegmented
-from ctc_align.training.run_folder import check_out_dir, workplace
-from ctc_align.training.training_data import Material
+from ctc_align.training.resegmentation import StateScorer, learn_mixtures, resegmented
+from ctc_align.training.run_folder import check_out_dir, run_folder
+from ctc_align.training.training_batches import Material
 
 
 @dataclass(frozen=True)
 class Call:
-    """What the user asked for.
+    """The arguments of `ctc-align train` and `adapt` besides the recipe.
 
-    Args:
-        corpus: path of a corpus, of any kind that `open_source` knows; `kind` where that is not to be found out.
+    Attributes:
+        corpus: path of a corpus, of any kind that `open_source` knows.
         out_dir: the model's folder.
+        kind: of the corpus; None: it is found out.
         dev: path of a corpus to hold out; None: a part of `corpus`.
         lexicon: path of a pronunciation dictionary.
         command: the command line, for the card.
@@ -62,14 +62,14 @@ class Call:
 
 @dataclass(frozen=True)
 class Result:
-    """The model's folder and what there is to say of it."""
+    """The model's folder and its card."""
 
     folder: Path
     card: Card
 
 
 def train(recipe: Recipe, call: Call, watch: Watch | None = None) -> Result:
-    """Go through all stages.
+    """Train a model: run all stages.
 
     Raises:
         UsageError: the call is wrong, or the folder is another run's.
@@ -85,36 +85,36 @@ def train(recipe: Recipe, call: Call, watch: Watch | None = None) -> Result:
         raise UsageError("units = lexicon: expected a lexicon (--lexicon FILE), got none")
     began, cpu = time.monotonic(), time.process_time()
     pairs = pairs_of(call, recipe.language, watch)
-    inventory = make_inventory(recipe.units, pairs.words, lexicon, recipe.fewest)
+    inventory = make_inventory(recipe.units, pairs.words, lexicon, recipe.fewest, recipe.language)
     settings: dict[str, object] = {
         "command": "train",
         "recipe": asdict(recipe),
         "corpus": pairs.fingerprint,
         "vocabulary": inventory.vocab,
     }
-    with workplace(call.out_dir, settings, force=call.force, keep=call.keep) as work:
+    with run_folder(call.out_dir, settings, force=call.force, keep=call.keep) as work:
         limits = Limits(recipe.longest_s, recipe.states_per_token, recipe.dev_share, recipe.seed)
-        corpus = gather(pairs, inventory, recipe.units, recipe.language, limits, work / "features", watch)
+        corpus = gather(pairs, inventory, limits, work / "features", watch)
         say_corpus(corpus, inventory, watch)
-        found = frame_labels.kept(work / "labels.npz", corpus, lambda: _segmented(recipe, corpus, inventory, watch))
+        labels = frame_labels.kept(work / "labels.npz", corpus, lambda: _segmented(recipe, corpus, inventory, watch))
         hours = corpus.hours(corpus.train)
         shape, training = recipe.shape(hours, inventory.tokens), recipe.resolved(hours)
         watch.say(network_line(shape, training))
-        material = Material(corpus.store, found.targets, found.states, corpus.train, corpus.dev)
+        material = Material(corpus.store, labels.targets, labels.states, corpus.train, corpus.dev)
         place = acoustic_training.Place(work / "network", call.device, watch)
         first, second = recipe.stages(training, max(1.0, hours * 3600.0 / training.batch_s))
         trained = acoustic_training.train(shape, first, material, place)
         watch.say(f"held out: {trained.dev}")
         mixtures = None
         if recipe.refining.epochs:
-            found, mixtures = _refined(recipe, corpus, found, trained.network, work, watch)
-            material = replace(material, labels=found.states)
+            labels, mixtures = _refined(recipe, corpus, labels, trained.network, work, watch)
+            material = replace(material, labels=labels.states)
             place = replace(place, folder=work / "network-2")
             trained = acoustic_training.train(shape, second, material, place, trained.network.state_dict())
             watch.say(f"held out, by the second segmentation: {trained.dev}")
         name = recipe.name or call.out_dir.resolve().name or "model"
         card = Card(
-            name, call.command, call.corpus, recipe.units, recipe.language, corpus, inventory, shape, training, trained,
+            name, call.command, call.corpus, corpus, inventory, shape, training, trained,
             time.monotonic() - began, time.process_time() - cpu,
             mixtures=recipe.refining.mixtures if mixtures else 0, more_epochs=recipe.refining.epochs,
         )  # fmt: skip
@@ -125,13 +125,13 @@ def train(recipe: Recipe, call: Call, watch: Watch | None = None) -> Result:
             mixture_weight=recipe.refining.mixture_weight if mixtures else 0.0,
         )  # fmt: skip
         lines = lexicon_lines(lexicon) if lexicon is not None and recipe.units == "lexicon" else ()
-        log_priors = torch.from_numpy(found.log_priors(corpus.train.tolist(), shape.states))
-        write_model(call.out_dir, description, trained.network, log_priors, card, lines, mixtures)
+        log_priors = torch.from_numpy(labels.log_priors(corpus.train.tolist(), shape.states))
+        write_model(call.out_dir, description, log_priors, card, lines, mixtures)
     return Result(call.out_dir, card)
 
 
 def pairs_of(call: Call, language: str, watch: Watch) -> Pairs:
-    """The pairs of the corpus, and of the one that is held out."""
+    """Return the pairs of the corpus, and of the one that is held out."""
     exclude = (str(call.out_dir),)
     sources = [(open_source(call.corpus, call.kind, exclude=exclude), False)]
     if call.dev is not None:
@@ -141,6 +141,7 @@ def pairs_of(call: Call, language: str, watch: Watch) -> Pairs:
 
 
 def say_corpus(corpus: Corpus, inventory: Inventory, watch: Watch) -> None:
+    """Report the sizes of a corpus, what is left out, and the tokens."""
     train, dev = corpus.hours(corpus.train), corpus.hours(corpus.dev)
     speakers = f", {corpus.speakers} speakers" if corpus.speakers > 1 else ""
     watch.say(
@@ -148,12 +149,13 @@ def say_corpus(corpus: Corpus, inventory: Inventory, watch: Watch) -> None:
         f"{len(corpus.dev)} held out, {60 * dev:.1f} min{speakers}"
     )
     if corpus.left_out:
-        watch.say(f"left out: {told(corpus.left_out)}")
+        watch.say(f"left out: {summary(corpus.left_out)}")
     tokens = " ".join(inventory.vocab[1:41]) + (" …" if inventory.tokens > 40 else "")
     watch.say(f"{inventory.tokens} tokens: {tokens}")
 
 
 def network_line(shape: NetworkShape, training: acoustic_training.Training) -> str:
+    """Return the network's size in words."""
     weights = sum(w.numel() for w in AcousticNetwork(shape).parameters())
     return f"network of {weights / 1e6:.2f} million weights, {training.epochs} epochs"
 
@@ -164,19 +166,19 @@ def _segmented(recipe: Recipe, corpus: Corpus, inventory: Inventory, watch: Watc
 
 
 def _refined(
-    recipe: Recipe, corpus: Corpus, found: frame_labels.Labels, network: AcousticNetwork, work: Path, watch: Watch
+    recipe: Recipe, corpus: Corpus, labels: frame_labels.Labels, network: AcousticNetwork, work: Path, watch: Watch
 ) -> tuple[frame_labels.Labels, Mixtures]:
-    """Labels by the network and mixtures together, and the mixtures that learned from them."""
+    """Return labels by the network and mixtures together, and mixtures that were fitted to these."""
     plan, states = recipe.refining, network.shape.states
     order = frame_labels.teaching_order(corpus, recipe.segmenter, recipe.seed)
-    members = [i for i in order if len(found.states[i])][: plan.utterances]
+    labelled = [i for i in order if len(labels.states[i])][: plan.utterances]
 
     def again() -> frame_labels.Labels:
-        log_priors = torch.from_numpy(found.log_priors(corpus.train.tolist(), states))
+        log_priors = torch.from_numpy(labels.log_priors(corpus.train.tolist(), states))
         offset = state_offset(log_priors, recipe.prior_scale, recipe.silence_bonus)
-        first = learn_mixtures(corpus.store, found, members, states, plan.mixtures)
-        return resegmented(network.cpu(), offset, first, corpus, found, plan, watch)
+        first = learn_mixtures(corpus.store, labels, labelled, states, plan.mixtures)
+        return resegmented(StateScorer(network.cpu(), offset, first, plan), corpus, labels, watch)
 
     second = frame_labels.kept(work / "labels-2.npz", corpus, again)
     watch.say("segments: by the network and mixtures together")
-    return second, learn_mixtures(corpus.store, second, members, states, plan.mixtures)
+    return second, learn_mixtures(corpus.store, second, labelled, states, plan.mixtures)

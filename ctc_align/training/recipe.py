@@ -1,4 +1,4 @@
-"""What a training run is told: a TOML file over these defaults; what is left at 0 goes by the amount of speech.
+"""The settings of `ctc-align train`: a TOML file over these defaults; values of 0 depend on the amount of speech.
 
 ctc-align train CORPUS --out-dir DIR --config english
 """
@@ -26,8 +26,10 @@ class NetworkSizes:
 
 @dataclass(frozen=True)
 class SegmenterPlan:
-    """Rounds of the segmenter as [Gaussians, realignments, utterances]; pronunciations are chosen after round
-    `choose_after` (from 1). Utterances longer than `longest_s` do not teach it."""
+    """Rounds of the segmenter as [Gaussians, realignments, utterances].
+
+    Pronunciations are chosen after round `choose_after` (from 1). It is not trained on utterances over `longest_s`.
+    """
 
     rounds: tuple[tuple[int, int, int], ...] = ((1, 12, 800), (2, 3, 1600), (4, 3, 2400), (4, 3, 2400))
     choose_after: int = 3
@@ -36,14 +38,14 @@ class SegmenterPlan:
 
 @dataclass(frozen=True)
 class Refining:
-    """The stage after the network's training; `epochs` of 0: there is none, and the model has no mixtures.
+    """The stage after the network's training; with `epochs` of 0 it is skipped, and the model has no mixtures.
 
     Attributes:
-        epochs, learning_rate, warmup_steps: of the network that goes on; -1 steps: by their number.
+        epochs, learning_rate, warmup_steps: of the network's further training; -1 steps: by the number of steps.
         mixtures: Gaussians of a state, a power of 2.
-        mixture_weight: of their log-posteriors beside the network's scores, here and in the model.
-        scale: what scores are multiplied by before they are summed over all segmentations.
-        utterances: so many, drawn at random, teach the mixtures.
+        mixture_weight: of their log-posteriors in the states' scores, here and in the model.
+        scale: factor of the scores before they are summed over all segmentations.
+        utterances: number of utterances, drawn at random, that mixtures are fitted to.
     """
 
     epochs: int = setting(0, above=-1)
@@ -60,22 +62,22 @@ class Recipe:
     """Settings of `ctc-align train`."""
 
     name: str = setting("", may_be_empty=True)
-    """What the model is called; "": as its folder is."""
+    """The model's name; "": that of its folder."""
     units: str = setting("letters", choices=UNITS)
     """See `ctc_align.training.inventory`."""
     language: str = setting("", may_be_empty=True)
-    """Of the transcripts: how digits and signs are read ("de", "pt-BR"); "": they are not."""
+    """The transcripts' language, by which digits and signs are read ("de", "pt-BR"); "": they are not."""
     fewest: int = setting(5, above=0)
-    """A letter that is met less often is no token."""
+    """A letter that occurs less often is no token."""
     parts: int = 0
     """States of a token; 0: three of a phone, two of a letter."""
     seed: int = 1
     longest_s: float = setting(36.0, above=0.0)
     """Longer utterances are left out."""
     dev_share: float = setting(0.05, above=0.0)
-    """How much of the speech is held out, unless --dev says what."""
+    """Share of the speech that is held out, unless --dev is given."""
     prior_scale: float = 1.0
-    """Of the states' log-priors, taken off their log-posteriors."""
+    """Factor of the states' log-priors, which are subtracted from their log-posteriors."""
     silence_bonus: float = 0.0
     """Nats added to silence."""
     network: NetworkSizes = field(default_factory=NetworkSizes)
@@ -85,48 +87,50 @@ class Recipe:
 
     @property
     def states_per_token(self) -> int:
+        """Number of segmentation states of a token."""
         return self.parts or (2 if self.units == "letters" else 3)
 
     def shape(self, hours: float, tokens: int) -> NetworkShape:
-        """The network for so many hours of speech and so many tokens."""
+        """Return the sizes of the network for an amount of speech and a number of tokens."""
         stem, body, head = _SIZES[0][1:] if hours < _SIZES[0][0] else _SIZES[1][1:]
         if hours >= _SIZES[1][0]:
             stem, body, head = _SIZES[2][1:]
         sizes = self.network
         states = tokens * self.states_per_token + 1
-        own = (sizes.stem or stem, sizes.body or body, sizes.head or head)
-        return NetworkShape(features.MELS, tokens + 1, states, *own, tuple(sizes.dilations))
+        channels = (sizes.stem or stem, sizes.body or body, sizes.head or head)
+        return NetworkShape(features.MELS, tokens + 1, states, *channels, tuple(sizes.dilations))
 
     def resolved(self, hours: float) -> Training:
-        """The stage of the network, with what goes by the hours of speech."""
+        """Return the network's training with the values that depend on the hours of speech."""
         training = self.training
-        epochs = training.epochs or round(min(max(HEARD_HOURS / max(hours, 1e-6), FEWEST_EPOCHS), MOST_EPOCHS))
+        epochs = training.epochs or round(min(max(TRAINING_HOURS / max(hours, 1e-6), FEWEST_EPOCHS), MOST_EPOCHS))
         batch_s = training.batch_s or (60.0 if hours < _SIZES[0][0] else 150.0)
         steps = epochs * max(1.0, hours * 3600.0 / batch_s)
         warmup = training.warmup_steps if training.warmup_steps >= 0 else round(min(300.0, 0.1 * steps))
         return replace(training, epochs=epochs, batch_s=batch_s, warmup_steps=warmup, seed=self.seed)
 
     def stages(self, training: Training, steps: float) -> tuple[Training, Training]:
-        """The network's stages before and after the second segmentation: `training.minutes` are shared out by epochs.
+        """Return the network's training before and after the second segmentation; epochs share `training.minutes`.
 
         Args:
-            training: what `resolved` says.
-            steps: of an epoch, about.
+            training: the result of `resolved`.
+            steps: of an epoch, roughly.
         """
-        own = self.refining
-        share = training.epochs / max(1, training.epochs + own.epochs)
-        warmup = own.warmup_steps if own.warmup_steps >= 0 else round(min(60.0, 0.1 * own.epochs * steps))
+        refining = self.refining
+        most = round(min(60.0, 0.1 * refining.epochs * steps))
+        share = training.epochs / max(1, training.epochs + refining.epochs)
+        warmup = refining.warmup_steps if refining.warmup_steps >= 0 else most
         first = replace(training, minutes=training.minutes * share)
         return first, replace(
             training,
-            epochs=own.epochs,
-            learning_rate=own.learning_rate,
+            epochs=refining.epochs,
+            learning_rate=refining.learning_rate,
             warmup_steps=warmup,
             minutes=training.minutes * (1.0 - share),
         )
 
 
 _SIZES = ((2.0, 64, 128, 96), (6.0, 96, 192, 128), (float("inf"), 128, 256, 128))
-"""Up to so many hours: channels of the stem, the body and the head: 0.6, 1.2 and 2.0 million weights."""
-HEARD_HOURS, FEWEST_EPOCHS, MOST_EPOCHS = 32.0, 12, 60
-"""Each hour is heard so often that this many are heard in all, within limits."""
+"""(hours of speech at most, channels of the stem, the body and the head): 0.6, 1.2 and 2.0 million weights."""
+TRAINING_HOURS, FEWEST_EPOCHS, MOST_EPOCHS = 32.0, 12, 60
+"""Epochs times hours of speech, within limits of the epochs."""

@@ -1,24 +1,31 @@
-"""Where a run stands: a folder below the model's. A run that was stopped goes on from it, a finished one removes it."""
+"""The folder of a training run, `.training` below the model's: its lock, its settings, its checkpoints.
+
+A run that was stopped continues from this folder; a finished run removes it.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
 
 from ctc_align.corpus.state.journal import Shard
 from ctc_align.corpus.state.lock import FolderLock
-from ctc_align.errors import OutputError, UsageError
+from ctc_align.errors import InputError, OutputError, UsageError, one_line
 from ctc_align.models import FOLDER_FILES
 
 NAME = ".training"
+Result = TypeVar("Result")
 
 
 def check_out_dir(folder: Path, *, force: bool) -> None:
-    """UsageError where a finished model lies at `folder` already, unless it may be replaced."""
+    """Raise UsageError if there is a finished model in `folder`, unless it may be replaced."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"--out-dir {folder}: expected a folder, got a file")
     there = [name for name in FOLDER_FILES if (folder / name).exists()]
@@ -27,14 +34,14 @@ def check_out_dir(folder: Path, *, force: bool) -> None:
 
 
 @contextmanager
-def workplace(folder: Path, settings: dict[str, object], *, force: bool, keep: bool) -> Iterator[Path]:
-    """The folder of a run's stages, `folder/.training`, held by this process alone; removed when the block ends well.
+def run_folder(folder: Path, settings: dict[str, object], *, force: bool, keep: bool) -> Iterator[Path]:
+    """Hold `folder/.training` for this process alone; remove it when the block ends without an error.
 
     Args:
         folder: the model's.
-        settings: what the run is about; a run of other settings does not go on from here.
+        settings: of the run; a run of other settings cannot be continued.
         force: what another run left there may be removed.
-        keep: it stays.
+        keep: do not remove the folder.
 
     Raises:
         UsageError: another process works there, or a run of other settings was stopped there.
@@ -46,13 +53,13 @@ def workplace(folder: Path, settings: dict[str, object], *, force: bool, keep: b
     except OSError as error:
         raise OutputError(f"--out-dir {folder}: the folder cannot be made ({error.strerror})") from error
     with FolderLock(folder, Shard()):
-        _begin(work, settings, force)
+        _check_settings(work, settings, force)
         yield work
         if not keep:
             shutil.rmtree(work, ignore_errors=True)
 
 
-def _begin(work: Path, settings: dict[str, object], force: bool) -> None:
+def _check_settings(work: Path, settings: dict[str, object], force: bool) -> None:
     path = work / "run.json"
     wanted = json.loads(json.dumps(settings))
     if path.exists():
@@ -78,3 +85,33 @@ def _read(path: Path) -> dict[str, object]:
         return value if isinstance(value, dict) else {"settings": value}
     except (OSError, ValueError):
         return {"settings": "that cannot be read"}
+
+
+def save_checkpoint(path: Path, state: object) -> None:
+    """Write a state, whole or not at all.
+
+    Raises:
+        OutputError: the system refused.
+    """
+    part = path.with_suffix(".part")
+    try:
+        torch.save(state, part)
+        os.replace(part, path)
+    except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
+        part.unlink(missing_ok=True)
+        raise OutputError(f"{path}: the checkpoint cannot be written ({error})") from error
+
+
+def restore_checkpoint(path: Path, put_back: Callable[[Any], Result]) -> Result:
+    """Call `put_back` with a saved state and return its result.
+
+    Raises:
+        InputError: damaged, or the state of something else.
+    """
+    try:
+        return put_back(torch.load(path, weights_only=True, map_location="cpu"))
+    except Exception as error:  # torch and pickle have many kinds, and all mean that this is not our state
+        raise InputError(
+            f"{path}: expected the state of this recipe's network, got another or a damaged one ({one_line(error)}); "
+            "remove it, or take another folder"
+        ) from error

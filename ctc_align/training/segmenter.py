@@ -1,8 +1,8 @@
-"""Segmentation of the training data by a generative model, from nothing: edges lie where the sound changes.
+"""Segmentation of the training data by a generative model, from a flat start: edges lie where the sound changes.
 
-Every token (a phone or a letter) is a few states in a row, silence is one, each a mixture of Gaussians. Viterbi
-training (Juang and Rabiner 1990) from a flat start, every state the same length between the first and the last loud
-frame: a label per frame, the Gaussians from the labels, the labels from the Gaussians; mixtures double on the way.
+Every token (a phone or a letter) is a few states in a row, silence is one state, each a mixture of Gaussians. Viterbi
+training (Juang and Rabiner 1990) begins with states of equal length between the first and the last loud frame, and
+alternates: Gaussians from the labels, labels from the Gaussians; the number of Gaussians doubles from round to round.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ import torch
 from ctc_align import kernels, lattice
 from ctc_align.models.convnet import features
 from ctc_align.models.convnet.gaussian_mixtures import Mixtures
-from ctc_align.training.feature_store import FeatureStore
+from ctc_align.training import Watch
+from ctc_align.training.feature_store import FeatureStore, spread
 from ctc_align.training.mixture_fitting import cepstra, estimate
-from ctc_align.training.progress import Watch
-from ctc_align.training.thread_map import spread
 from ctc_align.types import WordTokens
 
 PARTS = 3
-"""States of a phone, where nothing else is said."""
+"""Default number of states of a phone."""
 
 QUIET_NATS = 7.0
 BATCH = 16
@@ -31,31 +30,31 @@ BATCH = 16
 
 @dataclass(frozen=True)
 class Spoken:
-    """What is said in an utterance: for each word its pronunciations (phone indices), and which one is taken."""
+    """The words of an utterance: for each its pronunciations (phone indices), and which one is chosen."""
 
     words: tuple[tuple[np.ndarray, ...], ...]
     choice: tuple[int, ...]
 
     @staticmethod
     def of(words: Sequence[WordTokens]) -> Spoken:
-        """Of the words that have pronunciations; the blank is token 0 there, and is not counted here."""
+        """Return the words that have pronunciations; token 0, the blank, is not counted here."""
         said = [tuple(np.asarray(p.ids) - 1 for p in word.pronunciations) for word in words if word.pronunciations]
         return Spoken(tuple(said), (0,) * len(said))
 
     @property
     def phones(self) -> np.ndarray:
-        """(L,) phone indices."""
+        """Phone indices (L,)."""
         return np.concatenate([word[k] for word, k in zip(self.words, self.choice)])
 
     @property
     def owners(self) -> np.ndarray:
-        """(L,) the word of each phone."""
+        """Word of each phone (L,)."""
         return np.concatenate([np.full(len(word[k]), w) for w, (word, k) in enumerate(zip(self.words, self.choice))])
 
 
 @dataclass(frozen=True)
 class Round:
-    """`realignments` with `mixtures` Gaussians a state on the first `utterances` of a random order."""
+    """A round of training: `realignments` with `mixtures` Gaussians a state, on the first `utterances` in the order."""
 
     mixtures: int
     realignments: int
@@ -74,15 +73,15 @@ class Segmenter:
         self.mixtures: Mixtures | None = None
 
     def train(self, order: Sequence[int], rounds: Sequence[Round]) -> None:
-        """Go through the rounds, the first from a flat start; `order` says which utterances come first."""
+        """Run the rounds, the first from a flat start, on the first utterances of `order`."""
         for number, plan in enumerate(rounds):
-            members, score = list(order[: plan.utterances]), float("nan")
-            data = self._cepstra(members)
+            indices, score = list(order[: plan.utterances]), float("nan")
+            data = self._cepstra(indices)
             if self.mixtures is None:
-                labels = {i: self._flat(i) for i in members}
-                self.mixtures = estimate(((data[i], labels[i]) for i in members), self.states)
+                labels = {i: self._flat(i) for i in indices}
+                self.mixtures = estimate(((data[i], labels[i]) for i in indices), self.states)
             else:
-                labels = self._realigned(members, data)[0]
+                labels = self._realigned(indices, data)[0]
             while self.mixtures.means.shape[1] < plan.mixtures:
                 self.mixtures = self.mixtures.doubled()
                 for _ in range(3):
@@ -90,25 +89,25 @@ class Segmenter:
             for turn in range(plan.realignments):
                 line = f"round {number + 1} of {len(rounds)}, {plan.mixtures} Gaussians a state"
                 self.watch.progress("segmenting", (number + turn / plan.realignments) / len(rounds), line)
-                labels, score = self._realigned(members, data)
+                labels, score = self._realigned(indices, data)
                 old = self.mixtures if plan.mixtures > 1 else None
                 self.mixtures = estimate(((data[i], labels[i]) for i in labels), self.states, old)
             self.watch.say(
-                f"segments: {plan.mixtures} Gaussians a state, {len(members)} utterances: {score:.3f} per frame"
+                f"segments: {plan.mixtures} Gaussians a state, {len(indices)} utterances: {score:.3f} per frame"
             )
 
-    def label(self, members: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
-        """State of every frame (T,) of each utterance that has a path."""
-        for begin in range(0, len(members), BATCH):
-            part = list(members[begin : begin + BATCH])
+    def label(self, indices: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield utterances and the state of every frame (T,), of those that have a path."""
+        for begin in range(0, len(indices), BATCH):
+            part = list(indices[begin : begin + BATCH])
             for i, labels, _, _ in self._paths(part, self._cepstra(part)):
                 yield i, labels
 
-    def choose_pronunciations(self, members: Sequence[int]) -> int:
-        """Take, word by word, the pronunciation that fits its frames best; returns how many words changed."""
+    def choose_pronunciations(self, indices: Sequence[int]) -> int:
+        """Choose, word by word, the pronunciation that fits its frames best; return the number of changed words."""
         changed = 0
-        for begin in range(0, len(members), BATCH):
-            part = [i for i in members[begin : begin + BATCH] if any(len(word) > 1 for word in self.spoken[i].words)]
+        for begin in range(0, len(indices), BATCH):
+            part = [i for i in indices[begin : begin + BATCH] if any(len(word) > 1 for word in self.spoken[i].words)]
             data = self._cepstra(part)
             for i, _, _, tokens in list(self._paths(part, data)):
                 choice = self._best_choice(i, data[i], tokens)
@@ -140,8 +139,8 @@ class Segmenter:
                 best[w], choice[w] = score, k
         return tuple(choice)
 
-    def _cepstra(self, members: Sequence[int]) -> dict[int, torch.Tensor]:
-        return dict(zip(members, spread(lambda i: cepstra(self.store[i]), members)))
+    def _cepstra(self, indices: Sequence[int]) -> dict[int, torch.Tensor]:
+        return dict(zip(indices, spread(lambda i: cepstra(self.store[i]), indices)))
 
     def _flat(self, i: int) -> torch.Tensor:
         frames = self.store[i]
@@ -153,9 +152,9 @@ class Segmenter:
         labels[first:last] = torch.from_numpy(states[(np.arange(last - first) * len(states)) // (last - first)])
         return labels
 
-    def _realigned(self, members: list[int], data: dict[int, torch.Tensor]) -> tuple[dict[int, torch.Tensor], float]:
+    def _realigned(self, indices: list[int], data: dict[int, torch.Tensor]) -> tuple[dict[int, torch.Tensor], float]:
         labels, total, frames = {}, 0.0, 0
-        order = sorted(members, key=lambda i: len(data[i]))
+        order = sorted(indices, key=lambda i: len(data[i]))
         for begin in range(0, len(order), BATCH):
             for i, states, score, _ in self._paths(order[begin : begin + BATCH], data):
                 labels[i] = torch.from_numpy(states)
@@ -165,7 +164,7 @@ class Segmenter:
     def _paths(
         self, part: list[int], data: dict[int, torch.Tensor]
     ) -> Iterator[tuple[int, np.ndarray, float, np.ndarray]]:
-        """Utterance, state of every frame, score, and token of every frame (-1 in silence)."""
+        """Yield utterance, state of every frame, score, and token of every frame (-1 in silence)."""
         if not part:
             return
         assert self.mixtures is not None

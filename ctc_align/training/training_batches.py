@@ -1,9 +1,10 @@
-"""Batches of similar length, the same for the same seed and epoch."""
+"""Training data in batches of similar length, the same for the same seed and epoch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -12,9 +13,23 @@ from ctc_align.models.convnet import features
 from ctc_align.training.augmentation import Augmentation, augment, mask
 from ctc_align.training.feature_store import FeatureStore
 
+EVALUATION_FRAMES = 6000
+"""Padded frames of a batch that only runs forward."""
+
 
 @dataclass(frozen=True)
-class Batch:
+class Material:
+    """Frames, token ids (CTC) and optional state labels of every utterance; `train` and `dev` are indices of them."""
+
+    store: FeatureStore
+    targets: Sequence[np.ndarray]
+    labels: Sequence[np.ndarray] | None
+    train: np.ndarray
+    dev: np.ndarray = field(default_factory=lambda: np.empty(0, int))
+
+
+@dataclass(frozen=True)
+class TrainingBatch:
     """`inputs` (B, T + 2 * context, MELS), `lengths` (B,), `targets` (B, L), `labels` (B, T) or None, -1 ignored."""
 
     inputs: torch.Tensor
@@ -23,8 +38,8 @@ class Batch:
     target_lengths: torch.Tensor
     labels: torch.Tensor | None
 
-    def to(self, device: torch.device) -> Batch:
-        """With what the network needs there; what the kernels' plans need stays on the CPU."""
+    def to(self, device: torch.device) -> TrainingBatch:
+        """Return the batch with the network's tensors on `device`; those that kernels plan with stay on the CPU."""
         if device.type == "cpu":
             return self
         return replace(
@@ -33,7 +48,10 @@ class Batch:
 
 
 def plan(lengths: np.ndarray, batch_frames: int, seed: int, epoch: int) -> list[list[int]]:
-    """Indices of each batch: sorted by length with some disorder, cut at `batch_frames` padded frames, shuffled."""
+    """Return the indices of each batch: sorted by length with some disorder, cut at `batch_frames`, shuffled.
+
+    `batch_frames` counts padded frames.
+    """
     random = np.random.default_rng((seed, epoch))
     order = np.argsort(lengths * random.uniform(0.9, 1.1, len(lengths)), kind="stable")
     batches: list[list[int]] = []
@@ -48,19 +66,23 @@ def plan(lengths: np.ndarray, batch_frames: int, seed: int, epoch: int) -> list[
     return batches
 
 
+def evaluation_batches(lengths: np.ndarray, indices: np.ndarray) -> Iterator[list[int]]:
+    """Yield the indices of utterances in batches that only run forward; `lengths` (N,) are of all utterances."""
+    for batch in plan(lengths[indices], EVALUATION_FRAMES, 0, 0):
+        yield indices[batch].tolist()
+
+
 def collate(
-    store: FeatureStore,
-    members: Sequence[int],
-    targets: Sequence[np.ndarray],
-    labels: Sequence[np.ndarray] | None,
+    material: Material,
+    indices: Sequence[int],
     context: int,
-    augmentation: Augmentation | None,
+    augmentation: Augmentation | None = None,
     seed: Sequence[int] = (),
-) -> Batch:
-    """One batch; `seed` decides the augmentation."""
+) -> TrainingBatch:
+    """Return one batch; `seed` decides the augmentation."""
     rows, lengths = [], []
-    for i in members:
-        frames = store[i]
+    for i in indices:
+        frames = material.store[i]
         if augmentation:
             generator = torch.Generator().manual_seed(int(np.random.SeedSequence((*seed, i)).generate_state(1)[0]))
             frames = augment(frames, augmentation, generator)
@@ -75,12 +97,12 @@ def collate(
     for b, (row, silent) in enumerate(rows):
         inputs[b] = silent
         inputs[b, context : context + len(row)] = row
-    return Batch(
+    return TrainingBatch(
         inputs,
         torch.tensor(lengths),
-        _pad([targets[i] for i in members], 0),
-        torch.tensor([len(targets[i]) for i in members]),
-        None if labels is None else _pad([labels[i] for i in members], -1, longest),
+        _pad([material.targets[i] for i in indices], 0),
+        torch.tensor([len(material.targets[i]) for i in indices]),
+        None if material.labels is None else _pad([material.labels[i] for i in indices], -1, longest),
     )
 
 
@@ -92,13 +114,11 @@ def _pad(rows: Sequence[np.ndarray], value: int, width: int | None = None) -> to
     return padded
 
 
-def prefetched(makers: Iterator) -> Iterator[Batch]:
-    """Make the next batch while this one is used."""
-    from concurrent.futures import ThreadPoolExecutor
-
+def prefetched(makers: Iterator[Callable[[], TrainingBatch]]) -> Iterator[TrainingBatch]:
+    """Yield the batches that `makers` make, each made while the one before it is used."""
     with ThreadPoolExecutor(1) as pool:
-        # The maker's small tensors on one thread of torch's: more would wait for one another and for the network's.
-        # Torch takes the number for the calling thread and those to come, so this one says its own again.
+        # The maker's small tensors need one thread of torch's: more would wait for one another and for the network's.
+        # Torch sets the number for the calling thread and for later ones, so this thread sets its own again.
         count = torch.get_num_threads()
         pool.submit(torch.set_num_threads, 1).result()
         torch.set_num_threads(count)

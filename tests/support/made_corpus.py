@@ -16,7 +16,7 @@ from ctc_align.text import split
 from ctc_align.text.arpabet import PHONES
 from ctc_align.tokens.phones import PhoneTokenizer
 from ctc_align.tokens.tokenizer import tokenize
-from ctc_align.training.progress import Watch
+from ctc_align.training import Watch
 
 RATE = 16000
 WORDS = ("see", "cat", "dog", "no", "fish", "bee", "sun", "tea", "map", "go")

@@ -7,7 +7,6 @@ import unicodedata
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rows import over_rows
 
 from ctc_align.tokens.alphabet import _byte_characters, alphabet_of
 from ctc_align.tokens.letters import LetterTokenizer
@@ -29,7 +28,7 @@ def spelt(vocab: tuple[str, ...], blank: int, spoken: str) -> tuple[str, str]:
     return labels, "".join(found.missing)
 
 
-@over_rows(
+@pytest.mark.parametrize(
     ("vocab", "blank", "separator", "spoken", "labels", "missing"),
     [
         (WAV2VEC, 0, 4, "don't go", "D O N ' T | G O", ""),

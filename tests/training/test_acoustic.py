@@ -14,12 +14,11 @@ from made_corpus import Lines, frames, make_corpus, utterances_of
 from ctc_align.errors import InputError
 from ctc_align.models.convnet.features import MELS
 from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
-from ctc_align.training import acoustic_training, checkpoints
-from ctc_align.training.acoustic_training import Place, Training, train
+from ctc_align.training import acoustic_training, run_folder
+from ctc_align.training.acoustic_training import HeldOutLosses, Place, Training, evaluate, train
 from ctc_align.training.augmentation import Augmentation
 from ctc_align.training.feature_store import build
-from ctc_align.training.held_out_losses import Figures, evaluate
-from ctc_align.training.training_data import Material
+from ctc_align.training.training_batches import Material
 
 PHONES = 39
 SHAPE = NetworkShape(MELS, PHONES + 1, PHONES * 3 + 1, stem=8, body=8, head=8, dilations=(1,))
@@ -73,7 +72,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been(
 ) -> None:
     """Dropout and augmentation are on: both must go on where they stood."""
     straight = run(SHAPE, QUICK, material, tmp_path / "straight")
-    real, saved = checkpoints.save, []
+    real, saved = run_folder.save_checkpoint, []
 
     def stopping(path: Path, state: object) -> None:
         real(path, state)
@@ -82,7 +81,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been(
             raise StoppedError
 
     often = replace(QUICK, checkpoint_s=-1.0)
-    monkeypatch.setattr(checkpoints, "save", stopping)
+    monkeypatch.setattr(run_folder, "save_checkpoint", stopping)
     with pytest.raises(StoppedError):
         run(SHAPE, often, material, tmp_path / "stopped")
     torch.rand(7)
@@ -158,7 +157,7 @@ def test_a_run_that_keeps_the_best_goes_on_as_if_it_had_not_been_stopped(
 ) -> None:
     best = replace(QUICK, keep_best=True, freeze_norms=True, layers="head")
     straight = train(SHAPE, best, material, Place(tmp_path / "straight"))
-    real = checkpoints.save
+    real = run_folder.save_checkpoint
     saved = []
 
     def stopping(path: Path, state: object) -> None:
@@ -168,7 +167,7 @@ def test_a_run_that_keeps_the_best_goes_on_as_if_it_had_not_been_stopped(
             raise StoppedError
 
     often = replace(best, checkpoint_s=-1.0)
-    monkeypatch.setattr(checkpoints, "save", stopping)
+    monkeypatch.setattr(run_folder, "save_checkpoint", stopping)
     with pytest.raises(StoppedError):
         train(SHAPE, often, material, Place(tmp_path / "stopped"))
     resumed = train(SHAPE, often, material, Place(tmp_path / "stopped"))
@@ -214,9 +213,9 @@ def test_utterances_without_labels_or_too_long_for_their_sound_do_no_harm(materi
 
 def test_nothing_to_train_on_is_an_error(material: Material, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="expected utterances to train on"):
-        run(SHAPE, QUICK, replace(material, members=np.empty(0, int)), tmp_path)
-    assert evaluate(AcousticNetwork(SHAPE), material, np.empty(0, int)) == Figures(0.0, 0.0, 0)
-    assert str(Figures(0.0, 0.0, 0)) == "no utterances"
+        run(SHAPE, QUICK, replace(material, train=np.empty(0, int)), tmp_path)
+    assert evaluate(AcousticNetwork(SHAPE), material, np.empty(0, int)) == HeldOutLosses(0.0, 0.0, 0)
+    assert str(HeldOutLosses(0.0, 0.0, 0)) == "no utterances"
 
 
 def test_the_rate_warms_up_and_ends_near_zero() -> None:

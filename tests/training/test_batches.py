@@ -14,7 +14,7 @@ from ctc_align.models.convnet import features
 from ctc_align.models.convnet.features import MELS
 from ctc_align.training.augmentation import Augmentation, augment, mask
 from ctc_align.training.feature_store import FeatureStore, build
-from ctc_align.training.training_batches import collate, plan, prefetched
+from ctc_align.training.training_batches import Material, collate, plan, prefetched
 
 NONE = Augmentation(noise=0.0, warp=0.0, band_limit=0.0, mask_channels=0)
 CONTEXT = 6
@@ -59,7 +59,7 @@ def test_one_that_is_too_long_is_a_batch_alone_and_none_are_no_batch() -> None:
 def test_a_batch_is_padded_with_each_recordings_own_silence(store: FeatureStore) -> None:
     targets = [np.arange(1, 2 + i) for i in range(4)]
     labels = [np.full(int(n), i) for i, n in enumerate(store.lengths)]
-    batch = collate(store, [2, 0, 3], targets, labels, CONTEXT, None)
+    batch = collate(Material(store, targets, labels, np.arange(4)), [2, 0, 3], CONTEXT)
     longest = int(store.lengths[[2, 0, 3]].max())
     longest += longest % 2
     assert batch.inputs.shape == (3, longest + 2 * CONTEXT, MELS)
@@ -79,8 +79,8 @@ def test_a_batch_is_padded_with_each_recordings_own_silence(store: FeatureStore)
 
 
 def test_the_augmentation_of_an_utterance_hangs_on_seed_and_epoch_alone(store: FeatureStore) -> None:
-    targets = [np.array([1])] * 4
-    make = partial(collate, store, targets=targets, labels=None, context=CONTEXT, augmentation=Augmentation())
+    material = Material(store, [np.array([1])] * 4, None, np.arange(4))
+    make = partial(collate, material, context=CONTEXT, augmentation=Augmentation())
     length = int(store.lengths[1])
     alone = make([1], seed=(1, 0)).inputs[0, : length + CONTEXT]
     together = make([3, 1], seed=(1, 0)).inputs[1, : length + CONTEXT]

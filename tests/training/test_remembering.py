@@ -135,7 +135,7 @@ def test_adapting_inherits(letters: Path, phones: Path, sounds: Path, tmp_path: 
     for base, kept in ((letters, "de"), (phones, "de")):
         call = Call(str(sounds / "manifest.jsonl"), tmp_path / base.parent.name)
         card = adapt(Adaptation(training=training), str(base), call).card
-        assert card.language == kept
+        assert card.inventory.language == kept
         mine = folder_settings(str(call.out_dir))
         assert (mine.language, mine.lexicon is None) == (kept, base == letters)
     other = Call(str(sounds / "manifest.jsonl"), tmp_path / "other")

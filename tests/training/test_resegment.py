@@ -17,6 +17,7 @@ from ctc_align.models.convnet import features
 from ctc_align.models.convnet.convnet_model import ConvNet
 from ctc_align.models.convnet.gaussian_mixtures import Mixtures
 from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
+from ctc_align.training import Watch
 from ctc_align.training.acoustic_training import Training
 from ctc_align.training.adaptation import Adaptation, adapt
 from ctc_align.training.augmentation import Augmentation
@@ -24,9 +25,8 @@ from ctc_align.training.corpus_data import Corpus
 from ctc_align.training.feature_store import FeatureStore
 from ctc_align.training.frame_labels import Labels
 from ctc_align.training.pipeline import Call, train
-from ctc_align.training.progress import Watch
 from ctc_align.training.recipe import NetworkSizes, Recipe, Refining, SegmenterPlan
-from ctc_align.training.resegmentation import inputs_of, learn_mixtures, resegmented
+from ctc_align.training.resegmentation import StateScorer, inputs_of, learn_mixtures, resegmented
 from ctc_align.training.segmenter import Spoken
 
 RECIPE = Recipe(
@@ -109,9 +109,8 @@ def test_labels_that_are_wrong_at_first_are_mended_by_the_mixtures(sounds: Sound
         off.append(np.repeat([2, 0, 1, 2], np.diff([0, *cuts, len(states)])).astype(np.int16))
     found = learn_mixtures(sounds.store, sounds.labels(off), [0, 1, 2, 3, 4], 3, 1)
     plan = Refining(mixture_weight=1.0, scale=0.5)
-    again = resegmented(
-        a_network_that_knows_nothing(), torch.zeros(3), found, sounds.corpus(), sounds.labels(off), plan, Watch()
-    )
+    scorer = StateScorer(a_network_that_knows_nothing(), torch.zeros(3), found, plan)
+    again = resegmented(scorer, sounds.corpus(), sounds.labels(off), Watch())
     assert max(farthest(a, b) for a, b in zip(again.states, sounds.states)) <= 3
     assert all(len(a) == len(b) for a, b in zip(again.states, sounds.states))
 
@@ -119,8 +118,8 @@ def test_labels_that_are_wrong_at_first_are_mended_by_the_mixtures(sounds: Sound
 def test_what_has_no_labels_gets_none(sounds: Sounds) -> None:
     states = [np.empty(0, np.int16), *sounds.states[1:]]
     found = learn_mixtures(sounds.store, sounds.labels(states), list(range(SPEAKERS)), 3, 1)
-    network = a_network_that_knows_nothing()
-    again = resegmented(network, torch.zeros(3), found, sounds.corpus(), sounds.labels(states), Refining(), Watch())
+    scorer = StateScorer(a_network_that_knows_nothing(), torch.zeros(3), found, Refining())
+    again = resegmented(scorer, sounds.corpus(), sounds.labels(states), Watch())
     assert [len(row) for row in again.states] == [0, *map(len, sounds.states[1:])]
 
 
@@ -156,10 +155,10 @@ def test_a_refined_model_has_mixtures_is_resumable_and_can_be_adapted(
             raise KeyboardInterrupt
         return whole(*arguments, **more)
 
-    monkeypatch.setattr(pipeline.acoustic, "train", stopping)
+    monkeypatch.setattr(pipeline.acoustic_training, "train", stopping)
     with pytest.raises(KeyboardInterrupt):
         train(RECIPE, replace(call, out_dir=out, keep=False))
-    monkeypatch.setattr(pipeline.acoustic, "train", whole)
+    monkeypatch.setattr(pipeline.acoustic_training, "train", whole)
     train(RECIPE, replace(call, out_dir=out, keep=False))
     assert (out / "model.safetensors").read_bytes() == (straight.folder / "model.safetensors").read_bytes()
     adapted = adapt(

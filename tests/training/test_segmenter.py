@@ -10,8 +10,8 @@ from ctc_align.text import split
 from ctc_align.text.arpabet import PHONES
 from ctc_align.tokens.phones import PhoneTokenizer
 from ctc_align.tokens.tokenizer import tokenize
+from ctc_align.training import Watch
 from ctc_align.training.feature_store import FeatureStore, build
-from ctc_align.training.progress import Watch
 from ctc_align.training.segmenter import PARTS, Round, Segmenter, Spoken
 
 SILENCE = len(PHONES) * PARTS

@@ -16,7 +16,7 @@ from made_letters import LETTERS, Said, make_letters
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.errors import InputError, OutputError, UsageError
 from ctc_align.models import load_model
-from ctc_align.training import checkpoints, frame_labels
+from ctc_align.training import frame_labels, run_folder
 from ctc_align.training.acoustic_training import Training
 from ctc_align.training.adaptation import Adaptation, adapt
 from ctc_align.training.augmentation import Augmentation
@@ -103,7 +103,7 @@ def test_a_run_that_was_stopped_goes_on_and_gives_the_same_model(
     straight = train(QUICK, call(spoken[0], tmp_path / "straight" / "m"))
     often = replace(QUICK, training=replace(QUICK.training, checkpoint_s=-1.0))
     out = tmp_path / "stopped" / "m"
-    real_save, real_labels, saved = checkpoints.save, frame_labels.from_nothing, []
+    real_save, real_labels, saved = run_folder.save_checkpoint, frame_labels.from_nothing, []
 
     def stopping(path: Path, state: object) -> None:
         real_save(path, state)
@@ -118,7 +118,7 @@ def test_a_run_that_was_stopped_goes_on_and_gives_the_same_model(
     with pytest.raises(StoppedError):
         train(often, call(spoken[0], out))
     monkeypatch.setattr(frame_labels, "from_nothing", real_labels)
-    monkeypatch.setattr(checkpoints, "save", stopping)
+    monkeypatch.setattr(run_folder, "save_checkpoint", stopping)
     for _ in range(2):
         with pytest.raises(StoppedError):
             train(often, call(spoken[0], out))
@@ -209,7 +209,7 @@ def test_corpora_of_which_nothing_can_be_used(tmp_path: Path) -> None:
         return str(caught.value)
 
     assert "none of the transcripts can be used: 3 × nothing that is spoken" in told(text="…")
-    assert "expected transcripts with letters that are got 3 times or more" in told(text="21")
+    assert "expected transcripts with letters that occur 3 times or more" in told(text="21")
     unreadable = told(audio="no.wav", text="salé salé salé")
     assert "two utterances or more that can be used, got 0: 3 × unreadable audio" in unreadable
     with pytest.raises(UsageError, match="there is no such"):
@@ -241,7 +241,7 @@ def test_phones_of_a_lexicon(tmp_path: Path) -> None:
     result = train(TINY, call(tmp_path, tmp_path / "m", lexicon=str(lexicon)))
     left = result.card.corpus.left_out
     assert {one.kind for one in left} == {"words that are not in the lexicon"}
-    assert {one.met for one in left} <= {"salé", "salé salé", "salé salé salé"}
+    assert {one.details for one in left} <= {"salé", "salé salé", "salé salé salé"}
     model = load_model(str(result.folder), device="cpu")
     assert (model.token_kind, len(model.vocab)) == ("phones", 11)
     aligner = Aligner(str(result.folder), device="cpu", lexicon=result.folder / "lexicon.txt")
@@ -290,7 +290,7 @@ def test_adapting_goes_on_where_it_was_stopped(model: Path, tmp_path: Path, monk
     make_letters(tmp_path, 12, seed=3, pitch=1.05)
     straight = adapt(Adaptation(), str(model), call(tmp_path, tmp_path / "a" / "m"))
     often = Adaptation(training=replace(Adaptation().training, checkpoint_s=-1.0))
-    real, saved = checkpoints.save, []
+    real, saved = run_folder.save_checkpoint, []
 
     def stopping(path: Path, state: object) -> None:
         real(path, state)
@@ -298,7 +298,7 @@ def test_adapting_goes_on_where_it_was_stopped(model: Path, tmp_path: Path, monk
         if len(saved) == 3:
             raise StoppedError
 
-    monkeypatch.setattr(checkpoints, "save", stopping)
+    monkeypatch.setattr(run_folder, "save_checkpoint", stopping)
     with pytest.raises(StoppedError):
         adapt(often, str(model), call(tmp_path, tmp_path / "b" / "m"))
     resumed = adapt(often, str(model), call(tmp_path, tmp_path / "b" / "m"))

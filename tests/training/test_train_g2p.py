@@ -14,8 +14,15 @@ from ctc_align.config import load_config
 from ctc_align.errors import ConfigError
 from ctc_align.text.g2p.letter_network import LetterNetwork, LetterNetworkShape, encode, read_network, write_network
 from ctc_align.text.g2p.pronouncing import EXCEPTIONS, LetterToPhone
-from ctc_align.training.g2p_package import write_package
-from ctc_align.training.g2p_training import Settings, batches, edit_distance, error_rates, is_held_out, train
+from ctc_align.training.g2p_training import (
+    G2pSettings,
+    batches,
+    edit_distance,
+    error_rates,
+    is_held_out,
+    train,
+    write_package,
+)
 
 WORDS = {
     "bat": (("B", "AE", "T"),),
@@ -26,7 +33,7 @@ WORDS = {
     "abbey": (("AE", "B", "IY"),),
     "read": (("R", "EH", "D"), ("R", "IY", "D")),
 }
-SMALL = Settings(
+SMALL = G2pSettings(
     held_out=0.0,
     epochs=40,
     batch_letters=20,
@@ -82,7 +89,7 @@ def test_package_and_network_together_are_the_dictionary(learnt: tuple[LetterNet
 
 
 def test_epochs_differ_and_hold_every_pronunciation() -> None:
-    settings = Settings(batch_letters=10_000, short_letters=3, short_repeats=2)
+    settings = G2pSettings(batch_letters=10_000, short_letters=3, short_repeats=2)
     sizes = sorted(len(batch.letters) for batch in batches(WORDS, settings, 0))
     assert sizes == [2, 3, 6]  # five letters: sit's, abbey; four: sits and read twice; three: each twice
     first, again, second = ([b.letters.tolist() for b in batches(WORDS, SMALL, epoch)] for epoch in (0, 0, 1))
@@ -105,22 +112,22 @@ def test_weights_survive_the_file(learnt: tuple[LetterNetwork, Path], tmp_path: 
 
 
 def test_the_recipe_in_the_repository_is_read() -> None:
-    settings = load_config(Settings, "train-g2p", {})
-    assert settings == Settings()
+    settings = load_config(G2pSettings, "train-g2p", {})
+    assert settings == G2pSettings()
 
 
 def test_faults_of_a_recipe_come_all_at_once(tmp_path: Path) -> None:
     path = tmp_path / "recipe.toml"
     path.write_text("sed = 1\n[network]\nwidth = 3\n")
     with pytest.raises(ConfigError) as caught:
-        load_config(Settings, path, {})
+        load_config(G2pSettings, path, {})
     assert "unknown setting 'sed'" in str(caught.value)
     assert "unknown setting 'network.width'" in str(caught.value)
     path.write_text("seed =")
     with pytest.raises(ConfigError, match="expected TOML"):
-        load_config(Settings, path, {})
+        load_config(G2pSettings, path, {})
     with pytest.raises(ConfigError, match="expected a TOML file"):
-        load_config(Settings, tmp_path / "absent.toml", {})
+        load_config(G2pSettings, tmp_path / "absent.toml", {})
 
 
 @pytest.mark.parametrize(

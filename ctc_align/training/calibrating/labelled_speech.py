@@ -3,30 +3,43 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ctc_align.errors import CtcAlignError, InputError, TranscriptError, UsageError
 from ctc_align.evaluate import read_intervals
 from ctc_align.formats.textgrid import Interval
 from ctc_align.text import read_transcript
-from ctc_align.training.calibrating.calibration_fitting import Labelled
+from ctc_align.types import AudioLike
 
 TRANSCRIPTS = (".txt", ".lab")
 _NOT_AUDIO = (".textgrid", ".txt", ".lab", ".json", ".ctm", ".md", ".toml")
 
 
+@dataclass(frozen=True)
+class LabelledUtterance:
+    """A hand-labelled utterance; phones may be missing."""
+
+    name: str
+    speaker: str
+    audio: AudioLike
+    text: str
+    words: Sequence[Interval]
+    phones: Sequence[Interval] = ()
+
+
 def read_labelled(
     reference: str | os.PathLike[str], audio: str | os.PathLike[str] | None = None, failed: list[str] | None = None
-) -> Iterator[Labelled]:
-    """Every TextGrid below a folder, in order, with its recording and transcript.
+) -> Iterator[LabelledUtterance]:
+    """Yield every TextGrid below a folder, in order, with its recording and transcript.
 
     Args:
         reference: a folder of TextGrids with a tier of words, and one of phones if there is one. The speaker is the
             folder that a TextGrid lies in, or, where all lie in one, the TextGrid itself.
         audio: the folder with recordings of the same relative names; None: `reference` itself. A .txt or .lab file
             beside a recording is its transcript, else the words of the TextGrid are.
-        failed: where the reasons go why single files cannot be used; without it the first of them is raised.
+        failed: a list that gets the reasons why files cannot be used; without it the first of them is raised.
 
     Raises:
         UsageError: no such folder, no TextGrid in it, or one without a recording.
@@ -46,21 +59,21 @@ def read_labelled(
             sound = _recording(sounds / name)
             words = read_intervals(grid, "words")
             speaker = name.as_posix() if flat else name.parent.as_posix()
-            one = Labelled(name.as_posix(), speaker, sound, _transcript(sound, words), words, _phones(grid))
+            transcript, phones = _transcript(sound, words), _phones(grid)
         except CtcAlignError as error:
             if failed is None:
                 raise
             failed.append(str(error))
         else:
-            yield one
+            yield LabelledUtterance(name.as_posix(), speaker, sound, transcript, words, phones)
 
 
 def _recording(place: Path) -> Path:
-    """The recording called like a TextGrid."""
-    found = []
+    """Return the recording with the name of a TextGrid."""
+    same_name = []
     if place.parent.is_dir():
-        found = [path for path in place.parent.iterdir() if path.stem == place.name and path.is_file()]
-    sounds = sorted(path for path in found if path.suffix.casefold() not in _NOT_AUDIO)
+        same_name = [path for path in place.parent.iterdir() if path.stem == place.name and path.is_file()]
+    sounds = sorted(path for path in same_name if path.suffix.casefold() not in _NOT_AUDIO)
     if not sounds:
         raise UsageError(
             f"{place}.*: there is no recording for this TextGrid; give the recordings' folder with --audio"
@@ -70,9 +83,9 @@ def _recording(place: Path) -> Path:
 
 def _transcript(sound: Path, words: list[Interval]) -> str:
     for suffix in TRANSCRIPTS:
-        beside = sound.with_suffix(suffix)
-        if beside.is_file():
-            return read_transcript(str(beside))
+        transcript = sound.with_suffix(suffix)
+        if transcript.is_file():
+            return read_transcript(str(transcript))
     text = " ".join(word.label.strip() for word in words if word.label.strip())
     if not text:
         raise TranscriptError(f"{sound}: no transcript beside it, and its TextGrid's tier of words is empty")
