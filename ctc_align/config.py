@@ -1,7 +1,7 @@
-"""Settings: frozen, read from TOML, every fault reported at once; the command line wins over the file.
+"""Settings as frozen dataclasses, read from TOML; all faults are reported at once, and the command line wins.
 
-A setting is a field of a frozen dataclass. `setting(default, choices=…, above=…, within=…)` says what it may be;
-`load_config` fills any such dataclass from a file, so that recipes (training) are read and refused in the same way.
+A setting is a field of a frozen dataclass; `setting(default, choices=…, above=…, within=…)` limits its values.
+`load_config` fills any such dataclass from a file: `Settings` for alignment, recipes for training.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ else:
 Config = TypeVar("Config")
 
 ENGLISH = "en"
-"""The language of transcripts where nobody says another."""
+"""Default language of transcripts."""
 _KINDS: dict[type, str] = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -38,58 +38,59 @@ def setting(
     within: tuple[float, float] | None = None,
     may_be_empty: bool = False,
 ) -> Any:
-    """A dataclass field that may be one of `choices`, greater than `above`, or `within` two numbers, both included;
-    an empty text only if told."""
+    """Return a dataclass field whose value is one of `choices`, greater than `above`, or `within` two numbers, both
+    included. A text must not be empty unless `may_be_empty`."""
     metadata = {"choices": tuple(choices), "above": above, "within": within, "may_be_empty": may_be_empty}
     return dataclasses.field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What an alignment may be told. Seconds end in `_s`.
+    """The settings of an alignment. Names of seconds end in `_s`.
 
     >>> Settings().to_dict()["chunk_s"]
     60.0
     """
 
     times: str = setting("utterance", choices=("utterance", "recording"))
-    """Whether times count from the start of the utterance or of the recording."""
+    """Times count from the start of the utterance, or of the recording."""
     labels: str = setting("bare", choices=("bare", "written"))
     """Words in CTM and TextGrid without their outer punctuation, or as written."""
     chunk_s: float = setting(60.0, above=0.0)
-    """Long audio goes through the model in pieces of this length; our own models' result does not depend on it."""
+    """Length of the pieces of long audio that go through the model; results of our own models do not depend on it."""
     context_s: float = setting(5.0, above=0.0)
-    """What a piece sees beyond itself on either side, in models that listen to the whole utterance (wav2vec 2.0 …)."""
+    """Context of a piece on either side, for models that attend to the whole utterance (wav2vec 2.0 …)."""
     band_s: float = setting(1.0, above=0.0)
-    """How far a word edge may move away from where CTC first put it."""
+    """Largest distance of a word edge from its place on the CTC path."""
     shortest_pause_s: float = setting(0.04, above=0.0)
-    """A shorter gap between two words is no pause: it belongs to the sounds around it. Between two phones it may be up
-    to 2.25 times as long, or must be half as long: see `ctc_align.alignment.pauses`."""
+    """A shorter gap between two words goes to the sounds around it. Between two phones the limit is up to 2.25 times
+    as long, or half as long: see `ctc_align.alignment.pauses`."""
     edges: str = setting("auto", choices=("auto", "spikes", "occupancy", "calibrated", "refined"))
-    """How edges are drawn: see `ctc_align.alignment.edges.Drawing`; "auto" is the best that the model has."""
+    """How edges are placed: see `ctc_align.alignment.edges`; "auto" is the best way that the model has."""
     calibration: str = setting("", may_be_empty=True)
     """A file that `ctc-align calibrate` wrote; "" is the one in the model's folder, if there is one."""
     min_confidence: float = setting(0.0, within=(0.0, 1.0))
-    """Words with less are marked as doubtful; 0 marks none."""
+    """Words of less confidence are marked as doubtful; 0 marks none."""
     language: str = setting("", may_be_empty=True)
     """Language of the transcript, for numbers and abbreviations, and of models that have a part for each language; ""
-    is the one that the model was trained in where its folder says so, else English."""
+    is the language in the model's folder, else English."""
     romanize: bool = setting(False)
-    """Words of any script are written in Latin letters by uroman, for models that know no other (MMS_FA)."""
+    """Spell words of any script in Latin letters (by uroman), for models that know no other (MMS_FA)."""
     words_by: str = setting("auto", choices=("auto", "spaces", "characters"))
-    """What parts words: spaces, and in scripts without spaces each character ("auto"), or one of them everywhere."""
+    """Words are separated by "spaces", or each of the "characters" is a word; "auto": by spaces, and in scripts without
+    spaces by characters."""
     unknown: str = setting("wildcard", choices=("wildcard", "skip", "error"))
-    """Letters that the vocabulary lacks: a wildcard stands in their place where times are found, they are left out, or
-    the utterance fails. Loss and score are those of the letters that the vocabulary has."""
+    """Letters that the vocabulary lacks match any speech while times are found ("wildcard"), are left out ("skip"), or
+    fail the utterance ("error"). Loss and score are those of the letters that the vocabulary has."""
     precision: str = setting("auto", choices=("auto", "float32", "float16", "bfloat16"))
-    """Of the network's arithmetic; "auto" is float16 on CUDA and float32 elsewhere. Log-probs are float32 always."""
+    """Precision of the network; "auto" is float16 on CUDA and float32 elsewhere. Log-probs are always float32."""
     revision: str = setting("main")
     """Branch, tag or commit of a model on the Hugging Face hub."""
     cache_dir: str = setting("", may_be_empty=True)
-    """Folder for models that are downloaded; "" is where their library keeps them."""
+    """Folder for downloaded models; "" is their library's own."""
 
     def for_language(self, models: str = "") -> Settings:
-        """With the language decided: as it was set, else the model's (`models`), else English.
+        """Return the settings with their language, else the model's (`models`), else English.
 
         >>> Settings(language="de").for_language("fr").language, Settings().for_language("fr").language
         ('de', 'fr')
@@ -97,14 +98,14 @@ class Settings:
         return self if self.language else dataclasses.replace(self, language=models or ENGLISH)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain names and values, as the JSON output shows them."""
+        """Return names and values, as the JSON output shows them."""
         return dataclasses.asdict(self)
 
 
 def load_settings(
     source: str | os.PathLike[str] | None = None, assignments: Iterable[str] | None = None, **overrides: Any
 ) -> Settings:
-    """The settings of a TOML file or of a name in the package's `configs`; an override that is None was not given.
+    """Return the settings of a TOML file or of a name in the package's `configs`; overrides that are None are ignored.
 
     >>> load_settings("default", ["chunk_s=30"], labels="written", times=None).labels
     'written'
@@ -122,10 +123,10 @@ def load_config(
     overrides: dict[str, Any],
     assignments: Iterable[str] | None = None,
 ) -> Config:
-    """An instance of the frozen dataclass `kind`: its defaults, the file's values, assignments, then the overrides.
+    """Return an instance of the dataclass `kind`: its defaults, the file's values, assignments, then the overrides.
 
     Args:
-        assignments: `key=value` each, a value as in TOML or a bare text, dots before the keys of tables:
+        assignments: `key=value` each; the value as in TOML or a bare text, keys of tables after a dot:
             `training.epochs=3`.
 
     Raises:
@@ -139,16 +140,16 @@ def load_config(
         checked_values(kind, read, f"{path}: ", faults)
     assigned = _assigned(kind, assignments or (), faults)
     checked_values(kind, assigned, "--set ", faults)
-    given = {key: value for key, value in overrides.items() if value is not None}
-    checked_values(kind, given, "", faults)
-    values = checked_values(kind, merged(merged(read, assigned), given), "", [])
+    overridden = {key: value for key, value in overrides.items() if value is not None}
+    checked_values(kind, overridden, "", faults)
+    values = checked_values(kind, merged(merged(read, assigned), overridden), "", [])
     if faults:
         raise ConfigError("\n".join(faults))
     return kind(**values)
 
 
 def _assigned(kind: Any, assignments: Iterable[str], faults: list[str]) -> dict[str, Any]:
-    """Tables as a TOML file would have them, of `key=value` each; the last of two with one key counts."""
+    """Return the tables of a TOML file made of `key=value` lines; of two with the same key the last counts."""
     tables: dict[str, Any] = {}
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
@@ -171,7 +172,7 @@ def _type_of(kind: Any, names: list[str]) -> Any:
 
 
 def _value(text: str, wanted: Any) -> Any:
-    """A value as TOML has it; what is none is a text, and so is anything bare where a text is wanted."""
+    """Return a TOML value; anything else is a text, and so is a bare number where a text is expected."""
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except (tomllib.TOMLDecodeError, KeyError):
@@ -180,16 +181,16 @@ def _value(text: str, wanted: Any) -> Any:
 
 
 def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """`over` on top of `base`, table by table."""
-    found = dict(base)
+    """Return `base` updated with `over`, table by table."""
+    tables = dict(base)
     for key, value in over.items():
-        inner = found.get(key)
-        found[key] = merged(inner, value) if isinstance(inner, dict) and isinstance(value, dict) else value
-    return found
+        inner = tables.get(key)
+        tables[key] = merged(inner, value) if isinstance(inner, dict) and isinstance(value, dict) else value
+    return tables
 
 
 def find_config(source: str | os.PathLike[str]) -> Path:
-    """The file that a path, or a name in the package's `configs`, stands for; a name comes before a file without .toml.
+    """Return the file of a path or of a name in the package's `configs`; a name comes before a file without .toml.
 
     Raises:
         ConfigError: neither.
@@ -202,24 +203,24 @@ def find_config(source: str | os.PathLike[str]) -> Path:
         if not os.path.exists(text):
             raise ConfigError(f"config {text!r}: no such file, and no such name{_near(text, names)}")
     if not os.path.isfile(text):
-        met = "got a folder" if os.path.isdir(text) else "no such file"
-        raise ConfigError(f"config {text}: expected a TOML file, {met}")
+        problem = "got a folder" if os.path.isdir(text) else "no such file"
+        raise ConfigError(f"config {text}: expected a TOML file, {problem}")
     return Path(text)
 
 
 def config_names() -> list[str]:
-    """The names that `--config NAME` finds inside the package."""
+    """Return the names that `--config NAME` finds inside the package."""
     return sorted(path.stem for path in _configs_folder().glob("*.toml"))
 
 
 def _configs_folder() -> Path:
-    """Beside this file in an installed package, beside the package in a checkout."""
+    """Return the folder beside this file (installed) or beside the package (in a checkout)."""
     here = Path(__file__).resolve().parent
     return here / "configs" if (here / "configs").is_dir() else here.parent / "configs"
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """A TOML file's tables.
+    """Return the tables of a TOML file.
 
     Raises:
         ConfigError: not readable, not UTF-8, not TOML.
@@ -234,22 +235,22 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def checked_values(kind: Any, given: dict[str, Any], where: str, faults: list[str], table: str = "") -> dict[str, Any]:
-    """The values that are right, in their field's type; a line in `faults` for each that is not."""
+def checked_values(kind: Any, values: dict[str, Any], where: str, faults: list[str], table: str = "") -> dict[str, Any]:
+    """Return the valid values in their field's type; append a line to `faults` for each other one."""
     fields = {field.name: field for field in dataclasses.fields(kind)}
     types = get_type_hints(kind)
-    values = {}
-    for key, value in given.items():
+    valid = {}
+    for key, value in values.items():
         if key not in fields:
             faults.append(f"{where}unknown setting {table + key!r}{_near(key, list(fields))}")
             continue
         wanted = types[key]
         if dataclasses.is_dataclass(wanted) and isinstance(value, dict):
             inner: Any = wanted
-            values[key] = dataclasses.replace(inner(), **checked_values(inner, value, where, faults, f"{table}{key}."))
+            valid[key] = dataclasses.replace(inner(), **checked_values(inner, value, where, faults, f"{table}{key}."))
             continue
         if get_origin(wanted) is tuple and isinstance(value, list):
-            values[key] = _tuples(value)
+            valid[key] = _tuples(value)
             continue
         if wanted is float and type(value) is int:
             value = float(value)
@@ -259,17 +260,17 @@ def checked_values(kind: Any, given: dict[str, Any], where: str, faults: list[st
                 f"{where}{table}{key}: expected {expected}, got {value!r}{_near(value, _choices(fields[key]), '')}"
             )
         else:
-            values[key] = value
-    return values
+            valid[key] = value
+    return valid
 
 
 def _tuples(value: Any) -> Any:
-    """Lists, and lists in them, as tuples: frozen settings hold no lists."""
+    """Return lists, and lists in them, as tuples: frozen settings hold no lists."""
     return tuple(_tuples(part) for part in value) if isinstance(value, list) else value
 
 
 def _expected(field: dataclasses.Field[Any], wanted: Any, value: Any) -> str:
-    """What should have stood in place of `value`, or "" where it is right."""
+    """Return a description of the valid values, or "" where `value` is one."""
     choices, above, within = _choices(field), field.metadata.get("above"), field.metadata.get("within")
     if choices:
         return "" if value in choices and type(value) is wanted else " or ".join(repr(choice) for choice in choices)
@@ -288,10 +289,10 @@ def _choices(field: dataclasses.Field[Any]) -> tuple[Any, ...]:
     return tuple(field.metadata.get("choices", ()))
 
 
-def _near(met: Any, names: Iterable[Any], otherwise: str | None = None) -> str:
-    """A did-you-mean, or what there is."""
+def _near(value: Any, names: Iterable[Any], otherwise: str | None = None) -> str:
+    """Return a did-you-mean, or a list of the known names."""
     known = [str(name) for name in names]
-    near = difflib.get_close_matches(str(met).lower().replace("-", "_"), known, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(str(value).lower().replace("-", "_"), known, n=1, cutoff=0.6)
     if near:
         return f": did you mean {near[0]!r}?"
     return f": there is {', '.join(known)}" if otherwise is None else otherwise

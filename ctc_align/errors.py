@@ -1,4 +1,4 @@
-"""One error tree. Every message says what was expected, what was met, whose it is and what to do.
+"""One tree of errors. Every message says what was expected, what it got, in which input, and what to do.
 
 CtcAlignError                 whatever went wrong; catch this one
 ├── UsageError                the call itself is wrong (exit 2): options that do not go together, an unknown model

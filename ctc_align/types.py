@@ -1,4 +1,4 @@
-"""What flows through the house: frozen dataclasses, nothing that computes."""
+"""The data that the stages hand on to each other: frozen dataclasses without computation."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Audio:
     samples: np.ndarray
     sample_rate: int
     name: str = ""
-    """Where it came from (a path as the user gave it), or "" for samples in memory."""
+    """The path as the user wrote it, or "" for samples in memory."""
     offset_s: float = 0.0
-    """Place of the first sample in the recording, where this is a part of one."""
+    """Time of the first sample in the recording, where this is a part of one."""
 
     @property
     def duration_s(self) -> float:
@@ -52,13 +52,13 @@ class Word:
 
     @property
     def said(self) -> str:
-        """What is looked for in the model's vocabulary."""
+        """The text that is looked up in the model's vocabulary."""
         return self.spoken if self.roman is None else self.roman
 
 
 @dataclass(frozen=True)
 class Words:
-    """A transcript, as given, and its words in order: every word exactly once."""
+    """A transcript as written, and its words in order: every word exactly once."""
 
     text: str
     words: tuple[Word, ...]
@@ -78,10 +78,10 @@ class Pronunciation:
 
 @dataclass(frozen=True)
 class WordTokens:
-    """What the model can stand for a word: its `pronunciations`, best first, and how many letters it lacks.
+    """The `pronunciations` of a word in the model's vocabulary, best first, and the letters that it lacks.
 
     `pronunciations` is empty for a word with nothing to align; `missing` names the letters (or phones) lacked, each as
-    often as it is met.
+    often as it occurs.
     """
 
     pronunciations: tuple[Pronunciation, ...]
@@ -103,7 +103,7 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Emissions:
-    """What a model says of an audio: `log_probs` (T, C), natural log, one row per frame of `frame_shift_s` seconds.
+    """The output of a model: `log_probs` (T, C), natural log, one row per frame of `frame_shift_s` seconds.
 
     `vocab` has C tokens, `blank` is an index into it. `offset_s` is the place of frame 0 in the recording.
     `states` is the optional second output, (T, K) float: scores of the segmentation states that say *where* sounds
@@ -120,19 +120,19 @@ class Emissions:
     """Length of the audio; `T * frame_shift_s` when it is not known."""
     name: str = ""
     first_frame_s: float = 0.0
-    """Where frame 0 begins, counted from the audio's first sample: frame i stands for
+    """Start of frame 0, counted from the audio's first sample: frame i covers
     `first_frame_s + [i, i + 1) * frame_shift_s`. Below 0 where a network pads its input."""
 
 
 AudioLike: TypeAlias = Union[str, "PathLike[str]", "tuple[np.ndarray | torch.Tensor, int]", Audio, Emissions]
-"""What stands for the sound of an utterance: a path, (samples float32 mono, sample rate), or what was made of it."""
+"""The sound of an utterance: a path, (samples float32 mono, sample rate), `Audio`, or `Emissions` in its place."""
 
 
 @dataclass(frozen=True)
 class AlignedToken:
     """One token of an aligned word; seconds, `end_s` exclusive, `confidence` in [0, 1].
 
-    `start_sd_ms` and `end_sd_ms` say how far off an edge may be (a standard deviation); None where nobody knows.
+    `start_sd_ms` and `end_sd_ms` say how far off an edge may be (a standard deviation); None where that is unknown.
     """
 
     token: str
@@ -165,7 +165,7 @@ class AlignedWord:
 
 @dataclass(frozen=True)
 class AlignmentData:
-    """A transcript laid onto its audio. Times are seconds from the start of the utterance (see CONTRACT in README).
+    """A transcript aligned with its audio. Times are seconds from the start of the utterance.
 
     `loss` is the exact CTC loss -log p(transcript | audio) over all paths, natural log; `score` the log-probability
     of the best CTC path, so `-score >= loss`.
@@ -190,11 +190,11 @@ class AlignmentData:
     unexplained: tuple[tuple[float, float], ...] = ()
     """Speech (start_s, end_s) that no word explains, as far as the model can tell."""
     unknown_letters: dict[str, int] = field(default_factory=dict)
-    """The letters that the vocabulary lacks and how often each is met; `unknown` is their sum."""
+    """The letters that the vocabulary lacks and how often each occurs; `unknown` is their sum."""
 
     @property
     def min_confidence(self) -> float:
-        """What was asked for; 0 asks for nothing."""
+        """The confidence below which words are doubtful; 0 where none was set."""
         return float(self.config.get("min_confidence", 0.0))
 
     @property
@@ -205,10 +205,10 @@ class AlignmentData:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether a confidence was asked for, and words have less or speech is unexplained."""
+        """True if a least confidence was set, and words have less or speech is unexplained."""
         return self.min_confidence > 0 and bool(self.doubtful or self.unexplained)
 
 
 def aligned_words(alignment: AlignmentData) -> Sequence[AlignedWord]:
-    """The words that have times, in order."""
+    """Return the words that have times, in order."""
     return [word for word in alignment.words if word.status == ALIGNED]

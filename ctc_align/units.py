@@ -1,6 +1,6 @@
-"""The only place where samples, frames, seconds and milliseconds turn into each other.
+"""Conversions between samples, frames, seconds and milliseconds.
 
-A frame `t` of an emission stands for the interval [t, t + 1) * frame_shift_s, starts inclusive and ends exclusive.
+Frame `t` of an emission covers the interval [t, t + 1) * frame_shift_s, start inclusive and end exclusive.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ MS_PER_S = 1000.0
 
 
 def samples_to_seconds(samples: int, sample_rate: int) -> float:
-    """Duration in seconds of `samples` samples.
+    """Return the duration of `samples` samples in seconds.
 
     >>> samples_to_seconds(24000, 16000)
     1.5
@@ -18,7 +18,7 @@ def samples_to_seconds(samples: int, sample_rate: int) -> float:
 
 
 def seconds_to_samples(seconds: float, sample_rate: int) -> int:
-    """Nearest whole number of samples to `seconds`.
+    """Return the number of samples nearest to `seconds`.
 
     >>> seconds_to_samples(1.5, 16000)
     24000
@@ -27,7 +27,7 @@ def seconds_to_samples(seconds: float, sample_rate: int) -> int:
 
 
 def frames_to_seconds(frames: float, frame_shift_s: float) -> float:
-    """Time in seconds of the frame edge `frames` (fractions are allowed).
+    """Return the time of the frame edge `frames` (may be a fraction) in seconds.
 
     >>> frames_to_seconds(150, 0.01)
     1.5
@@ -36,7 +36,7 @@ def frames_to_seconds(frames: float, frame_shift_s: float) -> float:
 
 
 def seconds_to_frames(seconds: float, frame_shift_s: float) -> int:
-    """Index of the frame edge nearest to `seconds`.
+    """Return the index of the frame edge nearest to `seconds`.
 
     >>> seconds_to_frames(1.504, 0.01)
     150
@@ -45,7 +45,7 @@ def seconds_to_frames(seconds: float, frame_shift_s: float) -> int:
 
 
 def seconds_to_ms(seconds: float) -> float:
-    """Milliseconds.
+    """Return `seconds` in milliseconds.
 
     >>> seconds_to_ms(0.0125)
     12.5

@@ -1,7 +1,6 @@
-"""The command line: a thin shell. A command parses, calls the library once, and writes.
+"""The command line. A command parses its options, calls the library once, and writes.
 
-stdout is data, stderr is talk. Exit 0 all well, 1 an utterance failed, 2 the call was wrong, 130 interrupted.
-Nothing heavy is imported before a command runs.
+Data goes to stdout, messages to stderr. Nothing heavy is imported before a command runs.
 """
 
 from __future__ import annotations
@@ -56,26 +55,26 @@ LATER = ("view",)
 """Commands that have a name but no code yet: said, not taken for a recording."""
 
 
-class _ReaderGone(Exception):
-    """Whoever read our output (`| head`) has enough."""
+class _OutputClosed(Exception):
+    """The reader of our output (`| head`) has closed it."""
 
 
-def _noticing_the_reader(command: Callable[..., None]) -> Callable[..., None]:
-    """The command, with an end of its reader that the parser does not take for a failure."""
+def _raising_output_closed(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with another exception for a closed output: the parser takes BrokenPipeError for a failure."""
 
     @functools.wraps(command)
-    def noticing(*arguments: object, **options: object) -> None:
+    def called(*arguments: object, **options: object) -> None:
         try:
             command(*arguments, **options)
             sys.stdout.flush()
         except BrokenPipeError as error:
-            raise _ReaderGone from error
+            raise _OutputClosed from error
 
-    return noticing
+    return called
 
 
 for _name, _command in COMMANDS.items():
-    app.command(_name)(_noticing_the_reader(_command))
+    app.command(_name)(_raising_output_closed(_command))
 
 
 @app.callback()
@@ -95,7 +94,7 @@ def main() -> None:
 
 
 def _replace_closed_streams() -> None:
-    """A stream that the caller closed is None: talk then goes nowhere, and data fails as on any closed stream."""
+    """Replace streams that the caller closed (None): messages are dropped, and writing data fails."""
     if sys.stderr is None:
         sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
     if sys.stdout is None:
@@ -103,21 +102,21 @@ def _replace_closed_streams() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line, and return its exit code; whatever goes wrong is one line on stderr."""
-    given = list(arguments)
-    arguments = with_command(given)
+    """Run one command line, and return its exit code; errors are reported in one line on stderr."""
+    original = list(arguments)
+    arguments = with_command(original)
     if arguments == ["--version"]:
         print(f"{PROGRAM} {__version__}")
         return OK
     try:
-        _refuse_other_commands(given)
+        _refuse_unknown_command(original)
         code = typer.main.get_command(app).main(list(arguments), prog_name=PROGRAM, standalone_mode=False)
         sys.stdout.flush()
         if code == INTERRUPTED:
             raise KeyboardInterrupt
         return code if isinstance(code, int) else OK
-    except (_ReaderGone, BrokenPipeError):
-        return _reader_gone()
+    except (_OutputClosed, BrokenPipeError):
+        return _end_quietly()
     except (KeyboardInterrupt, typer.Abort):
         _say("interrupted; nothing was written")
         return INTERRUPTED
@@ -139,7 +138,7 @@ def run(arguments: Sequence[str]) -> int:
         _say("error: out of memory; give shorter audio, or close other programs")
         return SOME_FAILED
     except Exception as error:
-        # the parser's own errors, whichever package it comes from, know how to say themselves
+        # the parser's own errors, whichever package they come from, have this method
         if not hasattr(error, "format_message"):
             raise
         _say(f"error: {_parser_message(error)}")
@@ -147,7 +146,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def with_command(arguments: Sequence[str]) -> list[str]:
-    """The command line with its command: "align" where none is named, "--help" where there is nothing at all.
+    """Return the command line with its command: "align" where none is named, "--help" where it is empty.
 
     >>> with_command(["talk.wav", "talk.txt"])
     ['align', 'talk.wav', 'talk.txt']
@@ -160,9 +159,9 @@ def with_command(arguments: Sequence[str]) -> list[str]:
     return ["align", *arguments]
 
 
-def _refuse_other_commands(given: Sequence[str]) -> None:
-    """A command that is not there is said to be one, not taken for a recording."""
-    name = given[0] if given else ""
+def _refuse_unknown_command(arguments: Sequence[str]) -> None:
+    """Raise UsageError where the first argument looks like a misspelt command, not like a recording."""
+    name = arguments[0] if arguments else ""
     if name in COMMANDS or name.startswith("-") or not name.isalpha() or os.path.exists(name):
         return
     if name in LATER:
@@ -179,14 +178,14 @@ def _parser_message(error: Exception) -> str:
     return f"{message.rstrip('.')}; see {command} --help"
 
 
-def _reader_gone() -> int:
-    """No complaint, also not from the interpreter's last flush."""
+def _end_quietly() -> int:
+    """Return the exit code for a closed output; the interpreter's last flush must not complain either."""
     _drop_stdout()
     return OK
 
 
 def _drop_stdout() -> None:
-    """What is left in the buffer goes nowhere: it would fail once more when the interpreter ends."""
+    """Discard the buffer of stdout: it would fail again when the interpreter ends."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 _DEMO_FOLDER = Path(__file__).resolve().parent.parent / "demo"
 _SEVERAL, _MANY = 5, 20
 _POOR_FIT = 4.0
-"""Loss a token of the embedded model: on 450 clips of nine sources right transcripts stay below 3, wrong above 4.5."""
+"""Loss per token of the embedded model: on 450 clips of nine sources right transcripts stay below 3, wrong ones
+above 4.5."""
 
 
 @grouped
@@ -148,7 +149,7 @@ def check_audio(audio: str) -> None:
 
 
 def kind_of(path: str, argument: str) -> str:
-    """What is at `path`: "file" (or a device), "folder" or "nothing"; one that cannot be looked at is a wrong call."""
+    """Return "file" (or a device), "folder" or "nothing" for what is at `path`, UsageError if it is unreadable."""
     if not path:
         raise UsageError(f"{argument}: expected the path of a file, got an empty one")
     try:
@@ -161,16 +162,16 @@ def kind_of(path: str, argument: str) -> str:
 
 
 def check_transcript(audio: str, transcript: str | None, text: str | None) -> None:
-    """Exactly one of the two."""
+    """Raise UsageError unless there is exactly one of the two."""
     if transcript is not None and text is not None:
         raise UsageError(f"a transcript is given twice, as {transcript} and with --text; give one of them")
     if transcript == "":
         raise UsageError("TRANSCRIPT: expected the path of a text file or - for standard input, got an empty one")
     if transcript is None and text is None:
         likely = [path for path in map(Path(audio).with_suffix, (".txt", ".lab")) if str(path) != audio]
-        beside = next((path for path in likely if path.is_file()), None)
-        found = f"; did you mean: ctc-align {audio} {beside}" if beside else ""
-        raise UsageError(f'no transcript for {audio}: give a text file, - for standard input, or --text "…"{found}')
+        likely_file = next((path for path in likely if path.is_file()), None)
+        hint = f"; did you mean: ctc-align {audio} {likely_file}" if likely_file else ""
+        raise UsageError(f'no transcript for {audio}: give a text file, - for standard input, or --text "…"{hint}')
 
 
 def check_files(files: dict[str, str | None]) -> None:
@@ -236,7 +237,7 @@ def load_aligner(model: ModelOptions, reader: Reader | None, settings: Settings,
 
 
 def say_if_compiling(talk: Talk) -> None:
-    """The first run on a machine is slow, once: nobody should wonder why."""
+    """Note that the first run on a machine is slow, once."""
     from ctc_align.kernels.cpu.cpu_backend import is_compiled
 
     if not is_compiled():
@@ -244,8 +245,8 @@ def say_if_compiling(talk: Talk) -> None:
 
 
 def unknown_letters(alignment: Alignment) -> list[str]:
-    """Which letters (or phones of a lexicon) the vocabulary lacks, how often each is met, and what came of them; apart
-    from them the digits that only the language leaves as they are."""
+    """Return notes on the letters (or phones of a lexicon) that the vocabulary lacks and how often each occurs, and on
+    digits that are not read because num2words does not know the language."""
     from ctc_align.config import ENGLISH
     from ctc_align.text.spoken_form import reads_digits
 
@@ -286,7 +287,7 @@ def write_stdout(alignment: Alignment, format: str, settings: Settings) -> None:
 
 
 def report(alignment: Alignment, paths: list[Path], talk: Talk) -> None:
-    """The table on a terminal, then in a few lines what was found and written."""
+    """Print a table of the words (on a terminal), notes, the loss, and the files that were written."""
     from ctc_align.cli.tables import console_for, loss_line, words_table
 
     if talk.quiet:
@@ -302,7 +303,7 @@ def report(alignment: Alignment, paths: list[Path], talk: Talk) -> None:
 
 
 def notes(alignment: Alignment) -> list[str]:
-    """What a careful reader of the result should know."""
+    """Return notes on words without times, doubtful words, unexplained speech, and a poor fit."""
     from ctc_align.cli.tables import printable
     from ctc_align.models import EMBEDDED
 
@@ -334,7 +335,7 @@ def notes(alignment: Alignment) -> list[str]:
 
 
 def doubtful_words(alignment: Alignment) -> list[str]:
-    """The words below the confidence that was asked for, with their times."""
+    """Return the words of less than the least confidence, with their times."""
     from ctc_align.cli.tables import printable
 
     return [f"{printable(word.text)} ({word.start_s:.2f} s, {word.confidence:.2f})" for word in alignment.doubtful]

@@ -1,4 +1,4 @@
-"""ctc-align bench: the kernels beside PyTorch's and torchaudio's on this machine."""
+"""ctc-align bench: the speed of the kernels beside PyTorch's and torchaudio's on this machine."""
 
 from __future__ import annotations
 
@@ -23,17 +23,22 @@ _COLUMNS = (("task", 15), ("by", 16), ("ms", 10), ("ns/cell", 9), ("ratio", 8), 
 def bench(
     quick: Annotated[bool, typer.Option("--quick", help="Small cases only: a few seconds.")] = False,
     device: Annotated[
-        str, typer.Option("--device", metavar="auto|cpu|cuda|cuda:N", help="Where; auto is everywhere it can run.")
+        str,
+        typer.Option(
+            "--device",
+            metavar="auto|cpu|cuda|cuda:N",
+            help="Device; auto: each that can run the kernels.",
+        ),
     ] = "auto",
     format: Annotated[
-        str, typer.Option("--format", metavar="table|json", help="For people, or for programs.")
+        str, typer.Option("--format", metavar="table|json", help="A table to read, or JSON for programs.")
     ] = "table",
 ) -> None:
     """Measure the kernels on this machine beside torch's ctc_loss and, where there is one, torchaudio's forced_align.
 
-    The table tells milliseconds of one call, nanoseconds per cell (frame times state), the ratio of torch's or
-    torchaudio's time to ours, and the largest error: every result is compared with float64 in the same run. Exits with
-    1 when a result of ours is wrong.
+    Columns: milliseconds of one call, nanoseconds per cell (frame times state), the ratio of torch's or torchaudio's
+    time to ours, and the largest error; every result is compared with float64 in the same run. Exits with 1 when a
+    result of ours is wrong.
     """
     if format not in FORMATS:
         raise UsageError(f"--format: expected {' or '.join(FORMATS)}, got {format!r}")
@@ -73,7 +78,7 @@ def _heading(machine: dict[str, Any]) -> list[str]:
 
 
 def _print_table(rows: list[Row]) -> None:
-    """One case; without a terminal in plain columns."""
+    """Print one case, in plain columns where stdout is no terminal."""
     print(f"\n{rows[0].case}")
     if sys.stdout.isatty():
         _print_rich(rows)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ctc_align.cli import options
-from ctc_align.cli.messages import SOME_FAILED, counted
+from ctc_align.cli.messages import SOME_FAILED, Talk, counted
 from ctc_align.cli.options import ConfigOptions, MessageOptions, grouped
 from ctc_align.errors import InputError, OutputError, UsageError
 
@@ -18,23 +18,26 @@ if TYPE_CHECKING:
     from ctc_align.training.calibrating.calibration_fitting import Report
 
 FAR_MS = 100.0
-"""No model that hears its language is so far off."""
+"""A model that was trained on the language is never so far off."""
 
 
 @grouped
 def calibrate(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="As for --model.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="The model, as --model takes it.")],
     reference: Annotated[
-        str, typer.Argument(metavar="REFERENCE", help="A folder of TextGrids that people labelled, a folder a speaker.")
+        str,
+        typer.Argument(
+            metavar="REFERENCE", help="Folder of TextGrids labelled by hand, with one folder for each speaker."
+        ),
     ],
     audio: Annotated[
         str | None,
-        typer.Option("--audio", metavar="DIR", help="The recordings, if they are not beside the TextGrids."),
+        typer.Option("--audio", metavar="DIR", help="Folder of the recordings, if they are not beside the TextGrids."),
     ] = None,
     out_dir: Annotated[
         str | None,
         typer.Option(
-            "--out-dir", metavar="DIR", help="Where calibration.toml goes.", show_default="the model's folder"
+            "--out-dir", metavar="DIR", help="Folder for calibration.toml.", show_default="the model's folder"
         ),
     ] = None,
     force: options.Force = False,
@@ -45,10 +48,10 @@ def calibrate(
     config: ConfigOptions,
     messages: MessageOptions,
 ) -> None:
-    """Measure how a model draws edges, and write down what makes them better.
+    """Measure the errors of a model's edges on speech labelled by hand, and write constants that reduce them.
 
-    Writes calibration.toml, which is used whenever its folder is the --model, or is named with --calibration. The
-    figures on standard output are of speakers left out in turn.
+    Writes calibration.toml. It is used by every command whose --model is its folder, or that names it with
+    --calibration. The figures on standard output are for speakers left out in turn.
     """
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.formats.whole_files import placing
@@ -70,13 +73,7 @@ def calibrate(
     aligner = Aligner(model, device=device, backend=backend, lexicon=lexicon, settings=settings)
     report = measure(aligner, labelled, os.path.basename(os.path.abspath(reference)))
     failed += report.failed
-    for reason in failed:
-        talk.say(f"ctc-align: {reason}")
-    if report.before.mae_ms > FAR_MS:
-        talk.say(
-            f"ctc-align: words lie {report.before.mae_ms:.0f} ms from the labels on average: do recordings, "
-            "transcripts and labels belong together?"
-        )
+    _say_doubts(report, failed, talk)
     with placing([path]) as parts:
         for _, part in parts:
             part.write_text(as_toml(report.calibration), encoding="utf-8")
@@ -86,20 +83,30 @@ def calibrate(
         raise typer.Exit(SOME_FAILED)
 
 
+def _say_doubts(report: Report, failed: list[str], talk: Talk) -> None:
+    for reason in failed:
+        talk.say(f"ctc-align: {reason}")
+    if report.before.mae_ms > FAR_MS:
+        talk.say(
+            f"ctc-align: words lie {report.before.mae_ms:.0f} ms from the labels on average: do recordings, "
+            "transcripts and labels belong together?"
+        )
+
+
 def _folder(model: str, out_dir: str | None) -> Path:
-    """Where the file goes: by default beside the model's weights."""
+    """Return the folder for the file, by default the one of the model's weights."""
     from ctc_align.models.calibration import folder_of
 
     if out_dir is not None:
         return Path(out_dir)
-    own = folder_of(model)
-    if own is None:
+    folder = folder_of(model)
+    if folder is None:
         raise UsageError(f"model {model}: it has no folder of its own; say with --out-dir where calibration.toml goes")
-    return own
+    return folder
 
 
 def _show(report: Report) -> None:
-    """The figures, on stdout."""
+    """Print the figures to stdout."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ctc_align.cli.messages import SOME_FAILED, THRESHOLD_NOT_MET, counted
-from ctc_align.cli.options import Force
+from ctc_align.cli.options import Force, grouped
 from ctc_align.errors import InputError, OutputError, UsageError
 
 if TYPE_CHECKING:
@@ -21,69 +21,145 @@ if TYPE_CHECKING:
 _NAMED = 3
 
 
+@dataclass(frozen=True)
+class TierOptions:
+    """The tiers that are compared."""
+
+    tier: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tier",
+            metavar="words|phones[=NAME]",
+            help="Tier to compare; may be given twice. NAME: the tier's name in TextGrids, or its number.",
+            show_default="words",
+        ),
+    ] = None
+    hypothesis_tier: Annotated[
+        str | None,
+        typer.Option("--hypothesis-tier", metavar="NAME", help="The tier's name or number in HYPOTHESIS only."),
+    ] = None
+    reference_tier: Annotated[
+        str | None,
+        typer.Option("--reference-tier", metavar="NAME", help="The tier's name or number in REFERENCE only."),
+    ] = None
+
+    def options_by_kind(self, options: Options) -> dict[str, Options]:
+        """Return the options for each kind of tier, with the names of its tiers.
+
+        Raises:
+            UsageError: a kind that does not exist or is asked for twice, or names that do not go together.
+        """
+        from ctc_align.evaluate.measure_options import parse_tier
+
+        tiers = self.tier or ["words"]
+        if len(tiers) > 1 and (self.hypothesis_tier or self.reference_tier):
+            raise UsageError(
+                "--hypothesis-tier and --reference-tier go with one --tier; with several: --tier words=NAME"
+            )
+        by_kind: dict[str, Options] = {}
+        for tier in tiers:
+            kind, _, name = tier.partition("=")
+            kind = parse_tier(kind)
+            if kind in by_kind:
+                raise UsageError(f"--tier: {kind} are asked for twice")
+            by_kind[kind] = replace(
+                options,
+                hypothesis_tier=self.hypothesis_tier or name or None,
+                reference_tier=self.reference_tier or name or None,
+            )
+        return by_kind
+
+
+@dataclass(frozen=True)
+class EvaluationThresholds:
+    """Figures that both edges together must reach, else the exit code is 3.
+
+    Raises:
+        UsageError: a number out of its range.
+    """
+
+    max_mae: Annotated[
+        float | None, typer.Option("--max-mae", metavar="MS", help="Exit 3 if the mean absolute error is larger.")
+    ] = None
+    min_within: Annotated[
+        float | None,
+        typer.Option("--min-within", metavar="PERCENT", help="Exit 3 if fewer edges are within --tolerance."),
+    ] = None
+    min_f1: Annotated[
+        float | None, typer.Option("--min-f1", metavar="F1", help="Exit 3 if the boundary F1 is smaller (0 to 1).")
+    ] = None
+
+    def __post_init__(self) -> None:
+        for option, value, most in (
+            ("--max-mae", self.max_mae, math.inf),
+            ("--min-within", self.min_within, 100.0),
+            ("--min-f1", self.min_f1, 1.0),
+        ):
+            if value is not None and not 0.0 <= value <= most:
+                upto = "milliseconds, 0 or more" if most == math.inf else f"a number from 0 to {most:g}"
+                raise UsageError(f"{option}: expected {upto}, got {value}")
+
+    def unmet(self, evaluation: Evaluation) -> list[str]:
+        """Return a line for each figure that falls short."""
+        from ctc_align.evaluate.error_statistics import within
+
+        tolerance_ms = evaluation.options.tolerance_ms
+        signed = evaluation.measured.signed()["both"].ms.tolist() if evaluation.measured is not None else []
+        mae_ms, share = evaluation.both.mae_ms, within(signed, tolerance_ms)
+        f1 = evaluation.boundaries["both"].f1
+        lines = []
+        if self.max_mae is not None and (mae_ms is None or mae_ms > self.max_mae):
+            lines.append(f"mean absolute error {_said(mae_ms, 2)} ms, above --max-mae {self.max_mae:g}")
+        if self.min_within is not None and (share is None or share < self.min_within):
+            lines.append(f"{_said(share, 2)} % within {tolerance_ms:g} ms, below --min-within {self.min_within:g}")
+        if self.min_f1 is not None and (f1 is None or f1 < self.min_f1):
+            lines.append(f"F1 {_said(f1, 4)} at {tolerance_ms:g} ms, below --min-f1 {self.min_f1:g}")
+        return [f"{evaluation.tier}: {line}" for line in lines]
+
+
+@grouped
 def evaluate(
     hypothesis: Annotated[
         str,
         typer.Argument(metavar="HYPOTHESIS", help="A TextGrid, ctc-align JSON or CTM, or a folder of them."),
     ],
     reference: Annotated[str, typer.Argument(metavar="REFERENCE", help="The same for the true boundaries.")],
-    tier: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--tier",
-            metavar="words|phones[=NAME]",
-            help="What is compared; may be given twice. NAME: what the TextGrids call it, or its number.",
-            show_default="words",
-        ),
-    ] = None,
-    hypothesis_tier: Annotated[
-        str | None,
-        typer.Option("--hypothesis-tier", metavar="NAME", help="The tier in HYPOTHESIS only, or its number."),
-    ] = None,
-    reference_tier: Annotated[
-        str | None, typer.Option("--reference-tier", metavar="NAME", help="The tier in REFERENCE only, or its number.")
-    ] = None,
+    *,
+    tiers: TierOptions,
     labels: Annotated[
         str | None,
-        typer.Option("--map", metavar="FILE|timit", help="Labels of both sides: 'from to' a line, 'from' removes."),
+        typer.Option(
+            "--map", metavar="FILE|timit", help="Rename labels of both sides: a line 'from to'; 'from' alone removes."
+        ),
     ] = None,
     against: Annotated[
         str | None,
-        typer.Option("--against", metavar="HYPOTHESIS2", help="Another hypothesis: the paired difference from it."),
+        typer.Option("--against", metavar="HYPOTHESIS2", help="A second hypothesis: show the paired difference."),
     ] = None,
     tolerance: Annotated[
-        float, typer.Option("--tolerance", metavar="MS", help="A boundary within so much is found.")
+        float, typer.Option("--tolerance", metavar="MS", help="Largest distance at which a boundary counts as found.")
     ] = 20.0,
     resamples: Annotated[
         int, typer.Option("--bootstrap", metavar="N", min=0, help="Resamples for confidence intervals; 0: none.")
     ] = 1000,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of the resamples.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the resampling.")] = 0,
     format: Annotated[
-        str, typer.Option("--format", metavar="table|json", help="For people, or for programs.")
+        str, typer.Option("--format", metavar="table|json", help="A table to read, or JSON for programs.")
     ] = "table",
     worst: Annotated[
-        int, typer.Option("--worst", metavar="N", min=0, help="Edges, utterances to list, worst first.")
+        int, typer.Option("--worst", metavar="N", min=0, help="List so many of the worst edges and utterances.")
     ] = 5,
     plot: Annotated[
         str | None, typer.Option("--plot", metavar="FILE.png", help="Draw the errors (also .svg, .pdf); needs [plot].")
     ] = None,
     force: Force = False,
-    max_mae: Annotated[
-        float | None, typer.Option("--max-mae", metavar="MS", help="Exit 3 if the mean absolute error is larger.")
-    ] = None,
-    min_within: Annotated[
-        float | None,
-        typer.Option("--min-within", metavar="PERCENT", help="Exit 3 if fewer edges are within --tolerance."),
-    ] = None,
-    min_f1: Annotated[
-        float | None, typer.Option("--min-f1", metavar="F1", help="Exit 3 if the boundary F1 is smaller (0 to 1).")
-    ] = None,
+    thresholds: EvaluationThresholds,
 ) -> None:
     """Measure the boundaries of HYPOTHESIS against those of REFERENCE, in milliseconds.
 
     Words pair by their order; a word with another label is counted, and measured like the others. Errors are
-    hypothesis minus reference: positive is late. Intervals of 95 % come from drawing utterances again. A boundary is
-    a time at which a word starts or ends (neighbours that touch share one); precision, recall, F1 and R-value match
+    hypothesis minus reference: positive is late. Intervals of 95 % come from resampling utterances. A boundary is a
+    time at which a word starts or ends (neighbours that touch share one); precision, recall, F1 and R-value match
     such times one to one. Exits with 1 when the hypothesis lacks files of the reference, with 3 when a threshold is
     not met.
     """
@@ -91,41 +167,45 @@ def evaluate(
 
     if format not in ("table", "json"):
         raise UsageError(f"--format: expected table or json, got {format!r}")
-    thresholds = _Thresholds(max_mae, min_within, min_f1)
     if plot is not None:
         _check_plot(plot, force, (hypothesis, reference))
     options = Options(tolerance, resamples, seed, None if labels is None else read_labels(labels))
-    found = [
-        _measured(kind, hypothesis, reference, against, named)
-        for kind, named in _tiers(tier, hypothesis_tier, reference_tier, options)
-    ]
+    by_kind = tiers.options_by_kind(options)
+    results = [_measured(kind, hypothesis, reference, against, options) for kind, options in by_kind.items()]
     if format == "json":
-        objects = [one.to_dict(worst) for one in found]
+        objects = [result.to_dict(worst) for result in results]
         print(json.dumps(objects[0] if len(objects) == 1 else {"tiers": objects}, indent=1, allow_nan=False))
     else:
-        _print_tables(found, worst, (hypothesis, against or ""))
+        _print_tables(results, worst, (hypothesis, against or ""))
     sys.stdout.flush()
     if plot is not None:
-        _write_plot(plot, found)
-    for one in found:
-        _tell(one.evaluation, "")
-        if one.against is not None:
-            _tell(one.against, f"{against}: ")
-    for one in found:
-        if not one.evaluation.paired:
+        _write_plot(plot, results)
+    _conclude(results, thresholds, hypothesis, reference, against)
+
+
+def _conclude(
+    results: list[_TierResult], thresholds: EvaluationThresholds, hypothesis: str, reference: str, against: str | None
+) -> None:
+    """Say on stderr what is missing or falls short, and exit with the code for it."""
+    for result in results:
+        _say_notes(result.evaluation, "")
+        if result.against is not None:
+            _say_notes(result.against, f"{against}: ")
+    for result in results:
+        if not result.evaluation.paired:
             raise InputError(f"{hypothesis}: nothing in it pairs with {reference}; are they the same recordings?")
-    unmet = [line for one in found for line in thresholds.unmet(one.evaluation)]
+    unmet = [line for result in results for line in thresholds.unmet(result.evaluation)]
     for line in unmet:
         print(f"ctc-align: {line}", file=sys.stderr)
-    if any(not one.is_complete for one in found):
+    if any(not result.is_complete for result in results):
         raise typer.Exit(SOME_FAILED)
     if unmet:
         raise typer.Exit(THRESHOLD_NOT_MET)
 
 
 @dataclass(frozen=True)
-class _Found:
-    """What was measured of one tier."""
+class _TierResult:
+    """The figures of one tier."""
 
     evaluation: Evaluation
     against: Evaluation | None = None
@@ -142,93 +222,33 @@ class _Found:
         return data
 
 
-@dataclass(frozen=True)
-class _Thresholds:
-    """What the call demands of both edges; none of them is a number out of its range.
-
-    Raises:
-        UsageError: one is.
-    """
-
-    max_mae_ms: float | None
-    min_within: float | None
-    min_f1: float | None
-
-    def __post_init__(self) -> None:
-        for option, value, most in (
-            ("--max-mae", self.max_mae_ms, math.inf),
-            ("--min-within", self.min_within, 100.0),
-            ("--min-f1", self.min_f1, 1.0),
-        ):
-            if value is not None and not 0.0 <= value <= most:
-                upto = "milliseconds, 0 or more" if most == math.inf else f"a number from 0 to {most:g}"
-                raise UsageError(f"{option}: expected {upto}, got {value}")
-
-    def unmet(self, evaluation: Evaluation) -> list[str]:
-        """What falls short, in words."""
-        from ctc_align.evaluate.error_statistics import within
-
-        tolerance_ms = evaluation.options.tolerance_ms
-        signed = evaluation.measured.signed()["both"].ms.tolist() if evaluation.measured is not None else []
-        mae_ms, share = evaluation.both.mae_ms, within(signed, tolerance_ms)
-        f1 = evaluation.boundaries["both"].f1
-        lines = []
-        if self.max_mae_ms is not None and (mae_ms is None or mae_ms > self.max_mae_ms):
-            lines.append(f"mean absolute error {_said(mae_ms, 2)} ms, above --max-mae {self.max_mae_ms:g}")
-        if self.min_within is not None and (share is None or share < self.min_within):
-            lines.append(f"{_said(share, 2)} % within {tolerance_ms:g} ms, below --min-within {self.min_within:g}")
-        if self.min_f1 is not None and (f1 is None or f1 < self.min_f1):
-            lines.append(f"F1 {_said(f1, 4)} at {tolerance_ms:g} ms, below --min-f1 {self.min_f1:g}")
-        return [f"{evaluation.tier}: {line}" for line in lines]
-
-
 def _said(number: float | None, decimals: int) -> str:
     return "none" if number is None else f"{number:.{decimals}f}"
 
 
-def _tiers(
-    tiers: list[str] | None, hypothesis_tier: str | None, reference_tier: str | None, options: Options
-) -> list[tuple[str, Options]]:
-    """Each kind of tier once, with the names of its tiers."""
-    from ctc_align.evaluate.measure_options import parse_tier
-
-    if tiers and len(tiers) > 1 and (hypothesis_tier or reference_tier):
-        raise UsageError("--hypothesis-tier and --reference-tier go with one --tier; with several: --tier words=NAME")
-    found: dict[str, Options] = {}
-    for given in tiers or ["words"]:
-        kind, _, name = given.partition("=")
-        kind = parse_tier(kind)
-        if kind in found:
-            raise UsageError(f"--tier: {kind} are asked for twice")
-        found[kind] = replace(
-            options, hypothesis_tier=hypothesis_tier or name or None, reference_tier=reference_tier or name or None
-        )
-    return list(found.items())
-
-
-def _measured(tier: str, hypothesis: str, reference: str, against: str | None, options: Options) -> _Found:
+def _measured(tier: str, hypothesis: str, reference: str, against: str | None, options: Options) -> _TierResult:
     from ctc_align.evaluate import compare
     from ctc_align.evaluate import evaluate as measured
 
     evaluation = measured(hypothesis, reference, tier, options)
     if against is None:
-        return _Found(evaluation)
+        return _TierResult(evaluation)
     other = measured(against, reference, tier, options)
     # without anything paired there is nothing to compare, which is said in the end
-    return _Found(evaluation, other, compare(evaluation, other) if evaluation.paired else None)
+    return _TierResult(evaluation, other, compare(evaluation, other) if evaluation.paired else None)
 
 
-def _print_tables(found: list[_Found], worst: int, names: tuple[str, str]) -> None:
+def _print_tables(results: list[_TierResult], worst: int, names: tuple[str, str]) -> None:
     from ctc_align.cli.evaluation_tables import print_comparison, print_evaluation
 
-    for one in found:
-        print_evaluation(one.evaluation, worst)
-        if one.comparison is not None:
-            print_comparison(one.comparison, names)
+    for result in results:
+        print_evaluation(result.evaluation, worst)
+        if result.comparison is not None:
+            print_comparison(result.comparison, names)
 
 
-def _tell(evaluation: Evaluation, whose: str) -> None:
-    """What is missing, unread, left over or doubtful, on stderr."""
+def _say_notes(evaluation: Evaluation, whose: str) -> None:
+    """Say on stderr what is missing, cannot be read, is left over or is doubtful."""
 
     def say(line: str) -> None:
         print(f"ctc-align: {line}", file=sys.stderr)
@@ -247,7 +267,7 @@ def _tell(evaluation: Evaluation, whose: str) -> None:
 
 
 def _check_plot(plot: str, force: bool, inputs: tuple[str, str]) -> None:
-    """Refuse, before any work, a picture that cannot or must not be written."""
+    """Raise OutputError or UsageError, before any work, where the picture cannot or must not be written."""
     from ctc_align.view.plots import PLOT_FORMATS, check_plotting
 
     path = Path(plot)
@@ -260,15 +280,15 @@ def _check_plot(plot: str, force: bool, inputs: tuple[str, str]) -> None:
         raise OutputError(f"{plot}: exists already; give --force to replace it, or another name")
 
 
-def _write_plot(plot: str, found: list[_Found]) -> None:
+def _write_plot(plot: str, results: list[_TierResult]) -> None:
     from ctc_align.formats.whole_files import placing
     from ctc_align.view.plots import error_figure
 
     rows = {}
-    for one in found:
-        rows[one.evaluation.tier] = one.evaluation
-        if one.against is not None:
-            rows[f"{one.evaluation.tier}, --against"] = one.against
+    for result in results:
+        rows[result.evaluation.tier] = result.evaluation
+        if result.against is not None:
+            rows[f"{result.evaluation.tier}, --against"] = result.against
     figure, path = error_figure(rows), Path(plot)
     with placing([path]) as parts:
         for target, part in parts:

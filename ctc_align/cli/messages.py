@@ -1,4 +1,4 @@
-"""What commands say on stderr (notes, warnings of the library, a progress bar), and the codes they exit with."""
+"""Messages on stderr (notes, warnings of the library, a progress bar), and exit codes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Interrupted(Exception):
 
 
 class Talk:
-    """A command's voice; quiet says nothing but errors, which are not its business."""
+    """The messages of a command on stderr; none where `quiet`. Errors go elsewhere."""
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
         self.quiet = quiet
@@ -32,7 +32,7 @@ class Talk:
         self.say(f"ctc-align: note: {line}")
 
     def listen(self) -> None:
-        """From now on what the library logs is said here: warnings always, more when verbose."""
+        """Print what the library logs from now on: warnings, and more when verbose."""
         logger = logging.getLogger("ctc_align")
         for handler in [handler for handler in logger.handlers if isinstance(handler, _LogLines)]:
             logger.removeHandler(handler)
@@ -52,14 +52,14 @@ class _LogLines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         line = f"ctc-align: {record.levelname.lower()}: {record.getMessage()}"
-        # Two rooms may notice the same fault of the same input: once is enough.
+        # Two modules may log the same fault of the same input.
         if line not in self._said:
             self._said.add(line)
             self.talk.say(line)
 
 
 class ProgressBar:
-    """Call it with the share done, in [0, 1]; it appears after a second, and goes when the block ends."""
+    """A bar, called with the share done, in [0, 1]; it appears after a second and vanishes when the block ends."""
 
     def __init__(self, what: str, *, shown: bool) -> None:
         self.what = what
@@ -91,7 +91,8 @@ class ProgressBar:
 
 
 def counted(number: int, one: str, many: str) -> str:
-    """
+    """Return the number with its noun in the singular or plural.
+
     >>> counted(1, "letter", "letters"), counted(2, "letter", "letters")
     ('1 letter', '2 letters')
     """

@@ -1,4 +1,4 @@
-"""ctc-align models: what --model takes, and what a model says of itself."""
+"""ctc-align models: the names that --model takes, and the description of a model."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def models(
     revision: options.Revision = None,
     cache_dir: options.CacheDir = None,
 ) -> None:
-    """List the models that --model takes, or show one: its vocabulary, its frames, what it sees.
+    """List the models that --model takes, or show one: its vocabulary, frames and receptive field.
 
-    Both are lines of tab-separated columns: in the list those of its header, else what is told and its value.
-    Showing a model loads it; what is not here is downloaded.
+    Prints tab-separated columns: with a header in the list, else a name and its value. Showing a model loads it, and
+    downloads it where it is not here yet.
     """
     if action is None:
         _list()
@@ -55,7 +55,7 @@ def _show(model: AcousticModel, name: str) -> None:
     from ctc_align.units import seconds_to_ms
 
     separator = tokenizer_for(model.vocab, model.blank).separator
-    told = {
+    values = {
         "model": model.name,
         "sample_rate": model.sample_rate,
         "frame_shift_ms": f"{seconds_to_ms(model.frame_shift_s):g}",
@@ -66,14 +66,14 @@ def _show(model: AcousticModel, name: str) -> None:
         "blank": json.dumps(model.vocab[model.blank], ensure_ascii=False),
         "separator": "" if separator is None else json.dumps(model.vocab[separator], ensure_ascii=False),
         "vocabulary": json.dumps(model.vocab, ensure_ascii=False),
-        **_own(model, name),
+        **_folder_values(model, name),
     }
-    for key, value in told.items():
+    for key, value in values.items():
         print(f"{key}\t{value}")
 
 
-def _own(model: AcousticModel, name: str) -> dict[str, object]:
-    """What only models of ours have, where this one has it."""
+def _folder_values(model: AcousticModel, name: str) -> dict[str, object]:
+    """Return the values that only models of this package have."""
     from ctc_align.models.catalogue import folder_settings
     from ctc_align.text.lexicon import read_lexicon
 

@@ -238,7 +238,7 @@ class ConfigOptions:
 
 @dataclass(frozen=True)
 class LogProbsOptions:
-    """What describes log-probs that are given in place of audio."""
+    """The vocabulary, frame shift and blank of log-probs that are given in place of audio."""
 
     vocab: Annotated[
         str | None,

@@ -177,7 +177,7 @@ def score(
 
 
 def _percent(worst: str | None) -> Fraction | None:
-    """`--worst` exactly, as it is written: ten percent of a hundred are ten."""
+    """Return `--worst` as an exact fraction: ten percent of a hundred are ten."""
     if worst is None:
         return None
     try:
@@ -202,7 +202,7 @@ def _is_terminal() -> bool:
 
 
 def _read(files: list[str], texts: list[str]) -> list[tuple[str, str | TranscriptError, bool]]:
-    """Of each transcript its name, its text or why there is none, and whether it comes from a file.
+    """Return the name of each transcript, its text or the error of reading it, and True if it comes from a file.
 
     Raises:
         UsageError: a file that is not there.
@@ -255,7 +255,7 @@ def _rows_of_source(path: str, kind: str | None, options: ScoreOptions, talk: Ta
     from ctc_align.corpus.sources import open_source
 
     _refuse_audio(path)
-    # Where rows scroll by, a counter below them would only flicker.
+    # A counter would flicker below rows on the same terminal.
     with Counter(shown=talk.on_terminal and not talk.quiet and not _is_terminal()) as count:
         for one in score_source(open_source(path, kind), options):
             count(one.duration_s)
@@ -263,7 +263,7 @@ def _rows_of_source(path: str, kind: str | None, options: ScoreOptions, talk: Ta
 
 
 def _refuse_audio(path: str) -> None:
-    """Sound without a transcript is no corpus, and the user should hear which of the two is missing."""
+    """Raise UsageError, naming the missing transcript, where `path` is a sound file and no corpus."""
     from ctc_align.audio.loading import header_duration_s
     from ctc_align.cli.align import check_transcript, kind_of
     from ctc_align.models.log_probs import is_log_probs_path
@@ -304,14 +304,14 @@ def _shortened(text: str) -> str:
 
 
 def _print(rows: Iterator[ScoreRow], thresholds: Thresholds, format: str, with_utterance: bool, talk: Talk) -> None:
-    """Rows to stdout, counts to stderr; leaves with the exit code."""
+    """Print rows to stdout and counts to stderr, and exit with the code for them."""
     from ctc_align.cli.score_rows import ERROR, OUT, printer_for
 
     counts = {"": 0, OUT: 0, ERROR: 0}
     printer = None
     try:
         for row in thresholds.marked(rows):
-            # Not sooner: what cannot be opened or loaded is told without a header.
+            # Not sooner: errors of opening or loading come without a header.
             printer = printer or printer_for(format, with_utterance=with_utterance)
             printer.add(row)
             counts[row.mark] += 1

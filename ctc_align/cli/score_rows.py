@@ -1,4 +1,4 @@
-"""What `ctc-align score` prints: rows as they come, marked, as a table, TSV or JSON lines."""
+"""The rows that `ctc-align score` prints, with their marks, as a table, TSV or JSON lines."""
 
 from __future__ import annotations
 
@@ -23,19 +23,12 @@ if TYPE_CHECKING:
     from ctc_align.alignment.scoring import Scored
 
 OUT, ERROR = "out", "error"
-"""Marks: to throw out; could not be scored, or does not fit."""
+"""Marks: beyond a threshold; could not be scored, or does not fit."""
 STATISTICS = ("local_loss", "loss_per_token", "loss_per_frame", "loss")
-"""What `--worst` may go by."""
+"""The figures that `--worst` can compare."""
 COLUMNS = (
-    "rank",
-    "loss",
-    "loss_per_token",
-    "posterior",
-    "transcript",
-    "loss_per_frame",
-    "local_loss",
-    "unknown",
-    "mark",
+    *("rank", "loss", "loss_per_token", "posterior", "transcript"),
+    *("loss_per_frame", "local_loss", "unknown", "mark"),
 )
 _TABLE = (("rank", 4), ("loss", 9), ("loss_per_token", 14), ("posterior", 9))
 _TABLE_MORE = (("loss_per_frame", 14), ("local_loss", 10))
@@ -45,7 +38,7 @@ _LINES = re.compile(r"[ ]*[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]\s*")
 
 @dataclass
 class ScoreRow:
-    """A transcript and its figures; `loss` is inf where it does not fit. Numbers that there are not are None."""
+    """A transcript and its figures; `loss` is inf where it does not fit; figures that do not exist are None."""
 
     utterance: str | None
     transcript: str
@@ -64,7 +57,7 @@ class ScoreRow:
 
 
 def row_of(scored: Scored, transcript: str, *, utterance: str | None = None, text: str | None = None) -> ScoreRow:
-    """The row of a transcript; `text` where `transcript` is the name of its file."""
+    """Return the row of a transcript; `text` where `transcript` is the name of its file."""
     has_loss = not math.isnan(scored.loss)
     return ScoreRow(
         utterance,
@@ -85,7 +78,7 @@ def row_of(scored: Scored, transcript: str, *, utterance: str | None = None, tex
 
 @dataclass(frozen=True)
 class Thresholds:
-    """What is marked: losses above a limit, and of all the worst `worst` percent by a statistic."""
+    """Limits of losses, and the share of the worst rows (`worst` percent, compared by a statistic) to mark."""
 
     max_loss: float | None = None
     max_loss_per_token: float | None = None
@@ -93,7 +86,7 @@ class Thresholds:
     worst_by: str = STATISTICS[0]
 
     def marked(self, rows: Iterable[ScoreRow]) -> Iterator[ScoreRow]:
-        """The rows with their marks. Only `worst` needs all of them first: then they wait in a temporary file.
+        """Yield the rows with their marks. Only `worst` needs all rows first: they wait in a temporary file.
 
         Raises:
             OutputError: the temporary file cannot be written.
@@ -138,7 +131,7 @@ def _above(value: float | None, limit: float | None) -> bool:
 
 
 def _limit(values: array[float], percent: Fraction) -> tuple[float, int]:
-    """The worst `percent` of values, rounded up, are those above a limit, and so many that equal it.
+    """Return a limit and a number: the worst `percent` of values are those above the limit and so many that equal it.
 
     >>> _limit(array("d", [5.0, 1.0, 4.0, 4.0, 2.0]), Fraction(40))
     (4.0, 1)
@@ -154,7 +147,7 @@ def _limit(values: array[float], percent: Fraction) -> tuple[float, int]:
 
 
 class Printer(Protocol):
-    """Prints rows as they come; `close` prints what is left."""
+    """A printer of rows, one after another; `close` prints the rest."""
 
     def add(self, row: ScoreRow) -> None: ...
 
@@ -162,7 +155,7 @@ class Printer(Protocol):
 
 
 def printer_for(format: str, *, with_utterance: bool) -> Printer:
-    """Rows on stdout as "table", "tsv" or "jsonl"."""
+    """Return the printer to stdout for "table", "tsv" or "jsonl"."""
     if format == "table":
         from ctc_align.cli.tables import console_for
 
@@ -173,7 +166,7 @@ def printer_for(format: str, *, with_utterance: bool) -> Printer:
 
 
 class TsvPrinter:
-    """A header, then a line for each row; a number that there is not is an empty field."""
+    """A header, then a line for each row; a missing number is an empty field."""
 
     def __init__(self, file: IO[bytes], with_utterance: bool) -> None:
         self.file = file
@@ -192,7 +185,7 @@ class TsvPrinter:
 
 
 class JsonlPrinter:
-    """An object a line; null where there is no number."""
+    """A JSON object a line; null for a missing number."""
 
     def __init__(self, file: IO[bytes], with_utterance: bool) -> None:
         self.file = file
@@ -212,7 +205,7 @@ class JsonlPrinter:
 
 
 class TablePrinter:
-    """A table for people, as wide as the terminal: rows appear utterance by utterance, for a source may be long."""
+    """A table as wide as the terminal; rows appear utterance by utterance, for a source may be long."""
 
     def __init__(self, console: Console, with_utterance: bool) -> None:
         self.console = console
@@ -256,7 +249,7 @@ class TablePrinter:
 
 
 class Counter:
-    """How many utterances of a source are done, and how fast, on a terminal's stderr; gone when the block ends."""
+    """A counter of utterances and speed on a terminal's stderr; it vanishes when the block ends."""
 
     def __init__(self, *, shown: bool) -> None:
         self.shown = shown
@@ -288,7 +281,7 @@ def _note(row: ScoreRow) -> str:
 
 
 def _end(name: str, cells: int) -> str:
-    """A name that is too long shows its end, which tells it from its neighbours."""
+    """Return the end of a name that is too long: names of neighbours differ there."""
     return name if len(name) <= cells else "…" + name[len(name) - cells + 1 :]
 
 
@@ -313,7 +306,7 @@ def _jsonable(value: Any) -> Any:
 
 
 def _one_line(text: str) -> str:
-    """Text as one field of a line: white space that is not a space becomes one, other control characters a mark.
+    """Return text as one field of a line: other white space becomes a space, control characters a mark.
 
     >>> _one_line("two\\tlines\\r\\n\\x1b[31m")
     'two lines �[31m'

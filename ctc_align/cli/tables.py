@@ -1,4 +1,4 @@
-"""Tables for people: the words of an alignment along the recording."""
+"""The table of an alignment's words along the recording, for a terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 60
 _LABEL_CELLS = 24
 _LINE_CELLS = (12, 60)
-"""Least and most length of the time line."""
+"""Shortest and longest time line."""
 _GAP_CELLS = 3
 _FIGURES = (("start s", 7), ("end s", 7), ("ms", 6), ("confidence", 10))
 """The columns of figures and their widths; a narrow terminal loses the last ones first, then the time line."""
@@ -26,21 +26,21 @@ _FULL, _LATE, _EARLY = "█", "▐", "▌"
 
 
 def console_for(file: TextIO) -> Console:
-    """A console that never fails on a character that the terminal's encoding lacks."""
+    """Return a console that does not fail on characters that the terminal's encoding lacks."""
     from rich.console import Console
 
-    class QuietlyEnding(Console):
+    class PipeConsole(Console):
         def on_broken_pipe(self) -> None:
-            """The program decides what the end of its reader means."""
+            """Leave a closed output to `ctc_align.cli.run`."""
             raise BrokenPipeError
 
     if hasattr(file, "reconfigure"):
         file.reconfigure(errors="replace")
-    return QuietlyEnding(file=file, highlight=False, soft_wrap=False)
+    return PipeConsole(file=file, highlight=False, soft_wrap=False)
 
 
 def words_table(alignment: Alignment, width: int = 80, most_rows: int = MOST_ROWS) -> Table:
-    """One row a word: times, confidence, and its place in the recording, in a table `width` characters wide."""
+    """Return a table `width` characters wide with a row for each word: times, confidence, place in the recording."""
     from rich.box import SIMPLE_HEAD
     from rich.cells import cell_len
     from rich.table import Table
@@ -67,7 +67,7 @@ def words_table(alignment: Alignment, width: int = 80, most_rows: int = MOST_ROW
 
 
 def _layout(cells: int) -> tuple[int, int]:
-    """How many columns of figures, and how long a time line, `cells` characters hold beside the words.
+    """Return how many columns of figures, and how long a time line, fit into `cells` characters.
 
     >>> _layout(67), _layout(48), _layout(28)
     ((4, 22), (3, 16), (2, 0))
@@ -90,7 +90,7 @@ def _word_cells(word: AlignedWord, duration_s: float, figures: int, line_cells: 
 
 
 def time_line(start_s: float, end_s: float, duration_s: float, cells: int) -> str:
-    """The place of [start_s, end_s) in a line of `cells` characters, to half a character.
+    """Return a line of `cells` characters that shows [start_s, end_s), to half a character.
 
     >>> time_line(0.25, 0.75, 1.0, cells=4), time_line(0.125, 0.5, 1.0, cells=4)
     (' ██ ', '▐█  ')
@@ -104,12 +104,12 @@ def time_line(start_s: float, end_s: float, duration_s: float, cells: int) -> st
 
 
 def printable(text: str) -> str:
-    """Text without control characters, which a terminal would obey."""
+    """Return the text without control characters, which a terminal would obey."""
     return "".join("�" if unicodedata.category(char) == "Cc" else char for char in text)
 
 
 def loss_line(alignment: Alignment) -> str:
-    """The loss in one line."""
+    """Return the loss in one line."""
     if finite(alignment.loss) is None:
         return "CTC loss infinite: no path fits this transcript"
     per_token = "" if alignment.loss_per_token is None else f", {alignment.loss_per_token:.3f} a token"

@@ -27,19 +27,23 @@ Corpus = Annotated[
         metavar="CORPUS", help="A manifest (JSONL, CSV, TSV, Lhotse cuts) or a folder (Kaldi, MFA, LibriSpeech)."
     ),
 ]
-OutDir = Annotated[str, typer.Option("--out-dir", metavar="DIR", help="The model's folder. Needed.")]
+OutDir = Annotated[str, typer.Option("--out-dir", metavar="DIR", help="Folder of the new model. Required.")]
 Dev = Annotated[
     str | None,
     typer.Option(
-        "--dev", metavar="CORPUS", help="What is held out.", show_default="speakers or utterances of the CORPUS"
+        "--dev",
+        metavar="CORPUS",
+        help="Corpus for the held-out loss.",
+        show_default="a part of the CORPUS",
     ),
 ]
 ConfigFile = Annotated[
-    str | None, typer.Option("--config", metavar="NAME|FILE.toml", help="A recipe; the command line wins.")
+    str | None,
+    typer.Option("--config", metavar="NAME|FILE.toml", help="Training recipe; the command line wins."),
 ]
 Language = Annotated[
     str | None,
-    typer.Option("--language", metavar="CODE", help="Of the transcripts, as de or pt-BR: how digits are read."),
+    typer.Option("--language", metavar="CODE", help="Language of the transcripts (de, pt-BR): how digits are read."),
 ]
 Lexicon = Annotated[
     str | None,
@@ -47,18 +51,18 @@ Lexicon = Annotated[
 ]
 Epochs = Annotated[
     int | None,
-    typer.Option("--epochs", metavar="N", min=1, help="How often the corpus is heard.", show_default="by its amount"),
+    typer.Option("--epochs", metavar="N", min=1, help="Passes over the corpus.", show_default="by its amount"),
 ]
 Minutes = Annotated[
     float | None,
-    typer.Option("--minutes", metavar="N", min=0.01, help="The network learns no longer than this."),
+    typer.Option("--minutes", metavar="N", min=0.01, help="Longest time of training the network."),
 ]
-Seed = Annotated[int | None, typer.Option("--seed", metavar="N", min=0, help="Of all that is drawn.")]
+Seed = Annotated[int | None, typer.Option("--seed", metavar="N", min=0, help="Seed of all random numbers.")]
 Keep = Annotated[bool, typer.Option("--keep", help="Keep frames, labels and checkpoints (DIR/.training).")]
 Force = Annotated[
-    bool, typer.Option("--force", help="Replace the model that is in DIR, or a run of other settings that was stopped.")
+    bool, typer.Option("--force", help="Replace the model in DIR, or an unfinished run with other settings.")
 ]
-Name = Annotated[str | None, typer.Option("--name", help="What the model is called.", show_default="as DIR is")]
+Name = Annotated[str | None, typer.Option("--name", help="Name of the model.", show_default="as DIR is")]
 _LINE_EVERY_S = 15.0
 
 
@@ -82,11 +86,11 @@ def train(
     *,
     messages: MessageOptions,
 ) -> None:
-    """Train an acoustic model from a transcribed CORPUS, in any language, from nothing.
+    """Train an acoustic model from scratch on a transcribed CORPUS, in any language.
 
-    Tokens are the letters of the transcripts, or with --lexicon the phones of a dictionary. Pairs that do not fit are
-    left out and counted. Stop it as you like: the same command goes on where it stopped. DIR is what --model takes;
-    DIR/README.md says what the model was made of.
+    Tokens are the letters of the transcripts, or with --lexicon the phones of a dictionary. Utterances that do
+    not fit their transcripts are left out and counted. An interrupted run goes on where it stopped when the same
+    command is given again. Use the model with --model DIR; DIR/README.md describes it.
     """
     talk = ready(corpus, out_dir, dev, lexicon, messages)
     from ctc_align.config import load_config
@@ -100,7 +104,7 @@ def train(
     where = resolve_device(device)
     say_if_digits_are_not_read(recipe.language, talk)
     call = Call(corpus, Path(out_dir), kind, dev, lexicon, where, command_line(), force=force, keep=keep)
-    with Following(talk) as watch:
+    with TrainingProgress(talk) as watch:
         result = run(recipe, call, watch)
     conclude(result, talk)
 
@@ -110,7 +114,7 @@ def adapt(
     corpus: Corpus,
     out_dir: OutDir = "",
     model: Annotated[
-        str, typer.Option("--model", metavar="english|DIR", help="The model to adapt; it stays as it is.")
+        str, typer.Option("--model", metavar="english|DIR", help="The model to adapt; its own folder is not changed.")
     ] = "english",
     kind: options.SourceKind = None,
     dev: Dev = None,
@@ -127,10 +131,11 @@ def adapt(
     *,
     messages: MessageOptions,
 ) -> None:
-    """Adapt a model to the speakers of a transcribed CORPUS; nothing but transcripts is needed.
+    """Adapt a model to the speakers of a transcribed CORPUS; no hand labels are needed.
 
-    The model segments the corpus itself and learns from that. The epoch that is best on what is held out is kept; if
-    none is better than the model was, it stays as it was, and that is said. The same command goes on where it stopped.
+    The model segments the corpus itself and learns from that. The epoch that is best on held-out utterances is kept;
+    if none is better than the unadapted model, that model is kept, with a message. An interrupted run goes on where
+    it stopped when the same command is given again.
     """
     talk = ready(corpus, out_dir, dev, lexicon, messages)
     from ctc_align.config import load_config
@@ -145,13 +150,13 @@ def adapt(
     say_if_digits_are_not_read(adaptation.language or folder_settings(model).language, talk)
     command = command_line()
     call = Call(corpus, Path(out_dir), kind, dev, lexicon, where, command, force=force, keep=keep)
-    with Following(talk) as watch:
+    with TrainingProgress(talk) as watch:
         result = library.adapt(adaptation, model, call, watch)
     conclude(result, talk)
 
 
 def ready(corpus: str, out_dir: str, dev: str | None, lexicon: str | None, messages: MessageOptions) -> Talk:
-    """What can be told before anything heavy is imported."""
+    """Check the arguments, before anything heavy is imported, and return what writes messages."""
     from ctc_align.cli.align import check_files
 
     if not corpus:
@@ -167,7 +172,7 @@ def ready(corpus: str, out_dir: str, dev: str | None, lexicon: str | None, messa
 
 
 def say_if_digits_are_not_read(language: str, talk: Talk) -> None:
-    """A language that is named, and that nobody here can count in: better known before the hours of training."""
+    """Note, before the hours of training, that num2words does not know the language."""
     from ctc_align.text.spoken_form import reads_digits
 
     if language and not reads_digits(language):
@@ -175,7 +180,7 @@ def say_if_digits_are_not_read(language: str, talk: Talk) -> None:
 
 
 def limited(training: Training, epochs: int | None, minutes: float | None) -> Training:
-    """The stage with what the command line says of its length."""
+    """Return the training with the limits of the command line."""
     return replace(
         training,
         epochs=training.epochs if epochs is None else epochs,
@@ -184,12 +189,12 @@ def limited(training: Training, epochs: int | None, minutes: float | None) -> Tr
 
 
 def command_line() -> str:
-    """What the user called, for the model's card."""
+    """Return the command line, for the model's card."""
     return "ctc-align " + " ".join(shlex.quote(argument) for argument in sys.argv[1:])
 
 
 def conclude(result: Result, talk: Talk) -> None:
-    """The folder on stdout, what became of it on stderr."""
+    """Print the folder to stdout, and the result of the training to stderr."""
     card = result.card
     if card.corpus.left_out:
         talk.say(f"{len(card.corpus.left_out)} pairs were left out: {result.folder / 'left-out.tsv'}")
@@ -199,8 +204,8 @@ def conclude(result: Result, talk: Talk) -> None:
     sys.stdout.flush()
 
 
-class Following(Watch):
-    """A training's `Watch` on stderr: a bar on a terminal, a line now and then elsewhere."""
+class TrainingProgress(Watch):
+    """The progress of a training on stderr: a bar on a terminal, a line now and then elsewhere."""
 
     def __init__(self, talk: Talk) -> None:
         self.talk = talk
@@ -208,7 +213,7 @@ class Following(Watch):
         self._said_s, self._stage = 0.0, ""
         self._began_s = time.monotonic()
 
-    def __enter__(self) -> Following:
+    def __enter__(self) -> TrainingProgress:
         if self.talk.on_terminal and not self.talk.quiet:
             from rich.progress import BarColumn, Progress, TextColumn
 

@@ -22,15 +22,15 @@ _PLAIN_FIELDS = (
 
 
 def to_dict(alignment: AlignmentData, style: Style | None = None) -> dict[str, Any]:
-    """The JSON object of an alignment: plain dicts, lists, strings and finite numbers or None.
+    """Return the JSON object of an alignment: plain dicts, lists, strings and finite numbers or None.
 
-    `offset_s` is always the utterance's place in `audio` and `duration_s` its length. In the style of times
-    "recording" (by default what the alignment's own `config` says) every start and end has the offset added,
+    `offset_s` is always the start of the utterance in `audio` and `duration_s` its length. With times
+    "recording" in the style (by default the alignment's own `config`) the offset is added to every start and end,
     and `config` says so.
     """
     style = style if style is not None else Style.of(alignment.config)
     config = alignment.config if style.times != RECORDING else {**alignment.config, "times": RECORDING}
-    place = _Place(style.shift_s(alignment), end_units(alignment, style))
+    place = _TimeScale(style.shift_s(alignment), end_units(alignment, style))
     doubt = float(alignment.config.get("min_confidence", 0.0))
     return {
         "format": FORMAT,
@@ -57,8 +57,8 @@ def to_dict(alignment: AlignmentData, style: Style | None = None) -> dict[str, A
     }
 
 
-def _word(word: AlignedWord, place: _Place, doubt: float) -> dict[str, Any]:
-    """`doubtful` is there where it is true: the confidence is below what was asked for."""
+def _word(word: AlignedWord, place: _TimeScale, doubt: float) -> dict[str, Any]:
+    """Return the object of a word; `doubtful` is there only where it is true."""
     doubtful = word.confidence is not None and word.confidence < doubt
     return {
         "text": word.text,
@@ -85,14 +85,14 @@ def _word(word: AlignedWord, place: _Place, doubt: float) -> dict[str, Any]:
 
 
 def _spread(edged: AlignedWord | AlignedToken) -> dict[str, float]:
-    """The standard deviations of the edges, where they are known."""
+    """Return the standard deviations of the edges, where they are known."""
     both = {"start_sd_ms": edged.start_sd_ms, "end_sd_ms": edged.end_sd_ms}
     return {key: round(sd, 2) for key, sd in both.items() if finite(sd) is not None and sd is not None}
 
 
 @dataclass(frozen=True)
-class _Place:
-    """What is added to the times of an utterance, and where they end."""
+class _TimeScale:
+    """The offset that is added to the times of an utterance, and the end of its audio."""
 
     shift_s: float
     last_unit: int
@@ -110,7 +110,7 @@ def _number(value: float | None) -> float | None:
 
 
 def _plain(value: Any) -> Any:
-    """Settings as JSON can say them."""
+    """Return settings as plain JSON values."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -143,7 +143,7 @@ def _dumps(value: Any) -> str:
 
 
 def read_object(path: str | Path, **decoding: Any) -> dict[str, Any]:
-    """The JSON object of an alignment as it stands in the file; `decoding` goes to `json.loads`.
+    """Return the JSON object of an alignment as the file has it; `decoding` goes to `json.loads`.
 
     Raises:
         InputError: the file cannot be read, is not JSON, or not of this format.
@@ -154,9 +154,9 @@ def read_object(path: str | Path, **decoding: Any) -> dict[str, Any]:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     except ValueError as error:
         raise InputError(f"{path}: not JSON that can be read: {error}") from error
-    found = data.get("format") if isinstance(data, dict) else None
-    if found != FORMAT:
-        raise InputError(f'{path}: expected an alignment of format "{FORMAT}", got {found!r}')
+    format = data.get("format") if isinstance(data, dict) else None
+    if format != FORMAT:
+        raise InputError(f'{path}: expected an alignment of format "{FORMAT}", got {format!r}')
     return data
 
 

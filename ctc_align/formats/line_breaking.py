@@ -1,4 +1,4 @@
-"""Text as subtitles show it: how wide it is, and where it may be broken."""
+"""Text of subtitles: its width in columns, and the places where it may be broken."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LINE_COLUMNS = 42
 LINES = 2
 
 SENTENCE, CLAUSE, WORD, CLINGING = 0.0, 4.0, 8.0, 12.0
-"""What a break costs: after a sentence, after a clause, after any word, after a word that leans on the next one."""
+"""Costs of a break: after a sentence, a clause, any word, a word that belongs to the next one."""
 
 _STOPS = frozenset(".!?…。！？．؟۔।॥")
 _COMMAS = frozenset(",;:،؛、，；：—–")
@@ -39,7 +39,7 @@ class TextPiece:
 
 
 def columns(text: str) -> int:
-    """Width of a text: two columns for wide characters (CJK, emoji), none for marks that sit on others.
+    """Return the width of a text: two columns for wide characters (CJK, emoji), none for marks that sit on others.
 
     >>> columns("né"), columns("日本"), columns("e\\u0301")
     (2, 4, 1)
@@ -54,7 +54,7 @@ def _columns_of(char: str) -> int:
 
 
 def break_cost(word: str, after: str, following: str) -> float:
-    """What a break after `word` costs; `after` is the white space behind it, `following` the next word.
+    """Return the cost of a break after `word`; `after` is the white space behind it, `following` the next word.
 
     >>> break_cost("Stop!", " ", "He"), break_cost("Dr.", " ", "No"), break_cost("well,", " ", "he")
     (0.0, 8.0, 4.0)
@@ -70,7 +70,7 @@ def break_cost(word: str, after: str, following: str) -> float:
 
 
 def _is_shortened(word: str, following: str) -> bool:
-    """Whether a full stop stands for missing letters: titles, initials, and before a small letter."""
+    """Return True where a full stop marks an abbreviation: titles, initials, and before a small letter."""
     if not word.endswith(".") or word.endswith(".."):
         return False
     first = next((char for char in following if char.isalnum()), "")
@@ -79,7 +79,7 @@ def _is_shortened(word: str, following: str) -> bool:
 
 
 class TextRow:
-    """Pieces in a row, with the width of any stretch of them known at once."""
+    """Consecutive pieces of text, with the width of any stretch of them."""
 
     def __init__(self, pieces: Sequence[TextPiece]) -> None:
         self.pieces = pieces
@@ -88,22 +88,22 @@ class TextRow:
         self._ends = list(accumulate(widths, initial=0))
 
     def columns(self, start: int, end: int) -> int:
-        """Width of pieces [start, end) in one line, which begins without a space."""
+        """Return the width of pieces [start, end) in one line, which begins without a space."""
         return self._ends[end] - self._ends[start] - self._spaces[start]
 
     def fits(self, start: int, end: int) -> bool:
-        """Whether pieces [start, end) fit into a subtitle."""
+        """Return True if pieces [start, end) fit into one subtitle."""
         if self.columns(start, end) <= LINE_COLUMNS:
             return True
         second = self._full_line(start)
         return second < end and self.columns(second, end) <= LINE_COLUMNS
 
     def _full_line(self, start: int) -> int:
-        """Where the line that begins with `start` must end at the latest."""
+        """Return the last place at which the line that begins with `start` may end."""
         return bisect_right(self._ends, self._ends[start] + self._spaces[start] + LINE_COLUMNS) - 1
 
     def lines(self, start: int, end: int) -> list[str]:
-        """Pieces [start, end), which fit, as one line or as two of about the same width, broken where sense breaks."""
+        """Return pieces [start, end), which fit, as one line or as two of similar width, broken at a cheap place."""
         if self.columns(start, end) <= LINE_COLUMNS:
             return [self.text(start, end)]
         places = [at for at in range(start + 1, end) if self._both_fit(start, at, end)]
@@ -123,7 +123,7 @@ class TextRow:
 
 
 def parts_of_word(word: str) -> list[str]:
-    """The word, or lines of it where it alone is longer than a line.
+    """Return the word, in parts where it is longer than a line.
 
     >>> [len(part) for part in parts_of_word("x" * 100)]
     [42, 42, 16]

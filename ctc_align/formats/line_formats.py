@@ -43,7 +43,7 @@ class CtmWriter(Writer):
 
 
 class TokenCtmWriter(CtmWriter):
-    """The same for tokens."""
+    """CTM with a line for each token."""
 
     extension = ".tokens.ctm"
 
@@ -72,7 +72,7 @@ class TsvWriter(Writer):
 class AudacityWriter(Writer):
     """`start<TAB>end<TAB>label` for each aligned word; File > Import > Labels reads it.
 
-    The extension is not the bare `.txt` that Audacity itself uses: that is where transcripts lie.
+    The extension is not the bare `.txt` that Audacity itself uses: transcripts have that.
     """
 
     extension = ".audacity.txt"
@@ -84,7 +84,7 @@ class AudacityWriter(Writer):
 
 
 def _seconds(milliseconds: int) -> str:
-    """Exact decimals out of whole milliseconds.
+    """Return seconds with three decimals, exact, from whole milliseconds.
 
     >>> _seconds(1020)
     '1.020'
@@ -97,13 +97,13 @@ def _shown(number: float | None) -> str:
 
 
 def _utterance_field(utterance: str) -> str:
-    """The utterance as the first field; a leading ";" would make the line a comment."""
+    """Return the utterance as the first field; a leading ";" would make the line a comment."""
     name = without_spaces(utterance)
     return "_" * (len(name) - len(name.lstrip(";"))) + name.lstrip(";")
 
 
 def _tens_of_us(units: int) -> str:
-    """Six decimals, as Audacity writes them.
+    """Return seconds with six decimals, as Audacity writes them, from units of 10 µs.
 
     >>> _tens_of_us(102001)
     '1.020010'

@@ -1,4 +1,4 @@
-"""From an alignment to subtitles: readable pieces of text, each with the time it is shown.
+"""SRT and WebVTT subtitles: readable pieces of text, each with the time it is shown.
 
 At most two lines of 42 columns; broken at the ends of sentences and clauses and in pauses; shown from the first word
 on, long enough to be read where silence follows, and for 0.8 to 7 seconds where the speech allows it. Figures: the
@@ -19,11 +19,11 @@ from ctc_align.types import ALIGNED, AlignedWord, AlignmentData
 COLUMNS_PER_S = 17.0
 SHORTEST_S, LONGEST_S = 0.8, 7.0
 _GAP_MS = 80
-"""Two subtitles that follow each other closely are told apart by this much darkness, where there is silence."""
+"""Gap between two subtitles that follow each other closely, where there is silence."""
 _LEAD_MS = 400
-"""A subtitle that is too short even so may come this much before its first word."""
+"""A subtitle that is still too short may appear this much before its first word."""
 _LETTER_S = 0.05
-"""Words without times are thought to be spoken in a gap that has this much room for each of their letters."""
+"""Words without times are placed in a gap that has this much time for each of their letters."""
 
 _PAUSE_S, _LONG_PAUSE_S = 0.3, 2.0
 _CUE_COST, _SHORT_TEXT_COST, _INNER_SENTENCE_COST, _PAUSE_COST_PER_S = 3.0, 4.0, 5.0, 6.0
@@ -41,7 +41,7 @@ class Cue:
 
 
 class SrtWriter(Writer):
-    """Numbered subtitles of at most two lines, in the user's own words."""
+    """Numbered subtitles of at most two lines, in the words of the transcript."""
 
     extension = ".srt"
 
@@ -64,7 +64,7 @@ class VttWriter(Writer):
 
 
 def _cues_of(alignment: AlignmentData, style: Style) -> list[Cue]:
-    """All words of the transcript as subtitles, in order, never overlapping, never empty.
+    """Return all words of the transcript as subtitles, in order, never overlapping, never empty.
 
     A word without times stays with its neighbours; a transcript without any aligned word is spread over the recording.
     """
@@ -76,7 +76,7 @@ def _cues_of(alignment: AlignmentData, style: Style) -> list[Cue]:
 
 
 def _pieces(alignment: AlignmentData) -> list[TextPiece]:
-    """The transcript's words with times for all of them."""
+    """Return the transcript's words as pieces of text that all have times."""
     words, text = alignment.words, alignment.text
     pieces: list[TextPiece] = []
     for number, (word, (start_s, end_s)) in enumerate(zip(words, _spans(words, alignment.duration_s))):
@@ -94,7 +94,7 @@ def _pieces(alignment: AlignmentData) -> list[TextPiece]:
 
 
 def _spans(words: Sequence[AlignedWord], duration_s: float) -> list[tuple[float, float]]:
-    """A time for every word, ascending: words without one lie in the gap they stand in, or share a neighbour's time."""
+    """Return times for all words, ascending: those without any lie between their neighbours, or share their time."""
     spans = [_span(word) for word in words]
     start = 0
     while start < len(words):
@@ -141,7 +141,7 @@ def _fill(
 
 
 def _breaks(row: TextRow, duration_s: float) -> list[tuple[int, int]]:
-    """The cheapest way to cut the row into subtitles: shortest paths over the places between pieces."""
+    """Return the cheapest cut into subtitles, as (start, end) of pieces: a shortest path over the places between."""
     pieces = row.pieces
     best, origin = [0.0], [0]
     for end in range(1, len(pieces) + 1):
@@ -166,7 +166,7 @@ def _breaks(row: TextRow, duration_s: float) -> list[tuple[int, int]]:
 
 
 def _inner_cost(piece: TextPiece, following: TextPiece) -> float:
-    """What it costs not to break after `piece`."""
+    """Return the cost of not breaking after `piece`."""
     gap_s = following.start_s - piece.end_s
     pause = _PAUSE_COST_PER_S * gap_s if gap_s > _PAUSE_S else 0.0
     if gap_s > _LONG_PAUSE_S:
@@ -175,7 +175,7 @@ def _inner_cost(piece: TextPiece, following: TextPiece) -> float:
 
 
 def _cost(row: TextRow, start: int, end: int, next_s: float) -> float:
-    """What a subtitle of pieces [start, end) costs, the next one beginning at `next_s`."""
+    """Return the cost of a subtitle of pieces [start, end), the next one beginning at `next_s`."""
     pieces = row.pieces
     last = pieces[end - 1]
     width = row.columns(start, end)
@@ -191,7 +191,7 @@ def _cost(row: TextRow, start: int, end: int, next_s: float) -> float:
 
 
 def _timed(row: TextRow, breaks: Sequence[tuple[int, int]], duration_s: float, shift_s: float) -> list[Cue]:
-    """The subtitles with their times: whole milliseconds, ascending, each at least one long."""
+    """Return the subtitles with their times: whole milliseconds, ascending, each at least one long."""
     pieces = row.pieces
     edges = [(_ms(pieces[start].start_s), _ms(pieces[end - 1].end_s)) for start, end in breaks]
     shift_ms = _ms(shift_s)
@@ -218,7 +218,7 @@ def _ms(seconds: float) -> int:
 
 
 def _clock(milliseconds: int, point: str) -> str:
-    """Hours, minutes, seconds and milliseconds.
+    """Return hours, minutes, seconds and milliseconds.
 
     >>> _clock(3_661_001, ",")
     '01:01:01,001'

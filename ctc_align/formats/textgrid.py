@@ -40,7 +40,7 @@ class TextGridWriter(Writer):
 
 
 def write_tiers(file: TextIO, tiers: Sequence[tuple[str, Sequence[TimedLabel]]], end: int) -> None:
-    """A TextGrid of interval tiers (name, rows in order), from 0 to `end` units of 10 µs; silence fills the gaps."""
+    """Write a TextGrid of interval tiers (name, rows in order), from 0 to `end` units of 10 µs; "" fills the gaps."""
     file.write('File type = "ooTextFile"\nObject class = "TextGrid"\n\n')
     file.write(f"xmin = 0\nxmax = {_seconds(end)}\ntiers? <exists>\nsize = {len(tiers)}\nitem []:\n")
     for number, (name, rows) in enumerate(tiers, 1):
@@ -48,7 +48,7 @@ def write_tiers(file: TextIO, tiers: Sequence[tuple[str, Sequence[TimedLabel]]],
 
 
 def _covering(rows: Sequence[TimedLabel], end: int) -> list[TimedLabel]:
-    """The rows with silence before, between and after them: [0, end) without gaps."""
+    """Return the rows with silence before, between and after them: [0, end) without gaps."""
     covering: list[TimedLabel] = []
     at = 0
     for row in rows:
@@ -84,7 +84,7 @@ def _escaped(label: str) -> str:
 
 
 def _seconds(units: int) -> str:
-    """Exact decimals, without trailing zeros as Praat writes them; one string for one time.
+    """Return seconds as exact decimals without trailing zeros, as Praat writes them.
 
     >>> _seconds(102000), _seconds(0)
     ('1.02', '0')
@@ -109,7 +109,7 @@ class Tier:
     name: str
     intervals: tuple[Interval, ...]
     number: int = field(default=0, compare=False)
-    """Its place in the file as Praat counts, from 1, point tiers included; 0 outside a file."""
+    """Number in the file as Praat counts, from 1, point tiers included; 0 outside a file."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def read_textgrid(path: str | Path) -> TextGrid:
         raw = Path(path).read_bytes()
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
-    return _Reader(_decode(raw, path), str(path)).textgrid()
+    return _Parser(_decode(raw, path), str(path)).textgrid()
 
 
 def _decode(raw: bytes, path: str | Path) -> str:
@@ -148,8 +148,8 @@ def _decode(raw: bytes, path: str | Path) -> str:
         raise InputError(f"{path}: expected UTF-8 or UTF-16, got {error.reason} at byte {error.start}") from error
 
 
-class _Reader:
-    """Takes the values of a TextGrid one by one."""
+class _Parser:
+    """A parser that takes the values of a TextGrid one by one."""
 
     def __init__(self, text: str, path: str) -> None:
         self.text = text

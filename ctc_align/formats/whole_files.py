@@ -1,4 +1,4 @@
-"""Files that take their places whole, all of them, or not at all."""
+"""Groups of files that are written whole, all of them, or not at all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ctc_align.errors import OutputError
 
 
 class Parts:
-    """(target, part) one after another: write the part, a path at which nothing is yet."""
+    """Pairs (target, part): the part is the unfinished file, at a path where nothing is yet."""
 
     def __init__(self, targets: Sequence[Path], folder: Path | None) -> None:
         self.target = targets[0]
@@ -28,11 +28,11 @@ class Parts:
 
 @contextmanager
 def placing(targets: Sequence[Path], folder: Path | None = None) -> Iterator[Parts]:
-    """Parts to write in the block; at its end all of them take their places, replacing what is there.
+    """Yield parts to write in the block; at its end each replaces its target.
 
     Args:
         targets: the files; their folders are made.
-        folder: where the parts lie while they are written, on the same file system; None: beside the targets.
+        folder: for the parts while they are written, on the same file system; None: beside the targets.
 
     Raises:
         OutputError: the system refused; no part and none of the files that were not there before is left.

@@ -1,4 +1,4 @@
-"""What the writers share: the shape of a writer, where times count from, and how a word is shown."""
+"""The base of all writers: their interface, the style of times and labels, and times in whole units."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ RECORDING = "recording"
 WRITTEN = "written"
 
 UNITS_PER_S = 100_000
-"""Times are written in steps of 10 µs: what every reader of TextGrids keeps."""
+"""Times are written in steps of 10 µs, which every reader of TextGrids keeps."""
 
 
 class HasStyle(Protocol):
-    """Settings as far as the writers care: `times` and `labels`."""
+    """Settings that writers use: `times` and `labels`."""
 
     @property
     def times(self) -> str: ...
@@ -34,7 +34,7 @@ StyleSource = HasStyle | Mapping[str, Any] | None
 
 @dataclass(frozen=True)
 class Style:
-    """How an alignment is written down.
+    """The style in which an alignment is written.
 
     `times` "recording" adds the utterance's offset to every time, anything else counts from its start; `labels`
     "written" keeps the outer punctuation of words in CTM and TextGrid.
@@ -45,7 +45,7 @@ class Style:
 
     @classmethod
     def of(cls, settings: StyleSource) -> Style:
-        """The style that `settings` (or an alignment's `config`) ask for."""
+        """Return the style in `settings` or in an alignment's `config`."""
         if settings is None:
             return cls()
         if isinstance(settings, Mapping):
@@ -53,22 +53,22 @@ class Style:
         return cls(settings.times, settings.labels)
 
     def shift_s(self, alignment: AlignmentData) -> float:
-        """What is added to every time."""
+        """Return the seconds that are added to every time."""
         return alignment.offset_s if self.times == RECORDING else 0.0
 
     def label(self, word: AlignedWord) -> str:
-        """What stands for `word` in CTM and TextGrid; never empty."""
+        """Return the label of `word` in CTM and TextGrid; never empty."""
         if self.labels == WRITTEN:
             return word.text
         return outer_punctuation_stripped(word.text) or word.text
 
 
 class Writer:
-    """One format: `extension` with its dot, and `write`. A writer knows its style and nothing of files' places."""
+    """One format: its `extension`, with the dot, and `write`; opening files is not its business."""
 
     extension: ClassVar[str]
     encoding_errors: ClassVar[str] = "replace"
-    """What becomes of characters that UTF-8 cannot hold (halves of surrogate pairs from file names)."""
+    """Treatment of characters that UTF-8 cannot encode (halves of surrogate pairs from file names)."""
 
     def __init__(self, style: Style | None = None) -> None:
         self._style = style
@@ -82,7 +82,7 @@ class Writer:
 
 @dataclass(frozen=True)
 class TimedLabel:
-    """One interval in whole units of time, ready to print."""
+    """A label and its interval in whole units of time, `end` exclusive, ready to print."""
 
     start: int
     end: int
@@ -91,7 +91,7 @@ class TimedLabel:
 
 
 def word_rows(alignment: AlignmentData, style: Style, units_per_s: int = UNITS_PER_S) -> list[TimedLabel]:
-    """The aligned words, in whole units of 1 / units_per_s seconds."""
+    """Return the aligned words, in whole units of 1 / units_per_s seconds."""
     shift_s = style.shift_s(alignment)
     spans = [
         (word.start_s + shift_s, word.end_s + shift_s, style.label(word), word.confidence)
@@ -102,7 +102,7 @@ def word_rows(alignment: AlignmentData, style: Style, units_per_s: int = UNITS_P
 
 
 def token_rows(alignment: AlignmentData, style: Style, units_per_s: int = UNITS_PER_S) -> list[TimedLabel]:
-    """The tokens of the aligned words, likewise."""
+    """Return the tokens of the aligned words, in the same units."""
     shift_s = style.shift_s(alignment)
     tokens = [token for word in aligned_words(alignment) for token in word.tokens]
     spans = [(token.start_s + shift_s, token.end_s + shift_s, token.token, token.confidence) for token in tokens]
@@ -112,7 +112,7 @@ def token_rows(alignment: AlignmentData, style: Style, units_per_s: int = UNITS_
 def _rows(
     spans: Sequence[tuple[float, float, str, float | None]], units_per_s: int, last_unit: int
 ) -> list[TimedLabel]:
-    """Edges are rounded, not durations, so that neighbours still touch; never empty, never overlapping."""
+    """Return labels with rounded edges (not durations: neighbours still touch), never empty, never overlapping."""
     coarser = UNITS_PER_S // units_per_s
     rows: list[TimedLabel] = []
     free = 0
@@ -124,7 +124,7 @@ def _rows(
 
 
 def _inside(rows: list[TimedLabel], end: int) -> list[TimedLabel]:
-    """The rows, moved back as far as must be for none to leave the audio; as they are where there is no room."""
+    """Return the rows moved back until none leaves the audio; unchanged where there is no room."""
     moved: list[TimedLabel] = []
     for row in reversed(rows):
         last = min(row.end, end)
@@ -134,17 +134,17 @@ def _inside(rows: list[TimedLabel], end: int) -> list[TimedLabel]:
 
 
 def time_units(seconds: float, last_unit: int) -> int:
-    """A time in whole units, at most `last_unit`."""
+    """Return a time in whole units, at most `last_unit`."""
     return min(round(seconds * UNITS_PER_S), last_unit)
 
 
 def end_units(alignment: AlignmentData, style: Style) -> int:
-    """The end of the audio, rounded down so that no time leaves it; the slack forgives floats."""
+    """Return the end of the audio in units, rounded down so that no time leaves it (with slack for float errors)."""
     return math.floor((alignment.duration_s + style.shift_s(alignment)) * UNITS_PER_S + 1e-4)
 
 
 def finite(number: float | None) -> float | None:
-    """`number`, or None where there is none.
+    """Return `number`, or None where it is None, NaN or infinite.
 
     >>> finite(float("inf")), finite(1.5)
     (None, 1.5)
@@ -153,7 +153,7 @@ def finite(number: float | None) -> float | None:
 
 
 def without_spaces(label: str) -> str:
-    """A label that is one field of a line: white space and control characters become "_"; an empty one "-".
+    """Return a label as one field of a line: white space and control characters become "_"; an empty one "-".
 
     >>> without_spaces("my file")
     'my_file'
