@@ -348,7 +348,7 @@ class Aligner:
         return self._tokenizers[key]
 
     def _is_models(self, emissions: Emissions) -> bool:
-        """Whether the emissions may come from the model: they have its vocabulary."""
+        """Return whether the emissions may come from the model: they have its vocabulary."""
         return self.model is not None and self.model.vocab == emissions.vocab
 
 

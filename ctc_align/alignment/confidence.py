@@ -1,4 +1,4 @@
-"""How sure an edge is: how narrow its place is, and how well the sound beside it fits.
+"""Confidence of tokens and words: how narrow the place of an edge is, and how well the sound beside it fits.
 
 These are the features of a logistic regression whose weights a calibration holds (`Calibration.word_confidence`):
 confidence is then the share of words, among those alike, whose edges are both within 50 ms of where a person puts them.
@@ -56,11 +56,11 @@ def confidences(
     lengths = np.diff(begins)
     known = 1.0 - np.add.reduceat(lacking[spoken].astype(np.float64), begins[:-1]) / lengths
     weighed = calibration.word_confidence and calibration.token_confidence
-    known_fits = sound_fits(emissions, tokens, edges, calibration.spread) if weighed else None
-    if known_fits is None:
+    sound_edges = sound_fits(emissions, tokens, edges, calibration.spread) if weighed else None
+    if sound_edges is None:
         of_word = np.array(geometric_means(np.where(lacking, 1.0, of_token)[spoken], begins.tolist()))
         return Confidences(of_token.tolist(), (of_word * known).tolist())
-    of_sounds, of_words = known_fits.features(np.arange(len(spoken) + 1)), known_fits.features(begins)
+    of_sounds, of_words = sound_edges.features(np.arange(len(spoken) + 1)), sound_edges.features(begins)
     of_token[spoken] = probability(of_sounds, calibration.token_confidence)
     of_token[lacking] = 0.0
     of_word = probability(of_words, calibration.word_confidence) * known
@@ -82,7 +82,7 @@ def word_begins(tokens: Tokens) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class SoundFits:
-    """What confidence is made of: edges (L,) of the sounds of words, with spreads, and how well each fits, in nats."""
+    """The edges (L,) of the sounds of words, with spreads, and how well each sound fits, in nats."""
 
     edges: Spans
     fits: np.ndarray
@@ -163,7 +163,7 @@ def spike_confidence(log_probs: torch.Tensor, ids: Sequence[int], spikes: Spans)
 
 
 def _frames_in(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where each span's frames begin among those of all spans (L,), and all these frames one after the other."""
+    """Return where each span's frames begin among those of all spans (L,), and all these frames in a row."""
     lengths = last - first
     begins = np.concatenate(([0], np.cumsum(lengths)[:-1]))
     return begins, np.repeat(first - begins, lengths) + np.arange(lengths.sum())

@@ -25,7 +25,7 @@ GAP_COST = 0.1
 
 @dataclass(frozen=True)
 class Spans:
-    """Where the tokens of an utterance are, in frames from frame 0: ascending, never overlapping.
+    """The frames of the tokens of an utterance, counted from frame 0: ascending, never overlapping.
 
     Attributes:
         start, end: (L,) the end exclusive; int64 on a path, float64 between frames. What stands between words (a

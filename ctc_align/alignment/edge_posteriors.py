@@ -27,9 +27,9 @@ WINDOW_TOKENS = 48
 CONTEXT_TOKENS = 8
 """Sounds on either side that a window has beside them."""
 BAND_FRAMES = 25
-"""How far, in frames, a segmentation state may be from where the best path has it."""
+"""A segmentation state may be so many frames from its place on the best path."""
 MIN_SD_FRAMES = 0.3
-"""What is certain of its frame is still not certain within it."""
+"""The least standard deviation of an edge: its place within a frame is not known."""
 
 
 @dataclass(frozen=True, eq=False)

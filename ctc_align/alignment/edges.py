@@ -24,12 +24,12 @@ from ctc_align.models.calibration import SILENCE, Calibration, kind_of
 from ctc_align.types import Emissions, Tokens
 
 SHORTEST_FRAMES = 0.5
-"""What a sound lasts at least."""
+"""The shortest that a sound may be."""
 
 
 @dataclass(frozen=True)
 class EdgeSettings:
-    """How edges are drawn.
+    """The way in which edges are drawn.
 
     Attributes:
         method: "spikes": the frames of CTC's best path. "occupancy": the medians over all paths, of the segmentation

@@ -1,4 +1,4 @@
-"""What callers pass in: pairs, names, emissions; and whose name an error carries."""
+"""The arguments of callers: pairs, names, emissions; and the request for what a model says of an audio."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from ctc_align.tokens.tokenizer import join
 from ctc_align.types import Tokens, WordTokens
 
 WINDOW_FRAMES = 60
-"""How far beyond its own spikes the other pronunciations of a word may look."""
+"""The other pronunciations of a word are scored at most so many frames beyond its spikes."""
 
 
 def choose_pronunciations(
@@ -77,7 +77,7 @@ def _fitting(
     blank: int,
     backend: str,
 ) -> Steps[dict[int, int]]:
-    """Of each word with several pronunciations the one that is best over the frames that are its own."""
+    """Return, for each word with several pronunciations, the one that is best over the frames that are its own."""
     windows = list(_windows(len(log_probs), word_tokens, tokens, path))
     scores = yield [
         Forward(log_probs[low:high], CtcTargets(way.ids, blank), backend=backend)
@@ -96,7 +96,7 @@ def _fitting(
 def _windows(
     frames: int, word_tokens: Sequence[WordTokens], tokens: Tokens, path: CtcPath
 ) -> Iterator[tuple[int, int, int]]:
-    """Words with several pronunciations, each with the frames from `low` to `high`, exclusive, that are its own."""
+    """Yield words with several pronunciations, and the frames `low` to `high`, exclusive, that are each one's own."""
     owner = np.asarray(tokens.words, np.int64)
     begins = np.flatnonzero(np.diff(owner, prepend=-2)).tolist()
     first, last = path.spans.start.tolist(), path.spans.end.tolist()

@@ -1,4 +1,4 @@
-"""How well transcripts fit an audio: exact CTC losses, their ranks, and the posteriors of alternatives.
+"""Scores of transcripts: how well each fits an audio, by exact CTC losses; ranks and posteriors of alternatives.
 
 All transcripts are judged alike: of each the pronunciations that the audio prefers are chosen as for an alignment
 (`ctc_align.alignment.pronunciations`), and the loss is that of plain CTC over them, over all paths. So a transcript has

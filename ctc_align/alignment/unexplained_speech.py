@@ -1,4 +1,4 @@
-"""Where recording and transcript disagree: speech that no word explains.
+"""Speech that no word of the transcript explains.
 
 A word whose sound is not there has a low confidence (`ctc_align.alignment.confidence`). Speech that is not in the
 transcript lies between words, where the segmentation has silence and the frames say otherwise.
@@ -22,8 +22,8 @@ SHARE = 0.6
 def unexplained_speech(emissions: Emissions, words: Sequence[AlignedWord]) -> tuple[tuple[float, float], ...]:
     """Return stretches (start_s, end_s) of speech between words, before the first and after the last; ascending.
 
-    Only models with a segmentation know. On 99 utterances of read English without two or three of their words 62 were
-    told, and none of 99 whole ones.
+    Only models with a segmentation know. In 99 utterances of read English without two or three of their words it was
+    found in 62, and in none of 99 whole ones.
     """
     states, shift_s = emissions.states, emissions.frame_shift_s
     if states is None:

@@ -1,7 +1,7 @@
 """The wildcard: speech that the transcript does not spell, or that the model's vocabulary cannot.
 
 A wildcard in a transcript (`lattice.WILDCARD` in the place of a token) is one state, in which a path may remain for as
-long as the unknown speech lasts: through the labels that the model hears and through the blanks between them. So it
+long as the unknown speech lasts: through the labels that the model finds and through the blanks between them. So it
 scores what the model thinks likeliest, but a label costs `penalty` nats more than it would as a token of the
 transcript: what the transcript explains is left to the transcript.
 
@@ -29,10 +29,10 @@ from ctc_align.types import Emissions, Tokens, WordTokens
 PENALTY = 2.0
 """In nats. `tests/benchmarks/wildcard.py`, the English model on recorded sentences: of the tokens that may be left out
 to a wildcard beside them, 22 % of those that were said are (51 % without a penalty, 19 % however high it is), and 93 %
-of those that were not (86 % at 4). A higher penalty moves the words beside speech that nobody wrote down."""
+of those that were not (86 % at 4). A higher penalty moves the words beside speech that is not in the transcript."""
 
 LETTER_S = 0.15
-"""What a letter that the model does not hear is given at most: what surrounds it may be a long pause."""
+"""The longest time for a letter where the model finds no label: the frames may be a long pause."""
 
 
 def wildcard_scores(
@@ -60,8 +60,8 @@ def wildcard_scores(
     [-0.10000000149011612, -1.5]
     """
     if not isinstance(log_probs, torch.Tensor) or not log_probs.is_floating_point() or log_probs.dim() < 2:
-        met = f"{log_probs.dtype} of shape {tuple(log_probs.shape)}" if isinstance(log_probs, torch.Tensor) else "none"
-        raise KernelError(f"log_probs: expected a floating-point tensor (..., T, C), got {met}")
+        got = f"{log_probs.dtype} of shape {tuple(log_probs.shape)}" if isinstance(log_probs, torch.Tensor) else "none"
+        raise KernelError(f"log_probs: expected a floating-point tensor (..., T, C), got {got}")
     if not 0 <= blank < log_probs.shape[-1]:
         raise KernelError(f"blank: expected a class below {log_probs.shape[-1]}, got {blank}")
     if not 0 <= penalty < math.inf:
@@ -149,10 +149,10 @@ def place_wildcards(
 
 
 def widened(spikes: Spans, tokens: Tokens, emissions: Emissions, scores: torch.Tensor) -> Spans:
-    """Return the spikes with each wildcard from the first to the last label that the model hears in its place.
+    """Return the spikes with each wildcard from the first to the last label that the model finds in its place.
 
     To a wildcard blanks are as good as its own frames: on the best path it may be a single frame of all that it stands
-    for. Where no label is heard between its neighbours, it begins at the one before it (or ends at the one after it,
+    for. Where there is no label between its neighbours, it begins at the one before it (or ends at the one after it,
     at the beginning of the audio), `LETTER_S` long for each letter at most. Wildcards in a row share by letters.
 
     Args:
@@ -160,7 +160,7 @@ def widened(spikes: Spans, tokens: Tokens, emissions: Emissions, scores: torch.T
         scores: (T,) as `scores_of` the emissions.
     """
     lacking = np.asarray(tokens.ids) == WILDCARD
-    heard = (scores > emissions.log_probs[:, emissions.blank]).cpu().numpy()
+    labelled = (scores > emissions.log_probs[:, emissions.blank]).cpu().numpy()
     first, last = spikes.start.copy(), spikes.end.copy()
     weights = np.where(lacking, [len(label) for label in tokens.labels], 0)
     words = np.asarray(tokens.words)
@@ -173,7 +173,7 @@ def widened(spikes: Spans, tokens: Tokens, emissions: Emissions, scores: torch.T
             after += 1
         begin = int(last[before]) if before >= 0 else 0
         end = int(first[after]) if after < len(first) else len(scores)
-        labels = begin + np.flatnonzero(heard[begin:end])
+        labels = begin + np.flatnonzero(labelled[begin:end])
         most = max(1, units.seconds_to_frames(int(weights[low:high].sum()) * LETTER_S, emissions.frame_shift_s))
         if len(labels):
             begin, end = labels[0], labels[-1] + 1
@@ -191,18 +191,18 @@ def widened(spikes: Spans, tokens: Tokens, emissions: Emissions, scores: torch.T
 
 
 def _stretches(lacking: np.ndarray, words: np.ndarray) -> list[tuple[int, int]]:
-    """Wildcards in a row, whatever separators are between them: the first, and the one after the last."""
-    found: list[tuple[int, int]] = []
+    """Return runs of wildcards, with or without separators between them: the first, and the one after the last."""
+    stretches: list[tuple[int, int]] = []
     for place in np.flatnonzero(lacking).tolist():
-        if found and (words[found[-1][1] : place] < 0).all():
-            found[-1] = (found[-1][0], place + 1)
+        if stretches and (words[stretches[-1][1] : place] < 0).all():
+            stretches[-1] = (stretches[-1][0], place + 1)
         else:
-            found.append((place, place + 1))
-    return found
+            stretches.append((place, place + 1))
+    return stretches
 
 
 def _shares(weights: np.ndarray, begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-    """Frames from `begin` to `end` shared out by weights: at least one each, none for a weight of 0.
+    """Share out the frames from `begin` to `end` by weights: at least one each, none for a weight of 0.
 
     >>> [part.tolist() for part in _shares(np.array([1, 0, 9]), 5, 9)]
     [[5, 6, 6], [6, 6, 9]]

@@ -75,7 +75,7 @@ def _timed_tokens(
 
 @lru_cache(maxsize=2**16)
 def _edge_s(frames: float, frame_shift_s: float, first_frame_s: float) -> float:
-    """Where frame `frames` begins, to 10 µs; rounding is slow, and short utterances share their edges."""
+    """Return when frame `frames` begins, to 10 µs; cached, for rounding is slow and short utterances share edges."""
     if frames.is_integer():
         begin_s = units.frames_to_seconds(int(frames), frame_shift_s)
         return begin_s if not first_frame_s else round(begin_s + first_frame_s, 6)

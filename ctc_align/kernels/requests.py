@@ -67,7 +67,7 @@ class BestStates:
 
 @dataclass(frozen=True, eq=False)
 class _OnEmissions:
-    """What requests on the emissions of one utterance have in common.
+    """The common part of requests on the emissions of one utterance.
 
     Attributes:
         log_probs: (T, C) floating point, on the device that the kernel shall run on.
