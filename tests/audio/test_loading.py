@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
 import torch
+from rows import over_rows
 
 from ctc_align.audio import loading as audio_module
 from ctc_align.audio.loading import MissingAudioError, as_audio, load_audio
@@ -45,8 +47,7 @@ def write(path: Path, samples: np.ndarray, rate: int = 16000, **how: str) -> Pat
     return path
 
 
-@pytest.mark.parametrize("rate", [8000, 11025, 16000, 22050, 44100, 48000, 96000])
-@pytest.mark.parametrize("channels", [1, 2, 6])
+@over_rows(("rate", "channels"), product([8000, 11025, 16000, 22050, 44100, 48000, 96000], [1, 2, 6]))
 def test_any_rate_and_channel_count_gives_mono_at_the_models_rate(tmp_path: Path, rate: int, channels: int) -> None:
     source = np.stack([burst(rate, 0.7, 1.23)] * channels, axis=1)
     audio = load_audio(write(tmp_path / "a.wav", source, rate))
@@ -59,7 +60,7 @@ def test_any_rate_and_channel_count_gives_mono_at_the_models_rate(tmp_path: Path
     assert audio.samples.max() == pytest.approx(0.5, rel=0.02)
 
 
-@pytest.mark.parametrize("rate", [8000, 44100, 96000])
+@over_rows("rate", [8000, 44100, 96000])
 def test_an_impulse_keeps_its_place(rate: int) -> None:
     source = np.zeros(2 * rate, np.float32)
     source[rate + 1] = 1.0
@@ -67,7 +68,7 @@ def test_an_impulse_keeps_its_place(rate: int) -> None:
     assert abs(int(np.abs(audio.samples).argmax()) - (rate + 1) * 16000 / rate) <= 1
 
 
-@pytest.mark.parametrize(("extension", "subtype"), CONTAINERS)
+@over_rows(("extension", "subtype"), CONTAINERS)
 def test_containers_keep_time(tmp_path: Path, extension: str, subtype: str) -> None:
     path = write(tmp_path / f"a.{extension}", burst(48000, 0.7, 1.5), 48000, subtype=subtype)
     audio = load_audio(path)
@@ -97,7 +98,7 @@ def test_channels_are_averaged(tmp_path: Path) -> None:
     np.testing.assert_allclose(load_audio(path).samples, (left + right) / 2, atol=1e-7)
 
 
-@pytest.mark.parametrize("name", ["with space.wav", "žluťoučký 語.wav", "A.WAV", "odd.raw", "odd.vox", "none", "a.b.c"])
+@over_rows("name", ["with space.wav", "žluťoučký 語.wav", "A.WAV", "odd.raw", "odd.vox", "none", "a.b.c"])
 def test_names_say_nothing_about_the_content(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(write(tmp_path / "x.wav", noise(16000)).read_bytes())
     audio = load_audio(str(tmp_path / name))
@@ -136,7 +137,7 @@ def test_audio_is_resampled_once_and_keeps_the_source_duration() -> None:
     assert again.duration_s == first.duration_s == 44101 / 44100
 
 
-@pytest.mark.parametrize(
+@over_rows(
     ("sound", "message"),
     [
         ((np.zeros((2, 9000), np.float32), 16000), r"one channel of shape \(N,\), got shape \(2, 9000\)"),
@@ -161,7 +162,7 @@ def test_bad_samples_are_told(sound: tuple, message: str) -> None:
     assert "samples in memory" in str(caught.value)
 
 
-@pytest.mark.parametrize("sound", [None, 3, np.zeros(16000), (noise(9000), 16000, "x"), b"a.wav"])
+@over_rows("sound", [None, 3, np.zeros(16000), (noise(9000), 16000, "x"), b"a.wav"])
 def test_what_is_no_sound_is_a_wrong_call(sound: object) -> None:
     with pytest.raises(UsageError, match=r"expected a path, \(samples, sample_rate\) or Audio"):
         as_audio(sound)
@@ -181,8 +182,7 @@ def test_a_sample_that_is_no_number_is_placed(tmp_path: Path, value: float) -> N
         load_audio(path)
 
 
-@pytest.mark.parametrize("extension", ["wav", "flac", "mp3", "ogg"])
-@pytest.mark.parametrize("rate", [16000, 44100])
+@over_rows(("extension", "rate"), product(["wav", "flac", "mp3", "ogg"], [16000, 44100]))
 def test_silence_is_told_in_every_container(tmp_path: Path, extension: str, rate: int) -> None:
     path = write(tmp_path / f"a.{extension}", np.zeros((rate, 2), np.float32), rate)
     with pytest.raises(AudioError, match="silence only"):
@@ -215,19 +215,13 @@ def test_a_folder_and_a_pipe(tmp_path: Path) -> None:
         load_audio(tmp_path / "pipe.wav")
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"RIFF",
-        b"hello world\n" * 500,
-        b"ID3" + bytes(50),
-        b"\xff\xfb\x90\x00" * 3,
-        b"fLaC" + bytes(60),
-        b"OggS" * 9,
-    ],
-)
-@pytest.mark.parametrize("name", ["a.wav", "a.mp3", "a.raw", "a.txt"])
+NOT_AUDIO = [
+    *(b"", b"RIFF", b"hello world\n" * 500, b"ID3" + bytes(50)),
+    *(b"\xff\xfb\x90\x00" * 3, b"fLaC" + bytes(60), b"OggS" * 9),
+]
+
+
+@over_rows(("content", "name"), product(NOT_AUDIO, ["a.wav", "a.mp3", "a.raw", "a.txt"]))
 def test_what_is_not_audio(tmp_path: Path, capfd: pytest.CaptureFixture[str], content: bytes, name: str) -> None:
     path = tmp_path / name
     path.write_bytes(content)

@@ -10,6 +10,7 @@ from evaluate_checks import bootstrap_faults, detection_faults
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from planted import interpreted
+from rows import over_rows
 
 from ctc_align.evaluate import Options, bootstrap, detection, evaluate_intervals
 from ctc_align.evaluate.error_statistics import KINDS, shares
@@ -20,7 +21,7 @@ def test_detection() -> None:
     assert detection_faults(detection) == []
 
 
-@pytest.mark.parametrize(
+@over_rows(
     ("old", "new"),
     [
         ("found, i, j = found + 1, i + 1, j + 1", "found, i, j = found + 1, i, j + 1"),
@@ -50,8 +51,7 @@ def test_bootstrap(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
     assert bootstrap_faults(bootstrap) == []
 
 
-@pytest.mark.parametrize("window", [1, 4096])
-@pytest.mark.parametrize(
+@over_rows(
     ("old", "new"),
     [
         ("upper = (upto <= (number", "upper = (upto < (number"),
@@ -67,11 +67,12 @@ def test_bootstrap(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
         ("drawn[rows][:, utterance]", "drawn[rows][:, ::-1][:, utterance]"),
     ],
 )  # fmt: skip
-def test_the_checker_of_the_bootstrap_fails_when_it_should(old: str, new: str, window: int) -> None:
-    module = interpreted(bootstrap, old, new)
-    module.__dict__["_FIRST_WINDOW"] = window
-    with contextlib.suppress(IndexError, RuntimeWarning):  # which is telling, too
-        assert bootstrap_faults(module) != []
+def test_the_checker_of_the_bootstrap_fails_when_it_should(old: str, new: str) -> None:
+    for window in (1, 4096):
+        module = interpreted(bootstrap, old, new)
+        module.__dict__["_FIRST_WINDOW"] = window
+        with contextlib.suppress(IndexError, RuntimeWarning):  # which is telling, too
+            assert bootstrap_faults(module) != [], window
 
 
 def test_a_window_that_does_not_grow_is_told() -> None:
@@ -166,7 +167,7 @@ def rows(spans: list[list[tuple[int, int]]], shift_ms: int = 0) -> list[list[Int
     return made
 
 
-@settings(deadline=None)  # machines are busy
+@settings(deadline=None, max_examples=60)  # machines are busy
 @given(ROWS, st.integers(-40, 40))
 def test_a_shift_is_the_error(spans, shift_ms) -> None:
     triples = [(str(i), ours, theirs) for i, (ours, theirs) in enumerate(zip(rows(spans, shift_ms), rows(spans)))]
@@ -181,7 +182,7 @@ def test_a_shift_is_the_error(spans, shift_ms) -> None:
         assert all(found.boundaries[kind].f1 in (1.0, None) for kind in KINDS)
 
 
-@settings(deadline=None)  # machines are busy
+@settings(deadline=None, max_examples=60)  # machines are busy
 @given(ROWS, st.randoms(use_true_random=False))
 def test_the_order_of_utterances_does_not_matter_and_swapping_turns_signs(spans, random) -> None:
     ours, theirs = rows(spans), rows([[(1 + (7 * n) % 50, pause) for n, pause in one] for one in spans])

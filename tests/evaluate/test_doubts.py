@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-import pytest
 from made_alignments import WORDS, alignment, put, textgrid
+from rows import over_rows
 
 from ctc_align.evaluate import evaluate, evaluate_intervals
 from ctc_align.formats import OutputFiles
@@ -29,7 +29,7 @@ def test_nothing_is_told_of_good_ones():
     assert told(REFERENCE) == told(moved(noise_s=0.05)) == told(moved(shift_s=0.1)) == ()
 
 
-@pytest.mark.parametrize(
+@over_rows(
     ("scale", "unit"),
     [
         (1000.0, "milliseconds"),
@@ -49,7 +49,7 @@ def test_a_scale_without_a_name():
     assert "the times of the hypothesis are 7 times the other's" in told(moved(7.0))[0]
 
 
-@pytest.mark.parametrize("shift_s", [5.1, 120.0, -0.6])
+@over_rows("shift_s", [5.1, 120.0, -0.6])
 def test_a_shift_of_the_whole(shift_s):
     row = moved(shift_s=max(0.0, -shift_s))
     (doubt,) = told(moved(shift_s=shift_s, row=row), row)

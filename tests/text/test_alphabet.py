@@ -7,6 +7,7 @@ import unicodedata
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rows import over_rows
 
 from ctc_align.tokens.alphabet import _byte_characters, alphabet_of
 from ctc_align.tokens.letters import LetterTokenizer
@@ -28,7 +29,7 @@ def spelt(vocab: tuple[str, ...], blank: int, spoken: str) -> tuple[str, str]:
     return labels, "".join(found.missing)
 
 
-@pytest.mark.parametrize(
+@over_rows(
     ("vocab", "blank", "separator", "spoken", "labels", "missing"),
     [
         (WAV2VEC, 0, 4, "don't go", "D O N ' T | G O", ""),

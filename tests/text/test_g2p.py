@@ -6,6 +6,7 @@ import gzip
 
 import numpy as np
 import pytest
+from rows import over_rows
 
 from ctc_align.text.arpabet import PHONES
 from ctc_align.text.g2p.letter_network import likeliest
@@ -49,7 +50,7 @@ def test_common_words(speaker: LetterToPhone) -> None:
     assert found == wanted
 
 
-@pytest.mark.parametrize(
+@over_rows(
     ("word", "wanted"),
     [
         ("the", ["DH AH", "DH IY"]),
@@ -71,7 +72,7 @@ def test_letters_are_called_by_their_names(speaker: LetterToPhone) -> None:
         assert said(speaker, letter)[0] == name
 
 
-@pytest.mark.parametrize(
+@over_rows(
     ("word", "wanted"),
     [("bbc", "B IY B IY S IY"), ("html", "EY CH T IY EH M EH L"), ("xzq", "EH K S Z IY K Y UW")],
 )
@@ -79,7 +80,7 @@ def test_initials_are_spelt(speaker: LetterToPhone, word: str, wanted: str) -> N
     assert said(speaker, word)[0] == wanted
 
 
-@pytest.mark.parametrize(
+@over_rows(
     ("word", "like", "ending"),
     [
         ("zorbgat's", "zorbgat", " S"),
@@ -99,7 +100,7 @@ def test_apostrophes_of_unknown_words(speaker: LetterToPhone, word: str, like: s
     assert said(speaker, word) == [phones + ending for phones in said(speaker, like)]
 
 
-@pytest.mark.parametrize(
+@over_rows(
     ("word", "wanted"),
     [("'tis", "T IH Z"), ("john's", "JH AA N Z"), ("church's", "CH ER CH AH Z"), ("dogs'", "D AO G Z")],
 )
@@ -107,7 +108,7 @@ def test_apostrophes_of_known_words(speaker: LetterToPhone, word: str, wanted: s
     assert wanted in said(speaker, word)
 
 
-@pytest.mark.parametrize(
+@over_rows(
     ("word", "letters", "missing"),
     [
         ("naïve", "naive", ""),
@@ -208,7 +209,7 @@ def every_sequence(probs: np.ndarray) -> dict[tuple[int, ...], float]:
     return sums
 
 
-@pytest.mark.parametrize("seed", range(20))
+@over_rows("seed", range(20))
 def test_beam_search_against_all_paths(seed: int) -> None:
     random = np.random.default_rng(seed)
     probs = random.dirichlet(np.full(3, 0.7), size=5)

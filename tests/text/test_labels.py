@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rows import over_rows
 
 from ctc_align.text import outer_punctuation_stripped
 
 
-@pytest.mark.parametrize(
+@over_rows(
     ("written", "label"),
     [
         ("Hello,", "Hello"),

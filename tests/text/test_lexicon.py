@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rows import over_rows
 
 from ctc_align.errors import LexiconError, UsageError
 from ctc_align.text.arpabet import CLASSES, PHONES, broad_class, strip_stress
@@ -17,7 +18,7 @@ def lexicon(tmp_path: Path, text: str | bytes):
     return read_lexicon(path)
 
 
-@pytest.mark.parametrize(
+@over_rows(
     "line",
     [
         "bear\tB EH1 R",
@@ -43,7 +44,7 @@ def test_every_form_of_a_line(tmp_path: Path, line: str) -> None:
     assert lexicon(tmp_path, line + "\n").get("Bear") == (("B", "EH1", "R"),)
 
 
-@pytest.mark.parametrize(
+@over_rows(
     ("line", "word", "labels"),
     [
         ("1999\t0.9\tN AY N", "1999", ("N", "AY", "N")),
@@ -77,7 +78,7 @@ def test_phones_name_the_line_where_each_is_met_first(tmp_path: Path) -> None:
     assert lexicon(tmp_path, "\nb\tB A\na\tA C\n").phones() == {"B": 2, "A": 2, "C": 3}
 
 
-@pytest.mark.parametrize(
+@over_rows(
     ("data", "message"),
     [
         (b"a\tAH\nbear\n", r"words\.dict:2: expected phones after the word 'bear'"),

@@ -8,6 +8,7 @@ import re
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from rows import over_rows
 
 from ctc_align.config import Settings
 from ctc_align.errors import UsageError
@@ -23,7 +24,7 @@ def romans(text: str, language: str = "en", **more: str) -> list[tuple[str, str 
 
 
 @needs_uroman
-@pytest.mark.parametrize(
+@over_rows(
     ("text", "language", "expected"),
     [
         ("Straße, grün!", "de", [("Straße,", "strasse"), ("grün!", "gruen")]),

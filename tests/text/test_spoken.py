@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from rows import over_rows
 from spoken_tables import rows
 
 from ctc_align.text import split
@@ -153,7 +153,7 @@ US AND IT             | us | and | it
 """
 
 
-@pytest.mark.parametrize(("written", "said"), rows(TABLE) + rows(ALL_CAPITALS))
+@over_rows(("written", "said"), rows(TABLE) + rows(ALL_CAPITALS))
 def test_english(written: str, said: list[str]) -> None:
     words = split(written).words
     assert [word.text for word in words] == written.split()
@@ -183,6 +183,6 @@ OTHER = [
 ]
 
 
-@pytest.mark.parametrize(("language", "written", "said"), OTHER)
+@over_rows(("language", "written", "said"), OTHER)
 def test_other_languages(language: str, written: str, said: list[str]) -> None:
     assert [word.spoken for word in split(written, language=language).words] == said

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import unicodedata
 
-import pytest
+from rows import over_rows
 from spoken_tables import rows
 
 from ctc_align.text import split
@@ -217,7 +217,7 @@ ISO9001               | i s o nine thousand one
 """
 
 
-@pytest.mark.parametrize(("written", "said"), rows(TABLE))
+@over_rows(("written", "said"), rows(TABLE))
 def test_english_numbers(written: str, said: list[str]) -> None:
     words = split(written).words
     assert [word.text for word in words] == written.split()

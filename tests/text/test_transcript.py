@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from rows import over_rows
 
 from ctc_align.errors import TranscriptError, UsageError
 from ctc_align.text import read_transcript, require_words, split
@@ -59,7 +60,7 @@ def test_every_character_is_in_exactly_one_word(text: str, language: str, by_cha
         assert_spoken_form(word.spoken, digits=language != "en")
 
 
-@pytest.mark.parametrize(
+@over_rows(
     "broken",
     [
         Words("a b", split("a b").words[:1]),
@@ -73,7 +74,7 @@ def test_the_checker_sees_a_wrong_split(broken: Words) -> None:
         assert_sound(broken, broken.text)
 
 
-@pytest.mark.parametrize("broken", ["Hello", "a  b", "a.", " a", "5"])
+@over_rows("broken", ["Hello", "a  b", "a.", " a", "5"])
 def test_the_checker_sees_a_wrong_spoken_form(broken: str) -> None:
     with pytest.raises(AssertionError):
         assert_spoken_form(broken)
@@ -85,7 +86,7 @@ def test_spaced_scripts_split_at_spaces_only(text: str) -> None:
     assert [word.text for word in split(text).words] == text.split()
 
 
-@pytest.mark.parametrize(
+@over_rows(
     ("text", "expected"),
     [
         ("今天天气很好。", "今|天|天|气|很|好。"),
@@ -155,7 +156,7 @@ def test_long_transcripts_are_quick() -> None:
     assert seconds < 15, f"{seconds:.1f} s"
 
 
-@pytest.mark.parametrize(
+@over_rows(
     "run",
     [
         "a" * 100_000,
@@ -217,13 +218,13 @@ def test_files_that_cannot_be_read_are_usage_errors(tmp_path: Path) -> None:
         read_transcript(tmp_path / "file" / "x.txt")
 
 
-@pytest.mark.parametrize("text", ["", " \n\t\u3000"])
+@over_rows("text", ["", " \n\t\u3000"])
 def test_an_empty_transcript_is_an_error(text: str) -> None:
     with pytest.raises(TranscriptError, match=r"a\.txt: the transcript is empty"):
         require_words(split(text), "a.txt")
 
 
-@pytest.mark.parametrize("text", ["— …", "😀", "\u200b"])
+@over_rows("text", ["— …", "😀", "\u200b"])
 def test_a_transcript_without_speech_is_an_error(text: str) -> None:
     with pytest.raises(TranscriptError, match=r"a\.txt: nothing in the transcript is spoken"):
         require_words(split(text), "a.txt")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rows import over_rows
 
 from ctc_align.errors import LexiconError, UsageError
 from ctc_align.text.arpabet import PHONES
@@ -196,7 +197,7 @@ def test_join_places_separators_between_words_only() -> None:
         join(found, [0], None)
 
 
-@pytest.mark.parametrize("blank", [-1, 40])
+@over_rows("blank", [-1, 40])
 def test_a_blank_outside_the_vocabulary(blank: int) -> None:
     with pytest.raises(UsageError, match="blank between 0 and 39"):
         tokenizer_for(ENGLISH, blank)
@@ -214,10 +215,9 @@ def test_what_was_pronounced_is_kept_and_what_is_kept_is_bounded(monkeypatch: py
     assert sorted(word for new in asked for word in new) == sorted({word for text in texts for word in text.split()})
     for module, vocab in ((phones, ENGLISH), (letters, tuple("_|abcdefghijklmnopqrstuvwxyz"))):
         monkeypatch.setattr(module, "MOST_KEPT", 3)
-        bounded = tokenizer_for(vocab, 0)
+        bounded, fresh = tokenizer_for(vocab, 0), [tokenizer_for(vocab, 0) for _ in texts]
+        expected = [tokenize(words_of(*text.split()), tokenizer) for text, tokenizer in zip(texts, fresh)]
         for _ in range(2):
-            for text in texts:
-                words = words_of(*text.split())
-                assert tokenize(words, bounded) == tokenize(words, tokenizer_for(vocab, 0))
+            assert [tokenize(words_of(*text.split()), bounded) for text in texts] == expected
         kept = bounded._parts if isinstance(bounded, PhoneTokenizer) else bounded._spelt  # type: ignore[attr-defined]
         assert len(kept) <= 3 + 2

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from rows import over_rows
 
 from ctc_align.errors import KernelError, UsageError
 from ctc_align.functional import forced_align, occupancy
@@ -61,7 +62,7 @@ def test_matplotlib_is_imported_late_and_its_absence_is_said(
         occupancy_figure(log_probs, TARGET)
 
 
-@pytest.mark.parametrize(
+@over_rows(
     ("change", "said"),
     [
         ({"log_probs": torch.zeros(4, 1, 3)}, "log_probs: expected those of one utterance (T, C), got (4, 1, 3)"),
