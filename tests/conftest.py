@@ -53,7 +53,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     """Start workers where the whole suite is asked for and the call says nothing of them."""
     whole_suite = config.args_source == pytest.Config.ArgsSource.TESTPATHS
     unsaid = getattr(config.option, "numprocesses", 0) is None
-    if whole_suite and unsaid and not config.option.collectonly and not config.option.usepdb:
+    is_worker = "PYTEST_XDIST_WORKER" in os.environ  # workers, and what they run, start no workers
+    if whole_suite and unsaid and not is_worker and not config.option.collectonly and not config.option.usepdb:
         config.option.numprocesses = number_of_workers(config)
 
 
