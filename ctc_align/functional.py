@@ -1,17 +1,17 @@
-"""Arrays in, arrays out: what callers of PyTorch and torchaudio call already, on the project's own kernels.
+"""Arrays in, arrays out: functions of PyTorch and torchaudio on the kernels of this package.
 
-    ctc_loss          as torch.nn.functional.ctc_loss; its gradient is right for unnormalised scores too, and so is the
-                      second; `ctc_align.CTCLoss` is its module
+    ctc_loss          as torch.nn.functional.ctc_loss; both derivatives are right for unnormalised scores too;
+                      `ctc_align.CTCLoss` is its module
     simple_ctc_loss   the same where each token is exactly one frame
     occupancy         soft alignment targets
     hessian           all second derivatives, of small problems
     forced_align      as torchaudio.functional.forced_align, for any batch size, and optimal on ties as well
     merge_tokens      as torchaudio.functional.merge_tokens
 
-Whatever is wrong with the arguments is a `KernelError`, which is a ValueError and a RuntimeError too. Losses made of
+Wrong arguments raise `KernelError`, which is a ValueError and a RuntimeError too. Losses made of
 these (re-weighted, focal, smoothed, with label priors, entropy) are in `ctc_align.losses`.
 
-Log-probs of two utterances, and their transcripts in a row, as all that follows has them:
+Log-probs of two utterances and their concatenated transcripts, for the examples below:
 
 >>> import torch
 >>> from ctc_align import functional
@@ -34,7 +34,7 @@ A step of training, as with PyTorch's own:
 >>> loss.backward()
 >>> optimizer.step()
 
-The Hessian times a vector, in the time of a few gradients, and whole:
+The product of the Hessian with a vector, in the time of a few gradients, and the whole Hessian:
 
 >>> loss = functional.ctc_loss(log_probs, targets, frames, tokens, reduction="sum")
 >>> gradient, = torch.autograd.grad(loss, logits, create_graph=True)
@@ -42,7 +42,7 @@ The Hessian times a vector, in the time of a few gradients, and whole:
 >>> functional.hessian(logits[:6, :1].transpose(0, 1), torch.tensor([1, 2]), [6], [2]).shape
 torch.Size([1, 6, 5, 6, 5])
 
-The best path and its tokens; next to the soft alignment it is drawn by `ctc_align.view.occupancy_figure`:
+The best path and its tokens (`ctc_align.view.occupancy_figure` draws it over the soft alignment):
 
 >>> padded = torch.tensor([[1, 2, 2], [4, 3, 0]])
 >>> paths, scores = functional.forced_align(log_probs.transpose(0, 1), padded, frames, tokens)
@@ -60,12 +60,12 @@ import torch
 
 from ctc_align import kernels, lattice
 from ctc_align.ctc import arguments, autograd
-from ctc_align.ctc.arguments import Lengths, utterances
+from ctc_align.ctc.arguments import Lengths, loss_arguments
 from ctc_align.errors import KernelError
 from ctc_align.kernels import memory_limits
 
 UNITS_CELLS = 2**20
-"""Unit vectors whose products are made at once, times the numbers in each."""
+"""Unit vectors whose products are computed at once, times the numbers in each."""
 
 
 def ctc_loss(
@@ -77,7 +77,7 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> torch.Tensor:
-    """The CTC loss, -log p(target | log_probs) over all paths: `torch.nn.functional.ctc_loss`, and its values.
+    """Return the CTC loss, -log p(target | log_probs) over all paths; a drop-in for `torch.nn.functional.ctc_loss`.
 
     On purpose the gradient by `log_probs` is minus the occupancy times upstream, which is the derivative whether or not
     `log_softmax` stands before it (PyTorch's is exp(log_probs) - occupancy; behind `log_softmax` both agree), and a
@@ -93,8 +93,8 @@ def ctc_loss(
         zero_infinity: infinite losses count as 0.
 
     Returns:
-        The loss where `log_probs` lie: () or, with reduction "none" of a batch, (N,); float64 for float64 log-probs,
-        else float32; inf where the target does not fit.
+        The loss on the device of `log_probs`: () or, with reduction "none" of a batch, (N,); float64 for float64
+        log-probs, else float32; inf where the target does not fit.
 
     Raises:
         KernelError: arguments that do not fit together, a blank among the targets.
@@ -104,8 +104,8 @@ def ctc_loss(
     tensor(1.3333)
     """
     arguments.check_reduction(reduction)
-    given = utterances(log_probs, targets, input_lengths, target_lengths, blank)
-    return given.reduce(autograd.losses(given.log_probs, given.topology, given.frames), reduction, zero_infinity)
+    batch = loss_arguments(log_probs, targets, input_lengths, target_lengths, blank)
+    return batch.reduce(autograd.losses(batch.log_probs, batch.topology, batch.frames), reduction, zero_infinity)
 
 
 def simple_ctc_loss(
@@ -117,17 +117,17 @@ def simple_ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> torch.Tensor:
-    """The loss of simple CTC: each token is exactly one frame, repeats do not collapse, equal neighbours need no blank.
+    """Return the loss of simple CTC: each token is exactly one frame, and repeats do not collapse.
 
-    All else as `ctc_loss`. A target fits where there are no more tokens than frames.
+    Equal neighbours need no blank. All else as `ctc_loss`. A target fits where there are no more tokens than frames.
 
     >>> log_probs = torch.full((2, 1, 2), 0.5).log()
     >>> simple_ctc_loss(log_probs, torch.tensor([[1]]), [2], [1]).exp()    # two of the four paths read it
     tensor(2.)
     """
     arguments.check_reduction(reduction)
-    given = utterances(log_probs, targets, input_lengths, target_lengths, blank, arguments.simple_padded)
-    return given.reduce(autograd.losses(given.log_probs, given.topology, given.frames), reduction, zero_infinity)
+    batch = loss_arguments(log_probs, targets, input_lengths, target_lengths, blank, arguments.simple_padded)
+    return batch.reduce(autograd.losses(batch.log_probs, batch.topology, batch.frames), reduction, zero_infinity)
 
 
 def occupancy(
@@ -137,7 +137,7 @@ def occupancy(
     target_lengths: Lengths,
     blank: int = 0,
 ) -> torch.Tensor:
-    """The posterior of each class at each frame given the transcript: CTC's own soft alignment targets.
+    """Return the posterior of each class at each frame given the transcript: CTC's soft alignment targets.
 
     They are constants: no gradient goes through them. (`ctc_align.ctc.autograd.occupancies` is differentiable.)
 
@@ -145,8 +145,8 @@ def occupancy(
         log_probs, targets, input_lengths, target_lengths, blank: as `ctc_loss`.
 
     Returns:
-        (T, N, C), or (T, C) of one utterance, where `log_probs` lie; float64 for float64 log-probs, else float32. Every
-        row sums to 1; those beyond the input length, and of targets that do not fit, are 0.
+        (T, N, C), or (T, C) of one utterance, on the device of `log_probs`; float64 for float64 log-probs, else
+        float32. Every row sums to 1; those beyond the input length, and of targets that do not fit, are 0.
 
     Raises:
         KernelError: as `ctc_loss`.
@@ -156,9 +156,9 @@ def occupancy(
     tensor([[0.3333, 0.6667],
             [0.3333, 0.6667]])
     """
-    given = utterances(log_probs, targets, input_lengths, target_lengths, blank)
-    posteriors = kernels.occupancy(given.log_probs, given.topology, given.frames).posteriors
-    return given.as_given(posteriors.to(log_probs.device))
+    batch = loss_arguments(log_probs, targets, input_lengths, target_lengths, blank)
+    posteriors = kernels.occupancy(batch.log_probs, batch.topology, batch.frames).posteriors
+    return batch.restore_order(posteriors.to(log_probs.device))
 
 
 def hessian(
@@ -168,7 +168,7 @@ def hessian(
     target_lengths: Lengths,
     blank: int = 0,
 ) -> torch.Tensor:
-    """All second derivatives of each utterance's CTC loss by the logits, for problems small enough to write them down.
+    """Return all second derivatives of each utterance's CTC loss by the logits, for small problems.
 
         loss = sum_t logsumexp(logits[t]) - log Z(logits)
         d2 loss = (diag(y_t) - y_t y_t') in each frame, y = softmax, less the covariance of the occupancy
@@ -181,11 +181,11 @@ def hessian(
         targets, input_lengths, target_lengths, blank: as `ctc_loss`.
 
     Returns:
-        (N, T, C, T, C) where `logits` lie, symmetric; worked out in float64, and float64 for float64 logits, else
+        (N, T, C, T, C) on the device of `logits`, symmetric; computed in float64, and float64 for float64 logits, else
         float32. 0 beyond the input length, and where the target does not fit.
 
     Raises:
-        KernelError: as `ctc_loss`; logits so many that the result cannot be kept.
+        KernelError: as `ctc_loss`; a result that does not fit into memory.
 
     >>> curvature = hessian(torch.zeros(1, 2, 2), torch.tensor([[1]]), [2], [1])
     >>> curvature.shape, curvature[0, 0, 0]
@@ -194,15 +194,15 @@ def hessian(
     """
     arguments.check_log_probs(logits, "(N, T, C)", (3,), "logits")
     dtype = torch.float64 if logits.dtype == torch.float64 else torch.float32
-    batch, frames, classes = logits.shape
+    utterances, frames, classes = logits.shape
     memory_limits.require(
-        dtype.itemsize * batch * (frames * classes) ** 2, f"second derivatives of {tuple(logits.shape)}"
+        dtype.itemsize * utterances * (frames * classes) ** 2, f"second derivatives of {tuple(logits.shape)}"
     )
-    given = utterances(logits.detach().transpose(0, 1), targets, input_lengths, target_lengths, blank)
-    result = logits.new_zeros((batch, frames, classes, frames, classes), dtype=dtype)
-    for b, (count, tokens) in enumerate(zip(given.frames.tolist(), given.tokens.tolist())):
-        target = given.topology.emit[b, 1 : 2 * tokens : 2]
-        result[b, :count, :, :count] = _curvature(given.log_probs[b, :count].cpu().double(), target, blank).to(result)
+    batch = loss_arguments(logits.detach().transpose(0, 1), targets, input_lengths, target_lengths, blank)
+    result = logits.new_zeros((utterances, frames, classes, frames, classes), dtype=dtype)
+    for b, (count, tokens) in enumerate(zip(batch.frames.tolist(), batch.tokens.tolist())):
+        target = batch.topology.emit[b, 1 : 2 * tokens : 2]
+        result[b, :count, :, :count] = _curvature(batch.log_probs[b, :count].cpu().double(), target, blank).to(result)
     return result
 
 
@@ -213,11 +213,11 @@ def forced_align(
     target_lengths: Lengths | None = None,
     blank: int = 0,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The most likely CTC path of each target: `torchaudio.functional.forced_align`, for any batch size.
+    """Return the most likely CTC path of each target: `torchaudio.functional.forced_align`, for any batch size.
 
     Args:
         log_probs: (B, T, C), natural log, normalised or not, floating point.
-        targets: (B, L) token ids; what lies beyond their lengths is never read.
+        targets: (B, L) token ids; those beyond their lengths are never read.
         input_lengths: (B,) frames that count, tensor or sequence; None means T for all.
         target_lengths: (B,) tokens that count; None means L for all.
         blank: the class of the blank.
@@ -228,7 +228,7 @@ def forced_align(
 
     Raises:
         KernelError: arguments that do not fit together, a blank among the targets, a target that is too long for its
-            frames, log-probs that leave no path (-inf), or that are none (NaN, +inf).
+            frames, log-probs that leave no path (-inf), or NaN or +inf on a path.
 
     >>> log_probs = torch.tensor([[[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]]]).log()
     >>> forced_align(log_probs, torch.tensor([[1, 1]]))[0]
@@ -254,7 +254,7 @@ def forced_align(
 
 @dataclass(frozen=True)
 class TokenSpan:
-    """A token's frames, `start` to `end` (exclusive), and the mean of their scores."""
+    """A token with its frames, `start` to `end` (exclusive), and the mean of their scores."""
 
     token: int
     start: int
@@ -262,12 +262,12 @@ class TokenSpan:
     score: float
 
     def __len__(self) -> int:
-        """Its length in frames."""
+        """Return the length in frames."""
         return self.end - self.start
 
 
 def merge_tokens(tokens: torch.Tensor, scores: torch.Tensor, blank: int = 0) -> list[TokenSpan]:
-    """The tokens of one path: runs of equal labels, without those of the blank (`torchaudio.functional.merge_tokens`).
+    """Return the tokens of one path: runs of equal labels, without blanks; as `torchaudio.functional.merge_tokens`.
 
     Args:
         tokens: (T,) labels, one row of `forced_align`'s paths.
@@ -295,7 +295,7 @@ def merge_tokens(tokens: torch.Tensor, scores: torch.Tensor, blank: int = 0) -> 
 
 
 def _curvature(logits: torch.Tensor, target: np.ndarray, blank: int) -> torch.Tensor:
-    """`hessian` of one utterance (T, C) float64: (T, C, T, C)."""
+    """Return the `hessian` (T, C, T, C) of one utterance (T, C) float64."""
     frames, classes = logits.shape
     log_probs, size = logits.log_softmax(1), frames * classes
 
@@ -307,14 +307,14 @@ def _curvature(logits: torch.Tensor, target: np.ndarray, blank: int) -> torch.Te
             None,
         )
 
-    met = kernels.occupancy(*rows(1))
-    if not met.scores[0] > -torch.inf and not met.scores[0].isnan():
+    occupied = kernels.occupancy(*rows(1))
+    if not occupied.scores[0] > -torch.inf and not occupied.scores[0].isnan():
         return logits.new_zeros((frames, classes, frames, classes))
     softmax = log_probs.exp()
     result = torch.diag_embed(softmax) - softmax[:, :, None] * softmax[:, None, :]
     result = torch.einsum("tcd,tu->tcud", result, torch.eye(frames, dtype=logits.dtype)).reshape(size, size)
-    # Where the posterior is 0 nothing changes it.
-    places = met.posteriors.reshape(-1).nonzero()[:, 0]
+    # A posterior of 0 does not change.
+    places = occupied.posteriors.reshape(-1).nonzero()[:, 0]
     for some in places.split(max(1, UNITS_CELLS // size)):
         units = torch.nn.functional.one_hot(some, size).double().view(len(some), frames, classes)
         result[some] -= kernels.tangent(*rows(len(some)), units).tangents.reshape(len(some), size)

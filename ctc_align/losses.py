@@ -1,4 +1,4 @@
-"""Losses made of CTC: a formula and a paper each, on one kernel.
+"""Losses based on CTC, each with its formula and paper, on the same kernels.
 
     CTCLoss                     the module form of `functional.ctc_loss`; `ctc_align.CTCLoss`
     soft_target_cross_entropy   cross-entropy to CTC's own soft targets: CTC's gradient, as a sum over frames
@@ -7,13 +7,12 @@
     label_smoothed_ctc_loss     CTC, and a distance from the uniform distribution (Kim et al. 2017)
     label_prior_ctc_loss        CTC over posteriors divided by priors: less peaky (Huang et al. 2024)
     LabelPrior                  such priors, estimated steadily while training
-    alignment_entropy           how many paths there are, in nats; differentiable
+    alignment_entropy           the entropy of the paths, in nats; differentiable
 
-All take what `functional.ctc_loss` takes, in all its forms. Log-probs are natural and, unless said otherwise, may be
-unnormalised. A target that does not fit has loss inf and gradient zero. `soft_target_cross_entropy` and
-`reweighted_ctc_loss` take the soft targets z, the occupancy, as constants, as their papers do; the others are
-differentiated whole. ASG (Collobert et al. 2016) is not here: its learned scores of transitions from class to class
-are no log-probs of frames, and topologies have none.
+All take the arguments of `functional.ctc_loss`, in all their forms. Log-probs are natural and, unless said otherwise,
+may be unnormalised. A target that does not fit has loss inf and gradient zero. `soft_target_cross_entropy` and
+`reweighted_ctc_loss` take the soft targets z, the occupancy, as constants, as their papers do; the others are fully
+differentiated. ASG (Collobert et al. 2016) is not here: topologies have no learned scores of transitions.
 
 A step of training:
 
@@ -34,13 +33,13 @@ from ctc_align import functional, kernels
 from ctc_align.ctc import autograd
 from ctc_align.ctc.arguments import (
     Lengths,
-    Utterances,
+    LossArguments,
     batch_first,
     check_log_probs,
     check_reduction,
     frame_counts,
     frames_inside,
-    utterances,
+    loss_arguments,
 )
 from ctc_align.errors import KernelError
 
@@ -57,7 +56,7 @@ __all__ = [
 
 
 class CTCLoss(torch.nn.Module):
-    """The CTC loss as a module: `torch.nn.CTCLoss`, and its values; see `ctc_align.functional.ctc_loss`.
+    """The CTC loss as a module, a drop-in for `torch.nn.CTCLoss`; see `ctc_align.functional.ctc_loss`.
 
     Args:
         blank: the class of the blank.
@@ -79,7 +78,7 @@ class CTCLoss(torch.nn.Module):
     def forward(
         self, log_probs: torch.Tensor, targets: torch.Tensor, input_lengths: Lengths, target_lengths: Lengths
     ) -> torch.Tensor:
-        """The loss of log-probs (T, N, C) or (T, C)."""
+        """Return the loss of log-probs (T, N, C) or (T, C)."""
         return functional.ctc_loss(
             log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity
         )
@@ -90,25 +89,25 @@ class CTCLoss(torch.nn.Module):
 
 @dataclass(frozen=True)
 class _Soft:
-    """Utterances with their soft targets: `posteriors` (B, T, C), a constant; `log_probs` of the same dtype, 0 where
+    """LossArguments with their soft targets: `posteriors` (B, T, C), a constant; `log_probs` of the same dtype, 0 where
     the posterior is 0; `impossible` (B,), whose target does not fit."""
 
-    given: Utterances
+    arguments: LossArguments
     log_probs: torch.Tensor
     posteriors: torch.Tensor
     impossible: torch.Tensor
 
     def losses(self, terms: torch.Tensor) -> torch.Tensor:
-        """(B,): minus the sum of terms (B, T, C), inf where the target does not fit."""
+        """Return minus the sum of terms (B, T, C) of each utterance (B,), inf where the target does not fit."""
         return torch.where(self.impossible, torch.inf, -terms.sum((1, 2)))
 
 
-def _soft(given: Utterances) -> _Soft:
-    met = kernels.occupancy(given.log_probs, given.topology, given.frames)
-    posteriors = met.posteriors.to(given.log_probs.device)
-    # Where nothing is wanted, a log-prob of -inf, or whatever the padding holds, costs nothing: 0 x inf would.
-    log_probs = torch.where(posteriors == 0, 0.0, given.log_probs.to(posteriors.dtype))
-    return _Soft(given, log_probs, posteriors, (met.scores == -torch.inf).to(posteriors.device))
+def _soft(batch: LossArguments) -> _Soft:
+    occupied = kernels.occupancy(batch.log_probs, batch.topology, batch.frames)
+    posteriors = occupied.posteriors.to(batch.log_probs.device)
+    # A posterior of 0 costs nothing, even where the log-prob is -inf or padding: 0 x inf would.
+    log_probs = torch.where(posteriors == 0, 0.0, batch.log_probs.to(posteriors.dtype))
+    return _Soft(batch, log_probs, posteriors, (occupied.scores == -torch.inf).to(posteriors.device))
 
 
 def soft_target_cross_entropy(
@@ -120,19 +119,19 @@ def soft_target_cross_entropy(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> torch.Tensor:
-    """Cross-entropy to CTC's own soft targets: the gradient of `ctc_loss`, as a sum over frames and classes.
+    """Return the cross-entropy to CTC's own soft targets: the gradient of `ctc_loss`, as a sum over frames and classes.
 
         loss = -sum_t sum_k z[t, k] log y[t, k],    z the occupancy, a constant
 
-    Its value is that of the CTC loss and the entropy of the alignment together. So Li and Wang 2019
-    (https://arxiv.org/abs/1904.10619) read CTC: in each step a network is fitted to z.
+    Its value is the sum of the CTC loss and the entropy of the alignment. Li and Wang 2019
+    (https://arxiv.org/abs/1904.10619) interpret CTC so: each step fits the network to z.
 
     Args and raises as `ctc_align.functional.ctc_loss`.
     """
     check_reduction(reduction)
-    given = utterances(log_probs, targets, input_lengths, target_lengths, blank)
-    soft = _soft(given)
-    return given.reduce(soft.losses(soft.posteriors * soft.log_probs), reduction, zero_infinity)
+    batch = loss_arguments(log_probs, targets, input_lengths, target_lengths, blank)
+    soft = _soft(batch)
+    return batch.reduce(soft.losses(soft.posteriors * soft.log_probs), reduction, zero_infinity)
 
 
 def reweighted_ctc_loss(
@@ -147,16 +146,16 @@ def reweighted_ctc_loss(
     class_weights: torch.Tensor | None = None,
     focus: float = 0.0,
 ) -> torch.Tensor:
-    """CTC with weights against the many blanks (Li and Wang 2019, https://arxiv.org/abs/1904.10619).
+    """Return CTC with weights against the many blanks (Li and Wang 2019, https://arxiv.org/abs/1904.10619).
 
         loss = -sum_t w[t] sum_k c[k] z[t, k] log y[t, k],    z the occupancy, a constant
         w[t] = (max_k (z[t, k] - y[t, k])) ** focus, divided by its mean over the utterance's frames
 
-    Frames on which the network says already what CTC wants of it are mostly blank; `focus` turns the loss to the
+    Frames on which the network already agrees with its soft targets are mostly blank; `focus` turns the loss to the
     others. Without weights the gradient is that of `ctc_loss`.
 
     Args:
-        log_probs: normalised, for they are taken for log y; all else as `ctc_align.functional.ctc_loss`.
+        log_probs: normalised, since they are log y; all else as `ctc_align.functional.ctc_loss`.
         class_weights: (C,) the weights c, not negative; None means 1 each.
         focus: 0 or more; 0 means equal weights of all frames.
 
@@ -164,10 +163,10 @@ def reweighted_ctc_loss(
         KernelError: as `ctc_loss`; weights of another shape, a negative focus.
     """
     check_reduction(reduction)
-    given = utterances(log_probs, targets, input_lengths, target_lengths, blank)
+    batch = loss_arguments(log_probs, targets, input_lengths, target_lengths, blank)
     if not focus >= 0:
         raise KernelError(f"focus: expected 0 or more, got {focus}")
-    soft = _soft(given)
+    soft = _soft(batch)
     weights = _frame_weights(soft, focus)
     if class_weights is not None:
         if class_weights.shape != log_probs.shape[-1:]:
@@ -175,18 +174,18 @@ def reweighted_ctc_loss(
                 f"class_weights: expected shape ({log_probs.shape[-1]},), got {tuple(class_weights.shape)}"
             )
         weights = weights * class_weights.to(weights)
-    return given.reduce(soft.losses(weights * soft.posteriors * soft.log_probs), reduction, zero_infinity)
+    return batch.reduce(soft.losses(weights * soft.posteriors * soft.log_probs), reduction, zero_infinity)
 
 
 def _frame_weights(soft: _Soft, focus: float) -> torch.Tensor:
-    """(B, T, 1): how far each frame is from what is wanted of it, to the power of `focus`, with a mean of 1."""
-    inside = soft.given.inside.to(soft.posteriors.dtype)
+    """Return (B, T, 1): the distance of each frame from its soft targets, to the power `focus`, with a mean of 1."""
+    inside = soft.arguments.inside.to(soft.posteriors.dtype)
     if not focus:
         return inside
-    wanted = soft.posteriors - soft.given.log_probs.detach().to(soft.posteriors.dtype).exp()
-    distance = torch.where(inside > 0, wanted.amax(2, keepdim=True).clamp(min=0), 0.0) ** focus
+    excess = soft.posteriors - soft.arguments.log_probs.detach().to(soft.posteriors.dtype).exp()
+    distance = torch.where(inside > 0, excess.amax(2, keepdim=True).clamp(min=0), 0.0) ** focus
     total = distance.sum(1, keepdim=True)
-    # Where every frame is as it is wanted, none is before the others.
+    # If every frame agrees with its targets, all weights are equal.
     return torch.where(total > 0, distance * (inside.sum(1, keepdim=True) / total), inside)
 
 
@@ -202,8 +201,10 @@ def focal_ctc_loss(
     alpha: float = 1.0,
     gamma: float = 2.0,
 ) -> torch.Tensor:
-    """CTC in which easy utterances count less (Feng, Yao and Zhang 2019, "Focal CTC Loss for Chinese Optical Character
-    Recognition on Unbalanced Datasets", https://doi.org/10.1155/2019/9345861).
+    """Return CTC in which easy utterances count less (Feng, Yao and Zhang 2019).
+
+    "Focal CTC Loss for Chinese Optical Character Recognition on Unbalanced Datasets",
+    https://doi.org/10.1155/2019/9345861.
 
         loss = alpha (1 - p) ** gamma ctc,    p = exp(-ctc)
 
@@ -217,16 +218,16 @@ def focal_ctc_loss(
         KernelError: as `ctc_loss`; a negative gamma.
     """
     check_reduction(reduction)
-    given = utterances(log_probs, targets, input_lengths, target_lengths, blank)
+    batch = loss_arguments(log_probs, targets, input_lengths, target_lengths, blank)
     if not gamma >= 0:
         raise KernelError(f"gamma: expected 0 or more, got {gamma}")
-    plain = autograd.losses(given.log_probs, given.topology, given.frames)
+    plain = autograd.losses(batch.log_probs, batch.topology, batch.frames)
     if gamma:
-        # Below 0 there is no probability, and exp would overflow. A power below 1 has no derivative at 0.
+        # A loss below 0 is no probability, and exp would overflow. A power below 1 has no derivative at 0.
         plain = plain.clamp(min=0)
         hard = (-torch.expm1(-plain)).clamp(min=torch.finfo(plain.dtype).tiny)
         plain = plain * hard**gamma
-    return given.reduce(alpha * plain, reduction, zero_infinity)
+    return batch.reduce(alpha * plain, reduction, zero_infinity)
 
 
 def label_smoothed_ctc_loss(
@@ -240,7 +241,7 @@ def label_smoothed_ctc_loss(
     *,
     alpha: float = 0.1,
 ) -> torch.Tensor:
-    """CTC, and a distance from the uniform distribution U over the C classes (Kim et al. 2017,
+    """Return CTC plus a distance from the uniform distribution U over the C classes (Kim et al. 2017,
     https://arxiv.org/abs/1711.02212).
 
         loss = (1 - alpha) ctc + alpha sum_t KL(U || y[t]),    KL(U || y[t]) = -log C - 1/C sum_k log y[t, k]
@@ -253,17 +254,17 @@ def label_smoothed_ctc_loss(
         KernelError: as `ctc_loss`; alpha out of range.
     """
     check_reduction(reduction)
-    given = utterances(log_probs, targets, input_lengths, target_lengths, blank)
+    batch = loss_arguments(log_probs, targets, input_lengths, target_lengths, blank)
     if not 0 <= alpha < 1:
         raise KernelError(f"alpha: expected 0 to below 1, got {alpha}")
-    plain = autograd.losses(given.log_probs, given.topology, given.frames)
+    plain = autograd.losses(batch.log_probs, batch.topology, batch.frames)
     if not alpha:
-        return given.reduce(plain, reduction, zero_infinity)
-    inside = torch.where(given.inside, given.log_probs.to(plain.dtype), 0.0)
+        return batch.reduce(plain, reduction, zero_infinity)
+    inside = torch.where(batch.inside, batch.log_probs.to(plain.dtype), 0.0)
     uniform = torch.log(plain.new_tensor(float(inside.shape[2])))
-    far = -inside.mean(2).sum(1) - given.frames.to(plain) * uniform
+    far = -inside.mean(2).sum(1) - batch.frames.to(plain) * uniform
     both = torch.where(plain == torch.inf, plain, (1 - alpha) * plain + alpha * far)
-    return given.reduce(both, reduction, zero_infinity)
+    return batch.reduce(both, reduction, zero_infinity)
 
 
 def label_prior_ctc_loss(
@@ -278,12 +279,12 @@ def label_prior_ctc_loss(
     log_prior: torch.Tensor,
     scale: float = 0.3,
 ) -> torch.Tensor:
-    """CTC over posteriors divided by priors, which spreads its peaks (Huang et al. 2024,
+    """Return CTC over posteriors divided by priors, which spreads its peaks (Huang et al. 2024,
     https://arxiv.org/abs/2406.02560).
 
         loss = -log sum over paths of prod_t y[t, path[t]] / prior[path[t]] ** scale
 
-    Scores so divided are not normalised: the gradient is right for them. Aligning afterwards, subtract the same.
+    Such scores are not normalised, for which the gradient is right. For alignment, subtract the same priors.
 
     Args:
         log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity: as
@@ -304,7 +305,7 @@ def label_prior_ctc_loss(
 
 
 class LabelPrior(torch.nn.Module):
-    """The share of the frames that a network gives to each class, for `label_prior_ctc_loss`, estimated while training.
+    """The share of the frames that a network assigns to each class, for `label_prior_ctc_loss`, estimated in training.
 
     Priors that jump, as those counted once an epoch, or that are wrong, as those of the first steps, make training
     oscillate and collapse. These begin uniform, which changes nothing, follow the batches slowly, and never fall below
@@ -315,16 +316,16 @@ class LabelPrior(torch.nn.Module):
 
     Args:
         classes: C.
-        decay: how much is kept from batch to batch: what was seen 1 / (1 - decay) batches ago counts a third.
+        decay: the weight of the past: a batch 1 / (1 - decay) batches ago counts a third.
         floor: the part of the prior that is uniform.
 
     Raises:
         KernelError: numbers out of range; and when called, log-probs or lengths that do not fit.
 
     >>> prior, log_probs = LabelPrior(2, decay=0.5), torch.tensor([[[0.9, 0.1]], [[0.7, 0.3]]]).log()
-    >>> prior(log_probs, [2]).exp()                     # on its way from 0.5 to 0.8
+    >>> prior(log_probs, [2]).exp()                     # half way from 0.5 to 0.8
     tensor([0.6485, 0.3515])
-    >>> prior.eval()(log_probs, [2]).exp()              # and it stays
+    >>> prior.eval()(log_probs, [2]).exp()              # evaluation changes nothing
     tensor([0.6485, 0.3515])
     """
 
@@ -342,7 +343,7 @@ class LabelPrior(torch.nn.Module):
 
     @torch.no_grad()
     def forward(self, log_probs: torch.Tensor, input_lengths: Lengths) -> torch.Tensor:
-        """The logarithm of the prior (C,), after this batch of normalised log-probs (T, N, C) while training."""
+        """Return the log of the prior (C,), in training updated by this batch of normalised log-probs (T, N, C)."""
         rows = batch_first(log_probs)
         if rows.shape[2] != len(self.mean):
             raise KernelError(f"log_probs: expected {len(self.mean)} classes, got shape {tuple(log_probs.shape)}")
@@ -351,7 +352,7 @@ class LabelPrior(torch.nn.Module):
             rows = rows.to(self.mean)
             probs = torch.where(frames_inside(frames, rows), rows.exp(), 0.0)
             mean = probs.sum((0, 1)) / frames.sum().to(probs)
-            # A batch of NaN, as mixed precision has at times, or without frames is none.
+            # A batch without frames, or with NaN as in mixed precision, is ignored.
             if mean.isfinite().all():
                 self.mean.lerp_(mean, 1 - self.decay)
         return ((1 - self.floor) * self.mean + self.floor / len(self.mean)).log()
@@ -365,17 +366,17 @@ def alignment_entropy(
     blank: int = 0,
     reduction: str = "mean",
 ) -> torch.Tensor:
-    """The entropy of the paths given the transcript, in nats: 0 where one path is certain.
+    """Return the entropy of the paths given the transcript, in nats: 0 where one path is certain.
 
         H = log Z - sum_t sum_k z[t, k] x[t, k],    z the occupancy, x the log-probs, Z their sum over paths
 
     `ctc_loss - beta * alignment_entropy` is CTC with maximum entropy regularisation (Liu, Jin and Zhang 2018,
-    "Connectionist Temporal Classification with Maximum Entropy Regularization", NeurIPS). Differentiated whole, through
+    "Connectionist Temporal Classification with Maximum Entropy Regularization", NeurIPS). Fully differentiated, through
     z as well: the gradient is minus the occupancy's covariance times x.
 
     Args:
         log_probs, targets, input_lengths, target_lengths, blank, reduction: as `ctc_align.functional.ctc_loss`. In
-            float32 the entropy is as exact as the loss is, of which it is a small difference.
+            float32 the entropy, a small difference of losses, has their absolute error.
 
     Returns:
         As `ctc_loss`; the entropy of a target that does not fit is 0.
@@ -388,9 +389,9 @@ def alignment_entropy(
     tensor(3.)
     """
     check_reduction(reduction)
-    given = utterances(log_probs, targets, input_lengths, target_lengths, blank)
-    negative = autograd.losses(given.log_probs, given.topology, given.frames)
-    posteriors = autograd.occupancies(given.log_probs, given.topology, given.frames)
-    met = torch.where(posteriors == 0, 0.0, given.log_probs.to(posteriors.dtype))
-    entropy = -negative - (posteriors * met).sum((1, 2))
-    return given.reduce(torch.where(negative == torch.inf, 0.0, entropy), reduction)
+    batch = loss_arguments(log_probs, targets, input_lengths, target_lengths, blank)
+    negative = autograd.losses(batch.log_probs, batch.topology, batch.frames)
+    posteriors = autograd.occupancies(batch.log_probs, batch.topology, batch.frames)
+    finite = torch.where(posteriors == 0, 0.0, batch.log_probs.to(posteriors.dtype))
+    entropy = -negative - (posteriors * finite).sum((1, 2))
+    return batch.reduce(torch.where(negative == torch.inf, 0.0, entropy), reduction)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from planted_runs import PlantedRuns, add_option
 
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
@@ -46,6 +47,7 @@ LONG = ("tests/test_readme.py", "tests/alignment/test_gold.py", "tests/kernels/"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", type=int, metavar="SEED", help="shuffle the files, and the tests within each")
+    add_option(parser)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -67,6 +69,10 @@ def number_of_workers(config: pytest.Config) -> int:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(PlantedRuns(config))
+    config.addinivalue_line(
+        "markers", "planted(*paths): plants faults into these files; see tests/support/planted_runs"
+    )
     config.addinivalue_line(
         "markers", "torchaudio: compares with torchaudio, which has an environment of its own (skipped without it)"
     )

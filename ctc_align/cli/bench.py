@@ -12,7 +12,7 @@ from ctc_align.cli.messages import SOME_FAILED, Talk
 from ctc_align.errors import UsageError
 
 if TYPE_CHECKING:
-    from ctc_align.kernels.benchmark import Row
+    from ctc_align.kernels.benchmark import Measurement
 
 FORMATS = ("table", "json")
 _ROUNDS, _QUICK_ROUNDS = 5, 3
@@ -51,7 +51,7 @@ def bench(
     machine = benchmark.machine(devices)
     if format == "table":
         print("\n".join(_heading(machine)))
-    rows: list[Row] = []
+    rows: list[Measurement] = []
     cases, rounds = (benchmark.QUICK, _QUICK_ROUNDS) if quick else (benchmark.CASES, _ROUNDS)
     for measured in benchmark.run(cases, devices, rounds):
         rows += measured
@@ -77,7 +77,7 @@ def _heading(machine: dict[str, Any]) -> list[str]:
     ]
 
 
-def _print_table(rows: list[Row]) -> None:
+def _print_table(rows: list[Measurement]) -> None:
     """Print one case, in plain columns where stdout is no terminal."""
     print(f"\n{rows[0].case}")
     if sys.stdout.isatty():
@@ -89,7 +89,7 @@ def _print_table(rows: list[Row]) -> None:
     sys.stdout.flush()
 
 
-def _print_rich(rows: list[Row]) -> None:
+def _print_rich(rows: list[Measurement]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -103,7 +103,7 @@ def _print_rich(rows: list[Row]) -> None:
     console_for(sys.stdout).print(table)
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: Measurement) -> list[str]:
     where = "" if row.device == "cpu" or row.who == "gpu" else f" ({row.device})"
     return [
         row.task,

@@ -1,1 +1,1 @@
-"""The insides of `ctc_align.functional` and `ctc_align.losses`: autograd and the checks of arguments."""
+"""The implementation of `ctc_align.functional` and `ctc_align.losses`: autograd and the checks of arguments."""

@@ -1,6 +1,6 @@
-"""What callers of PyTorch and torchaudio give, checked and put in order for the kernels: ids, lengths, lattices.
+"""Arguments in the forms of PyTorch and torchaudio, checked and converted for the kernels: ids, lengths, topologies.
 
-Whatever is wrong is a `KernelError`, which is a ValueError and a RuntimeError too.
+Errors are `KernelError`, which is a ValueError and a RuntimeError too.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from ctc_align.errors import KernelError
 Lengths = torch.Tensor | Sequence[int] | np.ndarray
 REDUCTIONS = ("none", "mean", "sum")
 
-Padded = Callable[[np.ndarray, np.ndarray, int], lattice.Topology]
-"""Makes a lattice of rows of ids (B, L), how many of each count (B,), and the blank."""
+MakeTopology = Callable[[np.ndarray, np.ndarray, int], lattice.Topology]
+"""A function of rows of ids (B, L), how many of each count (B,), and the blank."""
 
 
 @dataclass(frozen=True)
-class Utterances:
+class LossArguments:
     """The arguments of a loss.
 
     Attributes:
-        log_probs: (B, T, C), a view of what was given.
+        log_probs: (B, T, C), a view of the caller's.
         topology: of the same B.
-        frames: (B,) int64, how many count, in memory of torch.
-        tokens: (B,) int64, how many the targets have.
-        batched: whether a batch was given: (T, N, C), not (T, C).
+        frames: (B,) int64, how many count.
+        tokens: (B,) int64, lengths of the targets.
+        batched: whether the caller's log-probs are a batch, (T, N, C), not (T, C).
     """
 
     log_probs: torch.Tensor
@@ -42,15 +42,15 @@ class Utterances:
 
     @property
     def inside(self) -> torch.Tensor:
-        """(B, T, 1) bool, where the log-probs lie: the frames that count."""
+        """The frames that count, (B, T, 1) bool, on the device of the log-probs."""
         return frames_inside(self.frames, self.log_probs)
 
-    def as_given(self, values: torch.Tensor) -> torch.Tensor:
-        """Values (B, T, …) of the frames in the order in which the log-probs came: (T, N, …), or (T, …)."""
+    def restore_order(self, values: torch.Tensor) -> torch.Tensor:
+        """Return values (B, T, …) in the caller's order: (T, N, …), or (T, …)."""
         return values.transpose(0, 1) if self.batched else values[0]
 
     def reduce(self, losses: torch.Tensor, reduction: str, zero_infinity: bool = False) -> torch.Tensor:
-        """Losses (B,) as PyTorch's CTC loss reduces them: its "mean" is over losses per token."""
+        """Return losses (B,) reduced as by PyTorch's CTC loss: its "mean" is over losses per token."""
         check_reduction(reduction)
         if zero_infinity:
             losses = torch.where(losses == torch.inf, 0.0, losses)
@@ -61,15 +61,15 @@ class Utterances:
         return losses if self.batched else losses[0]
 
 
-def utterances(
+def loss_arguments(
     log_probs: torch.Tensor,
     targets: torch.Tensor,
     input_lengths: Lengths,
     target_lengths: Lengths,
     blank: int,
-    padded: Padded = lattice.ctc_padded,
-) -> Utterances:
-    """What `torch.nn.functional.ctc_loss` takes, in every form that it takes.
+    make: MakeTopology = lattice.ctc_padded,
+) -> LossArguments:
+    """Check and convert arguments in every form that `torch.nn.functional.ctc_loss` takes.
 
     Raises:
         KernelError: arguments that do not fit together, a blank among the targets.
@@ -77,29 +77,29 @@ def utterances(
     rows = batch_first(log_probs)
     batch, _, classes = rows.shape
     tokens = whole_numbers(target_lengths, "target_lengths", batch)
-    topology = ctc(_padded(targets, tokens), tokens, blank, classes, padded)
+    topology = ctc(_padded(targets, tokens), tokens, blank, classes, make)
     frames = torch.from_numpy(frame_counts(input_lengths, rows))
-    return Utterances(rows, topology, frames, tokens, log_probs.dim() == 3)
+    return LossArguments(rows, topology, frames, tokens, log_probs.dim() == 3)
 
 
 def check_reduction(reduction: str) -> None:
-    """Raises KernelError for what is no reduction."""
+    """Raise KernelError for what is no reduction."""
     if reduction not in REDUCTIONS:
         raise KernelError(f"reduction: expected one of {', '.join(REDUCTIONS)}; got {reduction!r}")
 
 
 def check_log_probs(log_probs: torch.Tensor, shapes: str, dims: tuple[int, ...], name: str = "log_probs") -> None:
-    """Raises KernelError for what is no floating-point tensor of one of the dimensions, or has no classes."""
+    """Raise KernelError unless it is a floating-point tensor of one of these dimensions, with classes."""
     if not isinstance(log_probs, torch.Tensor) or not log_probs.is_floating_point():
-        met = log_probs.dtype if isinstance(log_probs, torch.Tensor) else type(log_probs).__name__
-        raise KernelError(f"{name}: expected a floating-point tensor {shapes}, got {met}")
+        got = log_probs.dtype if isinstance(log_probs, torch.Tensor) else type(log_probs).__name__
+        raise KernelError(f"{name}: expected a floating-point tensor {shapes}, got {got}")
     refuse_transforms(log_probs)
     if log_probs.dim() not in dims or not log_probs.shape[-1]:
         raise KernelError(f"{name}: expected {shapes} with at least one class, got shape {tuple(log_probs.shape)}")
 
 
 def batch_first(log_probs: torch.Tensor) -> torch.Tensor:
-    """(T, N, C) or (T, C) as a view (N, T, C)."""
+    """Return log-probs (T, N, C) or (T, C) as a view (N, T, C)."""
     check_log_probs(log_probs, "(T, N, C) or (T, C)", (2, 3))
     rows = log_probs.transpose(0, 1) if log_probs.dim() == 3 else log_probs.unsqueeze(0)
     if not len(rows):
@@ -108,7 +108,7 @@ def batch_first(log_probs: torch.Tensor) -> torch.Tensor:
 
 
 def whole_numbers(values: Lengths, name: str, batch: int) -> np.ndarray:
-    """(B,) int64, of a tensor, an array or a sequence with one number for each utterance, in any shape."""
+    """Return (B,) int64 of a tensor, an array or a sequence with one number for each utterance, in any shape."""
     if isinstance(values, torch.Tensor):
         refuse_transforms(values)
     array = values.cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
@@ -118,7 +118,7 @@ def whole_numbers(values: Lengths, name: str, batch: int) -> np.ndarray:
 
 
 def frame_counts(input_lengths: Lengths, log_probs: torch.Tensor) -> np.ndarray:
-    """The frames that count of each utterance of log_probs (B, T, C)."""
+    """Return how many frames count of each utterance of log_probs (B, T, C)."""
     batch, most, _ = log_probs.shape
     frames = whole_numbers(input_lengths, "input_lengths", batch)
     if batch and (frames.min() < 0 or frames.max() > most):
@@ -128,13 +128,13 @@ def frame_counts(input_lengths: Lengths, log_probs: torch.Tensor) -> np.ndarray:
 
 
 def frames_inside(frames: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
-    """(B, T, 1) bool, where the log-probs (B, T, C) lie: those of the frames that count."""
+    """Return the frames that count, (B, T, 1) bool, on the device of the log-probs (B, T, C)."""
     frame = torch.arange(log_probs.shape[1], device=log_probs.device)
     return (frame < frames.to(frame.device)[:, None])[:, :, None]
 
 
 def token_ids(targets: torch.Tensor) -> np.ndarray:
-    """Targets as an array of integers; floats that hold whole numbers are taken, as PyTorch takes them."""
+    """Return targets as an array of integers; floats that hold whole numbers are accepted, as by PyTorch."""
     if not isinstance(targets, torch.Tensor):
         raise KernelError(f"targets: expected a tensor of token ids, got {type(targets).__name__}")
     refuse_transforms(targets)
@@ -147,7 +147,7 @@ def token_ids(targets: torch.Tensor) -> np.ndarray:
 
 
 def _padded(targets: torch.Tensor, tokens: np.ndarray) -> np.ndarray:
-    """Targets (N, S), or those in a row, as rows of ids of which the first `tokens` (N,) count."""
+    """Return targets (N, S), or concatenated ones, as rows of ids of which the first `tokens` (N,) count."""
     ids = token_ids(targets)
     if ids.ndim == 2 and len(ids) == len(tokens):
         return ids
@@ -163,13 +163,13 @@ def _padded(targets: torch.Tensor, tokens: np.ndarray) -> np.ndarray:
 
 
 def ctc(
-    rows: np.ndarray, tokens: np.ndarray, blank: int, classes: int, padded: Padded = lattice.ctc_padded
+    rows: np.ndarray, tokens: np.ndarray, blank: int, classes: int, make: MakeTopology = lattice.ctc_padded
 ) -> lattice.Topology:
-    """The lattice of rows of ids (B, L), each one a class."""
+    """Make the topology of rows of ids (B, L), each one a class."""
     if not 0 <= blank < classes:
         raise KernelError(f"blank: expected a class from 0 to {classes - 1}, got {blank}")
-    topology = padded(rows, tokens, blank)
-    # -1 must not pass: the lattice takes it for a wildcard.
+    topology = make(rows, tokens, blank)
+    # -1 would be a wildcard.
     if topology.max_class >= classes or topology.has_wildcard:
         b, state = np.argwhere(topology.emit.view(np.uint32) >= classes)[0].tolist()
         raise KernelError(
@@ -179,7 +179,7 @@ def ctc(
 
 
 def simple_padded(rows: np.ndarray, tokens: np.ndarray, blank: int) -> lattice.Topology:
-    """`lattice.simple_ctc` of rows of ids (B, L), of which the first `tokens` (B,) count."""
+    """Make `lattice.simple_ctc` of rows of ids (B, L), of which the first `tokens` (B,) count."""
     if len(tokens) and (tokens.min() < 0 or tokens.max() > rows.shape[1]):
         raise KernelError(f"target lengths: expected 0 to {rows.shape[1]}, got {tokens.tolist()[:8]}")
     return lattice.simple_ctc([row[:count] for row, count in zip(rows, tokens.tolist())], blank)

@@ -2,7 +2,7 @@
 
 The gradient by the log-probs is minus the occupancy (Graves et al. 2006, eq. 14, taken by the log-probability), which
 is right for unnormalised scores too; behind `log_softmax` it gives softmax - occupancy by the logits. The forward pass
-computes it already where somebody will ask for it. The second derivatives are those of the occupancy, one product of
+computes it already if log-probs require a gradient. The second derivatives are those of the occupancy, one product of
 the Hessian with a direction at a time, which costs about as much as two or three gradients.
 """
 
@@ -25,24 +25,26 @@ Lengths = torch.Tensor | Sequence[int] | None
 
 @dataclass(frozen=True)
 class _Arguments:
-    """What a loss is made of beside the log-probs."""
+    """Arguments of a loss other than the log-probs."""
 
     topology: lattice.Topology
     lengths: Lengths
     backend: str
 
     def posteriors(self, log_probs: torch.Tensor) -> torch.Tensor:
+        """Return the occupancy (B, T, C)."""
         return kernels.occupancy(log_probs, self.topology, self.lengths, backend=self.backend).posteriors
 
     def tangents(self, log_probs: torch.Tensor, posteriors: torch.Tensor, direction: torch.Tensor) -> torch.Tensor:
-        """Products of the Jacobian of the posteriors with the direction, from the left or the right: it is the score's
-        Hessian, which is symmetric."""
+        """Return the product of the posteriors' Jacobian, the score's symmetric Hessian, with the direction."""
         return kernels.tangent(
             log_probs, self.topology, self.lengths, direction, posteriors=posteriors, backend=self.backend
         ).tangents
 
 
 class _Losses(torch.autograd.Function):
+    """Losses (B,) of log-probs."""
+
     @staticmethod
     def forward(ctx: Any, log_probs: torch.Tensor, arguments: _Arguments) -> torch.Tensor:
         result = kernels.occupancy(log_probs, arguments.topology, arguments.lengths, backend=arguments.backend)
@@ -54,7 +56,7 @@ class _Losses(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor, None]:
         refuse_transforms(upstream)
-        # Each graph has its posteriors once. Who differentiates a retained one again has them made again.
+        # The posteriors are kept for the first call; those of a retained graph are computed again.
         known, ctx.posteriors = ctx.posteriors, None
         (log_probs,) = ctx.saved_tensors
         posteriors = ctx.arguments.posteriors(log_probs) if known is None else known
@@ -64,7 +66,7 @@ class _Losses(torch.autograd.Function):
 
 
 class _Gradients(torch.autograd.Function):
-    """Posteriors times minus what comes from above: the loss's gradient, differentiable by both."""
+    """The gradient of the losses, minus posteriors times upstream gradient, differentiable by both."""
 
     @staticmethod
     def forward(
@@ -97,16 +99,16 @@ def _weights(upstream: torch.Tensor, posteriors: torch.Tensor) -> torch.Tensor:
 
 def _product(posteriors: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     if not weights.isfinite().all():
-        # What no path visits has gradient zero, whatever comes from above: 0 x inf would not be.
+        # A posterior of zero has gradient zero for any upstream gradient; 0 x inf would not.
         return torch.where(posteriors == 0, 0.0, posteriors * weights)
     if posteriors.device.type == "cpu":
-        # Not by torch's threads: they would go on spinning where the kernels of the next step want to run.
+        # Not by torch's threads, which would go on spinning on the cores that the next kernels need.
         return torch.from_numpy(np.multiply(posteriors.numpy(), weights.numpy()))
     return posteriors * weights
 
 
 def _weighted(posteriors: torch.Tensor, weights: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
-    """The product, as the log-probs are and lie; in one pass, for the next step would copy what lies otherwise."""
+    """Return the product in type and memory order of the log-probs, in one pass: autograd would copy another order."""
     if not weights.isfinite().all():
         return _product(posteriors, weights).to(log_probs)
     if posteriors.dtype == log_probs.dtype and posteriors.stride() == log_probs.stride():
@@ -120,9 +122,9 @@ def _weighted(posteriors: torch.Tensor, weights: torch.Tensor, log_probs: torch.
 
 
 def _scale(posteriors: np.ndarray, weights: np.ndarray) -> None:
-    """Multiplies what each utterance has in (B, T, C) by its weight, in place.
+    """Multiply each utterance of (B, T, C) by its weight, in place.
 
-    In rows as long as they lie in memory, where that is without gaps: a row of classes alone is short.
+    In rows as long as memory without gaps allows: a row of classes alone is short.
     """
     order = sorted(range(3), key=lambda axis: -posteriors.strides[axis])
     dense = posteriors.transpose(order)
@@ -140,6 +142,8 @@ def _scale(posteriors: np.ndarray, weights: np.ndarray) -> None:
 
 
 class _Occupancies(torch.autograd.Function):
+    """Posteriors (B, T, C) of log-probs."""
+
     @staticmethod
     def forward(ctx: Any, log_probs: torch.Tensor, arguments: _Arguments) -> torch.Tensor:
         posteriors = arguments.posteriors(log_probs).to(log_probs.device)
@@ -157,7 +161,7 @@ class _Occupancies(torch.autograd.Function):
 
 
 class _Last(torch.autograd.Function):
-    """Ties derivatives to what they depend on, so that further ones are refused instead of wrongly zero."""
+    """Derivatives tied to their inputs, so that a further derivative is an error instead of zero."""
 
     @staticmethod
     def forward(ctx: Any, derivatives: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
@@ -172,7 +176,7 @@ class _Last(torch.autograd.Function):
 
 
 def refuse_transforms(tensor: torch.Tensor) -> None:
-    """Raises KernelError for what stands for other tensors: kernels would see none of them, or no tangent."""
+    """Raise KernelError for tensors of torch.func and forward-mode derivatives, which kernels cannot see."""
     try:
         tensor.data_ptr()
         plain = forward_ad.unpack_dual(tensor).tangent is None
@@ -192,7 +196,7 @@ def losses(
     lengths: Lengths = None,
     backend: str = "auto",
 ) -> torch.Tensor:
-    """-log p of each utterance over all paths of its topology.
+    """Return -log p of each utterance over all paths of its topology.
 
     Args:
         log_probs: (B, T, C), natural log, normalised or not; differentiable twice.
@@ -201,8 +205,8 @@ def losses(
         backend: see `ctc_align.kernels`.
 
     Returns:
-        (B,) losses where log_probs lie, float64 for float64 log-probs, else float32 (half precision ends at 65504, and
-        a loss may well be larger); inf where no path fits, with gradient zero.
+        (B,) losses on the device of log_probs, float64 for float64 log-probs, else float32 (half precision ends at
+        65504, which a loss may exceed); inf where no path fits, with gradient zero.
 
     Raises:
         KernelError: arguments that do not fit together; in backward, a third derivative.
@@ -215,13 +219,14 @@ def losses(
 def occupancies(
     log_probs: torch.Tensor, topology: lattice.Topology, lengths: Lengths = None, backend: str = "auto"
 ) -> torch.Tensor:
-    """Posterior of each class at each frame over all paths of the topology: the soft alignment, differentiable.
+    """Return the posterior of each class at each frame over all paths: the soft alignment, differentiable once.
 
-    Args: as `losses`; differentiable once.
+    Args:
+        log_probs, topology, lengths, backend: as `losses`.
 
     Returns:
-        (B, T, C) where log_probs lie, float64 for float64 log-probs, else float32; 0 beyond the lengths and where no
-        path fits.
+        (B, T, C) on the device of log_probs, float64 for float64 log-probs, else float32; 0 beyond the lengths and
+        where no path fits.
 
     Raises:
         KernelError: arguments that do not fit together; in backward, a second derivative.
@@ -232,41 +237,14 @@ def occupancies(
     return arguments.posteriors(log_probs).to(log_probs.device)
 
 
-def ctc_loss(
-    log_probs: torch.Tensor,
-    targets: torch.Tensor,
-    input_lengths: torch.Tensor | Sequence[int],
-    target_lengths: torch.Tensor | Sequence[int],
-    blank: int = 0,
-    backend: str = "auto",
-) -> torch.Tensor:
-    """`losses` of CTC, of padded targets, batch first; `ctc_align.functional.ctc_loss` has PyTorch's calling forms.
-
-    Args:
-        log_probs: (B, T, C), natural log.
-        targets: (B, L) token ids, padded with anything.
-        input_lengths: (B,) frames that count.
-        target_lengths: (B,) tokens that count.
-        blank: the class of the blank.
-        backend: see `ctc_align.kernels`.
-
-    Raises:
-        KernelError: arguments that do not fit together.
-    """
-    if isinstance(log_probs, torch.Tensor) and log_probs.dim() == 3 and blank >= log_probs.shape[2]:
-        raise KernelError(f"blank: expected a class below {log_probs.shape[2]}, got {blank}")
-    lengths = torch.as_tensor(target_lengths).cpu().numpy()
-    return losses(log_probs, lattice.ctc_padded(targets.cpu().numpy(), lengths, blank), input_lengths, backend)
-
-
 def _is_differentiable(log_probs: torch.Tensor) -> bool:
     if not isinstance(log_probs, torch.Tensor):
-        return False  # which the kernels refuse
+        return False  # an error of the kernels
     refuse_transforms(log_probs)
     return torch.is_grad_enabled() and log_probs.requires_grad
 
 
 def _negative(scores: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
-    """Losses of scores, in the precision and the place of the log-probs."""
+    """Return the losses of scores, in the precision and on the device of the log-probs."""
     dtype = torch.float64 if log_probs.dtype == torch.float64 else torch.float32
     return scores.to(log_probs.device, dtype).neg_().add_(0.0)  # never -0.0, which reads oddly

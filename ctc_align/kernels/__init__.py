@@ -3,16 +3,16 @@
     best_path(log_probs, topology, lengths) -> Path         states (B, T) int32, -1 padded; scores (B,) natural log
     forward(log_probs, topology, lengths)   -> Scores       total log-likelihood of all paths
     occupancy(log_probs, topology, lengths) -> Occupancy    posterior of every class at every frame, and the scores
-    tangent(log_probs, topology, lengths, direction)        what becomes of the posteriors along a direction
+    tangent(log_probs, topology, lengths, direction)        derivative of the posteriors along a direction
         -> Tangent
 
-`log_probs` is (B, T, C), natural log, normalised or not; `lengths` (B,) says how many frames of each utterance count.
-What lies beyond them is never read. Where a topology has a wildcard, `wildcard` (B, T) is its score at each frame.
+`log_probs` is (B, T, C), natural log, normalised or not; `lengths` (B,) is the number of frames that count of each
+utterance. Frames beyond it are never read. If a topology has a wildcard, `wildcard` (B, T) is its score at each frame.
 Scores are float64. An utterance without any path has score -inf, states -1 and occupancy 0; one whose paths meet NaN or
-+inf, which are no log-probs, has score NaN, states -1 and occupancy NaN. The same ties in every backend: stay, then
-step, then skip, then the detours in their order (so always the highest state that one may come from); at the end the
-highest state. `backend` is "auto", "reference", "cpu" or "gpu"; the result says which it was.
-Results of `gpu` lie on the device of `log_probs`, those of the others on the CPU.
++inf, which are no log-probs, has score NaN, states -1 and occupancy NaN. Every backend decides ties alike: stay, then
+step, then skip, then the detours in their order (so always the highest previous state); at the end the highest state.
+`backend` is "auto", "reference", "cpu" or "gpu"; the result names the one that ran. Results of `gpu` are on the device
+of `log_probs`, those of the others on the CPU.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MODULES = {
 
 @dataclass(frozen=True)
 class Path:
-    """Best path: `states` (B, T) int32, `scores` (B,) float64."""
+    """Best paths: `states` (B, T) int32, `scores` (B,) float64."""
 
     states: torch.Tensor
     scores: torch.Tensor
@@ -55,8 +55,8 @@ class Scores:
 
 @dataclass(frozen=True)
 class Occupancy:
-    """`posteriors` (B, T, C) and, where the topology has a wildcard, its own `wildcard` (B, T): float32, or float64 for
-    float64 log-probs; `scores` (B,) float64."""
+    """Posteriors: `posteriors` (B, T, C) of the classes and, if the topology has one, `wildcard` (B, T), float32, or
+    float64 for float64 log-probs; `scores` (B,) float64."""
 
     posteriors: torch.Tensor
     scores: torch.Tensor
@@ -66,7 +66,7 @@ class Occupancy:
 
 @dataclass(frozen=True)
 class Tangent:
-    """`posteriors` as in `Occupancy` and `tangents`, their derivatives, both (B, T, C); `scores` (B,) float64."""
+    """Posteriors as in `Occupancy` and `tangents`, their derivatives, both (B, T, C); `scores` (B,) float64."""
 
     posteriors: torch.Tensor
     tangents: torch.Tensor
@@ -83,7 +83,7 @@ def best_path(
     bands: np.ndarray | None = None,
     backend: str = "auto",
 ) -> Path:
-    """The most likely path of each utterance (Viterbi).
+    """Find the most likely path of each utterance (Viterbi).
 
     Args:
         log_probs: (B, T, C) floating point.
@@ -93,7 +93,7 @@ def best_path(
             It is taken in the precision of `log_probs`, but not below float32.
         bands: None, or (B, T, 2) int: first and last (exclusive) state that a path may be in at each frame;
             both must not decrease with the frame.
-        backend: see the module.
+        backend: as described in the module.
 
     Raises:
         KernelError: shapes, dtypes or lengths that do not fit together.
@@ -115,11 +115,11 @@ def best_labels(
     *,
     backend: str = "auto",
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """As `best_path` of a topology without wildcards, told as what the states emit.
+    """Find the best paths of a topology without wildcards, as the classes that their states emit.
 
     Args:
         log_probs, topology, lengths, backend: as for `best_path`.
-        blank: what is told where there is no state: beyond the lengths, and where an utterance has no path.
+        blank: the class written where there is no state: beyond the lengths, and for utterances without a path.
 
     Returns:
         (B, T) classes, int64; (B, T) their log-probs in the dtype of log_probs, 0 where there is no state; and the
@@ -127,14 +127,14 @@ def best_labels(
     """
     frames = _check(log_probs, topology, lengths)
     name, module = _open(backend, log_probs)
-    given = log_probs.detach()
-    in_place = given.device.type == "cpu" and given.dtype in (torch.float32, torch.float64)
+    x = log_probs.detach()
+    in_place = x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64)
     if name == "cpu" and in_place and topology.detours is None:
-        return module.best_labels(given, topology, frames, blank)
-    states, scores = module.best_path(given, topology, frames, None, None)
-    states = states.to(given.device, torch.int64)
-    labels = torch.as_tensor(topology.emit, device=given.device).long().gather(1, states.clamp(min=0))
-    values = given.gather(2, labels.unsqueeze(2)).squeeze(2)
+        return module.best_labels(x, topology, frames, blank)
+    states, scores = module.best_path(x, topology, frames, None, None)
+    states = states.to(x.device, torch.int64)
+    labels = torch.as_tensor(topology.emit, device=x.device).long().gather(1, states.clamp(min=0))
+    values = x.gather(2, labels.unsqueeze(2)).squeeze(2)
     return labels.masked_fill(states < 0, blank), values.masked_fill(states < 0, 0.0), scores
 
 
@@ -146,7 +146,10 @@ def forward(
     wildcard: torch.Tensor | None = None,
     backend: str = "auto",
 ) -> Scores:
-    """Log-likelihood of each utterance over all its paths (Graves et al. 2006, eq. 8). Arguments as `best_path`."""
+    """Return the log-likelihood of each utterance over all its paths (Graves et al. 2006, eq. 8).
+
+    Arguments as `best_path`.
+    """
     frames = _check(log_probs, topology, lengths)
     extra = _check_wildcard(wildcard, topology, log_probs)
     name, module = _open(backend, log_probs)
@@ -161,7 +164,7 @@ def occupancy(
     wildcard: torch.Tensor | None = None,
     backend: str = "auto",
 ) -> Occupancy:
-    """Posterior of each class at each frame given the transcript; with the wildcard's, each frame's sum is 1.
+    """Return the posterior of each class at each frame given the transcript; with the wildcard's, a frame sums to 1.
 
     Arguments as `best_path`.
     """
@@ -183,20 +186,19 @@ def tangent(
     posteriors: torch.Tensor | None = None,
     backend: str = "auto",
 ) -> Tangent:
-    """Derivatives of the posteriors as the log-probs move along a direction: products of the score's Hessian, the
-    posteriors' covariance, with it.
+    """Return the derivatives of the posteriors along a direction of the log-probs: the product of the score's Hessian,
+    which is the posteriors' covariance, with the direction.
 
         tangents[t, c] = sum over u, d of  d posteriors[t, c] / d log_probs[u, d] * direction[u, d]
 
-    The scores of a wildcard stand still. What direction has where the posterior is 0 does not matter; infinite or no
-    numbers elsewhere make tangents of NaN for their utterance. One without any path has tangents of 0. Where a backend
-    has no tangents, `auto` takes the CPU's.
+    The wildcard's scores do not move. The direction does not matter where the posterior is 0; infinities or NaN
+    elsewhere make the utterance's tangents NaN. An utterance without any path has tangents of 0. For backends without
+    tangents, `auto` takes the CPU's.
 
     Args:
         log_probs, topology, lengths, wildcard, backend: as `best_path`.
         direction: (B, T, C) floating point, taken in the precision of `log_probs`, but not below float32.
-        posteriors: (B, T, C), if they are known: those that `occupancy` has for the same arguments. They save a third
-            of the time.
+        posteriors: (B, T, C), if known: those of `occupancy` for the same arguments. They save a third of the time.
 
     Raises:
         KernelError: shapes, dtypes or lengths that do not fit together.
@@ -205,8 +207,8 @@ def tangent(
     frames = _check(log_probs, topology, lengths)
     extra = _check_wildcard(wildcard, topology, log_probs)
     dtype = torch.float64 if log_probs.dtype == torch.float64 else torch.float32
-    along = _check_beside(direction, "direction", log_probs, dtype)
-    known = None if posteriors is None else _check_beside(posteriors, "posteriors", log_probs, dtype)
+    along = _check_like(direction, "direction", log_probs, dtype)
+    known = None if posteriors is None else _check_like(posteriors, "posteriors", log_probs, dtype)
     name, module = _open(backend, log_probs)
     if not hasattr(module, "tangent"):
         if backend != "auto":
@@ -216,21 +218,23 @@ def tangent(
     return Tangent(made.to(dtype), tangents.to(dtype), scores, name)
 
 
-def _check_beside(given: Any, name: str, log_probs: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """What has a number for each log-prob, where they lie."""
-    if not isinstance(given, torch.Tensor) or not given.is_floating_point():
-        met = given.dtype if isinstance(given, torch.Tensor) else type(given).__name__
-        raise KernelError(f"{name}: expected a floating-point tensor (B, T, C), got {met}")
-    if given.shape != log_probs.shape:
-        raise KernelError(f"{name}: expected shape {tuple(log_probs.shape)} as log_probs, got {tuple(given.shape)}")
-    return given.detach().to(log_probs.device, dtype)
+def _check_like(values: torch.Tensor, name: str, log_probs: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return values of the shape of the log-probs on their device, or raise KernelError."""
+    _check_floating(values, name, "(B, T, C)")
+    if values.shape != log_probs.shape:
+        raise KernelError(f"{name}: expected shape {tuple(log_probs.shape)} as log_probs, got {tuple(values.shape)}")
+    return values.detach().to(log_probs.device, dtype)
 
 
-def _check(log_probs: torch.Tensor, topology: Topology, lengths: Any) -> torch.Tensor:
-    """Everything that can be wrong, said once here; returns the lengths as int64 on the CPU."""
-    if not isinstance(log_probs, torch.Tensor) or not log_probs.is_floating_point():
-        met = log_probs.dtype if isinstance(log_probs, torch.Tensor) else type(log_probs).__name__
-        raise KernelError(f"log_probs: expected a floating-point tensor (B, T, C), got {met}")
+def _check_floating(values: object, name: str, shape: str) -> None:
+    if not isinstance(values, torch.Tensor) or not values.is_floating_point():
+        got = values.dtype if isinstance(values, torch.Tensor) else type(values).__name__
+        raise KernelError(f"{name}: expected a floating-point tensor {shape}, got {got}")
+
+
+def _check(log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor | Sequence[int] | None) -> torch.Tensor:
+    """Check the arguments of all functions; return the lengths as int64 on the CPU."""
+    _check_floating(log_probs, "log_probs", "(B, T, C)")
     if log_probs.dim() != 3:
         raise KernelError(f"log_probs: expected shape (B, T, C), got {tuple(log_probs.shape)}")
     batch, frames, classes = log_probs.shape
@@ -240,10 +244,10 @@ def _check(log_probs: torch.Tensor, topology: Topology, lengths: Any) -> torch.T
         raise KernelError(f"topology: a state emits class {topology.max_class}, log_probs has only {classes} classes")
     if lengths is None:
         return torch.full((batch,), frames, dtype=torch.int64)
-    given = torch.as_tensor(lengths).detach()
-    if given.numel() and (given.is_floating_point() or given.is_complex() or given.dtype == torch.bool):
-        raise KernelError(f"lengths: expected whole numbers, got {given.dtype}")
-    result = given.to("cpu", torch.int64)
+    numbers = torch.as_tensor(lengths).detach()
+    if numbers.numel() and (numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool):
+        raise KernelError(f"lengths: expected whole numbers, got {numbers.dtype}")
+    result = numbers.to("cpu", torch.int64)
     if result.shape != (batch,):
         raise KernelError(f"lengths: expected shape ({batch},), got {tuple(result.shape)}")
     if batch and (int(result.min()) < 0 or int(result.max()) > frames):
@@ -251,8 +255,8 @@ def _check(log_probs: torch.Tensor, topology: Topology, lengths: Any) -> torch.T
     return result
 
 
-def _check_wildcard(wildcard: Any, topology: Topology, log_probs: torch.Tensor) -> torch.Tensor | None:
-    """The wildcard's scores beside the log-probs, in the dtype that both are worked on; None where it has no place."""
+def _check_wildcard(wildcard: torch.Tensor | None, topology: Topology, log_probs: torch.Tensor) -> torch.Tensor | None:
+    """Return the wildcard's scores in the dtype of the computation; None if the topology has no wildcard."""
     if not topology.has_wildcard:
         return None
     if wildcard is None:
@@ -260,9 +264,7 @@ def _check_wildcard(wildcard: Any, topology: Topology, log_probs: torch.Tensor) 
             "topology: a state emits the wildcard: expected its scores (B, T) as `wildcard`, got None; "
             "ctc_align.alignment.wildcard makes them"
         )
-    if not isinstance(wildcard, torch.Tensor) or not wildcard.is_floating_point():
-        met = wildcard.dtype if isinstance(wildcard, torch.Tensor) else type(wildcard).__name__
-        raise KernelError(f"wildcard: expected a floating-point tensor (B, T), got {met}")
+    _check_floating(wildcard, "wildcard", "(B, T)")
     if wildcard.shape != log_probs.shape[:2]:
         raise KernelError(
             f"wildcard: expected shape {tuple(log_probs.shape[:2])} as log_probs, got {tuple(wildcard.shape)}"
@@ -272,12 +274,12 @@ def _check_wildcard(wildcard: Any, topology: Topology, log_probs: torch.Tensor) 
 
 
 def _check_bands(bands: np.ndarray, log_probs: torch.Tensor, lengths: torch.Tensor) -> np.ndarray:
-    """The bands as int64; those beyond the lengths are never read."""
-    given = np.asarray(bands)
+    """Return the bands as int64; those beyond the lengths are never read."""
+    array = np.asarray(bands)
     expected = (*log_probs.shape[:2], 2)
-    if given.shape != expected or given.dtype.kind not in "iu":
-        raise KernelError(f"bands: expected whole numbers {expected}, got {given.dtype} of shape {given.shape}")
-    limits = np.ascontiguousarray(given, np.int64)
+    if array.shape != expected or array.dtype.kind not in "iu":
+        raise KernelError(f"bands: expected whole numbers {expected}, got {array.dtype} of shape {array.shape}")
+    limits = np.ascontiguousarray(array, np.int64)
     inside = np.arange(1, expected[1])[None, :] < lengths.numpy()[:, None]
     back = (np.diff(limits, axis=1) < 0).any(2) & inside
     if back.any():
@@ -290,7 +292,7 @@ def _check_bands(bands: np.ndarray, log_probs: torch.Tensor, lengths: torch.Tens
 
 
 def check_backend(backend: str) -> None:
-    """Raises UsageError for a name that is no backend, BackendError for one that cannot run here."""
+    """Raise UsageError for a name that is no backend, BackendError for one that cannot run here."""
     if backend not in BACKENDS:
         raise UsageError(f"backend: expected one of {', '.join(BACKENDS)}; got {backend!r}")
     if backend == "gpu" and (reason := _gpu_is_missing()):
@@ -298,7 +300,7 @@ def check_backend(backend: str) -> None:
 
 
 def _gpu_is_missing() -> str | None:
-    """Why the GPU backend cannot run here, or None."""
+    """Return why the GPU backend cannot run here, or None."""
     try:
         return import_module(_MODULES["gpu"]).unavailable()
     except ImportError as error:
@@ -306,7 +308,7 @@ def _gpu_is_missing() -> str | None:
 
 
 def _open(backend: str, log_probs: torch.Tensor) -> tuple[str, Any]:
-    """The backend's module, imported late: the first use of a compiled one costs its compilation."""
+    """Return the backend's name and module, imported late: importing a compiled one takes long."""
     check_backend(backend)
     if backend == "auto":
         backend = "gpu" if log_probs.is_cuda and _gpu_is_missing() is None else "cpu"

@@ -1,7 +1,7 @@
-"""The kernels beside PyTorch's and torchaudio's on this machine: how long they take, and how far they are from float64.
+"""Speed and error of the kernels on this machine, beside PyTorch's and torchaudio's.
 
-Everything of one case is measured in turns, so that what else the machine does hits all alike. The log-probs are noise
-with a planted path (see `planted`): like a network's, they have one transcript to find.
+All contenders of a case are measured in turns, so that other load on the machine affects all alike. The log-probs are
+noise with a planted path (see `planted`), so that, like a network's, they contain one transcript.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import platform
 import statistics
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -22,19 +23,18 @@ import torch
 from ctc_align import kernels, lattice
 from ctc_align._version import __version__
 from ctc_align.errors import BackendError
-from ctc_align.kernels.rivals import Contender, import_forced_align, torchaudios_path, torchs_loss
 
 BEST_PATH, LOSS, GRADIENT = "best path", "loss", "loss + gradient"
 TASKS = (BEST_PATH, LOSS, GRADIENT)
 _PAUSE_S = 0.008
 _LEAST_S = 0.01
 TOLERANCES = {BEST_PATH: 1e-6, LOSS: 1e-5, GRADIENT: 1e-4}
-"""Largest error of our own kernels that is right: relative for scores and losses, absolute for occupancies."""
+"""Largest error of our own kernels that counts as right: relative for scores and losses, absolute for occupancies."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is aligned: `batch` utterances of `frames` frames with `tokens` tokens of `classes` - 1."""
+    """One problem size: `batch` utterances of `frames` frames with `tokens` tokens of `classes` - 1."""
 
     batch: int
     frames: int
@@ -64,13 +64,13 @@ QUICK = (Case(2, 60, 10, 32, reference=True), Case(4, 500, 80, 32), Case(64, 128
 
 
 @dataclass(frozen=True)
-class Row:
-    """One line of the table.
+class Measurement:
+    """One row of the table.
 
     Attributes:
         who: a backend of ours, or "torch", "torchaudio".
         seconds: the median of one call.
-        speedup: how many times as long the rival takes on the same device; None for rivals, and without one.
+        speedup: the rival's time over ours on the same device; None for rivals, and without one.
         error: distance from float64: of the score, its path and the loss relative, of occupancies absolute; infinite
             where a path does not read the target.
         right: whether that is within `TOLERANCES`; None for rivals.
@@ -107,8 +107,80 @@ class Row:
         }
 
 
+@dataclass(frozen=True)
+class Contender:
+    """One implementation of a task.
+
+    Attributes:
+        who: a backend of ours, or "torch", "torchaudio".
+        call: what is timed.
+        read: makes its result comparable: labels (B, T) and scores (B,) of best paths as arrays; losses (B,) and, with
+            the gradient, occupancies (B, T, C) as float64 tensors on the CPU.
+        ours: whether it is a kernel of this package, whose error must be within `TOLERANCES`.
+    """
+
+    who: str
+    call: Callable[[], Any]
+    read: Callable[[Any], tuple[Any, ...]]
+    ours: bool = False
+
+
+def torchs_loss(log_probs: torch.Tensor, targets: np.ndarray, *, gradient: bool) -> Contender:
+    """Return `torch.nn.functional.ctc_loss` of log-probs (B, T, C), in its own layout, and targets (B, L); blank 0."""
+    leaf = log_probs.transpose(0, 1).contiguous().requires_grad_(gradient)
+    batch, tokens = targets.shape
+    rows = torch.from_numpy(targets).to(log_probs.device)
+    lengths = torch.full((batch,), len(leaf)), torch.full((batch,), tokens)
+
+    def call() -> torch.Tensor:
+        leaf.grad = None
+        losses = torch.nn.functional.ctc_loss(leaf, rows, *lengths, reduction="none")
+        if gradient:
+            losses.sum().backward()
+        return losses.detach()
+
+    def read(losses: torch.Tensor) -> tuple[Any, ...]:
+        if leaf.grad is None:
+            return (losses.cpu().double(),)
+        # PyTorch's gradient takes for granted that log_softmax stands before it: exp(log_probs) - occupancy.
+        posteriors = leaf.detach().double().exp() - leaf.grad.double()
+        return losses.cpu().double(), posteriors.transpose(0, 1).cpu()
+
+    return Contender("torch", call, read)
+
+
+def import_forced_align() -> tuple[Callable[..., tuple[torch.Tensor, torch.Tensor]] | None, str]:
+    """Return torchaudio's function and "", or None and why it cannot be imported."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            from torchaudio.functional import forced_align
+        except (ImportError, OSError, RuntimeError, AttributeError) as error:
+            return None, f"cannot be imported: {str(error).splitlines()[0]}"
+    return forced_align, ""
+
+
+def torchaudios_path(log_probs: torch.Tensor, targets: np.ndarray) -> Contender:
+    """Return `torchaudio.functional.forced_align`, of one utterance, in a loop over (B, T, C) and (B, L); blank 0."""
+    align, reason = import_forced_align()
+    if align is None:
+        raise ImportError(f"torchaudio {reason}")
+    rows = torch.from_numpy(targets).to(log_probs.device, torch.int32)
+
+    def call() -> list[tuple[torch.Tensor, torch.Tensor]]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return [align(log_probs[b : b + 1], rows[b : b + 1]) for b in range(len(rows))]
+
+    def read(results: list[tuple[torch.Tensor, torch.Tensor]]) -> tuple[Any, ...]:
+        labels = torch.cat([paths for paths, _ in results]).cpu().long().numpy()
+        return labels, torch.cat([scores for _, scores in results]).double().sum(1).cpu().numpy()
+
+    return Contender("torchaudio", call, read)
+
+
 def planted(case: Case, seed: int = 0) -> tuple[torch.Tensor, np.ndarray]:
-    """Log-probs (B, T, C) float32 in which a random transcript can be found, and the transcripts (B, L) int64.
+    """Return log-probs (B, T, C) float32 that contain random transcripts, and the transcripts (B, L) int64.
 
     Tokens begin at random frames, at least two apart, and last for a random part of the time to the next; blanks are
     between. Logits are normal with variance 1, and 5 more for the planted label.
@@ -123,8 +195,8 @@ def planted(case: Case, seed: int = 0) -> tuple[torch.Tensor, np.ndarray]:
     free = case.frames - 2 * case.tokens
     for b in range(case.batch):
         starts = np.sort(rng.integers(0, free + 1, case.tokens)) + 2 * np.arange(case.tokens)
-        room = np.diff(starts, append=case.frames) - 1
-        lengths = 1 + (rng.random(case.tokens) * room).astype(np.int64)
+        spare = np.diff(starts, append=case.frames) - 1
+        lengths = 1 + (rng.random(case.tokens) * spare).astype(np.int64)
         labels = np.zeros(case.frames, np.int64)
         inside = (
             np.repeat(starts, lengths) + np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -136,8 +208,8 @@ def planted(case: Case, seed: int = 0) -> tuple[torch.Tensor, np.ndarray]:
     return torch.log_softmax(log_probs, 2, out=log_probs), targets
 
 
-def run(cases: Sequence[Case], devices: Sequence[torch.device], rounds: int = 5) -> Iterator[list[Row]]:
-    """The rows of each case: every task on every device, `rounds` times after one call that does not count."""
+def run(cases: Sequence[Case], devices: Sequence[torch.device], rounds: int = 5) -> Iterator[list[Measurement]]:
+    """Yield the rows of each case: every task on every device, `rounds` times after one call that does not count."""
     for case in cases:
         log_probs, targets = planted(case)
         truths = {task: _truth(task, log_probs, targets) for task in case.tasks}
@@ -150,10 +222,10 @@ def run(cases: Sequence[Case], devices: Sequence[torch.device], rounds: int = 5)
 
 
 def devices(wanted: torch.device | None = None) -> list[torch.device]:
-    """Where kernels of ours can run: the CPU, and the GPU where there is one; or only where it is wanted.
+    """Return the devices to measure: the CPU, and the GPU where there is one; or only the `wanted` one.
 
     Raises:
-        BackendError: there is no kernel for the device that is wanted, or it cannot run.
+        BackendError: there are no kernels for the wanted device, or they cannot run.
     """
     if wanted is not None and wanted.type not in ("cpu", "cuda"):
         raise BackendError(f"device: the kernels run on cpu and cuda, got {wanted}")
@@ -170,14 +242,14 @@ def devices(wanted: torch.device | None = None) -> list[torch.device]:
 
 def _compare(
     task: str, case: Case, log_probs: torch.Tensor, targets: np.ndarray, truth: tuple[Any, ...], rounds: int
-) -> Iterator[Row]:
-    """One task of one case, where the log-probs lie."""
+) -> Iterator[Measurement]:
+    """Yield the rows of one task of one case, on the device of the log-probs."""
     contenders = list(_contenders(task, case, log_probs, targets))
     errors = [_error(task, truth, contender.read(contender.call())) for contender in contenders]
     times_s = in_turns([contender.call for contender in contenders], rounds, log_probs.device)
     rival_s = next((time_s for contender, time_s in zip(contenders, times_s) if not contender.ours), None)
     for contender, time_s, error in zip(contenders, times_s, errors):
-        yield Row(
+        yield Measurement(
             case,
             task,
             contender.who,
@@ -190,14 +262,14 @@ def _compare(
 
 
 def in_turns(calls: Sequence[Callable[[], object]], rounds: int, device: torch.device | None = None) -> list[float]:
-    """Median seconds of each call, all of them in each round: one that fills the caches again and does not count, and
-    then as many as take `_LEAST_S` together, as `timeit` does."""
+    """Return the median seconds of each call. A round runs each: once to fill the caches, which does not count, and
+    then as often as takes `_LEAST_S`, as `timeit` does."""
     wait = torch.cuda.synchronize if device is not None and device.type == "cuda" else lambda: None
     times_s: list[list[float]] = [[] for _ in calls]
     for _ in range(rounds):
         for call, mine in zip(calls, times_s):
             wait()
-            # Threads of the call before spin for a while yet; asleep, this one would lose its caches.
+            # Threads of the previous call still spin for a while; a sleep would empty the caches.
             until_s = time.perf_counter() + _PAUSE_S
             while time.perf_counter() < until_s:
                 pass
@@ -226,7 +298,7 @@ def _contenders(task: str, case: Case, log_probs: torch.Tensor, targets: np.ndar
         return -result.scores.cpu(), *posteriors
 
     for backend in backends:
-        # As for the rivals, what begins with the targets and ends with the result is measured.
+        # As for the rivals, everything from the targets to the result is measured.
         def call(backend: str = backend) -> Any:
             return kernel(log_probs, lattice.ctc_padded(targets, tokens), backend=backend)
 
@@ -238,36 +310,36 @@ def _contenders(task: str, case: Case, log_probs: torch.Tensor, targets: np.ndar
 
 
 def _truth(task: str, log_probs: torch.Tensor, targets: np.ndarray) -> tuple[Any, ...]:
-    """In float64: log-probs, targets and the reference's best scores; or PyTorch's losses and occupancies."""
+    """Return what is right, in float64: log-probs, targets and best scores; or PyTorch's losses and occupancies."""
     exact = log_probs.double()
     if task == BEST_PATH:
         topology = lattice.ctc_padded(targets, np.full(len(targets), targets.shape[1]))
         return exact.numpy(), targets, kernels.best_path(exact, topology, backend="reference").scores.numpy()
-    witness = torchs_loss(exact, targets, gradient=task == GRADIENT)
-    return witness.read(witness.call())
+    torchs = torchs_loss(exact, targets, gradient=task == GRADIENT)
+    return torchs.read(torchs.call())
 
 
-def _error(task: str, truth: tuple[Any, ...], met: tuple[Any, ...]) -> float:
-    """The largest distance from the truth; NaN stays NaN, which is never right."""
+def _error(task: str, truth: tuple[Any, ...], result: tuple[Any, ...]) -> float:
+    """Return the largest distance from the truth; NaN stays NaN, which is never right."""
     if task == BEST_PATH:
         exact, targets, best = truth
-        labels, reported = met
+        labels, reported = result
         scores = np.take_along_axis(exact, labels[:, :, None].astype(np.int64), 2)[:, :, 0].sum(1)
         if not all(np.array_equal(_collapse(row), target) for row, target in zip(labels, targets)):
             return np.inf
         return float(np.max(np.maximum(np.abs(scores - best), np.abs(reported - best)) / np.maximum(np.abs(best), 1)))
-    error = float(((met[0] - truth[0]).abs() / truth[0].abs().clamp(min=1)).max())
-    return max(error, float((met[1] - truth[1]).abs().max())) if task == GRADIENT else error
+    error = float(((result[0] - truth[0]).abs() / truth[0].abs().clamp(min=1)).max())
+    return max(error, float((result[1] - truth[1]).abs().max())) if task == GRADIENT else error
 
 
 def _collapse(labels: np.ndarray) -> np.ndarray:
-    """Runs become one label, blanks (0) vanish."""
+    """Return the labels with runs merged and blanks (0) removed."""
     kept = labels[np.flatnonzero(np.diff(labels, prepend=-1))]
     return kept[kept != 0]
 
 
 def machine(used: Sequence[torch.device]) -> dict[str, Any]:
-    """What the figures are figures of: machine, cores, threads, versions."""
+    """Return what was measured on: processor, cores, threads, versions."""
     gpus = [torch.cuda.get_device_name(device) for device in used if device.type == "cuda"]
     return {
         "processor": _processor(),

@@ -1,4 +1,4 @@
-"""What cannot be allocated is refused beforehand, in bytes, instead of ending in a killed process."""
+"""Allocations that cannot succeed are refused beforehand, with an error that names the bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from ctc_align.errors import KernelError
 
 UNCHECKED_BYTES = 256 * 2**20
-"""Requests below this are never looked at: reading the limits takes longer than small kernels do."""
+"""Smaller requests are not checked: reading the limits takes longer than small kernels do."""
 
 PROC = Path("/proc")
 CGROUPS = Path("/sys/fs/cgroup")
@@ -28,9 +28,9 @@ def require(bytes_needed: int, what: str, utterance: int | None = None, device: 
 
     Args:
         bytes_needed: its size; below `UNCHECKED_BYTES` nothing is checked.
-        what: what it holds, for the message: "posteriors (16, 1500, 32)".
-        utterance: whose it is, where it is one utterance's.
-        device: a CUDA device, where it lies there; else it lies in main memory.
+        what: the content, for the message: "posteriors (16, 1500, 32)".
+        utterance: the index of the utterance, if it belongs to one.
+        device: the CUDA device; None or the CPU: main memory.
 
     Raises:
         KernelError: more is needed than is available.
@@ -48,14 +48,14 @@ def require(bytes_needed: int, what: str, utterance: int | None = None, device: 
 
 
 def available(device: torch.device | None = None) -> tuple[int | None, str]:
-    """Bytes that can still be allocated, and which limit says so; (None, "") where nothing is known."""
+    """Return the bytes that can still be allocated, and the limit that says so; (None, "") where none is known."""
     if device is not None and device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0]), f"memory of {device}"
     return min(_limits(), default=(None, ""), key=lambda limit: limit[0])
 
 
 def _limits() -> Iterator[tuple[int, str]]:
-    """Every limit that there is here, as bytes left and name."""
+    """Yield every limit that exists here, as bytes left and name."""
     machine = _table(PROC / "meminfo")
     if "MemAvailable" in machine:
         yield 1024 * (machine["MemAvailable"] + machine.get("SwapFree", 0)), "memory and swap of the machine"
@@ -67,7 +67,7 @@ def _limits() -> Iterator[tuple[int, str]]:
 
 
 def _cgroups() -> Iterator[tuple[int, str]]:
-    """The groups of this process and all that contain them, versions 1 and 2."""
+    """Yield the limits of the control groups of this process and all that contain them, versions 1 and 2."""
     for line in _text(PROC / "self" / "cgroup").splitlines():
         number, controllers, path = (*line.split(":", 2), "", "")[:3]
         if number == "0" and not controllers:
@@ -76,7 +76,7 @@ def _cgroups() -> Iterator[tuple[int, str]]:
             root = CGROUPS / "memory"
         else:
             continue
-        # Inside a container the path may be the host's, which is not mounted: the root of the mount is what there is.
+        # Inside a container the path may be the host's, which is not mounted: then the mount's root counts.
         group = root / path.lstrip("/")
         for folder in (group, *(parent for parent in group.parents if parent.is_relative_to(root))):
             yield from _cgroup(folder)
@@ -102,7 +102,7 @@ def _address_space() -> Iterator[tuple[int, str]]:
 
 
 def _text(path: Path) -> str:
-    """The content of a small file, "" where there is none to read."""
+    """Return the content of a small file, "" where it cannot be read."""
     try:
         return path.read_text("utf-8", "replace")
     except OSError:
@@ -110,6 +110,6 @@ def _text(path: Path) -> str:
 
 
 def _table(path: Path) -> dict[str, int]:
-    """Lines of a name and a number: "MemAvailable:  123 kB", "active_file 123"."""
+    """Parse lines of a name and a number: "MemAvailable:  123 kB", "active_file 123"."""
     rows = (line.replace(":", " ").split() for line in _text(path).splitlines())
     return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdigit()}

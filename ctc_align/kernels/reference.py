@@ -1,11 +1,11 @@
-"""The definition: one scan in torch, float64, over a semiring. Slow and obviously right.
+"""The definition of the kernels: one scan in torch, float64, over a semiring. Slow and obviously right.
 
     row[0, s]     = x[0, emit[s]]                                  where a path may begin, else zero of the semiring
     row[t, s]     = x[t, emit[s]] + sum(row[t-1, p] for the states p from which s may be entered)
     score         = sum(row[T-1, s] for the states s in which a path may end)
 
 State s may be entered from s (if stay[s]), s - 1, s - 2 (if skip[s]) and its detours, in this order, which decides
-ties. x has one column more, the wildcard's. Max-plus gives the best path (choices traced back), log-plus the total; the
+ties. x has one more column, the wildcard's. Max-plus gives the best path (choices traced back), log-plus the total; the
 occupancy is the derivative of the total by x, its tangent the derivative of that, both taken by autograd, so that they
 share no recursion with the fast kernels.
 """
@@ -14,20 +14,52 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
 
-from ctc_align.kernels.semiring import LogPlus, MaxPlus, Semiring
 from ctc_align.lattice import Topology
 
 NEVER = float("-inf")
 
 
+class Semiring(Protocol):
+    """A sum of alternatives, as the scan needs it (Goodman 1999)."""
+
+    def combine(self, *alternatives: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the sum of alternatives of one shape and, for a maximum, the index of the winner."""
+        ...
+
+
+class MaxPlus:
+    """Maximum, for the best path. Of ties the first alternative wins, by contract; NaN always wins, as in sums."""
+
+    def combine(self, *alternatives: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        best, choice = alternatives[0], torch.zeros_like(alternatives[0], dtype=torch.int64)
+        for number, other in enumerate(alternatives[1:], start=1):
+            better = (other > best) | other.isnan()
+            choice = torch.where(better, number, choice)
+            best = torch.where(better, other, best)
+        return best, choice
+
+
+class LogPlus:
+    """Log of a sum of exponentials, for all paths."""
+
+    def combine(self, *alternatives: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        together = torch.stack(alternatives)
+        nothing = (together == NEVER).all(0)
+        # The derivative of logsumexp at nothing but -inf is not a number; there it must be zero.
+        total = torch.logsumexp(torch.where(nothing, 0.0, together), 0)
+        total = torch.where(nothing, NEVER, total)
+        return total, torch.zeros_like(alternatives[0], dtype=torch.int64)
+
+
 @dataclass(frozen=True)
 class _Ways:
-    """A topology as tensors: columns of x that states emit (B, S), the states from which each may be entered
-    (B, S, P), which of those are some (B, S, P), and where paths begin and end (B, S)."""
+    """A topology as tensors: columns of x that states emit (B, S), the states from which each may be entered (B, S, P),
+    which of those are allowed (B, S, P), where paths begin and end (B, S), and which states are no padding (B, S)."""
 
     emit: torch.Tensor
     entered: torch.Tensor
@@ -60,7 +92,7 @@ def _ways(topology: Topology, wildcard_column: int, device: torch.device) -> _Wa
 def _scan(
     x: torch.Tensor, ways: _Ways, lengths: torch.Tensor, semiring: Semiring, bands: np.ndarray | None = None
 ) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    """Last row of every utterance (B, S) and, per frame after the first, which alternative was taken."""
+    """Return the last row of every utterance (B, S) and, per frame after the first, which alternative was taken."""
     banned = _banned(bands, x, ways)
     row = torch.where(ways.begin & ~banned[:, 0], torch.gather(x[:, 0], 1, ways.emit), NEVER)
     batch, size, most = ways.entered.shape
@@ -69,7 +101,7 @@ def _scan(
         before = torch.gather(row, 1, ways.entered.flatten(1)).reshape(batch, size, most)
         total, choice = semiring.combine(*torch.where(ways.allowed, before, NEVER).unbind(2))
         inside = (t < lengths).to(x.device)[:, None] & ways.real
-        # Where no path comes, what is emitted there is not met, even if it is NaN.
+        # Where no path arrives the emission is not added, even if it is NaN.
         total = torch.where(total == NEVER, NEVER, total + torch.gather(x[:, t], 1, ways.emit))
         total = total.masked_fill(banned[:, t], NEVER)
         row = torch.where(inside, total, row)
@@ -78,7 +110,7 @@ def _scan(
 
 
 def _banned(bands: np.ndarray | None, x: torch.Tensor, ways: _Ways) -> torch.Tensor:
-    """(B, T, S) or (1, T, 1): the states outside the band of each frame."""
+    """Return (B, T, S) or (1, T, 1) bool: the states outside the band of each frame."""
     if bands is None:
         return torch.zeros(1, x.shape[1], 1, dtype=torch.bool, device=x.device)
     limits = torch.as_tensor(bands, device=x.device)
@@ -93,7 +125,7 @@ def best_path(
     wildcard: torch.Tensor | None = None,
     bands: np.ndarray | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """States (B, T) int32, -1 beyond the length and where there is no path; scores (B,) float64; both on the CPU."""
+    """Return states (B, T) int32, -1 beyond the length and without a path, and scores (B,) float64; both on the CPU."""
     x = _clean(log_probs, wildcard, lengths)
     ways = _ways(topology, log_probs.shape[2], x.device)
     row, choices = _scan(x, ways, lengths, MaxPlus(), bands) if x.shape[1] else (x.new_empty(0), [])
@@ -124,7 +156,7 @@ def best_path(
 def forward(
     log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, wildcard: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Total log-likelihood (B,) float64 over all paths; differentiable."""
+    """Return the total log-likelihood (B,) float64 over all paths; differentiable."""
     x = _clean(log_probs, wildcard, lengths)
     ways = _ways(topology, log_probs.shape[2], x.device)
     row, _ = _scan(x, ways, lengths, LogPlus()) if x.shape[1] else (None, None)
@@ -146,7 +178,7 @@ def _log_sum(ends: torch.Tensor) -> torch.Tensor:
 def occupancy(
     log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, wildcard: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """Posterior of each class (B, T, C) float64, zero beyond the length and where there is no path; scores (B,); and
+    """Return the posterior of each class (B, T, C) float64, zero beyond the length and without a path; scores (B,); and
     the posterior of the wildcard (B, T), if there is one."""
     wrong = forward(log_probs, topology, lengths, wildcard).isnan()[:, None, None]
     leaf = _unmet_is_impossible(_clean(log_probs, wildcard, lengths)).requires_grad_()
@@ -171,7 +203,7 @@ def tangent(
     direction: torch.Tensor,
     posteriors: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Posterior of each class (B, T, C) float64, its derivative along `direction` (B, T, C), and scores (B,).
+    """Return the posteriors (B, T, C) float64, their derivatives along `direction` (B, T, C), and scores (B,).
 
     By the derivative of sum(posteriors * direction): the second derivatives of a score are symmetric. `posteriors` are
     not needed.
@@ -186,7 +218,7 @@ def tangent(
         made = tangents = torch.zeros_like(leaf)
         if possible.any() and scores.requires_grad:
             (made,) = torch.autograd.grad(scores[possible].sum(), leaf, create_graph=True)
-            # Where nothing passes, nothing changes, wherever one goes from there.
+            # Posteriors of 0 stay 0 in any direction.
             along = torch.where((made == 0) | ~inside, 0.0, direction.to(torch.float64))
             endless = ~along.isfinite().flatten(1).all(1)
             along = torch.where(endless[:, None, None], 0.0, along)
@@ -197,7 +229,7 @@ def tangent(
 
 
 def _clean(log_probs: torch.Tensor, wildcard: torch.Tensor | None, lengths: torch.Tensor) -> torch.Tensor:
-    """float64 with the wildcard as last column, and nothing of the padding: whatever stands there is not read."""
+    """Return float64 scores with the wildcard as last column and zeros for the padding, which is never read."""
     x = log_probs.to(torch.float64)
     if wildcard is not None:
         x = torch.cat((x, wildcard.to(torch.float64)[:, :, None]), 2)
@@ -205,11 +237,11 @@ def _clean(log_probs: torch.Tensor, wildcard: torch.Tensor | None, lengths: torc
 
 
 def _unmet_is_impossible(x: torch.Tensor) -> torch.Tensor:
-    """-inf for NaN and +inf: of an utterance with a score no path meets them, and none shall by way of a derivative."""
+    """Replace NaN and +inf by -inf: in an utterance with a score no path meets them, nor may its derivatives."""
     return torch.where(x < math.inf, x, NEVER)
 
 
 def _inside(log_probs: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """(B, T, 1): the frames that count."""
+    """Return (B, T, 1) bool: the frames that count."""
     frames = torch.arange(log_probs.shape[1], device=log_probs.device)
     return (frames < lengths.to(log_probs.device)[:, None])[:, :, None]

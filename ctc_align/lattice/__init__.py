@@ -1,6 +1,7 @@
-"""Tokens to topologies: which paths there are. Integers only, no floats, no device.
+"""Tokens to topologies: the set of paths. Integers only, no floats, no device.
 
-`ctc`, `simple_ctc` and `segmentation` make a `Topology` of token ids; the kernels walk it.
+`ctc`, `simple_ctc` and `segmentation` make a `Topology` of token ids; `stack` pads several to one batch; the kernels
+sum and maximise over its paths.
 """
 
 from ctc_align.lattice.building import ctc, ctc_padded, segmentation, simple_ctc

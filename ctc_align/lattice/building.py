@@ -1,8 +1,8 @@
-"""Tokens to topologies: which paths there are. Integers only, no floats, no device.
+"""Topologies of token ids.
 
 CTC (blank between tokens, skipped unless two equal tokens meet), simple CTC (each token one frame) and segmentation
-without blanks (each token a few states, optional silence between words). In the place of a token's id may stand
-`WILDCARD`, for speech that nobody wrote down; tokens may be optional, for what perhaps nobody said.
+without blanks (each token a few states, optional silence between words). A token may be `WILDCARD`, for speech that is
+not in the transcript; tokens may be optional, for words that may not have been spoken.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from functools import lru_cache
 import numpy as np
 
 from ctc_align.errors import KernelError
-from ctc_align.lattice.optional_tokens import Row, ctc_row, segmentation_row
+from ctc_align.lattice.optional_tokens import StateRow, ctc_row, segmentation_row
 from ctc_align.lattice.topology import MAX_CLASS, WILDCARD, Detours, Topology, check_detours_size, stack
 
 Rows = Sequence[Sequence[int] | np.ndarray]
 
 
 def ctc(targets: Rows, blank: int = 0, optional: Rows | None = None) -> Topology:
-    """CTC (Graves et al. 2006): blank, token, blank, …, token, blank; S = 2L + 1 states.
+    """Make CTC topologies (Graves et al. 2006): blank, token, blank, …, token, blank; S = 2L + 1 states.
 
     With `optional`, the paths are those of every subset of the tokens that keeps all which are not optional: the blank
     before a kept token k is state 2k, the one after the last is state 2L. Two subsets that read the same ([a?, a]: one
@@ -34,7 +34,7 @@ def ctc(targets: Rows, blank: int = 0, optional: Rows | None = None) -> Topology
 
     Raises:
         KernelError: a target holds the blank, a negative id or what is no whole number; the blank is negative;
-            rows that do not go together.
+            rows of different lengths.
 
     >>> ctc([[3, 3, 5]]).emit.tolist(), ctc([[3, 3, 5]]).min_frames.tolist()
     ([[0, 3, 0, 3, 0, 5, 0]], [4])
@@ -49,11 +49,11 @@ def ctc(targets: Rows, blank: int = 0, optional: Rows | None = None) -> Topology
             for b, row in enumerate(rows):
                 _refuse_blank(row[None], np.ones((1, len(row)), np.bool_), blank, b)
             return stack([_one(ctc_row(row, free, blank)) for row, free in zip(rows, chosen)])
-    return _blanks_between(*_side_by_side(rows), blank, repeats=True)
+    return _blanks_between(*_padded(rows), blank, repeats=True)
 
 
 def ctc_padded(targets: np.ndarray, lengths: np.ndarray, blank: int = 0) -> Topology:
-    """As `ctc`, of targets (B, L) of which the first `lengths` (B,) count; what lies beyond is never read.
+    """Make CTC topologies of targets (B, L), of which the first `lengths` (B,) count; the rest is never read.
 
     Raises:
         KernelError: as `ctc`; shapes or lengths that do not go together.
@@ -82,14 +82,12 @@ def ctc_padded(targets: np.ndarray, lengths: np.ndarray, blank: int = 0) -> Topo
         targets = targets if inside is None else np.where(inside, targets, blank)
         for b, length in enumerate(lengths.tolist()):
             _refuse_no_class(targets[b, :length], b)
-    topology = _blanks_between(targets, lengths.astype(np.int64), inside, blank, repeats=True)
-    if inside is None:
-        topology.__dict__.update(max_class=max(int(high), blank), has_wildcard=bool(low < 0))
-    return topology
+    known = {"max_class": max(int(high), blank), "has_wildcard": bool(low < 0)} if inside is None else {}
+    return _blanks_between(targets, lengths.astype(np.int64), inside, blank, repeats=True, **known)
 
 
 def simple_ctc(targets: Rows, blank: int = 0) -> Topology:
-    """Simple CTC: blanks between tokens as in `ctc`, but each token is exactly one frame, and equal ones need no blank.
+    """Make simple CTC topologies: as `ctc`, but each token is exactly one frame, and equal ones need no blank between.
 
     Args and raises as `ctc`.
 
@@ -98,17 +96,17 @@ def simple_ctc(targets: Rows, blank: int = 0) -> Topology:
     """
     _check_blank(blank)
     rows = _ids(targets)
-    return _blanks_between(*_side_by_side(rows), blank, repeats=False)
+    return _blanks_between(*_padded(rows), blank, repeats=False)
 
 
 def segmentation(
     targets: Rows, words: Rows, states_per_token: int, silence: int, optional: Rows | None = None
 ) -> Topology:
-    """No blank: every token is `states_per_token` states in a row, optional silence at the ends and between words.
+    """Make topologies without blanks: `states_per_token` states a token, silence at the ends and between words.
 
     Token k emits the classes k * states_per_token … + states_per_token - 1, one or more frames each; a wildcard is one
-    state. An optional token may be left out with all its states; then silence may stand where the word changes among
-    the tokens that are kept. Every subset of them has its own paths, as in `ctc`.
+    state. An optional token may be left out with all its states; silence may stand where the word changes among the
+    tokens that are kept. Every subset of them has its own paths, as in `ctc`.
 
     Args:
         targets: B sequences of token indices, or `WILDCARD`.
@@ -119,7 +117,7 @@ def segmentation(
         optional: for each token, whether it may be left out.
 
     Raises:
-        KernelError: rows that do not go together, ids or numbers that are none.
+        KernelError: rows of different lengths, negative ids, numbers out of range.
 
     >>> segmentation([[0, 1]], [[0, 1]], 2, 9).emit.tolist()
     [[9, 0, 1, 9, 2, 3, 9]]
@@ -152,7 +150,7 @@ def _check_blank(blank: int) -> None:
 
 
 def _ids(targets: Rows) -> list[np.ndarray]:
-    """Rows of token ids, each one the index of a class or `WILDCARD`."""
+    """Return rows of token ids, each the index of a class or `WILDCARD`."""
     rows = [np.asarray(target) for target in targets]
     for b, row in enumerate(rows):
         if row.ndim != 1 or row.dtype.kind not in "iu":
@@ -187,8 +185,8 @@ def _optional(optional: Rows, rows: Sequence[np.ndarray]) -> list[np.ndarray]:
     return [free.astype(np.bool_) for free in chosen]
 
 
-def _side_by_side(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Rows of ids as (B, L), their lengths (B,), and which of them count (None: all)."""
+def _padded(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return rows of ids as (B, L), their lengths (B,), and which elements count (None: all)."""
     lengths = np.array([len(row) for row in rows], np.int64)
     longest = int(lengths.max()) if len(rows) else 0
     if not len(rows) or lengths.min() == longest:
@@ -220,9 +218,9 @@ def _tokens_between(count: int) -> np.ndarray:
 
 
 def _blanks_between(
-    targets: np.ndarray, lengths: np.ndarray, inside: np.ndarray | None, blank: int, *, repeats: bool
+    targets: np.ndarray, lengths: np.ndarray, inside: np.ndarray | None, blank: int, *, repeats: bool, **known: int
 ) -> Topology:
-    """CTC over targets (B, L) of which the cells `inside` count; without `repeats` simple CTC."""
+    """Make CTC topologies of targets (B, L), of which the elements `inside` count; without `repeats` simple CTC."""
     _refuse_blank(targets, inside, blank)
     batch, longest = targets.shape
     shape = (batch, 2 * longest + 1)
@@ -260,13 +258,14 @@ def _blanks_between(
         min_frames=min_frames,
         stay=stay,
         detours=None,
-        # Known beforehand, and looked for by every kernel.
+        # Every kernel asks for these: known here, they need not be computed.
         **({"interleaved": np.ones(batch, np.bool_), "all_stay": True} if repeats else {}),
+        **known,
     )
 
 
-def _one(row: Row) -> Topology:
-    """The topology of one row of states."""
+def _one(row: StateRow) -> Topology:
+    """Return the topology of one row of states."""
     size = len(row.emit)
     ends = np.full(1, min(size, 2), np.int64)
     return Topology.trusted(
@@ -282,7 +281,7 @@ def _one(row: Row) -> Topology:
     )
 
 
-def _detours(row: Row) -> Detours:
+def _detours(row: StateRow) -> Detours:
     size, most = len(row.emit), max(map(len, row.sources.values()), default=0)
     check_detours_size(1, size, most)
     sources = np.full((1, size, most), -1, np.int32)

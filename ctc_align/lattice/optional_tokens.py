@@ -1,4 +1,4 @@
-"""One utterance's states, where tokens may be left out or silence may stand between words.
+"""The states of one utterance with optional tokens, or with silence between words.
 
 Both kinds of rows are tokens with *gaps* before them and after the last: in CTC a blank before every token, in
 segmentations a silence before every word. A gap belongs to what follows it, so that every path belongs to one subset of
@@ -13,8 +13,8 @@ import numpy as np
 
 
 @dataclass
-class Row:
-    """The states of one utterance before padding; fields as in `Topology` and `Detours`, but `sources` by state."""
+class StateRow:
+    """The states of one utterance; fields as in `Topology` and `Detours`, but `sources` by state."""
 
     emit: np.ndarray
     token: np.ndarray
@@ -26,7 +26,7 @@ class Row:
     sources: dict[int, list[int]] = field(default_factory=dict)
 
     def enter(self, state: int, sources: list[int]) -> None:
-        """Let `state` be entered from `sources`, descending; the state before always may."""
+        """Let `state` be entered from `sources`, descending, besides the state before."""
         self.skip[state] = state - 2 in sources
         if detours := [source for source in sources if source < state - 2]:
             self.sources[state] = detours
@@ -34,8 +34,8 @@ class Row:
 
 @dataclass(frozen=True)
 class _Plan:
-    """Where tokens and gaps stand: states of each token from `first` to `last`; group g's gap is state `gap[g]`, its
-    tokens begin with `group_start[g]`; `group` (L,) of each token. The last state is the gap at the end."""
+    """The states of tokens and gaps: of each token `first` to `last`; group g's gap is state `gap[g]`, its tokens begin
+    with `group_start[g]`; `group` (L,) of each token. The last state is the gap at the end."""
 
     first: np.ndarray
     last: np.ndarray
@@ -45,15 +45,15 @@ class _Plan:
     optional: np.ndarray
 
 
-def ctc_row(target: np.ndarray, optional: np.ndarray, blank: int) -> Row:
-    """CTC whose `optional` tokens may be left out; see `lattice.ctc`."""
+def ctc_row(target: np.ndarray, optional: np.ndarray, blank: int) -> StateRow:
+    """Return the states of CTC whose `optional` tokens may be left out; see `lattice.ctc`."""
     tokens = len(target)
     size = 2 * tokens + 1
     emit, token = np.full(size, blank, np.int32), np.full(size, -1, np.int32)
     emit[1::2], token[1::2] = target, np.arange(tokens)
     places = np.arange(tokens)
     plan = _Plan(2 * places + 1, 2 * places + 1, 2 * places, places, places, optional)
-    # What may be left out only makes paths shorter: where it parts equal tokens, a blank does.
+    # The shortest path leaves out every optional token; a blank parts the equal tokens that then meet.
     kept = target[~optional]
     shortest = len(kept) + int(np.count_nonzero(kept[1:] == kept[:-1]))
     return _connected(emit, token, plan, target, shortest)
@@ -61,8 +61,8 @@ def ctc_row(target: np.ndarray, optional: np.ndarray, blank: int) -> Row:
 
 def segmentation_row(
     target: np.ndarray, words: np.ndarray, optional: np.ndarray, states_per_token: int, silence: int
-) -> Row:
-    """Tokens of several states without blanks, silence before words and at the end; see `lattice.segmentation`."""
+) -> StateRow:
+    """Return the states of a segmentation: silence before words and at the end; see `lattice.segmentation`."""
     tokens = len(target)
     new_word = np.ones(tokens, np.bool_)
     new_word[1:] = words[1:] != words[:-1]
@@ -79,11 +79,11 @@ def segmentation_row(
     return _connected(emit, token, plan, None, int(parts[~optional].sum()))
 
 
-def _connected(emit: np.ndarray, token: np.ndarray, plan: _Plan, apart: np.ndarray | None, shortest: int) -> Row:
-    """The row with all its ways; where equal neighbours must be kept apart by their gap, `apart` (L,) holds them."""
+def _connected(emit: np.ndarray, token: np.ndarray, plan: _Plan, apart: np.ndarray | None, shortest: int) -> StateRow:
+    """Return the row with all transitions; equal neighbours in `apart` (L,) must be kept apart by their gap."""
     size, tokens = len(emit), len(plan.first)
     skip, begin, end = np.zeros((3, size), np.bool_)
-    row = Row(emit, token, skip, begin, end, shortest, bool(plan.optional.any()))
+    row = StateRow(emit, token, skip, begin, end, shortest, bool(plan.optional.any()))
     # Token k may be the first one kept after j, or the first of all (j = -1), for earliest[k] - 1 <= j < k.
     required = np.flatnonzero(~plan.optional)
     earliest = np.zeros(tokens + 1, np.int64)
@@ -91,7 +91,7 @@ def _connected(emit: np.ndarray, token: np.ndarray, plan: _Plan, apart: np.ndarr
     earliest = np.maximum.accumulate(earliest)
 
     def before(k: int) -> range:
-        """Tokens, descending, after which token k (or the end) may come next."""
+        """Return the tokens, descending, after which token k (or the end) may come next."""
         return range(k - 1, max(int(earliest[k]) - 1, 0) - 1, -1)
 
     lasts = plan.last.tolist()

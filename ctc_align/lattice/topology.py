@@ -1,4 +1,4 @@
-"""What a topology is: rows of states and how a path may go from one to another. Integers only, no floats, no device.
+"""Topologies: rows of states and the transitions between them. Integers only, no floats, no device.
 
 From frame to frame a path remains in its state where `stay` allows it, steps to the next, or, where `skip` allows it,
 skips one. That is enough for CTC, simple CTC and segmentation without blanks. Where tokens may be left out, `detours`
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -18,20 +17,20 @@ from ctc_align.errors import KernelError
 
 MAX_CLASS = 2**31 - 1
 WILDCARD = -1
-"""In the place of a class: its score is given beside the log-probs, as a function of the frame."""
+"""The class of states whose score at each frame is passed separately from the log-probs."""
 MOST_SOURCES_BYTES = 2**30
 """Larger tables of detours are refused: n optional tokens in a row are up to n detours into each state after them."""
 
 
 @dataclass(frozen=True)
 class Detours:
-    """Further ways through a topology, where tokens may be left out.
+    """Further transitions of a topology, around tokens that may be left out.
 
     Attributes:
         sources: (B, S, P) int32, further states from which a state may be entered: each below s - 2, descending,
             padded with -1.
-        begin: (B, S) bool, states in which a path may begin (then `starts` says nothing).
-        end: (B, S) bool, states in which a path may end (then `finals` says nothing).
+        begin: (B, S) bool, states in which a path may begin; `starts` is then ignored.
+        end: (B, S) bool, states in which a path may end; `finals` is then ignored.
     """
 
     sources: np.ndarray
@@ -51,11 +50,11 @@ class Topology:
         starts: (B,) int64, 1 or 2: how many of the first states a path may begin in.
         finals: (B,) int64, 1 or 2: how many of the last states a path may end in.
         min_frames: (B,) int64, length of the shortest path.
-        stay: (B, S) bool, whether a path may remain in the state from frame to frame; everywhere if not given.
-        detours: only where tokens may be left out.
+        stay: (B, S) bool, whether a path may remain in the state from frame to frame; None means everywhere.
+        detours: further transitions, if tokens may be left out.
 
     Raises:
-        KernelError: arrays that kernels could not walk.
+        KernelError: shapes or values that kernels cannot run on.
     """
 
     emit: np.ndarray
@@ -69,7 +68,7 @@ class Topology:
     detours: Detours | None = None
 
     def __post_init__(self) -> None:
-        # It runs before every kernel: the (B, S) arrays are looked through once, for what would be read out of bounds.
+        # The (B, S) arrays are checked once, for values that would make kernels read out of bounds.
         if self.stay is None:
             object.__setattr__(self, "stay", np.ones(self.emit.shape, np.bool_))
         _check_shapes(self)
@@ -77,17 +76,18 @@ class Topology:
             return
         states, starts, finals = self.states, self.starts, self.finals
         if states.min() < 1 or states.max() > self.emit.shape[1] or self.emit.min() < WILDCARD:
-            _say_what_is_out_of_range(self)
+            _raise_out_of_range(self)
         if min(starts.min(), finals.min()) < 1 or max(starts.max(), finals.max()) > 2:
-            _say_what_is_out_of_range(self)
+            _raise_out_of_range(self)
         if (starts > states).any() or (finals > states).any():
-            _say_what_is_out_of_range(self)
+            _raise_out_of_range(self)
         if self.detours is not None:
             _check_detours(self.detours)
 
     @classmethod
-    def trusted(cls, **fields: Any) -> Topology:
-        """A topology of fields that are right by construction; all of them, nothing is checked."""
+    def trusted(cls, **fields: object) -> Topology:
+        """Make a topology of fields that are right by construction, without a check; further keywords preset the cached
+        properties."""
         topology = object.__new__(cls)
         for name, value in fields.items():
             object.__setattr__(topology, name, value)
@@ -95,28 +95,30 @@ class Topology:
 
     @property
     def batch(self) -> int:
+        """The number of utterances."""
         return len(self.states)
 
     @cached_property
     def max_class(self) -> int:
-        """The highest class that any state emits (-1 if none does)."""
+        """The highest class that any state emits; -1 without states."""
         return int(self.emit.max()) if self.emit.size else -1
 
     @cached_property
     def has_wildcard(self) -> bool:
+        """True if any state emits `WILDCARD`."""
         return bool(self.emit.size and self.emit.min() < 0)
 
     @cached_property
     def interleaved(self) -> np.ndarray:
-        """(B,) bool: whether, as in CTC, all even states emit one class and are not skipped into, and every state may
-        be stayed in. Kernels do such utterances with half of the work."""
+        """(B,) bool: true if, as in CTC, all even states emit one class and are not skipped into, and every state may
+        be stayed in. Kernels need half the work for such utterances."""
         real = np.arange(0, self.emit.shape[1], 2) < self.states[:, None]
         even = self.emit[:, ::2]
         return ((even == even[:, :1]) & ~self.skip[:, ::2] | ~real).all(1) & self.stay.all(1)
 
     @cached_property
     def all_stay(self) -> bool:
-        """Whether a path may remain in every state."""
+        """True if a path may remain in every state."""
         return bool(self.stay.all())
 
 
@@ -200,7 +202,7 @@ def _check_shapes(topology: Topology) -> None:
         )
 
 
-def _say_what_is_out_of_range(topology: Topology) -> None:
+def _raise_out_of_range(topology: Topology) -> None:
     ends = np.minimum(topology.states, 2)
     for name, values, low, high in (
         ("states", topology.states, 1, topology.emit.shape[1]),

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 
 from ctc_align.config import setting
-from ctc_align.ctc.autograd import ctc_loss
 from ctc_align.errors import InputError
+from ctc_align.functional import ctc_loss
 from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
 from ctc_align.training import Watch, run_folder
 from ctc_align.training.augmentation import Augmentation
@@ -158,7 +158,8 @@ def losses(network: AcousticNetwork, batch: TrainingBatch, *, bfloat16: bool, wi
     nothing = tokens.new_zeros((), dtype=torch.float32)
     ctc, count = nothing, nothing
     if with_ctc:
-        each = ctc_loss(tokens.float().log_softmax(-1), batch.targets, batch.lengths, batch.target_lengths)
+        log_probs = tokens.float().log_softmax(-1).transpose(0, 1)
+        each = ctc_loss(log_probs, batch.targets, batch.lengths, batch.target_lengths, reduction="none")
         fits = torch.isfinite(each)
         ctc, count = each[fits].sum(), batch.target_lengths.to(each.device)[fits].sum()
     if states is None or batch.labels is None:

@@ -27,8 +27,8 @@ from pathlib import Path
 import torch
 
 from ctc_align.config import load_config
-from ctc_align.ctc.autograd import ctc_loss
 from ctc_align.errors import UsageError
+from ctc_align.functional import ctc_loss
 from ctc_align.text.arpabet import strip_all
 from ctc_align.text.g2p.letter_network import (
     LABELS,
@@ -140,7 +140,7 @@ def loss_of(network: LetterNetwork, batch: WordBatch, settings: G2pSettings) -> 
     with torch.autocast("cpu", torch.bfloat16, enabled=settings.bfloat16):
         log_probs = network(batch.letters)
     frames = torch.full((len(log_probs),), log_probs.shape[1])
-    return ctc_loss(log_probs, batch.targets, frames, batch.target_lengths, blank=0).mean()
+    return ctc_loss(log_probs.transpose(0, 1), batch.targets, frames, batch.target_lengths, reduction="none").mean()
 
 
 def rate(step: int, steps: int, settings: G2pSettings) -> float:

@@ -33,7 +33,7 @@ from ctc_align.audio import loading
 from ctc_align.errors import CtcAlignError
 from ctc_align.formats import Alignment
 from ctc_align.kernels import batching, requests
-from ctc_align.kernels.rivals import import_forced_align
+from ctc_align.kernels.benchmark import import_forced_align
 from ctc_align.models.convnet import convnet_model, features
 from ctc_align.models.convnet.network import AcousticNetwork
 

@@ -27,8 +27,7 @@ import torch
 from numba import njit
 
 from ctc_align import functional
-from ctc_align.kernels.benchmark import Case, in_turns, machine, planted
-from ctc_align.kernels.rivals import import_forced_align, torchaudios_path
+from ctc_align.kernels.benchmark import Case, import_forced_align, in_turns, machine, planted, torchaudios_path
 
 PATHS, FORWARD, GRADIENT = "best path", "forward", "forward + gradient"
 ROUNDS_S = 1.0

@@ -23,8 +23,15 @@ import torch
 
 from ctc_align import functional, kernels, lattice
 from ctc_align.errors import BackendError
-from ctc_align.kernels.benchmark import Case, in_turns, machine, planted
-from ctc_align.kernels.rivals import import_forced_align, torchaudios_path, torchs_loss
+from ctc_align.kernels.benchmark import (
+    Case,
+    import_forced_align,
+    in_turns,
+    machine,
+    planted,
+    torchaudios_path,
+    torchs_loss,
+)
 
 CASES = (Case(64, 1500, 250, 32), Case(256, 128, 30, 32))
 FORWARD, GRADIENT, PATHS = "forward", "forward + backward", "best path"

@@ -13,7 +13,7 @@ from oracles import collapse
 
 from ctc_align import kernels
 from ctc_align.errors import BackendError
-from ctc_align.kernels import benchmark, rivals
+from ctc_align.kernels import benchmark
 from ctc_align.kernels.benchmark import BEST_PATH, GRADIENT, LOSS, Case
 
 CASE = Case(2, 30, 4, 6, reference=True)
@@ -27,8 +27,7 @@ def tiny(monkeypatch) -> None:
 
 @pytest.fixture
 def no_torchaudio(monkeypatch) -> None:
-    for module in (rivals, benchmark):
-        monkeypatch.setattr(module, "import_forced_align", lambda: (None, "cannot be imported: no"))
+    monkeypatch.setattr(benchmark, "import_forced_align", lambda: (None, "cannot be imported: no"))
 
 
 def test_table(cli, no_torchaudio):
@@ -157,8 +156,7 @@ def test_torchaudio_is_measured_where_it_can_be_imported(cli, monkeypatch):
     """With something in its place: torchaudio has an environment of its own."""
     from ctc_align.functional import forced_align
 
-    for module in (rivals, benchmark):
-        monkeypatch.setattr(module, "import_forced_align", lambda: (forced_align, ""))
+    monkeypatch.setattr(benchmark, "import_forced_align", lambda: (forced_align, ""))
     report = json.loads(cli("bench", "--quick", "--device", "cpu", "--format", "json").stdout)
     (row,) = [row for row in report["rows"] if row["who"] == "torchaudio"]
     assert row["task"] == BEST_PATH

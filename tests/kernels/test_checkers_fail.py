@@ -22,6 +22,9 @@ from interpreted_checks import (
 from kernel_problems import faults, tiny_ctc
 from planted import interpret_cpu
 
+pytestmark = pytest.mark.planted(
+    "ctc_align/kernels/cpu", "ctc_align/kernels/reference.py", "ctc_align/kernels/__init__.py", "ctc_align/lattice"
+)
 PATH_CHECKS = (paths, against_enumeration, shared_paths(0), shared_paths(32), long_paths)
 SUM_CHECKS = (sums_in_blocks, sums, against_enumeration)
 
@@ -138,7 +141,7 @@ def test_planted_faults_in_sums_are_told(name: str, old: str, new: str, monkeypa
 def test_a_fault_in_the_reference_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     import numpy as np
 
-    from ctc_align.kernels.semiring import MaxPlus
+    from ctc_align.kernels.reference import MaxPlus
 
     def greedy(self: MaxPlus, *alternatives: torch.Tensor) -> tuple:
         best, choice = torch.stack(alternatives[::-1]).max(0)

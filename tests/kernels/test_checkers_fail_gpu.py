@@ -19,7 +19,12 @@ from kernel_problems import Batch, Problem, scores, target, tiny_any, tiny_ctc, 
 from ctc_align import kernels, lattice
 
 REASON = gpu_interpreted.missing()
-pytestmark = pytest.mark.skipif(REASON is not None, reason=f"the GPU's kernels cannot be interpreted here: {REASON}")
+pytestmark = [
+    pytest.mark.planted(
+        "ctc_align/kernels/gpu", "ctc_align/kernels/reference.py", "ctc_align/kernels/__init__.py", "ctc_align/lattice"
+    ),
+    pytest.mark.skipif(REASON is not None, reason=f"the GPU's kernels cannot be interpreted here: {REASON}"),
+]
 
 STRIPS = {"LANES": 8, "MOST_STRIPS": 8, "LEAST_HALO": 4}
 TILES = {"LANES": 8, "MOST_STRIPS": 2, "LEAST_HALO": 4, "TILED_HALO": 4}
@@ -132,7 +137,7 @@ def test_no_fault_without_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert sums_of_longer()
 
 
-PATH, SUM, AFTER, BACK = "path_kernels", "sum_kernels", "posterior_kernels", "traceback"
+PATH, SUM, AFTER = "path_kernels", "sum_kernels", "posterior_kernels"
 LOWEST = "state = tl.min(tl.where(best == score[:, None], best_state, 1000), 1)"
 
 
@@ -141,7 +146,7 @@ LOWEST = "state = tl.min(tl.where(best == score[:, None], best_state, 1000), 1)"
     [
         # Ties: step before stay, skip before step, the first of the best final states.
         (paths, PATH, "wins = (value > best)", "wins = (value >= best)"),
-        (paths, BACK, "state = tl.max(tl.where(best == score[:, None], best_state, -1), 1)", LOWEST),
+        (paths, PATH, "state = tl.max(tl.where(best == score[:, None], best_state, -1), 1)", LOWEST),
         # Ways: over the wrong state, skips everywhere, the mirror forgotten.
         (paths, PATH, "jump = tl.where(skips[1], odd_before, NEVER)", "jump = tl.where(skips[1], even, NEVER)"),
         (paths, PATH, "(odd_flags & SKIP) != 0)", "(odd_flags & SKIP) != 2)"),
@@ -154,7 +159,7 @@ LOWEST = "state = tl.min(tl.where(best == score[:, None], best_state, 1000), 1)"
         # One off: frames, bands of states in reach, four frames in a word.
         (paths, PATH, "t = start + m * EACH + j + 1", "t = start + m * EACH + j"),
         (sums, AFTER, "size - 2 * (length - t)", "size - 2 * (length - t) + 3"),
-        (paths, BACK, "((t - 1) % 4) * BITS", "(t % 4) * BITS"),
+        (paths, PATH, "((t - 1) % 4) * BITS", "(t % 4) * BITS"),
         (sums, AFTER, "tl.load(numbers + 2 * batch + b", "0 * tl.load(numbers + 2 * batch + b"),
         # Numbers: a sum without its second term, a constant, what the division takes out, what centres took out.
         (sums, "sum_numbers", "+ mantissa_of(b) * power_of_2(f - top)\n            +", "+"),
@@ -170,7 +175,7 @@ LOWEST = "state = tl.min(tl.where(best == score[:, None], best_state, 1000), 1)"
         # NaN and +inf: lost, or told where no path meets them.
         (met_or_not, PATH, "(value > best) | (value != value)", "value > best"),
         (met_or_not, PATH, "tl.where(new_odd == NEVER, NEVER, new_odd + seen[1])", "new_odd + seen[1]"),
-        (met_or_not, BACK, "wrong = tl.where(value != value, 1, wrong)", "wrong = wrong"),
+        (met_or_not, PATH, "wrong = tl.where(value != value, 1, wrong)", "wrong = wrong"),
         (met_or_not, SUM, "(best == MET_NO_NUMBER)", "(best == NEVER_EXPONENT)"),
         (met_or_not, SUM, "wrong |= no_number(seen_1)", "wrong |= wrong"),
         (met_or_not, "sum_numbers", 'tl.where(total == float("-inf"), total, product)', "product"),

@@ -23,15 +23,16 @@ from ctc_align.kernels import reference
 from ctc_align.kernels.cpu import log_sums, problem, tangents
 from ctc_align.lattice import WILDCARD
 
+pytestmark = pytest.mark.planted(
+    "ctc_align/kernels/cpu", "ctc_align/kernels/reference.py", "ctc_align/kernels/__init__.py", "ctc_align/lattice"
+)
 REFERENCE = "ctc_align.kernels.reference"
 KERNELS = (
     "emission_tiles",
     "viterbi",
     "scaled_numbers",
     "sums",
-    "directions",
     "dual_numbers",
-    "dual_rows",
     "tangent_sums",
 )
 """The fast kernel and what it is made of, in the order in which they import each other."""
@@ -135,14 +136,14 @@ def first_small() -> list[str]:
 @pytest.fixture
 def nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """Utterances with a path must be done by the fast kernel itself."""
-    differentiate = tangents.SlowTangents.differentiate
+    differentiate = tangents.GeneralTangents.differentiate
 
-    def refused(self: tangents.SlowTangents, b: int, scores: np.ndarray, out: np.ndarray) -> None:
+    def refused(self: tangents.GeneralTangents, b: int, scores: np.ndarray, out: np.ndarray) -> None:
         differentiate(self, b, scores, out)
         if out.dtype == np.float32 and scores[b] > -np.inf:
             raise AssertionError("left to logarithms")
 
-    monkeypatch.setattr(tangents.SlowTangents, "differentiate", refused)
+    monkeypatch.setattr(tangents.GeneralTangents, "differentiate", refused)
 
 
 def test_no_fault_without_a_fault(monkeypatch: pytest.MonkeyPatch, nothing_is_left: None) -> None:
@@ -152,15 +153,15 @@ def test_no_fault_without_a_fault(monkeypatch: pytest.MonkeyPatch, nothing_is_le
 
 FAULTS = [
     # Directions: which frames, the mean, the largest, the scale.
-    ("directions", "b * by_utterance", "0 * by_utterance"),
-    ("directions", "min(WIDTH, frames - t0)", "WIDTH"),
-    ("directions", "dense and aside", "aside"),
-    ("directions", "load(mine, place) - mean", "load(mine, place)"),
-    ("directions", "mean + load(mine, place) * load(own, place)", "mean + load(mine, place)"),
-    ("directions", "splat(np.float32(1.0) / scale)", "splat(np.float32(1.0))"),
-    ("directions", "splat(np.float32(1.0) / scale)", "splat(scale)"),
-    ("directions", "at = t0 // WIDTH * size", "at = 0"),
-    ("directions", "still = np.zeros(1, np.float32)", "still = np.ones(1, np.float32)"),
+    ("dual_numbers", "b * by_utterance", "0 * by_utterance"),
+    ("dual_numbers", "min(WIDTH, frames - t0)", "WIDTH"),
+    ("dual_numbers", "dense and aside", "aside"),
+    ("dual_numbers", "load(mine, place) - mean", "load(mine, place)"),
+    ("dual_numbers", "mean + load(mine, place) * load(own, place)", "mean + load(mine, place)"),
+    ("dual_numbers", "splat(np.float32(1.0) / scale)", "splat(np.float32(1.0))"),
+    ("dual_numbers", "splat(np.float32(1.0) / scale)", "splat(scale)"),
+    ("dual_numbers", "at = t0 // WIDTH * size", "at = 0"),
+    ("dual_numbers", "still = np.zeros(1, np.float32)", "still = np.ones(1, np.float32)"),
     # Dual numbers.
     ("dual_numbers", "ad * fa + bd * fb", "ad * fb + bd * fa"),
     ("dual_numbers", "ad * fa + bd * fb", "ad * fa + bd"),
@@ -174,19 +175,19 @@ FAULTS = [
     ("dual_numbers", "(ad * bm + am * bd) * power", "(am * bd) * power"),
     ("dual_numbers", "(ad * bm + am * bd) * power", "ad * bm + am * bd"),
     # Rows of them: where they lie, what is gathered, what is written.
-    ("dual_rows", "return 2 * at + WIDTH * (1 - s % 2)", "return 2 * at + WIDTH * (s % 2)"),
-    ("dual_rows", "4 * at + 2 * WIDTH * (1 - s % 2)", "4 * at + 2 * WIDTH * (s % 2)"),
-    ("dual_rows", "range(0, 4 * row, WIDTH)", "range(0, 2 * row, WIDTH)"),
-    ("dual_rows", "range(0, 2 * row, WIDTH)", "range(0, row, WIDTH)"),
-    ("dual_rows", "tile_d, rows, odd, xd", "tile_d, rows, w * WIDTH, xd"),
-    ("dual_rows", "tile_d, rows, w * WIDTH, even_xd", "tile_d, rows, odd, even_xd"),
-    ("dual_rows", "rows.shape[0] // 2", "rows.shape[0] // 2 + WIDTH"),
-    ("dual_rows", "load(tile, at) * load(mass, 0) - ", "load(tile, at) * load(mass, 0) + "),
-    ("dual_rows", " - load(weights, at) * total", ""),
-    ("dual_rows", "mass[k] = scale / mass[k]", "mass[k] = 1 / mass[k]"),
-    ("dual_rows", "mass[k] = scale / mass[k]", "mass[k] = scale"),
-    ("dual_rows", "place_out + k * steps[1]", "place_out + k"),
-    ("dual_rows", "used[u] * steps[2]", "u * steps[2]"),
+    ("dual_numbers", "return 2 * at + WIDTH * (1 - s % 2)", "return 2 * at + WIDTH * (s % 2)"),
+    ("dual_numbers", "4 * at + 2 * WIDTH * (1 - s % 2)", "4 * at + 2 * WIDTH * (s % 2)"),
+    ("dual_numbers", "range(0, 4 * row, WIDTH)", "range(0, 2 * row, WIDTH)"),
+    ("dual_numbers", "range(0, 2 * row, WIDTH)", "range(0, row, WIDTH)"),
+    ("dual_numbers", "tile_d, rows, odd, xd", "tile_d, rows, w * WIDTH, xd"),
+    ("dual_numbers", "tile_d, rows, w * WIDTH, even_xd", "tile_d, rows, odd, even_xd"),
+    ("dual_numbers", "rows.shape[0] // 2", "rows.shape[0] // 2 + WIDTH"),
+    ("dual_numbers", "load(tile, at) * load(mass, 0) - ", "load(tile, at) * load(mass, 0) + "),
+    ("dual_numbers", " - load(weights, at) * total", ""),
+    ("dual_numbers", "mass[k] = scale / mass[k]", "mass[k] = 1 / mass[k]"),
+    ("dual_numbers", "mass[k] = scale / mass[k]", "mass[k] = scale"),
+    ("dual_numbers", "place_out + k * steps[1]", "place_out + k"),
+    ("dual_numbers", "used[u] * steps[2]", "u * steps[2]"),
     # The walk: hand-over between strips, skips, stays, what is kept.
     ("tangent_sums", "put(hand_r, part * WIDTH, get(state_r, 4 * at", "put(hand_r, part * WIDTH, get(state_r, 0 * at"),
     ("tangent_sums", "1 - hand", "hand"),
@@ -263,12 +264,12 @@ def first_tiny(backend: str) -> list[str]:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """And directions that are not made ready, moved by what moves nothing: float64 bears it."""
 
-    def moves(self: tangents.SlowTangents, b: int) -> tuple[np.ndarray, np.ndarray, float]:
+    def moves(self: tangents.GeneralTangents, b: int) -> tuple[np.ndarray, np.ndarray, float]:
         shift = np.random.default_rng(b).normal(size=int(self.lengths[b]))
         return np.ascontiguousarray(self.direction[b].double().numpy() + shift[:, None]), shift, 1.0
 
     monkeypatch.setattr(tangents, "ROWS_BYTES", 0)
-    monkeypatch.setattr(tangents.SlowTangents, "_moves", moves)
+    monkeypatch.setattr(tangents.GeneralTangents, "_moves", moves)
 
 
 def test_no_fault_without_a_fault_in_logarithms(monkeypatch: pytest.MonkeyPatch, small_blocks: None) -> None:

@@ -298,8 +298,8 @@ def test_threads_that_cannot_be_had(threads: int, what: str, monkeypatch: pytest
             if what == "start":
                 patch.setattr(problem, "_start", refused(problem._start, threads - 2))
             else:
-                own_room = long_viterbi.LongPath._own_room
-                patch.setattr(long_viterbi.LongPath, "_own_room", refused(own_room, threads - 1))
+                own_arrays = long_viterbi.LongPath._own_arrays
+                patch.setattr(long_viterbi.LongPath, "_own_arrays", refused(own_arrays, threads - 1))
             raised = within(20, functools.partial(best_path, given))
         assert [str(error) for error in raised] == ["planted"]
         assert best_path(given) == right
@@ -323,7 +323,7 @@ def test_what_is_no_number_stops_all_threads(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_whether_the_kernels_are_compiled_is_known(tmp_path: Path) -> None:
-    code = "from ctc_align.kernels import cpu; print(cpu.is_compiled())"
+    code = "from ctc_align.kernels.cpu import cpu_backend; print(cpu_backend.is_compiled())"
     fresh = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},

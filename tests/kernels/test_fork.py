@@ -191,13 +191,13 @@ def test_memory_may_come_back_at_any_time() -> None:
             return isinstance(other, Key) and self.name == other.name
 
     def leave_garbage(name: str) -> None:
-        lent: Any = problem.Lent(Key(name), lambda: (name, 8))
+        lent: Any = problem.Scratch(Key(name), lambda: (name, 8))
         lent.itself = lent
 
     def work() -> None:
         for name in "abcabcaabbcc":
-            lent = problem.Lent(Key(name), lambda name=name: (name, 8))
-            assert lent.room == name
+            lent = problem.Scratch(Key(name), lambda name=name: (name, 8))
+            assert lent.arrays == name
             leave_garbage("b")
             leave_garbage(name)
         done.append(True)

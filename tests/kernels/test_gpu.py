@@ -176,7 +176,7 @@ def test_fresh_memory_is_never_believed(
         return torch.full(other.shape, torch.nan, dtype=dtype, device=other.device)
 
     given = mixed(46, topology, count=12)
-    monkeypatch.setattr(modules["launches"], "room", poisoned)
+    monkeypatch.setattr(modules["launches"], "allocate", poisoned)
     monkeypatch.setattr(modules["launches"].torch, "empty_like", poisoned_like)
     same_paths(given)
     same_sums(given)

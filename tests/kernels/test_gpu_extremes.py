@@ -270,7 +270,7 @@ def test_memory_that_is_not_there(modules: Modules, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(modules["launch_plan"].torch, "empty", full)
     with pytest.raises(KernelError, match=r"rows \(2, 3\): 48 bytes \(0.0 GiB\) are not available on cpu; take fewer"):
-        modules["launch_plan"].room((2, 3), torch.float64, torch.device("cpu"), "rows")
+        modules["launch_plan"].allocate((2, 3), torch.float64, torch.device("cpu"), "rows")
 
 
 def test_why_it_cannot_run(modules: Modules, monkeypatch: pytest.MonkeyPatch) -> None:

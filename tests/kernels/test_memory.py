@@ -95,14 +95,14 @@ def test_graphics_memory(machine, monkeypatch):
 LIMITED = """
 import resource
 from ctc_align.errors import KernelError
-from ctc_align.kernels import memory
+from ctc_align.kernels import memory_limits
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + 2**29, resource.RLIM_INFINITY))
 import numpy as np
-memory.require(2**28 + 2**26, "posteriors")
+memory_limits.require(2**28 + 2**26, "posteriors")
 np.ones(2**28 + 2**26, np.uint8)
 try:
-    memory.require(2**29 + 2**26, "posteriors")
+    memory_limits.require(2**29 + 2**26, "posteriors")
 except KernelError as error:
     print(error)
 try:

@@ -48,7 +48,7 @@ def poison(patch: pytest.MonkeyPatch, *, lend: bool = False) -> None:
         return rows
 
     def spoilt(entry: Any) -> None:
-        _spoil(entry.room)
+        _spoil(entry.arrays)
         give(entry)
 
     aligned: Callable[..., list[np.ndarray]] = problem.aligned

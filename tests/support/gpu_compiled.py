@@ -34,7 +34,7 @@ POINTERS = {
 
 def cases() -> Iterator[tuple[str, Any, dict[str, Any], dict[str, str], int]]:
     """Name, kernel, constants, types of the pointers that differ, warps."""
-    from ctc_align.kernels.gpu import path_kernels, posterior_kernels, sum_kernels, traceback
+    from ctc_align.kernels.gpu import path_kernels, posterior_kernels, sum_kernels
 
     sums = dict.fromkeys(("meeting", "edges", "entries", "last", "ring"), "*i64")
     paths = dict.fromkeys(("meeting", "edges", "entries", "last", "ring"), "*fp64")
@@ -48,8 +48,14 @@ def cases() -> Iterator[tuple[str, Any, dict[str, Any], dict[str, str], int]]:
     yield "path, strips", path_kernels.sweep, {**MANY, **PATH, **TILED, "POINTERS": False}, narrow, 16
     yield "path, again", path_kernels.sweep, {**MANY, **PATH, "BANDED": True, "AGAIN": True}, {**narrow, **half}, 16
     yield "path, all ways", path_kernels.sweep, {**MANY, **GENERAL, **PATH, "BITS": 8}, wide, 16
-    yield "block ends", traceback.block_ends, {"ROWS": 1, "STEP": 128}, paths, 4
-    yield "inside", traceback.inside, {"PAIRS": 32, "BITS": 8, "AGAIN": True}, {"states": "*i32", "pointers": "*i32"}, 1
+    yield "block ends", path_kernels.block_ends, {"ROWS": 1, "STEP": 128}, paths, 4
+    yield (
+        "inside",
+        path_kernels.inside,
+        {"PAIRS": 32, "BITS": 8, "AGAIN": True},
+        {"states": "*i32", "pointers": "*i32"},
+        1,
+    )
     yield "centre", posterior_kernels.centre, {**LINES, "DOUBLE": False, "WILD": True, "BANDED": True}, half, 4
     yield "total", posterior_kernels.total, {"ROWS": 1, "STEP": 128, "LOG": False}, {**sums, "states": "*i32"}, 4
     yield "norm", posterior_kernels.norm, {**LINES, "AGAIN": True}, {**double, "states": "*i32"}, 4

@@ -1,4 +1,4 @@
-"""How the kernels are compiled: by Numba, without the interpreter's lock, cached on disk beside the package.
+"""Compilation of the kernels: by Numba, without the interpreter's lock, cached on disk beside the package.
 
 Numba's cache notices changes of a function's own file; kernels call functions of other files. So the state of all
 files of this folder is part of each entry's key: after any change they are compiled again.
@@ -16,7 +16,7 @@ from numba.core.caching import FunctionCache
 
 
 def _state() -> str:
-    """A hash of everything that can be compiled in."""
+    """Return a hash of everything that can be compiled in."""
     files = sorted(Path(__file__).parent.glob("*.py"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
@@ -31,7 +31,7 @@ class KernelCache(FunctionCache):
         return (*super()._index_key(sig, codegen), STATE)
 
     def is_filled(self) -> bool:
-        """Whether there is compiled code of the files as they are, for whichever types."""
+        """Return whether there is compiled code of the current files, for any types."""
         return any(key[-1] == STATE for key in self._cache_file._load_index())
 
 

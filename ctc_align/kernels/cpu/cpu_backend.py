@@ -1,4 +1,4 @@
-"""The CPU backend: Numba kernels for whole batches, dealt to threads. Compiled code is cached on disk."""
+"""The CPU backend: Numba kernels for whole batches, shared out to threads. Compiled code is cached on disk."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import torch
 
 from ctc_align.kernels import memory_limits
 from ctc_align.kernels.cpu import long_viterbi, sums, tangents, viterbi
-from ctc_align.kernels.cpu.general_kernels import Slow
+from ctc_align.kernels.cpu.general_kernels import GeneralKernels
 from ctc_align.kernels.cpu.long_viterbi import LongPath
-from ctc_align.kernels.cpu.problem import Lent, Problem, aligned, deal, problem, vectors_of
+from ctc_align.kernels.cpu.problem import READ_IN_PLACE, FlatProblem, Scratch, aligned, deal, flat_problem, vectors_of
 from ctc_align.kernels.cpu.simd import WIDTH
 from ctc_align.kernels.cpu.viterbi import STRIP
-from ctc_align.lattice.topology import Topology
+from ctc_align.lattice import Topology, ctc
 
 LONG_CELLS = 2**22
-"""An utterance with more work than this is shared by the threads, if it is most of what there is to do."""
+"""An utterance with more work than this is shared by the threads if it is most of the batch's work."""
 
 _NO_BANDS = np.empty((0, 0, 2), np.int64)
 
@@ -28,8 +28,28 @@ ROWS_BYTES = 2**19
 
 
 def is_compiled() -> bool:
-    """Whether the compiled kernels lie in Numba's cache already; else their first use takes some seconds."""
+    """Return whether the kernels are in Numba's cache on disk; if not, their first use takes some seconds."""
     return all(kernel._cache.is_filled() for kernel in (viterbi.walk, sums.sums))
+
+
+def compile_all() -> None:
+    """Compile every kernel for every type of log-probs, or find it in the cache on disk.
+
+    The first call on a machine takes about a minute; programs that start several processes at once save each of them
+    that by calling this before.
+    """
+    lengths = torch.tensor([40])
+    for dtype in READ_IN_PLACE:
+        x = torch.zeros(1, 40, 3, dtype=dtype)
+        for topology in (ctc([[1, 2]]), ctc([[1, 2]], optional=[[True, False]])):
+            best_path(x, topology, lengths)
+            forward(x, topology, lengths)
+            posteriors, _, _ = occupancy(x, topology, lengths)
+            tangent(x, topology, lengths, None, posteriors, posteriors)
+        inputs, states = flat_problem(x, ctc([[1, 2]]), lengths, None), np.full((1, 40), -1, np.int32)
+        LongPath(inputs, 0, _NO_BANDS, states, np.empty(1)).find()
+    for dtype in (torch.float32, torch.float64):
+        best_labels(torch.zeros(1, 40, 3, dtype=dtype), ctc([[1, 2]]), lengths, 0)
 
 
 def best_path(
@@ -39,14 +59,14 @@ def best_path(
     wildcard: torch.Tensor | None = None,
     bands: np.ndarray | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """See `ctc_align.kernels.best_path`."""
+    """Run `ctc_align.kernels.best_path`."""
     return _best_path(log_probs, topology, lengths, wildcard, bands, None)
 
 
 def best_labels(
     log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, blank: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """See `ctc_align.kernels.best_labels`; for float32 and float64."""
+    """Run `ctc_align.kernels.best_labels`, for float32 and float64."""
     batch, frames, _ = log_probs.shape
     kind = np.float64 if log_probs.dtype == torch.float64 else np.float32
     labels, values = np.zeros(batch * frames, np.int64), np.zeros(batch * frames, kind)
@@ -68,7 +88,7 @@ def _best_path(
     memory_limits.require(4 * shape[0] * shape[1], "states of the best paths")
     states, scores = np.full(shape, -1, np.int32), np.empty(shape[0], np.float64)
     frames = lengths.numpy()
-    slow = Slow(log_probs, topology, frames, wildcard)
+    slow = GeneralKernels(log_probs, topology, frames, wildcard)
     if topology.detours is not None:
 
         def one_by_one(todo: np.ndarray) -> None:
@@ -77,31 +97,31 @@ def _best_path(
 
         deal(lambda: one_by_one, frames * topology.states)
         return torch.from_numpy(states), torch.from_numpy(scores)
-    given = problem(log_probs, topology, lengths, wildcard)
+    inputs = flat_problem(log_probs, topology, lengths, wildcard)
     limits = _NO_BANDS if bands is None else bands
     cells, these = frames * topology.states, np.arange(shape[0])
-    targets = long_viterbi.UNREAD[given.like.dtype] if read is None else read
+    targets = long_viterbi.UNREAD[inputs.like.dtype] if read is None else read
 
     def later(b: int) -> None:
-        """What the fast kernel reads off at once."""
+        """Read off labels and log-probs, which the fast kernel does by itself."""
         if read is not None and states[b, 0] >= 0:
-            steps = given.strides
-            emitted = (given.source[0], b * steps[0], steps[1], steps[2])
-            viterbi.read_off(emitted, int(frames[b]), given.fields[0][b], states[b], b * shape[1], read)
+            steps = inputs.strides
+            emitted = (inputs.source[0], b * steps[0], steps[1], steps[2])
+            viterbi.read_off(emitted, int(frames[b]), inputs.fields[0][b], states[b], b * shape[1], read)
 
     for b in _long(frames, topology.states, cells):
         these = these[these != b]
-        if not LongPath(given, b, limits, states, scores).find():
+        if not LongPath(inputs, b, limits, states, scores).find():
             slow.best_path(b, bands, states, scores)
         later(b)
 
     def make() -> Callable[[np.ndarray], None]:
-        lent = _path_room(given, topology.states[these], frames[these])
-        fixed = (*given[:4], limits, given.general, given.dense)
+        scratch = _path_scratch(inputs, topology.states[these], frames[these])
+        fixed = (*inputs[:4], limits, inputs.general, inputs.dense)
 
         def walk(todo: np.ndarray) -> None:
             while len(todo):
-                done = viterbi.walk(*fixed, todo, (), lent.room, *long_viterbi.WHOLE, states, scores, targets)
+                done = viterbi.walk(*fixed, todo, (), scratch.arrays, *long_viterbi.WHOLE, states, scores, targets)
                 for b in todo[done : done + 1].tolist():
                     slow.best_path(b, bands, states, scores)
                     later(b)
@@ -113,19 +133,19 @@ def _best_path(
     return torch.from_numpy(states), torch.from_numpy(scores)
 
 
-def _path_room(given: Problem, states: np.ndarray, frames: np.ndarray) -> Lent:
-    """What `viterbi.walk` needs for utterances of so many states and frames."""
+def _path_scratch(inputs: FlatProblem, states: np.ndarray, frames: np.ndarray) -> Scratch:
+    """Return the arrays that `viterbi.walk` needs for utterances of so many states and frames."""
     if len(states) == 1:
         most, choices = int(states[0]), 2 * int(frames[0]) * vectors_of(int(states[0]))
     else:
         most, choices = int(states.max()), int((2 * frames * vectors_of(states)).max())
-    needed = vectors_of(most), choices, min(most, given.source[1] + 1)
-    key = ("path", *needed, given.source[1], given.dense, given.like.dtype.char, bool(given.general.any()))
-    return Lent(key, lambda: (tuple(long_viterbi.room(*needed, given)), 4 * choices))
+    needed = vectors_of(most), choices, min(most, inputs.source[1] + 1)
+    key = ("path", *needed, inputs.source[1], inputs.dense, inputs.like.dtype.char, bool(inputs.general.any()))
+    return Scratch(key, lambda: (tuple(long_viterbi.scratch_arrays(*needed, inputs)), 4 * choices))
 
 
 def _long(frames: np.ndarray, states: np.ndarray, cells: np.ndarray) -> list[int]:
-    """The utterances that are not dealt to threads, but shared by them or too long to keep all choices."""
+    """Return the utterances that all threads work on together, or that are too long to keep all choices."""
     if not len(cells) or (cells[0] if len(cells) == 1 else cells.max()) < LONG_CELLS:
         return []
     threads = torch.get_num_threads()
@@ -138,7 +158,7 @@ def _long(frames: np.ndarray, states: np.ndarray, cells: np.ndarray) -> list[int
 def forward(
     log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, wildcard: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """See `ctc_align.kernels.forward`."""
+    """Run `ctc_align.kernels.forward`."""
     scores, _, _ = _sum(log_probs, topology, lengths, wildcard, want=False)
     return scores
 
@@ -146,7 +166,7 @@ def forward(
 def occupancy(
     log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, wildcard: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """See `ctc_align.kernels.occupancy`; the posteriors of the wildcard, if there is one, come last."""
+    """Run `ctc_align.kernels.occupancy`; return posteriors, scores and the wildcard's posteriors or None."""
     scores, posteriors, own = _sum(log_probs, topology, lengths, wildcard, want=True)
     assert posteriors is not None
     return posteriors, scores, own
@@ -160,13 +180,13 @@ def tangent(
     direction: torch.Tensor,
     posteriors: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """See `ctc_align.kernels.tangent`."""
+    """Run `ctc_align.kernels.tangent`."""
     if posteriors is None:
         posteriors, _, _ = occupancy(log_probs, topology, lengths, wildcard)
     kind = np.float64 if log_probs.dtype == torch.float64 else np.float32
     memory_limits.require(np.dtype(kind).itemsize * log_probs.numel(), "tangents")
     scores, (_, out) = np.empty(topology.batch), _zeros(log_probs, kind)
-    slow = tangents.SlowTangents(log_probs, topology, lengths.numpy(), wildcard, posteriors, direction)
+    slow = tangents.GeneralTangents(log_probs, topology, lengths.numpy(), wildcard, posteriors, direction)
     tangents.fill(slow, scores, out)
     return posteriors, torch.from_numpy(out), torch.from_numpy(scores)
 
@@ -181,7 +201,7 @@ def _sum(
     out_row, out = _zeros(log_probs, kind) if want else (None, np.empty(0, kind))
     own = np.zeros(shape[:2] if want and wildcard is not None else (0,), kind)
     scores, frames = np.empty(shape[0], np.float64), lengths.numpy()
-    slow, cells = Slow(log_probs, topology, frames, wildcard), frames * topology.states
+    slow, cells = GeneralKernels(log_probs, topology, frames, wildcard), frames * topology.states
 
     def add_up(todo: np.ndarray) -> None:
         for b in todo.tolist():
@@ -190,15 +210,15 @@ def _sum(
     if kind == np.float64 or topology.detours is not None:
         deal(lambda: add_up, cells)
     else:
-        given = problem(log_probs, topology, lengths, wildcard)
+        inputs = flat_problem(log_probs, topology, lengths, wildcard)
         steps = tuple(stride // out.itemsize for stride in out.strides) if want else (0, 0, 0)
 
         def make() -> Callable[[np.ndarray], None]:
-            lent = _sum_room(given, topology.states, frames, want)
+            scratch = _sum_scratch(inputs, topology.states, frames, want)
 
             def add_up_all(todo: np.ndarray) -> None:
                 while len(todo):
-                    done = sums.sums(*given, todo, lent.room, out_row, steps, own.reshape(-1), scores)
+                    done = sums.sums(*inputs, todo, scratch.arrays, out_row, steps, own.reshape(-1), scores)
                     add_up(todo[done : done + 1])
                     todo = todo[done + 1 :]
 
@@ -213,29 +233,29 @@ def _sum(
 
 
 def _zeros(log_probs: torch.Tensor, kind: type) -> tuple[np.ndarray, np.ndarray]:
-    """Zeros in the shape and the order in memory of the log-probs, and the same in one row."""
+    """Return zeros in the shape and memory order of the log-probs: as a flat array, and shaped."""
     steps = log_probs.stride()
     order = sorted(range(3), key=lambda axis: -steps[axis])
     zeros: np.ndarray = np.zeros([log_probs.shape[axis] for axis in order], kind)
     return zeros.reshape(-1), zeros.transpose(np.argsort(order))
 
 
-def _sum_room(given: Problem, states: np.ndarray, frames: np.ndarray, want: bool) -> Lent:
-    """What `sums.sums` needs for utterances of so many states and frames."""
-    classes, general, most = given.source[1], bool(given.general.any()), int(states.max())
+def _sum_scratch(inputs: FlatProblem, states: np.ndarray, frames: np.ndarray, want: bool) -> Scratch:
+    """Return the arrays that `sums.sums` needs for utterances of so many states and frames."""
+    classes, general, most = inputs.source[1], bool(inputs.general.any()), int(states.max())
     widths, block, kept_rows, saved_rows = vectors_of(states) * WIDTH, WIDTH, 0, 0
     if want:
         longest = int(frames.max())
         block = max(math.isqrt(longest), ROWS_BYTES // (16 * int(widths.max())))
         block = min(block, longest) // WIDTH * WIDTH + WIDTH
-        # Each utterance's own: the longest and the one with most states may be two.
+        # By utterance: the longest and the one with most states may be two.
         kept_rows = int((np.minimum(block, frames + WIDTH) * widths).max()) * 2
         saved_rows = int((-(-frames // block) * (widths + widths // STRIP + WIDTH)).max()) * 2
-    key = ("sum", most, kept_rows, saved_rows, block, classes, given.dense, general)
-    return Lent(key, lambda: _new_sum_room(most, classes, kept_rows, saved_rows, block, general, given.dense))
+    key = ("sum", most, kept_rows, saved_rows, block, classes, inputs.dense, general)
+    return Scratch(key, lambda: _new_sum_scratch(most, classes, kept_rows, saved_rows, block, general, inputs.dense))
 
 
-def _new_sum_room(
+def _new_sum_scratch(
     states: int, classes: int, rows_kept: int, rows_saved: int, block: int, general: bool, dense: bool
 ) -> tuple[tuple[Any, ...], int]:
     used, vectors = min(states, classes + 1), vectors_of(states)

@@ -1,9 +1,9 @@
-"""What the states emit, made ready for the CPU kernels: WIDTH frames at a time, only the classes that are used.
+"""Emissions prepared for the CPU kernels: tiles of WIDTH frames, only the classes that are used.
 
 A *tile* holds WIDTH frames of the used classes: tile[row * WIDTH + k] is the class of that row at frame t0 + k.
-A state knows the row of its class; `gather_transposed` turns the rows of WIDTH neighbouring states into WIDTH frames of
-a vector each. So each log-prob is fetched from memory once, however many states emit it. Where there are few classes
-and they lie side by side, all are taken (*dense*: the row is the class), as that needs no fetching one by one.
+Each state has the row of its class; `gather_transposed` turns the rows of WIDTH neighbouring states into WIDTH frames
+of a vector each. So each log-prob is fetched from memory once, however many states emit it. Few classes that are
+adjacent in memory are all loaded (*dense*: the row is the class), which needs no fetching one by one.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ ALL = 2**WIDTH - 1
 
 @compiled
 def rows_of_classes(emit, classes, dense, row_of_class, used, row_of_used, rows):
-    """Gives each class of `emit` (S,) a row of the tile; returns how many there are.
+    """Assign each class of `emit` (S,) a row of the tile; return how many there are.
 
-    Fills `rows`, in its first half the rows of even states, in its second of odd ones, `used`, the classes (WILDCARD
-    is -1), and `row_of_used`. `row_of_class` (C + 1,) is room, -1 before and after; its last place is the wildcard's.
+    Fill `rows`, in its first half the rows of even states, in its second of odd ones, `used`, the classes (WILDCARD is
+    -1), and `row_of_used`. `row_of_class` (C + 1,) is scratch, -1 before and after; its last element is the wildcard's.
     """
     count, odd_rows = 0, rows.shape[0] // 2
     for s in range(emit.shape[0]):
@@ -32,7 +32,7 @@ def rows_of_classes(emit, classes, dense, row_of_class, used, row_of_used, rows)
     _ascend(used, count)
     for u in range(count):
         row_of_used[u] = row_of_class[used[u]] = u if not dense else used[u] if used[u] >= 0 else classes
-    # Lanes without a state emit what is sure to be there: the row of an unused class may hold anything.
+    # Lanes without a state emit a used class: the row of an unused one may hold anything.
     for i in range(rows.shape[0]):
         rows[i] = row_of_used[0]
     for s in range(emit.shape[0]):
@@ -44,7 +44,7 @@ def rows_of_classes(emit, classes, dense, row_of_class, used, row_of_used, rows)
 
 @compiled
 def _ascend(numbers, count):
-    """Sorts the first `count` numbers (Shell 1959): memory is read in the order in which it lies."""
+    """Sort the first `count` numbers (Shell 1959), so that memory is read in ascending order."""
     gap = count // 2
     while gap > 0:
         for i in range(gap, count):
@@ -58,7 +58,7 @@ def _ascend(numbers, count):
 
 @compiled
 def fetch(source, t0, frames, count, used, row_of_used, dense, tile):
-    """Fills the tile with frames t0 … t0 + frames - 1; False where NaN or +inf is among the classes that are used.
+    """Fill the tile with frames t0 … t0 + frames - 1; return False if a used class has NaN or +inf.
 
     `source`: x, base, frame stride, class stride, classes, and scores of the wildcard, base, frame stride: class c of
     frame t is x[base + t * frame stride + c * class stride]. Frames beyond the last are zero.

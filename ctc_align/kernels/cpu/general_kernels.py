@@ -1,7 +1,7 @@
-"""One utterance at a time by the kernels that walk every topology and every number, row by row in float64.
+"""Kernels for one utterance at a time, of any topology and any numbers, row by row in float64.
 
-For topologies with detours, and for utterances that the fast kernels hand back: those in which NaN or +inf was met, and
-those whose sums cannot be trusted to scaled numbers.
+For topologies with detours, and for utterances that the fast kernels refuse: those with NaN or +inf, and those whose
+sums scaled numbers cannot hold.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ctc_align.kernels.cpu.problem import in_numpy
 from ctc_align.lattice.topology import Topology
 
 ROWS_BYTES = 2**19
-"""Rows of the forward pass that occupancy keeps at once: rows made twice in the cache beat rows fetched from memory."""
+"""Rows of the forward pass that occupancy keeps: computing rows twice in the cache beats fetching them from memory."""
 
 
-class Slow:
-    """A batch, one utterance of which is done at a time."""
+class GeneralKernels:
+    """A batch whose utterances are processed one at a time."""
 
     def __init__(
         self, log_probs: torch.Tensor, topology: Topology, lengths: np.ndarray, wildcard: torch.Tensor | None
@@ -29,21 +29,23 @@ class Slow:
         self.log_probs, self.topology, self.lengths, self.wildcard = log_probs, topology, lengths, wildcard
 
     def best_path(self, b: int, bands: np.ndarray | None, states: np.ndarray, scores: np.ndarray) -> None:
-        """Fills the utterance's row of `states` (B, T) and its score."""
+        """Fill the utterance's row of `states` (B, T) and its score."""
         if self._is_decided(b, scores):
             return
         length, size = int(self.lengths[b]), int(self.topology.states[b])
         band = np.empty((0, 2), np.int64) if bands is None else bands[b, :length]
         ways = self._ways(b, size)
-        reach, *room = general_viterbi.plan(b, length, size, ways[3])
-        score = general_viterbi.utterance(*self._row(b), *ways, self._extra(b), band, reach, *room, states[b, :length])
+        reach, *scratch = general_viterbi.plan(b, length, size, ways[3])
+        score = general_viterbi.utterance(
+            *self._row(b), *ways, self._extra(b), band, reach, *scratch, states[b, :length]
+        )
         if not score < np.inf:
             score, states[b] = np.nan, -1
         scores[b] = score
 
     def add_up(self, b: int, scores: np.ndarray, out: np.ndarray, own: np.ndarray) -> None:
-        """Its total; and its posteriors to `out` (B, T, C), those of the wildcard to `own` (B, T), unless these are
-        empty."""
+        """Write the total score, and the posteriors to `out` (B, T, C) and those of the wildcard to `own` (B, T) unless
+        these are empty."""
         if self._is_decided(b, scores):
             return
         length, size = int(self.lengths[b]), int(self.topology.states[b])
@@ -53,7 +55,7 @@ class Slow:
         if out.ndim == 3:
             rows = block + -(-length // block)
             memory_limits.require(8 * (size + 2) * rows, f"occupancy of {length} frames x {size} states", b)
-            # Dense, whatever the order of `out`: for each other order the kernel would be compiled again.
+            # Dense, whatever the order of `out`: each other order would need its own compilation.
             posteriors, wild = np.zeros((length, out.shape[2]), x.dtype), np.zeros(length, x.dtype)
         score = log_sums.logarithmic(
             x, stride, length, *self._ways(b, size), self._extra(b), block, posteriors, wild
@@ -68,7 +70,7 @@ class Slow:
             own[b, :length] = wild
 
     def _is_decided(self, b: int, scores: np.ndarray) -> bool:
-        """No frame, or fewer than any path needs."""
+        """Return whether there are no frames, or fewer than any path needs; then write the score."""
         length, least = self.lengths[b], self.topology.min_frames[b]
         if length == 0 or length < least:
             scores[b] = 0.0 if length == least else -np.inf
@@ -76,7 +78,7 @@ class Slow:
         return False
 
     def _row(self, b: int) -> tuple[np.ndarray, int]:
-        """The utterance's log-probs in one row, float32 or float64, and the step from frame to frame."""
+        """Return the utterance's log-probs as a flat array, float32 or float64, and the step from frame to frame."""
         x = in_numpy(self.log_probs[b, : self.lengths[b]])
         return np.ascontiguousarray(x).reshape(-1), x.shape[1]
 
@@ -86,7 +88,7 @@ class Slow:
         return np.ascontiguousarray(in_numpy(self.wildcard[b, : self.lengths[b]]), np.float64)
 
     def _ways(self, b: int, size: int) -> tuple[np.ndarray, ...]:
-        """emit, skip, stay, sources, begin and end of its states."""
+        """Return emit, skip, stay, sources, begin and end of the states."""
         topology = self.topology
         fields = topology.emit[b, :size], topology.skip[b, :size], topology.stay[b, :size]
         if (detours := topology.detours) is not None:

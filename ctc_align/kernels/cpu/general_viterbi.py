@@ -1,9 +1,9 @@
-"""Viterbi for one utterance of any topology: states in which no path may remain, tokens that may be left out, bands.
+"""Viterbi for one utterance of any topology: states without self-loops, optional tokens, bands.
 
 Row by row in float64, in the order of the reference: the same sums, the same bits, the same ties. A back-pointer is the
-number of the alternative that was taken: 0 stay, 1 step, 2 skip, 3 + p the p-th detour. They are kept for one block of
-frames: the first pass keeps the row at each block's first frame, the trace-back walks the blocks from the last and
-makes its rows again, only those states from which its own can be reached.
+number of the alternative taken: 0 stay, 1 step, 2 skip, 3 + p the p-th detour. They are kept for one block of frames:
+the first pass saves the row at each block's first frame; the trace-back goes through the blocks from the last and
+computes their rows again, only the states from which the path's state can be reached.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ctc_align.kernels.cpu.compilation import compiled
 KEPT_WHOLE_BYTES = 64 * 2**20
 """Back-pointers of one utterance are kept whole up to this size."""
 MOST_BYTES = 512 * 2**20
-"""More than this, for one utterance's block of back-pointers and its kept rows, is refused."""
+"""One utterance's block of back-pointers and its saved rows may take no more than this."""
 
 
 @compiled
@@ -31,7 +31,7 @@ def _begin(x, emit, begin, wildcard, low, high, row):
 
 @compiled
 def _advance(x, place, emit, skip, stay, sources, wildcard, t, low, high, old, new, pointers, base):
-    """States low … high - 1 of frame t, whose class c is x[place + c], from row `old` to `new`; the others are -inf.
+    """Compute states low … high - 1 of frame t, whose class c is x[place + c], from row `old` in `new`; -inf elsewhere.
 
     The back-pointer of state s becomes pointers[base + s].
     """
@@ -63,7 +63,7 @@ def _limits(bands, t, size):
 
 @compiled
 def _last_state(row, end):
-    """The best state that may be the last, the highest of equal ones; -1 if there is none at all."""
+    """Return the best state that may be the last, the highest of equal ones; -1 if there is none."""
     state = -1
     for s in range(end.shape[0] - 1, -1, -1):
         if end[s] and (state < 0 or row[s] > row[state] or row[s] != row[s]):
@@ -75,7 +75,7 @@ def _last_state(row, end):
 def _trace_block(
     x, stride, emit, skip, stay, sources, wildcard, bands, reach, first, last, row, spare, pointers, width, states
 ):
-    """Fills `states` from frame `last`, whose state is known, back to frame `first`, whose row is `row`."""
+    """Fill `states` from frame `last`, whose state is known, back to frame `first`, whose row is `row`."""
     size, top = emit.shape[0], np.int64(states[last])
     lowest = max(0, top - reach * (last - first))
     for t in range(first + 1, last + 1):
@@ -95,12 +95,12 @@ def _trace_block(
 def utterance(
     x, stride, emit, skip, stay, sources, begin, end, wildcard, bands, reach, saved, block, pointers, width, states
 ):
-    """Best path of one utterance: fills `states` (T,), returns the score; -inf or NaN: no path.
+    """Fill `states` (T,) with the best path of one utterance; return its score, -inf or NaN where there is no path.
 
     `x`, `stride`: class c of frame t is x[t * stride + c]; `emit`, `skip`, `stay`, `begin`, `end` (S,); `sources`
     (S, P); `wildcard` (T,), read where emit is below 0; `bands` (T, 2) or (0, 2): first and last (exclusive) state of
     each frame; `reach`: how far back a state may be entered from; `block`: frames between the rows kept in `saved`
-    (blocks, S); `pointers`: room for `block` rows of `width` states.
+    (blocks, S); `pointers`: space for `block` rows of `width` states.
     """
     frames, size = states.shape[0], emit.shape[0]
     old, new = np.empty(size), np.empty(size)
@@ -133,10 +133,10 @@ def utterance(
 
 
 def plan(b: int, frames: int, size: int, sources: np.ndarray) -> tuple[int, np.ndarray, int, np.ndarray, int]:
-    """How far back a state may be entered from, and the room for utterance b: kept rows, block, pointers, width.
+    """Return how far back a state may be entered from, and the memory for utterance b: rows, block, pointers, width.
 
     Raises:
-        KernelError: it is more than may be taken.
+        KernelError: it is more than `MOST_BYTES`.
     """
     far = np.arange(size)[:, None] - sources
     reach = max(2, int(far[sources >= 0].max(initial=0)))
@@ -156,7 +156,7 @@ def plan(b: int, frames: int, size: int, sources: np.ndarray) -> tuple[int, np.n
 
 
 def _block(frames: int, needed: Callable[[int], int]) -> int:
-    """Frames of a block that takes `needed(block)` bytes: all of them while they are few, else what needs least."""
+    """Return the frames of a block, which takes `needed(block)` bytes: all while they fit, else the cheapest number."""
     if needed(frames) <= KEPT_WHOLE_BYTES:
         return frames
     return min((2**k for k in range(1, frames.bit_length() + 1)), key=needed)

@@ -1,15 +1,14 @@
-"""As `sums`, in float64 logarithms and for every topology: for float64 log-probs, for states in which no path
-may remain, for detours, and where scaled numbers cannot be trusted.
+"""Forward score and occupancy in float64 logarithms, for every topology: for float64 log-probs, for detours, and where
+the scaled numbers of `sums` do not hold.
 
     alpha[t, s] = x[t, s] + log(sum of e**alpha[t-1, p] over the states p from which s may be entered)
     beta[t, p]  = log(sum of e**w[s] over the states s that may be entered from p),  where w = x[t+1] + beta[t+1]
     occupancy   = e**(alpha + beta), made to sum to 1 in each frame, added up per class
 
-Rows of alpha are kept for one block of frames; those of earlier blocks are made again from a saved row.
+Rows of alpha are kept for one block of frames; those of earlier blocks are computed again from a saved row.
 
-Tangents of logarithms, along a direction v, are means: where a number is the log of a sum, its tangent is the mean of
-those of its terms, each weighted by its share. So alpha's is the expected sum of v on the way there, beta's that on the
-way on, and
+Tangents of logarithms, along a direction v, are means: the tangent of the log of a sum is the mean of the tangents of
+its terms, weighted by their shares. So alpha's is the expected sum of v up to frame t, beta's that after it, and
 
     tangent of occupancy = occupancy * (alpha's + beta's - their mean in the frame, weighted by the occupancies)
 """
@@ -33,14 +32,14 @@ def _log_add(a, b, c):
 
 @compiled
 def _emit(x, place, emit, wildcard, t, scores):
-    """Scores of all states at frame t, whose class c is x[place + c]."""
+    """Fill the scores of all states at frame t, whose class c is x[place + c]."""
     for s in range(emit.shape[0]):
         scores[s] = wildcard[t] if emit[s] < 0 else x[place + emit[s]]
 
 
 @compiled
 def _emit_met(x, place, emit, wildcard, t, scores):
-    """As `_emit` of an utterance that has a total: NaN and +inf, which no path meets then, are impossible."""
+    """Do as `_emit`, with NaN and +inf as -inf: in an utterance with a finite total no path meets them."""
     _emit(x, place, emit, wildcard, t, scores)
     for s in range(emit.shape[0]):
         if not scores[s] < np.inf:
@@ -49,7 +48,7 @@ def _emit_met(x, place, emit, wildcard, t, scores):
 
 @compiled
 def _first_row(scores, begin, row):
-    """alpha of the first frame, state s at index s + 2."""
+    """Fill alpha of the first frame, state s at index s + 2."""
     row[:] = -np.inf
     for s in range(scores.shape[0]):
         if begin[s]:
@@ -69,7 +68,7 @@ def _next_row(scores, skip, stay, sources, before, row):
 
 @compiled
 def _previous_row(scores, skip, stay, sources, beta, w):
-    """beta of one frame from that of the next, in place; `w` (S + 2,) is room that ends in -inf."""
+    """Compute beta of one frame from that of the next, in place; `w` (S + 2,) is scratch that ends in -inf."""
     size = scores.shape[0]
     for s in range(size):
         w[s] = beta[s] + scores[s]
@@ -85,7 +84,7 @@ def _previous_row(scores, skip, stay, sources, beta, w):
 
 @compiled
 def _add_occupancy(alpha, beta, gamma, emit, out, out_wildcard, t):
-    """One frame's; by its own sum, not the total's: at 1e20 even float64 could make anything of their difference."""
+    """Add one frame's occupancy, divided by its own sum: at 1e20 its difference to the total has no digits."""
     top, total = -np.inf, 0.0
     for s in range(emit.shape[0]):
         gamma[s] = alpha[s + 2] + beta[s] if beta[s] != -np.inf else beta[s]
@@ -111,7 +110,7 @@ def _total(row, end):
 
 @compiled
 def logarithmic(x, stride, frames, emit, skip, stay, sources, begin, end, wildcard, block, out, out_wildcard):
-    """Log-likelihood of one utterance; adds the occupancy to `out` (T, C) unless it is (0, 0).
+    """Return the log-likelihood of one utterance; add the occupancy to `out` (T, C) unless it is (0, 0).
 
     `x`, `stride`: class c of frame t is x[t * stride + c]; `emit`, `skip`, `stay`, `begin`, `end` (S,); `sources`
     (S, P); `wildcard` (T,), read where emit is below 0, whose occupancy is added to `out_wildcard` (T,); `block`:
@@ -157,7 +156,7 @@ def logarithmic(x, stride, frames, emit, skip, stay, sources, begin, end, wildca
 
 @compiled
 def _add(a, da, b, db):
-    """log(e**a + e**b) and its tangent; 0 where there is nothing."""
+    """Return log(e**a + e**b) and its tangent; 0 where both are -inf."""
     if a < b:
         a, da, b, db = b, db, a, da
     if a == -np.inf:
@@ -168,7 +167,7 @@ def _add(a, da, b, db):
 
 @compiled
 def _next_tangents(scores, moves, skip, stay, sources, before, row):
-    """Rows of alpha and its tangents, (2, S + 2): state s at index s + 2."""
+    """Compute a row of alpha and its tangents, (2, S + 2), from the one before; state s at index s + 2."""
     for s in range(scores.shape[0]):
         a, da = -np.inf, 0.0
         if stay[s]:
@@ -185,7 +184,7 @@ def _next_tangents(scores, moves, skip, stay, sources, before, row):
 
 @compiled
 def _previous_tangents(scores, moves, skip, stay, sources, beta, w):
-    """beta and its tangents (2, S) of one frame from those of the next, in place; `w` (2, S + 2) ends in -inf."""
+    """Compute beta and its tangents (2, S) of a frame from those of the next, in place; `w` (2, S + 2) ends in -inf."""
     size = scores.shape[0]
     for s in range(size):
         w[0, s], w[1, s] = beta[0, s] + scores[s], beta[1, s] + moves[s]
@@ -205,7 +204,7 @@ def _previous_tangents(scores, moves, skip, stay, sources, beta, w):
 
 @compiled
 def _add_tangents(alpha, beta, gamma, emit, out):
-    """One frame's to `out` (C,); `gamma` (S + 2,) is room."""
+    """Add one frame's tangents to `out` (C,); `gamma` (S + 2,) is scratch."""
     size = emit.shape[0]
     top, total, mean = -np.inf, 0.0, 0.0
     for s in range(size):
@@ -231,7 +230,7 @@ def _move(direction, own_direction, emit, t, moves):
 def tangents(
     x, stride, frames, emit, skip, stay, sources, begin, end, wildcard, block, direction, own_direction, out
 ):  # fmt: skip
-    """Adds the tangents of one utterance's occupancy to `out` (T, C) float64; the utterance must have a path.
+    """Add the tangents of one utterance's occupancy to `out` (T, C) float64; the utterance must have a path.
 
     `direction` (T, C) and the wildcard's `own_direction` (T,), both float64 and finite: best with a mean of 0, weighted
     by the posteriors, in each frame, for then all numbers are small. The rest as in `logarithmic`.
@@ -246,7 +245,7 @@ def tangents(
     w[0] = -np.inf
     for s in range(size):
         beta[0, s] = 0.0 if end[s] else -np.inf
-    # Once over all frames, which keeps the last block; then back, and the blocks before it there and back.
+    # Forwards over all frames, keeping the last block; then backwards, block by block, each computed again first.
     for stage in range(-1, blocks):
         first = 0 if stage < 0 else (blocks - 1 - stage) * block
         last = frames if stage < 0 else min(first + block, frames)

@@ -1,9 +1,9 @@
 """The best path of one long utterance: threads side by side, memory bounded.
 
-Each thread walks a group of lanes, some hundred frames at a time, behind the thread that walks the lanes below; what
-one hands to the next is a ring of columns. Choices are kept whole up to a budget. Beyond it rows are saved every
-`block` frames, and on the way back the choices of one block after the other are made again: about block / lanes of a
-second pass. Room for rows, 16 bytes * lanes * frames / block, and for choices, block**2 / 2 bytes, is then least near
+Each thread computes a group of lanes, some hundred frames at a time, behind the thread of the lanes below, which hands
+it a ring of columns. Choices are kept whole up to a budget. Beyond it rows are saved every `block` frames, and on the
+way back the choices of one block after the other are computed again: about block / lanes of a second pass. Memory for
+rows, 16 bytes * lanes * frames / block, and for choices, block**2 / 2 bytes, is then least near
 block = (16 * lanes * frames) ** (1/3).
 """
 
@@ -18,33 +18,33 @@ import torch
 from ctc_align.kernels import memory_limits
 from ctc_align.kernels.cpu import viterbi
 from ctc_align.kernels.cpu.emission_tiles import rows_of_classes
-from ctc_align.kernels.cpu.problem import Lent, Problem, aligned, run, vectors_of
+from ctc_align.kernels.cpu.problem import FlatProblem, Scratch, aligned, run, vectors_of
 from ctc_align.kernels.cpu.simd import WIDTH
 from ctc_align.kernels.cpu.viterbi import NEVER, STRIP, place
 
 WHOLE_CHOICES_BYTES = 64 * 2**20
 """Choices of one utterance are kept whole up to this size."""
 PART_CELLS = 2**20
-"""Lanes times frames that a thread walks before it hands on what it has."""
+"""Lanes times frames that a thread computes before it hands on its column."""
 RING = 4
-"""So many parts a thread may be ahead of the one behind it."""
+"""How many parts a thread may be ahead of the next."""
 
 _NOTHING = np.empty(0)
 _UNSAVED = (np.empty((0, 0)), np.empty((0, 0)), 1)
 UNREAD = {np.dtype(kind): (np.empty(0, np.int64), np.empty(0, kind)) for kind in (np.float32, np.float64)}
-"""Where nothing is to be read off a path, by the type of the numbers."""
+"""Empty arrays for `read` of `viterbi.walk`, by the type of the numbers."""
 WHOLE = (_NOTHING, _NOTHING), _UNSAVED
-"""Columns and saved rows of utterances that are walked at one go."""
+"""Empty columns and saved rows, for utterances that are not computed in parts."""
 
 
 def choices_bytes(frames: int, states: int) -> int:
-    """Of one utterance's choices, whole."""
+    """Return the size of one utterance's choices, kept whole."""
     return frames * vectors_of(states) * 8
 
 
-class Plan(NamedTuple):
-    """What is kept of one utterance: frames between saved rows (a multiple of WIDTH; 0: all choices are kept), how many
-    rows are saved, numbers in one, vectors of a block that a path can be in, and the bytes of all that."""
+class PathPlan(NamedTuple):
+    """The memory of one utterance: frames between saved rows (a multiple of WIDTH; 0: all choices are kept), how many
+    rows are saved, numbers in a row, vectors of a block that a path can be in, and the bytes of all that."""
 
     block: int
     blocks: int
@@ -53,21 +53,21 @@ class Plan(NamedTuple):
     bytes: int
 
 
-def plan(frames: int, states: int) -> Plan:
-    """For an utterance of so many frames and states."""
+def plan(frames: int, states: int) -> PathPlan:
+    """Return the plan of an utterance of so many frames and states."""
     vectors = vectors_of(states)
     row, whole = (vectors + (vectors - 1) // STRIP + 2) * WIDTH, choices_bytes(frames, states)
     if whole <= WHOLE_CHOICES_BYTES:
-        return Plan(0, 0, row, vectors, 16 * row + whole)
+        return PathPlan(0, 0, row, vectors, 16 * row + whole)
     best = (16 * vectors * WIDTH * frames) ** (1 / 3)
     block = min(-(-frames // WIDTH), max(1, round(best / WIDTH))) * WIDTH
     blocks, window = -(-frames // block), min(vectors, block // WIDTH + 2)
-    return Plan(block, blocks, row, window, 16 * row * (blocks + 1) + 8 * (block + 1) * window)
+    return PathPlan(block, blocks, row, window, 16 * row * (blocks + 1) + 8 * (block + 1) * window)
 
 
-def room(vectors: int, choices: int, used: int, given: Problem) -> list[np.ndarray]:
-    """What `walk` needs for so many vectors, used classes and choices."""
-    classes, kind = given.source[1], given.like.dtype
+def scratch_arrays(vectors: int, choices: int, used: int, inputs: FlatProblem) -> list[np.ndarray]:
+    """Return the arrays that `viterbi.walk` needs for so many vectors, used classes and choices."""
+    classes, kind = inputs.source[1], inputs.like.dtype
     scores = STRIP * WIDTH * WIDTH
     row_of_class, *rest = aligned(
         (classes + 1, np.int32),
@@ -78,9 +78,9 @@ def room(vectors: int, choices: int, used: int, given: Problem) -> list[np.ndarr
         (4 * vectors * WIDTH, np.float64),
         ((vectors + (vectors - 1) // STRIP + 2) * WIDTH, np.float64),
         ((vectors + (vectors - 1) // STRIP + 2) * WIDTH, np.float64),
-        ((classes + 1 if given.dense else used) * WIDTH, kind),
+        ((classes + 1 if inputs.dense else used) * WIDTH, kind),
         (scores, kind),
-        (scores if given.general.any() else 1, kind),
+        (scores if inputs.general.any() else 1, kind),
         (4 * WIDTH, np.float64),
         (choices, np.uint32),
     )
@@ -89,14 +89,14 @@ def room(vectors: int, choices: int, used: int, given: Problem) -> list[np.ndarr
 
 
 class LongPath:
-    """One utterance's way there and back."""
+    """Forward pass and trace-back of one long utterance."""
 
-    def __init__(self, given: Problem, b: int, bands: np.ndarray, states: np.ndarray, scores: np.ndarray) -> None:
-        self.given, self.b, self.bands = given, b, bands
+    def __init__(self, inputs: FlatProblem, b: int, bands: np.ndarray, states: np.ndarray, scores: np.ndarray) -> None:
+        self.inputs, self.b, self.bands = inputs, b, bands
         self.states, self.scores = states, scores
-        self.frames, self.size = int(given.lengths[b]), int(given.fields[3][b])
-        self.finals = int(given.fields[5][b])
-        self.words = 2 if given.general[b] else 1
+        self.frames, self.size = int(inputs.lengths[b]), int(inputs.fields[3][b])
+        self.finals = int(inputs.fields[5][b])
+        self.words = 2 if inputs.general[b] else 1
         self.vectors = vectors_of(self.size)
         self.plan = plan(self.frames, self.size)
         self.whole = not self.plan.block
@@ -104,20 +104,29 @@ class LongPath:
         self._lay_out()
 
     def _lay_out(self) -> None:
-        given, b, size = self.given, self.b, self.size
-        used = min(size, given.source[1] + 1)
+        inputs, b, size = self.inputs, self.b, self.size
+        used = min(size, inputs.source[1] + 1)
         memory_limits.require(self.plan.bytes, f"best path of {self.frames} frames x {size} states", b)
         choices = self.words * self.vectors * self.frames if self.whole else 0
-        key = ("long", self.vectors, choices, used, given.source[1], given.dense, given.like.dtype.char, self.words)
-        self.lent = Lent(key, lambda: (room(self.vectors, choices, used, given), 4 * choices))
-        self.room = self.lent.room
+        key = (
+            "long",
+            self.vectors,
+            choices,
+            used,
+            inputs.source[1],
+            inputs.dense,
+            inputs.like.dtype.char,
+            self.words,
+        )
+        self.scratch = Scratch(key, lambda: (scratch_arrays(self.vectors, choices, used, inputs), 4 * choices))
+        self.arrays = self.scratch.arrays
         self.saved = np.empty((self.plan.blocks, self.plan.row)), np.empty((self.plan.blocks, self.plan.row))
-        row_of_class, used_classes, row_of_used, rows, flags, costs, odd, even = self.room[:8]
-        emit, skip, stay, _, starts = given.fields[:5]
+        row_of_class, used_classes, row_of_used, rows, flags, costs, odd, even = self.arrays[:8]
+        emit, skip, stay, _, starts = inputs.fields[:5]
         viterbi.lay_out(emit[b, :size], skip[b], stay[b], starts[b], flags)
         viterbi.weigh(flags, costs)
         self.used = rows_of_classes(
-            emit[b, :size], given.source[1], given.dense, row_of_class, used_classes, row_of_used, rows
+            emit[b, :size], inputs.source[1], inputs.dense, row_of_class, used_classes, row_of_used, rows
         )
         odd.fill(NEVER)
         even.fill(NEVER)
@@ -125,11 +134,11 @@ class LongPath:
             rows_of_one.fill(NEVER)
 
     def find(self) -> bool:
-        """Fills the utterance's row of `states` and its score; False where NaN or +inf was met."""
+        """Fill the utterance's row of `states` and its score; return False if it has NaN or +inf."""
         self._there()
         if not self.fine:
             return False
-        odd, even = self.room[6:8]
+        odd, even = self.arrays[6:8]
         state, score = viterbi.last_state(odd, even, self.size, self.finals)
         self.scores[self.b] = score
         if score > NEVER:
@@ -137,7 +146,7 @@ class LongPath:
         return True
 
     def _there(self) -> None:
-        """The pass over all frames, one group of lanes for each thread."""
+        """Compute all frames, one group of lanes for each thread."""
         strips = -(-self.vectors // STRIP)
         groups = max(1, min(torch.get_num_threads(), strips))
         edges = [min(strips * g // groups * STRIP, self.vectors) for g in range(groups + 1)]
@@ -147,7 +156,7 @@ class LongPath:
         space = [Semaphore(RING - 1) for _ in range(groups)]
 
         def group(g: int) -> None:
-            mine = self._own_room()
+            mine = self._own_arrays()
             handed = columns[g - 1] if g else _NOTHING, columns[g] if g + 1 < groups else _NOTHING
             for f0 in range(0, self.frames, frames):
                 if g:
@@ -167,52 +176,52 @@ class LongPath:
                     space[g - 1].release()
 
         def stop() -> None:
-            """The others must not wait for what will never come."""
+            """Release the other threads, which would wait for ever."""
             self.fine = False
             for semaphore in (*ready, *space):
                 semaphore.release(self.frames)
 
         run([lambda g=g: group(g) for g in range(groups)], stop)  # type: ignore[misc]
 
-    def _own_room(self) -> list[np.ndarray]:
-        """A thread's: rows, lattice and choices are everybody's, or choices are thrown away."""
-        shared = self.room
-        mine = room(1, 0, len(shared[1]), self.given)
+    def _own_arrays(self) -> list[np.ndarray]:
+        """Return a thread's arrays: rows, lattice and choices are shared; choices that are not kept are its own."""
+        shared = self.arrays
+        mine = scratch_arrays(1, 0, len(shared[1]), self.inputs)
         choices = shared[12] if self.whole else np.empty(self.vectors * 2, np.uint32)
         return [*shared[:8], *mine[8:12], choices]
 
-    def _walk(self, rooms: list[np.ndarray], part: tuple[int, ...], columns: Any, saved: Any) -> bool:
-        given, todo = self.given, np.array([self.b])
+    def _walk(self, arrays: list[np.ndarray], part: tuple[int, ...], columns: Any, saved: Any) -> bool:
+        inputs, todo = self.inputs, np.array([self.b])
         done = viterbi.walk(
-            given.source,
-            given.strides,
-            given.fields,
-            given.lengths,
+            inputs.source,
+            inputs.strides,
+            inputs.fields,
+            inputs.lengths,
             self.bands,
-            given.general,
-            given.dense,
+            inputs.general,
+            inputs.dense,
             todo,
             tuple(int(number) for number in part),
-            tuple(rooms),
+            tuple(arrays),
             columns,
             saved,
             self.states,
             self.scores,
-            UNREAD[self.given.like.dtype],
+            UNREAD[self.inputs.like.dtype],
         )
         return bool(done)
 
     def _back(self, state: int) -> None:
-        """Walks the choices from the last frame to the first."""
-        general, flags, states = bool(self.given.general[self.b]), self.room[4], self.states[self.b]
+        """Follow the choices from the last frame to the first."""
+        general, flags, states = bool(self.inputs.general[self.b]), self.arrays[4], self.states[self.b]
         if self.whole:
             by_frame = self.vectors * self.words
-            viterbi.trace(self.room[12], 0, by_frame, general, flags, 0, self.frames - 1, state, states)
+            viterbi.trace(self.arrays[12], 0, by_frame, general, flags, 0, self.frames - 1, state, states)
             return
         block = self.plan.block
         choices = np.empty(self.plan.window * 2 * (block + 1), np.uint32)
-        rooms = [*self.room[:12], choices]
-        odd, even = self.room[6:8]
+        arrays = [*self.arrays[:12], choices]
+        odd, even = self.arrays[6:8]
         last = self.frames - 1
         for k in range(len(self.saved[0]) - 1, -1, -1):
             f0 = k * block
@@ -223,7 +232,7 @@ class LongPath:
             by_frame = (high - low) * self.words
             base = -f0 * by_frame - low * self.words
             self._walk(
-                rooms,
+                arrays,
                 (f0, last + 1, 0, high, last, state, state, self.used, base, by_frame),
                 (_NOTHING, _NOTHING),
                 _UNSAVED,

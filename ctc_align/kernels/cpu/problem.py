@@ -1,4 +1,4 @@
-"""Torch tensors and a topology as the flat arrays that compiled code takes, and work dealt to threads."""
+"""Arguments of compiled kernels as flat arrays, scratch memory, and work shared out to threads."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from ctc_align.kernels.cpu.simd import WIDTH
 from ctc_align.lattice.topology import Topology
 
 DENSE_CLASSES = 128
-"""So many classes, if they lie side by side, are taken whole; of more only those that are used."""
+"""Up to this many classes, if they are adjacent in memory, are all loaded; of more only those that are used."""
 
 KEPT_BYTES = 32 * 2**20
 SMALL_BYTES = 2**20
 MOST_KEPT = 16
-"""So much, and so many small ones beside it, are kept for the next call."""
+"""Scratch memory that is kept for the next call: bytes of the large blocks, the limit of a small one, and how many."""
 
-AS_THEY_LIE = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
-"""Numbers that kernels read from memory."""
+READ_IN_PLACE = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+"""Types that kernels read without a copy."""
 
 SMALL_CELLS = 200_000
-"""Less work than this is done by one thread: to start another takes as long."""
+"""Less work than this is done by one thread: starting another takes as long."""
 
 LEAST_SHARE = 32
-"""What a thread is given at once is at least this part of its share of all work."""
+"""A portion of work is at least one LEAST_SHARE-th of a thread's share."""
 
 
-class Problem(NamedTuple):
-    """What every kernel takes: log-probs, scores of the wildcard, topology, lengths.
+class FlatProblem(NamedTuple):
+    """Arguments of every kernel: log-probs, scores of the wildcard, topology, lengths.
 
     `source`: x, classes, scores of the wildcard; `strides`: of x by utterance, frame, class, of the scores by
     utterance, frame; `fields`: emit, skip, stay (B, S), states, starts, finals, min_frames (B,); `general` (B,): False
@@ -51,12 +51,12 @@ class Problem(NamedTuple):
     like: np.ndarray
 
 
-def problem(
+def flat_problem(
     log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, wildcard: torch.Tensor | None
-) -> Problem:
-    """Views of what lies in memory: no log-prob is copied, whatever its strides (of types rarer than half precision
-    all are)."""
-    if log_probs.dtype not in AS_THEY_LIE:
+) -> FlatProblem:
+    """Return the arguments as flat views: log-probs are not copied, whatever their strides, unless their type is not
+    one of `READ_IN_PLACE`."""
+    if log_probs.dtype not in READ_IN_PLACE:
         log_probs = log_probs.float()
     log_probs = log_probs.cpu()  # strides of views may change on the way from another device
     x = flat(log_probs)
@@ -67,7 +67,7 @@ def problem(
     fields = (topology.emit, topology.skip, topology.stay, topology.states)
     fields += (topology.starts, topology.finals, topology.min_frames)  # type: ignore[assignment]
     dense = log_probs.stride(2) == 1 and x.dtype == like.dtype and classes <= DENSE_CLASSES
-    return Problem(
+    return FlatProblem(
         (x, classes, wild.reshape(-1)),
         (*log_probs.stride(), frames, 1),
         tuple(_ordinary(field, kind) for field, kind in zip(fields, kinds)),
@@ -79,7 +79,7 @@ def problem(
 
 
 def flat(log_probs: torch.Tensor) -> np.ndarray:
-    """The memory from the first to the last element, in one row; half precision as int16 (bfloat16) or uint16."""
+    """Return the memory from the first to the last element as a flat array; bfloat16 as int16, float16 as uint16."""
     kind = log_probs.dtype
     if log_probs.is_contiguous():
         row = log_probs.view(-1)
@@ -94,42 +94,44 @@ def flat(log_probs: torch.Tensor) -> np.ndarray:
 
 
 def in_numpy(numbers: torch.Tensor) -> np.ndarray:
-    """As float32 or float64, of whatever strides. Not by torch's own threads, which hang in a forked process."""
+    """Return a float32 or float64 array of any strides, without torch's own threads, which hang in a forked process."""
     numbers = numbers.cpu()
     if numbers.dtype == torch.bfloat16:
         return (numbers.view(torch.int16).numpy().view(np.uint16).astype(np.uint32) << 16).view(np.float32)
     if numbers.dtype == torch.float16:
         return numbers.numpy().astype(np.float32)
-    return (numbers if numbers.dtype in AS_THEY_LIE else numbers.float()).numpy()
+    return (numbers if numbers.dtype in READ_IN_PLACE else numbers.float()).numpy()
 
 
 def _ordinary(array: np.ndarray, kind: Any) -> np.ndarray:
-    """Dense, writable and of this type, as compiled code is made for."""
+    """Return the array dense, writable and of this type, as the kernels are compiled for."""
     if array.dtype == kind and array.flags.c_contiguous and array.flags.writeable:
         return array
     return np.array(array, kind, order="C")
 
 
 def vectors_of(states: Any) -> Any:
-    """How many vectors hold the lanes of so many states: of a number or an array."""
+    """Return how many vectors hold the lanes of so many states (a number or an array)."""
     return ((states + 1) // 2 + WIDTH - 1) // WIDTH
 
 
 @dataclass(eq=False)
-class _Entry:
+class _FreeScratch:
     key: Any
-    room: Any
+    arrays: Any
     size: int
 
 
-class Lent:
-    """Memory for one thread's work, `room`: what an earlier call left behind, or new. It goes back when nobody holds
-    this any more. Fresh memory costs a tenth of a short utterance's time, and a third of a long one's."""
+class Scratch:
+    """Memory for one thread's work, `arrays`: reused from an earlier call, or new; returned when this is deleted.
+
+    Fresh memory costs a tenth of a short utterance's time, and a third of a long one's.
+    """
 
     def __init__(self, key: Any, build: Callable[[], tuple[Any, int]]) -> None:
-        """`key` says all that `build` depends on, which returns the room and how many bytes it has."""
-        self.entry = _take(key) or _Entry(key, *build())
-        self.room = self.entry.room
+        """Take arrays of an equal `key`, else those of `build`, which returns arrays and their bytes."""
+        self.entry = _take(key) or _FreeScratch(key, *build())
+        self.arrays = self.entry.arrays
 
     def __del__(self) -> None:
         if hasattr(self, "entry"):
@@ -137,12 +139,12 @@ class Lent:
 
 
 # No lock: a process forked while another thread held it would wait for ever, and so would a thread that the garbage
-# collector stops while it holds it, to give back what an error left. Each step is one operation of the list.
-_free: list[_Entry] = []
+# collector interrupts while it holds it, to return scratch memory. Each step is one operation of the list.
+_free: list[_FreeScratch] = []
 
 
-def _take(key: Any) -> _Entry | None:
-    """The one that was given back last."""
+def _take(key: Any) -> _FreeScratch | None:
+    """Take the one that was returned last."""
     for entry in reversed(list(_free)):
         if entry.key == key:
             with contextlib.suppress(ValueError):  # another thread was faster
@@ -151,9 +153,9 @@ def _take(key: Any) -> _Entry | None:
     return None
 
 
-def _give(entry: _Entry) -> None:
+def _give(entry: _FreeScratch) -> None:
     _free.append(entry)
-    # The oldest go first; what is too large for all of it goes at once.
+    # The oldest are dropped first; what exceeds the whole budget is dropped at once.
     while kept := list(_free):
         too_much = entry.size > SMALL_BYTES and sum(other.size for other in kept) > KEPT_BYTES
         if len(kept) <= MOST_KEPT and not too_much:
@@ -163,13 +165,13 @@ def _give(entry: _Entry) -> None:
 
 
 def aligned(*parts: tuple[int, Any]) -> list[np.ndarray]:
-    """Uninitialised rows of (size, dtype), each beginning at a cache line."""
+    """Return uninitialised arrays of (size, dtype), each beginning at a cache line."""
     sizes = [-(-size * np.dtype(kind).itemsize // 64) * 64 for size, kind in parts]
-    room = np.empty(sum(sizes) + 64, np.uint8)
-    at = -room.ctypes.data % 64
+    memory = np.empty(sum(sizes) + 64, np.uint8)
+    at = -memory.ctypes.data % 64
     rows = []
     for (size, kind), taken in zip(parts, sizes):
-        rows.append(room[at : at + taken].view(kind)[:size])
+        rows.append(memory[at : at + taken].view(kind)[:size])
         at += taken
     return rows
 
@@ -177,9 +179,9 @@ def aligned(*parts: tuple[int, Any]) -> list[np.ndarray]:
 def deal(
     make: Callable[[], Callable[[np.ndarray], object]], cells: np.ndarray, these: np.ndarray | None = None
 ) -> None:
-    """Has all utterances, or all of `these`, done, the largest first, on torch's number of threads.
+    """Process all utterances, or all of `these`, the largest first, on torch's number of threads.
 
-    Each thread calls `make()` once and what that returns for one portion of utterances after the other.
+    Each thread calls `make()` once, and the function that it returns for one portion of utterances after the other.
     """
     if these is None:
         these = np.arange(len(cells))
@@ -191,20 +193,20 @@ def deal(
     order = these[np.argsort(-cells[these], kind="stable")]
     portions = iter(_portions(order, cells[order], threads))
 
-    def one() -> None:
+    def worker() -> None:
         work = make()
         for portion in portions:
             work(portion)
 
-    run([one] * threads)
+    run([worker] * threads)
 
 
 def _portions(order: np.ndarray, cells: np.ndarray, threads: int) -> list[np.ndarray]:
-    """What is left over is dealt in halves of each thread's share, to the last utterance: a thread that begins late or
-    is held up leaves the rest to the others (guided self-scheduling, Polychronopoulos and Kuck 1987)."""
+    """Return portions of half of each thread's share of what remains, to the last utterance: a thread that starts late
+    or is held up leaves the rest to the others (guided self-scheduling, Polychronopoulos and Kuck 1987)."""
     before = np.concatenate(([0], np.cumsum(cells)))
     total, firsts = int(before[-1]), [0]
-    # To hand one over takes as long as a few thousand cells.
+    # Handing one over takes as long as a few thousand cells.
     least = total // (LEAST_SHARE * threads)
     while firsts[-1] < len(order):
         taken = int(before[firsts[-1]])
@@ -215,7 +217,7 @@ def _portions(order: np.ndarray, cells: np.ndarray, threads: int) -> list[np.nda
 
 
 def _start(guarded: Callable[[Callable[[], None]], None], task: Callable[[], None]) -> Any:
-    """A thread that does the task; returns a lock that is free when it has ended.
+    """Start a thread that does the task; return a lock that is free when it has ended.
 
     Not `threading.Thread`: its start waits until the thread runs, which takes longer than a short utterance.
     """
@@ -233,9 +235,9 @@ def _start(guarded: Callable[[Callable[[], None]], None], task: Callable[[], Non
 
 
 def run(tasks: Sequence[Callable[[], None]], stop: Callable[[], None] = lambda: None) -> None:
-    """Runs the tasks at once, each on a thread of its own, and raises the first error of any.
+    """Run the tasks at once, each on its own thread, and raise the first error of any.
 
-    After an error `stop()` is called: tasks that wait for each other must then come to an end.
+    After an error `stop()` is called: tasks that wait for each other must then end.
     Threads live as long as the call: nothing survives a fork, and callers may use threads of their own.
     """
     errors: list[BaseException] = []

@@ -28,7 +28,7 @@ from ctc_align.kernels.cpu.simd import (
 
 NEVER = -(2**28)
 LEAST = -(2**27)
-"""Exponent of what has probability zero: a path through it stays below -FAR however many paths there are."""
+"""Exponent of an impossible emission: a path through it stays below -FAR however many paths there are."""
 LN_2 = 0.6931471805599453
 LN_2_HIGH, LN_2_LOW = 0.693359375, -2.12194440e-4
 """The first has 9 bits: its product with a whole number below 2**15 is exact (Cody and Waite 1980)."""
@@ -36,7 +36,7 @@ LN_2_HIGH, LN_2_LOW = 0.693359375, -2.12194440e-4
 
 @compiled
 def _exp(x):
-    """e**x for x <= 0 as mantissa about 1 and whole exponent, not below LEAST."""
+    """Return e**x for x <= 0 as mantissa about 1 and integer exponent, not below LEAST."""
     least = splat(np.float32(LEAST * LN_2))
     x = choose(greater(x, least), x, least)
     whole = whole_of(x * splat(np.float32(1 / LN_2)) - splat(np.float32(0.5)))
@@ -53,7 +53,7 @@ def _exp(x):
 
 @compiled
 def powers(tile, count, row_of_used, mantissas, exponents, centres):
-    """e**(scores - the best of their frame) of a tile; the best go to `centres` (WIDTH,)."""
+    """Compute e**(scores - the best of their frame) of a tile; the best go to `centres` (WIDTH,)."""
     best = splat(np.float32(-np.inf))
     for u in range(count):
         x = load(tile, row_of_used[u] * WIDTH)
@@ -68,7 +68,7 @@ def powers(tile, count, row_of_used, mantissas, exponents, centres):
 
 @compiled
 def _power_of_2(exponent, top):
-    """2**(exponent - top), 0 below 2**-126; `top` is given less 127."""
+    """Return 2**(exponent - top - 127), 0 below 2**-126."""
     down = exponent - top
     zero = splat(np.int32(0))
     return from_bits(shifted_left(choose(greater(down, zero), down, zero), 23))
@@ -76,7 +76,7 @@ def _power_of_2(exponent, top):
 
 @compiled
 def added(am, ae, bm, be):
-    """a + b, not normal."""
+    """Return a + b, not normalised."""
     top = choose(greater(be, ae), be, ae)
     bias = top - splat(np.int32(127))
     return am * _power_of_2(ae, bias) + bm * _power_of_2(be, bias), top
@@ -84,7 +84,7 @@ def added(am, ae, bm, be):
 
 @compiled
 def normal(m, e):
-    """m * 2**e with the mantissa in [1, 2); nothing below NEVER."""
+    """Return m * 2**e with the mantissa in [1, 2); the exponent is not below NEVER."""
     bits, never = raw_bits(m), splat(np.int32(NEVER))
     e = e + shifted_right(bits, 23) - splat(np.int32(127))
     m = from_bits((bits & splat(np.int32(0x7FFFFF))) | splat(np.int32(0x3F800000)))
@@ -93,7 +93,7 @@ def normal(m, e):
 
 @compiled
 def posterior(am, ae, bm, be, total_e):
-    """alpha * beta / 2**total_e; above 2**126 only what a lost resolution could make."""
+    """Return alpha * beta / 2**total_e, at most 2**126, beyond which only rounding errors lead."""
     bias, most = total_e - splat(np.int32(127)), splat(np.int32(253))
     up = ae + be - bias
     up = choose(greater(most, up), up, most)
@@ -103,5 +103,5 @@ def posterior(am, ae, bm, be, total_e):
 
 @compiled
 def allowed(flags, at, exponent):
-    """The exponent where the flag is set, else NEVER."""
+    """Return the exponent where the flag is set, else NEVER."""
     return choose(mask_of(get(flags, at)), exponent, splat(np.int32(NEVER)))

@@ -21,7 +21,7 @@ _I16, _I32, _I64 = ir.IntType(16), ir.IntType(32), ir.IntType(64)
 
 
 def _compiled(function: Any) -> Any:
-    """`intrinsic`, whose call takes one argument less than the function it decorates."""
+    """Decorate as `intrinsic`, untyped: a call takes one argument less than the function."""
     return intrinsic(function)
 
 
@@ -45,7 +45,7 @@ F32, F64, I32, MASK = Vec(types.float32), Vec(types.float64), Vec(types.int32), 
 
 
 def _operator(function: Any, instructions: dict[Vec, str]) -> None:
-    """Gives `a function b` on vectors a meaning: the LLVM instruction for each type."""
+    """Define `a function b` on vectors: the LLVM instruction for each type."""
     cases = [signature(vec, vec, vec) for vec in instructions]
     infer_global(function)(type(f"Vec_{function.__name__}", (ConcreteTemplate,), {"key": function, "cases": cases}))
     for vec, instruction in instructions.items():
@@ -84,7 +84,7 @@ def _splat(builder: Any, value: Any) -> Any:
 
 @_compiled
 def get(typingctx, array, index):
-    """array[index] of a flat array, which does not count from the end."""
+    """Return array[index] of a flat array; negative indices do not count from the end."""
 
     def codegen(context, builder, sig, args):
         return builder.load(builder.gep(_data(context, builder, array, args[0]), [args[1]]))
@@ -94,7 +94,7 @@ def get(typingctx, array, index):
 
 @_compiled
 def put(typingctx, array, index, value):
-    """array[index] = value of a flat array, which does not count from the end."""
+    """Set array[index] = value of a flat array; negative indices do not count from the end."""
 
     def codegen(context, builder, sig, args):
         builder.store(args[2], builder.gep(_data(context, builder, array, args[0]), [args[1]]))
@@ -105,7 +105,7 @@ def put(typingctx, array, index, value):
 
 @_compiled
 def load(typingctx, array, index):
-    """array[index : index + WIDTH]."""
+    """Return array[index : index + WIDTH]."""
 
     def codegen(context, builder, sig, args):
         place = _place(
@@ -118,7 +118,7 @@ def load(typingctx, array, index):
 
 @_compiled
 def store(typingctx, array, index, value):
-    """array[index : index + WIDTH] = value."""
+    """Set array[index : index + WIDTH] = value."""
 
     def codegen(context, builder, sig, args):
         place = _place(builder, _data(context, builder, array, args[0]), args[1], args[2].type)
@@ -130,13 +130,13 @@ def store(typingctx, array, index, value):
 
 @_compiled
 def splat(typingctx, value):
-    """The same number everywhere."""
+    """Return the same number in all lanes."""
     return Vec(value)(value), lambda context, builder, sig, args: _splat(builder, args[0])
 
 
 @_compiled
 def count(typingctx, first):
-    """first, first + 1, …: int32."""
+    """Return first, first + 1, … as int32."""
 
     def codegen(context, builder, sig, args):
         steps = ir.Constant(ir.VectorType(_I32, WIDTH), list(range(WIDTH)))
@@ -147,7 +147,7 @@ def count(typingctx, first):
 
 @_compiled
 def moved_up(typingctx, a, below):
-    """Every number one place up, the last of `below` at the first place."""
+    """Return the numbers one lane up, the last of `below` in the first lane."""
 
     def codegen(context, builder, sig, args):
         return builder.shuffle_vector(args[1], args[0], _lanes([WIDTH - 1 + k for k in range(WIDTH)]))
@@ -157,7 +157,7 @@ def moved_up(typingctx, a, below):
 
 @_compiled
 def moved_down(typingctx, a, above):
-    """Every number one place down, the first of `above` at the last place."""
+    """Return the numbers one lane down, the first of `above` in the last lane."""
 
     def codegen(context, builder, sig, args):
         return builder.shuffle_vector(args[0], args[1], _lanes([k + 1 for k in range(WIDTH)]))
@@ -167,7 +167,7 @@ def moved_down(typingctx, a, above):
 
 @_compiled
 def greater(typingctx, a, b):
-    """a > b; False where either is not a number."""
+    """Return a > b; False where either is NaN."""
     real = isinstance(a.element, types.Float)
 
     def codegen(context, builder, sig, args):
@@ -178,19 +178,19 @@ def greater(typingctx, a, b):
 
 @_compiled
 def choose(typingctx, mask, a, b):
-    """a where the mask is true, else b."""
+    """Return a where the mask is true, else b."""
     return a(mask, a, b), lambda context, builder, sig, args: builder.select(*args)
 
 
 @_compiled
 def bits_of(typingctx, mask):
-    """A mask as 16 bits, the first lane lowest."""
+    """Return a mask as 16 bits, the first lane lowest."""
     return types.uint16(mask), lambda context, builder, sig, args: builder.bitcast(args[0], _I16)
 
 
 @_compiled
 def bits_of_both(typingctx, low, high):
-    """Two masks as 32 bits, the first lane of `low` lowest."""
+    """Return two masks as 32 bits, the first lane of `low` lowest."""
     lanes = ir.Constant(ir.VectorType(_I32, 2 * WIDTH), list(range(2 * WIDTH)))
 
     def codegen(context, builder, sig, args):
@@ -201,14 +201,14 @@ def bits_of_both(typingctx, low, high):
 
 @_compiled
 def mask_of(typingctx, bits):
-    """The mask of 16 bits."""
+    """Return the mask of 16 bits."""
     vector = ir.VectorType(ir.IntType(1), WIDTH)
     return MASK(types.uint16), lambda context, builder, sig, args: builder.bitcast(args[0], vector)
 
 
 @_compiled
 def widened(typingctx, a):
-    """float64 of float32, exactly."""
+    """Return float32 as float64."""
     vector = ir.VectorType(ir.DoubleType(), WIDTH)
     if a == F64:
         return F64(F64), lambda context, builder, sig, args: args[0]
@@ -217,28 +217,28 @@ def widened(typingctx, a):
 
 @_compiled
 def whole_of(typingctx, a):
-    """Float32 vector of whole numbers as int32."""
+    """Return float32 as int32, rounded towards zero."""
     vector = ir.VectorType(_I32, WIDTH)
     return I32(F32), lambda context, builder, sig, args: builder.fptosi(args[0], vector)
 
 
 @_compiled
 def real_of(typingctx, a):
-    """int32 as float32."""
+    """Return int32 as float32."""
     vector = ir.VectorType(ir.FloatType(), WIDTH)
     return F32(I32), lambda context, builder, sig, args: builder.sitofp(args[0], vector)
 
 
 @_compiled
 def raw_bits(typingctx, a):
-    """The bits of float32 as int32."""
+    """Return the bits of float32 as int32."""
     vector = ir.VectorType(_I32, WIDTH)
     return I32(F32), lambda context, builder, sig, args: builder.bitcast(args[0], vector)
 
 
 @_compiled
 def from_bits(typingctx, a):
-    """The float32 with these bits."""
+    """Return the float32 with these bits."""
     vector = ir.VectorType(ir.FloatType(), WIDTH)
     return F32(I32), lambda context, builder, sig, args: builder.bitcast(args[0], vector)
 
@@ -258,7 +258,7 @@ shifted_right = _compiled(_shifted("ashr"))
 
 
 def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
-    """Columns of WIDTH rows: log2(WIDTH) rounds of exchanging blocks."""
+    """Return the columns of WIDTH rows, by log2(WIDTH) rounds of exchanging blocks."""
     step = 1
     while step < WIDTH:
         low = _lanes([WIDTH + k - step if k & step else k for k in range(WIDTH)])
@@ -273,7 +273,7 @@ def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
 
 @_compiled
 def gather_transposed(typingctx, tile, rows, first, out, at, stride):
-    """out[k * stride + at + i] = tile[rows[first + i] * WIDTH + k] for i, k below WIDTH."""
+    """Set out[k * stride + at + i] = tile[rows[first + i] * WIDTH + k] for i, k below WIDTH."""
 
     def codegen(context, builder, sig, args):
         source = _data(context, builder, tile, args[0])
@@ -296,7 +296,7 @@ def gather_transposed(typingctx, tile, rows, first, out, at, stride):
 
 @_compiled
 def transpose_into(typingctx, x, first, stride, tile, at):
-    """tile[at + i * WIDTH + k] = x[first + k * stride + i] for i, k below WIDTH."""
+    """Set tile[at + i * WIDTH + k] = x[first + k * stride + i] for i, k below WIDTH."""
 
     def codegen(context, builder, sig, args):
         source = _data(context, builder, x, args[0])
@@ -317,7 +317,7 @@ def transpose_into(typingctx, x, first, stride, tile, at):
 
 @_compiled
 def add_transposed(typingctx, values, first, stride, rows, at, tile):
-    """tile[rows[at + i] * WIDTH + k] += values[first + k * stride + i], lane after lane, for i, k below WIDTH."""
+    """Add: tile[rows[at + i] * WIDTH + k] += values[first + k * stride + i], lane after lane, for i, k below WIDTH."""
 
     def codegen(context, builder, sig, args):
         source = _data(context, builder, values, args[0])
@@ -340,7 +340,7 @@ def add_transposed(typingctx, values, first, stride, rows, at, tile):
 
 @_compiled
 def number(typingctx, value):
-    """The number that an element stands for: int16 holds bfloat16, uint16 float16, the others are themselves."""
+    """Return the number of an element: int16 holds bfloat16, uint16 float16, others are numbers."""
     if isinstance(value, types.Float):
         return value(value), lambda context, builder, sig, args: args[0]
     real = ir.FloatType()

@@ -2,8 +2,8 @@
 
 Each number is mantissa * 2**exponent, float32 in [1, 2) and int32: sums need no logarithm and nothing underflows, the
 smaller term is shifted by building 2**-d from its bits. A state that cannot be reached has the exponent NEVER.
-Emissions are taken relative to the best of their frame, whose sum is kept in float64: no number grows, and where one
-path is nearly certain its factors are exactly 1. Lanes, strips and what is walked as in `viterbi`. For CTC, where
+Emissions are relative to the best of their frame, whose sum is kept in float64: no number grows, and where one path is
+nearly certain its factors are exactly 1. Lanes, strips and the range of vectors are as in `viterbi`. For CTC, where
 a = even[i] + odd[i-1] is the sum that enters an even state, it is also what enters the odd one beside its own:
 
     alpha:  even[i] = x * a                odd[i] = x * (odd[i] + (a if skip else even[i]))
@@ -11,7 +11,7 @@ a = even[i] + odd[i-1] is the sum that enters an even state, it is also what ent
     occupancy = alpha * beta, made to sum to 1 in each frame, added up per class
 
 Rows of alpha are saved every `block` frames in a first pass; on the way back those of one block after the other are
-made again. Where a frame's occupancies do not add up to the total, or it is too small, the result is not trusted.
+computed again. Where a frame's occupancies do not add up to the total, or it is too small, the result is refused.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from ctc_align.kernels.cpu.viterbi import STRIP, lay_out, place
 FAR = 2**26
 MOST_FRAMES = 2**24
 SLACK = 1e-3
-"""How far a frame's occupancies may be from adding up to the total."""
+"""Largest relative distance of the sum of a frame's occupancies from the total."""
 
 
 @compiled
 def _total(rows, size, finals):
-    """Mantissa and exponent of the sum over the last states; rows: odd m, odd e, even m, even e."""
+    """Return mantissa and exponent of the sum over the last states; `rows`: odd m, odd e, even m, even e."""
     odd_m, odd_e, even_m, even_e = rows
     # The last state, and the one before it or nothing.
     at, before = place((size - 1) // 2 // WIDTH) + (size - 1) // 2 % WIDTH, 0
@@ -65,7 +65,7 @@ def _total(rows, size, finals):
 
 @compiled
 def _back(here, general, number, row_of_used, rows, flags, tiles, emitted_rows, kept_rows, back_rows, total_e):
-    """Occupancies of one tile's frames, added up per row of the tile, which holds them afterwards, and beta * x.
+    """Replace the tile by the occupancies of its frames, added up per row, and advance beta * x (`back_rows`).
 
     `here`: first frame, frames, the last of all frames, the block's first, first and last (exclusive) vector, width,
     and how many of the tile's first rows are zero afterwards unless a state emits them.
@@ -150,9 +150,9 @@ def _back(here, general, number, row_of_used, rows, flags, tiles, emitted_rows, 
 
 @compiled
 def _write(tile, number, used, row_of_used, now, total_m, mass, first_out, steps, out, first_own, own, whole):
-    """A tile's occupancies, made to sum to 1 in each frame, to where they belong; False where they are far from it.
+    """Write a tile's occupancies, divided by their frame's sum, to `out`; return False if it is far from the total.
 
-    `whole`: so many of the first classes, whose rows are 0, 1 …, go there side by side; a list of those rows.
+    `whole`: how many of the first classes, whose rows are 0, 1 …, are written side by side, and a list of those rows.
     """
     together, everyone = whole
     total = splat(np.float32(0.0))
@@ -181,20 +181,20 @@ def _write(tile, number, used, row_of_used, now, total_m, mass, first_out, steps
 
 
 @compiled
-def sums(source, strides, fields, lengths, generals, dense, like, todo, room, out, steps, own, scores):
-    """Log-likelihoods of the utterances `todo`, and their occupancies if there is room for them.
+def sums(source, strides, fields, lengths, generals, dense, like, todo, scratch, out, steps, own, scores):
+    """Compute log-likelihoods of the utterances `todo`, and their occupancies if there is an array for them.
 
     Args:
-        source, strides, fields, lengths, generals, dense: see `problem.Problem`; `like` is not needed.
-        room: see `cpu.py`.
-        out: where the posteriors of classes go, (B, T, C) in one row, zeros before; None for the scores alone (compiled
-            code is made for either).
+        source, strides, fields, lengths, generals, dense: see `problem.FlatProblem`; `like` is not needed.
+        scratch: see `cpu_backend._new_sum_scratch`.
+        out: (B, T, C) flat, zeros before, to be filled with the posteriors of classes; None for the scores alone (each
+            is compiled separately).
         steps: of `out` by utterance, frame, class.
-        own: where those of the wildcard go, flat, or nothing.
+        own: (B, T) flat, to be filled with the posteriors of the wildcard; or empty.
         scores: (B,) float64.
 
     Returns:
-        The number of utterances done: fewer than there are where NaN or +inf was met in the next, or it is not trusted.
+        The number of utterances done; fewer than all if the next has NaN or +inf, or its result is refused.
     """
     x, classes, wild = source
     by_utterance, by_frame, by_class, wild_by_utterance, wild_by_frame = strides
@@ -213,7 +213,7 @@ def sums(source, strides, fields, lengths, generals, dense, like, todo, room, ou
         kept_rows,
         saved,
         block,
-    ) = room
+    ) = scratch
     odd_m, odd_e, even_m, even_e = state_rows
     tile, tile_m, tile_e, _, blank_rows, centres, hand_m, hand_e = tiles
     xm, xe, even_xm, even_xe = emitted_rows
@@ -242,7 +242,7 @@ def sums(source, strides, fields, lengths, generals, dense, like, todo, room, ou
         if out is not None:
             blocks = (frames + block - 1) // block
         offset, total_m, total_e = 0.0, 1.0, 0
-        # Once over all frames, which keeps the last block; then back, and the blocks before it there and back.
+        # Forwards over all frames, keeping the last block; then backwards, block by block, each computed again first.
         for stage in range(-1, blocks):
             f0, f1, kept_from = 0, frames, (blocks - 1) * block
             if stage >= 0:
@@ -365,7 +365,7 @@ def sums(source, strides, fields, lengths, generals, dense, like, todo, room, ou
                     end = min(vectors, (t0 + now + WIDTH - 1) // WIDTH)
                     fetch(emitted, t0, now, number, used, row_of_used, dense, tile)
                     powers(tile, number, row_of_used, tile_m, tile_e, centres)
-                    # Of frames that fill the tile, all classes are written at once, those of no state too.
+                    # Frames that fill the tile: all classes are written at once, the unused ones too.
                     together = 0
                     if dense and now == WIDTH and steps[2] == 1:
                         together = classes - classes % WIDTH

@@ -3,9 +3,9 @@
     alpha, beta and what is added and multiplied to them: with their tangents along a direction
     tangent of occupancy = tangent of (alpha * beta) - occupancy * its sum over the frame
 
-What moves all classes of a frame alike moves no posterior. So each frame's mean, weighted by the posteriors, which are
-known, is taken off the direction first: then no tangent grows with the frames, and float32 has digits for the rest.
-Lanes, strips, blocks, and what is not trusted, as in `sums`.
+What moves all classes of a frame alike moves no posterior. So each frame's mean, weighted by the known posteriors, is
+subtracted from the direction first: then no tangent grows with the frames, and float32 has digits for the rest.
+Lanes, strips, blocks, and refused results as in `sums`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,17 @@ from __future__ import annotations
 import numpy as np
 
 from ctc_align.kernels.cpu.compilation import compiled
-from ctc_align.kernels.cpu.directions import moves_and_weights
-from ctc_align.kernels.cpu.dual_numbers import added, posterior, times
-from ctc_align.kernels.cpu.dual_rows import copied, ended, exponent_of, gathered, written
+from ctc_align.kernels.cpu.dual_numbers import (
+    added,
+    copied,
+    ended,
+    exponent_of,
+    gathered,
+    moves_and_weights,
+    posterior,
+    times,
+    written,
+)
 from ctc_align.kernels.cpu.emission_tiles import fetch, rows_of_classes
 from ctc_align.kernels.cpu.scaled_numbers import LN_2, NEVER, allowed, powers
 from ctc_align.kernels.cpu.simd import (
@@ -37,7 +45,7 @@ from ctc_align.kernels.cpu.viterbi import STRIP, lay_out, place
 
 @compiled
 def _there(here, lattice, tiles, emitted, hands, state, kept):
-    """alpha over one tile's frames, in place, and to `kept` where its rows are kept.
+    """Advance alpha over one tile's frames, in place, and copy it to `kept` from frame `kept_from` on.
 
     `here`: first frame, frames, first and last (exclusive) vector, width, the frame whose row is the first that is
     kept; `lattice`: whether it is general, rows of the tile that states emit, flags.
@@ -121,8 +129,8 @@ def _there(here, lattice, tiles, emitted, hands, state, kept):
 
 @compiled
 def _back(here, lattice, tiles, emitted, kept, back, gammas, total_e, classes, tile, mass):
-    """Tangents of one tile's frames, added up per row of `tile`, without the total's; the frames' occupancies in all
-    to `mass` (WIDTH,); and beta * x.
+    """Add up the tangents of one tile's frames per row of `tile`, without the total's, and the frames' occupancies in
+    `mass` (WIDTH,); advance beta * x.
 
     `here`: first frame, frames, the last of all frames, the block's first, first and last (exclusive) vector, width;
     `lattice` as for `_there`; `classes`: how many are used, which, their rows, and whether they are dense.
@@ -218,13 +226,13 @@ def _back(here, lattice, tiles, emitted, kept, back, gammas, total_e, classes, t
 
 @compiled
 def tangents(
-    source, strides, fields, lengths, generals, dense, like, todo, room, direction, known, out, steps, scores
+    source, strides, fields, lengths, generals, dense, like, todo, scratch, direction, known, out, steps, scores
 ):  # fmt: skip
-    """Log-likelihoods of the utterances `todo`, and the tangents of their occupancies.
+    """Compute log-likelihoods of the utterances `todo`, and the tangents of their occupancies.
 
     Args:
-        source, strides, fields, lengths, generals, dense: see `problem.Problem`; `like` is not needed.
-        room: see `tangents`.
+        source, strides, fields, lengths, generals, dense: see `problem.FlatProblem`; `like` is not needed.
+        scratch: see `tangents`.
         direction, known: the direction and the posteriors: float32 in one row, its strides by utterance, frame, class,
             whether classes lie side by side, and how many there are.
         out: where tangents go, (B, T, C) in one row, zeros before.
@@ -237,7 +245,9 @@ def tangents(
     x, classes, wild = source
     by_utterance, by_frame, by_class, wild_by_utterance, wild_by_frame = strides
     emit, skip, stay, sizes, starts, finals, min_frames = fields
-    row_of_class, used, row_of_used, rows, flags, state, back, tiles, emitted, hands, kept, gammas, saved, block = room
+    row_of_class, used, row_of_used, rows, flags, state, back, tiles, emitted, hands, kept, gammas, saved, block = (
+        scratch
+    )
     state_r, state_e = state
     back_r, back_e = back
     tile, tile_m, tile_e, centres, moves, weights = tiles

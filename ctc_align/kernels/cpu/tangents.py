@@ -1,4 +1,4 @@
-"""Tangents of occupancies on the CPU, in batches: what cannot be trusted to the fast kernel is left to logarithms."""
+"""Tangents of occupancies on the CPU, in batches: by `tangent_sums`, and what that refuses by `log_sums`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch
 
 from ctc_align.kernels import memory_limits
 from ctc_align.kernels.cpu import log_sums, tangent_sums
-from ctc_align.kernels.cpu.general_kernels import ROWS_BYTES, Slow
-from ctc_align.kernels.cpu.problem import Problem, aligned, deal, flat, in_numpy, problem, vectors_of
+from ctc_align.kernels.cpu.general_kernels import ROWS_BYTES, GeneralKernels
+from ctc_align.kernels.cpu.problem import FlatProblem, aligned, deal, flat, flat_problem, in_numpy, vectors_of
 from ctc_align.kernels.cpu.simd import WIDTH
 from ctc_align.kernels.cpu.viterbi import STRIP
 from ctc_align.lattice.topology import Topology
@@ -20,9 +20,8 @@ from ctc_align.lattice.topology import Topology
 NOTHING = np.empty(0)
 
 
-class SlowTangents(Slow):
-    """A batch and its posteriors (B, T, C), those of the wildcard (B, T) or None, and a direction (B, T, C), one
-    utterance of which is done at a time."""
+class GeneralTangents(GeneralKernels):
+    """A batch with its posteriors (B, T, C) and a direction (B, T, C), whose utterances are processed one at a time."""
 
     def __init__(
         self,
@@ -37,7 +36,7 @@ class SlowTangents(Slow):
         self.posteriors, self.direction = posteriors, direction
 
     def differentiate(self, b: int, scores: np.ndarray, out: np.ndarray) -> None:
-        """Its total; and its tangents to `out` (B, T, C), zeros before."""
+        """Write the total score, and the tangents to `out` (B, T, C), zeros before."""
         self.add_up(b, scores, NOTHING, NOTHING)
         length, size = int(self.lengths[b]), int(self.topology.states[b])
         if scores[b] == -np.inf or not length:
@@ -56,8 +55,8 @@ class SlowTangents(Slow):
         out[b, :length] = made * scale
 
     def _moves(self, b: int) -> tuple[np.ndarray, np.ndarray, float] | None:
-        """The direction (T, C) in small numbers with a mean of 0 in each frame, the wildcard's, and their scale; None
-        where there is an infinite move, or none that is a number, of what a path meets."""
+        """Return the direction (T, C), scaled and with a mean of 0 in each frame, the wildcard's, and the scale; None
+        if a class with a posterior has a move that is infinite or NaN."""
         length = int(self.lengths[b])
         weights, moves = (in_numpy(each[b, :length]).astype(np.float64) for each in (self.posteriors, self.direction))
         moves = np.where(weights == 0, 0.0, moves)
@@ -69,8 +68,8 @@ class SlowTangents(Slow):
         return np.ascontiguousarray(moves - means[:, None]), -means, scale
 
 
-def fill(slow: SlowTangents, scores: np.ndarray, out: np.ndarray) -> None:
-    """Totals of all utterances, and their tangents to `out` (B, T, C), zeros before."""
+def fill(slow: GeneralTangents, scores: np.ndarray, out: np.ndarray) -> None:
+    """Write the total scores of all utterances, and their tangents to `out` (B, T, C), zeros before."""
     cells = slow.lengths * slow.topology.states
 
     def differentiate(todo: np.ndarray) -> None:
@@ -80,16 +79,16 @@ def fill(slow: SlowTangents, scores: np.ndarray, out: np.ndarray) -> None:
     if out.dtype == np.float64 or slow.topology.detours is not None:
         deal(lambda: differentiate, cells)
         return
-    given = problem(slow.log_probs, slow.topology, torch.from_numpy(slow.lengths), slow.wildcard)
+    inputs = flat_problem(slow.log_probs, slow.topology, torch.from_numpy(slow.lengths), slow.wildcard)
     direction, known = _in_a_row(slow.direction), _in_a_row(slow.posteriors)
     row, *steps = _in_a_row(torch.from_numpy(out))[:4]
 
     def make() -> Callable[[np.ndarray], None]:
-        room = _room(given, slow.topology.states, slow.lengths)
+        scratch = _scratch(inputs, slow.topology.states, slow.lengths)
 
         def tangents(todo: np.ndarray) -> None:
             while len(todo):
-                done = tangent_sums.tangents(*given, todo, room, direction, known, row, tuple(steps), scores)
+                done = tangent_sums.tangents(*inputs, todo, scratch, direction, known, row, tuple(steps), scores)
                 differentiate(todo[done : done + 1])
                 todo = todo[done + 1 :]
 
@@ -98,24 +97,24 @@ def fill(slow: SlowTangents, scores: np.ndarray, out: np.ndarray) -> None:
     deal(make, cells)
 
 
-def _in_a_row(given: torch.Tensor) -> tuple[Any, ...]:
-    """What `tangent_sums.tangents` takes of float32 (B, T, C), in whichever order they lie."""
-    given = given.cpu()
-    strides = given.stride()
-    return flat(given), *strides, strides[2] == 1, given.shape[2]
+def _in_a_row(inputs: torch.Tensor) -> tuple[Any, ...]:
+    """Return what `tangent_sums.tangents` takes of float32 values (B, T, C) of any memory order."""
+    inputs = inputs.cpu()
+    strides = inputs.stride()
+    return flat(inputs), *strides, strides[2] == 1, inputs.shape[2]
 
 
-def _room(given: Problem, states: np.ndarray, frames: np.ndarray) -> tuple[Any, ...]:
-    """What `tangent_sums.tangents` needs for utterances of so many states and frames."""
-    classes, general = given.source[1], bool(given.general.any())
+def _scratch(inputs: FlatProblem, states: np.ndarray, frames: np.ndarray) -> tuple[Any, ...]:
+    """Return the arrays that `tangent_sums.tangents` needs for utterances of so many states and frames."""
+    classes, general = inputs.source[1], bool(inputs.general.any())
     most, longest, widths = int(states.max()), int(frames.max()), vectors_of(states) * WIDTH
     used, vectors = min(most, classes + 1), vectors_of(most)
     width, row = vectors * WIDTH, (vectors + (vectors - 1) // STRIP + 1) * WIDTH
     block = min(max(math.isqrt(longest), ROWS_BYTES // (24 * width)), longest) // WIDTH * WIDTH + WIDTH
-    # Each utterance's own: the longest and the one with most states may be two.
+    # By utterance: the longest and the one with most states may be two.
     kept = int((np.minimum(block, frames + WIDTH) * widths).max())
     saved = int((-(-frames // block) * (widths + widths // STRIP + WIDTH)).max())
-    tile, tiles = (classes + 1 if given.dense else used) * WIDTH, -(-longest // WIDTH)
+    tile, tiles = (classes + 1 if inputs.dense else used) * WIDTH, -(-longest // WIDTH)
     memory_limits.require(24 * (kept + saved) + 8 * tiles * tile, "forward passes with tangents")
     emitted = WIDTH * max(STRIP * WIDTH, width)
     even = emitted if general else 0

@@ -4,13 +4,13 @@ strip, before which one vector is kept free. One row of float64 for the even and
     even[i] = x + max(even[i], odd[i-1], even[i-1] if skip)
     odd[i]  = x + max(odd[i], even[i], odd[i-1] if skip)                 ties: stay, step, skip
 
-WIDTH frames of a strip are walked while it lies in the nearest cache; the values of its last lane, frame by frame, are
-handed to the next strip, where they stand in the free vector. Vectors are walked downwards: a lane reads the values of
-the frame before. Only vectors that can be reached from the start and can still reach the goal are walked: what comes
-from others cannot lie on the path. Choices are words of two times 16 bits for each vector and frame: even step and
-skip, odd step and skip; of CTC one word: even step, odd entered (by a skip if the even state is stepped into and it may
-be). Where these would be too many, rows are saved every `block` frames; the trace-back makes the choices of a block
-again from its row, in the lanes from which its goal can be reached. float64: the sums of the definition.
+WIDTH frames of a strip are computed while it is in the nearest cache; the values of its last lane, frame by frame, are
+handed to the next strip, in the free vector. Vectors are computed downwards, since a lane reads the values of the frame
+before. Only vectors that can be reached from the start and can still reach the goal are computed: a path through others
+does not exist. Choices are words of two times 16 bits for each vector and frame: even step and skip, odd step and skip;
+of CTC one word: even step, odd entered (by a skip if the even state is stepped into and it may be). Where these would
+be too many, rows are saved every `block` frames; the trace-back computes the choices of a block again from its row, in
+the lanes from which its goal can be reached. In float64: the sums of the definition.
 """
 
 from __future__ import annotations
@@ -43,15 +43,17 @@ NEVER = -np.inf
 
 @compiled
 def place(v):
-    """Where vector v lies in a row."""
+    """Return the index of vector v in a row."""
     return (v + v // STRIP + 1) * WIDTH
 
 
 @compiled
 def lay_out(emit, skip, stay, starts, flags):
-    """`flags` (4 * vectors,): for each vector, bits of the lanes that may be skipped into and stayed in: even skip,
-    even stay, odd skip, odd stay. Lane -1 holds the beginning: from it the first even state is stepped into, the first
-    odd one skipped into."""
+    """Fill `flags` (4 * vectors,): for each vector, bits of the lanes that may be skipped into and stayed in.
+
+    Four words a vector: even skip, even stay, odd skip, odd stay. Lane -1 holds the beginning: from it the first even
+    state is stepped into, the first odd one skipped into.
+    """
     for v in range(flags.shape[0]):
         flags[v] = 0
     for s in range(emit.shape[0]):
@@ -65,14 +67,14 @@ def lay_out(emit, skip, stay, starts, flags):
 
 @compiled
 def weigh(flags, costs):
-    """`costs` (4 * lanes,): for each vector and kind of flag 0 where it is set, else -inf."""
+    """Fill `costs` (4 * lanes,): for each vector and kind of flag 0 where it is set, else -inf."""
     for k in range(flags.shape[0]):
         store(costs, k * WIDTH, choose(mask_of(flags[k]), splat(0.0), splat(NEVER)))
 
 
 @compiled
 def trace(choices, base, by_frame, general, flags, first, last, state, states):
-    """Walks the choices from `state` at frame `last` down to frame `first`, whose state is returned."""
+    """Follow the choices from `state` at frame `last` down to frame `first`, and return the state there."""
     words = 2 if general else 1
     states[last] = state
     for t in range(last, first, -1):
@@ -93,7 +95,7 @@ def trace(choices, base, by_frame, general, flags, first, last, state, states):
 
 @compiled
 def last_state(odd, even, size, finals):
-    """The state in which the best path ends, and its score."""
+    """Return the state in which the best path ends, and its score."""
     state, best = -1, NEVER
     for s in range(size - 1, size - finals - 1, -1):
         at = place(s // 2 // WIDTH) + s // 2 % WIDTH
@@ -105,7 +107,7 @@ def last_state(odd, even, size, finals):
 
 @compiled
 def _limited(vector, lane, low, high):
-    """-inf in the lanes outside low … high - 1."""
+    """Return the vector with -inf in the lanes outside low … high - 1."""
     lanes = count(lane)
     inside = greater(lanes, splat(np.int32(low - 1))) & greater(splat(np.int32(high)), lanes)
     return choose(inside, vector, splat(NEVER))
@@ -113,7 +115,7 @@ def _limited(vector, lane, low, high):
 
 @compiled
 def read_off(emitted, frames, emit, states, first, read):
-    """The classes that the states emit and their log-probs, to `read` from `first` on."""
+    """Write the classes that the states emit and their log-probs to `read`, from `first` on."""
     x, base, by_frame, by_class = emitted[0], emitted[1], emitted[2], emitted[3]
     labels, values = read
     for t in range(frames):
@@ -124,9 +126,23 @@ def read_off(emitted, frames, emit, states, first, read):
 
 @compiled
 def walk(
-    source, strides, topology, lengths, bands, generals, dense, todo, part, room, columns, saved, states, scores, read
+    source,
+    strides,
+    topology,
+    lengths,
+    bands,
+    generals,
+    dense,
+    todo,
+    part,
+    scratch,
+    columns,
+    saved,
+    states,
+    scores,
+    read,
 ):
-    """Best paths of utterances, or one part of the way of a long one.
+    """Find the best paths of utterances, or compute one part of a long one.
 
     Args:
         source: x, its number of classes, and the scores of the wildcard; x and scores flat.
@@ -137,23 +153,25 @@ def walk(
         generals: (B,) False where even states emit one class, are not skipped into and every state may be stayed in.
         dense: see `rows_of_classes`.
         todo: the utterances; all get their `scores`, those with a path their rows of `states` (B, T), -1 before.
-        part: (), or what is walked: first and last (exclusive) frame and vector, the goal's frame and state, the last
-            state that matters, the number of classes used, and how the place of the choices of frame t and vector v is
-            made: base + t * by frame + 2 * v (v unless general). The room must be laid out; rows are taken and left as
-            they are.
-        room: row_of_class, used, row_of_used, rows, flags, costs, odd, even, tile, odd scores, even scores, hands and
-            choices: see `long_viterbi.room`.
-        columns: of a part: what the vectors below hand over at each frame, and what is handed on, or nothing.
+        part: (), or the part to compute: first and last (exclusive) frame and vector, the goal's frame and state, the
+            last state that matters, the number of classes used, and two numbers that place the choices of frame t and
+            vector v: base + t * by frame + 2 * v (v unless general). The scratch must be laid out; rows continue.
+        scratch: row_of_class, used, row_of_used, rows, flags, costs, odd, even, tile, odd scores, even scores, hands
+            and choices: see `long_viterbi.scratch_arrays`.
+        columns: of a part: the values of the vector below at each frame, and those of its top vector; or empty.
         saved: of a part: (blocks, row size) odd and even rows to be saved every `block` frames, and that number.
-        read: (B * T,) where the classes of the states go and their log-probs, of utterances with a path; or nothing.
+        read: two arrays (B * T,) for the classes of the states and their log-probs, of utterances with a path; or
+            empty.
 
     Returns:
-        The number of utterances done: fewer than there are where NaN or +inf was met in the next.
+        The number of utterances done; fewer than all if the next has NaN or +inf.
     """
     x, classes, wild = source
     by_utterance, by_frame, by_class, wild_by_utterance, wild_by_frame = strides
     emit, skip, stay, sizes, starts, finals, min_frames = topology
-    row_of_class, used, row_of_used, rows, flags, costs, odd, even, tile, odd_scores, even_scores, hands, choices = room
+    row_of_class, used, row_of_used, rows, flags, costs, odd, even, tile, odd_scores, even_scores, hands, choices = (
+        scratch
+    )
     column_in, column_out = columns
     saved_odd, saved_even, block = saved
     odd_rows, banded = rows.shape[0] // 2, bands.shape[0] > 0
@@ -221,7 +239,7 @@ def walk(
                     if general:
                         gather_transposed(tile, rows, w * WIDTH, even_scores, (w - v) * WIDTH, STRIP * WIDTH)
                 below, top = place(v) - WIDTH, place(stop - 1) + WIDTH - 1
-                # The lowest vector is handed something at each frame only by another group.
+                # The lowest vector gets values at each frame only from another group.
                 handed, hands_on = v > first or (v0 > 0 and first == v0), stop < end or column_out.shape[0] > 0
                 for k in range(now):
                     t = t0 + k
@@ -275,7 +293,7 @@ def walk(
                 v = stop
             if column_out.shape[0]:
                 if end < v1 or first == end:
-                    # The top of this group is not walked: only what it held before may still be of use.
+                    # The top of this group is not computed: only its values before the tile may still be of use.
                     at = place(v1 - 1) + WIDTH - 1
                     store(hands, hand, splat(NEVER))
                     store(hands, hand + WIDTH, splat(NEVER))

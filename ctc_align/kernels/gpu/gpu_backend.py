@@ -1,13 +1,14 @@
-"""The device's backend: the door's three functions, on Triton kernels.
+"""The GPU backend: best paths, sums and occupancies by Triton kernels.
 
-    launch_plan        what the device is told beforehand, in one transfer; how states are dealt to threads
-    launches       which kernels are launched, in which order
+    launch_plan     tables that are transferred beforehand; how states are assigned to threads
+    launches        the kernels of a call, in order
     row_layout      how threads share a row of states
-    path_kernels        best paths: the walk;      traceback       … and the way back
-    sum_numbers     numbers for sums;          sum_kernels         … the walk;      posterior_kernels … the result
+    path_kernels    best paths: the forward pass and the trace-back
+    sum_kernels     sums: the forward and backward pass, in the numbers of sum_numbers
+    posterior_kernels   what precedes and follows the passes: centres, totals, posteriors
 
 Nothing here waits for the device, so that callers go on while it works. Results stay on the device of `log_probs`;
-log-probs that are not on a GPU are brought to the current one and their results back. With TRITON_INTERPRET=1 the
+log-probs that are not on a GPU are copied to the current one and their results back. With TRITON_INTERPRET=1 the
 kernels run as Python on the CPU: slowly, but the same kernels, which is how they are tested where there is no GPU.
 """
 
@@ -17,7 +18,7 @@ import numpy as np
 import torch
 
 from ctc_align.kernels.gpu import launch_plan, triton_import
-from ctc_align.kernels.gpu.launches import Paths, Sums
+from ctc_align.kernels.gpu.launches import PathLaunches, SumLaunches
 from ctc_align.kernels.gpu.triton_import import unavailable
 from ctc_align.lattice import Topology
 
@@ -31,38 +32,38 @@ def best_path(
     wildcard: torch.Tensor | None = None,
     bands: np.ndarray | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """See `ctc_align.kernels.best_path`."""
+    """Run `ctc_align.kernels.best_path`."""
     x, wild = _on_device(log_probs, wildcard)
     if not x.shape[0] or not x.shape[1]:
         return torch.full(x.shape[:2], -1, dtype=torch.int32, device=log_probs.device), _no_frames(log_probs, topology)
     with triton_import.on(x.device):
-        states, scores = Paths(launch_plan.problem(x, topology, lengths, wild, bands)).run()
+        states, scores = PathLaunches(launch_plan.device_problem(x, topology, lengths, wild, bands)).run()
     return states.to(log_probs.device), scores.to(log_probs.device)
 
 
 def forward(
     log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, wildcard: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """See `ctc_align.kernels.forward`."""
+    """Run `ctc_align.kernels.forward`."""
     x, wild = _on_device(log_probs, wildcard)
     if not x.shape[0] or not x.shape[1]:
         return _no_frames(log_probs, topology)
     with triton_import.on(x.device):
-        scores = Sums(launch_plan.problem(x, topology, lengths, wild), both=False).totals()
+        scores = SumLaunches(launch_plan.device_problem(x, topology, lengths, wild), both=False).totals()
     return scores.to(log_probs.device)
 
 
 def occupancy(
     log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, wildcard: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """See `ctc_align.kernels.occupancy`."""
+    """Run `ctc_align.kernels.occupancy`."""
     x, wild = _on_device(log_probs, wildcard)
     if not x.shape[0] or not x.shape[1]:
         dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
         nothing = torch.zeros(x.shape, dtype=dtype, device=log_probs.device)
         return nothing, _no_frames(log_probs, topology), None if wild is None else nothing[..., 0]
     with triton_import.on(x.device):
-        sums = Sums(launch_plan.problem(x, topology, lengths, wild, mirrored=True), both=True)
+        sums = SumLaunches(launch_plan.device_problem(x, topology, lengths, wild, mirrored=True), both=True)
         scores = sums.totals()
         posteriors, own = sums.posteriors()
     device = log_probs.device
@@ -70,13 +71,13 @@ def occupancy(
 
 
 def _on_device(log_probs: torch.Tensor, wildcard: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Both where the kernels run."""
+    """Return both on the device of the kernels."""
     if log_probs.is_cuda or triton_import.INTERPRETED:
         return log_probs, wildcard
     return log_probs.cuda(), None if wildcard is None else wildcard.cuda()
 
 
 def _no_frames(log_probs: torch.Tensor, topology: Topology) -> torch.Tensor:
-    """Scores of utterances without a frame."""
+    """Return the scores of utterances without a frame."""
     scores = np.where(topology.min_frames == 0, 0.0, -np.inf)
     return torch.from_numpy(scores).to(log_probs.device)

@@ -1,4 +1,4 @@
-"""What the device is told before it starts: the lattice as tensors, in one transfer, and how the work is cut up."""
+"""Preparation of a call on the device: the topology as tensors, in one transfer, and the shape of the work."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ MOST_STRIPS = 16
 """Strips of a tile. A tile holds MOST_STRIPS * (LANES - HALO) units, about 900 states, then there are several."""
 
 LEAST_HALO, TILED_HALO, MOST_HALO = 8, 8, 16
-"""Frames between two meetings of strips, multiples of four, for the frames go by fours."""
+"""Frames between two exchanges of strips: multiples of four, since frames are computed by fours."""
 
 INTERPRETED_LANES = 16384
-"""Interpreted, a program costs the same for few lanes as for many: it walks utterances side by side."""
+"""Interpreted, a program costs the same for few lanes as for many: it processes this many side by side."""
 
 SKIP, STAY, BEGIN, END = 1, 2, 4, 8
 
 
 @dataclass(frozen=True)
-class Shape:
-    """How states are dealt to threads: see `row_layout`."""
+class RowShape:
+    """How states are assigned to threads: see `row_layout`."""
 
     lanes: int
     strips: int
@@ -39,7 +39,7 @@ class Shape:
 
     @property
     def units(self) -> int:
-        """Units of a whole row in memory."""
+        """The units of a whole row in memory."""
         return self.tiles * self.tile_units
 
     @property
@@ -55,15 +55,15 @@ class Shape:
         return max(1, self.rows * self.strips * self.lanes // 32)
 
     def groups(self, batch: int) -> int:
-        """Programs that it takes for so many utterances."""
+        """Return the number of programs for so many utterances."""
         return -(-batch // self.rows)
 
     def constants(self) -> dict[str, int]:
         return {"LANES": self.lanes, "STRIPS": self.strips, "ROWS": self.rows, "HALO": self.halo}
 
 
-def shape(states: int, batch: int) -> Shape:
-    """The fewest strips whose threads hold all states, with room for a halo; else tiles of the most strips."""
+def shape(states: int, batch: int) -> RowShape:
+    """Return the fewest strips whose threads hold all states and a halo; else tiles of the most strips."""
     units = (states + 1) // 2
     strips, halo, tiles = 1, 0, 1
     if units > LANES:
@@ -76,17 +76,17 @@ def shape(states: int, batch: int) -> Shape:
     rows = 1
     while triton_import.INTERPRETED and 2 * rows * strips * LANES <= INTERPRETED_LANES and rows < batch:
         rows *= 2
-    return Shape(LANES, strips, rows, halo, tiles)
+    return RowShape(LANES, strips, rows, halo, tiles)
 
 
 @dataclass(frozen=True)
-class Problem:
-    """Everything of a call, on the device.
+class DeviceProblem:
+    """The arguments of a call, on the device.
 
-    `numbers` (3, B) int32: frames that are walked (0 where no path is possible), states, and whether no frames make a
-    path; `flags` (B, S) uint8: SKIP, STAY, BEGIN, END; `detours` (2, B, S, P) int32: forwards and mirrored; `bands`
-    (B, T, 2) int32. `wild` is `x` where there is no wildcard. `plain`: even states emit one class, are never skipped
-    into and have no detours, and every number of states is odd.
+    `numbers` (3, B) int32: frames to compute (0 where no path is possible), states, and 1 if no frames make a path;
+    `flags` (B, S) uint8: SKIP, STAY, BEGIN, END; `detours` (2, B, S, P) int32: forwards and mirrored; `bands` (B, T, 2)
+    int32. `wild` is `x` where there is no wildcard. `plain`: even states emit one class, are never skipped into and
+    have no detours, and every number of states is odd.
     """
 
     x: torch.Tensor
@@ -116,7 +116,7 @@ class Problem:
         return self.emit.shape[1]
 
     def arguments(self) -> dict[str, Any]:
-        """What every walk takes."""
+        """Return the arguments of every pass."""
         x, wild = self.x, self.wild
         return {
             "x": x,
@@ -138,7 +138,7 @@ class Problem:
         return {"PLAIN": self.plain, "STAYS": self.stays, "WILD": self.has_wild, "DETOURS": self.most > 0}
 
 
-def problem(
+def device_problem(
     log_probs: torch.Tensor,
     topology: Topology,
     lengths: torch.Tensor,
@@ -146,15 +146,17 @@ def problem(
     bands: np.ndarray | None = None,
     *,
     mirrored: bool = False,
-) -> Problem:
-    """Bring a call's arguments to the device of `log_probs`; if the lattice is walked `mirrored` too, its detours."""
+) -> DeviceProblem:
+    """Bring a call's arguments to the device of `log_probs`; `mirrored`: also the detours of the mirrored topology."""
     width = topology.emit.shape[1]
     frames = lengths.numpy()
     walked = np.where(frames < topology.min_frames, 0, frames)
     numbers = np.stack((walked, topology.states, (frames == 0) & (topology.min_frames == 0)))
     sources = np.zeros((1, 1, 1, 0), np.int32)
     if topology.detours is not None:
-        sources = _both_ways(topology.detours.sources, topology.states) if mirrored else topology.detours.sources[None]
+        sources = (
+            _with_mirrored(topology.detours.sources, topology.states) if mirrored else topology.detours.sources[None]
+        )
     tables = [
         np.ascontiguousarray(topology.emit, np.int32),
         _flags(topology),
@@ -163,7 +165,7 @@ def problem(
         np.zeros(0, np.int32) if bands is None else np.clip(bands, 0, width).astype(np.int32),
     ]
     emit, flags, on_device, detours, limits = _transfer(tables, log_probs.device)
-    return Problem(
+    return DeviceProblem(
         x=log_probs,
         wild=log_probs if wildcard is None else wildcard,
         emit=emit,
@@ -201,8 +203,8 @@ def _is_plain(topology: Topology) -> bool:
     return bool(((even == even[:, :1]) | beyond).all())
 
 
-def _both_ways(sources: np.ndarray, states: np.ndarray) -> np.ndarray:
-    """(2, B, S, P): the detours, and those of the mirrored lattice, which lead the same ways backwards."""
+def _with_mirrored(sources: np.ndarray, states: np.ndarray) -> np.ndarray:
+    """Return (2, B, S, P): the detours, and those of the mirrored topology, which are the same backwards."""
     b, s, p = np.nonzero(sources >= 0)
     entered, left = states[b] - 1 - sources[b, s, p], states[b] - 1 - s
     order = np.lexsort((-left, entered, b))
@@ -219,12 +221,12 @@ def _both_ways(sources: np.ndarray, states: np.ndarray) -> np.ndarray:
 
 
 def _transfer(tables: list[np.ndarray], device: torch.device) -> list[torch.Tensor]:
-    """All tables in one copy, which the host does not wait for."""
+    """Copy all tables at once, without waiting."""
     starts = np.cumsum([0] + [-(-table.nbytes // 16) * 16 for table in tables]).tolist()
     packed = torch.empty(starts[-1], dtype=torch.uint8, pin_memory=device.type == "cuda")
-    room = packed.numpy()
+    host = packed.numpy()
     for start, table in zip(starts, tables):
-        room[start : start + table.nbytes] = table.reshape(-1).view(np.uint8)
+        host[start : start + table.nbytes] = table.reshape(-1).view(np.uint8)
     there = packed.to(device, non_blocking=True)
     return [
         there[start : start + table.nbytes].view(torch.from_numpy(table[:0].reshape(-1)).dtype).view(table.shape)
@@ -232,11 +234,11 @@ def _transfer(tables: list[np.ndarray], device: torch.device) -> list[torch.Tens
     ]
 
 
-def room(size: tuple[int, ...], dtype: torch.dtype, device: torch.device, what: str) -> torch.Tensor:
-    """Uninitialised memory of the device.
+def allocate(size: tuple[int, ...], dtype: torch.dtype, device: torch.device, what: str) -> torch.Tensor:
+    """Return uninitialised memory of the device.
 
     Raises:
-        KernelError: there is not so much.
+        KernelError: there is not enough.
     """
     try:
         return torch.empty(size, dtype=dtype, device=device)

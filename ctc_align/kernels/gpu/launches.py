@@ -1,12 +1,12 @@
 """Launches of the device's kernels, in their order: best paths, and sums over paths.
 
-A call takes a handful of launches, however long its utterances; only where states are more than a tile holds, or rows
-more than memory holds, their number grows with the blocks of frames. Nothing in between is waited for.
+A call takes a handful of launches, however long its utterances; only for more states than a tile holds, or more rows
+than memory holds, their number grows with the blocks of frames. Nothing waits in between.
 
-What the walks (`sweep` of `sum_kernels` and `path_kernels`) are told besides tensors: of tile p and block n, n =
-`diagonal` - p for the tiles from `first` on; `span` frames are a block, and at every `keep` frames there is an entry;
-or, walked again from the entries, blocks from `first` on, `slots` of them (the mirrored walk: those in which the same
-frames lie).
+Arguments of the passes (`sweep` of `sum_kernels` and `path_kernels`) besides tensors: tile p computes block n =
+`diagonal` - p, for the tiles from `first` on; a block has `span` frames, and every `keep` frames a row is saved (an
+entry). When blocks are computed again from the entries: those from `first` on, `slots` of them (in the mirrored pass
+those of the same frames).
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from typing import Any
 import torch
 
 from ctc_align.errors import KernelError
-from ctc_align.kernels.gpu import path_kernels, posterior_kernels, sum_kernels, traceback
-from ctc_align.kernels.gpu.launch_plan import Problem, Shape, room, shape
+from ctc_align.kernels.gpu import path_kernels, posterior_kernels, sum_kernels
+from ctc_align.kernels.gpu.launch_plan import DeviceProblem, RowShape, allocate, shape
 from ctc_align.kernels.gpu.triton_import import INTERPRETED
 
 ROWS_BYTES = 4 * 2**30
-"""Rows of both walks that occupancy keeps at once."""
+"""Rows of both passes that occupancy keeps at once."""
 
 POINTERS_BYTES = 2 * 2**30
 """Back-pointers that a call keeps at once."""
 
 TILE_FRAMES = 512
-"""Frames that a tile walks before the next one takes over; a multiple of every halo."""
+"""Frames that a tile computes before the next one starts; a multiple of every halo."""
 
 PATH_FRAMES = 64
-"""Frames of a block that the trace-back follows inside, while others do others."""
+"""Frames of a block; the trace-back follows all blocks at once."""
 
 LEAST_BLOCK = 48
 """Blocks between checkpoints are multiples of this, which is one of every halo."""
 
 LINES, STATES, CLASSES, EACH, STEP, PAIRS = 1024 if INTERPRETED else 4, 128, 16, 8, 128, 1024 if INTERPRETED else 32
-"""Sizes of the programs before and after the walks."""
+"""Sizes of the programs before and after the passes."""
 
 
 def launch(kernel: Any, grid: tuple[int, ...], warps: int, **arguments: Any) -> None:
@@ -46,17 +46,18 @@ def launch(kernel: Any, grid: tuple[int, ...], warps: int, **arguments: Any) -> 
 
 
 def blocks_of(frames: int, block: int) -> int:
-    """Blocks in which the frames after the first lie."""
+    """Return the number of blocks of the frames after the first."""
     return max(1, -(-(frames - 1) // block))
 
 
 def block_frames(frames: int) -> int:
-    """Frames between checkpoints, where those and the rows of a block are about as many."""
+    """Return the frames between checkpoints for which checkpoints and the rows of a block are about as many."""
     return -(-int(frames**0.5) // LEAST_BLOCK) * LEAST_BLOCK
 
 
 def diagonals(tiles: int, blocks: int) -> list[tuple[int, int, int]]:
-    """(diagonal, first tile, number of tiles): tile p of block n comes after tile p - 1 of n and tile p of n - 1."""
+    """Return (diagonal, first tile, number of tiles) of each launch: tile p of block n needs tile p - 1 of n and tile p
+    of n - 1."""
     steps = []
     for diagonal in range(tiles + blocks - 1):
         low, high = max(0, diagonal - blocks + 1), min(tiles - 1, diagonal)
@@ -65,17 +66,17 @@ def diagonals(tiles: int, blocks: int) -> list[tuple[int, int, int]]:
 
 
 @dataclass
-class Sums:
-    """Totals of a problem and, if asked for, what the posteriors are made of."""
+class SumLaunches:
+    """Totals of a problem and, with `both`, its posteriors."""
 
-    problem: Problem
+    problem: DeviceProblem
     both: bool
 
     def __post_init__(self) -> None:
         problem = self.problem
         self.device = problem.x.device
         self.double = problem.x.dtype == torch.float64
-        self.form: Shape = shape(problem.width, problem.batch)
+        self.form: RowShape = shape(problem.width, problem.batch)
         self.ways = 2 if self.both else 1
         form, longest = self.form, max(problem.longest, 1)
         walks, row = problem.batch * self.ways, 2 * form.units
@@ -96,14 +97,14 @@ class Sums:
         if problem.most:
             rings = walks * self.slots * (longest if form.tiled else 2) * row
         self.buffers = {
-            "centres": self._room((problem.batch, problem.frames), torch.float64 if self.double else torch.float32),
-            "edges": self._room((edges,), what="edges of tiles"),
-            "entries": self._room((walks, entry_blocks, row) if entries else (1,), what="checkpoints"),
-            "rows": self._room((walks, self.row_frames, row) if self.both else (1,), what="rows"),
-            "ring": self._room((rings,), what="rows that detours read"),
-            "last": self._room((problem.batch, row)),
-            "reach": self._room((problem.batch, form.tiles), torch.int32),
-            "meeting": self._room((self._programs() * 4 * form.rows * form.strips * form.halo,)),
+            "centres": self._allocate((problem.batch, problem.frames), torch.float64 if self.double else torch.float32),
+            "edges": self._allocate((edges,), what="edges of tiles"),
+            "entries": self._allocate((walks, entry_blocks, row) if entries else (1,), what="checkpoints"),
+            "rows": self._allocate((walks, self.row_frames, row) if self.both else (1,), what="rows"),
+            "ring": self._allocate((rings,), what="rows that detours read"),
+            "last": self._allocate((problem.batch, row)),
+            "reach": self._allocate((problem.batch, form.tiles), torch.int32),
+            "meeting": self._allocate((self._programs() * 4 * form.rows * form.strips * form.halo,)),
         }
         self.arguments = {
             **problem.arguments(),
@@ -120,18 +121,18 @@ class Sums:
         }
         self.constants = {**form.constants(), **problem.kinds(), "TILED": form.tiled}
 
-    def _room(self, size: tuple[int, ...], dtype: torch.dtype = torch.int64, what: str = "rows") -> torch.Tensor:
-        return room(size, dtype, self.device, what)
+    def _allocate(self, size: tuple[int, ...], dtype: torch.dtype = torch.int64, what: str = "rows") -> torch.Tensor:
+        return allocate(size, dtype, self.device, what)
 
     def _programs(self) -> int:
         return self.form.groups(self.problem.batch) * self.form.tiles * self.ways * self.slots
 
     def _kinds(self) -> list[tuple[bool, bool]]:
-        """LOG and SECOND of the walks: scaled numbers, then logarithms for utterances that need them; or only these."""
+        """Return LOG and SECOND of the passes: scaled numbers, then logarithms where needed; or only logarithms."""
         return [(True, False)] if self.double else [(False, False), (True, True)]
 
     def totals(self) -> torch.Tensor:
-        """Walk; returns the scores (B,) float64."""
+        """Run the passes; return the scores (B,) float64."""
         problem, form = self.problem, self.form
         lines = problem.batch * problem.frames
         launch(
@@ -142,9 +143,9 @@ class Sums:
         for log, second in self._kinds():
             for diagonal, first, tiles in diagonals(form.tiles, self.blocks if form.tiled else 1):
                 self._sweep((tiles, 1), first, diagonal, log, second, again=False)
-        self.scores = self._room((problem.batch,), torch.float64)
-        self.states = self._room((problem.batch,), torch.int32)
-        self.total = self._room((problem.batch,))
+        self.scores = self._allocate((problem.batch,), torch.float64)
+        self.states = self._allocate((problem.batch,), torch.int32)
+        self.total = self._allocate((problem.batch,))
         launch(
             posterior_kernels.total, (form.groups(problem.batch),), 4,
             **{name: self.arguments[name] for name in ("last", "flags", "numbers", "reach", "centres")},
@@ -164,13 +165,13 @@ class Sums:
         )  # fmt: skip
 
     def posteriors(self) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Of classes (B, T, C), laid out as the log-probs, and of the wildcard (B, T); after `totals`."""
+        """Return posteriors (B, T, C), in memory as the log-probs, and those of the wildcard (B, T); after `totals`."""
         problem = self.problem
         dtype = torch.float64 if self.double else torch.float32
         out = torch.empty_like(problem.x, dtype=dtype)
-        wild = self._room((problem.batch, problem.frames) if problem.has_wild else (0,), dtype)
+        wild = self._allocate((problem.batch, problem.frames) if problem.has_wild else (0,), dtype)
         order, bounds = by_class(problem)
-        self.norms = self._room((2, problem.batch, problem.frames), torch.float64)
+        self.norms = self._allocate((2, problem.batch, problem.frames), torch.float64)
         if not self.again:
             self._posteriors(out, wild, order, bounds, 0)
         else:
@@ -181,7 +182,7 @@ class Sums:
         return out, wild if problem.has_wild else None
 
     def blocks_of_frames(self) -> int:
-        """Blocks that hold all frames, those of the padding too."""
+        """Return the number of blocks of all frames, including padding."""
         return -(-self.problem.frames // self.keep)
 
     def _posteriors(
@@ -191,9 +192,9 @@ class Sums:
         frames = problem.frames
         if self.again:
             frames = min((self.slots - 1) * self.keep, frames - first * self.keep)
-        taken = ("x", "wild", "numbers", "centres", "rows", "x_b", "x_t", "x_c", "wild_b", "wild_t", "width")
-        given = {
-            **{name: self.arguments[name] for name in taken},
+        names = ("x", "wild", "numbers", "centres", "rows", "x_b", "x_t", "x_c", "wild_b", "wild_t", "width")
+        shared = {
+            **{name: self.arguments[name] for name in names},
             "states": self.states,
             "totals": self.total,
             "norms": self.norms,
@@ -207,17 +208,17 @@ class Sums:
             "AGAIN": self.again,
         }
         grid = (-(-problem.batch * frames // LINES),)
-        launch(posterior_kernels.norm, grid, 4, **given, emit=problem.emit, LINES=LINES, STATES=STATES)
+        launch(posterior_kernels.norm, grid, 4, **shared, emit=problem.emit, LINES=LINES, STATES=STATES)
         launch(
-            posterior_kernels.posterior, grid, 4, **given, order=order, bounds=bounds, out=out, out_wild=wild,
+            posterior_kernels.posterior, grid, 4, **shared, order=order, bounds=bounds, out=out, out_wild=wild,
             out_b=out.stride(0), out_t=out.stride(1), out_c=out.stride(2), classes=problem.x.shape[2],
             LINES=LINES, CLASSES=CLASSES, EACH=EACH, LOG=self.double, WILD=problem.has_wild,
         )  # fmt: skip
 
 
-def by_class(problem: Problem) -> tuple[torch.Tensor, torch.Tensor]:
-    """States (B, S) sorted by the class that they emit, and where in them each class begins (B, C + 2), the wildcard
-    before all others."""
+def by_class(problem: DeviceProblem) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return states (B, S) sorted by the class that they emit, and the index at which each class begins (B, C + 2), the
+    wildcard first."""
     classes = problem.x.shape[2]
     state = torch.arange(problem.width, device=problem.emit.device)
     real = state < problem.numbers[1][:, None]
@@ -228,7 +229,7 @@ def by_class(problem: Problem) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def pointer_bits(most_detours: int) -> tuple[int, torch.dtype]:
-    """Bits of a back-pointer, and the words that hold four."""
+    """Return the bits of a back-pointer, and the type of the words that hold four."""
     for bits, dtype in ((2, torch.int8), (8, torch.int32), (16, torch.int64)):
         if most_detours + 3 <= 1 << bits and (most_detours == 0 or bits > 2):
             return bits, dtype
@@ -236,10 +237,10 @@ def pointer_bits(most_detours: int) -> tuple[int, torch.dtype]:
 
 
 @dataclass
-class Paths:
+class PathLaunches:
     """Best paths of a problem."""
 
-    problem: Problem
+    problem: DeviceProblem
 
     def __post_init__(self) -> None:
         problem = self.problem
@@ -249,11 +250,11 @@ class Paths:
         self.bits, self.word = pointer_bits(problem.most)
         quarter = -(-max(longest - 1, 1) // 4)
         self.again = batch * quarter * row * self.word.itemsize > POINTERS_BYTES
-        # Detours may come from any tile, whose rows are not there to be walked again: then the pointers must fit.
+        # Detours may come from any tile, whose rows cannot be computed again: then the pointers must fit.
         self.again &= not (form.tiled and problem.most)
         self.keep = PATH_FRAMES
         if self.again:
-            # Walked again, a block's window must hold all states from which its last one can be reached.
+            # Computed again, a block's window must hold all states from which its last one can be reached.
             self.keep = (form.tile_units - 1) // form.halo * form.halo if form.tiled else block_frames(longest)
         elif form.tiled:
             self.keep = TILE_FRAMES
@@ -269,26 +270,26 @@ class Paths:
         rings = batch * self.slots * (longest if form.tiled else 2) * row if problem.most else 1
         meetings = form.groups(batch) * max(form.tiles, self.slots) * 4 * form.rows * form.strips * form.halo
         entries = (batch, self.blocks, row) if form.tiled or self.again else (1,)
-        self.exits = self._room((batch, self.blocks), torch.int32)
-        self.origins = self._room((batch, self.blocks, row), torch.int32, "origins of best paths")
-        self.pointers = self._room((words,), self.word, "back-pointers")
-        self.last = self._room((batch, row))
+        self.exits = self._allocate((batch, self.blocks), torch.int32)
+        self.origins = self._allocate((batch, self.blocks, row), torch.int32, "origins of best paths")
+        self.pointers = self._allocate((words,), self.word, "back-pointers")
+        self.last = self._allocate((batch, row))
         self.arguments = {
             **problem.arguments(),
             **problem.kinds(),
             **form.constants(),
             "bands": problem.bands,
             "detours": problem.detours,
-            "meeting": self._room((meetings,)),
-            "meeting_origins": self._room((meetings,), torch.int32),
-            "edges": self._room((edges,), what="edges of tiles"),
-            "edge_origins": self._room((edges,), torch.int32, "edges of tiles"),
-            "entries": self._room(entries, what="checkpoints"),
+            "meeting": self._allocate((meetings,)),
+            "meeting_origins": self._allocate((meetings,), torch.int32),
+            "edges": self._allocate((edges,), what="edges of tiles"),
+            "edge_origins": self._allocate((edges,), torch.int32, "edges of tiles"),
+            "entries": self._allocate(entries, what="checkpoints"),
             "origins": self.origins,
             "pointers": self.pointers,
             "last": self.last,
-            "ring": self._room((rings,), what="rows that detours read"),
-            "ring_origins": self._room((rings,), torch.int32, "rows that detours read"),
+            "ring": self._allocate((rings,), what="rows that detours read"),
+            "ring_origins": self._allocate((rings,), torch.int32, "rows that detours read"),
             "exits": self.exits,
             "most": problem.most,
             "tiles": form.tiles,
@@ -302,17 +303,17 @@ class Paths:
             "BANDED": problem.banded,
         }
 
-    def _room(self, size: tuple[int, ...], dtype: torch.dtype = torch.float64, what: str = "rows") -> torch.Tensor:
-        return room(size, dtype, self.problem.x.device, what)
+    def _allocate(self, size: tuple[int, ...], dtype: torch.dtype = torch.float64, what: str = "rows") -> torch.Tensor:
+        return allocate(size, dtype, self.problem.x.device, what)
 
     def run(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """States (B, T) int32 and scores (B,) float64."""
+        """Return states (B, T) int32 and scores (B,) float64."""
         problem, form = self.problem, self.form
         for diagonal, first, tiles in diagonals(form.tiles, self.blocks if form.tiled else 1):
             self._sweep(tiles, first, diagonal, again=False)
-        scores = self._room((problem.batch,))
+        scores = self._allocate((problem.batch,))
         launch(
-            traceback.block_ends, (form.groups(problem.batch),), 4, flags=problem.flags, numbers=problem.numbers,
+            path_kernels.block_ends, (form.groups(problem.batch),), 4, flags=problem.flags, numbers=problem.numbers,
             last=self.last, origins=self.origins, exits=self.exits, scores=scores, batch=problem.batch,
             width=problem.width, units=form.units, keep=self.keep, blocks=self.blocks, ROWS=form.rows, STEP=STEP,
         )  # fmt: skip
@@ -336,7 +337,7 @@ class Paths:
     def _inside(self, states: torch.Tensor, first: int, slots: int) -> None:
         problem, form = self.problem, self.form
         launch(
-            traceback.inside, (-(-problem.batch * slots // PAIRS),), max(1, PAIRS // 32), numbers=problem.numbers,
+            path_kernels.inside, (-(-problem.batch * slots // PAIRS),), max(1, PAIRS // 32), numbers=problem.numbers,
             exits=self.exits, pointers=self.pointers, detours=problem.detours, states=states, batch=problem.batch,
             frames=problem.frames, width=problem.width, most=problem.most, first=first, slots=slots, keep=self.keep,
             blocks=self.blocks, row_units=form.units, window_units=form.tile_units, word_frames=self.word_frames,

@@ -1,20 +1,24 @@
-"""Viterbi on the device: the walk that finds scores and where they came from.
+"""Viterbi on the device: the forward pass with back-pointers, and the trace-back.
 
     row[t, s] = x[t, s] + max(row[t-1, s] if stay[s], row[t-1, s-1], row[t-1, s-2] if skip[s], detours)   the first wins
 
-Rows are float64, so that nothing has to be re-centred, ties and near ties are those of the reference, and the score is
-the one along the path. Beside its score a state carries its origin: the state that its best path was in where the block
-of frames began. Origins lead the trace-back from block to block; within the blocks, all of which it follows at once,
-back-pointers do: BITS each, four frames to a word.
+Rows are float64: nothing has to be re-centred, ties and near ties are those of the reference, and the score is the one
+along the path. Beside its score a state carries its origin: the state of its best path at the start of the block of
+frames. The trace-back goes from block to block by origins, and within the blocks, all at once, by back-pointers: BITS
+each, four frames to a word.
 
-Where back-pointers would not fit, the first walk keeps each block's entry instead; with the origins known, every block
-is walked again by a program of its own, in a window of the states from which the block's last one can be reached.
-How threads share a row, and why no race is in it, stands in `row_layout`.
+Back-pointers that would not fit are not kept: the first pass saves each block's first row (its entry) instead; with the
+origins known, a program computes each block again, in a window of the states from which its last one can be reached.
+How threads share a row, and why there is no race: see `row_layout`.
+
+Trace-back: first, one line per utterance finds its last state, the highest of the best ones, and by the origins its
+state at the end of each block (`block_ends`). Then one line per block follows the back-pointers (`inside`). Lines are
+independent of each other.
 """
 
 from __future__ import annotations
 
-from ctc_align.kernels.gpu.row_layout import BEGIN, SKIP, STAY, put, shift, take
+from ctc_align.kernels.gpu.row_layout import BEGIN, END, SKIP, STAY, put, shift, take
 from ctc_align.kernels.gpu.triton_import import constant, jit, tl
 
 NEVER = constant(float("-inf"))
@@ -22,7 +26,7 @@ NEVER = constant(float("-inf"))
 
 @jit
 def look(source, t, WILD: tl.constexpr, BANDED: tl.constexpr):
-    """What both states of a unit emit at a frame, and the frame's band."""
+    """Load the emissions of both states of a unit at a frame, and the frame's band."""
     at, classes, here, strides, end = source
     even_here, odd_here = here[0] & (t <= end), here[1] & (t <= end)
     place = t.to(tl.int64) * strides[0]
@@ -42,14 +46,14 @@ def look(source, t, WILD: tl.constexpr, BANDED: tl.constexpr):
 
 @jit
 def better(best, origin, choice, value, value_origin, number):
-    """The best of what came before and `value`, which must be greater to win, or NaN."""
+    """Return the better of `best` and `value`, which must be greater to win, or NaN."""
     wins = (value > best) | (value != value)
     return tl.where(wins, value, best), tl.where(wins, value_origin, origin), tl.where(wins, number, choice)
 
 
 @jit
 def detour(best, origin, choice, table, here, most, row, origins, units):
-    """The best of what came before and what comes into one lane of states by its detours from the row before."""
+    """Return the best of `best` and what enters one lane of states by its detours from the row before."""
     for number in range(most):
         source = tl.load(table + number, mask=here, other=-1)
         place = (source & 1) * units + (source >> 1)
@@ -63,7 +67,7 @@ def detour(best, origin, choice, table, here, most, row, origins, units):
 def step(even, odd, even_origin, odd_origin, seen, ways, row, origins,
          LANES: tl.constexpr, PLAIN: tl.constexpr, STAYS: tl.constexpr, DETOURS: tl.constexpr,
          BANDED: tl.constexpr):  # fmt: skip
-    """A frame's row from the one before, its origins, and which way into each state was the best."""
+    """Compute a frame's row from the one before, its origins, and the best transition into each state."""
     lane, unit, stays, skips, tables, here, most, units = ways
     first = lane == 0
     odd_before = tl.where(first, NEVER, shift(odd, lane, LANES))
@@ -101,7 +105,7 @@ def step(even, odd, even_origin, odd_origin, seen, ways, row, origins,
 @jit
 def follow(row, words, seen, t, turn, ways, places, LANES: tl.constexpr, PLAIN: tl.constexpr, STAYS: tl.constexpr,
            DETOURS: tl.constexpr, BANDED: tl.constexpr, BITS: tl.constexpr):  # fmt: skip
-    """The row of frame t from that of t - 1; its back-pointers go to the words as the `turn`-th of four frames."""
+    """Compute the row of frame t from that of t - 1; its back-pointers are the `turn`-th of four in the words."""
     even, odd, even_origin, odd_origin = row
     own, end, ring, ring_origins, ring_frames = places
     wide = 2 * ways[7]
@@ -127,7 +131,7 @@ def follow(row, words, seen, t, turn, ways, places, LANES: tl.constexpr, PLAIN: 
 @jit
 def meet(row, meeting, meeting_origins, half, line, strip, lane, active,
          LANES: tl.constexpr, LINES: tl.constexpr, HALO: tl.constexpr):  # fmt: skip
-    """The first HALO units of every strip, from the last of the strip before."""
+    """Fetch the first HALO units of every strip from the last of the strip before."""
     even, odd, even_origin, odd_origin = row
     place = (half * 2 * LINES + line) * HALO + lane
     give, get = active & (lane >= LANES - HALO), active & (lane < HALO) & (strip > 0)
@@ -142,7 +146,7 @@ def meet(row, meeting, meeting_origins, half, line, strip, lane, active,
 @jit
 def meet_tile(row, edges, edge_origins, tile_size, tile, strip, lane, active,
               LANES: tl.constexpr, STRIPS: tl.constexpr, HALO: tl.constexpr):  # fmt: skip
-    """As `meet`, between this tile and the one before, whose turn was in an earlier launch."""
+    """Do as `meet`, between this tile and the one before, which an earlier launch computed."""
     even, odd, even_origin, odd_origin = row
     give = active & (strip == STRIPS - 1) & (lane >= LANES - HALO)
     get = active & (lane < HALO) & (strip == 0) & (lane * 0 + tile > 0)
@@ -163,7 +167,7 @@ def sweep(
     PLAIN: tl.constexpr, STAYS: tl.constexpr, WILD: tl.constexpr, DETOURS: tl.constexpr, BANDED: tl.constexpr,
     TILED: tl.constexpr, ENTRIES: tl.constexpr, POINTERS: tl.constexpr, AGAIN: tl.constexpr,
 ):  # fmt: skip
-    """Walk one block of frames in one tile of states; its arguments are explained in `launches`."""
+    """Compute one block of frames in one tile of states; the arguments are explained in `launches`."""
     LINES: tl.constexpr = ROWS * STRIPS
     EACH: tl.constexpr = HALO if HALO > 0 else 4
     thread = tl.arange(0, LINES * LANES)
@@ -304,3 +308,89 @@ def sweep(
         put(last + walk * 2 * row_units + unit, row[0], row[1], row_units, done)
         rest = done & (end > 0) & (end % keep != 0)
         put(origins + (end // keep).to(tl.int64) * 2 * row_units, row[2], row[3], row_units, rest)
+
+
+@jit
+def block_ends(
+    flags, numbers, last, origins, exits, scores, batch, width, units, keep, blocks,
+    ROWS: tl.constexpr, STEP: tl.constexpr,
+):  # fmt: skip
+    """Write the scores of utterances, and to `exits` (B, blocks) the states at the ends of blocks, -1 if no path."""
+    b = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    length = tl.load(numbers + b, mask=b < batch, other=0)
+    size = tl.load(numbers + batch + b, mask=b < batch, other=0)
+    empty = tl.load(numbers + 2 * batch + b, mask=b < batch, other=0)
+    last += b.to(tl.int64) * 2 * units
+
+    # Lane by lane the last of the best; then the last of the best lanes. NaN wins.
+    best = tl.full((ROWS, STEP), float("-inf"), tl.float64)
+    best_state = tl.full((ROWS, STEP), -1, tl.int32)
+    wrong = tl.zeros((ROWS, STEP), tl.int32)
+    for first in range(0, tl.max(size), STEP):
+        state = first + tl.zeros((ROWS, 1), tl.int32) + tl.arange(0, STEP)[None, :]
+        here = (state < size[:, None]) & (length[:, None] > 0)
+        flag = tl.load(flags + b.to(tl.int64)[:, None] * width + state, mask=here, other=0).to(tl.int32)
+        final = here & ((flag & END) != 0)
+        value = tl.load(last[:, None] + (state & 1) * units + (state >> 1), mask=final, other=float("-inf"))
+        wins = final & (value >= best)
+        best, best_state = tl.where(wins, value, best), tl.where(wins, state, best_state)
+        wrong = tl.where(value != value, 1, wrong)
+    score = tl.max(best, 1)
+    state = tl.max(tl.where(best == score[:, None], best_state, -1), 1)
+    score = tl.where((tl.max(wrong, 1) > 0) | (score == float("inf")), float("nan"), score)
+    score = tl.where(length > 0, score, tl.where(empty > 0, 0.0, float("-inf")))
+    tl.store(scores + b, score, mask=b < batch)
+
+    found = (length > 0) & (score > float("-inf"))
+    state = tl.where(found, state, -1)
+    newest = tl.maximum(length - 2, 0) // keep
+    exits += b.to(tl.int64) * blocks
+    origins += b.to(tl.int64) * blocks * 2 * units
+    for k in range(tl.max(newest) + 1):
+        block = newest - k
+        here = (length > 0) & (block >= 0)
+        tl.store(exits + block, state, mask=here)
+        place = block.to(tl.int64) * 2 * units + (state & 1) * units + (state >> 1)
+        state = tl.where(state >= 0, tl.load(origins + place, mask=here & (block > 0) & (state >= 0), other=-1), -1)
+
+
+@jit
+def inside(
+    numbers, exits, pointers, detours, states, batch, frames, width, most, first, slots, keep, blocks, row_units,
+    window_units, word_frames,
+    PAIRS: tl.constexpr, BITS: tl.constexpr, AGAIN: tl.constexpr,
+):  # fmt: skip
+    """Write states (B, T) of the blocks first … first + slots - 1, each followed back from its exit."""
+    pair = tl.program_id(0) * PAIRS + tl.arange(0, PAIRS)
+    b, n = pair // slots, first + pair % slots
+    length = tl.load(numbers + b, mask=b < batch, other=0)
+    start = n * keep
+    here = (length > 0) & ((n == 0) | (start < length - 1))
+    state = tl.load(exits + b.to(tl.int64) * blocks + n, mask=here, other=-1)
+    here = here & (state >= 0)
+    end = tl.minimum(start + keep, length - 1)
+    states += b.to(tl.int64) * frames
+    detours += b.to(tl.int64) * width * most
+    base = state * 0
+    if AGAIN:
+        if window_units < row_units:
+            base = tl.maximum(state // 2 - keep, 0)
+        pointers += pair.to(tl.int64) * word_frames * 2 * window_units
+        units = window_units
+        since = start
+    else:
+        pointers += b.to(tl.int64) * word_frames * 2 * row_units
+        units = row_units
+        since = state * 0
+    for k in range(tl.max(tl.where(here, end - start, 0))):
+        t = end - k
+        now = here & (t > start)
+        tl.store(states + t, state, mask=now)
+        word = ((t - 1 - since) // 4).to(tl.int64) * 2 * units + (state & 1) * units + (state >> 1) - base
+        choice = tl.load(pointers + word, mask=now, other=0)
+        choice = ((choice >> (((t - 1) % 4) * BITS).to(choice.dtype)) & ((1 << BITS) - 1)).to(tl.int32)
+        source = state - choice
+        detoured = now & (choice > 2)
+        other = tl.load(detours + state.to(tl.int64) * most + choice - 3, mask=detoured, other=0)
+        state = tl.where(now, tl.where(detoured, other, source), state)
+    tl.store(states + start, state, mask=here & (n == 0))

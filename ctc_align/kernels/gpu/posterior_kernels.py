@@ -1,4 +1,4 @@
-"""Before and after the walks of `sum_kernels`: centres of frames, totals of utterances, posteriors of classes.
+"""Kernels before and after the passes of `sum_kernels`: centres of frames, totals of utterances, posteriors of classes.
 
 Every program owns some lines: (utterance, frame) pairs, or utterances. Nothing is shared between programs, and nothing
 is added atomically: a class's posterior at a frame is summed by one program, over the class's states in their order,
@@ -40,7 +40,7 @@ def centre(
     x, wild, emit, numbers, centres, x_b, x_t, x_c, wild_b, wild_t, batch, frames, width,
     LINES: tl.constexpr, STATES: tl.constexpr, DOUBLE: tl.constexpr, WILD: tl.constexpr, BANDED: tl.constexpr,
 ):  # fmt: skip
-    """The best emission of each frame that is a number; without detours among the states in reach."""
+    """Write the best emission of each frame that is a number; without detours, among the states in reach."""
     thread = tl.arange(0, LINES * STATES)
     line = tl.program_id(0).to(tl.int64) * LINES + thread // STATES
     b, t = (line // frames).to(tl.int32), (line % frames).to(tl.int32)
@@ -72,7 +72,7 @@ def total(
     last, flags, numbers, reach, centres, scores, states, totals, batch, frames, width, tiles, units,
     ROWS: tl.constexpr, STEP: tl.constexpr, LOG: tl.constexpr,
 ):  # fmt: skip
-    """Score, state of affairs and total number of each utterance."""
+    """Write score, status and total of each utterance."""
     b = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
     step = tl.arange(0, STEP)[None, :]
     length = tl.load(numbers + b, mask=b < batch, other=0)
@@ -131,8 +131,8 @@ def total(
 
 @jit
 def about(line, lattice, memory, sizes, AGAIN: tl.constexpr):
-    """Of a (utterance, frame) pair: both, its state of affairs, total and centre, how many states there are, and where
-    its row of either walk lies."""
+    """Return of a (utterance, frame) pair: both, its status, total and centre, the number of states, and the addresses
+    of its rows of both passes."""
     numbers, centres, states, totals, rows = lattice
     first, slots, span, row_frames, units = memory
     batch, frames = sizes
@@ -160,10 +160,10 @@ def norm(
     x_b, x_t, x_c, wild_b, wild_t, batch, frames, width, units, first, slots, span, row_frames,
     LINES: tl.constexpr, STATES: tl.constexpr, AGAIN: tl.constexpr,
 ):  # fmt: skip
-    """For frames of utterances in logarithms, the sum over all states of forward * backward / emission, in two parts:
-    the logarithm of the greatest, and the sum in units of it.
+    """Write, for frames of utterances in logarithms, the sum over all states of forward * backward / emission, in two
+    parts: the logarithm of the greatest, and the sum in units of it.
 
-    They are normalised by it, not by the total: at 1e20 even float64 could make anything of their difference.
+    Posteriors are normalised by it, not by the total: at 1e20 the difference of both has no digits in float64.
     """
     thread = tl.arange(0, LINES * STATES)
     line = tl.program_id(0).to(tl.int64) * LINES + thread // STATES
@@ -203,7 +203,7 @@ def norm(
 
 @jit
 def emitted(x, wild, one, b, t, strides, here, WILD: tl.constexpr):
-    """What class `one` has at a frame; -1 is the wildcard."""
+    """Load the emission of class `one` at a frame; -1 is the wildcard."""
     x_b, x_t, x_c, wild_b, wild_t = strides
     score = tl.load(
         x + b.to(tl.int64) * x_b + t.to(tl.int64) * x_t + one.to(tl.int64) * x_c, mask=here & (one >= 0), other=0.0
@@ -222,7 +222,7 @@ def posterior(
     LINES: tl.constexpr, CLASSES: tl.constexpr, EACH: tl.constexpr,
     LOG: tl.constexpr, WILD: tl.constexpr, AGAIN: tl.constexpr,
 ):  # fmt: skip
-    """Posteriors of some (utterance, frame) pairs: all of them, or those of the blocks first … first + slots - 2.
+    """Write posteriors of (utterance, frame) pairs: all of them, or those of the blocks first … first + slots - 2.
 
     EACH threads add up a class's states at a frame, every EACH-th one; then their sums are added.
     """

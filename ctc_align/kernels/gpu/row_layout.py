@@ -1,15 +1,15 @@
 """How rows of states lie in threads and in memory, for `sum_kernels` and `path_kernels` alike.
 
-A unit is an even state 2u and the odd one above it: one thread's. LANES units are a strip, which is one warp; STRIPS
-strips are a tile, which is one program's, and a program may walk ROWS utterances side by side. The first HALO units of
-a strip are the last of the strip before: without news from there they go wrong by one a frame, from the left, so they
-are fetched anew every HALO frames. Within a frame threads speak only inside their strip, by a shuffle (`tl.gather`).
+A unit is an even state 2u and the odd one above it, and belongs to one thread. LANES units are a strip, which is one
+warp; STRIPS strips are a tile, which is one program, and a program may compute ROWS utterances side by side. The first
+HALO units of a strip repeat the last of the strip before: each frame makes one more of them wrong, from the left, so
+they are fetched anew every HALO frames. Within a frame threads communicate only in their strip, by `tl.gather`.
 
-Across strips they speak through global memory: written, barrier, read. Two halves of that memory take turns, so that
-what one meeting writes is not what slower threads may still read of the meeting before: one barrier each is enough.
-Rows that detours read (the ring) go the same way at every frame, again in two halves. Programs speak only from launch
-to launch: tile p of block n of the frames runs in launch p + n, after tile p - 1 of that block, whose last units it
-finds in `edges`, and after block n - 1, whose last row is its entry. In memory a row is its even states, then the odd.
+Strips communicate through global memory: write, barrier, read. Two halves of that memory alternate, so that one
+exchange does not overwrite what slower threads may still read of the one before: one barrier each is enough. Rows that
+detours read (the ring) are exchanged likewise at every frame, again in two halves. Programs communicate only from
+launch to launch: tile p of block n of the frames runs in launch p + n, after tile p - 1 of that block, whose last units
+are in `edges`, and after block n - 1, whose last row is its entry. In memory a row is its even states, then the odd.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ END = constant(8)
 
 @jit
 def shift(values, lane, LANES: tl.constexpr):
-    """What the lane before has; of the first lane of each strip, its own."""
+    """Return the values of the lane before; of the first lane of each strip, its own."""
     LINES: tl.constexpr = values.shape[0] // LANES
     back = tl.reshape(tl.maximum(lane - 1, 0), (LINES, LANES))
     return tl.reshape(tl.gather(tl.reshape(values, (LINES, LANES)), back, 1), (LINES * LANES,))
@@ -32,14 +32,14 @@ def shift(values, lane, LANES: tl.constexpr):
 
 @jit
 def put(place, even, odd, gap, mask):
-    """Both lanes of a row, or of a part of it, to `place` and `gap` further on."""
+    """Store both lanes of a row, or of a part of it, at `place` and `gap` further on."""
     tl.store(place, even, mask=mask)
     tl.store(place + gap, odd, mask=mask)
 
 
 @jit
 def take(place, even, odd, gap, mask):
-    """Both lanes from where `put` left them; elsewhere as they are."""
+    """Load both lanes from where `put` stored them; keep them where the mask is false."""
     even = tl.where(mask, tl.load(place, mask=mask, other=0), even)
     odd = tl.where(mask, tl.load(place + gap, mask=mask, other=0), odd)
     return even, odd

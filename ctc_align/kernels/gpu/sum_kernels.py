@@ -1,4 +1,4 @@
-"""Sums over paths, on the device: forwards, and backwards as the same walk over the mirrored lattice, at the same time.
+"""Sums over paths on the device: forwards, and at the same time backwards, as the same pass over the mirrored topology.
 
     row[t, s] = x[t, s] * (row[t-1, s] if stay[s] + row[t-1, s-1] + row[t-1, s-2] if skip[s] + detours)
 
@@ -25,12 +25,12 @@ from ctc_align.kernels.gpu.triton_import import constant, jit, tl
 
 MOST_SCALED_FRAMES = constant(2**24)
 MET_NO_NUMBER = constant(2**30)
-"""In the place of an exponent: NaN or +inf is among the emissions, perhaps where no path meets it."""
+"""In place of an exponent: NaN or +inf is among the emissions, perhaps not on any path."""
 
 
 @jit
 def needs_logarithms(reach, b, length, tiles):
-    """Whether scaled numbers do not do: an utterance's total is next to nothing, or NaN or +inf is emitted."""
+    """Return whether scaled numbers do not suffice: the total is almost zero, or an emission is NaN or +inf."""
     best = length * 0 + NEVER_EXPONENT
     for tile in range(tiles):
         best = tl.maximum(best, tl.load(reach + b * tiles + tile, mask=length > 0, other=0))
@@ -39,7 +39,7 @@ def needs_logarithms(reach, b, length, tiles):
 
 @jit
 def look(source, t, LOG: tl.constexpr, WILD: tl.constexpr):
-    """What both states of a unit emit at frame t of the walk, and the frame's centre."""
+    """Load the emissions of both states of a unit at frame t of the pass, and the frame's centre."""
     at, classes, here, strides, end, length, way = source
     even_here, odd_here = here[0] & (t <= end), here[1] & (t <= end)
     frame = t + way * (length - 1 - 2 * t)
@@ -59,13 +59,13 @@ def look(source, t, LOG: tl.constexpr, WILD: tl.constexpr):
 
 @jit
 def no_number(seen):
-    """Whether a unit's states emit NaN or +inf."""
+    """Return whether a unit's states emit NaN or +inf."""
     return ~((seen[0] < float("inf")) & (seen[1] < float("inf")))
 
 
 @jit
 def detour(total, table, here, most, row, units, LOG: tl.constexpr):
-    """`total` and what comes into one lane of states by its detours from the row before."""
+    """Return the sum of `total` and what enters one lane of states by its detours from the row before."""
     NEVER: tl.constexpr = NEVER_LOG if LOG else NEVER_SCALED
     for number in range(most):
         source = tl.load(table + number, mask=here, other=-1)
@@ -87,7 +87,7 @@ def step(
     STAYS: tl.constexpr,
     DETOURS: tl.constexpr,
 ):
-    """A frame's row from the one before."""
+    """Compute a frame's row from the one before."""
     NEVER: tl.constexpr = NEVER_LOG if LOG else NEVER_SCALED
     lane, stays, skips, tables, here, most, units = ways
     even_score, odd_score, centre = seen
@@ -111,7 +111,7 @@ def step(
 @jit
 def follow(even, odd, seen, t, ways, places, LANES: tl.constexpr, LOG: tl.constexpr, PLAIN: tl.constexpr,
            STAYS: tl.constexpr, DETOURS: tl.constexpr, KEPT: tl.constexpr, AGAIN: tl.constexpr):  # fmt: skip
-    """The row of frame t from that of t - 1, written wherever it is wanted."""
+    """Compute the row of frame t from that of t - 1, and write it to the rings and kept rows."""
     own, start, end, kept, ring, ring_frames, span, unit = places
     wide = 2 * ways[6]
     before = ring
@@ -134,7 +134,7 @@ def follow(even, odd, seen, t, ways, places, LANES: tl.constexpr, LOG: tl.conste
 def meet(
     even, odd, meeting, half, line, strip, lane, active, LANES: tl.constexpr, LINES: tl.constexpr, HALO: tl.constexpr
 ):
-    """The first HALO units of every strip, from the last of the strip before."""
+    """Fetch the first HALO units of every strip from the last of the strip before."""
     place = meeting + (half * 2 * LINES + line) * HALO + lane
     put(place - (LANES - HALO), even, odd, LINES * HALO, active & (lane >= LANES - HALO))
     tl.debug_barrier()
@@ -144,7 +144,7 @@ def meet(
 @jit
 def meet_tile(even, odd, edge, tile_size, tile, strip, lane, active,
               LANES: tl.constexpr, STRIPS: tl.constexpr, HALO: tl.constexpr, AGAIN: tl.constexpr):  # fmt: skip
-    """As `meet`, between this tile and the one before, whose turn was in an earlier launch."""
+    """Do as `meet`, between this tile and the one before, which an earlier launch computed."""
     place = edge + lane
     if not AGAIN:
         put(place - (LANES - HALO), even, odd, HALO, active & (strip == STRIPS - 1) & (lane >= LANES - HALO))
@@ -160,7 +160,7 @@ def sweep(
     LOG: tl.constexpr, PLAIN: tl.constexpr, STAYS: tl.constexpr, WILD: tl.constexpr, DETOURS: tl.constexpr,
     TILED: tl.constexpr, ENTRIES: tl.constexpr, KEPT: tl.constexpr, AGAIN: tl.constexpr, SECOND: tl.constexpr,
 ):  # fmt: skip
-    """Walk one block of frames in one tile of states; its arguments are explained in `launches`."""
+    """Compute one block of frames in one tile of states; the arguments are explained in `launches`."""
     NEVER: tl.constexpr = NEVER_LOG if LOG else NEVER_SCALED
     LINES: tl.constexpr = ROWS * STRIPS
     EACH: tl.constexpr = HALO if HALO > 0 else 4

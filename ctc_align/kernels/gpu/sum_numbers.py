@@ -2,12 +2,12 @@
 
 Scaled: mantissa * 2**exponent, the float32 mantissa in [1, 2) below, the int32 exponent above. Adding needs no
 logarithm, nothing underflows, and an error is relative to the number itself, however far it lies below the others of
-its row. What has probability zero has the exponent NEVER, an impossible emission LEAST; a total not above FAR cannot
-be told from either: such an utterance is walked again in logarithms (as in `sums`).
+its row. Probability zero has the exponent NEVER, an impossible emission LEAST; a total not above FAR may be either:
+such an utterance is computed again in logarithms (as in the CPU's `sums`).
 
-Logarithmic: a float64. For float64 log-probs, and for what scaled numbers cannot hold, NaN and +inf among it.
+Logarithmic: a float64. For float64 log-probs, and for what scaled numbers cannot hold, including NaN and +inf.
 
-Emissions come relative to the best of their frame, the centre, so that they are at most 1.
+Emissions are relative to the best of their frame, the centre, so that they are at most 1.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ def exponent_of(number):
 
 @jit
 def power_of_2(exponent):
-    """2**exponent in float32 for exponents up to 127; zero below -126."""
+    """Return 2**exponent in float32 for exponents up to 127; zero below -126."""
     return ((tl.maximum(exponent, -127) + 127) << 23).to(tl.float32, bitcast=True)
 
 
 @jit
 def normal(value, exponent):
-    """value * 2**exponent, the value being positive and no subnormal."""
+    """Return value * 2**exponent as a scaled number, for a positive value that is not subnormal."""
     bits = value.to(tl.int32, bitcast=True)
     exponent += (bits >> 23) - 127
     return pack(((bits & 0x7FFFFF) | 0x3F800000).to(tl.float32, bitcast=True), tl.maximum(exponent, NEVER_EXPONENT))
@@ -58,8 +58,8 @@ def normal(value, exponent):
 
 @jit
 def scaled_emission(score, centre):
-    """e**(score - centre) as mantissa about 1 and exponent; scores above the centre count as the centre."""
-    # Not below what the exponent holds; so the rounding of -inf is none of ours.
+    """Return e**(score - centre) as mantissa about 1 and exponent; scores above the centre count as the centre."""
+    # Not below what the exponent holds, so that -inf is never rounded.
     low = tl.minimum(tl.maximum(score - centre, -9.0e7), 0.0)
     whole = tl.floor(low * LOG2_E + 0.5)
     rest = (low - whole * LN_2_HIGH) - whole * LN_2_LOW
@@ -69,7 +69,7 @@ def scaled_emission(score, centre):
 
 @jit
 def emission(score, centre, LOG: tl.constexpr):
-    """e**(score - centre) as a number."""
+    """Return e**(score - centre) as a number."""
     if LOG:
         return (score.to(tl.float64) - centre).to(tl.int64, bitcast=True)
     else:
@@ -86,14 +86,14 @@ def log_sum(a, b, c):
 
 @jit
 def log_product(total, score, centre):
-    """Where no path comes, what is emitted is not met, even if it is NaN."""
+    """Return total + score - centre; -inf where the total is, even if the score is NaN."""
     product = total + (score.to(tl.float64) - centre)
     return tl.where(total == float("-inf"), total, product).to(tl.int64, bitcast=True)
 
 
 @jit
 def plus(a, b, LOG: tl.constexpr):
-    """a + b."""
+    """Return a + b."""
     if LOG:
         x, y = a.to(tl.float64, bitcast=True), b.to(tl.float64, bitcast=True)
         return log_sum(x, y, tl.full(x.shape, float("-inf"), tl.float64)).to(tl.int64, bitcast=True)
@@ -105,7 +105,7 @@ def plus(a, b, LOG: tl.constexpr):
 
 @jit
 def weighted_pair(a, b, score, centre, LOG: tl.constexpr):
-    """(a + b) * e**(score - centre)."""
+    """Return (a + b) * e**(score - centre)."""
     if LOG:
         x, y = a.to(tl.float64, bitcast=True), b.to(tl.float64, bitcast=True)
         total = log_sum(x, y, tl.full(x.shape, float("-inf"), tl.float64))
@@ -120,7 +120,7 @@ def weighted_pair(a, b, score, centre, LOG: tl.constexpr):
 
 @jit
 def weighted_sum(a, b, c, score, centre, LOG: tl.constexpr):
-    """(a + b + c) * e**(score - centre)."""
+    """Return (a + b + c) * e**(score - centre)."""
     if LOG:
         total = log_sum(a.to(tl.float64, bitcast=True), b.to(tl.float64, bitcast=True), c.to(tl.float64, bitcast=True))
         return log_product(total, score, centre)

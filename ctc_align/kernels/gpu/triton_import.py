@@ -1,4 +1,4 @@
-"""Triton where it is installed; without it the kernels' files can still be imported, though nothing in them runs."""
+"""Triton, if it is installed; without it the kernels' modules can be imported, but do not run."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ OLDEST = (3, 4)
 """The first Triton with all that the kernels use; its interpreter works on today's numpy from 3.9 on."""
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") == "1"
-"""Whether kernels run as Python on the CPU. Triton looks when a kernel is defined, so this is known from then on."""
+"""Whether kernels run as Python on the CPU; Triton decides it when a kernel is defined."""
 
 
 def jit(kernel: Callable[..., Any]) -> Any:
-    """`triton.jit`, or nothing where there is no Triton.
+    """Decorate with `triton.jit`, if there is Triton.
 
     No argument's value is compiled in: one compilation serves all sizes, strides and addresses.
     """
@@ -37,12 +37,12 @@ def jit(kernel: Callable[..., Any]) -> Any:
 
 
 def constant(value: Any) -> Any:
-    """A number that kernels may read."""
+    """Make a number that kernels may read."""
     return value if tl is None else tl.constexpr(value)
 
 
 def unavailable() -> str | None:
-    """Why kernels cannot run here, or None."""
+    """Return why kernels cannot run here, or None."""
     if triton is None:
         return "Triton is not installed (it comes with PyTorch for CUDA)"
     version = tuple(int(part) for part in triton.__version__.split(".")[:2])
