@@ -65,16 +65,7 @@ def load_audio(path: str | os.PathLike[str], sample_rate: int = SAMPLE_RATE) -> 
             (a constant is silence too), or shorter than one frame.
         UsageError: `sample_rate` is not a usable rate.
     """
-    _check_target_rate(sample_rate)
-    name = os.fspath(path)
-    head = _head(name)
-    quiet = _quiet_stderr if _is_mpeg(head) else contextlib.nullcontext
-    with _opened(name, quiet) as sound:
-        resampler = CheckedResampler(name, sound.samplerate, sample_rate, expected=sound.frames)
-        for block in _blocks(sound, name, quiet):
-            resampler.add(block)
-        _note_missing(sound, name, resampler.received)
-    return resampler.finish()
+    return load_segment(path, sample_rate)
 
 
 def load_segment(
@@ -104,8 +95,7 @@ def load_segment(
     _check_target_rate(sample_rate)
     name = os.fspath(path)
     _check_part(name, offset_s, duration_s, channel)
-    if not offset_s and duration_s is None and channel is None:
-        return load_audio(path, sample_rate)
+    is_whole = not offset_s and duration_s is None and channel is None
     quiet = _quiet_stderr if _is_mpeg(_head(name)) else contextlib.nullcontext
     with _opened(name, quiet) as sound:
         first, count = _part(sound, name, offset_s, duration_s)
@@ -117,7 +107,9 @@ def load_segment(
         for block in _blocks(sound, name, quiet, count):
             resampler.add(block if channel is None else block[:, channel - 1 : channel])
         missing_s = samples_to_seconds(min(count, sound.frames - first) - resampler.received, sound.samplerate)
-        if _length_known(sound) and resampler.received and missing_s > _MISSING_S:
+        if is_whole:
+            _note_missing(sound, name, resampler.received)
+        elif _length_known(sound) and resampler.received and missing_s > _MISSING_S:
             _warn_of_cut(part, missing_s, samples_to_seconds(resampler.received, sound.samplerate))
     return replace(resampler.finish(), name=name, offset_s=offset_s)
 

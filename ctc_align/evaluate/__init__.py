@@ -2,8 +2,8 @@
 
 `boundary_errors` measures: utterances are read by `tiers` and matched by `file_pairs`, labels normalised by
 `comparable_labels`, intervals paired by `pairing`; `detection` has precision, recall, F1 and R-value,
-`error_statistics` and `bootstrap` the statistics, `sanity_checks` warns of input that does not belong together.
-`comparison` has the difference of two hypotheses.
+`error_statistics` the statistics with bootstrap intervals, `comparison` the difference of two hypotheses.
+`sanity_checks` warns of input that does not belong together.
 """
 
 from __future__ import annotations

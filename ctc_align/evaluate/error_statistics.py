@@ -1,18 +1,25 @@
-"""Statistics of edge errors, for the utterances and for resamples of them."""
+"""Statistics of edge errors with confidence intervals: percentile bootstrap (Efron 1979), vectorised over resamples.
+
+Utterances are resampled, not boundaries, because errors within an utterance depend on each other. A resample is a row
+of weights: the number of times that each utterance was drawn.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
 
 import numpy as np
 
-from ctc_align.evaluate import bootstrap
 from ctc_align.evaluate.detection import KINDS, Detection, detection, rates
 from ctc_align.evaluate.measure_options import ROUNDING_MS, WITHIN_MS
 
 EDGES = ("both", "onset", "offset")
+LEVEL = 95.0
+_CELLS = 4_000_000
+"""Limit of weights in memory."""
+_FIRST_WINDOW = 4096
 
 
 @dataclass(frozen=True)
@@ -75,14 +82,14 @@ def resampled_errors(signed: SignedErrors, drawn: np.ndarray) -> dict[str, np.nd
     """Return each figure of `EdgeErrors` (R,) in each resample of `drawn` (R, U), NaN without pairs."""
     absolute = np.abs(signed.ms)
     figures = {
-        "mae_ms": bootstrap.means(absolute, signed.utterance, drawn),
-        "median_abs_ms": bootstrap.medians(absolute, signed.utterance, drawn),
-        "median_signed_ms": bootstrap.medians(signed.ms, signed.utterance, drawn),
-        "mean_signed_ms": bootstrap.means(signed.ms, signed.utterance, drawn),
+        "mae_ms": bootstrap_means(absolute, signed.utterance, drawn),
+        "median_abs_ms": bootstrap_medians(absolute, signed.utterance, drawn),
+        "median_signed_ms": bootstrap_medians(signed.ms, signed.utterance, drawn),
+        "mean_signed_ms": bootstrap_means(signed.ms, signed.utterance, drawn),
     }
     for limit in WITHIN_MS:
         is_within = (absolute <= limit + ROUNDING_MS).astype(float)
-        figures[f"within_{limit}_ms"] = 100 * bootstrap.means(is_within, signed.utterance, drawn)
+        figures[f"within_{limit}_ms"] = 100 * bootstrap_means(is_within, signed.utterance, drawn)
     return figures
 
 
@@ -96,7 +103,7 @@ def resampled(
         counts: (U, len(KINDS), 3), `detection.counts` of each utterance.
     """
     portions: dict[str, list[dict[str, np.ndarray]]] = {}
-    for drawn in bootstrap.weights(len(counts), resamples, seed):
+    for drawn in bootstrap_weights(len(counts), resamples, seed):
         for edge, errors in signed.items():
             portions.setdefault(edge, []).append(resampled_errors(errors, drawn))
         for number, kind in enumerate(KINDS):
@@ -109,7 +116,7 @@ def resampled(
 
 def confidence_intervals(samples: Mapping[str, np.ndarray]) -> dict[str, tuple[float, float]]:
     """Return the confidence interval of each figure that has one."""
-    intervals = {figure: bootstrap.interval(values) for figure, values in samples.items()}
+    intervals = {figure: bootstrap_interval(values) for figure, values in samples.items()}
     return {figure: interval for figure, interval in intervals.items() if interval is not None}
 
 
@@ -135,3 +142,75 @@ def shares(signed_ms: np.ndarray, edges_ms: Sequence[float]) -> list[float]:
         return [0.0] * (len(edges_ms) + 1)
     counts = np.bincount(np.searchsorted(edges_ms, signed_ms, side="right"), minlength=len(edges_ms) + 1)
     return [float(100 * count / len(signed_ms)) for count in counts]
+
+
+def bootstrap_weights(utterances: int, resamples: int, seed: int) -> Iterator[np.ndarray]:
+    """Yield resamples in portions (R, U) of weights, whose rows sum to U; the same for the same seed."""
+    random = np.random.default_rng(seed)
+    portion = max(1, _CELLS // max(1, utterances))
+    for begin in range(0, resamples, portion):
+        rows = min(portion, resamples - begin)
+        drawn = random.integers(0, utterances, (rows, utterances))
+        cells = (drawn + utterances * np.arange(rows)[:, None]).ravel()
+        yield np.bincount(cells, minlength=rows * utterances).reshape(rows, utterances)
+
+
+def bootstrap_interval(samples: np.ndarray) -> tuple[float, float] | None:
+    """Return the middle 95 % of a statistic's resamples; those where it is undefined (NaN) do not count.
+
+    >>> bootstrap_interval(np.arange(1001.0))
+    (25.0, 975.0)
+    """
+    samples = samples[~np.isnan(samples)]
+    if not len(samples):
+        return None
+    low, high = np.percentile(samples, [(100 - LEVEL) / 2, (100 + LEVEL) / 2])
+    return float(low), float(high)
+
+
+def bootstrap_means(values: np.ndarray, utterance: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+    """Return the mean (R,) of `values` (N,) in each resample of `drawn` (R, U); `utterance` (N,) is each value's."""
+    total = np.bincount(utterance, values, drawn.shape[1])
+    count = np.bincount(utterance, minlength=drawn.shape[1])
+    with np.errstate(invalid="ignore"):
+        return (drawn @ total) / (drawn @ count)
+
+
+def bootstrap_medians(values: np.ndarray, utterance: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+    """Return the median (R,) of `values` (N,) in each resample of `drawn` (R, U), exactly as of the values repeated.
+
+    Only a window of the sorted values around their median is searched; it grows until it holds every resample's median.
+    """
+    number = drawn @ np.bincount(utterance, minlength=drawn.shape[1])
+    result = np.full(len(drawn), np.nan)
+    filled = np.flatnonzero(number)
+    if not len(filled):
+        return result
+    order = np.argsort(values, kind="stable")
+    drawn, number = drawn[filled], number[filled]
+    window = _FIRST_WINDOW
+    while True:
+        first = max(0, len(values) // 2 - window)
+        inside = order[first : len(values) // 2 + window]
+        below = drawn @ np.bincount(utterance[order[:first]], minlength=drawn.shape[1])
+        last = below + drawn @ np.bincount(utterance[inside], minlength=drawn.shape[1])
+        if ((number - 1) // 2 >= below).all() and (number // 2 < last).all():
+            break
+        window *= 4
+    result[filled] = _middles(values[inside], utterance[inside], drawn, number, below)
+    return result
+
+
+def _middles(
+    values: np.ndarray, utterance: np.ndarray, drawn: np.ndarray, number: np.ndarray, below: np.ndarray
+) -> np.ndarray:
+    """Return the mean of the two middle values of each resample; `values` (ascending) hold them."""
+    middles = np.empty(len(drawn))
+    portion = max(1, _CELLS // len(values))
+    for begin in range(0, len(drawn), portion):
+        rows = slice(begin, begin + portion)
+        upto = below[rows, None] + np.cumsum(drawn[rows][:, utterance], axis=1)
+        lower = (upto <= ((number[rows] - 1) // 2)[:, None]).sum(axis=1)
+        upper = (upto <= (number[rows] // 2)[:, None]).sum(axis=1)
+        middles[rows] = (values[lower] + values[upper]) / 2
+    return middles

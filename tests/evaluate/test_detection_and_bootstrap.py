@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from planted import interpreted
 from rows import over_rows
 
-from ctc_align.evaluate import Options, bootstrap, detection, evaluate_intervals
+from ctc_align.evaluate import Options, detection, error_statistics, evaluate_intervals
 from ctc_align.evaluate.error_statistics import KINDS, shares
 from ctc_align.formats.textgrid import Interval
 
@@ -47,8 +47,8 @@ def test_the_checker_of_detection_fails_when_it_should(old: str, new: str) -> No
 
 @pytest.mark.parametrize("window", [1, 4096])
 def test_bootstrap(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
-    monkeypatch.setattr(bootstrap, "_FIRST_WINDOW", window)
-    assert bootstrap_faults(bootstrap) == []
+    monkeypatch.setattr(error_statistics, "_FIRST_WINDOW", window)
+    assert bootstrap_faults(error_statistics) == []
 
 
 @over_rows(
@@ -69,29 +69,29 @@ def test_bootstrap(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
 )  # fmt: skip
 def test_the_checker_of_the_bootstrap_fails_when_it_should(old: str, new: str) -> None:
     for window in (1, 4096):
-        module = interpreted(bootstrap, old, new)
+        module = interpreted(error_statistics, old, new)
         module.__dict__["_FIRST_WINDOW"] = window
         with contextlib.suppress(IndexError, RuntimeWarning):  # which is telling, too
             assert bootstrap_faults(module) != [], window
 
 
 def test_a_window_that_does_not_grow_is_told() -> None:
-    module = interpreted(bootstrap, "(number // 2 < last).all()", "True")
+    module = interpreted(error_statistics, "(number // 2 < last).all()", "True")
     module.__dict__["_FIRST_WINDOW"] = 1
     with pytest.raises(IndexError):
         bootstrap_faults(module)
 
 
 def test_draws_do_not_depend_on_the_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = np.concatenate(list(bootstrap.weights(7, 100, 1)))
-    monkeypatch.setattr(bootstrap, "_CELLS", 21)
-    portions = list(bootstrap.weights(7, 100, 1))
+    whole = np.concatenate(list(error_statistics.bootstrap_weights(7, 100, 1)))
+    monkeypatch.setattr(error_statistics, "_CELLS", 21)
+    portions = list(error_statistics.bootstrap_weights(7, 100, 1))
     assert len(portions) == 34
     assert (np.concatenate(portions) == whole).all()
     values, utterance = np.random.default_rng(0).normal(size=50), np.arange(50) % 7
-    once = bootstrap.medians(values, utterance, whole)
-    monkeypatch.setattr(bootstrap, "_CELLS", 10**6)
-    assert (bootstrap.medians(values, utterance, whole) == once).all()
+    once = error_statistics.bootstrap_medians(values, utterance, whole)
+    monkeypatch.setattr(error_statistics, "_CELLS", 10**6)
+    assert (error_statistics.bootstrap_medians(values, utterance, whole) == once).all()
 
 
 def test_the_intervals_hold_the_truth_as_often_as_they_say() -> None:
@@ -101,8 +101,9 @@ def test_the_intervals_hold_the_truth_as_often_as_they_say() -> None:
     for _ in range(200):
         means = random.normal(5.0, 10.0, 40)
         values = (means[:, None] + random.normal(0, 5.0, (40, 8))).ravel()
-        drawn = np.concatenate(list(bootstrap.weights(40, 300, int(random.integers(1 << 30)))))
-        low, high = bootstrap.interval(bootstrap.means(values, np.arange(320) // 8, drawn)) or (0.0, 0.0)
+        drawn = np.concatenate(list(error_statistics.bootstrap_weights(40, 300, int(random.integers(1 << 30)))))
+        resampled = error_statistics.bootstrap_means(values, np.arange(320) // 8, drawn)
+        low, high = error_statistics.bootstrap_interval(resampled) or (0.0, 0.0)
         inside += low <= 5.0 <= high
     assert 178 <= inside <= 198
 

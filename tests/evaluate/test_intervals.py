@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from ctc_align.evaluate import WITHIN_MS, Options, bootstrap, compare, evaluate_intervals
+from ctc_align.evaluate import WITHIN_MS, Options, compare, error_statistics, evaluate_intervals
 from ctc_align.evaluate.detection import RATES
 from ctc_align.evaluate.error_statistics import EDGES, KINDS
 from ctc_align.formats.textgrid import Interval
@@ -59,7 +59,8 @@ def figures(evaluation) -> dict[str, float]:
 def test_intervals_are_those_of_resamples_written_out(seed: int) -> None:
     rows = triples(seed)
     evaluation = evaluate_intervals(rows, options=Options(resamples=RESAMPLES, seed=SEED))
-    samples = [figures(one) for one in written_out(rows, np.concatenate(list(bootstrap.weights(6, RESAMPLES, SEED))))]
+    drawn = np.concatenate(list(error_statistics.bootstrap_weights(6, RESAMPLES, SEED)))
+    samples = [figures(one) for one in written_out(rows, drawn)]
     for group, name in figures(evaluation):
         values = np.array([sample[group, name] for sample in samples])
         expected = np.percentile(values[~np.isnan(values)], [2.5, 97.5])
@@ -77,7 +78,7 @@ def test_differences_are_those_of_resamples_written_out() -> None:
     assert (found.utterances, found.only_one) == (6, ("u0", "u7"))
     ours, theirs = [row for row in ours if row[0] != "u0"], [row for row in theirs[::-1] if row[0] != "u7"]
     both = [_both_paired(left, right) for left, right in zip(ours, theirs)]
-    drawn = np.concatenate(list(bootstrap.weights(6, RESAMPLES, SEED)))
+    drawn = np.concatenate(list(error_statistics.bootstrap_weights(6, RESAMPLES, SEED)))
     for chosen, groups in (([*zip(*both)], ("both", "onset", "offset")), ((ours, theirs), None)):
         left, right = (list(map(figures, written_out(rows, drawn))) for rows in chosen)
         for key in left[0]:

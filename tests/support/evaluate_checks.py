@@ -77,26 +77,27 @@ def bootstrap_faults(module: ModuleType) -> list[str]:
         values = np.round(random.normal(0, 3, size), 0)
         utterance = random.integers(0, max(1, utterances - 1), size)
         # the last utterance has no values: a resample of nothing but it has no figure
-        drawn = np.concatenate([*module.weights(utterances, 50, 3), np.eye(utterances, dtype=int)[-1:]])
-        for statistic, oracle in ((module.means, statistics.fmean), (module.medians, statistics.median)):
+        drawn = np.concatenate([*module.bootstrap_weights(utterances, 50, 3), np.eye(utterances, dtype=int)[-1:]])
+        pairs = ((module.bootstrap_means, statistics.fmean), (module.bootstrap_medians, statistics.median))
+        for statistic, oracle in pairs:
             found = statistic(values, utterance, drawn)
             for weights, one in zip(drawn, found):
                 written_out = [v for v, u in zip(values.tolist(), utterance.tolist()) for _ in range(weights[u])]
                 expected = oracle(written_out) if written_out else float("nan")
                 if one != pytest.approx(expected, nan_ok=True, abs=1e-9):
                     faults.append(f"{statistic.__name__} of {utterances}, {size}: {one}, expected {expected}")
-    drawn = np.concatenate(list(module.weights(20, 2000, 5)))
+    drawn = np.concatenate(list(module.bootstrap_weights(20, 2000, 5)))
     if drawn.shape != (2000, 20) or (drawn.sum(axis=1) != 20).any():
         faults.append("resamples of another size")
     # the number of times that one of 20 is drawn in 20 has the mean 1 and the variance 0.95
     if abs(drawn.mean(axis=0) - 1).max() > 0.12 or abs(drawn.var(axis=0) - 0.95).max() > 0.2:
         faults.append("utterances are not drawn alike, or not put back")
-    if (drawn != np.concatenate(list(module.weights(20, 2000, 5)))).any():
+    if (drawn != np.concatenate(list(module.bootstrap_weights(20, 2000, 5)))).any():
         faults.append("other draws with the same seed")
-    if (drawn == np.concatenate(list(module.weights(20, 2000, 6)))).all():
+    if (drawn == np.concatenate(list(module.bootstrap_weights(20, 2000, 6)))).all():
         faults.append("the same draws with another seed")
-    if module.interval(np.array([np.nan, *range(101)])) != pytest.approx((2.5, 97.5)):
+    if module.bootstrap_interval(np.array([np.nan, *range(101)])) != pytest.approx((2.5, 97.5)):
         faults.append("not the middle 95 %")
-    if module.interval(np.array([np.nan])) is not None:
+    if module.bootstrap_interval(np.array([np.nan])) is not None:
         faults.append("an interval of nothing")
     return faults
