@@ -81,17 +81,17 @@ def hits(hypothesis_s: Sequence[float], reference_s: Sequence[float], tolerance_
     1
     """
     limit_ms = tolerance_ms + ROUNDING_MS
-    found = i = j = 0
+    matched = i = j = 0
     # The earliest two that fit may always pair: any best matching can be turned into one that has this pair.
     while i < len(hypothesis_s) and j < len(reference_s):
         gap_ms = seconds_to_ms(hypothesis_s[i] - reference_s[j])
         if abs(gap_ms) <= limit_ms:
-            found, i, j = found + 1, i + 1, j + 1
+            matched, i, j = matched + 1, i + 1, j + 1
         elif gap_ms < 0:
             i += 1
         else:
             j += 1
-    return found
+    return matched
 
 
 def counts(hypothesis: Sequence[Interval], reference: Sequence[Interval], tolerance_ms: float) -> list[list[int]]:
@@ -104,26 +104,26 @@ def counts(hypothesis: Sequence[Interval], reference: Sequence[Interval], tolera
 
 
 def detection(
-    reference: int, hypothesis: int, found: int, ci95: dict[str, tuple[float, float]] | None = None
+    reference: int, hypothesis: int, matched: int, ci95: dict[str, tuple[float, float]] | None = None
 ) -> Detection:
     """Return the rates of counts.
 
-    >>> detection(reference=10, hypothesis=10, found=8).f1
+    >>> detection(reference=10, hypothesis=10, matched=8).f1
     0.8
     """
     if not reference:
         precision = 0.0 if hypothesis else None
-        return Detection(0, hypothesis, found, precision, None, precision, None, None, ci95 or {})
-    recall = found / reference
+        return Detection(0, hypothesis, matched, precision, None, precision, None, None, ci95 or {})
+    recall = matched / reference
     over = hypothesis / reference - 1
     r1, r2 = math.hypot(1 - recall, over), (recall - 1 - over) / math.sqrt(2)
     return Detection(
         reference,
         hypothesis,
-        found,
-        precision=found / hypothesis if hypothesis else None,
+        matched,
+        precision=matched / hypothesis if hypothesis else None,
         recall=recall,
-        f1=2 * found / (hypothesis + reference),
+        f1=2 * matched / (hypothesis + reference),
         over_segmentation=over,
         r_value=1 - (abs(r1) + abs(r2)) / 2,
         ci95=ci95 or {},
@@ -132,13 +132,13 @@ def detection(
 
 def rates(totals: np.ndarray) -> dict[str, np.ndarray]:
     """Return the rates of many totals (R, 3) of [reference, hypothesis, hits]; NaN for a division by 0."""
-    reference, hypothesis, found = totals.T.astype(float)
+    reference, hypothesis, matched = totals.T.astype(float)
     with np.errstate(divide="ignore", invalid="ignore"):
-        recall, over = found / reference, hypothesis / reference - 1
+        recall, over = matched / reference, hypothesis / reference - 1
         off = np.abs(recall - 1 - over) / math.sqrt(2)
         return {
-            "precision": found / hypothesis,
+            "precision": matched / hypothesis,
             "recall": recall,
-            "f1": 2 * found / (hypothesis + reference),
+            "f1": 2 * matched / (hypothesis + reference),
             "r_value": 1 - (np.hypot(1 - recall, over) + off) / 2,
         }

@@ -24,7 +24,7 @@ _STRESS = "012"
 
 
 def strip_stress(label: str) -> str:
-    """Return a phone without its stress digit; all but ARPAbet vowels with a digit is left as it is.
+    """Return a phone without its stress digit; anything but an ARPAbet vowel with a digit is unchanged.
 
     >>> [strip_stress(label) for label in ("EY1", "a1", "t", "X2")]
     ['EY', 'a1', 't', 'X2']

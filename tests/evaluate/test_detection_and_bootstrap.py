@@ -24,21 +24,21 @@ def test_detection() -> None:
 @over_rows(
     ("old", "new"),
     [
-        ("found, i, j = found + 1, i + 1, j + 1", "found, i, j = found + 1, i, j + 1"),
-        ("found, i, j = found + 1, i + 1, j + 1", "found, i, j = found + 1, i + 1, j"),
+        ("matched, i, j = matched + 1, i + 1, j + 1", "matched, i, j = matched + 1, i, j + 1"),
+        ("matched, i, j = matched + 1, i + 1, j + 1", "matched, i, j = matched + 1, i + 1, j"),
         ("abs(gap_ms) <= limit_ms", "abs(gap_ms) < limit_ms - 1e-3"),
         ("elif gap_ms < 0:", "elif gap_ms > 0:"),
         ("limit_ms = tolerance_ms + ROUNDING_MS", "limit_ms = tolerance_ms / 2"),
         ("sorted(starts[1:])", "sorted(starts)"),
         ("<= SAME_EDGE_S", "<= 0.0005"),
         ("<= SAME_EDGE_S", "<= 0.2"),
-        ("f1=2 * found / (hypothesis + reference)", "f1=found / (hypothesis + reference)"),
-        ('"f1": 2 * found / (hypothesis + reference)', '"f1": found / hypothesis'),
+        ("f1=2 * matched / (hypothesis + reference)", "f1=matched / (hypothesis + reference)"),
+        ('"f1": 2 * matched / (hypothesis + reference)', '"f1": matched / hypothesis'),
         ("r_value=1 - (abs(r1) + abs(r2)) / 2", "r_value=1 - (abs(r1) + r2) / 2"),
         ("(recall - 1 - over) / math.sqrt(2)\n    return", "(recall - 1 + over) / math.sqrt(2)\n    return"),
         ("np.abs(recall - 1 - over)", "np.abs(recall - 1 + over)"),
         ("over = hypothesis / reference - 1\n", "over = hypothesis / reference\n"),
-        ("precision=found / hypothesis", "precision=found / reference"),
+        ("precision=matched / hypothesis", "precision=matched / reference"),
     ],
 )
 def test_the_checker_of_detection_fails_when_it_should(old: str, new: str) -> None:
