@@ -51,7 +51,7 @@ class AcousticModel(Protocol):
 
     @property
     def receptive_field_s(self) -> float:
-        """What a frame is computed from, in seconds, not counting attention."""
+        """Seconds of sound that a frame is computed from, not counting attention."""
         ...
 
     def emissions(self, audio: Audio, progress: Callable[[float], None] | None = None) -> Emissions:

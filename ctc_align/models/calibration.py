@@ -74,7 +74,7 @@ class Calibration:
 
     @property
     def draws(self) -> bool:
-        """Whether it moves the edges of a model without segmentation states."""
+        """True if it moves the edges of a model without segmentation states."""
         return bool(self.offsets_ms or self.blank_cost or self.spike_gap_s)
 
     def at(self, frame_shift_s: float) -> Calibration:

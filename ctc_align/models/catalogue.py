@@ -34,7 +34,7 @@ class CatalogueEntry:
 
     @property
     def state(self) -> str:
-        """Where the model is, or what it needs."""
+        """The model's place, or the extra that it needs."""
         if not self.extra:
             return "yours" if self.megabytes is None else INSIDE
         if importlib.util.find_spec(_NEEDS[self.extra]) is None:

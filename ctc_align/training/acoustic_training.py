@@ -65,7 +65,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a stage runs: the folder of its checkpoints, a device, and a listener."""
+    """The place where a stage runs: the folder of its checkpoints, a device, and a listener."""
 
     folder: Path
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))

@@ -95,12 +95,12 @@ class ConvNet:
 
     @property
     def context_s(self) -> float:
-        """What an output frame sees on either side, in seconds."""
+        """Seconds that an output frame sees on either side."""
         return self.description.shape.context_frames * self.frame_shift_s
 
     @property
     def receptive_field_s(self) -> float:
-        """What a frame is computed from, in seconds: features of a window around each of the frames that it sees."""
+        """Seconds of sound that a frame is computed from: a window around each of the frames that it sees."""
         return 2 * self.context_s + samples_to_seconds(features.WINDOW_SAMPLES, self.sample_rate)
 
     @property

@@ -20,7 +20,7 @@ VALUES = 3 * CEPSTRA
 MIXTURES = "mixtures."
 """Prefix of their names among a model's weights."""
 SMALLEST_VARIANCE = 1e-8
-"""Of values before scaling; the network's inputs vary by about 1."""
+"""The least variance of values before scaling; the network's inputs vary by about 1."""
 REACH = 4
 """Frames on either side that a frame's differences are computed from."""
 NOISY_NATS, QUIET_NATS = 4.5, 7.0

@@ -1,1 +1,1 @@
-"""What the networks of other toolkits share: chunks, padding, precision and frame times."""
+"""The common part of other toolkits' networks: chunks, padding, precision and frame times."""

@@ -140,7 +140,7 @@ class FrameModel(ABC):
         self.frame_shift_s = facts.grid.frame_shift_s(facts.sample_rate)
         self.first_frame_s = facts.grid.first_frame_s(facts.sample_rate)
         self.receptive_field_s = units.samples_to_seconds(facts.grid.field, facts.sample_rate)
-        """What the convolutions make a frame of; attention may see the whole utterance."""
+        """Seconds of sound that the convolutions compute a frame from; attention may see the whole utterance."""
         self.device = device
         self.precision = precision_of(settings, device)
         self.chunk_frames = units.seconds_to_frames(settings.chunk_s, self.frame_shift_s)
