@@ -158,7 +158,12 @@ def test_a_reader_that_has_enough(here, arguments):
 def test_interruption(here):
     os.mkfifo(here / "pipe.txt")
     command = [sys.executable, "-m", "ctc_align", "talk.npy", "pipe.txt", *OPTIONS]
-    process = subprocess.Popen(command, cwd=here, env=environment(), stderr=subprocess.PIPE, text=True)
+    # A shell's background jobs, and what they start, ignore SIGINT: the program would be right to ignore it too.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        process = subprocess.Popen(command, cwd=here, env=environment(), stderr=subprocess.PIPE, text=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
     pipe = opened_by_a_reader(here / "pipe.txt")  # from here on it waits for the transcript
     process.send_signal(signal.SIGINT)
     # A signal just before the read begins does not end it: the closed pipe does, and the signal is there first.
