@@ -18,7 +18,7 @@ from ctc_align.corpus.engine.batch_plan import Job, UtteranceBatch, batches_by_l
 from ctc_align.corpus.engine.planner import length_of
 from ctc_align.corpus.engine.pool_messages import BatchDone, Finished, Outcome, Pool, RunFailed, WorkerDied
 from ctc_align.corpus.engine.process_pool import ProcessPool
-from ctc_align.corpus.engine.stages import JobState, Stages, WorkerOptions, source_of
+from ctc_align.corpus.engine.stages import JobState, Stages, WorkerOptions, new_aligner, source_of
 from ctc_align.corpus.engine.worker_pools import cpu_count
 from ctc_align.corpus.state.journal import DONE
 from ctc_align.corpus.utterance import Refused, Source, Utterance
@@ -109,7 +109,16 @@ def score_source(source: Source, options: ScoreOptions | None = None) -> Iterato
         raise UsageError(f"workers: expected at least 1, got {options.workers}")
     if not options.batch_seconds > 0:
         raise UsageError(f"batch_seconds: expected seconds above 0, got {options.batch_seconds}")
-    return _scored(source, options, _aligner(options))
+    worker_options = WorkerOptions(
+        ScoreTask(),
+        options.model,
+        options.lexicon,
+        options.device,
+        options.backend,
+        options.settings,
+        log_probs=options.log_probs,
+    )
+    return _scored(source, options, worker_options, new_aligner(worker_options))
 
 
 @dataclass
@@ -122,14 +131,16 @@ class _Window:
     seconds: float
 
 
-def _scored(source: Source, options: ScoreOptions, aligner: Aligner) -> Iterator[ScoredUtterance]:
+def _scored(
+    source: Source, options: ScoreOptions, worker_options: WorkerOptions, aligner: Aligner
+) -> Iterator[ScoredUtterance]:
     plan = _windows(source, options.batch_seconds)
     begin = list(islice(plan, 2))
     is_small = len(begin) < 2 and sum(window.seconds for window in begin) < SMALL_S
     waiting: deque[UtteranceBatch] = deque()
     windows: deque[_Window] = deque()
     done: dict[int, Finished] = {}
-    with _pool(options, aligner, is_small) as pool:
+    with _pool(options, worker_options, aligner, is_small) as pool:
         for window in chain(begin, plan):
             waiting.extend(window.batches)
             windows.append(window)
@@ -181,39 +192,20 @@ def _results(
             )
 
 
-def _pool(options: ScoreOptions, aligner: Aligner, is_small: bool) -> AbstractContextManager[Pool]:
+def _pool(
+    options: ScoreOptions, worker_options: WorkerOptions, aligner: Aligner, is_small: bool
+) -> AbstractContextManager[Pool]:
     """Return processes with one thread each, or this process with threads that read."""
-    task = WorkerOptions(
-        ScoreTask(),
-        options.model,
-        options.lexicon,
-        options.device,
-        options.backend,
-        options.settings,
-        log_probs=options.log_probs,
-    )
     workers = options.workers or _default_workers(options.device)
     if workers == 1 or (is_small and options.workers is None):
-        return _ThreadPool(Stages(task, aligner))
-    return ProcessPool(task, [options.device] * workers)
+        return _ThreadPool(Stages(worker_options, aligner))
+    return ProcessPool(worker_options, [options.device] * workers)
 
 
 def _default_workers(device: str) -> int:
     from ctc_align.models import resolve_device
 
     return 1 if resolve_device(device).type != "cpu" else cpu_count()
-
-
-def _aligner(options: ScoreOptions) -> Aligner:
-    from ctc_align.alignment.aligner import Aligner
-
-    return Aligner(
-        options.model,
-        device=options.device,
-        backend=options.backend,
-        lexicon=options.lexicon,
-        settings=options.settings,
-    )
 
 
 class _ThreadPool:

@@ -117,7 +117,7 @@ def run_corpus(run: CorpusRun, observer: Observer) -> RunResult:
 def _locked(run: CorpusRun, observer: Observer, layout: Layout, out_dir: Path) -> RunResult:
     with FolderLock(out_dir, run.shard):
         source = open_source(run.source, run.kind, exclude=[run.out_dir], fold_case=folds_case(out_dir))
-        protect = (*layout.settings.protect, *_files_of(source))
+        protect = (*layout.settings.protect, *source.files)
         layout = layout_for(replace(layout.settings, protect=protect))
         check_existing(source, layout, out_dir, force=run.force)
         clear(out_dir, run.shard)
@@ -204,11 +204,6 @@ def _output_settings(run: CorpusRun) -> OutputSettings:
         parts=str(parts_folder(Path(run.out_dir), run.shard.suffix)),
         protect=tuple(dict.fromkeys((*run.outputs.protect, *run.inputs))),
     )
-
-
-def _files_of(source: Source) -> tuple[str, ...]:
-    """Return the files that a source itself consists of."""
-    return tuple(getattr(source, "files", ()))
 
 
 def _fingerprint(run: CorpusRun, layout: Layout) -> str:

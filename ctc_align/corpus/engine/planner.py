@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Iterable, Iterator
@@ -87,25 +88,17 @@ class Planner:
         except _Abandoned:
             pass
         except BaseException as error:
-            self._put_last(error)
+            with contextlib.suppress(_Abandoned):
+                self._put(error)
 
-    def _put(self, window: list[PlannedItem] | None) -> None:
-        while True:
-            if self._abandoned.is_set():
-                raise _Abandoned
+    def _put(self, window: list[PlannedItem] | BaseException | None) -> None:
+        while not self._abandoned.is_set():
             try:
                 self._queue.put(window, timeout=_TICK_S)
                 return
             except queue.Full:
                 continue
-
-    def _put_last(self, error: BaseException) -> None:
-        while not self._abandoned.is_set():
-            try:
-                self._queue.put(error, timeout=_TICK_S)
-                return
-            except queue.Full:
-                continue
+        raise _Abandoned
 
     def _planned(self, window: list[Item], readers: ThreadPoolExecutor) -> list[PlannedItem]:
         window_planned = list(self._with_status(window))

@@ -255,22 +255,28 @@ def limit_threads(threads: int) -> None:
         os.environ[name] = str(threads)
 
 
-def load_aligner(options: WorkerOptions) -> tuple[Aligner, str]:
-    """Return the aligner of a worker process, and the device that it is on."""
-    import torch
-
+def new_aligner(options: WorkerOptions) -> Aligner:
+    """Return an aligner with these options."""
     from ctc_align.alignment.aligner import Aligner
-    from ctc_align.models import resolve_device
 
-    torch.set_num_threads(options.threads)
-    device = str(resolve_device(options.device))
-    aligner = Aligner(
+    return Aligner(
         options.model,
         device=options.device,
         backend=options.backend,
         lexicon=options.lexicon,
         settings=options.settings,
     )
+
+
+def load_aligner(options: WorkerOptions) -> tuple[Aligner, str]:
+    """Return the aligner of a worker process, and the device that it is on."""
+    import torch
+
+    from ctc_align.models import resolve_device
+
+    torch.set_num_threads(options.threads)
+    device = str(resolve_device(options.device))
+    aligner = new_aligner(options)
     if options.compile_lock:
         _compile_once(aligner, Path(options.compile_lock))
     return aligner, device

@@ -127,7 +127,10 @@ def _line(data: Any) -> Line | None:
     if not isinstance(data, dict):
         return None
     values = {name: value for name, value in data.items() if name in _FIELDS}
-    if not {"id", "status"} <= values.keys() or not all(_FIELDS[name](value) for name, value in values.items()):
+    for name, value in values.items():
+        if not (value is None and name in _MAY_BE_NONE) and not _FIELDS[name](value):
+            return None
+    if not {"id", "status"} <= values.keys():
         return None
     return Line(**values)
 
@@ -136,48 +139,34 @@ def _is_text(value: Any) -> bool:
     return type(value) is str
 
 
-def _is_text_or_none(value: Any) -> bool:
-    return value is None or type(value) is str
-
-
 def _is_number(value: Any) -> bool:
     return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
-def _is_number_or_none(value: Any) -> bool:
-    return value is None or _is_number(value)
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and value >= 0
-
-
 def _is_doubt(value: Any) -> bool:
-    if value is None:
-        return True
     return (
         isinstance(value, dict)
         and value.keys() == {"words", "unexplained", "least_confidence"}
-        and _is_count(value["words"])
-        and _is_count(value["unexplained"])
-        and _is_number_or_none(value["least_confidence"])
+        and all(type(value[name]) is int and value[name] >= 0 for name in ("words", "unexplained"))
+        and (value["least_confidence"] is None or _is_number(value["least_confidence"]))
     )
 
 
 _FIELDS: dict[str, Callable[[Any], bool]] = {
     "id": _is_text,
     "status": (DONE, FAILED).__contains__,
-    "reason": _is_text_or_none,
-    "loss": _is_number_or_none,
+    "reason": _is_text,
+    "loss": _is_number,
     "seconds": _is_number,
-    "loss_per_token": _is_number_or_none,
-    "duration_s": _is_number_or_none,
+    "loss_per_token": _is_number,
+    "duration_s": _is_number,
     "fingerprint": lambda value: _is_text(value) and _PRINT.fullmatch(value) is not None,
     "time": _is_number,
-    "origin": _is_text_or_none,
+    "origin": _is_text,
     "doubt": _is_doubt,
 }
 """Checks of the fields of a line."""
+_MAY_BE_NONE = ("reason", "loss", "loss_per_token", "duration_s", "origin", "doubt")
 
 
 class Outcomes:
