@@ -160,15 +160,13 @@ def evaluate(
     Words pair by their order; a word with another label is counted, and measured like the others. Errors are
     hypothesis minus reference: positive is late. Intervals of 95 % come from resampling utterances. A boundary is a
     time at which a word starts or ends (neighbours that touch share one); precision, recall, F1 and R-value match
-    such times one to one. Exits with 1 when the hypothesis lacks files of the reference, with 3 when a threshold is
-    not met.
+    such times one to one. Exits with 1 if the hypothesis lacks files of the reference, with 3 if a threshold is missed.
     """
     from ctc_align.evaluate import Options, read_labels
 
     if format not in ("table", "json"):
         raise UsageError(f"--format: expected table or json, got {format!r}")
-    if plot is not None:
-        _check_plot(plot, force, (hypothesis, reference))
+    _check_plot(plot, force, (hypothesis, reference))
     options = Options(tolerance, resamples, seed, None if labels is None else read_labels(labels))
     by_kind = tiers.options_by_kind(options)
     results = [_measured(kind, hypothesis, reference, against, options) for kind, options in by_kind.items()]
@@ -178,8 +176,7 @@ def evaluate(
     else:
         _print_tables(results, worst, (hypothesis, against or ""))
     sys.stdout.flush()
-    if plot is not None:
-        _write_plot(plot, results)
+    _write_plot(plot, results)
     _conclude(results, thresholds, hypothesis, reference, against)
 
 
@@ -266,10 +263,12 @@ def _say_notes(evaluation: Evaluation, whose: str) -> None:
         say(f"note: {whose}{doubt}")
 
 
-def _check_plot(plot: str, force: bool, inputs: tuple[str, str]) -> None:
+def _check_plot(plot: str | None, force: bool, inputs: tuple[str, str]) -> None:
     """Raise OutputError or UsageError, before any work, where the picture cannot or must not be written."""
     from ctc_align.view.plots import PLOT_FORMATS, check_plotting
 
+    if plot is None:
+        return
     path = Path(plot)
     if path.suffix.casefold().lstrip(".") not in PLOT_FORMATS:
         raise UsageError(f"--plot: expected a file that ends in .{', .'.join(PLOT_FORMATS)}, got {plot}")
@@ -280,10 +279,12 @@ def _check_plot(plot: str, force: bool, inputs: tuple[str, str]) -> None:
         raise OutputError(f"{plot}: exists already; give --force to replace it, or another name")
 
 
-def _write_plot(plot: str, results: list[_TierResult]) -> None:
+def _write_plot(plot: str | None, results: list[_TierResult]) -> None:
     from ctc_align.formats.whole_files import placing
     from ctc_align.view.plots import error_figure
 
+    if plot is None:
+        return
     rows = {}
     for result in results:
         rows[result.evaluation.tier] = result.evaluation

@@ -92,6 +92,23 @@ class CorpusOptions:
         ),
     ] = 120.0
 
+    def scoring(self, model: ModelOptions, settings: Settings, reader: Reader | None) -> ScoreOptions:
+        """Return how the library scores a corpus; faults of its log-probs' description are raised at once."""
+        from ctc_align.corpus.corpus_scores import ScoreOptions
+
+        if reader is not None:
+            reader.check()
+        return ScoreOptions(
+            model.name_for(reader),
+            model.lexicon,
+            model.device,
+            model.backend,
+            settings,
+            self.workers,
+            self.batch_seconds,
+            reader,
+        )
+
     def refuse(self, audio: str) -> None:
         """Raise UsageError where an option that is for a corpus alone is given."""
         values = {"--source": self.source, "--workers": self.workers}
@@ -158,21 +175,7 @@ def score(
         rows = _rows_of_audio(audio, _read(transcripts or [], text or []), reader, model, settings, talk)
         _print(rows, thresholds, shown, False, talk)
         return
-    from ctc_align.corpus.corpus_scores import ScoreOptions
-
-    reader = log_probs.reader_of_source(audio, model.model)
-    if reader is not None:
-        reader.check()
-    scoring = ScoreOptions(
-        model.name_for(reader),
-        model.lexicon,
-        model.device,
-        model.backend,
-        settings,
-        corpus.workers,
-        corpus.batch_seconds,
-        reader,
-    )
+    scoring = corpus.scoring(model, settings, log_probs.reader_of_source(audio, model.model))
     _print(_rows_of_source(audio, corpus.source, scoring, talk), thresholds, shown, True, talk)
 
 

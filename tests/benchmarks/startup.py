@@ -1,4 +1,4 @@
-"""Measure `ctc-align --help`: python tests/benchmarks/startup.py; exits with 1 unless the best of ten is under 0.4 s."""
+"""Measure `ctc-align --help`: python tests/benchmarks/startup.py; exits with 1 unless the best run is under 0.4 s."""
 
 from __future__ import annotations
 
