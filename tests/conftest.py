@@ -36,7 +36,7 @@ PROCESSES = (
     "tests/corpus/test_faults.py",
     "tests/corpus/test_layout.py",
     "tests/corpus/test_lock.py",
-    "tests/corpus/test_spool.py",
+    "tests/corpus/test_pending_parts.py",
     "tests/kernels/test_fork.py",
     "tests/kernels/test_memory.py",
     "tests/cli/test_processes.py",

@@ -32,14 +32,14 @@ PUBLIC = {"Aligner", "Alignment", "CTCLoss", "CtcAlignError", "Emissions", "__ve
 """A promise: what is here stays, and what is not here is nobody's to rely on."""
 LIMITS = {
     root_files: 10,
-    small_files: 30,
-    repeated_modules: 2,
-    repeated_classes: 20,
+    small_files: 12,
+    repeated_modules: 0,
+    repeated_classes: 1,
     forbidden_modules: 0,
-    long_functions: 5,
-    riddles: 303,
+    long_functions: 2,
+    riddles: 10,
 }
-"""How many each rule lets pass. The last six are faults that are left: lower a number, never raise it."""
+"""How many each rule lets pass. The last five are faults that are left: lower a number, never raise it."""
 HEAVY = ("torch", "numba", "soundfile", "soxr", "safetensors", "num2words")
 
 
