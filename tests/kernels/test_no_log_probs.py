@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -38,20 +40,21 @@ def test_a_frame_of_them(bad: float, dtype: torch.dtype, backend: str) -> None:
 
 
 @everywhere
-@pytest.mark.parametrize("bad", BAD)
-@pytest.mark.parametrize("frame", [0, 1, 11])
-def test_every_path_meets_them(frame: int, bad: float, backend: str) -> None:
-    for frames, tokens in ((12, 5), (12, 8), (400, 200)):
-        topology = lattice.ctc([[1, 2] * (tokens // 2)])
-        x = noise(frames)
-        x[0, frame] = bad
-        path = kernels.best_path(x, topology, backend=backend)
-        occupancy = kernels.occupancy(x, topology, backend=backend)
-        assert path.scores.isnan().all()
-        assert kernels.forward(x, topology, backend=backend).scores.isnan().all()
-        assert occupancy.scores.isnan().all()
-        assert (path.states == -1).all()
-        assert occupancy.posteriors.isnan().all()
+@pytest.mark.parametrize(("frames", "tokens"), [(12, 5), (12, 8), (400, 200)])
+def test_every_path_meets_them(frames: int, tokens: int, backend: str) -> None:
+    """Each of them at the first, the second and the twelfth frame, in one batch."""
+    cases = list(itertools.product(BAD, (0, 1, 11)))
+    x = noise(frames).repeat(len(cases), 1, 1)
+    for row, (bad, frame) in zip(x, cases):
+        row[frame] = bad
+    topology = lattice.ctc([[1, 2] * (tokens // 2)] * len(cases))
+    path = kernels.best_path(x, topology, backend=backend)
+    occupancy = kernels.occupancy(x, topology, backend=backend)
+    assert path.scores.isnan().all()
+    assert kernels.forward(x, topology, backend=backend).scores.isnan().all()
+    assert occupancy.scores.isnan().all()
+    assert (path.states == -1).all()
+    assert occupancy.posteriors.isnan().all()
 
 
 CELLS = [(frame, label) for frame in (0, 1, 2, 5, 9, 10, 11) for label in range(4)]
@@ -81,30 +84,30 @@ def meets(topology: lattice.Topology, frames: int, cell: tuple[int, int]) -> boo
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_some_paths_meet_them_or_none(dtype: torch.dtype, bad: float, backend: str) -> None:
     """One cell: NaN if any path can meet it; else the result is that of any other number in its place."""
-    plain = noise(12).to(dtype)
+    wrong = noise(12).to(dtype).repeat(len(CELLS), 1, 1)
+    right = wrong.clone()
+    for b, (frame, label) in enumerate(CELLS):
+        wrong[b, frame, label], right[b, frame, label] = bad, -1.0
+    topology = lattice.ctc([TARGET] * len(CELLS))
+    paths = [kernels.best_path(x, topology, backend=backend) for x in (wrong, right)]
+    occupancies = [kernels.occupancy(x, topology, backend=backend) for x in (wrong, right)]
+    forward = kernels.forward(wrong, topology, backend=backend)
+    assert forward.scores.tolist() == pytest.approx(occupancies[0].scores.tolist(), nan_ok=True)
     met = 0
-    for cell in CELLS:
-        x, other = plain.clone(), plain.clone()
-        x[0, cell[0], cell[1]], other[0, cell[0], cell[1]] = bad, -1.0
-        results = []
-        for each in (x, other):
-            path = kernels.best_path(each, TOPOLOGY, backend=backend)
-            occupancy = kernels.occupancy(each, TOPOLOGY, backend=backend)
-            forward = kernels.forward(each, TOPOLOGY, backend=backend)
-            assert forward.scores.tolist() == pytest.approx(occupancy.scores.tolist(), nan_ok=True)
-            results.append((path.scores, occupancy.scores, path.states, occupancy.posteriors))
-        wrong, right = results
+    for b, cell in enumerate(CELLS):
+        states, scores = ([each.states[b] for each in paths], [each.scores[b] for each in paths])
+        posteriors, totals = ([each.posteriors[b] for each in occupancies], [each.scores[b] for each in occupancies])
         if meets(TOPOLOGY, 12, cell):
             met += 1
-            assert wrong[0].isnan().all(), cell
-            assert wrong[1].isnan().all(), cell
-            assert (wrong[2] == -1).all()
-            assert wrong[3].isnan().all()
+            assert scores[0].isnan(), cell
+            assert totals[0].isnan(), cell
+            assert (states[0] == -1).all()
+            assert posteriors[0].isnan().all()
         else:
-            assert wrong[0].tolist() == right[0].tolist(), cell
-            assert wrong[2].tolist() == right[2].tolist(), cell
-            torch.testing.assert_close(wrong[1], right[1], rtol=1e-6, atol=1e-6)
-            torch.testing.assert_close(wrong[3], right[3], rtol=0, atol=1e-5)
+            assert scores[0] == scores[1], cell
+            assert states[0].tolist() == states[1].tolist(), cell
+            torch.testing.assert_close(totals[0], totals[1], rtol=1e-6, atol=1e-6)
+            torch.testing.assert_close(posteriors[0], posteriors[1], rtol=0, atol=1e-5)
     assert 10 < met < len(CELLS) - 4
 
 

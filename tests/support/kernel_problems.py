@@ -177,33 +177,50 @@ def tiny_any(rng: np.random.Generator, count: int) -> Iterator[Problem]:
         yield _made(rng, f"any {given}", number, frames, 3, topology, topology_paths(frames, *given))
 
 
-def faults(problems: Sequence[Problem], backend: str, dtype: torch.dtype = torch.float64) -> list[str]:
-    """Where a backend says otherwise than the oracle."""
+def faults(
+    problems: Sequence[Problem], backend: str, dtype: torch.dtype = torch.float64, together: int = 1
+) -> list[str]:
+    """Where a backend says otherwise than the oracle; so many problems `together` in a batch, padded with NaN."""
+    chunks = [problems[first : first + together] for first in range(0, len(problems), together)]
+    return [line for chunk in chunks for line in _faults_of_batch(chunk, backend, dtype)]
+
+
+def _faults_of_batch(problems: Sequence[Problem], backend: str, dtype: torch.dtype) -> list[str]:
     relative, absolute = (1e-12, 1e-12) if dtype == torch.float64 else (1e-6, 1e-5)
+    lengths = [len(problem.log_probs) for problem in problems]
+    frames, classes = max(lengths), max(problem.log_probs.shape[1] for problem in problems)
+    x = torch.full((len(problems), frames, classes), torch.nan, dtype=dtype)
+    wildcard = torch.full((len(problems), frames), torch.nan, dtype=dtype)
+    for b, problem in enumerate(problems):
+        x[b, : lengths[b], : problem.log_probs.shape[1]] = torch.as_tensor(problem.log_probs)
+        wildcard[b, : lengths[b]] = torch.as_tensor(problem.wildcard)
+    topology = lattice.stack([problem.topology for problem in problems])
+    path = kernels.best_path(x, topology, lengths, wildcard=wildcard, backend=backend)
+    forward = kernels.forward(x, topology, lengths, wildcard=wildcard, backend=backend)
+    occupancy = kernels.occupancy(x, topology, lengths, wildcard=wildcard, backend=backend)
     found = []
-    for problem in problems:
-        x, answer, topology = torch.as_tensor(problem.log_probs).to(dtype)[None], problem.answer, problem.topology
-        wildcard = torch.as_tensor(problem.wildcard).to(dtype)[None]
-        path = kernels.best_path(x, topology, wildcard=wildcard, backend=backend)
-        forward = kernels.forward(x, topology, wildcard=wildcard, backend=backend)
-        occupancy = kernels.occupancy(x, topology, wildcard=wildcard, backend=backend)
-        expected = list(answer.path) if answer.path is not None else [-1] * x.shape[1]
-        if path.states[0].tolist() != expected:
-            found.append(f"{problem.name}: path {path.states[0].tolist()}, expected {expected}")
-        for what, met, right in (
+    for b, problem in enumerate(problems):
+        answer, length, columns = problem.answer, lengths[b], problem.log_probs.shape[1]
+        expected = list(answer.path) if answer.path is not None else [-1] * length
+        if path.states[b].tolist() != expected + [-1] * (frames - length):
+            found.append(f"{problem.name}: path {path.states[b].tolist()}, expected {expected}")
+        for what, score, right in (
             ("best", path.scores, answer.best),
             ("total", forward.scores, answer.total),
             ("total beside occupancy", occupancy.scores, answer.total),
         ):
-            if not close(float(met[0]), right, relative, absolute):
-                found.append(f"{problem.name}: {what} {float(met[0])!r}, expected {right!r}")
-        wrong = np.abs(occupancy.posteriors[0].numpy() - answer.occupancy)
+            if not close(float(score[b]), right, relative, absolute):
+                found.append(f"{problem.name}: {what} {float(score[b])!r}, expected {right!r}")
+        posteriors = occupancy.posteriors[b].numpy()
+        wrong = np.abs(posteriors[:length, :columns] - answer.occupancy)
         if not (wrong <= absolute).all():
             found.append(f"{problem.name}: occupancy is off by {wrong.max()}")
-        if (occupancy.wildcard is not None) != topology.has_wildcard:
+        if (posteriors[length:] != 0).any() or (posteriors[:, columns:] != 0).any():
+            found.append(f"{problem.name}: occupancy in the padding")
+        if len(problems) == 1 and (occupancy.wildcard is not None) != topology.has_wildcard:
             found.append(f"{problem.name}: the wildcard's occupancy is there, or missing")
-        elif occupancy.wildcard is not None:
-            wrong = np.abs(occupancy.wildcard[0].numpy() - answer.wildcard)
+        elif occupancy.wildcard is not None and problem.topology.has_wildcard:
+            wrong = np.abs(occupancy.wildcard[b, :length].numpy() - answer.wildcard)
             if not (wrong <= absolute).all():
                 found.append(f"{problem.name}: the wildcard's occupancy is off by {wrong.max()}")
     return found
