@@ -157,7 +157,10 @@ def test_what_is_refused_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) 
                     work()
                     continue
                 # Two threads share the path, whose rows and choices are checked then.
-                with on_threads(2), pytest.raises(KernelError, match=r": \d+ bytes \(\d+\.\d GiB\) are needed, 1048576 .*a test"):
+                with (
+                    on_threads(2),
+                    pytest.raises(KernelError, match=r": \d+ bytes \(\d+\.\d GiB\) are needed, 1048576 .*a test"),
+                ):
                     work()
         gc.collect()
         after = tracemalloc.get_traced_memory()[0]
