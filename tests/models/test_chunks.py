@@ -39,21 +39,21 @@ def sound(seconds: float, seed: int = 0) -> Audio:
     return Audio(babble(seconds, seed), 16000)
 
 
-@pytest.mark.parametrize("frames", [1, 2, 7, 99, 100, 101, 1000])
 @pytest.mark.parametrize(
     ("length", "context", "together"), [(1, 0, 1), (10, 3, 1), (10, 3, 2), (7, 5, 4), (2000, 9, 2)]
 )
-def test_chunks_cover_every_frame_once(frames: int, length: int, context: int, together: int) -> None:
-    pieces = plan_chunks(frames, length, context, together)
-    assert [pieces[0].first, pieces[-1].last] == [0, frames]
-    for before, after in itertools.pairwise(pieces):
-        assert before.last == after.first
-    for piece in pieces:
-        assert piece.first < piece.last <= piece.first + length + together - 1
-        assert piece.begin % together == 0
-        assert piece.begin <= max(0, piece.first - context)
-        assert piece.end >= min(frames, piece.last + context)
-        assert piece.end <= frames
+def test_chunks_cover_every_frame_once(length: int, context: int, together: int) -> None:
+    for frames in (1, 2, 7, 99, 100, 101, 1000):
+        pieces = plan_chunks(frames, length, context, together)
+        assert [pieces[0].first, pieces[-1].last] == [0, frames]
+        for before, after in itertools.pairwise(pieces):
+            assert before.last == after.first, frames
+        for piece in pieces:
+            assert piece.first < piece.last <= piece.first + length + together - 1, frames
+            assert piece.begin % together == 0, frames
+            assert piece.begin <= max(0, piece.first - context), frames
+            assert piece.end >= min(frames, piece.last + context), frames
+            assert piece.end <= frames
 
 
 @pytest.mark.parametrize("kind", LOCAL)
