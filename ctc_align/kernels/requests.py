@@ -123,11 +123,11 @@ class Forward(_OnEmissions):
         return scores.tolist()
 
 
-class Occupancy(_OnEmissions):
+class Posteriors(_OnEmissions):
     """Ask for the posterior of each class at each frame; the answer is a tensor (T, C), None where there is no path."""
 
     @staticmethod
-    def run(requests: Sequence[Occupancy]) -> list[torch.Tensor | None]:
+    def run(requests: Sequence[Posteriors]) -> list[torch.Tensor | None]:
         log_probs, topology, lengths, wildcard = _batch(requests)
         result = kernels.occupancy(log_probs, topology, lengths, wildcard=wildcard, backend=requests[0].backend)
         rows = zip(result.posteriors, lengths, result.scores.tolist())

@@ -15,7 +15,7 @@ import torch
 
 from ctc_align import lattice
 from ctc_align.kernels import batching
-from ctc_align.kernels.requests import Occupancy, Steps
+from ctc_align.kernels.requests import Posteriors, Steps
 from ctc_align.models.convnet import features
 from ctc_align.models.convnet.gaussian_mixtures import REACH, Mixtures, values_of
 from ctc_align.models.convnet.network import AcousticNetwork
@@ -105,5 +105,5 @@ def _likely_states(
     scores: torch.Tensor, phones: np.ndarray, owners: np.ndarray, parts: int
 ) -> Steps[np.ndarray | None]:
     """Ask for the posteriors of an utterance's states; return the likeliest of each frame, None without a path."""
-    occupancy = yield Occupancy(scores, lattice.segmentation([phones], [owners], parts, scores.shape[1] - 1))
+    occupancy = yield Posteriors(scores, lattice.segmentation([phones], [owners], parts, scores.shape[1] - 1))
     return None if occupancy is None else occupancy.argmax(1).numpy().astype(np.int16)

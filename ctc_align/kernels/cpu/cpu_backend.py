@@ -13,10 +13,10 @@ from ctc_align.kernels import memory_limits
 from ctc_align.kernels.cpu import long_viterbi, sums, tangents, viterbi
 from ctc_align.kernels.cpu.general_kernels import GeneralKernels
 from ctc_align.kernels.cpu.long_viterbi import LongPath
-from ctc_align.kernels.cpu.problem import READ_IN_PLACE, FlatProblem, Scratch, aligned, deal, flat_problem, vectors_of
+from ctc_align.kernels.cpu.problem import FlatProblem, Scratch, aligned, deal, flat_problem, vectors_of
 from ctc_align.kernels.cpu.simd import WIDTH
 from ctc_align.kernels.cpu.viterbi import STRIP
-from ctc_align.lattice import Topology, ctc
+from ctc_align.lattice import Topology
 
 LONG_CELLS = 2**22
 """An utterance with more work than this is shared by the threads if it is most of the batch's work."""
@@ -30,26 +30,6 @@ ROWS_BYTES = 2**19
 def is_compiled() -> bool:
     """Return whether the kernels are in Numba's cache on disk; if not, their first use takes some seconds."""
     return all(kernel._cache.is_filled() for kernel in (viterbi.walk, sums.sums))
-
-
-def compile_all() -> None:
-    """Compile every kernel for every type of log-probs, or find it in the cache on disk.
-
-    The first call on a machine takes about a minute; programs that start several processes at once save each of them
-    that by calling this before.
-    """
-    lengths = torch.tensor([40])
-    for dtype in READ_IN_PLACE:
-        x = torch.zeros(1, 40, 3, dtype=dtype)
-        for topology in (ctc([[1, 2]]), ctc([[1, 2]], optional=[[True, False]])):
-            best_path(x, topology, lengths)
-            forward(x, topology, lengths)
-            posteriors, _, _ = occupancy(x, topology, lengths)
-            tangent(x, topology, lengths, None, posteriors, posteriors)
-        inputs, states = flat_problem(x, ctc([[1, 2]]), lengths, None), np.full((1, 40), -1, np.int32)
-        LongPath(inputs, 0, _NO_BANDS, states, np.empty(1)).find()
-    for dtype in (torch.float32, torch.float64):
-        best_labels(torch.zeros(1, 40, 3, dtype=dtype), ctc([[1, 2]]), lengths, 0)
 
 
 def best_path(
