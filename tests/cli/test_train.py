@@ -125,4 +125,4 @@ def test_help(cli, command):
     assert result.code == 0
     for option in ("--out-dir", "--lexicon", "--language", "--epochs", "--minutes", "--seed", "--device", "--dev"):
         assert option in result.stdout
-    assert "same command goes on where it stopped" in " ".join(result.stdout.split())
+    assert "goes on where it stopped when the same command is given again" in " ".join(result.stdout.split())
