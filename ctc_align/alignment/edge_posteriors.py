@@ -127,10 +127,10 @@ class EdgeWindow:
         return EdgeWindow, self.sounds.states.device, self.backend
 
     @property
-    def size(self) -> int:
+    def shape(self) -> tuple[int, int]:
         begin, end = self.frames
         # So many states at most: silence or blanks between all sounds.
-        return (end - begin) * ((self.high - self.low) * (self.sounds.parts + 1) + 1)
+        return end - begin, (self.high - self.low) * (self.sounds.parts + 1) + 1
 
     def scores(self) -> tuple[torch.Tensor, lattice.Topology]:
         """Return (T, S) float32 scores of each state of the window's topology, and the topology."""

@@ -26,7 +26,7 @@ class ModelEmissions:
     progress: Callable[[float], None] | None = None
 
     stage: ClassVar[str] = "model"
-    size: ClassVar[int] = 0
+    shape: ClassVar[tuple[int, int]] = (0, 0)
 
     @property
     def key(self) -> Hashable:

@@ -59,7 +59,7 @@ def segment(
     wildcard = speech_scores(states) if topology.has_wildcard else None
     while True:
         bands = band(topology.token[0], spikes.of(spoken), frames, band_frames, sounds == lattice.WILDCARD)
-        best = yield BestPath(states, topology, wildcard, bands, backend)
+        best = yield BestPath(states, topology, wildcard, backend, bands)
         if best.score > float("-inf"):
             break
         if band_frames >= frames:

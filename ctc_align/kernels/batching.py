@@ -1,12 +1,13 @@
 """The scheduler: runs the stages of many utterances and batches the work that they ask for.
 
 Each utterance is a generator (`requests.Steps`) that reads straight down, without a batch dimension. The scheduler lets
-each run until it asks for something, runs all requests of a kind together, hands out the answers, and goes on. An error
-belongs to the utterance that raised it: no other is concerned.
+each run until it asks for something, runs all requests of a kind together, hands out the answers, and goes on. A
+`CtcAlignError` belongs to the utterance that raised it: no other is concerned. Any other exception ends the run.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Hashable, Iterator, Sequence
 from itertools import islice
@@ -44,23 +45,25 @@ def run(
 
     Args:
         utterances: generators that yield requests.
-        on_error: "return": an utterance that failed has its error in the place of its result; "raise": the first such
-            error is raised when all others are done.
+        on_error: "return": an utterance that failed has its error, without a traceback, in the place of its result;
+            "raise": the first such error is raised when all others are done.
         timings: gets the seconds that the requests took, added up by their `stage`.
 
     Raises:
         CtcAlignError: with on_error="raise", that of the first utterance that failed.
     """
-    batch = _Batch(utterances, timings)
-    while batch.requests:
-        batch.answer()
+    scheduler = _Scheduler(utterances, timings)
+    while scheduler.requests:
+        scheduler.answer()
     if on_error == "raise":
-        for i in sorted(batch.errors):
-            raise batch.errors[i]
-    return [batch.errors[i] if i in batch.errors else batch.results[i] for i in range(len(utterances))]
+        for i in sorted(scheduler.errors):
+            raise scheduler.errors[i]
+    for error in scheduler.errors.values():
+        _drop_traceback(error)
+    return [scheduler.errors.get(i) or scheduler.results[i] for i in range(len(utterances))]
 
 
-class _Batch(Generic[Result]):
+class _Scheduler(Generic[Result]):
     """Utterances under way: what each asks for now, and the results and errors of those that have ended."""
 
     def __init__(self, utterances: Sequence[Steps[Result]], timings: dict[str, float] | None) -> None:
@@ -78,16 +81,16 @@ class _Batch(Generic[Result]):
         requests = [request for wanted in asked.values() for request in _listed(wanted)]
         answers: list[object] = [None] * len(requests)
         for places in batches(requests):
-            for place, answer in zip(places, self._run([requests[place] for place in places])):
+            for place, answer in zip(places, self._run([requests[place] for place in places]), strict=True):
                 answers[place] = answer
         in_order = iter(answers)
         for i, wanted in asked.items():
             own = list(islice(in_order, len(_listed(wanted))))
-            self._advance(i, own if isinstance(wanted, Sequence) else own[0], own)
+            error = next((answer for answer in own if isinstance(answer, CtcAlignError)), None)
+            self._advance(i, own if isinstance(wanted, Sequence) else own[0], error)
 
-    def _advance(self, i: int, answer: object, parts: Sequence[object] = ()) -> None:
-        """Let an utterance go on with its answer, or with the error that a part of it ended in."""
-        error = next((part for part in parts if isinstance(part, CtcAlignError)), None)
+    def _advance(self, i: int, answer: object, error: CtcAlignError | None = None) -> None:
+        """Let an utterance go on with its answer, or raise in it the first error among the answers."""
         try:
             steps = self.utterances[i]
             self.requests[i] = steps.send(answer) if error is None else steps.throw(error)
@@ -97,7 +100,7 @@ class _Batch(Generic[Result]):
             self.errors[i] = raised
 
     def _run(self, requests: Sequence[Request]) -> Sequence[object]:
-        """The answers to requests of one kind; where some fail, the others are run without them."""
+        """Return the answers to requests of one kind; where some fail, halves are tried, until each is found."""
         started = time.perf_counter()
         try:
             return type(requests[0]).run(requests)
@@ -108,26 +111,38 @@ class _Batch(Generic[Result]):
             if self.timings is not None:
                 stage = requests[0].stage
                 self.timings[stage] = self.timings.get(stage, 0.0) + time.perf_counter() - started
-        return [self._run([request])[0] for request in requests]
+        half = len(requests) // 2
+        return [*self._run(requests[:half]), *self._run(requests[half:])]
 
 
 def batches(requests: Sequence[Request]) -> Iterator[list[int]]:
-    """Places of requests that go together: of one key and of similar size, with padding at most `VALUES_AT_ONCE`.
+    """Yield the places of requests that go together: of one key and of similar size.
 
-    A long utterance among short ones costs nothing.
+    With its padding no batch has more than `VALUES_AT_ONCE` numbers; a request that has more is a batch of its own.
     """
     kinds: dict[Hashable, list[int]] = {}
     for place, request in enumerate(requests):
         kinds.setdefault(request.key, []).append(place)
     for places in kinds.values():
         batch: list[int] = []
-        for place in sorted(places, key=lambda place: requests[place].size):
-            if batch and (len(batch) + 1) * requests[place].size > VALUES_AT_ONCE:
+        longest = widest = 0
+        for place in sorted(places, key=lambda place: math.prod(requests[place].shape)):
+            frames, width = requests[place].shape
+            longest, widest = max(longest, frames), max(widest, width)
+            if batch and (len(batch) + 1) * longest * widest > VALUES_AT_ONCE:
                 yield batch
-                batch = []
+                batch, longest, widest = [], frames, width
             batch.append(place)
         yield batch
 
 
 def _listed(wanted: Request | Sequence[Request]) -> Sequence[Request]:
     return wanted if isinstance(wanted, Sequence) else (wanted,)
+
+
+def _drop_traceback(error: BaseException) -> None:
+    """Forget where an error came from: its frames hold the emissions of all utterances that ran beside it."""
+    chain: BaseException | None = error
+    while chain is not None:
+        chain.__traceback__ = None
+        chain = chain.__cause__ or chain.__context__

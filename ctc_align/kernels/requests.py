@@ -2,8 +2,8 @@
 
 A stage of an alignment is written for one utterance, as a generator that yields requests and gets their answers.
 `ctc_align.kernels.batching` collects the requests of many utterances, puts those of one `key` into a padded batch, and
-runs them by one call of a kernel. Kernels never read padding, so an answer is the same, to the bit, alone and in any
-batch.
+runs them by one call of a kernel. Kernels never read padding, so a kernel's answer is the same, to the bit, alone and
+in any batch.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Request(Protocol):
     """Work that can be done for several utterances at once.
 
     Attributes:
-        stage: under which name its time is counted: "model" or "kernels".
+        stage: the name under which its time is counted: "model", "kernels" or "words".
         key: requests with equal keys may be run together; it holds the device, the dtype, and what else must agree.
-        size: how many numbers the request takes in a padded batch; 0 where batches are not limited.
+        shape: frames, and numbers a frame, of the request in a padded batch; (0, 0) where batches are not limited.
     """
 
     stage: ClassVar[str]
@@ -36,7 +36,7 @@ class Request(Protocol):
     def key(self) -> Hashable: ...
 
     @property
-    def size(self) -> int: ...
+    def shape(self) -> tuple[int, int]: ...
 
     @staticmethod
     def run(requests: Sequence[Any]) -> Sequence[Any]:
@@ -70,37 +70,48 @@ class _OnEmissions:
     """The common part of requests on the emissions of one utterance.
 
     Attributes:
-        log_probs: (T, C) floating point, on the device that the kernel shall run on.
+        scores: (T, C) floating point, log-probs or scores of segmentation states, on the device of the kernel.
         paths: CTC targets, or a topology of one utterance.
         wildcard: (T,) its score at each frame, where `paths` have a wildcard.
-        bands: None, or (T, 2) first and last (exclusive) state allowed at each frame.
         backend: see `ctc_align.kernels`.
     """
 
-    log_probs: torch.Tensor
+    scores: torch.Tensor
     paths: CtcTargets | Topology
     wildcard: torch.Tensor | None = None
-    bands: np.ndarray | None = None
     backend: str = "auto"
 
     stage: ClassVar[str] = "kernels"
 
     @property
     def key(self) -> Hashable:
-        x, blank = self.log_probs, self.paths.blank if isinstance(self.paths, CtcTargets) else None
-        return type(self), x.device, x.dtype, x.shape[1], blank, self.wildcard is None, self.bands is None, self.backend
+        x, paths = self.scores, self.paths
+        # Topologies with optional tokens go through other kernels, whose rounding others must not get.
+        kind = paths.blank if isinstance(paths, CtcTargets) else paths.detours is not None
+        return type(self), x.device, x.dtype, x.shape[1], type(paths), kind, self.wildcard is None, self.backend
 
     @property
-    def size(self) -> int:
-        return self.log_probs.numel()
+    def shape(self) -> tuple[int, int]:
+        frames, classes = self.scores.shape
+        return frames, classes
 
 
+@dataclass(frozen=True, eq=False)
 class BestPath(_OnEmissions):
-    """Ask for the most likely path; the answer is a `BestStates`."""
+    """Ask for the most likely path; the answer is a `BestStates`.
+
+    `bands` are None, or (T, 2) first and last (exclusive) state allowed at each frame.
+    """
+
+    bands: np.ndarray | None = None
+
+    @property
+    def key(self) -> Hashable:
+        return super().key, self.bands is None
 
     @staticmethod
     def run(requests: Sequence[BestPath]) -> list[BestStates]:
-        log_probs, topology, lengths, wildcard = _batch(requests)
+        log_probs, topology, lengths, wildcard = _side_by_side(requests)
         bands = None if requests[0].bands is None else np.zeros((*log_probs.shape[:2], 2), np.int64)
         for b, request in enumerate(requests):
             if bands is not None and request.bands is not None:
@@ -118,7 +129,7 @@ class Forward(_OnEmissions):
 
     @staticmethod
     def run(requests: Sequence[Forward]) -> list[float]:
-        log_probs, topology, lengths, wildcard = _batch(requests)
+        log_probs, topology, lengths, wildcard = _side_by_side(requests)
         scores = kernels.forward(log_probs, topology, lengths, wildcard=wildcard, backend=requests[0].backend).scores
         return scores.tolist()
 
@@ -128,24 +139,24 @@ class Posteriors(_OnEmissions):
 
     @staticmethod
     def run(requests: Sequence[Posteriors]) -> list[torch.Tensor | None]:
-        log_probs, topology, lengths, wildcard = _batch(requests)
+        log_probs, topology, lengths, wildcard = _side_by_side(requests)
         result = kernels.occupancy(log_probs, topology, lengths, wildcard=wildcard, backend=requests[0].backend)
         rows = zip(result.posteriors, lengths, result.scores.tolist())
         return [row[:length] if score > float("-inf") else None for row, length, score in rows]
 
 
-def _batch(
+def _side_by_side(
     requests: Sequence[_OnEmissions],
 ) -> tuple[torch.Tensor, Topology, list[int], torch.Tensor | None]:
-    """Log-probs (B, T, C), the topology of all, lengths (B,), and the wildcards' scores (B, T) if there are any."""
-    log_probs, lengths = pad([request.log_probs for request in requests])
+    """Return scores (B, T, C), the topology of all, lengths (B,), and the wildcards' scores (B, T) if there are any."""
+    scores, lengths = pad([request.scores for request in requests])
     targets = [request.paths for request in requests if isinstance(request.paths, CtcTargets)]
     if targets:
         topology = lattice.ctc([np.asarray(target.ids, np.int64) for target in targets], targets[0].blank)
     else:
         topology = lattice.stack([request.paths for request in requests if isinstance(request.paths, Topology)])
     wildcards = [request.wildcard for request in requests if request.wildcard is not None]
-    return log_probs, topology, lengths, pad(wildcards)[0] if wildcards else None
+    return scores, topology, lengths, pad(wildcards)[0] if wildcards else None
 
 
 def pad(rows: Sequence[torch.Tensor]) -> tuple[torch.Tensor, list[int]]:

@@ -47,7 +47,7 @@ class PrepareWords:
     words: Words
 
     stage: ClassVar[str] = "words"
-    size: ClassVar[int] = 0
+    shape: ClassVar[tuple[int, int]] = (0, 0)
 
     @property
     def key(self) -> Hashable:

@@ -132,7 +132,7 @@ def test_a_word_that_spans_minutes_is_scored_in_bounded_memory(monkeypatch) -> N
     real = requests.Forward.run
 
     def watched(asked):
-        sizes.append(len(asked) * max(request.size for request in asked))
+        sizes.append(len(asked) * max(request.scores.numel() for request in asked))
         return real(asked)
 
     monkeypatch.setattr(batching, "VALUES_AT_ONCE", 50_000)

@@ -21,7 +21,7 @@ class Double:
 
     number: int
     key: str = "double"
-    size: int = 1
+    shape: tuple[int, int] = (1, 1)
 
     stage: ClassVar[str] = "kernels"
 
@@ -52,7 +52,7 @@ def test_what_is_asked_for_at_the_same_time_is_done_at_once() -> None:
 def test_several_requests_are_answered_in_their_order_and_none_by_none() -> None:
     def many() -> Steps[list[int]]:
         nothing = yield []
-        answers = yield [Double(1, size=3), Double(2, "other"), Double(3, size=1)]
+        answers = yield [Double(1, shape=(3, 1)), Double(2, "other"), Double(3)]
         return nothing + answers
 
     assert batching.run([many()]) == [[2, 4, 6]]
@@ -94,9 +94,20 @@ def test_other_exceptions_are_not_kept() -> None:
 
 def test_batches_are_of_like_size_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batching, "VALUES_AT_ONCE", 100)
-    sizes = [30, 500, 31, 2, 32, 33]
-    places = list(batching.batches([Double(i, size=size) for i, size in enumerate(sizes)]))
-    assert places == [[3, 0, 2], [4, 5], [1]]
+    shapes = [(30, 1), (500, 1), (31, 1), (2, 1), (32, 1), (33, 1)]
+    assert list(batching.batches([Double(i, shape=shape) for i, shape in enumerate(shapes)])) == [
+        [3, 0, 2],
+        [4, 5],
+        [1],
+    ]
+    # The padding of a long one and a wide one is counted.
+    assert list(batching.batches([Double(0, shape=(30, 1)), Double(1, shape=(4, 8))])) == [[0], [1]]
+
+
+def test_an_error_that_is_returned_holds_nothing_of_its_company() -> None:
+    (_, error) = batching.run([doubled(1), doubled(-3)], on_error="return")
+    assert isinstance(error, InputError)
+    assert error.__traceback__ is None
 
 
 def test_time_is_counted_by_stage() -> None:
