@@ -46,6 +46,7 @@ LONG = ("tests/test_readme.py", "tests/alignment/test_gold.py", "tests/kernels/"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="run the long suite too: what is slow and rarely tells more")
     parser.addoption("--shuffle", type=int, metavar="SEED", help="shuffle the files, and the tests within each")
     add_option(parser)
 
@@ -69,6 +70,7 @@ def number_of_workers(config: pytest.Config) -> int:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "long: runs with --long, and where its file is named in the call")
     config.pluginmanager.register(PlantedRuns(config))
     config.addinivalue_line(
         "markers", "planted(*paths): plants faults into these files; see tests/support/planted_runs"
@@ -109,6 +111,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.args_source == pytest.Config.ArgsSource.TESTPATHS and not config.getoption("--long"):
+        left_out = [item for item in items if item.get_closest_marker("long")]
+        items[:] = [item for item in items if not item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=left_out)
     seed = config.getoption("--shuffle")
     if seed is None:
         items.sort(key=_turn)

@@ -52,8 +52,8 @@ class AlignerOptions(TypedDict, total=False):
 class Aligner:
     """Loads a model once and aligns with it often.
 
-    `emissions` and `emissions_batch` may be called by several threads at once. Pronunciations are kept in memory
-    without a lock: `align`, `align_batch` and `score` are for one thread at a time, or an `Aligner` for each.
+    With the models of this project `emissions` and `emissions_batch` may be called by several threads at once. All else
+    is for one thread at a time, or an `Aligner` for each: other models, and the memory of pronunciations, have no lock.
 
     Args:
         model: a name that `ctc-align models` lists, or the folder of a trained model; None to align `Emissions` only.
@@ -149,17 +149,18 @@ class Aligner:
         utterances: Sequence[str] | None = None,
         timings: dict[str, float] | None = None,
     ) -> list[Alignment] | list[Alignment | CtcAlignError]:
-        """Align many at once: to the bit what `align` says of each, on one machine with one number of torch's threads.
+        """Align many at once; return what `align` returns for each.
 
-        The model (on a GPU) and every kernel run once for many. However many pairs there are, no more audio and
-        emissions than those of `GROUP_S` seconds, and of one pair more, are in memory at once, but for audio that was
-        passed as samples.
+        It is the same to the bit where the model's emissions do not depend on the batch: on the CPU, those of this
+        project's models. The model (on a GPU) and every kernel run once for many. However many pairs there are, no
+        more audio and emissions than those of `GROUP_S` seconds, and of one pair more, are in memory at once, but for
+        audio that was passed as samples.
 
         Args:
             pairs: (audio, text), each as for `align`.
             on_error: with "return" an error takes the place of the result of a pair that cannot be aligned.
             utterances: names, one for each pair; else the audio's, or `utterance-I`, I its place from 0.
-            timings: gets the seconds that went to the "model" and the "kernels", added to what it holds.
+            timings: gets the seconds that went to the "model", the "words" and the "kernels", added to what it holds.
 
         Raises:
             UsageError: something that is no pair, or another number of names.
@@ -326,14 +327,14 @@ class Aligner:
         return words
 
     def _inputs(self, emissions: Emissions, words: Words, name: str, source: str) -> UtteranceInputs:
-        is_models = self._is_models(emissions)
-        calibration = self._calibration or (self._model_calibration if is_models else None) or Calibration()
+        may_be_models = self._may_be_models(emissions)
+        calibration = self._calibration or (self._model_calibration if may_be_models else None) or Calibration()
         return UtteranceInputs(
             name,
             source,
             words,
             emissions,
-            self.model.name if self.model and is_models else "log-probs",
+            self.model.name if self.model and may_be_models else "log-probs",
             self._tokenizer(emissions),
             calibration.at(emissions.frame_shift_s),
             self.settings,
@@ -343,11 +344,11 @@ class Aligner:
     def _tokenizer(self, emissions: Emissions) -> Tokenizer:
         key = (emissions.vocab, emissions.blank)
         if key not in self._tokenizers:
-            lexicon = self._lexicon or (self._model_lexicon if self._is_models(emissions) else None)
+            lexicon = self._lexicon or (self._model_lexicon if self._may_be_models(emissions) else None)
             self._tokenizers[key] = tokenizer_for(emissions.vocab, emissions.blank, lexicon)
         return self._tokenizers[key]
 
-    def _is_models(self, emissions: Emissions) -> bool:
+    def _may_be_models(self, emissions: Emissions) -> bool:
         """Return whether the emissions may come from the model: they have its vocabulary."""
         return self.model is not None and self.model.vocab == emissions.vocab
 

@@ -65,7 +65,12 @@ Lexicon = Annotated[
 ]
 Device = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda|cuda:N|mps", help="Device of the model.")]
 Backend = Annotated[
-    str, typer.Option("--backend", metavar="auto|reference|cpu|gpu", help="Kernels that compute the alignment.")
+    str,
+    typer.Option(
+        "--backend",
+        metavar="auto|reference|cpu|gpu",
+        help="Code that computes the alignment: cpu, gpu (CUDA), or the slow reference; auto: by --device.",
+    ),
 ]
 Formats = Annotated[
     str | None,
@@ -85,14 +90,18 @@ ConfigFile = Annotated[
 ]
 Assignments = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change one setting of the settings file; may be repeated."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Set one value of `configs/default.toml`; may be repeated, and wins over --config.",
+    ),
 ]
 Language = Annotated[
     str | None,
     typer.Option(
         "--language",
         metavar="CODE",
-        help="Language of the transcript (en, deu), and of models with a part for each language.",
+        help="Language of the transcript (en, deu): how numbers are spoken; chooses the part of a multilingual model.",
         show_default="the model's, else en",
     ),
 ]
@@ -158,7 +167,7 @@ class TranscriptOptions:
         typer.Option(
             "--unknown",
             metavar="wildcard|skip|error",
-            help="Letters that the model lacks match any speech (for times only), are left out, or are an error.",
+            help="Letters that the model does not have: match any speech (for times only), leave out, or fail.",
             show_default="wildcard",
         ),
     ] = None
@@ -193,7 +202,8 @@ class TimesOptions:
         typer.Option(
             "--edges",
             metavar="auto|spikes|occupancy|calibrated|refined",
-            help="How edges of words and tokens are placed; auto: the best way that the model has.",
+            help="Where words begin and end: at CTC's spikes, at medians over all paths (occupancy), or at either with "
+            "the corrections of --calibration (calibrated, refined); auto: the best that the model has.",
             show_default="auto",
         ),
     ] = None
@@ -202,7 +212,7 @@ class TimesOptions:
         typer.Option(
             "--calibration",
             metavar="FILE",
-            help="Calibration of this model, from ctc-align calibrate.",
+            help="File of ctc-align calibrate: corrections of edges and weights of confidence.",
             show_default="in the model's folder",
         ),
     ] = None
@@ -211,7 +221,7 @@ class TimesOptions:
         typer.Option(
             "--min-confidence",
             metavar="0…1",
-            help="Mark words of less confidence; exit 3 if there are any, or speech that no word explains.",
+            help="Name words of less confidence on stderr; exit 3 if there are any, or unexplained speech.",
             show_default="none are marked",
         ),
     ] = None
@@ -245,7 +255,7 @@ class LogProbsOptions:
         typer.Option(
             "--vocab",
             metavar="FILE",
-            help="For log-probs: one token a line, Kaldi 'token id', or a JSON list or object.",
+            help="For log-probs: the vocabulary: a token a line in the classes' order, Kaldi 'token id', or JSON.",
         ),
     ] = None
     frame_shift: Annotated[
@@ -253,7 +263,9 @@ class LogProbsOptions:
     ] = None
     blank: Annotated[
         str | None,
-        typer.Option("--blank", metavar="TOKEN|INDEX", help="For log-probs: the blank.", show_default="index 0"),
+        typer.Option(
+            "--blank", metavar="TOKEN|INDEX", help="For log-probs: the vocabulary's blank.", show_default="index 0"
+        ),
     ] = None
 
     def reader_of_file(self, audio: str, model: str | None) -> Reader | None:

@@ -84,6 +84,7 @@ def test_words_are_marked_counted_and_told(corpus: Corpus, tmp_path: Path, capsy
     assert "words in doubt" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_the_setting_does_the_same_and_without_it_nothing_is_in_doubt(corpus: Corpus, tmp_path: Path) -> None:
     assert corpus("good.jsonl", "--set", "min_confidence=0.999") == 3
     assert corpus("good.jsonl") == 0
@@ -94,6 +95,7 @@ def test_the_setting_does_the_same_and_without_it_nothing_is_in_doubt(corpus: Co
     assert not any(marks(json.loads((tmp_path / "out" / "u0.json").read_text("utf-8"))))
 
 
+@pytest.mark.long
 def test_an_utterance_whose_doubt_is_damaged_is_done_again(
     corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -115,6 +117,7 @@ def test_failures_come_first(corpus: Corpus, tmp_path: Path) -> None:
     assert (found["failed"], found["in_doubt"]) == (1, 3)
 
 
+@pytest.mark.long
 def test_shards(corpus: Corpus, tmp_path: Path) -> None:
     assert corpus("good.jsonl", "--min-confidence", 0.999, "--layout", "shards") == 3
     with gzip.open(tmp_path / "out" / "alignments-00000.jsonl.gz", "rt", encoding="utf-8") as file:

@@ -253,7 +253,7 @@ def died(out: Path, layout: str, audio: Path, step: int) -> tuple[int, str]:
     return result.returncode, result.stdout
 
 
-@pytest.mark.parametrize("layout", ["files", "shards"])
+@pytest.mark.parametrize("layout", ["files", pytest.param("shards", marks=pytest.mark.long)])
 def test_killed_at_any_step_and_resumed(audio, tmp_path, layout):
     code, steps = died(tmp_path / "whole", layout, audio, 0)
     assert code == 0

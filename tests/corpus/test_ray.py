@@ -131,6 +131,7 @@ class TestOnACluster:
         assert len(lines) == FAILED, lines
         assert_whole(tmp_path / "out", expected)
 
+    @pytest.mark.long
     def test_the_driver_killed_and_resumed(self, corpus, expected, tmp_path):
         process = start(corpus, tmp_path / "out", BATCH_S=0.5)
         wait_for_lines(process, tmp_path / "out", 2)
@@ -148,6 +149,7 @@ class TestOnACluster:
         assert code == 1, lines
         assert_whole(tmp_path / "out", expected)
 
+    @pytest.mark.long
     def test_an_interrupt_ends_it_and_the_local_engine_goes_on(self, corpus, expected, tmp_path):
         process = start(corpus, tmp_path / "out", BATCH_S=0.5)
         wait_for_lines(process, tmp_path / "out", 2)
@@ -161,6 +163,7 @@ class TestOnACluster:
         runs.run(corpus, "--out-dir", tmp_path / "out", "--workers", 2, "--batch-seconds", 2)
         assert_whole(tmp_path / "out", expected)
 
+    @pytest.mark.long
     def test_an_utterance_that_kills_its_workers_has_failed_and_the_others_have_not(self, corpus, expected, tmp_path):
         code, lines = ended(start(corpus, tmp_path / "out", "--workers", 1, KILLS_ITS_WORKER="part 2/u20"))
         assert code == 1, lines
@@ -171,6 +174,7 @@ class TestOnACluster:
         assert runs.outputs(tmp_path / "out") == kept
         assert len(runs.lines(tmp_path / "out")) == UTTERANCES
 
+    @pytest.mark.long
     def test_a_model_that_is_none_is_said_once(self, corpus, tmp_path):
         code, lines = ended(start(corpus, tmp_path / "out", "--model", tmp_path / "nothing", REAL=1))
         assert code == 2

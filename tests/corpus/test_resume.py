@@ -116,6 +116,7 @@ def test_failures_are_tried_again_when_asked(corpus, tmp_path):
     assert ids_after(out_dir, UTTERANCES) == ["part 0/u3", "part 2/u11"]
 
 
+@pytest.mark.long
 def test_force_does_everything_again(corpus, tmp_path):
     out_dir = tmp_path / "out"
     run(corpus, out_dir)
@@ -127,7 +128,9 @@ def test_force_does_everything_again(corpus, tmp_path):
     assert runs.outputs(out_dir) == expected
 
 
-@pytest.mark.parametrize("journal", ["torn", "shorter", "gone", "not JSON"])
+@pytest.mark.parametrize(
+    "journal", ["torn", *(pytest.param(how, marks=pytest.mark.long) for how in ("shorter", "gone", "not JSON"))]
+)
 def test_outputs_that_are_not_in_the_journal_are_replaced(journal, corpus, tmp_path):
     out_dir = tmp_path / "out"
     run(corpus, out_dir)
@@ -219,7 +222,7 @@ class TestTwoRuns:
 
 
 class TestInterrupts:
-    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
     def test_the_batch_in_flight_ends_and_the_summary_is_written(self, number, corpus, tmp_path):
         out_dir = tmp_path / "out"
         options = (corpus, "--out-dir", out_dir, "--workers", 1, "--batch-seconds", 0.5)

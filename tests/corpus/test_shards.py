@@ -56,7 +56,7 @@ def test_the_summary_joins_the_journals(corpus, tmp_path):
         assert mine[fact] == other[fact], fact
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", [pytest.param("files", marks=pytest.mark.long), "shards"])
 def test_another_number_of_shards_goes_on(layout, corpus, tmp_path):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     runs.run(corpus, "--out-dir", whole, "--workers", 1, *LAYOUTS[layout])

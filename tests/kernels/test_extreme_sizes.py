@@ -57,6 +57,7 @@ def test_more_states_than_16_bits_and_more_cells_than_32_bits_count(banded: bool
     assert np.array_equal(path.states[0].numpy(), states)
 
 
+@pytest.mark.long
 def test_posteriors_of_more_cells_than_32_bits_count() -> None:
     rng = np.random.default_rng(62)
     row, states = planted(rng, 33_000, 67_000, 20)

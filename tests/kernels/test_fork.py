@@ -295,6 +295,8 @@ def test_threads_of_callers_that_compile_at_once() -> None:
     assert done.stdout == "fine\n", done.stderr
 
 
+# Python prints and drops an exception that a signal raises while something is finalised.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers on this system")
 def test_an_interruption_leaves_kernels_as_they_were(shared_work: None) -> None:
     """Ctrl-C at any time: the next call says what it always said."""

@@ -43,6 +43,7 @@ def call(folder: Path, out: Path) -> Call:
     return Call(str(folder / "manifest.jsonl"), out, dev=str(folder / "dev.jsonl"))
 
 
+@pytest.mark.long
 def test_english_phones_from_recordings_to_a_model_that_aligns(corpus: tuple[Path, list[Made]], tmp_path: Path) -> None:
     folder, made = corpus
     lines = Lines()

@@ -169,6 +169,7 @@ def test_align_refuses_what_is_not_spoken_in_the_models_language(letters: Path, 
     assert cli([str(argument) for argument in (*given, "--language", "en")]) == 0
 
 
+@pytest.mark.long
 def test_a_corpus_is_done_again_where_what_is_remembered_changed(phones: Path, sounds: Path, tmp_path: Path) -> None:
     model = tmp_path / "model"
     shutil.copytree(phones, model)
