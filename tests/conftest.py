@@ -13,10 +13,12 @@ import os
 # One thread for each process, as PyTorch and OpenMP read it when they are imported: workers share the cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import logging
 import random
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -136,6 +138,15 @@ def _turn(item: pytest.Item) -> int:
     if file in PROCESSES:
         return 0
     return next((turn for turn, start in enumerate(LONG, start=1) if file.startswith(start)), len(LONG) + 1)
+
+
+@pytest.fixture(autouse=True)
+def quiet_logger() -> Iterator[None]:
+    """Give the library's logger back as it was: commands that run in this process take it over for their messages."""
+    logger = logging.getLogger("ctc_align")
+    before = list(logger.handlers), logger.level, logger.propagate
+    yield
+    logger.handlers, logger.level, logger.propagate = before
 
 
 @pytest.fixture(scope="session")

@@ -73,6 +73,7 @@ def test_phone_edges(english: Aligner, speech_data: Path) -> None:
     assert edges.both.mae_ms <= 15
 
 
+@pytest.mark.long
 def test_a_model_without_segmentation_gains_most(speech_data: Path, tmp_path: Path) -> None:
     """The embedded model's first output alone, as if it were any other CTC model."""
     english = load_model("english", device="cpu")

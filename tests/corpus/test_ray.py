@@ -106,6 +106,7 @@ def assert_whole(out_dir: Path, expected: dict[str, bytes]) -> None:
 class TestOnACluster:
     pytestmark = with_ray
 
+    @pytest.mark.long
     def test_the_files_are_those_of_the_local_engine(self, tmp_path, english):
         """With the real model, in shards: what is spooled and assembled comes over the cluster."""
         corpus = runs.make_corpus(tmp_path / "corpus", 24)

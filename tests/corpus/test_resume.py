@@ -100,6 +100,7 @@ def test_audio_that_changed_is_done_again(corpus, tmp_path):
     assert ids_after(out_dir, UTTERANCES) == ["part 0/u0"]
 
 
+@pytest.mark.long
 def test_other_settings_and_formats_do_everything_again(corpus, tmp_path):
     out_dir = tmp_path / "out"
     run(corpus, out_dir, "--format", "json")
@@ -243,6 +244,7 @@ class TestInterrupts:
         run(corpus, whole)
         assert runs.outputs(out_dir) == runs.outputs(whole)
 
+    @pytest.mark.long
     def test_a_second_interrupt_ends_it_at_once(self, corpus, tmp_path):
         out_dir = tmp_path / "out"
         process = runs.start(corpus, "--out-dir", out_dir, "--workers", 1, "--batch-seconds", 0.5, BATCH_S=30)

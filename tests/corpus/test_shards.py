@@ -35,6 +35,7 @@ def test_shards_at_once_make_what_one_run_makes(layout, corpus, tmp_path):
     assert sum(runs.summary(parts, f"summary.{i}-of-3.json")["utterances"] for i in range(3)) == UTTERANCES
 
 
+@pytest.mark.long
 def test_the_summary_joins_the_journals(corpus, tmp_path):
     out_dir = tmp_path / "out"
     runs.run(corpus, "--out-dir", out_dir, "--workers", 1, "--shard", "0/2")
@@ -79,6 +80,7 @@ def test_another_number_of_shards_goes_on(layout, corpus, tmp_path):
     assert runs.outputs(parts) == expected
 
 
+@pytest.mark.long
 def test_the_same_shard_twice_is_refused_and_another_is_not(corpus, tmp_path):
     out_dir = tmp_path / "out"
     first = start(corpus, out_dir, "0/2", BATCH_S=20)

@@ -129,6 +129,7 @@ def test_a_tiny_network_learns(name: str) -> None:
 
 
 @pytest.mark.usefixtures("one_thread")
+@pytest.mark.long
 def test_label_priors_spread_the_peaks() -> None:
     """What they are for: fewer frames are left to the blank."""
     blanks = []
