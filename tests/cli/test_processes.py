@@ -143,8 +143,8 @@ def test_standard_output_on_a_full_disk(here):
     ("closed", "options", "code", "says"),
     [
         (">&-", "--stdout", 1, "ctc-align: error: standard output: writing failed (Bad file descriptor)\n"),
-        (">&-", "", 0, ""),
-        ("2>&-", "", 0, ""),
+        pytest.param(">&-", "", 0, "", marks=pytest.mark.long),
+        pytest.param("2>&-", "", 0, "", marks=pytest.mark.long),
     ],
 )
 def test_streams_that_the_caller_closed(here, closed, options, code, says):

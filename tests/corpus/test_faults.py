@@ -13,6 +13,8 @@ from typing import Any
 import corpus_runs as runs
 import pytest
 
+pytestmark = pytest.mark.long
+
 UTTERANCES = 40
 MEGABYTES = 1
 

@@ -66,7 +66,13 @@ def options(folder: Path, **more: object) -> ScoreOptions:
     return ScoreOptions(str(folder / "model"), device="cpu", **more)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("more", [{}, {"workers": 1, "batch_seconds": 1.0}, {"workers": 2}])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"workers": 1, "batch_seconds": 1.0},
+        *(pytest.param(more, marks=pytest.mark.long) for more in ({}, {"workers": 2})),
+    ],
+)
 def test_every_utterance_in_its_place_as_alone(folder: Path, more: dict[str, object], monkeypatch) -> None:
     monkeypatch.setattr(corpus_scores, "WINDOW", 4)
     aligner = Aligner(str(folder / "model"), device="cpu")
