@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from ctc_align.alignment.confidence import confidences
 from ctc_align.alignment.ctc_path import CtcPath
 from ctc_align.alignment.edges import EdgeSettings, place_edges, share_out_wildcards
-from ctc_align.alignment.pronunciations import choose_pronunciations
+from ctc_align.alignment.pronunciations import choose_pronunciations, spell_words
 from ctc_align.alignment.unexplained_speech import unexplained_speech
 from ctc_align.alignment.wildcard import place_wildcards
 from ctc_align.alignment.words import aligned_words, duration_of
@@ -22,7 +22,7 @@ from ctc_align.errors import TranscriptError
 from ctc_align.formats import Alignment
 from ctc_align.kernels.requests import CtcTargets, Forward, Steps
 from ctc_align.models.calibration import Calibration
-from ctc_align.tokens.tokenizer import PrepareWords, Tokenizer, missing_letters, refuse_missing, tokenize
+from ctc_align.tokens.tokenizer import Tokenizer, missing_letters
 from ctc_align.types import Emissions, Tokens, Words, WordTokens
 
 
@@ -105,10 +105,7 @@ def align_utterance(inputs: UtteranceInputs) -> Steps[Alignment]:
 def choose_tokens(inputs: UtteranceInputs) -> Steps[ChosenTokens]:
     """Choose the pronunciations that the audio prefers, and compute their CTC loss. Raises as `align_utterance`."""
     emissions, tokenizer = inputs.emissions, inputs.tokenizer
-    yield PrepareWords(tokenizer, inputs.words)
-    word_tokens = tokenize(inputs.words, tokenizer)
-    if inputs.settings.unknown == "error":
-        refuse_missing(inputs.words, word_tokens)
+    word_tokens = yield from spell_words(inputs.words, tokenizer, inputs.settings)
     if not any(word.pronunciations for word in word_tokens):
         raise _nothing_to_align(word_tokens, inputs.settings)
     tokens, path = yield from choose_pronunciations(

@@ -9,13 +9,27 @@ import numpy as np
 import torch
 
 from ctc_align.alignment.ctc_path import GAP_FRAMES, CtcPath, best_word_path
+from ctc_align.config import Settings
 from ctc_align.errors import InputError
 from ctc_align.kernels.requests import CtcTargets, Forward, Steps
-from ctc_align.tokens.tokenizer import join
-from ctc_align.types import Tokens, WordTokens
+from ctc_align.tokens.tokenizer import PrepareWords, Tokenizer, join, refuse_missing, tokenize
+from ctc_align.types import Tokens, Words, WordTokens
 
 WINDOW_FRAMES = 60
 """The other pronunciations of a word are scored at most so many frames beyond its spikes."""
+
+
+def spell_words(words: Words, tokenizer: Tokenizer, settings: Settings) -> Steps[list[WordTokens]]:
+    """Return the tokens of each word; the words of many utterances are prepared together.
+
+    Raises:
+        TranscriptError: the vocabulary lacks letters, and the settings make that an error.
+    """
+    yield PrepareWords(tokenizer, words)
+    word_tokens = tokenize(words, tokenizer)
+    if settings.unknown == "error":
+        refuse_missing(words, word_tokens)
+    return word_tokens
 
 
 def choose_pronunciations(

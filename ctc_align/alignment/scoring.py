@@ -17,12 +17,12 @@ import torch
 from ctc_align import units
 from ctc_align.alignment.align_utterance import ctc_loss
 from ctc_align.alignment.ctc_path import Spans
-from ctc_align.alignment.pronunciations import choose_pronunciations
+from ctc_align.alignment.pronunciations import choose_pronunciations, spell_words
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, InputError, TranscriptError, UsageError
 from ctc_align.kernels.requests import Steps
 from ctc_align.text import require_words, words_of
-from ctc_align.tokens.tokenizer import PrepareWords, Tokenizer, count_missing, refuse_missing, tokenize
+from ctc_align.tokens.tokenizer import Tokenizer, count_missing
 from ctc_align.types import Emissions, Tokens
 
 LOCAL_S = 0.3
@@ -90,10 +90,7 @@ def score_transcript(
     try:
         words = words_of(text, settings)
         require_words(words, "transcript")
-        yield PrepareWords(tokenizer, words)
-        word_tokens = tokenize(words, tokenizer)
-        if settings.unknown == "error":
-            refuse_missing(words, word_tokens)
+        word_tokens = yield from spell_words(words, tokenizer, settings)
         scored = replace(scored, unknown=count_missing(word_tokens))
         if not any(word.pronunciations for word in word_tokens):
             raise TranscriptError("the model's vocabulary has nothing for any word of the transcript")

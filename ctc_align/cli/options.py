@@ -93,7 +93,7 @@ Assignments = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Set one value of `configs/default.toml`; may be repeated, and wins over --config.",
+        help="Set one value of the settings file; may be repeated, and wins over --config.",
     ),
 ]
 Language = Annotated[
@@ -221,7 +221,7 @@ class TimesOptions:
         typer.Option(
             "--min-confidence",
             metavar="0…1",
-            help="Name words of less confidence on stderr; exit 3 if there are any, or unexplained speech.",
+            help="Point out words of less confidence; exit 3 if there are any, or unexplained speech.",
             show_default="none are marked",
         ),
     ] = None

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 
 from ctc_align import kernels, lattice
-from ctc_align.alignment import align_utterance, edges, segmentation
+from ctc_align.alignment import align_utterance, edges, pronunciations, segmentation
 from ctc_align.alignment import aligner as aligner_module
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.alignment.ctc_path import best_ctc_path
@@ -46,7 +46,7 @@ STAGES: list[tuple[str, Any, str]] = [
     ("network", AcousticNetwork, "forward"),
     ("network", convnet_model.ConvNet, "_fill"),
     ("words and tokens", aligner_module.Aligner, "_words"),
-    ("words and tokens", align_utterance, "tokenize"),
+    ("words and tokens", pronunciations, "tokenize"),
     ("topologies", lattice, "ctc"),
     ("topologies", lattice, "segmentation"),
     ("topologies", lattice, "stack"),
