@@ -18,6 +18,13 @@ SKIPPED = "skipped"
 UNSPOKEN = "unspoken"
 UNKNOWN = "unknown"
 
+GOOD, DOUBTFUL, POOR, NONE = FITS = ("good", "doubtful", "poor", "none")
+"""How well a transcript fits its recording, best first."""
+UNEXPLAINED, NOT_SPOKEN, MISFIT = REGION_KINDS = ("unexplained", "not_spoken", "misfit")
+"""Kinds of a `Region`: speech that no word explains, words that are not spoken, words that do not fit the sound."""
+SPEAKER, DIRECTION, MARKUP = UNSPOKEN_KINDS = ("speaker", "direction", "markup")
+"""Kinds of words that are written and not spoken: a speaker's name, a stage direction, a mark of a format."""
+
 
 @dataclass(frozen=True)
 class Audio:
@@ -49,6 +56,10 @@ class Word:
     char_end: int
     roman: str | None = None
     """`spoken` in Latin letters, where that was asked for; "" for a letter that is silent."""
+    kind: str = ""
+    """One of `UNSPOKEN_KINDS` for a word that is written and not spoken (`spoken` is "" then); else ""."""
+    speaker: str = ""
+    """Who says it, where the transcript names speakers."""
 
     @property
     def said(self) -> str:
@@ -161,6 +172,28 @@ class AlignedWord:
     tokens: tuple[AlignedToken, ...] = ()
     start_sd_ms: float | None = None
     end_sd_ms: float | None = None
+    kind: str = ""
+    speaker: str = ""
+    """`kind` and `speaker` as in `Word`."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """A stretch where recording and transcript disagree.
+
+    Attributes:
+        kind: one of `REGION_KINDS`.
+        start_s, end_s: in the recording, seconds from the start of the utterance; None where it has no place there.
+        char_start, char_end: of the words, in the transcript (code points); None where it has no words.
+        reason: for people.
+    """
+
+    kind: str
+    start_s: float | None = None
+    end_s: float | None = None
+    char_start: int | None = None
+    char_end: int | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -191,6 +224,15 @@ class AlignmentData:
     """Speech (start_s, end_s) that no word explains, as far as the model can tell."""
     unknown_letters: dict[str, int] = field(default_factory=dict)
     """The letters that the vocabulary lacks and how often each occurs; `unknown` is their sum."""
+    fit: str | None = None
+    """One of `FITS`: how well the transcript fits the recording; None where the model has no figures to tell by."""
+    regions: tuple[Region, ...] = ()
+    """Where they disagree, by time."""
+
+    @property
+    def skipped(self) -> int:
+        """The number of words that are not in the recording."""
+        return sum(word.status == SKIPPED for word in self.words)
 
     @property
     def min_confidence(self) -> float:

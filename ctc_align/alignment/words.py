@@ -32,7 +32,8 @@ def aligned_words(
     for w, word in enumerate(words.words):
         written = (word.text, word.spoken, word.char_start, word.char_end)
         if w not in places:
-            aligned.append(AlignedWord(*written, status=UNKNOWN if word.said else UNSPOKEN))
+            status = UNKNOWN if word.said else UNSPOKEN
+            aligned.append(AlignedWord(*written, status=status, kind=word.kind, speaker=word.speaker))
             continue
         parts = tuple(timed[k] for k in places[w])
         first, last = parts[0], parts[-1]
@@ -46,6 +47,7 @@ def aligned_words(
                 tokens=parts,
                 start_sd_ms=first.start_sd_ms,
                 end_sd_ms=last.end_sd_ms,
+                speaker=word.speaker,
             )
         )
     return tuple(aligned)

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 from ctc_align._version import __version__
 from ctc_align.errors import InputError
 from ctc_align.formats.writer import RECORDING, UNITS_PER_S, Style, Writer, end_units, finite, time_units
-from ctc_align.types import FORMAT, AlignedToken, AlignedWord, AlignmentData
+from ctc_align.types import FORMAT, AlignedToken, AlignedWord, AlignmentData, Region
 
 _DECIMALS = 6
 _PLAIN_FIELDS = (
@@ -45,6 +45,8 @@ def to_dict(alignment: AlignmentData, style: Style | None = None) -> dict[str, A
         "loss": finite(alignment.loss),
         "loss_per_token": finite(alignment.loss_per_token),
         "score": finite(alignment.score),
+        "fit": alignment.fit,
+        "skipped": alignment.skipped,
         "unknown": alignment.unknown,
         **({"unknown_letters": dict(alignment.unknown_letters)} if alignment.unknown_letters else {}),
         "token_kind": alignment.token_kind,
@@ -53,6 +55,7 @@ def to_dict(alignment: AlignmentData, style: Style | None = None) -> dict[str, A
         "unexplained": [
             {"start_s": place.time_s(start_s), "end_s": place.time_s(end_s)} for start_s, end_s in alignment.unexplained
         ],
+        "regions": [_region(region, place) for region in alignment.regions],
         "config": _plain(config),
     }
 
@@ -71,6 +74,8 @@ def _word(word: AlignedWord, place: _TimeScale, doubt: float) -> dict[str, Any]:
         "char_start": word.char_start,
         "char_end": word.char_end,
         "status": word.status,
+        **({"kind": word.kind} if word.kind else {}),
+        **({"speaker": word.speaker} if word.speaker else {}),
         "tokens": [
             {
                 "token": token.token,
@@ -81,6 +86,17 @@ def _word(word: AlignedWord, place: _TimeScale, doubt: float) -> dict[str, Any]:
             }
             for token in word.tokens
         ],
+    }
+
+
+def _region(region: Region, place: _TimeScale) -> dict[str, Any]:
+    return {
+        "kind": region.kind,
+        "start_s": place.time_s(region.start_s),
+        "end_s": place.time_s(region.end_s),
+        "char_start": region.char_start,
+        "char_end": region.char_end,
+        "reason": region.reason,
     }
 
 
@@ -187,15 +203,22 @@ def _fields(data: dict[str, Any]) -> dict[str, Any]:
             (max(round(part["start_s"] + shift_s, _DECIMALS), 0.0), round(part["end_s"] + shift_s, _DECIMALS))
             for part in data.get("unexplained", ())
         ),
+        "fit": data.get("fit"),
+        "regions": tuple(
+            Region(**{**part, "start_s": _moved(part["start_s"], shift_s), "end_s": _moved(part["end_s"], shift_s)})
+            for part in data.get("regions", ())
+        ),
     }
 
 
-def _aligned_word(data: dict[str, Any], shift_s: float) -> AlignedWord:
-    def moved(seconds: float | None) -> float | None:
-        return None if seconds is None else max(round(seconds + shift_s, _DECIMALS), 0.0)
+def _moved(seconds: float | None, shift_s: float) -> float | None:
+    """Return a time of the file as one from the start of the utterance."""
+    return None if seconds is None else max(round(seconds + shift_s, _DECIMALS), 0.0)
 
+
+def _aligned_word(data: dict[str, Any], shift_s: float) -> AlignedWord:
     def timed(item: dict[str, Any]) -> dict[str, Any]:
-        times = {"start_s": moved(item["start_s"]), "end_s": moved(item["end_s"]), "confidence": item["confidence"]}
+        times = {key: _moved(item[key], shift_s) for key in ("start_s", "end_s")} | {"confidence": item["confidence"]}
         return times | {key: item.get(key) for key in ("start_sd_ms", "end_sd_ms")}
 
     return AlignedWord(
@@ -204,6 +227,8 @@ def _aligned_word(data: dict[str, Any], shift_s: float) -> AlignedWord:
         char_start=data["char_start"],
         char_end=data["char_end"],
         status=data["status"],
+        kind=data.get("kind", ""),
+        speaker=data.get("speaker", ""),
         tokens=tuple(AlignedToken(token["token"], **timed(token)) for token in data["tokens"]),
         **timed(data),
     )
