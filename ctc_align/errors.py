@@ -5,7 +5,8 @@ CtcAlignError                 whatever went wrong; catch this one
 │   └── ConfigError           a settings file or a setting is wrong
 ├── InputError                the content of one utterance's input is wrong (exit 1); others are not concerned
 │   ├── AudioError            no such file, not audio, empty, silence only, NaN
-│   ├── TranscriptError       empty, not UTF-8
+│   ├── TranscriptError       empty, not UTF-8, broken subtitles
+│   │   └── WrongFileError    no transcript at all: a PDF, a recording, JSON (also a UsageError: exit 2)
 │   ├── LexiconError          a line of a dictionary that cannot be read, or phones the model does not have
 │   ├── EmissionsError        log-probs of the wrong shape, with NaN or +inf, or a vocabulary that does not fit them
 │   └── TooShortError         the transcript needs more frames than the audio has
@@ -39,6 +40,10 @@ class AudioError(InputError):
 
 class TranscriptError(InputError):
     """A transcript that cannot be used."""
+
+
+class WrongFileError(TranscriptError, UsageError):
+    """A file that is no transcript at all was given as one."""
 
 
 class LexiconError(InputError):

@@ -68,11 +68,54 @@ class Word:
 
 
 @dataclass(frozen=True)
+class SourceCue:
+    """One cue of a subtitle file that was given as transcript.
+
+    Attributes:
+        char_start, char_end: its text in the transcript (code points, end exclusive), tags included; may be empty.
+        start_s, end_s: its times in the file.
+        name: its number or name in the file, "" for none.
+        settings: what follows its times (a position).
+        before: blocks of VTT between the cue before and this one (NOTE, STYLE).
+        payload: its text as the file has it, where that differs from the transcript (`&amp;`); else None.
+    """
+
+    char_start: int
+    char_end: int
+    start_s: float
+    end_s: float
+    name: str = ""
+    settings: str = ""
+    before: str = ""
+    payload: str | None = None
+
+
+@dataclass(frozen=True)
+class Subtitles:
+    """The cues of a subtitle file in their order: `format` is "srt" or "vtt", `after` what follows the last cue."""
+
+    format: str
+    header: str = ""
+    cues: tuple[SourceCue, ...] = ()
+    after: str = ""
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """A transcript as it was read: its text, and the cues where it is a subtitle file."""
+
+    text: str
+    subtitles: Subtitles | None = None
+
+
+@dataclass(frozen=True)
 class Words:
     """A transcript as written, and its words in order: every word exactly once."""
 
     text: str
     words: tuple[Word, ...]
+    subtitles: Subtitles | None = None
+    """The cues, where the transcript is a subtitle file."""
 
 
 @dataclass(frozen=True)
@@ -228,6 +271,8 @@ class AlignmentData:
     """One of `FITS`: how well the transcript fits the recording; None where the model has no figures to tell by."""
     regions: tuple[Region, ...] = ()
     """Where they disagree, by time."""
+    subtitles: Subtitles | None = None
+    """The cues of the transcript, where it is a subtitle file."""
 
     @property
     def skipped(self) -> int:

@@ -1,12 +1,10 @@
-"""Reading a transcript and splitting it into words, each with its place in the text and its spoken form."""
+"""Splitting a transcript into words, each with its place in the text and its spoken form."""
 
 from __future__ import annotations
 
 import re
-import sys
 import unicodedata
 from functools import lru_cache
-from pathlib import Path
 
 from ctc_align.config import Settings
 from ctc_align.errors import TranscriptError, UsageError
@@ -14,7 +12,6 @@ from ctc_align.text.spoken_form import spoken_forms
 from ctc_align.types import Word, Words
 
 _RUN = re.compile(r"\S+")
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _SPACELESS = (
     "\u0e00-\u0eff"  # Thai, Lao
     "\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f"  # Myanmar
@@ -30,27 +27,6 @@ _PREFIXES = "#@+-−±~'’"
 
 _LETTER, _EXTEND, _STACK, _OTHER, _OPEN, _PREFIX, _WIDE, _NARROW = "LXJAOSWP"
 _ATOM = re.compile(r"(?P<core>L(?:J+L|[XJ])*|A(?:[AXJ]|[POS][POSX]*(?=A))*)|(?P<open>O|S(?=S*A))|(?P<close>.)")
-
-
-def read_transcript(path: str | Path) -> str:
-    """Read a UTF-8 file, or standard input for "-"; a byte order mark is removed, line ends are kept.
-
-    Raises:
-        UsageError: no such file, a folder, or a file that cannot be read.
-        TranscriptError: the bytes are not UTF-8; the message names the first wrong one.
-    """
-    if str(path) == "-":
-        return _decoded(_standard_input(), "standard input")
-    try:
-        data = Path(path).read_bytes()
-    except FileNotFoundError:
-        raise UsageError(f"{path}: no such transcript file; give a UTF-8 text file, - for stdin, or --text") from None
-    except IsADirectoryError:
-        raise UsageError(f"{path}: expected a transcript file, got a folder; name a text file in it") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"{path}: the transcript cannot be read: {reason}") from None
-    return _decoded(data, str(path))
 
 
 def split(text: str, *, language: str = "en", by_character: bool | None = None) -> Words:
@@ -185,20 +161,3 @@ def _kind(character: str, every: bool) -> str:
     if category == "Sc" or character in _PREFIXES:
         return _PREFIX
     return _WIDE if unicodedata.east_asian_width(character) in "WF" else _NARROW
-
-
-def _standard_input() -> bytes:
-    buffer = getattr(sys.stdin, "buffer", None)
-    return buffer.read() if buffer is not None else sys.stdin.read().encode("utf-8", "surrogateescape")
-
-
-def _decoded(data: bytes, source: str) -> str:
-    try:
-        return data.decode("utf-8").removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        hint = "it looks like UTF-16" if data.startswith(_UTF16) else "perhaps it is Latin-1 or Windows-1252"
-        raise TranscriptError(
-            f"{source}, line {line}: expected UTF-8, got byte 0x{data[error.start]:02x} at offset {error.start}; "
-            f"{hint}: save the transcript as UTF-8"
-        ) from None

@@ -1,0 +1,257 @@
+"""Files that are no transcripts, recognised by their content, each with what to do about it.
+
+The extension never decides: a PDF called talk.txt is a PDF, and a text called talk.doc is a text.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import unicodedata
+import zipfile
+from dataclasses import dataclass
+from itertools import islice
+
+from ctc_align.types import FORMAT
+
+HEAD_BYTES = 65536
+"""So many bytes from its start tell what a file is."""
+
+
+@dataclass(frozen=True)
+class FileKind:
+    """What a file is (`name`, with its article), and what to do where a transcript was expected."""
+
+    name: str
+    remedy: str
+
+
+_AS_TEXT = "save its text as a plain text file in UTF-8"
+_UNPACK = "unpack it and name the text file in it"
+_RECORDING = "a recording goes before its transcript: ctc-align AUDIO TRANSCRIPT"
+_AS_SRT = "convert it to SRT or VTT, which are read with their times"
+_SOUND_STARTS = (b"\x1aE\xdf\xa3", b"#!AMR", b"0&\xb2u\x8ef\xcf\x11", b"NIST_1A", b"FLV\x01", b"riff\x2e\x91\xcf\x11")
+_SOUND_WORDS = (b"RIFF", b"RF64", b"fLaC", b"OggS", b"ID3", b"FORM", b"caff", b".snd", b"MAC ", b"wvpk")
+"""Words that a text may begin with, too: a file of sound has a zero byte soon after them."""
+_IMAGE_STARTS = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\x00", b"MM\x00*", b"8BPS")
+_STARTS = {
+    b"%PDF-": FileKind("a PDF document", f"{_AS_TEXT} (pdftotext FILE.pdf FILE.txt)"),
+    b"{\\rtf": FileKind("an RTF document", f"{_AS_TEXT}, in a word processor"),
+    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": FileKind("a Word document (.doc)", f"{_AS_TEXT}, in a word processor"),
+    b"\x1f\x8b": FileKind("a gzip archive", "unpack it (gunzip) and name the text file"),
+    b"BZh91AY": FileKind("a bzip2 archive", "unpack it (bunzip2) and name the text file"),
+    b"\xfd7zXZ\x00": FileKind("an xz archive", "unpack it (unxz) and name the text file"),
+    b"7z\xbc\xaf\x27\x1c": FileKind("a 7z archive", _UNPACK),
+    b"\x93NUMPY": FileKind("an array of NumPy, perhaps log-probs", _RECORDING),
+}
+_ZIPPED = (
+    ("word/", FileKind("a Word document (.docx)", f"{_AS_TEXT}, in a word processor")),
+    ("xl/", FileKind("an Excel workbook (.xlsx)", f"{_AS_TEXT}, or as CSV for ctc-align corpus")),
+    ("ppt/", FileKind("a PowerPoint presentation (.pptx)", _AS_TEXT)),
+)
+_MIMETYPES = (
+    (b"application/epub+zip", FileKind("an EPUB book", _AS_TEXT)),
+    (
+        b"application/vnd.oasis.opendocument",
+        FileKind("an OpenDocument text (.odt)", f"{_AS_TEXT}, in a word processor"),
+    ),
+)
+_MPEG_FRAME = re.compile(rb"\xff[\xe2-\xff][\x10-\xef].", re.DOTALL)
+
+
+def is_sound(head: bytes) -> bool:
+    """Return whether a file that starts with `head` is a sound or video file, by its signature.
+
+    >>> is_sound(b"fLaC\\0"), is_sound(b"Hello")
+    (True, False)
+    """
+    if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
+        return False
+    if head.startswith(_SOUND_STARTS) or head[4:8] == b"ftyp":
+        return True
+    if b"\0" in head[:64] and head.startswith(_SOUND_WORDS):
+        return True
+    is_transport_stream = head[:1] == head[188:189] == b"G" and b"\0" in head
+    return is_transport_stream or _MPEG_FRAME.match(head) is not None
+
+
+def binary_kind(data: bytes) -> FileKind | None:
+    """Return what a file is that is no text; None where it may be one, in whatever encoding.
+
+    >>> binary_kind(b"%PDF-1.7 ...").name
+    'a PDF document'
+    """
+    for start, kind in _STARTS.items():
+        if data.startswith(start):
+            return kind
+    if data.startswith(b"PK\x03\x04"):
+        return _zipped(data)
+    if data.startswith(_IMAGE_STARTS) or (data.startswith(b"RIFF") and data[8:12] == b"WEBP"):
+        return FileKind("a picture", "type its text into a plain text file in UTF-8")
+    if is_sound(data[:HEAD_BYTES]) and not _is_utf16(data):
+        return FileKind("a sound or video file", _RECORDING)
+    return None
+
+
+def _zipped(data: bytes) -> FileKind:
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            names = archive.namelist()
+            mimetype = archive.read("mimetype")[:100] if "mimetype" in names else b""
+    except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError, ValueError):
+        names, mimetype = [], b""
+    for start, kind in _MIMETYPES:
+        if mimetype.startswith(start):
+            return kind
+    for folder, kind in _ZIPPED:
+        if any(name.startswith(folder) for name in names):
+            return kind
+    return FileKind("a ZIP archive", _UNPACK)
+
+
+def encoding_of(data: bytes) -> tuple[str, str] | None:
+    """Return the likely encoding of a text that is not UTF-8, for people and for iconv; None where it may be UTF-8.
+
+    >>> encoding_of("Hello, world".encode("utf-16-be")), encoding_of("Grüße".encode())
+    (('UTF-16 (big-endian)', 'UTF-16BE'), None)
+    """
+    if data.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
+        return "UTF-32", "UTF-32"
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "UTF-16", "UTF-16"
+    wide = _wide_encoding(data[:HEAD_BYTES])
+    if wide is not None:
+        return wide
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        high = [byte for byte in data if byte >= 0x80]
+        letters = sum(byte >= 0x80 or chr(byte).isalpha() for byte in data)
+        if len(high) > 0.4 * letters and len(high) > 3:
+            return "an older encoding such as Windows-1251, Shift JIS or GB18030", ""
+        if any(byte < 0xA0 for byte in high):
+            return "Windows-1252", "WINDOWS-1252"
+        return "Latin-1 (ISO 8859-1) or Windows-1252", "WINDOWS-1252"
+    return None
+
+
+_WIDE = {
+    "utf-32-le": ("UTF-32 (little-endian)", "UTF-32LE"),
+    "utf-32-be": ("UTF-32 (big-endian)", "UTF-32BE"),
+    "utf-16-le": ("UTF-16 (little-endian)", "UTF-16LE"),
+    "utf-16-be": ("UTF-16 (big-endian)", "UTF-16BE"),
+}
+
+
+def _wide_encoding(head: bytes) -> tuple[str, str] | None:
+    """Return UTF-16 or UTF-32 where a text without a mark of its byte order is more likely that than anything else."""
+    if len(head) < 4:
+        return None
+    if b"\0" not in head:
+        try:
+            head.decode("utf-8")
+        except UnicodeDecodeError as error:
+            if error.start < len(head) - 3:  # else the head ends within a character
+                shares = {codec: _text_share(head, codec) for codec in ("utf-16-le", "utf-16-be")}
+                best = max(shares, key=shares.__getitem__)
+                return _WIDE[best] if shares[best] > 0.95 and _is_asian(head, best) else None
+        return None
+    shares = {codec: _text_share(head, codec) for codec in _WIDE}
+    best = max(shares, key=shares.__getitem__)
+    return _WIDE[best] if shares[best] > 0.9 else None
+
+
+def _text_share(head: bytes, codec: str) -> float:
+    """Return the share of the characters that a text would have; common ones count most."""
+    width = 4 if "32" in codec else 2
+    try:
+        text = head[: len(head) // width * width].decode(codec)
+    except UnicodeDecodeError as error:
+        if error.start < len(head) - 8:
+            return 0.0
+        text = head[: error.start].decode(codec)
+    good = sum(character in "\n\r\t" or unicodedata.category(character)[0] in "LMNPZS" for character in text)
+    common = sum(character in " \n.,'" or character.isascii() for character in text)
+    return good / max(1, len(text)) + 1e-3 * common / max(1, len(text)) - 1e-3
+
+
+def _is_asian(head: bytes, codec: str) -> bool:
+    """Return whether the head is Chinese or Japanese in this encoding: its own full stops or kana are among it."""
+    text = head[: len(head) // 2 * 2].decode(codec, "ignore")
+    letters = [character for character in text if character.isalpha()]
+    known = sum("\u3040" <= character <= "\u30ff" or "\u4e00" <= character <= "\u9fff" for character in letters)
+    return known > 0.95 * len(letters) and any("\u3000" <= character <= "\u30ff" for character in text)
+
+
+def _is_utf16(data: bytes) -> bool:
+    return data.startswith((b"\xff\xfe", b"\xfe\xff"))
+
+
+_TO_TEXT = "write its words alone into a text file"
+_CTM_LINE = re.compile(r"\S+[ \t]+\S+[ \t]+\d+(?:\.\d+)?[ \t]+\d+(?:\.\d+)?[ \t]+\S+(?:[ \t]+\S+){0,3}\s*")
+_LABEL_LINE = re.compile(r"\d+(?:\.\d+)?\t\d+(?:\.\d+)?\t.*")
+_MARKED = (
+    (re.compile(r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html\b)", re.IGNORECASE | re.DOTALL),
+     FileKind("an HTML page", f"open it in a browser and {_AS_TEXT}")),
+    (re.compile(r"\s*<\?xml.*?<ANNOTATION_DOCUMENT|\s*<ANNOTATION_DOCUMENT", re.DOTALL),
+     FileKind("an ELAN file", "ELAN files are not read as transcripts yet: export its text (File, Export As, "
+              "Traditional Transcript Text or Subtitles) and give that")),
+    (re.compile(r"\s*(?:<\?xml[^>]*>\s*)?<(?:\w+:)?tt\b"), FileKind("subtitles in TTML", _AS_SRT)),
+    (re.compile(r"\s*<\?xml"), FileKind("an XML file", _AS_TEXT)),
+    (re.compile(r'\s*File type = "ooTextFile|\s*"ooTextFile|\s*File type = "ooTextFile short"'),
+     FileKind("a TextGrid of Praat", "TextGrids are not read as single transcripts yet: " + _TO_TEXT
+              + ", or align a folder of audio and TextGrids with ctc-align corpus FOLDER")),
+    (re.compile(r"\s*\[Script Info\]", re.IGNORECASE),
+     FileKind("subtitles in ASS or SSA", f"{_AS_SRT} (ffmpeg -i FILE.ass FILE.srt)")),
+    (re.compile(r"\s*\{\d+\}\{\d+\}.*\n\s*\{\d+\}\{\d+\}"), FileKind("subtitles in MicroDVD", _AS_SRT)),
+    (re.compile(r"\s*\d+:\d\d:\d\d\.\d+,\d+:\d\d:\d\d\.\d+\s*\n"), FileKind("subtitles in SBV", _AS_SRT)),
+)  # fmt: skip
+
+
+def written_kind(text: str) -> FileKind | None:
+    """Return what a decoded file is that is not written for readers; None for a text, tags and all.
+
+    >>> written_kind("<!DOCTYPE html><p>Hello").name, written_kind("She said <i>hello</i>.")
+    ('an HTML page', None)
+    """
+    head = text[:HEAD_BYTES]
+    for pattern, kind in _MARKED:
+        if pattern.match(head):
+            return kind
+    if head.lstrip()[:1] in ("{", "["):
+        return _json_kind(text)
+    lines = [line for line in islice(head.splitlines(), 200) if line.strip()]
+    rows = [line for line in lines if not line.startswith(";;")]
+    if len(rows) > 1 or len(rows) < len(lines):
+        if rows and all(map(_CTM_LINE.fullmatch, rows)):
+            return FileKind("a CTM file", _TO_TEXT)
+        if rows and all(map(_LABEL_LINE.fullmatch, rows)):
+            return FileKind("a file of labels with times", _TO_TEXT)
+    return None
+
+
+def _json_kind(text: str) -> FileKind | None:
+    try:
+        data = json.loads(text)
+    except ValueError:
+        return _lines_kind(text)
+    if isinstance(data, dict) and data.get("format") == FORMAT:
+        return FileKind("an alignment of ctc-align (JSON)", 'its transcript is its "text": write that into a text file')
+    if isinstance(data, dict) and "audio_filepath" in data:
+        return FileKind("a manifest", "for many recordings: ctc-align corpus MANIFEST --out-dir DIR")
+    if isinstance(data, dict) and isinstance(data.get("text"), str):
+        return FileKind("a JSON file", 'its transcript seems to be its "text": write that into a text file')
+    return FileKind("a JSON file", _TO_TEXT) if isinstance(data, (dict, list)) and data else None
+
+
+def _lines_kind(text: str) -> FileKind | None:
+    """Return the kind of a file of JSON objects, one a line."""
+    lines = [line for line in islice(text.splitlines(), 3) if line.strip()]
+    try:
+        objects = [json.loads(line) for line in lines]
+    except ValueError:
+        return None
+    if lines and all(isinstance(data, dict) for data in objects):
+        return FileKind("a manifest (JSONL)", "for many recordings: ctc-align corpus MANIFEST --out-dir DIR")
+    return None
