@@ -24,12 +24,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from planted_runs import PlantedRuns, add_option
+from schema_checks import Watch, files_against_schema
 
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
 
 ROOT = Path(__file__).resolve().parent.parent
 MAX_WORKERS = 4
+WATCH = pytest.StashKey[Watch]()
 PROCESSES = (
     "tests/corpus/test_ray.py",
     "tests/corpus/test_kill.py",
@@ -74,6 +76,7 @@ def number_of_workers(config: pytest.Config) -> int:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "long: runs with --long, and where its file is named in the call")
     config.pluginmanager.register(PlantedRuns(config))
+    config.stash[WATCH] = Watch()  # before any test module takes `to_dict`
     config.addinivalue_line(
         "markers", "planted(*paths): plants faults into these files; see tests/support/planted_runs"
     )
@@ -147,6 +150,22 @@ def quiet_logger() -> Iterator[None]:
     before = list(logger.handlers), logger.level, logger.propagate
     yield
     logger.handlers, logger.level, logger.propagate = before
+
+
+@pytest.fixture(scope="session", autouse=True)
+def files_of_other_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Check the alignments that other processes wrote, when all tests are through."""
+    yield
+    assert files_against_schema(tmp_path_factory.getbasetemp()) == []
+
+
+@pytest.fixture(autouse=True)
+def schema_watch(pytestconfig: pytest.Config) -> Iterator[Watch]:
+    """Fail a test that wrote JSON against the schema, even where the error was caught."""
+    watch = pytestconfig.stash[WATCH]
+    yield watch
+    faults, watch.faults = watch.faults, []
+    assert faults == []
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from ctc_align.formats.alignment_files import (
     read_alignment,
     rendered,
 )
-from ctc_align.formats.json_format import JsonWriter, to_dict
+from ctc_align.formats.json_format import JsonWriter, json_schema, to_dict
 from ctc_align.formats.line_formats import CtmWriter, TokenCtmWriter
 from ctc_align.formats.writer import Style
 
@@ -30,6 +30,7 @@ __all__ = [
     "Style",
     "TokenCtmWriter",
     "from_dict",
+    "json_schema",
     "output_paths",
     "parse_formats",
     "read_alignment",

@@ -21,6 +21,18 @@ _PLAIN_FIELDS = (
 """Fields of an alignment that JSON holds as they are."""
 
 
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of format "ctc-align/1", which describes every field.
+
+    It is the file `ctc-align-1.schema.json` beside this one. It lets fields pass that it does not know, as a later
+    version may write them.
+
+    >>> json_schema()["properties"]["duration_s"]["description"]
+    'The length of the utterance in seconds.'
+    """
+    return json.loads((Path(__file__).parent / "ctc-align-1.schema.json").read_text(encoding="utf-8"))
+
+
 def to_dict(alignment: AlignmentData, style: Style | None = None) -> dict[str, Any]:
     """Return the JSON object of an alignment: plain dicts, lists, strings and finite numbers or None.
 

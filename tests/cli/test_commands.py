@@ -121,7 +121,8 @@ def test_evaluate_times_that_are_none(cli, tmp_path, old, new):
     OutputFiles(tmp_path, "x", ("json",)).write(ALIGNMENT)
     path = tmp_path / "x.json"
     assert old in path.read_text()
-    path.write_text(path.read_text().replace(old, new))
+    by_hand = path.read_text().replace('"version"', '"written_by"')  # no file of ours, which are checked
+    path.write_text(by_hand.replace(old, new))
     result = cli("evaluate", path, path)
     assert result.code == 1
     assert "x.json: " in result.error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ctc_align.formats import Alignment
+from ctc_align.types import FITS, NONE, REGION_KINDS
 
 
 def check(alignment: Alignment) -> None:
@@ -29,3 +30,22 @@ def check(alignment: Alignment) -> None:
     assert [word.text for word in alignment.words] == alignment.text.split()
     assert math.isfinite(alignment.loss)
     assert -alignment.score >= alignment.loss
+    assert alignment.fit in (*FITS, None)
+    if alignment.fit == NONE:
+        assert all(word.confidence < 0.1 for word in words), "a text that is not there has no sure words"
+    check_regions(alignment)
+
+
+def check_regions(alignment: Alignment) -> None:
+    """Regions lie in the recording and in the text, by time as far as they have one."""
+    starts = [region.start_s for region in alignment.regions if region.start_s is not None]
+    assert starts == sorted(starts)
+    for region in alignment.regions:
+        assert region.kind in REGION_KINDS
+        assert (region.start_s is None) == (region.end_s is None)
+        assert (region.char_start is None) == (region.char_end is None)
+        assert region.start_s is not None or region.char_start is not None, "a region has a place in one of the two"
+        if region.start_s is not None:
+            assert 0.0 <= region.start_s < region.end_s <= alignment.duration_s
+        if region.char_start is not None:
+            assert 0 <= region.char_start < region.char_end <= len(alignment.text)
