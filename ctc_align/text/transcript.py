@@ -9,6 +9,7 @@ from functools import lru_cache
 from ctc_align.config import Settings
 from ctc_align.errors import TranscriptError, UsageError
 from ctc_align.text.spoken_form import spoken_forms
+from ctc_align.text.word_boundaries import boundaries, cut_at
 from ctc_align.types import Word, Words
 
 _RUN = re.compile(r"\S+")
@@ -32,16 +33,17 @@ _ATOM = re.compile(r"(?P<core>L(?:J+L|[XJ])*|A(?:[AXJ]|[POS][POSX]*(?=A))*)|(?P<
 def split(text: str, *, language: str = "en", by_character: bool | None = None) -> Words:
     """Split `text` into its written words; `char_start` and `char_end` count code points, `char_end` exclusive.
 
-    A word is a maximal run of non-space characters (Unicode spaces, as `str.isspace` knows them), attached
-    punctuation and hyphens included. Where a run holds a script that is written without spaces (Han, kana, Thai, Lao,
-    Khmer, Myanmar), each character with its marks is a word: closing punctuation goes with the character before it,
-    opening punctuation with the one after. Every non-space character belongs to exactly one word.
+    A word is a run of non-space characters (Unicode spaces, as `str.isspace` knows them), attached punctuation and
+    hyphens included; it ends also after a dash, an ellipsis, a slash or a sentence mark that stands between two words
+    ("Americans—ask": see `ctc_align.text.word_boundaries`). Where a run holds a script that is written without spaces
+    (Han, kana, Thai, Lao, Khmer, Myanmar), each character with its marks is a word: closing punctuation goes with the
+    character before it, opening punctuation with the one after. Every non-space character belongs to exactly one word.
 
     Args:
         text: the transcript.
         language: BCP 47 or ISO 639 code; it decides how digits, signs and abbreviations are read.
-        by_character: True makes every letter and digit a word, in any script; False never cuts a run;
-            None decides run by run, as above.
+        by_character: True makes every letter and digit a word, in any script; False never cuts a run, not even at a
+            dash; None decides run by run, as above.
 
     Raises:
         UsageError: `text` or `language` is not a string.
@@ -55,6 +57,8 @@ def split(text: str, *, language: str = "en", by_character: bool | None = None) 
         got = type(language if isinstance(text, str) else text).__name__
         raise UsageError(f"expected the transcript and its language as strings, got {got}; decode bytes as UTF-8 first")
     spans = _spans(text, by_character)
+    if by_character is None and (cuts := boundaries(text, language)):
+        spans = list(cut_at(spans, cuts))
     written = [text[start:end] for start, end in spans]
     spoken = spoken_forms(written, language, in_context=not by_character)
     return Words(text, tuple(map(Word, written, spoken, *zip(*spans))) if spans else ())

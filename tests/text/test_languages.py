@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -62,7 +63,7 @@ def check(alignment: Alignment, text: str, language: str) -> None:
     assert written == "".join(text.split())
     assert alignment.unknown == 0
     if not has_spaceless(text):
-        assert [word.text for word in alignment.words] == text.split()
+        assert len(alignment.words) == len(text.split()) + len(re.findall(r"\S[,.…]+(?=\w)", text))
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

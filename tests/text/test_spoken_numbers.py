@@ -99,6 +99,9 @@ $1999                 | one thousand nine hundred ninety nine dollars
 -$5                   | minus five dollars
 $5-$10                | five dollars to ten dollars
 $5-10                 | five dollars to ten
+$5–$10 million        | five dollars to ten | million dollars
+1990--1995            | nineteen ninety to nineteen ninety five
+June F–16             | june | f sixteen
 £20                   | twenty pounds
 £3.50                 | three pounds fifty
 £0.01                 | one penny

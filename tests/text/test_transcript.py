@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import time
 import unicodedata
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -80,10 +81,43 @@ def test_the_checker_sees_a_wrong_spoken_form(broken: str) -> None:
         assert_spoken_form(broken)
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.text(st.characters(max_codepoint=0x2FF)))
-def test_spaced_scripts_split_at_spaces_only(text: str) -> None:
-    assert [word.text for word in split(text).words] == text.split()
+@settings(max_examples=300, deadline=None)
+@given(st.text(st.characters(max_codepoint=0x2FF)) | st.text("aB1'\"-–—.…,/:!?) "))
+def test_spaced_scripts_split_at_spaces_and_after_marks(text: str) -> None:
+    words = split(text, by_character=None).words
+    for word, following in pairwise(words):
+        if word.char_end == following.char_start:
+            assert any(map(str.isalnum, word.text)), "a mark stays with a word"
+            assert any(map(str.isalnum, following.text))
+            assert not word.text[-1].isalnum()
+    assert [word.text for word in split(text, by_character=False).words] == text.split()
+
+
+WHOLE = """
+1,000.50 3/4 1/2 24/7 9-11 9/11 1990–1995 1990—1995 10:30 10:30–11:00 5–6 $5–$10 12/25/2020 2020-01-02 3:1 1,5 .5 v2.0
+https://a.org/b,c?x=and/or http://x.y.z/a.B www.example.org/a.Then me@example.co.uk example.com Booking.com
+docs.python.org report.pdf index.html src/main.py /usr/local/bin ~/a/b ./a/b C:\\a\\b #hash.tag @john.smith
+U.S. U.S.A. e.g. i.e. p.m. a.k.a. Ph.D. B.Sc. J.R.R. J.R.R.Tolkien J.Smith w/o c/o n/a N/A A/C I/O AC/DC TCP/IP km/h m/s
+kg/m² twenty-two don't rock'n'roll l’année aujourd’hui well‑known Jean-Luc it's O'Brien's F–16 A–Z
+word(s) Yahoo!'s Dr.'s No.5
+c.-à-d. z.B. d.h. bl.a. p.ex. snake_case $20/hr 5'11" C++ AT&T R&D 50% (yes) “yes,” —word word— ...word word... /or
+"""
+PARTED = """
+Americans—|ask it--|then one―|two end...|Then wait…|what no..|yes and/|or his/|her/|their one,|two one;|two Note:|this
+end.|Then end.|then don't.|Then 1999.|Then Mr.|Smith St.|Petersburg etc.|and end.|I what?!|No Stop!|Go “Stop”—|he
+said—|“go” (end)—|then [end]...|then 50%—|that Paris–|London May–|June 5–|June years—|5 one,|2 two…|5 “go.”|Then
+"go."|Then **end.**|Then hola,|¿qué क्या।|वह ماذا؟|نعم نعم،|لا ሰላም።|ሰላም see:|https://a.org/b miles/|hour Mr./|Mrs.
+one—|two/|three
+"""
+
+
+def test_what_stays_one_word_and_what_is_parted() -> None:
+    for run in WHOLE.split():
+        assert [word.text for word in split(run).words] == [run]
+    for run in PARTED.split():
+        parts = run.split("|")
+        assert [word.text for word in split("".join(parts)).words] == parts
+    assert [word.text for word in split("EU:n kl:s", language="fi").words] == ["EU:n", "kl:s"]
 
 
 @over_rows(
@@ -114,6 +148,7 @@ def test_spaced_scripts_split_at_spaces_only(text: str) -> None:
         ("……", "……"),
         ("—你", "—你"),
         ("don't停", "don't|停"),
+        ("one—two停", "one—|two|停"),
         ("全角　空格", "全|角|空|格"),
     ],
 )
@@ -169,6 +204,9 @@ def test_long_transcripts_are_quick() -> None:
         "(" * 99_999,
         "a²" * 40_000,
         "你-" * 50_000,
+        "a" * 50_000 + ".b",
+        "." * 50_000 + '"' * 50_000,
+        "—-" * 50_000,
     ],
 )
 def test_long_runs_are_quick(run: str) -> None:

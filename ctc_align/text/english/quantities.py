@@ -32,7 +32,7 @@ _SCALE = rf"(?:(?P<scale>mio|[mbt]n|[kmbtKMBT])|-?(?P<scale_word>{'|'.join(sorte
 _REGION = r"(?P<region>US|AU|CA|NZ|HK|A|C|S)?"
 _HALF_DAY = r"(?:[- ]?(?P<half>[AaPp])\.?[Mm]\b\.?)"
 _MEASURE = r"(?P<gap>-?)(?P<unit>(?:°[A-Za-z]?|[A-Za-zµ%]+(?:/[a-z]+)?)(?:⁺?[23])?)(?![A-Za-z0-9])"
-_MONEY_WORD = re.compile(rf"\W*?{_REGION}(?P<symbol>{_SYMBOLS}){NUMBER}\W*")
+_MONEY_WORD = re.compile(rf"\W*?(?:{_SYMBOLS}?{NUMBER}[-–])?{_REGION}(?P<symbol>{_SYMBOLS}){NUMBER}\W*")
 _YEAR_FOLLOWS = word_set("in since until year ad")
 _MONTHS = word_set(
     """january february march april may june july august september october november december
@@ -141,7 +141,8 @@ def _short_year(match: re.Match[str], scan: Scan) -> str:
 
 def _plain_number(match: re.Match[str], scan: Scan) -> str:
     text = match[0]
-    before = re.sub(r"\W", "", scan.context.before)
+    opens = not any(map(str.isalnum, scan.text[: match.start()]))
+    before = re.sub(r"\W", "", scan.context.before) if opens else ""
     if before[:1].isupper() and before.lower() in _MONTHS and re.fullmatch(r"[1-9]|[12]\d|3[01]", text):
         return ordinal(text)
     if before.lower() in _YEAR_FOLLOWS and re.fullmatch(r"10[1-9]\d", text):

@@ -207,6 +207,7 @@ _RULES = (
     rule(r"[Cc]#(?!\w)", lambda match, scan: "c sharp"),
     quantities.SHORT_YEAR,
     rule(_WORD, _letters),
+    rule(r"--(?=[$£€¥]?\.?\d)", lambda match, scan: "to" if scan.number_end == match.start() else ""),
     rule("[-–]", _dash),
     rule(r"#(?=\d)", lambda match, scan: "number"),
     rule(rf"#(?={LETTER})", lambda match, scan: "hashtag"),
