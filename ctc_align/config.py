@@ -56,6 +56,8 @@ class Settings:
     """Times count from the start of the utterance, or of the recording."""
     labels: str = setting("bare", choices=("bare", "written"))
     """Words in CTM and TextGrid without their outer punctuation, or as written."""
+    cues: str = setting("keep", choices=("keep", "again"))
+    """Subtitles as transcript: "keep" their cues in SRT and VTT, or cut them "again"."""
     chunk_s: float = setting(60.0, above=0.0)
     """Length of the pieces of long audio that go through the model; results of our own models do not depend on it."""
     context_s: float = setting(5.0, above=0.0)

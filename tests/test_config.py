@@ -34,6 +34,7 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
         "context_s": 5.0,
         "band_s": 1.0,
         "shortest_pause_s": 0.04,
+        "cues": "keep",
         "edges": "auto",
         "calibration": "",
         "language": "",

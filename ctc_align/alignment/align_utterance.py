@@ -99,6 +99,7 @@ def align_utterance(inputs: UtteranceInputs) -> Steps[Alignment]:
         token_kind=tokenizer.token_kind,
         unexplained=unexplained_speech(emissions, words),
         unknown_letters=lacking,
+        subtitles=inputs.words.subtitles,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NoReturn, TypedDict, overload
@@ -25,7 +26,7 @@ from ctc_align.kernels.requests import Steps
 from ctc_align.models.calibration import Calibration, calibration_of, read_calibration
 from ctc_align.models.catalogue import folder_settings
 from ctc_align.tokens.tokenizer import Tokenizer, tokenizer_for
-from ctc_align.types import Audio, AudioLike, Emissions, Word, Words
+from ctc_align.types import Audio, AudioLike, Emissions, Transcript, Word, Words
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -102,13 +103,19 @@ class Aligner:
         self._tokenizers: dict[tuple[tuple[str, ...], int], Tokenizer] = {}
 
     def align(
-        self, audio: AudioLike, text: str | Words, *, utterance: str | None = None, progress: Progress | None = None
+        self,
+        audio: AudioLike,
+        text: str | Transcript | Words,
+        *,
+        utterance: str | None = None,
+        progress: Progress | None = None,
     ) -> Alignment:
         """Align an audio with its transcript.
 
         Args:
             audio: as for `emissions`.
-            text: the transcript as written, or as `split` returned it.
+            text: the transcript as written, as `ctc_align.text.read_transcript_file` read it (which keeps the cues of
+                subtitles), or as `split` returned it.
             utterance: its name in outputs and messages; the audio's name without extension if None.
             progress: called with the share done, in [0, 1].
 
@@ -124,7 +131,7 @@ class Aligner:
     @overload
     def align_batch(
         self,
-        pairs: Iterable[tuple[AudioLike, str]],
+        pairs: Iterable[tuple[AudioLike, str | Transcript]],
         on_error: Literal["raise"] = "raise",
         *,
         utterances: Sequence[str] | None = None,
@@ -134,7 +141,7 @@ class Aligner:
     @overload
     def align_batch(
         self,
-        pairs: Iterable[tuple[AudioLike, str]],
+        pairs: Iterable[tuple[AudioLike, str | Transcript]],
         on_error: Literal["return"],
         *,
         utterances: Sequence[str] | None = None,
@@ -143,7 +150,7 @@ class Aligner:
 
     def align_batch(
         self,
-        pairs: Iterable[tuple[AudioLike, str]],
+        pairs: Iterable[tuple[AudioLike, str | Transcript]],
         on_error: Literal["raise", "return"] = "raise",
         *,
         utterances: Sequence[str] | None = None,
@@ -204,7 +211,7 @@ class Aligner:
         check_on_error(on_error)
         return batching.run([self._listen(audio) for audio in audios], on_error)
 
-    def score(self, audio: AudioLike, text: str) -> float:
+    def score(self, audio: AudioLike, text: str | Transcript) -> float:
         """Return the CTC loss -log p(text | audio), natural log, over all paths; of the pronunciations that fit best.
 
         Raises as `align`.
@@ -276,7 +283,7 @@ class Aligner:
             return loaded
         return (yield ModelEmissions(self._loaded_model(), loaded, progress))
 
-    def _groups(self, pairs: Sequence[tuple[AudioLike, str, str]]) -> Iterator[list[Steps[Alignment]]]:
+    def _groups(self, pairs: Sequence[tuple[AudioLike, str | Transcript, str]]) -> Iterator[list[Steps[Alignment]]]:
         """Pairs in their order with their audio loaded, as many as make a group."""
         group: list[Steps[Alignment]] = []
         seconds = 0.0
@@ -310,7 +317,7 @@ class Aligner:
             raise UsageError("audio: this Aligner has no model (model=None) and takes Emissions only")
         return self.model
 
-    def split(self, text: str | Words, name: str) -> Words:
+    def split(self, text: str | Transcript | Words, name: str) -> Words:
         """Return a transcript split into the words that are aligned; `name` is what error messages call it.
 
         Raises:
@@ -320,11 +327,12 @@ class Aligner:
 
         if isinstance(text, Words):
             return text
-        if not isinstance(text, str):
-            raise UsageError(f"{name}: expected the transcript as a str, got {type(text).__name__}")
-        words = words_of(text, self.settings)
+        transcript = text if isinstance(text, Transcript) else Transcript(text)
+        if not isinstance(transcript.text, str):
+            raise UsageError(f"{name}: expected the transcript as a str, got {type(transcript.text).__name__}")
+        words = words_of(transcript.text, self.settings)
         require_words(words, name)
-        return words
+        return replace(words, subtitles=transcript.subtitles)
 
     def _inputs(self, emissions: Emissions, words: Words, name: str, source: str) -> UtteranceInputs:
         may_be_models = self._may_be_models(emissions)
@@ -353,7 +361,9 @@ class Aligner:
         return self.model is not None and self.model.vocab == emissions.vocab
 
 
-def align(audio: AudioLike, text: str, *, model: str = "english", **options: Unpack[AlignerOptions]) -> Alignment:
+def align(
+    audio: AudioLike, text: str | Transcript, *, model: str = "english", **options: Unpack[AlignerOptions]
+) -> Alignment:
     """Align an audio with its transcript; for many, make one `Aligner` and keep it. Options as `Aligner`'s."""
     return Aligner(model, **options).align(audio, text)
 

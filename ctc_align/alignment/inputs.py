@@ -14,7 +14,7 @@ import torch
 from ctc_align import units
 from ctc_align.errors import CtcAlignError, EmissionsError, LexiconError, UsageError
 from ctc_align.models import AcousticModel
-from ctc_align.types import Audio, AudioLike, Emissions
+from ctc_align.types import Audio, AudioLike, Emissions, Transcript
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +58,8 @@ def check_on_error(on_error: str) -> None:
 
 
 def named_pairs(
-    pairs: Iterable[tuple[AudioLike, str]], utterances: Sequence[str] | None
-) -> list[tuple[AudioLike, str, str]]:
+    pairs: Iterable[tuple[AudioLike, str | Transcript]], utterances: Sequence[str] | None
+) -> list[tuple[AudioLike, str | Transcript, str]]:
     """Return the audio, the text and the utterance's name of each pair.
 
     Raises:

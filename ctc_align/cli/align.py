@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,12 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ctc_align.cli import options
-from ctc_align.cli.messages import THRESHOLD_NOT_MET, Talk
+from ctc_align.cli.arguments import check_audio, check_files, check_roles, check_transcript
+from ctc_align.cli.messages import THRESHOLD_NOT_MET, Talk, counted
 from ctc_align.cli.options import (
     ConfigOptions,
     LogProbsOptions,
     MessageOptions,
     ModelOptions,
+    SubtitleOptions,
     TimesOptions,
     TranscriptOptions,
     grouped,
@@ -46,7 +47,10 @@ def align(
         typer.Argument(metavar="AUDIO", help="A sound file, or log-probs (.npy .npz .pt .safetensors .ark:OFFSET)."),
     ],
     transcript: Annotated[
-        str | None, typer.Argument(metavar="TRANSCRIPT", help="A UTF-8 text file, or - for standard input.")
+        str | None,
+        typer.Argument(
+            metavar="TRANSCRIPT", help="A UTF-8 text file or subtitles (SRT, VTT), or - for standard input."
+        ),
     ] = None,
     text: Annotated[
         str | None, typer.Option("--text", metavar="TEXT", help="The transcript itself, in place of a file.")
@@ -66,13 +70,15 @@ def align(
     transcripts: TranscriptOptions,
     log_probs: LogProbsOptions,
     times: TimesOptions,
+    subtitles: SubtitleOptions,
     messages: MessageOptions,
 ) -> None:
     """Find when each word of TRANSCRIPT is spoken in AUDIO.
 
     Writes NAME.json, NAME.ctm, NAME.tokens.ctm and NAME.TextGrid for the audio NAME.wav.
     """
-    from ctc_align.text import read_transcript
+    from ctc_align.text import read_transcript_file
+    from ctc_align.types import Transcript
 
     talk = messages.talk()
     check_audio(audio)
@@ -80,19 +86,25 @@ def align(
     reader = log_probs.reader_of_file(audio, model.model)
     check_files({"--lexicon": model.lexicon, "--vocab": log_probs.vocab, "--calibration": times.calibration})
     formats = checked_formats(format, stdout, out_dir)
-    settings = config.settings(transcripts, times)
-    files = (audio, transcript, model.lexicon, log_probs.vocab, config.config, times.calibration)
-    inputs = [path for path in files if path is not None and path != "-"]
-    outputs = None if stdout else output_files(out_dir or ".", Path(audio).stem, formats, force, inputs)
+    settings = config.settings(transcripts, times, subtitles)
+    check_roles("ctc-align", audio, [] if transcript is None else [transcript])
     source = "--text" if transcript is None else transcript
-    written = read_transcript(source) if text is None else text
+    written = read_transcript_file(source) if text is None else Transcript(text)
     talk.listen()
     aligner = load_aligner(model, reader, settings, talk)
     words = aligner.split(written, "standard input" if source == "-" else source)
+    files = (audio, transcript, model.lexicon, log_probs.vocab, config.config, times.calibration)
+    inputs = [path for path in files if path is not None and path != "-"]
+    if written.subtitles is not None and not stdout:
+        formats = tuple(dict.fromkeys((*formats, written.subtitles.format)))
+    outputs = None if stdout else output_files(out_dir or ".", Path(audio).stem, formats, force, inputs)
     alignment = run_aligner(aligner, audio if reader is None else reader.read(audio), words, Path(audio).stem, talk)
     if outputs is None:
         write_stdout(alignment, formats[0], settings)
     paths = [] if outputs is None else outputs.write(alignment, settings)
+    if outputs is not None:
+        for path, renamed in outputs.renamed.items():
+            talk.note(f"{path} is an input and stays as it is: what would replace it is in {renamed}")
     report(alignment, paths, talk)
     if alignment.in_doubt:
         raise typer.Exit(THRESHOLD_NOT_MET)
@@ -137,52 +149,6 @@ def demo(
         console.print(f"  {path}", markup=False, soft_wrap=True)
 
 
-def check_audio(audio: str) -> None:
-    from ctc_align.models.log_probs import file_of
-
-    kind = kind_of(file_of(audio), "AUDIO")
-    if kind == "folder":
-        raise UsageError(f"{audio}: expected an audio file, got a folder; name a file in it")
-    if kind == "nothing":
-        hint = "" if Path(audio).suffix else "; if a command was meant, see ctc-align --help for the commands there are"
-        raise UsageError(f"{audio}: no such audio file{hint}")
-
-
-def kind_of(path: str, argument: str) -> str:
-    """Return "file" (or a device), "folder" or "nothing" for what is at `path`, UsageError if it is unreadable."""
-    if not path:
-        raise UsageError(f"{argument}: expected the path of a file, got an empty one")
-    try:
-        mode = os.stat(path).st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return "nothing"
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    return "folder" if stat.S_ISDIR(mode) else "file"
-
-
-def check_transcript(audio: str, transcript: str | None, text: str | None) -> None:
-    """Raise UsageError unless there is exactly one of the two."""
-    if transcript is not None and text is not None:
-        raise UsageError(f"a transcript is given twice, as {transcript} and with --text; give one of them")
-    if transcript == "":
-        raise UsageError("TRANSCRIPT: expected the path of a text file or - for standard input, got an empty one")
-    if transcript is None and text is None:
-        likely = [path for path in map(Path(audio).with_suffix, (".txt", ".lab")) if str(path) != audio]
-        likely_file = next((path for path in likely if path.is_file()), None)
-        hint = f"; did you mean: ctc-align {audio} {likely_file}" if likely_file else ""
-        raise UsageError(f'no transcript for {audio}: give a text file, - for standard input, or --text "…"{hint}')
-
-
-def check_files(files: dict[str, str | None]) -> None:
-    for option, path in files.items():
-        kind = "file" if path is None else kind_of(path, option)
-        if kind != "file":
-            raise UsageError(
-                f"{option} {path}: expected a file, {'got a folder' if kind == 'folder' else 'no such file'}"
-            )
-
-
 def checked_formats(format: str | None, stdout: bool, out_dir: str | None) -> tuple[str, ...]:
     from ctc_align.formats import DEFAULT_FORMATS, parse_formats
 
@@ -205,7 +171,7 @@ def output_files(folder: str, name: str, formats: Sequence[str], force: bool, in
     from ctc_align.formats import OutputFiles
 
     try:
-        return OutputFiles(folder, name, formats, force, inputs)
+        return OutputFiles(folder, name, formats, force, inputs, beside=True)
     except OutputError as error:
         raise UsageError(str(error)) from error
 
@@ -318,6 +284,7 @@ def notes(alignment: Alignment) -> list[str]:
         if words:
             more = f" and {len(words) - _SEVERAL} more" if len(words) > _SEVERAL else ""
             found.append(f"without times ({reason}): {' '.join(words[:_SEVERAL])}{more}")
+    found += cue_notes(alignment)
     doubtful = doubtful_words(alignment)
     if doubtful:
         more = f" and {len(doubtful) - _SEVERAL} more" if len(doubtful) > _SEVERAL else ""
@@ -332,6 +299,21 @@ def notes(alignment: Alignment) -> list[str]:
             f"the transcript fits the recording badly ({per_token:.1f} a token): is it what is said, and all of it?"
         )
     return found
+
+
+def cue_notes(alignment: Alignment) -> list[str]:
+    """Return a note on the cues of a subtitle file that have text and no word with a time."""
+    from ctc_align.formats.source_cues import cues_without_times
+
+    places = cues_without_times(alignment)
+    if not places or alignment.config.get("cues") == "again":
+        return []
+    more = f" and {len(places) - _SEVERAL} more" if len(places) > _SEVERAL else ""
+    which = counted(len(places), "cue has", "cues have")
+    return [
+        f"{which} no word with a time (number {', '.join(map(str, places[:_SEVERAL]))}{more}): shown at the old time, "
+        "moved as its neighbours are, or between them"
+    ]
 
 
 def doubtful_words(alignment: Alignment) -> list[str]:

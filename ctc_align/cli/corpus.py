@@ -186,7 +186,7 @@ def corpus(
     of each utterance, DIR/summary.json of all. Exits with 1 if an utterance failed, else with 3 if one is doubtful by
     --min-confidence.
     """
-    from ctc_align.cli.align import check_files
+    from ctc_align.cli.arguments import check_files
 
     talk = messages.talk()
     if summary is not None:

@@ -228,13 +228,28 @@ class TimesOptions:
 
 
 @dataclass(frozen=True)
+class SubtitleOptions:
+    """Settings of a subtitle file that is the transcript."""
+
+    cues: Annotated[
+        str | None,
+        typer.Option(
+            "--cues",
+            metavar="keep|again",
+            help="Of a subtitle file as TRANSCRIPT: keep its cues, with new times, or cut new ones.",
+            show_default="keep",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
 class ConfigOptions:
     """A settings file, and single settings."""
 
     config: ConfigFile = None
     assignments: Assignments = None
 
-    def settings(self, *groups: TranscriptOptions | TimesOptions) -> Settings:
+    def settings(self, *groups: TranscriptOptions | TimesOptions | SubtitleOptions) -> Settings:
         """Return the settings of the file, then those of `--set`, then those of the option `groups`.
 
         Raises:

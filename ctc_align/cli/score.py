@@ -21,7 +21,7 @@ from ctc_align.cli.options import (
     TranscriptOptions,
     grouped,
 )
-from ctc_align.errors import CtcAlignError, TranscriptError, UsageError
+from ctc_align.errors import CtcAlignError, TranscriptError, UsageError, WrongFileError
 
 if TYPE_CHECKING:
     from ctc_align.cli.score_rows import ScoreRow, Thresholds
@@ -160,7 +160,7 @@ def score(
     beyond a threshold, "error" where there is no loss. For a SOURCE the utterance comes first, and the `texts` of a
     manifest are ranked. Exits with 1 if a transcript could not be scored, else with 3 if one was marked "out".
     """
-    from ctc_align.cli.align import check_audio, check_files
+    from ctc_align.cli.arguments import check_audio, check_files, check_roles
 
     talk = messages.talk()
     thresholds = marked.checked()
@@ -172,6 +172,7 @@ def score(
         corpus.refuse(audio)
         check_audio(audio)
         reader = log_probs.reader_of_file(audio, model.model)
+        check_roles("ctc-align score", audio, transcripts or [])
         rows = _rows_of_audio(audio, _read(transcripts or [], text or []), reader, model, settings, talk)
         _print(rows, thresholds, shown, False, talk)
         return
@@ -208,7 +209,7 @@ def _read(files: list[str], texts: list[str]) -> list[tuple[str, str | Transcrip
     """Return the name of each transcript, its text or the error of reading it, and True if it comes from a file.
 
     Raises:
-        UsageError: a file that is not there.
+        UsageError: a file that is not there, or no transcript at all.
     """
     from ctc_align.text import read_transcript
 
@@ -220,6 +221,8 @@ def _read(files: list[str], texts: list[str]) -> list[tuple[str, str | Transcrip
             raise UsageError("TRANSCRIPT: expected the path of a text file or - for standard input, got an empty one")
         try:
             found.append((file, read_transcript(file), True))
+        except WrongFileError:
+            raise
         except TranscriptError as error:
             found.append((file, error, True))
     return found + [(text, text, False) for text in texts]
@@ -268,7 +271,7 @@ def _rows_of_source(path: str, kind: str | None, options: ScoreOptions, talk: Ta
 def _refuse_audio(path: str) -> None:
     """Raise UsageError, naming the missing transcript, where `path` is a sound file and no corpus."""
     from ctc_align.audio.loading import header_duration_s
-    from ctc_align.cli.align import check_transcript, kind_of
+    from ctc_align.cli.arguments import check_transcript, kind_of
     from ctc_align.models.log_probs import is_log_probs_path
 
     if kind_of(path, "AUDIO|SOURCE") != "file":
@@ -278,7 +281,7 @@ def _refuse_audio(path: str) -> None:
             header_duration_s(path)
         except CtcAlignError:
             return
-    check_transcript(path, None, None)
+    check_transcript(path, None, None, "ctc-align score")
 
 
 def _rows_of_utterance(one: ScoredUtterance) -> Iterator[ScoreRow]:

@@ -157,7 +157,7 @@ def adapt(
 
 def ready(corpus: str, out_dir: str, dev: str | None, lexicon: str | None, messages: MessageOptions) -> Talk:
     """Check the arguments, before anything heavy is imported, and return what writes messages."""
-    from ctc_align.cli.align import check_files
+    from ctc_align.cli.arguments import check_files
 
     if not corpus:
         raise UsageError("CORPUS: expected a manifest or a folder, got an empty path")

@@ -107,6 +107,7 @@ class OutputFiles:
     Args:
         force: replace files that exist.
         protect: inputs; they are never overwritten, `force` or not.
+        beside: what would overwrite an input is written as NAME.aligned.EXT; without it that is an error.
 
     Raises:
         OutputError: at once, before any work, where an output exists and `force` is not given, is an input or a
@@ -118,6 +119,7 @@ class OutputFiles:
     formats: Sequence[str] = DEFAULT_FORMATS
     force: bool = False
     protect: Sequence[str | Path] = ()
+    beside: bool = False
 
     def __post_init__(self) -> None:
         try:
@@ -130,7 +132,29 @@ class OutputFiles:
     @property
     def paths(self) -> list[Path]:
         """The files, in the order of the formats."""
-        return output_paths(self.out_dir, self.name, self.formats)
+        return list(self._places.values())
+
+    @property
+    def renamed(self) -> dict[Path, Path]:
+        """The files that are inputs, and those that are written in their place."""
+        return {path: place for path, place in self._places.items() if place != path}
+
+    @property
+    def _places(self) -> dict[Path, Path]:
+        """The files of the name, and where they are written."""
+        places = {}
+        for format in self.formats:
+            for writer in WRITERS[format]:
+                path = place = Path(self.out_dir) / f"{self.name}{writer.extension}"
+                name = self.name
+                while self.beside and self._is_input(place):
+                    name += ".aligned"
+                    place = Path(self.out_dir) / f"{name}{writer.extension}"
+                places[path] = place
+        return places
+
+    def _is_input(self, path: Path) -> bool:
+        return path.exists() and any(Path(source).exists() and path.samefile(source) for source in self.protect)
 
     def write(self, alignment: AlignmentData, style: StyleSource = None, parts: Path | None = None) -> list[Path]:
         """Write all files whole, or none, and return their paths.
@@ -155,11 +179,10 @@ class OutputFiles:
 
     def _check_files(self) -> None:
         for path in self.paths:
-            for source in self.protect:
-                if path.exists() and Path(source).exists() and path.samefile(source):
-                    raise OutputError(
-                        f"{path}: is an input of this call and is never overwritten; choose another --out-dir"
-                    )
+            if self._is_input(path):
+                raise OutputError(
+                    f"{path}: is an input of this call and is never overwritten; choose another --out-dir"
+                )
             if path.is_dir():
                 raise OutputError(
                     f"{path}: is a folder where a file would be written; move it or choose another --out-dir"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TextIO
 
 from ctc_align._version import __version__
 from ctc_align.errors import InputError
 from ctc_align.formats.writer import RECORDING, UNITS_PER_S, Style, Writer, end_units, finite, time_units
-from ctc_align.types import FORMAT, AlignedToken, AlignedWord, AlignmentData, Region
+from ctc_align.types import FORMAT, AlignedToken, AlignedWord, AlignmentData, Region, SourceCue, Subtitles
 
 _DECIMALS = 6
 _PLAIN_FIELDS = (
@@ -68,6 +68,7 @@ def to_dict(alignment: AlignmentData, style: Style | None = None) -> dict[str, A
             {"start_s": place.time_s(start_s), "end_s": place.time_s(end_s)} for start_s, end_s in alignment.unexplained
         ],
         "regions": [_region(region, place) for region in alignment.regions],
+        **({"subtitles": _subtitles(alignment.subtitles)} if alignment.subtitles is not None else {}),
         "config": _plain(config),
     }
 
@@ -110,6 +111,15 @@ def _region(region: Region, place: _TimeScale) -> dict[str, Any]:
         "char_end": region.char_end,
         "reason": region.reason,
     }
+
+
+def _subtitles(subtitles: Subtitles) -> dict[str, Any]:
+    """Return the cues of the transcript, with the times of its file; what is empty is left out."""
+    cues = [
+        {field.name: value for field in fields(cue) if (value := getattr(cue, field.name)) not in ("", None)}
+        for cue in subtitles.cues
+    ]
+    return {"format": subtitles.format, "header": subtitles.header, "after": subtitles.after, "cues": cues}
 
 
 def _spread(edged: AlignedWord | AlignedToken) -> dict[str, float]:
@@ -216,11 +226,18 @@ def _fields(data: dict[str, Any]) -> dict[str, Any]:
             for part in data.get("unexplained", ())
         ),
         "fit": data.get("fit"),
+        "subtitles": _read_subtitles(data.get("subtitles")),
         "regions": tuple(
             Region(**{**part, "start_s": _moved(part["start_s"], shift_s), "end_s": _moved(part["end_s"], shift_s)})
             for part in data.get("regions", ())
         ),
     }
+
+
+def _read_subtitles(data: dict[str, Any] | None) -> Subtitles | None:
+    if data is None:
+        return None
+    return Subtitles(data["format"], data["header"], tuple(SourceCue(**cue) for cue in data["cues"]), data["after"])
 
 
 def _moved(seconds: float | None, shift_s: float) -> float | None:

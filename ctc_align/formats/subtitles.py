@@ -1,5 +1,7 @@
 """SRT and WebVTT subtitles: readable pieces of text, each with the time it is shown.
 
+Where the transcript is a subtitle file its own cues come back (`source_cues`), unless new ones are wanted.
+
 At most two lines of 42 columns; broken at the ends of sentences and clauses and in pauses; shown from the first word
 on, long enough to be read where silence follows, and for 0.8 to 7 seconds where the speech allows it. Figures: the
 timed-text style guides of broadcasters (42 columns, two lines, 17 to 20 characters a second, 5/6 to 7 seconds).
@@ -13,6 +15,7 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from ctc_align.formats.line_breaking import CLAUSE, SENTENCE, TextPiece, TextRow, break_cost, columns, parts_of_word
+from ctc_align.formats.source_cues import clock, source_srt, source_vtt
 from ctc_align.formats.writer import Style, Writer
 from ctc_align.types import ALIGNED, AlignedWord, AlignmentData
 
@@ -46,9 +49,13 @@ class SrtWriter(Writer):
     extension = ".srt"
 
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
-        for number, cue in enumerate(_cues_of(alignment, self.style(alignment)), 1):
+        style = self.style(alignment)
+        if style.keeps_cues(alignment):
+            file.write(source_srt(alignment, style.shift_s(alignment)))
+            return
+        for number, cue in enumerate(_cues_of(alignment, style), 1):
             text = "\n".join(cue.lines)
-            file.write(f"{number}\n{_clock(cue.start_ms, ',')} --> {_clock(cue.end_ms, ',')}\n{text}\n\n")
+            file.write(f"{number}\n{clock(cue.start_ms, ',')} --> {clock(cue.end_ms, ',')}\n{text}\n\n")
 
 
 class VttWriter(Writer):
@@ -57,10 +64,14 @@ class VttWriter(Writer):
     extension = ".vtt"
 
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
+        style = self.style(alignment)
+        if style.keeps_cues(alignment):
+            file.write(source_vtt(alignment, style.shift_s(alignment)))
+            return
         file.write("WEBVTT\n")
-        for cue in _cues_of(alignment, self.style(alignment)):
+        for cue in _cues_of(alignment, style):
             text = "\n".join(map(_escaped, cue.lines))
-            file.write(f"\n{_clock(cue.start_ms, '.')} --> {_clock(cue.end_ms, '.')}\n{text}\n")
+            file.write(f"\n{clock(cue.start_ms, '.')} --> {clock(cue.end_ms, '.')}\n{text}\n")
 
 
 def _cues_of(alignment: AlignmentData, style: Style) -> list[Cue]:
@@ -215,17 +226,6 @@ def _timed(row: TextRow, breaks: Sequence[tuple[int, int]], duration_s: float, s
 
 def _ms(seconds: float) -> int:
     return round(seconds * 1000)
-
-
-def _clock(milliseconds: int, point: str) -> str:
-    """Return hours, minutes, seconds and milliseconds.
-
-    >>> _clock(3_661_001, ",")
-    '01:01:01,001'
-    """
-    seconds, milliseconds = divmod(milliseconds, 1000)
-    minutes, seconds = divmod(seconds, 60)
-    return f"{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}{point}{milliseconds:03d}"
 
 
 def _escaped(line: str) -> str:

@@ -13,19 +13,23 @@ from ctc_align.types import AlignedWord, AlignmentData, aligned_words
 
 RECORDING = "recording"
 WRITTEN = "written"
+AGAIN = "again"
 
 UNITS_PER_S = 100_000
 """Times are written in steps of 10 µs, which every reader of TextGrids keeps."""
 
 
 class HasStyle(Protocol):
-    """Settings that writers use: `times` and `labels`."""
+    """Settings that writers use: `times`, `labels` and `cues`."""
 
     @property
     def times(self) -> str: ...
 
     @property
     def labels(self) -> str: ...
+
+    @property
+    def cues(self) -> str: ...
 
 
 StyleSource = HasStyle | Mapping[str, Any] | None
@@ -37,11 +41,13 @@ class Style:
     """The style in which an alignment is written.
 
     `times` "recording" adds the utterance's offset to every time, anything else counts from its start; `labels`
-    "written" keeps the outer punctuation of words in CTM and TextGrid.
+    "written" keeps the outer punctuation of words in CTM and TextGrid; `cues` "again" cuts new subtitles where the
+    transcript is a subtitle file.
     """
 
     times: str = "utterance"
     labels: str = "bare"
+    cues: str = "keep"
 
     @classmethod
     def of(cls, settings: StyleSource) -> Style:
@@ -49,12 +55,17 @@ class Style:
         if settings is None:
             return cls()
         if isinstance(settings, Mapping):
-            return cls(str(settings.get("times", cls.times)), str(settings.get("labels", cls.labels)))
-        return cls(settings.times, settings.labels)
+            defaults = {"times": cls.times, "labels": cls.labels, "cues": cls.cues}
+            return cls(*(str(settings.get(name, default)) for name, default in defaults.items()))
+        return cls(settings.times, settings.labels, settings.cues)
 
     def shift_s(self, alignment: AlignmentData) -> float:
         """Return the seconds that are added to every time."""
         return alignment.offset_s if self.times == RECORDING else 0.0
+
+    def keeps_cues(self, alignment: AlignmentData) -> bool:
+        """Return whether the cues of the transcript are written as they are, with new times."""
+        return alignment.subtitles is not None and self.cues != AGAIN
 
     def label(self, word: AlignedWord) -> str:
         """Return the label of `word` in CTM and TextGrid; never empty."""

@@ -76,6 +76,15 @@ def is_sound(head: bytes) -> bool:
     return is_transport_stream or _MPEG_FRAME.match(head) is not None
 
 
+def may_be_sound(head: bytes) -> bool:
+    """Return whether a file begins as sound does, or as a text of the same first word.
+
+    >>> may_be_sound(b"RIFF"), is_sound(b"RIFF")
+    (True, False)
+    """
+    return is_sound(head) or head.startswith(_SOUND_WORDS)
+
+
 def binary_kind(data: bytes) -> FileKind | None:
     """Return what a file is that is no text; None where it may be one, in whatever encoding.
 

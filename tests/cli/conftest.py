@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
 from ctc_align.formats import Alignment
-from ctc_align.types import AlignedToken, AlignedWord, Words
+from ctc_align.types import AlignedToken, AlignedWord, Transcript, Word, Words
 
 
 @dataclass(frozen=True)
@@ -55,22 +55,22 @@ class FakeAligner:
         self.options = options
         self.model = types.SimpleNamespace(vocab=("<blank>", *"abcdefghijklmnopqrstuvwxyz'"), blank=0)
 
-    def split(self, text: str, name: str) -> Words:
+    def split(self, text: Transcript, name: str) -> Words:
         from ctc_align.text import require_words, words_of
 
-        words = words_of(text, self.options["settings"])
+        words = words_of(text.text, self.options["settings"])
         require_words(words, name)
-        return words
+        return replace(words, subtitles=text.subtitles)
 
     def align(self, audio: Any, text: str | Words, *, utterance: str, progress: Callable[[float], None]) -> Alignment:
-        text = text if isinstance(text, str) else text.text
+        words = self.split(Transcript(text), "text") if isinstance(text, str) else text
+        text = words.text
         FakeAligner.calls.append({**self.options, "audio": audio, "text": text, "utterance": utterance})
         if FakeAligner.raises is not None:
             raise FakeAligner.raises
         progress(0.5)
-        written = text.split()
-        step_s = 2.0 / max(1, len(written))
-        words = tuple(self._word(word, i * step_s, (i + 0.5) * step_s) for i, word in enumerate(written))
+        step_s = 2.0 / max(1, len(words.words))
+        aligned = tuple(self._word(word, i * step_s, (i + 0.5) * step_s) for i, word in enumerate(words.words))
         return Alignment(
             utterance=utterance,
             audio=str(audio),
@@ -81,18 +81,20 @@ class FakeAligner:
             loss=3.25,
             score=-3.5,
             text=text,
-            words=words,
+            words=aligned,
             unknown=text.count("ß"),
             unknown_letters={"ß": text.count("ß")} if "ß" in text else {},
             loss_per_token=0.5,
             config=self.options["settings"].to_dict(),
+            subtitles=words.subtitles,
         )
 
-    def _word(self, text: str, start_s: float, end_s: float) -> AlignedWord:
-        if text == "—":
-            return AlignedWord(text, "", 0, 1, "unspoken")
-        token = AlignedToken(text[:1], start_s, end_s, 0.5)
-        return AlignedWord(text, text, 0, len(text), "aligned", start_s, end_s, 0.75, (token,))
+    def _word(self, word: Word, start_s: float, end_s: float) -> AlignedWord:
+        place = (word.text, word.spoken, word.char_start, word.char_end)
+        if not word.spoken:
+            return AlignedWord(*place, "unspoken")
+        token = AlignedToken(word.text[:1], start_s, end_s, 0.5)
+        return AlignedWord(*place, "aligned", start_s, end_s, 0.75, (token,))
 
 
 @pytest.fixture
@@ -109,6 +111,6 @@ def fake_aligner(monkeypatch) -> type[FakeAligner]:
 def here(tmp_path, monkeypatch) -> Path:
     """The current directory: a recording and its transcript (the fake aligner does not listen)."""
     monkeypatch.chdir(tmp_path)
-    Path("talk.wav").write_bytes(b"RIFF")
+    Path("talk.wav").write_bytes(b"RIFF\0\0\0\0WAVE")
     Path("talk.txt").write_text("Hello, big world!\n", "utf-8")
     return tmp_path

@@ -217,9 +217,15 @@ def test_force_replaces_outputs_but_never_inputs(cli):
     assert Path("talk.ctm").read_text() != "mine"
     Path("talk.json").write_text("my transcript")
     result = cli("talk.wav", "talk.json", "--force")
-    assert result.code == 2
-    assert "is an input" in result.error
+    assert result.code == 0
+    assert (
+        "note: talk.json is an input and stays as it is: what would replace it is in talk.aligned.json" in result.stderr
+    )
+    assert "wrote talk.aligned.json, talk.ctm" in result.stderr
     assert Path("talk.json").read_text() == "my transcript"
+    assert json.loads(Path("talk.aligned.json").read_text())["text"] == "my transcript"
+    result = cli("talk.wav", "talk.json")
+    assert (result.code, "talk.aligned.json: exists already" in result.error) == (2, True)
 
 
 def test_a_folder_that_is_a_file(cli):

@@ -107,8 +107,8 @@ def test_log_probs_with_nan(cli, here):
 @needs_model
 def test_not_audio(cli, here):
     result = cli("talk.txt", "talk.txt")
-    assert result.code == 1
-    assert "talk.txt" in result.error
+    assert result.code == 2
+    assert "talk.txt: expected a recording as AUDIO" in result.error
 
 
 def test_a_wrong_call(cli, here):

@@ -18,7 +18,7 @@ from sample_alignments import talk_alignment
 from schema_checks import faults_of, files_against_schema, strict
 
 from ctc_align.formats import Alignment, json_schema, rendered, to_dict
-from ctc_align.types import FITS, REGION_KINDS, UNSPOKEN_KINDS, Region
+from ctc_align.types import FITS, REGION_KINDS, UNSPOKEN_KINDS, Region, SourceCue, Subtitles
 
 
 def every_field() -> Alignment:
@@ -35,6 +35,9 @@ def every_field() -> Alignment:
         unexplained=((0.71, 0.74),),
         fit="doubtful",
         regions=(Region("unexplained", 0.71, 0.74), Region("misfit", None, None, 11, 14, "far too fast")),
+        subtitles=Subtitles(
+            "vtt", "WEBVTT", (SourceCue(0, 9, 1.0, 2.5, "1", "line:0", "NOTE x", "a &amp; b"),), "NOTE y"
+        ),
         config={"min_confidence": 0.8, "chunk_s": 60.0},
     )
 
@@ -71,6 +74,7 @@ def test_it_has_the_fields_that_are_written_and_no_others() -> None:
         "token": [token for word in data["words"] for token in word["tokens"]],
         "stretch": data["unexplained"],
         "region": data["regions"],
+        "cue": data["subtitles"]["cues"],
     }.items():
         part = schema["$defs"][name] if name else schema
         assert set(part["properties"]) - planned == set().union(*objects), name

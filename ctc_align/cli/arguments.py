@@ -1,0 +1,104 @@
+"""The files that a command is called with: whether they are there, and of the kind that their place asks for."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from ctc_align.errors import UsageError
+
+_RECORDING, _TEXT = "recording", "text"
+_LIKELY = (".txt", ".srt", ".vtt", ".lab")
+
+
+def kind_of(path: str, argument: str) -> str:
+    """Return "file" (or a device), "folder" or "nothing" for what is at `path`, UsageError if it is unreadable."""
+    if not path:
+        raise UsageError(f"{argument}: expected the path of a file, got an empty one")
+    try:
+        mode = os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return "nothing"
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    return "folder" if stat.S_ISDIR(mode) else "file"
+
+
+def check_audio(audio: str) -> None:
+    """Raise UsageError unless AUDIO is a file, or a device."""
+    from ctc_align.models.log_probs import file_of
+
+    kind = kind_of(file_of(audio), "AUDIO")
+    if kind == "folder":
+        raise UsageError(f"{audio}: expected an audio file, got a folder; name a file in it, or see ctc-align corpus")
+    if kind == "nothing":
+        hint = "" if Path(audio).suffix else "; if a command was meant, see ctc-align --help for the commands there are"
+        raise UsageError(f"{audio}: no such audio file{hint}")
+
+
+def check_transcript(audio: str, transcript: str | None, text: str | None, command: str = "ctc-align") -> None:
+    """Raise UsageError unless there is exactly one of the two; `command` is what the hint begins with."""
+    if transcript is not None and text is not None:
+        raise UsageError(f"a transcript is given twice, as {transcript} and with --text; give one of them")
+    if transcript == "":
+        raise UsageError("TRANSCRIPT: expected the path of a text file or - for standard input, got an empty one")
+    if transcript is None and text is None:
+        likely = [path for path in map(Path(audio).with_suffix, _LIKELY) if str(path) != audio]
+        likely_file = next((path for path in likely if path.is_file()), None)
+        hint = f"; did you mean: {command} {shlex.join((audio, str(likely_file)))}" if likely_file else ""
+        raise UsageError(f'no transcript for {audio}: give a text file, - for standard input, or --text "…"{hint}')
+
+
+def check_roles(command: str, audio: str, transcripts: Sequence[str]) -> None:
+    """Raise UsageError where AUDIO is a text, or a TRANSCRIPT a recording: swapped, or one of them twice.
+
+    Only the start of regular files is read; what cannot be told is left to those who read all of it.
+    """
+    first = _role(audio)
+    roles = {path: _role(path) for path in transcripts}
+    recordings = [path for path in transcripts if roles[path] == _RECORDING]
+    if first == _TEXT and len(recordings) == 1:
+        others = [path for path in transcripts if path != recordings[0]]
+        line = f"{command} {shlex.join((recordings[0], audio, *others))}"
+        raise UsageError(f"{audio} is a text and {recordings[0]} a recording: these look swapped; did you mean: {line}")
+    if first == _TEXT:
+        raise UsageError(f"{audio}: expected a recording as AUDIO, got a text file; the transcript comes after it")
+    if first == _RECORDING and recordings:
+        raise UsageError(
+            f"{recordings[0]}: expected a transcript (a text file), got a recording, as {audio} is one already; "
+            "give the text of what is said in it"
+        )
+
+
+def _role(path: str) -> str:
+    """Return whether a file is a recording or a text, "" where it is neither or cannot be told."""
+    from ctc_align.models.log_probs import is_log_probs_path
+    from ctc_align.text.file_kinds import HEAD_BYTES, binary_kind, encoding_of, is_sound, may_be_sound
+
+    if is_log_probs_path(path) or not os.path.isfile(path):
+        return ""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(HEAD_BYTES)
+    except OSError:
+        return ""
+    if is_sound(head):
+        return _RECORDING
+    if not head.strip() or may_be_sound(head) or binary_kind(head) is not None:
+        return ""
+    whole_lines = head if len(head) < HEAD_BYTES else head[: head.rfind(b"\n") + 1]
+    is_text = encoding_of(whole_lines) is None and b"\0" not in whole_lines
+    return _TEXT if is_text else ""
+
+
+def check_files(files: dict[str, str | None]) -> None:
+    """Raise UsageError unless each option's file is there, if it has one."""
+    for option, path in files.items():
+        kind = "file" if path is None else kind_of(path, option)
+        if kind != "file":
+            raise UsageError(
+                f"{option} {path}: expected a file, {'got a folder' if kind == 'folder' else 'no such file'}"
+            )

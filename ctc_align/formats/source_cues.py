@@ -1,0 +1,194 @@
+"""The cues of a subtitle file that was the transcript, with the times of their words: the same cues, text and order.
+
+A cue lasts from the start of its first aligned word to the end of its last. One without such a word (`[MUSIC]`, or no
+text) keeps its old times, moved as its neighbours were, where they fit between them; else it gets the room there is.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import pairwise
+
+from ctc_align.types import ALIGNED, AlignedWord, AlignmentData, SourceCue, Subtitles
+
+_LEAST_S = 0.2
+"""A cue without an aligned word is shown at least so long where there is room."""
+_TIMESTAMP = re.compile(r"<(?:\d+:)?\d+:\d+\.\d+>")
+_VTT_TAG = re.compile(r"<(/?)(?:([ibu])|[a-z]+|(?:\d+:)?\d+:\d+\.\d+)?(?:[.\s][^>]*)?>", re.IGNORECASE)
+_SRT_MARK = re.compile(r"\{\\[^}]*\}|</?font\b[^>]*>|(?P<tag></?[ibu]>)|(?P<sign>[&<>])", re.IGNORECASE)
+_SIGNS = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+
+
+def source_srt(alignment: AlignmentData, shift_s: float = 0.0) -> str:
+    """Return the cues of the transcript as an SRT file; `shift_s` is added to every time.
+
+    Their numbers are the file's where they ascend, else 1, 2, 3 …; the settings behind times stay. What only VTT has
+    (voices, classes) is left out of cues that come from there.
+    """
+    subtitles = _subtitles(alignment)
+    own = subtitles.format == "srt"
+    names = [cue.name for cue in subtitles.cues]
+    numbered = own and all(map(str.isdecimal, names)) and all(int(a) < int(b) for a, b in pairwise(names))
+    blocks = []
+    for number, (cue, (start_ms, end_ms)) in enumerate(zip(subtitles.cues, _shifted(alignment, shift_s)), 1):
+        text = alignment.text[cue.char_start : cue.char_end]
+        times = f"{clock(start_ms, ',')} --> {clock(end_ms, ',')}" + (f" {cue.settings}" * bool(own and cue.settings))
+        name = cue.name if numbered else number
+        blocks.append(f"{name}\n{times}\n{text if own else _VTT_TAG.sub(_srt_tag, text)}\n\n")
+    return "".join(blocks)
+
+
+def source_vtt(alignment: AlignmentData, shift_s: float = 0.0) -> str:
+    """Return the cues of the transcript as a WebVTT file with its header, notes, styles, names and settings.
+
+    Times within a cue (`<00:00:01.500>`) become the starts of the words that follow them.
+    """
+    subtitles = _subtitles(alignment)
+    own = subtitles.format == "vtt"
+    blocks = [subtitles.header if own else "WEBVTT"]
+    for cue, (start_ms, end_ms) in zip(subtitles.cues, _shifted(alignment, shift_s)):
+        text = alignment.text[cue.char_start : cue.char_end]
+        times = f"{clock(start_ms, '.')} --> {clock(end_ms, '.')}"
+        if own:
+            blocks += [cue.before] * bool(cue.before)
+            times = f"{cue.name}\n" * bool(cue.name) + times + f" {cue.settings}" * bool(cue.settings)
+            text = _retimed(alignment, cue, end_ms, shift_s)
+        else:
+            text = _SRT_MARK.sub(_vtt_mark, text)
+        # a blank line would end the cue
+        blocks.append("\n".join([times, *filter(str.strip, text.split("\n"))]))
+    return "\n\n".join(blocks + [subtitles.after] * bool(own and subtitles.after)) + "\n"
+
+
+def cues_without_times(alignment: AlignmentData) -> list[int]:
+    """Return the places, from 1, of the transcript's cues that have text and no aligned word."""
+    if alignment.subtitles is None:
+        return []
+    spans = _spoken_spans(alignment, alignment.subtitles.cues)
+    return [
+        number
+        for number, (cue, span) in enumerate(zip(alignment.subtitles.cues, spans), 1)
+        if span is None and cue.char_end > cue.char_start
+    ]
+
+
+def clock(milliseconds: int, point: str) -> str:
+    """Return hours, minutes, seconds and milliseconds.
+
+    >>> clock(3_661_001, ",")
+    '01:01:01,001'
+    """
+    seconds, milliseconds = divmod(milliseconds, 1000)
+    minutes, seconds = divmod(seconds, 60)
+    return f"{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}{point}{milliseconds:03d}"
+
+
+def _subtitles(alignment: AlignmentData) -> Subtitles:
+    assert alignment.subtitles is not None, "the transcript is a subtitle file"
+    return alignment.subtitles
+
+
+def _shifted(alignment: AlignmentData, shift_s: float) -> list[tuple[int, int]]:
+    """Return the times of all cues in milliseconds: ascending, each at least one long, inside the recording."""
+    cues = _subtitles(alignment).cues
+    spans = _spoken_spans(alignment, cues)
+    start = 0
+    while start < len(cues):
+        end = next((at for at in range(start, len(cues)) if spans[at] is not None), len(cues))
+        if end > start:
+            _fill(spans, cues, (start, end), alignment.duration_s)
+        start = end + 1
+    free, times = 0, []
+    for start_s, end_s in (span or (0.0, 0.0) for span in spans):
+        start_ms = max(round(start_s * 1000), free)
+        free = max(round(end_s * 1000), start_ms + 1)
+        times.append((start_ms, free))
+    shift_ms, last_ms = round(shift_s * 1000), math.floor(alignment.duration_s * 1000 + 1e-6)
+    if len(cues) <= last_ms:
+        for place in range(len(times) - 1, -1, -1):
+            end_ms = min(times[place][1], last_ms)
+            last_ms = min(times[place][0], end_ms - 1)
+            times[place] = (last_ms, end_ms)
+    return [(start_ms + shift_ms, end_ms + shift_ms) for start_ms, end_ms in times]
+
+
+def _words_of(words: Sequence[AlignedWord], starts: Sequence[int], cue: SourceCue) -> list[AlignedWord]:
+    """Return the aligned words of a cue; `starts` are the places of all words in the transcript."""
+    inside = words[bisect_left(starts, cue.char_start) : bisect_left(starts, cue.char_end)]
+    return [word for word in inside if word.status == ALIGNED and word.start_s is not None and word.end_s is not None]
+
+
+def _spoken_spans(alignment: AlignmentData, cues: Sequence[SourceCue]) -> list[tuple[float, float] | None]:
+    starts = [word.char_start for word in alignment.words]
+    spans: list[tuple[float, float] | None] = []
+    for cue in cues:
+        words = _words_of(alignment.words, starts, cue)
+        start_s, end_s = (words[0].start_s, words[-1].end_s) if words else (None, None)
+        spans.append(None if start_s is None or end_s is None else (start_s, end_s))
+    return spans
+
+
+def _fill(
+    spans: list[tuple[float, float] | None], cues: Sequence[SourceCue], run: tuple[int, int], duration_s: float
+) -> None:
+    """Give the cues [start, end), which have no aligned word, times between those of their neighbours."""
+    start, end = run
+    before = spans[start - 1] if start else None
+    after = spans[end] if end < len(cues) else None
+    low_s, high_s = before[1] if before else 0.0, after[0] if after else duration_s
+    anchors = [
+        (cues[place].start_s, span[0] - cues[place].start_s)
+        for place, span in ((start - 1, before), (end, after))
+        if span is not None
+    ]
+    fitting, free_s = [], low_s
+    for cue in cues[start:end]:
+        shift_s = _interpolated(anchors, cue.start_s)
+        start_s, end_s = max(cue.start_s + shift_s, free_s), min(cue.end_s + shift_s, high_s)
+        fitting.append((start_s, end_s))
+        free_s = end_s
+    lengths_s = [max(cue.end_s - cue.start_s, _LEAST_S) for cue in cues[start:end]]
+    if any(end_s - start_s < length_s / 2 for (start_s, end_s), length_s in zip(fitting, lengths_s)):
+        scale = min(1.0, max(high_s - low_s, 0.0) / sum(lengths_s))
+        fitting, at_s = [], low_s
+        for length_s in lengths_s:
+            fitting.append((at_s, at_s + scale * length_s))
+            at_s += scale * length_s
+    spans[start:end] = fitting
+
+
+def _interpolated(anchors: Sequence[tuple[float, float]], at_s: float) -> float:
+    """Return by how much a time was moved, between the moves of the neighbours; 0 where there are none."""
+    if len(anchors) < 2 or anchors[1][0] <= anchors[0][0]:
+        return anchors[0][1] if anchors else 0.0
+    (first_s, first), (last_s, last) = anchors
+    share = min(max((at_s - first_s) / (last_s - first_s), 0.0), 1.0)
+    return first + share * (last - first)
+
+
+def _srt_tag(match: re.Match[str]) -> str:
+    """Return what SRT has of a tag of VTT: bold, italic and underlined text."""
+    return f"<{match[1]}{match[2].lower()}>" if match[2] else ""
+
+
+def _vtt_mark(match: re.Match[str]) -> str:
+    """Return a mark of SRT as VTT has it, and the signs that mean something there escaped."""
+    return match["tag"] or _SIGNS.get(match["sign"] or "", "")
+
+
+def _retimed(alignment: AlignmentData, cue: SourceCue, end_ms: int, shift_s: float) -> str:
+    """Return the payload of a cue with the starts of its words in the place of the times in it."""
+    text = alignment.text[cue.char_start : cue.char_end]
+    payload = text if cue.payload is None else cue.payload
+    words = _words_of(alignment.words, [word.char_start for word in alignment.words], cue) if "<" in text else []
+    times = []
+    for match in _TIMESTAMP.finditer(text):
+        place = cue.char_start + match.end()
+        starts = (word.start_s for word in words if word.char_end > place and word.start_s is not None)
+        start_s = next(starts, None)
+        times.append(end_ms if start_s is None else round((start_s + shift_s) * 1000))
+    found = iter(times)
+    return _TIMESTAMP.sub(lambda match: f"<{clock(next(found, end_ms), '.')}>", payload)

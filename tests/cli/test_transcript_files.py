@@ -1,0 +1,65 @@
+"""AUDIO and TRANSCRIPT: subtitles come back as subtitles, and arguments in each other's place are told."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+SRT = "1\n00:00:05,000 --> 00:00:06,000\n<i>Hello,</i>\nbig\n\n2\n00:00:07,000 --> 00:00:08,000\nworld!\n\n"
+
+
+@pytest.fixture(autouse=True)
+def _with_fake(fake_aligner, here):
+    """All tests of this file run beside talk.wav and talk.txt with the fake aligner."""
+
+
+def test_a_subtitle_file_adds_its_format_and_is_never_replaced(cli):
+    Path("talk.srt").write_text(SRT)
+    result = cli("talk.wav", "talk.srt")
+    assert result.code == 0
+    assert (
+        "note: talk.srt is an input and stays as it is: what would replace it is in talk.aligned.srt" in result.stderr
+    )
+    assert Path("talk.srt").read_text() == SRT
+    written = Path("talk.aligned.srt").read_text()
+    assert written.split("\n")[2:4] == ["<i>Hello,</i>", "big"]
+    assert written.count("-->") == 2
+    data = json.loads(Path("talk.json").read_text())
+    assert data["text"] == "<i>Hello,</i>\nbig\nworld!"
+    assert [cue["name"] for cue in data["subtitles"]["cues"]] == ["1", "2"]
+
+
+def test_elsewhere_it_has_its_own_name_and_cues_may_be_cut_again(cli):
+    Path("talk.srt").write_text(SRT)
+    assert cli("talk.wav", "talk.srt", "--out-dir", "out", "--format", "vtt", "-q").code == 0
+    assert sorted(os.listdir("out")) == ["talk.srt", "talk.vtt"]
+    assert cli("talk.wav", "talk.srt", "--out-dir", "new", "--cues", "again", "-q").code == 0
+    assert Path("new/talk.srt").read_text().count("-->") == 1
+    assert cli("talk.wav", "talk.srt", "--stdout").stdout.startswith("{")
+    assert "cues: expected 'keep' or 'again', got 'no'" in cli("talk.wav", "talk.srt", "--cues", "no").error
+
+
+def test_cues_without_a_word_are_told(cli):
+    Path("talk.srt").write_text(SRT + "3\n00:00:09,000 --> 00:00:10,000\n♪ ♪\n")
+    result = cli("talk.wav", "talk.srt")
+    assert "note: 1 cue has no word with a time (number 3)" in result.stderr
+
+
+def test_swapped_arguments_are_told_with_the_right_line(cli, fake_aligner):
+    Path("my talk.wav").write_bytes(Path("talk.wav").read_bytes())
+    for command, files, right in (
+        ((), ("talk.txt", "talk.wav"), "ctc-align talk.wav talk.txt"),
+        (("align",), ("talk.txt", "my talk.wav"), "ctc-align 'my talk.wav' talk.txt"),
+        (("score",), ("talk.txt", "talk.wav"), "ctc-align score talk.wav talk.txt"),
+        (("score",), ("talk.txt", "talk.txt", "talk.wav"), "ctc-align score talk.wav talk.txt talk.txt"),
+    ):
+        result = cli(*command, *files)
+        assert result.code == 2
+        assert result.error.endswith(f"these look swapped; did you mean: {right}")
+    for command in ((), ("score",)):
+        assert "got a text file; the transcript comes after it" in cli(*command, "talk.txt", "talk.txt").error
+        assert "got a recording, as talk.wav is one already" in cli(*command, "talk.wav", "my talk.wav").error
+    assert fake_aligner.calls == []

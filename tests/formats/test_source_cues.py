@@ -1,0 +1,165 @@
+"""Subtitles in, the same subtitles out: as many cues, their text and order, with the times of their words."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+from ctc_align.formats import Alignment, from_dict, rendered
+from ctc_align.formats.source_cues import cues_without_times
+from ctc_align.text.transcript_files import parse_transcript
+from ctc_align.types import ALIGNED, AlignedWord
+
+SRT = """1
+00:00:10,000 --> 00:00:12,000
+<i>Call me
+Ishmael.</i>
+
+2
+00:00:12,500 --> 00:00:14,000
+[MUSIC]
+
+3
+00:00:15,000 --> 00:00:17,000 X1:10 Y1:20
+
+4
+00:00:18,000 --> 00:00:19,000
+Rock & roll < jazz
+"""
+
+
+def aligned(file: str, times: dict[str, tuple[float, float]], duration_s: float = 10.0, **more: object) -> Alignment:
+    """Return an alignment of a subtitle file whose words have the `times` of their letters."""
+    transcript = parse_transcript(file.encode(), "film")
+    words = []
+    for match in re.finditer(r"<[^>]*>|\{[^}]*\}|(\w+)", transcript.text):
+        if match[1]:
+            span = times.get(match[1])
+            place = (match[1], match[1].lower(), *match.span(1))
+            words.append(AlignedWord(*place, ALIGNED, *span, 0.9) if span else AlignedWord(*place, "unspoken"))
+    data = Alignment("film", "film.mp4", duration_s, "m", "cpu", 0.01, 1.0, -1.0, transcript.text, tuple(words))
+    return replace(data, subtitles=transcript.subtitles, **more)
+
+
+SAID = {
+    "Call": (1.0, 1.2),
+    "me": (1.2, 1.3),
+    "Ishmael": (1.3, 1.9),
+    "Rock": (7.0, 7.2),
+    "roll": (7.4, 7.6),
+    "jazz": (7.7, 8.0),
+}
+
+
+def shown(file: bytes) -> list[tuple[float, float, str]]:
+    transcript = parse_transcript(file, "film")
+    assert transcript.subtitles is not None
+    return [
+        (cue.start_s, cue.end_s, transcript.text[cue.char_start : cue.char_end]) for cue in transcript.subtitles.cues
+    ]
+
+
+def test_the_same_cues_come_back_with_the_times_of_their_words() -> None:
+    alignment = aligned(SRT, SAID)
+    written = rendered(alignment, "srt").decode()
+    assert shown(written.encode()) == [
+        (1.0, 1.9, "<i>Call me\nIshmael.</i>"),
+        (2.875, 4.375, "[MUSIC]"),  # moved as its neighbours: by 9 s and by 11
+        (4.75, 6.75, ""),
+        (7.0, 8.0, "Rock & roll < jazz"),
+    ]
+    assert written.startswith("1\n00:00:01,000 --> 00:00:01,900\n<i>Call me\nIshmael.</i>\n\n2\n")
+    assert " X1:10 Y1:20\n" in written
+    assert cues_without_times(alignment) == [2]
+
+
+def test_no_overlap_none_empty_and_inside_the_recording() -> None:
+    """Where there is no room at all cues still ascend; many without a word share what there is."""
+    silent = "".join(f"{i}\n00:00:0{i},000 --> 00:00:0{i},900\n[noise]\n\n" for i in range(1, 6))
+    for file, times, duration_s in (
+        (SRT, SAID, 8.0),
+        (SRT, SAID | {"Rock": (1.9, 2.0), "roll": (2.0, 2.1), "jazz": (2.1, 2.2)}, 2.2),
+        (silent + "6\n00:00:06,000 --> 00:00:07,000\nHello\n", {"Hello": (0.0, 0.02)}, 1.0),
+        ("1\n00:00:06,000 --> 00:00:07,000\nHello\n\n" + silent, {"Hello": (0.5, 0.999)}, 1.0),
+    ):
+        rows = shown(rendered(aligned(file, times, duration_s), "srt"))
+        assert all(start_s < end_s for start_s, end_s, _ in rows)
+        assert all(end_s <= start_s for (_, end_s, _), (start_s, _, _) in pairwise(rows))
+        assert rows[-1][1] <= duration_s
+        assert [row[2] for row in rows] == [row[2] for row in shown(file.encode())]
+
+
+def test_cues_of_no_word_keep_their_times_where_they_fit() -> None:
+    file = "1\n00:00:01,000 --> 00:00:02,000\n[door]\n\n2\n00:00:03,000 --> 00:00:04,000\nHello\n\n"
+    assert shown(rendered(aligned(file, {"Hello": (3.1, 3.6)}), "srt"))[0][:2] == (1.1, 2.1)
+    assert shown(rendered(aligned(file, {}), "srt"))[0][:2] == (1.0, 2.0)
+
+
+VTT = """WEBVTT - film
+Kind: captions
+
+STYLE
+::cue { color: lime }
+
+intro
+00:01.000 --> 00:02.500 line:0 align:start
+<v Mary>Rock &amp; <i.loud>roll</i>
+
+NOTE in between
+
+00:03.000 --> 00:04.000
+so<00:03.500><c> be</c> it
+
+NOTE the end
+"""
+
+
+def test_vtt_comes_back_with_header_notes_settings_and_inner_times() -> None:
+    times = {
+        "Rock": (1.1, 1.3),
+        "roll": (1.5, 1.75),
+        "so": (2.0, 2.25),
+        "be": (2.5, 2.6),
+        "it": (2.7, 3.0),
+    }
+    alignment = aligned(VTT, times)
+    expected = VTT.replace("00:01.000 --> 00:02.500", "00:00:01.100 --> 00:00:01.750")
+    expected = expected.replace("00:03.000 --> 00:04.000", "00:00:02.000 --> 00:00:03.000")
+    written = rendered(alignment, "vtt").decode()
+    assert written == expected.replace("<00:03.500>", "<00:00:02.500>")
+    assert shown(rendered(alignment, "srt")) == [(1.1, 1.75, "Rock & <i>roll</i>"), (2.0, 3.0, "so be it")]
+
+
+def test_srt_as_vtt_means_the_same() -> None:
+    file = "1\n00:00:01,000 --> 00:00:02,000\n{\\an8}<font color=red>Rock</font> & <b>roll</b>\n\n\n"
+    written = rendered(aligned(file, {"Rock": (1.0, 1.5), "roll": (1.5, 2.0)}), "vtt").decode()
+    assert written == "WEBVTT\n\n00:00:01.000 --> 00:00:02.000\nRock &amp; <b>roll</b>\n"
+
+
+def test_new_cues_on_demand_and_the_recordings_times() -> None:
+    alignment = aligned(SRT, SAID, config={"cues": "again"})
+    assert b"X1:10" not in rendered(alignment, "srt")
+    alignment = aligned(SRT, SAID, offset_s=100.0, config={"times": "recording"})
+    assert rendered(alignment, "srt").startswith(b"1\n00:01:41,000 --> 00:01:41,900\n")
+
+
+def test_the_numbers_are_the_files_where_they_ascend() -> None:
+    file = "57\n00:00:01,000 --> 00:00:02,000\na\n\n{}\n00:00:03,000 --> 00:00:04,000\nb\n"
+    for second, numbers in (("60", ["57", "60"]), ("57", ["1", "2"]), ("", ["1", "2"])):
+        written = rendered(aligned(file.format(second), {}), "srt").decode()
+        assert re.findall(r"^(\d+)$", written, re.MULTILINE) == numbers
+
+
+def test_json_keeps_the_cues(tmp_path: Path) -> None:
+    for file in (SRT, VTT):
+        alignment = aligned(file, SAID)
+        data = json.loads(rendered(alignment, "json"))
+        again = from_dict(data)
+        assert again.subtitles == alignment.subtitles
+        assert rendered(again, "srt") == rendered(alignment, "srt")
+        assert rendered(again, "vtt") == rendered(alignment, "vtt")
+    alignment.save(tmp_path / "film.vtt")
+    assert (tmp_path / "film.vtt").read_bytes() == rendered(alignment, "vtt")
