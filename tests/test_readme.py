@@ -1,9 +1,10 @@
-"""Every block of README.md runs, in order, beside the bundled recording; the lines that install run in `.ci/run`."""
+"""Every block of README.md runs, in order, as in a fresh clone; the lines that install run in `.ci/run`."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -40,23 +41,21 @@ def readme() -> list[Block]:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A folder as the README assumes it: a recording and its transcript, and a `ctc-align` that is this checkout's."""
-    import soundfile
-
-    demo = ROOT / "ctc_align" / "demo"
-    soundfile.write(tmp_path / "audio.wav", *soundfile.read(demo / "demo.flac"))
-    (tmp_path / "transcript.txt").write_bytes((demo / "demo.txt").read_bytes())
-    command = tmp_path / "bin" / "ctc-align"
-    command.parent.mkdir()
+    """A fresh clone as far as the blocks use it, and an environment whose `ctc-align` is this checkout's."""
+    for name in ("examples", "ctc_align/demo"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    command = tmp_path / ".venv" / "bin" / "ctc-align"
+    command.parent.mkdir(parents=True)
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ctc_align "$@"\n', encoding="utf-8")
     command.chmod(0o755)
+    (command.parent / "activate").write_text("PATH=$PWD/.venv/bin:$PATH\n", encoding="utf-8")
     return tmp_path
 
 
 def run(block: Block, place: Path) -> subprocess.CompletedProcess[str]:
     """Run a block as its reader would; a shell block stops at the first line that fails."""
     environment = os.environ | {
-        "PATH": f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "PATH": f"{place / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
         "PYTHONWARNINGS": "error" if block.language == "python" else "default",
     }
@@ -81,7 +80,8 @@ def failures(found: list[Block], place: Path) -> list[str]:
 
 def test_every_block_runs(place: Path) -> None:
     assert failures(readme(), place) == []
-    for name in ("audio.json", "audio.ctm", "audio.tokens.ctm", "audio.TextGrid", "grids/audio.TextGrid", "model.json"):
+    names = ("interview.json", "interview.ctm", "interview.tokens.ctm", "interview.TextGrid", "model.json")
+    for name in (*(f"out/{name}" for name in names), "grids/interview.TextGrid", "subtitles/interview.srt"):
         assert (place / name).stat().st_size > 0
     assert (place / "words.ctm").read_text(encoding="utf-8").count("\n") > 10
     assert (place / "python.TextGrid").exists()
