@@ -84,6 +84,9 @@ class Settings:
     unknown: str = setting("wildcard", choices=("wildcard", "skip", "error"))
     """Letters that the vocabulary lacks match any speech while times are found ("wildcard"), are left out ("skip"), or
     fail the utterance ("error"). Loss and score are those of the letters that the vocabulary has."""
+    match: str = setting("auto", choices=("auto", "exact"))
+    """Whether all of the transcript is in the recording: "exact" gives every word times whatever it sounds like; "auto"
+    gives none where nothing of it is there."""
     precision: str = setting("auto", choices=("auto", "float32", "float16", "bfloat16"))
     """Precision of the network; "auto" is float16 on CUDA and float32 elsewhere. Log-probs are always float32."""
     revision: str = setting("main")

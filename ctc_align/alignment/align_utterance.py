@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from ctc_align.alignment.confidence import confidences
 from ctc_align.alignment.ctc_path import CtcPath
 from ctc_align.alignment.edges import EdgeSettings, place_edges, share_out_wildcards
+from ctc_align.alignment.fit import fit_of, region_of_all, regions_of, with_little_confidence, without_times
 from ctc_align.alignment.pronunciations import choose_pronunciations, spell_words
 from ctc_align.alignment.unexplained_speech import unexplained_speech
 from ctc_align.alignment.wildcard import place_wildcards
@@ -22,8 +23,9 @@ from ctc_align.errors import TranscriptError
 from ctc_align.formats import Alignment
 from ctc_align.kernels.requests import CtcTargets, Forward, Steps
 from ctc_align.models.calibration import Calibration
+from ctc_align.models.confidence_network import ConfidenceNetwork
 from ctc_align.tokens.tokenizer import Tokenizer, missing_letters
-from ctc_align.types import Emissions, Tokens, Words, WordTokens
+from ctc_align.types import NONE, AlignedWord, Emissions, Region, Tokens, Words, WordTokens
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class UtteranceInputs:
         calibration: of the model.
         settings: of the caller.
         backend: of the kernels.
+        confidence_network: of the model, if it has one.
     """
 
     name: str
@@ -51,6 +54,7 @@ class UtteranceInputs:
     calibration: Calibration
     settings: Settings
     backend: str
+    confidence_network: ConfidenceNetwork | None = None
 
 
 @dataclass(frozen=True)
@@ -78,8 +82,10 @@ def align_utterance(inputs: UtteranceInputs) -> Steps[Alignment]:
         )
     edges = yield from place_edges(emissions, tokens, spikes, edge_settings(inputs))
     edges = share_out_wildcards(edges, tokens)
-    confidence = confidences(emissions, tokens, spikes, edges, inputs.calibration)
+    confidence = confidences(emissions, tokens, spikes, edges, inputs.calibration, inputs.confidence_network)
     words = aligned_words(inputs.words, tokens, edges, confidence, emissions)
+    loss_per_token = chosen.loss / len(chosen.tokens.ids)
+    fit, words, unexplained, regions = judge(inputs, words, loss_per_token)
     lacking = missing_letters(chosen.word_tokens)
     return Alignment(
         utterance=inputs.name,
@@ -94,13 +100,34 @@ def align_utterance(inputs: UtteranceInputs) -> Steps[Alignment]:
         words=words,
         unknown=sum(lacking.values()),
         offset_s=emissions.offset_s,
-        loss_per_token=chosen.loss / len(chosen.tokens.ids),
+        loss_per_token=loss_per_token,
         config=settings.to_dict(),
         token_kind=tokenizer.token_kind,
-        unexplained=unexplained_speech(emissions, words),
+        unexplained=unexplained,
         unknown_letters=lacking,
         subtitles=inputs.words.subtitles,
+        fit=fit,
+        regions=regions,
     )
+
+
+def judge(
+    inputs: UtteranceInputs, words: tuple[AlignedWord, ...], loss_per_token: float
+) -> tuple[str | None, tuple[AlignedWord, ...], tuple[tuple[float, float], ...], tuple[Region, ...]]:
+    """Return how well the transcript fits, the words, speech without words, and the regions of disagreement.
+
+    Where nothing of the transcript is in the recording, its words have no times, or with the setting `match` "exact"
+    hardly any confidence.
+    """
+    unexplained = unexplained_speech(inputs.emissions, words)
+    limits = inputs.confidence_network.limits if inputs.confidence_network else None
+    fit = None if limits is None else fit_of(words, loss_per_token, limits)
+    if fit != NONE:
+        return fit, words, unexplained, regions_of(words, unexplained)
+    region = region_of_all(inputs.words.text, duration_of(inputs.emissions))
+    if inputs.settings.match == "exact":
+        return fit, with_little_confidence(words), unexplained, (region,)
+    return fit, without_times(words), (), (region,)
 
 
 def choose_tokens(inputs: UtteranceInputs) -> Steps[ChosenTokens]:

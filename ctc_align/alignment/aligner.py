@@ -347,6 +347,7 @@ class Aligner:
             calibration.at(emissions.frame_shift_s),
             self.settings,
             self.backend,
+            getattr(self.model, "confidence_network", None) if may_be_models else None,
         )
 
     def _tokenizer(self, emissions: Emissions) -> Tokenizer:

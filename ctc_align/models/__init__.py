@@ -81,7 +81,7 @@ def load_model(name: str, *, device: str | torch.device = "auto", settings: Sett
     """
     settings = settings or Settings()
     if name in EMBEDDED:
-        from ctc_align.models.convnet.convnet_model import load_embedded
+        from ctc_align.models.convnet.model_folder import load_embedded
 
         return load_embedded(resolve_device(device), settings)
     for prefix, module in FAMILIES.items():
@@ -101,7 +101,7 @@ def load_model(name: str, *, device: str | torch.device = "auto", settings: Sett
         raise UsageError(
             f"model {name}: expected a folder with {' and '.join(FOLDER_FILES)}, lacks {', '.join(missing)}"
         )
-    from ctc_align.models.convnet.convnet_model import load_folder
+    from ctc_align.models.convnet.model_folder import load_folder
 
     return load_folder(folder, resolve_device(device), settings)
 

@@ -25,7 +25,7 @@ from ctc_align.kernels.requests import BestPath, Steps
 from ctc_align.models import EMBEDDED
 from ctc_align.models.calibration import FILE as CALIBRATION
 from ctc_align.models.catalogue import folder_settings
-from ctc_align.models.convnet import convnet_model as ours
+from ctc_align.models.convnet import convnet_model, model_folder
 from ctc_align.models.convnet.convnet_model import ModelDescription
 from ctc_align.models.convnet.network import AcousticNetwork
 from ctc_align.text.lexicon import Lexicon, read_lexicon
@@ -118,7 +118,7 @@ def adapt(adaptation: Adaptation, model: str, call: Call, watch: Watch | None = 
         trained = acoustic_training.train(shape, training, material, place, base.weights)
         watch.say(outcome(trained))
         name = adaptation.name or call.out_dir.resolve().name or "model"
-        mixtures = ours.mixtures_of(base.description, base.weights)
+        mixtures = convnet_model.mixtures_of(base.description, base.weights)
         card = Card(
             name, call.command, call.corpus, corpus, inventory, shape, training, trained,
             time.monotonic() - began, time.process_time() - cpu, base.description.name,
@@ -152,7 +152,7 @@ def read_base_model(model: str, call: Call) -> BaseModel:
     """
     from safetensors.torch import load_file
 
-    folder = ours.EMBEDDED if model in EMBEDDED else Path(model)
+    folder = model_folder.EMBEDDED if model in EMBEDDED else Path(model)
     if not (folder / "model.toml").is_file():
         raise UsageError(
             f"--model {model}: expected english, or the folder of a model that `ctc-align train` wrote: "
@@ -160,7 +160,7 @@ def read_base_model(model: str, call: Call) -> BaseModel:
         )
     if call.out_dir.resolve() == folder.resolve():
         raise UsageError(f"--out-dir {call.out_dir}: is the folder of the model that is adapted; take another one")
-    description = ours.load_folder(folder, torch.device("cpu"), Settings()).description
+    description = model_folder.load_folder(folder, torch.device("cpu"), Settings()).description
     if not description.shape.states:
         raise UsageError(f"--model {model}: has no segmentation states; train a model with `ctc-align train`")
     weights = {name: w.float() for name, w in load_file(str(folder / "model.safetensors")).items()}
@@ -171,7 +171,7 @@ def read_base_model(model: str, call: Call) -> BaseModel:
 @torch.inference_mode()
 def own_labels(base: BaseModel, corpus: Corpus, watch: Watch) -> frame_labels.Labels:
     """Return the pronunciations that fit and a state for every frame, by the model itself."""
-    network = ours.network_with(base.description.shape, base.weights)
+    network = convnet_model.network_with(base.description.shape, base.weights)
     every = np.array(sorted(corpus.spoken))
     spoken: dict[int, Spoken] = {}
     states: list[tuple[int, np.ndarray]] = []
@@ -193,7 +193,7 @@ def _segmented(
     batch = collate(Material(corpus.store, none, None, corpus.train), part, network.shape.context_frames)
     tokens, scores = network(batch.inputs)
     assert scores is not None
-    offset = ours.state_offset(base.log_priors, base.description.prior_scale, base.description.silence_bonus)
+    offset = convnet_model.state_offset(base.log_priors, base.description.prior_scale, base.description.silence_bonus)
     lengths = batch.lengths.tolist()
     rows = [
         _own_path(

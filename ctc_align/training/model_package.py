@@ -15,8 +15,9 @@ from ctc_align._version import __version__
 from ctc_align.errors import OutputError
 from ctc_align.models.calibration import FILE as CALIBRATION
 from ctc_align.models.catalogue import LEXICON
-from ctc_align.models.convnet.convnet_model import ModelDescription, save_folder
+from ctc_align.models.convnet.convnet_model import ModelDescription
 from ctc_align.models.convnet.gaussian_mixtures import Mixtures
+from ctc_align.models.convnet.model_folder import save_folder
 from ctc_align.models.convnet.network import NetworkShape
 from ctc_align.text.lexicon import Lexicon
 from ctc_align.training.acoustic_training import HeldOutLosses, Trained, Training

@@ -19,10 +19,10 @@ SETTINGS = Settings(language="nl")
 @pytest.fixture
 def convnet(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     """A stand-in that records how the registry calls the family."""
-    module = types.ModuleType("ctc_align.models.convnet.convnet_model")
+    module = types.ModuleType("ctc_align.models.convnet.model_folder")
     module.load_embedded = lambda device, settings: ("embedded", device, settings)  # type: ignore[attr-defined]
     module.load_folder = lambda path, device, settings: (path, device, settings)  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "ctc_align.models.convnet.convnet_model", module)
+    monkeypatch.setitem(sys.modules, "ctc_align.models.convnet.model_folder", module)
     return module
 
 

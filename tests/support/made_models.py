@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ctc_align.models.convnet.convnet_model import ModelDescription, save_folder
+from ctc_align.models.convnet.convnet_model import ModelDescription
 from ctc_align.models.convnet.features import MELS
+from ctc_align.models.convnet.model_folder import save_folder
 from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
 from ctc_align.types import Emissions
 

@@ -13,7 +13,7 @@ from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import load_config
 from ctc_align.errors import ConfigError
 from ctc_align.models import resolve_device
-from ctc_align.models.convnet.convnet_model import EMBEDDED, load_folder
+from ctc_align.models.convnet.model_folder import EMBEDDED, load_folder
 from ctc_align.training.acoustic_training import Training
 from ctc_align.training.augmentation import Augmentation
 from ctc_align.training.pipeline import Call, train

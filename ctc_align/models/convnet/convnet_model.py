@@ -6,18 +6,16 @@ on both sides, so the result is that of one pass, in bounded memory.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
 import torch
 
 from ctc_align.config import Settings
-from ctc_align.errors import AudioError, UsageError, one_line
-from ctc_align.models.calibration import FILE as CALIBRATION
-from ctc_align.models.calibration import Calibration, read_calibration
+from ctc_align.errors import AudioError
+from ctc_align.models.calibration import Calibration
+from ctc_align.models.confidence_network import ConfidenceNetwork
 from ctc_align.models.convnet import features
 from ctc_align.models.convnet.gaussian_mixtures import MIXTURES, REACH, Mixtures, from_weights, share_of_weight
 from ctc_align.models.convnet.network import STRIDE, AcousticNetwork, NetworkShape
@@ -25,14 +23,10 @@ from ctc_align.types import Audio, Emissions
 from ctc_align.units import samples_to_seconds
 
 if sys.version_info >= (3, 11):
-    import tomllib
+    pass
 else:
-    import tomli as tomllib
+    pass
 
-FORMAT = "ctc-align-model/1"
-LARGEST = 1000.0
-"""Limit of a model's scales and bonuses."""
-EMBEDDED = Path(__file__).resolve().parents[1] / "english"
 PIECE_FRAMES = 1024
 """Frames that go through the network in a row, a multiple of its stride; a chunk is several pieces side by side."""
 LAST_PIECES = 4
@@ -80,9 +74,10 @@ class ConvNet:
         device: torch.device,
         chunk_s: float = Settings.chunk_s,
         calibration: Calibration | None = None,
+        confidence_network: ConfidenceNetwork | None = None,
     ) -> None:
         self.description = description
-        self.calibration = calibration
+        self.calibration, self.confidence_network = calibration, confidence_network
         self.name = description.name
         self.vocab = description.vocab
         self.token_kind = description.token_kind
@@ -281,121 +276,3 @@ def _state_offset(description: ModelDescription, weights: dict[str, torch.Tensor
     if log_priors.shape != (states,):
         raise ValueError(f"log_priors has shape {tuple(log_priors.shape)}, the network {states} states")
     return state_offset(log_priors, description.prior_scale, description.silence_bonus)
-
-
-def load_embedded(device: torch.device, settings: Settings) -> ConvNet:
-    """Load the English model inside the package."""
-    return load_folder(EMBEDDED, device, settings)
-
-
-def load_folder(folder: Path, device: torch.device, settings: Settings | None = None) -> ConvNet:
-    """Load a model from its folder.
-
-    Raises:
-        UsageError: `model.toml` is not the description of a model, or the weights do not fit it.
-    """
-    from safetensors.torch import load_file
-
-    description = _read_description(folder / "model.toml")
-    constants = folder / CALIBRATION
-    calibration = read_calibration(constants) if constants.is_file() else None
-    try:
-        weights = load_file(str(folder / "model.safetensors"))
-        return ConvNet(description, weights, device, (settings or Settings()).chunk_s, calibration)
-    except Exception as error:  # safetensors and torch have their own kinds, and all mean the same here
-        raise UsageError(
-            f"model {folder}: the weights cannot be loaded as model.toml describes them: {one_line(error, 300)}"
-        ) from error
-
-
-def _read_description(path: Path) -> ModelDescription:
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-        if data.pop("format") != FORMAT:
-            raise ValueError(f"format is not {FORMAT}")
-        shape = data.pop("network")
-        if not isinstance(shape, dict):
-            raise ValueError("network is not a table")
-        shape["dilations"] = tuple(shape["dilations"])
-        vocab = tuple(data.pop("vocab"))
-        description = ModelDescription(shape=NetworkShape(**shape), vocab=vocab, **data)
-        _check(description)
-        return description
-    except KeyError as error:
-        raise UsageError(f"{path}: expected the description of a {FORMAT} model, it lacks {error}") from error
-    except (OSError, ValueError, TypeError) as error:
-        raise UsageError(f"{path}: expected the description of a {FORMAT} model, got: {error}") from error
-
-
-def _check(description: ModelDescription) -> None:
-    """Raise ValueError where the parts of a description do not fit together."""
-    shape, vocab, parts = description.shape, description.vocab, description.parts
-    if not all(isinstance(token, str) and token for token in vocab) or len(set(vocab)) != len(vocab) or len(vocab) < 2:
-        raise ValueError("vocab is not a list of two or more texts, or has one of them twice")
-    for name, value in asdict(shape).items():
-        for size in value if isinstance(value, (list, tuple)) else (value,):
-            if type(size) is not int or size < (0 if name == "states" else 1):
-                raise ValueError(f"network.{name} is not a whole number above 0: {value!r}")
-    for name, least in (("prior_scale", -LARGEST), ("silence_bonus", -LARGEST), ("mixture_weight", 0.0)):
-        value = getattr(description, name)
-        if type(value) not in (int, float) or not least <= value <= LARGEST:
-            raise ValueError(f"{name} is not a number from {least:g} to {LARGEST:g}: {value!r}")
-    if not isinstance(description.language, str):
-        raise ValueError(f"language is not a text: {description.language!r}")
-    if shape.inputs != features.MELS:
-        raise ValueError(
-            f"the network has {shape.inputs} inputs; expected {features.MELS} inputs, one for each mel channel"
-        )
-    if shape.classes != len(vocab):
-        raise ValueError(f"the network has {shape.classes} classes, vocab {len(vocab)} tokens")
-    each, odd = divmod(shape.states - 1, len(vocab) - 1)
-    if shape.states and (odd or each < 1 or parts not in (0, each)):
-        raise ValueError(f"the network has {shape.states} states, not {parts or 'so many'} for each token and silence")
-
-
-def save_folder(
-    folder: Path,
-    description: ModelDescription,
-    network: AcousticNetwork,
-    log_priors: torch.Tensor | None,
-    dtype: torch.dtype,
-    mixtures: Mixtures | None = None,
-) -> None:
-    """Write a model's folder: matrices of weights as `dtype`, vectors (biases, statistics of norms) as float32."""
-    from safetensors.torch import save
-
-    folder.mkdir(parents=True, exist_ok=True)
-    weights = {
-        name: value.to(dtype).contiguous() if value.dim() > 1 else value.float().contiguous()
-        for name, value in network.state_dict().items()
-        if not name.endswith("num_batches_tracked")
-    }
-    if log_priors is not None:
-        weights["log_priors"] = log_priors.float()
-    if mixtures is not None:
-        for name in ("weights", "means", "variances"):
-            weights[MIXTURES + name] = getattr(mixtures, name).float().contiguous()
-    # safetensors' own `save_file` makes files that only their owner can read
-    (folder / "model.safetensors").write_bytes(save(weights, metadata={"format": FORMAT}))
-    shape = asdict(description.shape)
-    lines = [
-        "# A model of ctc-align: what its weights are. README.md beside it says how it was made.",
-        f'format = "{FORMAT}"',
-        f"name = {_quoted(description.name)}",
-        f'token_kind = "{description.token_kind}"',
-        *([f"language = {_quoted(description.language)}"] if description.language else []),
-        f"parts = {description.parts}",
-        f"prior_scale = {description.prior_scale}",
-        f"silence_bonus = {description.silence_bonus}",
-        *([f"mixture_weight = {description.mixture_weight}"] if mixtures is not None else []),
-        "vocab = [" + ", ".join(_quoted(token) for token in description.vocab) + "]",
-        "",
-        "[network]",
-        *(f"{key} = {list(value) if isinstance(value, tuple) else value}" for key, value in shape.items()),
-    ]
-    (folder / "model.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def _quoted(text: str) -> str:
-    """Return a TOML string: JSON's escapes are valid TOML for all but DEL and halves of surrogate pairs."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,130 @@
+"""How well a transcript fits its recording, and where the two disagree.
+
+    good       the words are where they were put
+    doubtful   some are not, or the sound is unlike the speech that the model knows
+    poor       many are not
+    none       nothing of the transcript is in the recording
+
+The limits are a model's (`ctc_align.models.confidence_network.FitLimits`), from the losses per token and the
+confidences of held-out recordings with their own transcripts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ctc_align.models.confidence_network import FitLimits
+from ctc_align.types import (
+    DOUBTFUL,
+    GOOD,
+    MISFIT,
+    NONE,
+    NOT_SPOKEN,
+    POOR,
+    SKIPPED,
+    UNEXPLAINED,
+    AlignedWord,
+    Region,
+)
+
+UNLIKELY = 0.5
+"""A word of less confidence is likely not where it was put."""
+HIGHEST_WITHOUT_FIT = 0.09
+"""A word has no more confidence where nothing of the transcript is in the recording."""
+FEWEST_WORDS = 2
+"""Fewer unlikely words in a row are no region."""
+ISLAND_WORDS = 1
+"""Likely words between unlikely ones that do not part a region, at most."""
+SHORTEST_TOKEN_S = 0.045
+"""Tokens that are shorter on average cannot be spoken (a phone of fast speech lasts 60 ms)."""
+
+
+def fit_of(words: Sequence[AlignedWord], loss_per_token: float, limits: FitLimits) -> str:
+    """Return one of `ctc_align.types.FITS`.
+
+    Args:
+        words: of the alignment.
+        loss_per_token: the CTC loss a token.
+        limits: of the model.
+    """
+    chances = np.array([word.confidence for word in words if word.confidence is not None])
+    share = float((chances > UNLIKELY).mean()) if len(chances) else 0.0
+    if share < limits.none_share and loss_per_token > limits.doubtful_loss:
+        return NONE
+    if share >= limits.good_share and loss_per_token <= limits.good_loss:
+        return GOOD
+    return DOUBTFUL if share >= limits.doubtful_share and loss_per_token <= limits.doubtful_loss else POOR
+
+
+def without_times(words: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:
+    """Return the words of a transcript of which nothing is in the recording: those that had times are skipped."""
+    return tuple(
+        replace(
+            word, status=SKIPPED, start_s=None, end_s=None, confidence=None, tokens=(), start_sd_ms=None, end_sd_ms=None
+        )
+        if word.confidence is not None
+        else word
+        for word in words
+    )
+
+
+def with_little_confidence(words: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:
+    """Return the words with their times and the confidence of a transcript of which nothing is in the recording."""
+
+    def least(confidence: float) -> float:
+        return round(min(confidence, HIGHEST_WITHOUT_FIT), 4)
+
+    return tuple(
+        replace(
+            word,
+            confidence=least(word.confidence),
+            tokens=tuple(replace(token, confidence=least(token.confidence)) for token in word.tokens),
+        )
+        if word.confidence is not None
+        else word
+        for word in words
+    )
+
+
+def regions_of(words: Sequence[AlignedWord], unexplained: Sequence[tuple[float, float]]) -> tuple[Region, ...]:
+    """Return where recording and transcript disagree, by time: words in a row that are likely elsewhere or nowhere, and
+    speech that no word explains."""
+    aligned = [(number, word) for number, word in enumerate(words, 1) if word.confidence is not None]
+    found = [_region(aligned[first:last]) for first, last in _unlikely_runs([word for _, word in aligned])]
+    found += [
+        Region(UNEXPLAINED, start_s, end_s, reason="speech that no word explains") for start_s, end_s in unexplained
+    ]
+    return tuple(sorted(found, key=lambda region: region.start_s or 0.0))
+
+
+def region_of_all(text: str, duration_s: float) -> Region:
+    """Return the region of a transcript of which nothing is in the recording."""
+    return Region(MISFIT, 0.0, duration_s, 0, len(text), "nothing of the transcript is in the recording")
+
+
+def _unlikely_runs(words: Sequence[AlignedWord]) -> list[tuple[int, int]]:
+    """Return runs [first, last) of unlikely words."""
+    runs: list[tuple[int, int]] = []
+    for place, word in enumerate(words):
+        if word.confidence is None or word.confidence > UNLIKELY:
+            continue
+        if runs and place - runs[-1][1] <= ISLAND_WORDS:
+            runs[-1] = (runs[-1][0], place + 1)
+        else:
+            runs.append((place, place + 1))
+    return [(first, last) for first, last in runs if last - first >= FEWEST_WORDS]
+
+
+def _region(run: Sequence[tuple[int, AlignedWord]]) -> Region:
+    """Return the region of words in a row, each with its number in the transcript, from 1."""
+    (first, begin), (last, end) = run[0], run[-1]
+    spoken_s = sum((word.end_s or 0.0) - (word.start_s or 0.0) for _, word in run)
+    named = f"words {first}–{last}"
+    if spoken_s < SHORTEST_TOKEN_S * sum(len(word.tokens) for _, word in run):
+        kind, reason = NOT_SPOKEN, f"{named} are not in the recording: there is no time for them here"
+    else:
+        kind, reason = MISFIT, f"{named} do not fit the recording"
+    return Region(kind, begin.start_s, end.end_s, begin.char_start, end.char_end, reason)

@@ -1,0 +1,131 @@
+"""Features of aligned words that tell whether they are where they were put: fit, length, and the sound around them.
+
+They are what a model's confidence network sees (`ctc_align.models.confidence_network`), which looks at the words around
+each word too. They are those of one utterance alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from ctc_align.alignment.ctc_path import Spans
+from ctc_align.alignment.sound_fits import SoundFits, spike_confidence, word_begins
+from ctc_align.lattice import WILDCARD
+from ctc_align.types import Emissions, Tokens
+
+NAMES = (
+    *("spread", "mean fit", "worst fit", "frames", "tokens", "mean spike", "worst spike", "shortfall"),
+    *("labels before", "labels after", "gap before", "gap after", "speech before", "speech after"),
+    *("silence inside", "frames a token", "labels a token", "entropy", "frames to the start", "frames to the end"),
+    *("frames of the first sound", "of the last", "of the longest", "start to its spike", "spike to the end"),
+)
+"""The columns of `word_features`."""
+
+MOST_NATS = 12.0
+"""A frame that is worse by so much is as wrong as can be."""
+SPEECH_NATS, SILENCE_NATS = 2.0, -1.0
+"""A sound fits speech better than silence by at least, and silence by at most, so many nats."""
+
+
+def word_features(emissions: Emissions, tokens: Tokens, spikes: Spans, fits: SoundFits) -> np.ndarray:
+    """Return the features `NAMES` (W, F), float32, of the W words that have tokens.
+
+    Args:
+        emissions: of the utterance, with segmentation states.
+        tokens: what is said, wildcards and separators included.
+        spikes: where CTC's best path has them.
+        fits: of the sounds that belong to words.
+    """
+    spoken, begins = word_begins(tokens)
+    begin, final, lengths = begins[:-1], begins[1:] - 1, np.diff(begins)
+    ids = np.where(np.asarray(tokens.ids) == WILDCARD, 0, np.asarray(tokens.ids))
+    spike = np.log(np.maximum(spike_confidence(emissions.log_probs, ids.tolist(), spikes), 1e-6))[spoken]
+    sound = _SoundSums.of(emissions, ids, spikes)
+    frames = len(emissions.log_probs)
+    start = np.clip(np.floor(fits.edges.start[begin] + 0.5).astype(np.int64), 0, frames - 1)
+    end = np.clip(np.floor(fits.edges.end[final] + 0.5).astype(np.int64), start + 1, frames)
+    before = np.minimum(np.append(0, end[:-1]), start)
+    after = np.maximum(np.append(start[1:], frames), end)
+    sound_frames = np.log(np.maximum(fits.edges.end - fits.edges.start, 0.5))
+    inside = (end - start).astype(np.float64)
+    columns = (
+        *fits.features(begins).T[1:],
+        np.log(lengths),
+        np.add.reduceat(spike, begin) / lengths,
+        np.minimum.reduceat(spike, begin),
+        _between(sound.shortfall, start, end) / lengths,
+        np.log1p(_between(sound.labels_for_blank, before, start)),
+        np.log1p(_between(sound.labels_for_blank, end, after)),
+        np.log1p(start - before),
+        np.log1p(after - end),
+        np.log1p(_between(sound.speech, before, start)),
+        np.log1p(_between(sound.speech, end, after)),
+        _between(sound.silence, start, end) / inside,
+        np.log(inside / lengths),
+        _between(sound.labels, start, end) / lengths,
+        _between(sound.entropy, start, end) / inside,
+        np.log1p(start),
+        np.log1p(frames - end),
+        sound_frames[begin],
+        sound_frames[final],
+        np.maximum.reduceat(sound_frames, begin),
+        np.log1p(np.abs(spikes.start[spoken][begin] - fits.edges.start[begin])),
+        np.log1p(np.abs(fits.edges.end[final] - spikes.end[spoken][final])),
+    )
+    return np.stack(columns, axis=1).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class _SoundSums:
+    """Of the frames before each frame (T + 1,), sums: of any stretch they are one difference.
+
+    Attributes:
+        shortfall: nats by which the path is worse than the best class.
+        labels_for_blank: nats by which a blank is worse than the best class.
+        labels: frames where a label is likelier than a blank.
+        entropy: of the classes, in nats.
+        speech, silence: frames that are surely either.
+    """
+
+    shortfall: np.ndarray
+    labels_for_blank: np.ndarray
+    labels: np.ndarray
+    entropy: np.ndarray
+    speech: np.ndarray
+    silence: np.ndarray
+
+    @classmethod
+    def of(cls, emissions: Emissions, ids: np.ndarray, spikes: Spans) -> _SoundSums:
+        assert emissions.states is not None
+        log_probs = emissions.log_probs.float().log_softmax(1)
+        best = log_probs.amax(1)
+        blank = log_probs[:, emissions.blank]
+        classes = torch.full((len(log_probs),), emissions.blank, dtype=torch.int64)
+        frames = np.repeat(np.arange(len(ids)), spikes.end - spikes.start)
+        first = np.repeat(
+            spikes.start - np.append(0, np.cumsum(spikes.end - spikes.start)[:-1]), spikes.end - spikes.start
+        )
+        classes[torch.from_numpy(first + np.arange(len(frames)))] = torch.from_numpy(ids[frames])
+        own = log_probs.gather(1, classes.to(log_probs.device)[:, None])[:, 0]
+        spoken = emissions.states[:, :-1].amax(1) - emissions.states[:, -1]
+        columns = (
+            (best - own).clamp(max=MOST_NATS),
+            (best - blank).clamp(max=MOST_NATS),
+            best > blank,
+            -(log_probs.exp() * log_probs.clamp(min=-1e4)).sum(1),
+            spoken > SPEECH_NATS,
+            spoken < SILENCE_NATS,
+        )
+        return cls(*(_sums(column.double().cpu().numpy()) for column in columns))
+
+
+def _sums(values: np.ndarray) -> np.ndarray:
+    return np.append(0.0, np.cumsum(values))
+
+
+def _between(sums: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """Return sums over the frames from `first` to `last`, exclusive."""
+    return sums[last] - sums[first]

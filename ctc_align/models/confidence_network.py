@@ -1,0 +1,118 @@
+"""A model's confidence network: of a row of words with features, the chance of each to be where it was put.
+
+One-dimensional convolutions over words, dilated, so that a word is judged by some thirty words on either side of it:
+in a stretch of text that is not spoken, "the" fits somewhere by chance, and its neighbours betray it. A model has one
+in its folder where it was trained on recordings and texts that disagree (`ctc_align.training.confidence_training`).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from ctc_align.errors import ConfigError
+
+FILE = "confidence.safetensors"
+FORMAT = "ctc-align-confidence/1"
+DILATIONS = (1, 2, 4, 8, 16)
+LARGEST = 8.0
+"""Limit of normalised features, in standard deviations."""
+
+
+@dataclass(frozen=True)
+class FitLimits:
+    """Which loss and which share of words make a transcript fit well: see `ctc_align.alignment.fit`.
+
+    Attributes:
+        good_loss, doubtful_loss: the highest loss per token of a transcript whose fit is good, or doubtful.
+        good_share, doubtful_share: the least share of words that are likely where they were put, of either.
+        none_share: less than this, with a loss beyond `doubtful_loss`, is no fit at all.
+    """
+
+    good_loss: float
+    doubtful_loss: float
+    good_share: float
+    doubtful_share: float
+    none_share: float
+
+
+class ConfidenceNetwork(nn.Module):
+    """The network, its features' names, means and deviations, and the limits of `fit` that were found with it."""
+
+    mean: torch.Tensor
+    deviation: torch.Tensor
+
+    def __init__(self, features: tuple[str, ...], width: int, limits: FitLimits | None = None) -> None:
+        super().__init__()
+        self.features, self.width, self.limits = features, width, limits
+        self.register_buffer("mean", torch.zeros(len(features)))
+        self.register_buffer("deviation", torch.ones(len(features)))
+        self.input = nn.Conv1d(2 * len(features), width, 1)
+        self.around = nn.ModuleList(nn.Conv1d(width, width, 3, padding=step, dilation=step) for step in DILATIONS)
+        self.hidden = nn.Conv1d(width, width, 1)
+        self.output = nn.Conv1d(width, 1, 1)
+
+    def forward(self, inputs: torch.Tensor, inside: torch.Tensor) -> torch.Tensor:
+        """Return logits (B, W) of inputs (B, 2 F, W); `inside` (B, 1, W) is 1 for words and 0 for padding."""
+        hidden = self.input(inputs) * inside
+        for convolution in self.around:
+            hidden = hidden + torch.relu(convolution(torch.relu(hidden))) * inside
+        return self.output(torch.relu(self.hidden(torch.relu(hidden))))[:, 0]
+
+    def inputs(self, features: np.ndarray) -> torch.Tensor:
+        """Return (2 F, W): features (W, F) normalised, and their means over all words, which are the same for each."""
+        normal = ((torch.from_numpy(features) - self.mean) / self.deviation).clamp(-LARGEST, LARGEST)
+        return torch.cat((normal, normal.mean(0, keepdim=True).expand_as(normal)), 1).T
+
+    @torch.no_grad()
+    def chances(self, features: np.ndarray) -> np.ndarray:
+        """Return the chance (W,) float64 of each word to be where it was put, of features (W, F) float32, W > 0."""
+        logits = self(self.inputs(features)[None], torch.ones(1, 1, len(features)))
+        return torch.sigmoid(logits.double())[0].numpy()
+
+
+def load_confidence_network(folder: Path) -> ConfidenceNetwork | None:
+    """Return the network in a model's folder; None where there is none.
+
+    Raises:
+        ConfigError: the file is not one that training wrote.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    path = folder / FILE
+    if not path.is_file():
+        return None
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = json.loads((file.metadata() or {}).get("ctc-align", "{}"))
+            weights = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118 (no mapping)
+        if about.pop("format") != FORMAT:
+            raise ValueError("another format")
+        limits = about.pop("limits")
+        network = ConfidenceNetwork(tuple(about["features"]), about["width"], FitLimits(**limits))
+        network.load_state_dict(weights)
+    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise ConfigError(
+            f"{path}: expected a confidence network ({FORMAT}), got a file without it: {error}"
+        ) from error
+    return network.eval()
+
+
+def save_confidence_network(network: ConfidenceNetwork, folder: Path) -> None:
+    """Write the network, in half precision, and its limits into a model's folder."""
+    from safetensors.torch import save_file
+
+    assert network.limits is not None
+    about = {
+        "format": FORMAT,
+        "features": network.features,
+        "width": network.width,
+        "limits": vars(network.limits),
+    }
+    weights = {name: weight.detach().half().contiguous() for name, weight in network.state_dict().items()}
+    save_file(weights, folder / FILE, {"ctc-align": json.dumps(about)})
