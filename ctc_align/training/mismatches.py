@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-RATE = 16000
-"""Samples per second of all sound here."""
+from ctc_align.training.made_sounds import RATE, mixed, noise, room_tone, synthetic_music
+
 Places = tuple[tuple[float, float], ...]
 """The times (start_s, end_s) at which a word is spoken: none, one, or several where it may be any of them."""
 
@@ -92,15 +92,9 @@ def joined(clips: Sequence[Clip], rng: np.random.Generator, pause_s: tuple[float
     at = 0
     for clip in clips:
         words += [word.moved(at / RATE) for word in clip.words]
-        parts += [clip.samples, _room_tone(clip.samples, rng.uniform(*pause_s), rng)]
+        parts += [clip.samples, room_tone(clip.samples, rng.uniform(*pause_s), rng)]
         at += len(clip.samples) + len(parts[-1])
     return Clip(np.concatenate(parts), tuple(words), clips[0].speaker)
-
-
-def _room_tone(samples: np.ndarray, seconds: float, rng: np.random.Generator) -> np.ndarray:
-    blocks = samples[: len(samples) // 1600 * 1600].reshape(-1, 1600)
-    level = float(np.sqrt((blocks**2).mean(1)).min()) if len(blocks) else 1e-4
-    return (rng.standard_normal(round(seconds * RATE)) * level).astype(np.float32)
 
 
 def _run(rng: np.random.Generator, words: int, shortest: int, longest: int) -> tuple[int, int]:
@@ -295,10 +289,10 @@ def speech_in_noise(material: Material, severity: float, rng: np.random.Generato
     clip = _recording(material, rng)
     kind = int(rng.integers(6))
     if kind == 5:
-        noise = sum(_stretched(_some(material.others, rng).samples, len(clip.samples)) for _ in range(6))
+        sound = sum(_stretched(_some(material.others, rng).samples, len(clip.samples)) for _ in range(6))
     else:
-        noise = _noise(len(clip.samples), kind, rng)
-    return replace(clip, samples=mixed(clip.samples, np.asarray(noise), 25 - 25 * severity))
+        sound = noise(len(clip.samples), kind, rng)
+    return replace(clip, samples=mixed(clip.samples, np.asarray(sound), 25 - 25 * severity))
 
 
 def speech_in_music(material: Material, severity: float, rng: np.random.Generator) -> Clip:
@@ -324,10 +318,10 @@ def long_pauses(material: Material, severity: float, rng: np.random.Generator) -
 def noise_alone(material: Material, severity: float, rng: np.random.Generator) -> Clip:
     """There is no speech, only noise: steady, with bursts, or with a hum."""
     clip = _recording(material, rng)
-    noise = _noise(len(clip.samples), int(rng.integers(5)), rng) * rng.choice((0.003, 0.03, 0.1, 0.3))
+    sound = noise(len(clip.samples), int(rng.integers(5)), rng) * rng.choice((0.003, 0.03, 0.1, 0.3))
     if rng.random() < severity:
-        noise = noise * np.repeat(rng.uniform(0.02, 1.0, len(noise) // 2400 + 1), 2400)[: len(noise)]
-    return Clip(noise.astype(np.float32), tuple(word.unspoken() for word in clip.words), clip.speaker)
+        sound = sound * np.repeat(rng.uniform(0.02, 1.0, len(sound) // 2400 + 1), 2400)[: len(sound)]
+    return Clip(sound.astype(np.float32), tuple(word.unspoken() for word in clip.words), clip.speaker)
 
 
 def music_alone(material: Material, severity: float, rng: np.random.Generator) -> Clip:
@@ -370,7 +364,7 @@ def degraded(case: Mismatch, rng: np.random.Generator) -> Mismatch:
     """Return the case recorded worse: some noise, a narrower band, another level."""
     samples = case.samples * 10 ** rng.uniform(-1.5, 0.3)
     if rng.random() < 0.6:
-        samples = mixed(samples, _noise(len(samples), int(rng.integers(5)), rng), rng.uniform(8, 35))
+        samples = mixed(samples, noise(len(samples), int(rng.integers(5)), rng), rng.uniform(8, 35))
     if rng.random() < 0.3:
         spectrum = np.fft.rfft(samples)
         frequencies = np.fft.rfftfreq(len(samples), 1 / RATE)
@@ -383,14 +377,6 @@ def make(kind: str, material: Material, severity: float, rng: np.random.Generato
     """Return a case of a kind."""
     clip = KINDS[kind](material, severity, rng)
     return Mismatch(kind, severity, clip.samples, clip.words, clip.speaker)
-
-
-def mixed(speech: np.ndarray, noise: np.ndarray, below_db: float) -> np.ndarray:
-    """Return speech with noise whose power is `below_db` below that of the speech's louder frames."""
-    frames = speech[: len(speech) // 400 * 400].reshape(-1, 400)
-    loud = float(np.quantile((frames**2).mean(1), 0.8))
-    level = np.sqrt(loud / max(float((noise**2).mean()), 1e-12)) * 10 ** (-below_db / 20)
-    return (speech + noise * level).astype(np.float32)
 
 
 def _some(clips: Sequence[Clip], rng: np.random.Generator) -> Clip:
@@ -408,61 +394,9 @@ def _stretched(samples: np.ndarray, length: int) -> np.ndarray:
     return np.resize(samples, length)
 
 
-def _noise(length: int, kind: int, rng: np.random.Generator) -> np.ndarray:
-    """Return (length,) noise of power 1: white, pink, brown, a hum of mains, a band of random width."""
-    white = rng.standard_normal(length)
-    if kind == 0:
-        return white
-    spectrum = np.fft.rfft(white)
-    frequencies = np.maximum(np.fft.rfftfreq(length, 1 / RATE), 20.0)
-    if kind in (1, 2):
-        spectrum = spectrum / frequencies ** (kind / 2)
-    elif kind == 3:
-        at = np.arange(length) / RATE
-        hum = sum(np.sin(2 * np.pi * 50.0 * k * at + rng.uniform(0, 6)) / k for k in range(1, 30))
-        return np.asarray(hum) + 0.05 * white
-    else:
-        low = rng.uniform(50, 3000)
-        spectrum = spectrum * ((frequencies > low) & (frequencies < low * rng.uniform(1.5, 5.0)))
-    noise = np.fft.irfft(spectrum, length)
-    return noise / max(float(np.sqrt((noise**2).mean())), 1e-12)
-
-
 def _music(material: Material, length: int, rng: np.random.Generator) -> np.ndarray:
     """Return (length,) float32: of the recordings of music, or where there are none, notes and drums."""
     if material.music:
         whole = material.music[int(rng.integers(len(material.music)))]
         return _stretched(np.roll(whole, -int(rng.integers(len(whole)))), length)
     return synthetic_music(length, rng)
-
-
-def synthetic_music(length: int, rng: np.random.Generator) -> np.ndarray:
-    """Return (length,) float32: chords, a melody with vibrato and drums, at a random tempo and in a random key."""
-    beat = int(RATE * 60 / rng.uniform(70, 160))
-    key = 110.0 * 2 ** (rng.integers(12) / 12)
-    scale = np.array((0, 2, 4, 5, 7, 9, 11, 12)) if rng.random() < 0.5 else np.array((0, 2, 3, 5, 7, 8, 10, 12))
-    harmonics = int(rng.integers(3, 16))
-    roughness = rng.uniform(0.5, 2.0)
-    sound = np.zeros(length + 8 * beat)
-    for start in range(0, length, beat):
-        degree = int(rng.integers(7))
-        if start // beat % 4 == 0:
-            for step in (0, 2, 4):
-                note = key * 2 ** (scale[(degree + step) % 7] / 12)
-                sound[start : start + 4 * beat] += 0.4 * _tone(note, 4 * beat, harmonics, roughness, rng)
-        if rng.random() < 0.8:
-            note = 2 * key * 2 ** (scale[int(rng.integers(8))] / 12)
-            sound[start : start + beat] += _tone(note, beat, harmonics, roughness, rng)
-        hit = rng.standard_normal(beat) * np.exp(-np.arange(beat) / rng.uniform(200, 1200))
-        sound[start : start + beat] += rng.uniform(0.0, 1.0) * hit
-    sound = sound[:length]
-    return (0.1 * sound / max(float(np.sqrt((sound**2).mean())), 1e-9)).astype(np.float32)
-
-
-def _tone(hertz: float, length: int, harmonics: int, roughness: float, rng: np.random.Generator) -> np.ndarray:
-    at = np.arange(length) / RATE
-    phase = 2 * np.pi * hertz * at + rng.uniform(0, 0.5) * np.sin(2 * np.pi * 5.5 * at)
-    tone = sum(
-        np.sin(k * phase + rng.uniform(0, 6)) / k**roughness for k in range(1, harmonics + 1) if k * hertz < RATE / 2
-    )
-    return np.asarray(tone) * np.minimum(at / 0.02, 1.0) * np.exp(-at * rng.uniform(0.5, 6.0))
