@@ -1,4 +1,7 @@
-"""Loading of audio: any file that libsndfile reads, or samples in memory, to mono float32 at the model's rate.
+"""Loading of audio: any recording or video, or samples in memory, to mono float32 at the model's rate.
+
+WAV, FLAC, Ogg and their like are read by libsndfile, everything else by FFmpeg (PyAV); the content decides, never the
+name.
 
 Audio is processed in blocks (read, check, mix, resample, append), so a recording is never in memory at its own rate and
 channel count. The result does not depend on the blocks: the resampler keeps its state between them.
@@ -6,27 +9,34 @@ channel count. The result does not depend on the blocks: the resampler keeps its
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import operator
 import os
-import re
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, SupportsIndex, TypeAlias, cast
 
 import numpy as np
 
+from ctc_align.audio.audio_kinds import MissingAudioError
+from ctc_align.audio.media_reader import MediaRecording, decoded_samples
+from ctc_align.audio.recordings import Recording, no_such_channel, open_recording
 from ctc_align.audio.resampling import MAX_RATE, MIN_RATE, CheckedResampler, SourceAudio
 from ctc_align.errors import AudioError, UsageError
 from ctc_align.types import Audio
 from ctc_align.units import samples_to_seconds, seconds_to_samples
 
 if TYPE_CHECKING:
-    import soundfile
     import torch
+
+__all__ = [
+    "MissingAudioError",
+    "as_audio",
+    "estimated_duration_s",
+    "header_duration_s",
+    "load_audio",
+    "load_segment",
+]
 
 Samples: TypeAlias = "np.ndarray | torch.Tensor | Sequence[float]"
 AudioSource: TypeAlias = "str | os.PathLike[str] | Audio | tuple[Samples, float]"
@@ -37,18 +47,10 @@ SAMPLE_RATE = 16000
 BLOCK_SAMPLES = 65536
 _MISSING_S = 0.1
 """Headers are often off by an encoder's delay; a file that lacks more than this was cut."""
-_STREAMED_BYTES = 0x7FFF_0000
-"""Least size in a header that stands for an unknown length, as programs write it when they stream."""
-_ENDLESS_S, _ENDLESS = 1e9, 2**62
-_Quiet = Callable[[], AbstractContextManager[None]]
+_ENDLESS_S = 1e9
 _INTEGER_SCALE = {"int16": 2.0**15, "int32": 2.0**31}
 
 logger = logging.getLogger(__name__)
-_stderr_lock = threading.Lock()
-
-
-class MissingAudioError(AudioError, UsageError):
-    """The audio file does not exist: an error of the call, or in a corpus of one utterance."""
 
 
 def load_audio(path: str | os.PathLike[str], sample_rate: int = SAMPLE_RATE) -> Audio:
@@ -95,36 +97,50 @@ def load_segment(
     _check_target_rate(sample_rate)
     name = os.fspath(path)
     _check_part(name, offset_s, duration_s, channel)
-    is_whole = not offset_s and duration_s is None and channel is None
-    quiet = _quiet_stderr if _is_mpeg(_head(name)) else contextlib.nullcontext
-    with _opened(name, quiet) as sound:
-        first, count = _part(sound, name, offset_s, duration_s)
-        if channel is not None and channel > sound.channels:
-            raise AudioError(f"{name}: expected channel {channel}, got a recording of {sound.channels}")
+    with open_recording(name) as recording:
+        first, most = _part(recording, offset_s, duration_s)
+        if channel is not None and channel > recording.channels:
+            raise AudioError(f"{name}: {no_such_channel(channel, recording.channels)}")
         part = f"{name} (from {offset_s:.2f} s on)" if first else name
-        resampler = CheckedResampler(part, sound.samplerate, sample_rate, expected=min(count, sound.frames))
-        _go_to(sound, name, first, quiet)
-        for block in _blocks(sound, name, quiet, count):
-            resampler.add(block if channel is None else block[:, channel - 1 : channel])
-        missing_s = samples_to_seconds(min(count, sound.frames - first) - resampler.received, sound.samplerate)
-        if is_whole:
-            _note_missing(sound, name, resampler.received)
-        elif _length_known(sound) and resampler.received and missing_s > _MISSING_S:
-            _warn_of_cut(part, missing_s, samples_to_seconds(resampler.received, sound.samplerate))
+        expected = [samples for samples in (most, recording.samples) if samples is not None]
+        resampler = CheckedResampler(part, recording.rate, sample_rate, expected=min(expected, default=0))
+        used = recording.mixed_channels() if channel is None else [channel - 1]
+        for block in recording.read(first, most):
+            resampler.add(block if len(used) == recording.channels else block[:, used])
+        _check_end(recording, offset_s, duration_s, resampler.received)
+        for fault in recording.faults(first, most, resampler.received):
+            logger.warning("%s: %s", part, fault)
     return replace(resampler.finish(), name=name, offset_s=offset_s)
 
 
 def header_duration_s(path: str | os.PathLike[str]) -> float:
-    """Return the length of a recording in seconds by its header; without one the file is decoded to its end.
+    """Return the length of a recording in seconds: by the header of what libsndfile reads, which is exact; what FFmpeg
+    reads, and files without a length in their header, are decoded to their end.
 
     Raises:
         MissingAudioError, AudioError: as `load_audio`, for faults that are found without decoding.
     """
     name = os.fspath(path)
-    quiet = _quiet_stderr if _is_mpeg(_head(name)) else contextlib.nullcontext
-    with _opened(name, quiet) as sound:
-        samples = sound.frames if _length_known(sound) else sum(map(len, _blocks(sound, name, quiet)))
-        return samples_to_seconds(samples, sound.samplerate)
+    with open_recording(name) as recording:
+        if isinstance(recording, MediaRecording):
+            return samples_to_seconds(*decoded_samples(name))
+        samples = recording.samples
+        if samples is None:
+            samples = sum(map(len, recording.read(0, None)))
+        return samples_to_seconds(samples, recording.rate)
+
+
+def estimated_duration_s(path: str | os.PathLike[str]) -> float:
+    """Return the length of a recording in seconds, right to a few hundredths, without decoding what FFmpeg reads.
+
+    Raises:
+        MissingAudioError, AudioError: as `header_duration_s`.
+    """
+    name = os.fspath(path)
+    with open_recording(name) as recording:
+        if isinstance(recording, MediaRecording):
+            return recording.demuxed_s()
+    return header_duration_s(name)
 
 
 def as_audio(source: AudioSource, sample_rate: int = SAMPLE_RATE) -> Audio:
@@ -163,47 +179,6 @@ def as_audio(source: AudioSource, sample_rate: int = SAMPLE_RATE) -> Audio:
     return replace(audio, name="")
 
 
-def _head(name: str) -> bytes:
-    """Return the first bytes of a file; an error for a path that is not a readable file."""
-    if not os.path.exists(name):
-        raise MissingAudioError(f"{name}: no such audio file")
-    if os.path.isdir(name):
-        raise AudioError(f"{name}: expected an audio file, got a folder (for many files: ctc-align corpus)")
-    if not os.path.isfile(name):
-        raise AudioError(f"{name}: expected a regular file, got a pipe or a device: save the audio to a file first")
-    try:
-        with open(name, "rb") as file:
-            return file.read(4)
-    except OSError as error:
-        raise AudioError(f"{name}: cannot be read: {error.strerror}") from error
-
-
-def _is_mpeg(head: bytes) -> bool:
-    return head[:3] == b"ID3" or (len(head) > 1 and head[0] == 0xFF and head[1] & 0xE0 == 0xE0)
-
-
-@contextlib.contextmanager
-def _opened(name: str, quiet: _Quiet) -> Iterator[soundfile.SoundFile]:
-    import soundfile
-
-    # by descriptor, libsndfile goes by content; by name it takes .raw, .vox or .gsm for headerless audio
-    handle: int | str = os.open(name, os.O_RDONLY) if os.name == "posix" else name
-    try:
-        try:
-            with quiet():
-                sound = soundfile.SoundFile(handle, closefd=False)
-        except (soundfile.SoundFileError, TypeError, ValueError) as error:
-            reason = str(getattr(error, "error_string", error)).rstrip(". ")
-            raise AudioError(
-                f"{name}: expected audio (WAV, FLAC, OGG, Opus, MP3, …), got something else: {reason}"
-            ) from error
-        with sound:
-            yield sound
-    finally:
-        if isinstance(handle, int):
-            os.close(handle)
-
-
 def _check_part(name: str, offset_s: float, duration_s: float | None, channel: int | None) -> None:
     if not 0 <= offset_s < _ENDLESS_S:
         raise AudioError(f"{name}: expected an offset of 0 s or more, got {offset_s}")
@@ -213,99 +188,32 @@ def _check_part(name: str, offset_s: float, duration_s: float | None, channel: i
         raise AudioError(f"{name}: expected a channel from 1 on, got {channel}")
 
 
-def _part(sound: soundfile.SoundFile, name: str, offset_s: float, duration_s: float | None) -> tuple[int, int]:
-    """Return the first sample of a part and its number of samples, at the rate of the source."""
-    rate = sound.samplerate
-    first = seconds_to_samples(offset_s, rate)
-    count = _ENDLESS if duration_s is None else seconds_to_samples(offset_s + duration_s, rate) - first
-    if _length_known(sound):
-        late = first + count - sound.frames if duration_s is not None else 0
-        if first >= sound.frames or samples_to_seconds(late, rate) > _MISSING_S:
-            to = "the end" if duration_s is None else f"{offset_s + duration_s:.3f} s"
-            raise AudioError(
-                f"{name}: expected a part of the recording, which is {samples_to_seconds(sound.frames, rate):.3f} s "
-                f"long; got {offset_s:.3f} s to {to}"
-            )
-    return first, count
+def _part(recording: Recording, offset_s: float, duration_s: float | None) -> tuple[int, int | None]:
+    """Return the first sample of a part and its number of samples (None: to the end), at the rate of the source."""
+    first = seconds_to_samples(offset_s, recording.rate)
+    most = None if duration_s is None else seconds_to_samples(offset_s + duration_s, recording.rate) - first
+    if recording.samples is not None:
+        late = 0 if most is None else first + most - recording.samples
+        if first >= recording.samples or samples_to_seconds(late, recording.rate) > _MISSING_S:
+            raise _no_such_part(recording, recording.samples, offset_s, duration_s)
+    return first, most
 
 
-def _length_known(sound: soundfile.SoundFile) -> bool:
-    return 0 < sound.frames < 2**48
-
-
-def _go_to(sound: soundfile.SoundFile, name: str, first: int, quiet: _Quiet) -> None:
-    """Make `first` the next sample that is read, by seeking or, where the file cannot seek, by reading."""
-    import soundfile
-
-    if not first:
+def _check_end(recording: Recording, offset_s: float, duration_s: float | None, received: int) -> None:
+    """Raise AudioError where the end of a recording, whose length was not known before, cuts a part short."""
+    if not isinstance(recording, MediaRecording) or recording.samples is None or (not offset_s and duration_s is None):
         return
-    try:
-        with quiet():
-            if sound.seekable() and sound.seek(first) == first:
-                return
-            sound.seek(0)
-    except soundfile.SoundFileError:
-        pass
-    for _ in _blocks(sound, name, quiet, first):
-        pass
+    missing_s = 0.0 if duration_s is None else duration_s - samples_to_seconds(received, recording.rate)
+    if not received or missing_s > _MISSING_S:
+        raise _no_such_part(recording, recording.samples, offset_s, duration_s)
 
 
-def _blocks(sound: soundfile.SoundFile, name: str, quiet: _Quiet, most: int | None = None) -> Iterator[np.ndarray]:
-    """Yield blocks (n, channels) float32 of BLOCK_SAMPLES, the last one shorter; at most `most` samples in all."""
-    import soundfile
-
-    read = 0
-    while True:
-        wanted = BLOCK_SAMPLES if most is None else min(BLOCK_SAMPLES, most - read)
-        if not wanted:
-            return
-        try:
-            with quiet():
-                block = sound.read(wanted, dtype="float32", always_2d=True)
-        except soundfile.SoundFileError as error:
-            if not read:
-                raise AudioError(f"{name}: the audio cannot be decoded: the file is cut or damaged") from error
-            return
-        if not len(block):
-            return
-        read += len(block)
-        yield block
-
-
-def _note_missing(sound: soundfile.SoundFile, name: str, received: int) -> None:
-    """Warn of a file that is shorter than its header, or libsndfile's remark about it, says."""
-    missing_s = samples_to_seconds(sound.frames - received, sound.samplerate) if _length_known(sound) else 0.0
-    sizes = re.search(r"^data *: (\d+) \(should be (\d+)\)", sound.extra_info, re.MULTILINE)
-    if sizes and int(sizes[1]) < _STREAMED_BYTES:
-        missing_s = max(missing_s, (int(sizes[1]) / max(int(sizes[2]), 1) - 1) * received / sound.samplerate)
-    if missing_s > _MISSING_S:
-        _warn_of_cut(name, missing_s, samples_to_seconds(received, sound.samplerate))
-
-
-def _warn_of_cut(name: str, missing_s: float, used_s: float) -> None:
-    logger.warning(
-        "%s: the file ends %.2f s before its header says: it is cut or damaged; the first %.2f s are used",
-        name,
-        missing_s,
-        used_s,
+def _no_such_part(recording: Recording, samples: int, offset_s: float, duration_s: float | None) -> AudioError:
+    to = "the end" if duration_s is None else f"{offset_s + duration_s:.3f} s"
+    return AudioError(
+        f"{recording.name}: expected a part of the recording, which is "
+        f"{samples_to_seconds(samples, recording.rate):.3f} s long; got {offset_s:.3f} s to {to}"
     )
-
-
-@contextlib.contextmanager
-def _quiet_stderr() -> Iterator[None]:
-    """Keep libmpg123's remarks, which it writes to descriptor 2, off the user's terminal."""
-    with _stderr_lock, open(os.devnull, "wb") as nowhere:
-        try:
-            saved = os.dup(2)
-        except OSError:  # no stderr at all: nothing to keep clean
-            yield
-            return
-        try:
-            os.dup2(nowhere.fileno(), 2)
-            yield
-        finally:
-            os.dup2(saved, 2)
-            os.close(saved)
 
 
 def _check_target_rate(sample_rate: int) -> None:

@@ -270,7 +270,7 @@ def _rows_of_source(path: str, kind: str | None, options: ScoreOptions, talk: Ta
 
 def _refuse_audio(path: str) -> None:
     """Raise UsageError, naming the missing transcript, where `path` is a sound file and no corpus."""
-    from ctc_align.audio.loading import header_duration_s
+    from ctc_align.audio.loading import estimated_duration_s
     from ctc_align.cli.arguments import check_transcript, kind_of
     from ctc_align.models.log_probs import is_log_probs_path
 
@@ -278,7 +278,7 @@ def _refuse_audio(path: str) -> None:
         return
     if not is_log_probs_path(path):
         try:
-            header_duration_s(path)
+            estimated_duration_s(path)
         except CtcAlignError:
             return
     check_transcript(path, None, None, "ctc-align score")

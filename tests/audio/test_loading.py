@@ -13,7 +13,7 @@ import soundfile
 import torch
 from rows import over_rows
 
-from ctc_align.audio import loading as audio_module
+from ctc_align.audio import media_reader, soundfile_reader
 from ctc_align.audio.loading import MissingAudioError, as_audio, load_audio
 from ctc_align.audio.resampling import CheckedResampler
 from ctc_align.errors import AudioError, UsageError
@@ -82,7 +82,8 @@ def test_blocks_do_not_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ext
     path = write(tmp_path / f"a.{extension}", source, 44100 if subtype != "OPUS" else 48000, subtype=subtype)
     whole = load_audio(path).samples
     for size in (977, 8192):
-        monkeypatch.setattr(audio_module, "BLOCK_SAMPLES", size)
+        for module in (soundfile_reader, media_reader):
+            monkeypatch.setattr(module, "BLOCK_SAMPLES", size)
         np.testing.assert_array_equal(load_audio(path).samples, whole)
 
 

@@ -204,7 +204,7 @@ def test_a_full_disk_leaves_nothing(sound, tmp_path, monkeypatch):
     assert list((tmp_path / "cuts/a").iterdir()) == []
 
 
-@pytest.mark.parametrize(("content", "says"), [(None, "cannot be read"), (b"no sound" * 100, "expected audio")])
+@pytest.mark.parametrize(("content", "says"), [(None, "no such audio file"), (b"no sound" * 100, "expected audio")])
 def test_recordings_that_are_none(tmp_path, content, says):
     path = tmp_path / "a.wav"
     if content is not None:

@@ -74,7 +74,8 @@ def test_nothing_is_skipped_silently(tmp_path):
             "s/text.txt": "no audio",
             "s/grid.TextGrid": grid(("a", [(0, 1, "x")])),
             "s/other.m4a": "",
-            "s/other.txt": "not for libsndfile",
+            "s/other.txt": "for FFmpeg",
+            "s/good.mp4": "a video beside its sound",
             "s/empty.wav": "",
             "s/empty.txt": " \n",
             "s/latin.wav": "",
@@ -92,13 +93,13 @@ def test_nothing_is_skipped_silently(tmp_path):
     assert [(utterance.id, os.path.basename(utterance.audio), utterance.text) for utterance in found] == [
         ("s/both", "both.wav", "lab"),
         ("s/good", "good.wav", "good"),
+        ("s/other", "other.m4a", "for FFmpeg"),
         ("s/twin", "twin.flac", "twin"),
     ]
     why = reasons(refused)
     assert "no transcript beside it" in why.pop("s/alone.wav")
     assert "no audio of this name" in why.pop("s/text.txt")
     assert "no audio of this name" in why.pop("s/grid.TextGrid")
-    assert "convert other.m4a" in why.pop("s/other.txt")
     assert "empty" in why.pop("s/empty.txt")
     assert "UTF-8" in why.pop("s/latin.txt")
     assert "both.lab is used" in why.pop("s/both.txt")

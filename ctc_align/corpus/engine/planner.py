@@ -132,18 +132,18 @@ class _Abandoned(Exception):
 
 
 def length_of(utterance: Utterance) -> float:
-    """Return the length of an utterance in seconds: the source's, else the audio header's; 0 where it has none.
+    """Return the length of an utterance in seconds: the source's, else the recording's, about; 0 where it has none.
 
     Of log-probs it is estimated.
     """
     if utterance.duration_s is not None:
         return utterance.duration_s
-    from ctc_align.audio.loading import header_duration_s
+    from ctc_align.audio.loading import estimated_duration_s
     from ctc_align.models.log_probs import estimated_seconds, is_log_probs_path
 
     try:
         if is_log_probs_path(utterance.audio):
             return max(0.0, estimated_seconds(utterance.audio) - utterance.offset_s)
-        return max(0.0, header_duration_s(utterance.audio) - utterance.offset_s)
+        return max(0.0, estimated_duration_s(utterance.audio) - utterance.offset_s)
     except (AudioError, OSError, ValueError):  # the worker that reads it reports what is wrong
         return 0.0

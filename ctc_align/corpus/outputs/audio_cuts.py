@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import io
-import math
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,14 +20,11 @@ from ctc_align.types import ALIGNED, UNKNOWN, AlignedWord
 from ctc_align.units import seconds_to_samples
 
 if TYPE_CHECKING:
-    import soundfile
+    from ctc_align.audio.recordings import Recording
 
 FOLDER = "cuts"
 MARGIN_S = 0.25
 """Silence that a phrase keeps before and after it, where there is as much."""
-_BLOCK_SAMPLES = 65536
-_NARROW = ("PCM_16", "PCM_S8", "PCM_U8")
-_WIDE = ("PCM_24", "PCM_32")
 
 
 @dataclass(frozen=True)
@@ -73,13 +69,15 @@ def cut_audio(
         AudioError: the recording cannot be read, or has more channels than FLAC holds.
         OutputError: a file cannot be written, or would replace one of `protect`.
     """
+    from ctc_align.audio.recordings import open_recording
+
     cuts = phrases(alignment, utterance, settings.pause_s) if settings.by_pause else [whole(utterance)]
     targets = [path for number in range(len(cuts)) for path in _targets(utterance, settings, number)]
     refuse_inputs(targets, protect)
-    with _opened(utterance.audio) as sound, placing(targets, settings.parts) as parts:
+    with open_recording(utterance.audio) as recording, placing(targets, settings.parts) as parts:
         files = iter(parts)
         for cut in cuts:
-            data = _flac(sound, cut, utterance)
+            data = _flac(recording, cut, utterance)
             next(files)[1].write_bytes(data)
             next(files)[1].write_bytes(f"{cut.text}\n".encode("utf-8", "replace"))
         for _ in files:  # finish the last file
@@ -178,50 +176,30 @@ def _edge(time_s: float | None) -> float:
     return time_s
 
 
-@contextmanager
-def _opened(path: str) -> Iterator[soundfile.SoundFile]:
-    import soundfile
-
-    try:
-        # an open file, so that content and not the name says what it is
-        with open(path, "rb") as file, soundfile.SoundFile(file) as sound:
-            yield sound
-    except OSError as error:
-        raise AudioError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except soundfile.SoundFileError as error:
-        reason = str(getattr(error, "error_string", error)).rstrip(". ")
-        raise AudioError(f"{path}: expected audio that FLAC of 16 bits can hold: {reason}") from error
-
-
-def _flac(sound: soundfile.SoundFile, cut: Cut, utterance: Utterance) -> bytes:
+def _flac(recording: Recording, cut: Cut, utterance: Utterance) -> bytes:
     """Return the samples of one cut as FLAC, made in memory: a full disk is then reported by who writes the file."""
     import soundfile
 
-    rate, channel = sound.samplerate, utterance.channel
-    if channel is not None and channel > sound.channels:
-        raise AudioError(f"{utterance.audio}: expected channel {channel}, got a recording of {sound.channels}")
+    rate, channel = recording.rate, utterance.channel
+    if channel is not None and channel > recording.channels:
+        raise AudioError(f"{utterance.audio}: expected channel {channel}, got a recording of {recording.channels}")
     first = seconds_to_samples(cut.start_s, rate)
-    left = math.inf if cut.end_s is None else max(1, seconds_to_samples(cut.end_s, rate) - first)
-    if first >= sound.frames or sound.seek(first) != first:
+    most = None if cut.end_s is None else max(1, seconds_to_samples(cut.end_s, rate) - first)
+    channels = recording.channels if channel is None else 1
+    data, written = io.BytesIO(), 0
+    try:
+        with soundfile.SoundFile(data, "w", rate, channels, subtype="PCM_16", format="FLAC") as file:
+            for block in recording.read(first, most):
+                file.write(_as_int16(block if channel is None else block[:, channel - 1 : channel]))
+                written += len(block)
+    except soundfile.SoundFileError as error:
+        reason = str(getattr(error, "error_string", error)).rstrip(". ")
+        raise AudioError(f"{utterance.audio}: expected audio that FLAC of 16 bits can hold: {reason}") from error
+    if not written:
         raise AudioError(f"{utterance.audio}: expected sound from {cut.start_s:.3f} s on, got the recording's end")
-    channels = sound.channels if channel is None else 1
-    data = io.BytesIO()
-    with soundfile.SoundFile(data, "w", rate, channels, subtype="PCM_16", format="FLAC") as file:
-        while left:
-            block = _read(sound, int(min(left, _BLOCK_SAMPLES)))
-            if not len(block):
-                break
-            file.write(block if channel is None else block[:, channel - 1 : channel])
-            left -= len(block)
     return data.getvalue()
 
 
-def _read(sound: soundfile.SoundFile, samples: int) -> np.ndarray:
-    """Return int16 (n, channels): the samples themselves of sources of 16 bits, the nearest of others."""
-    if sound.subtype in _NARROW:
-        return sound.read(samples, dtype="int16", always_2d=True)
-    if sound.subtype in _WIDE:
-        values = sound.read(samples, dtype="int32", always_2d=True) / 65536.0
-    else:
-        values = sound.read(samples, dtype="float32", always_2d=True) * 32768.0
-    return np.clip(np.rint(values), -32768, 32767).astype(np.int16)
+def _as_int16(block: np.ndarray) -> np.ndarray:
+    """Return int16: the samples themselves of sources of 16 bits, the nearest of others."""
+    return np.clip(np.rint(block * 32768.0), -32768, 32767).astype(np.int16)

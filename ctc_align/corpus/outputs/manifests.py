@@ -208,15 +208,14 @@ class _LhotseCuts:
 
 
 def _sound(path: str) -> _Sound:
-    import soundfile
-
     from ctc_align.audio.loading import header_duration_s
+    from ctc_align.audio.recordings import open_recording
 
     try:
-        with open(path, "rb") as file, soundfile.SoundFile(file) as sound:
-            rate, channels = sound.samplerate, sound.channels
+        with open_recording(path) as recording:
+            rate, channels = recording.rate, recording.channels
         return _Sound(rate, round(header_duration_s(path) * rate), channels)
-    except (OSError, soundfile.SoundFileError, CtcAlignError) as error:
+    except (OSError, CtcAlignError) as error:
         raise OutputError(
             f"{path}: a manifest cannot be made: the recording can no longer be read ({error})"
         ) from error

@@ -16,10 +16,46 @@ SOUND = frozenset(
         *(".paf", ".fap", ".iff", ".svx", ".8svx", ".16svx", ".htk", ".pvf", ".xi", ".wve", ".sds", ".mpc2k"),
     ]
 )
-"""Extensions of what libsndfile reads, in lower case; the content decides in the end."""
-OTHER_SOUND = frozenset(
-    [".m4a", ".aac", ".mp4", ".wma", ".webm", ".amr", ".ape", ".wv", ".mka", ".mkv", ".mov", ".3gp", ".shn", ".ra"]
+"""Extensions of what libsndfile reads, and MP3, in lower case; the content decides in the end."""
+MEDIA = frozenset(
+    [
+        *(".m4a", ".m4b", ".m4r", ".mp4", ".m4v", ".mov", ".qt", ".3gp", ".3gpp", ".3g2", ".aac", ".adts", ".loas"),
+        *(".webm", ".weba", ".mkv", ".mka", ".wma", ".wmv", ".asf", ".amr", ".awb", ".avi", ".divx", ".flv", ".f4v"),
+        *(
+            ".ts",
+            ".mts",
+            ".m2ts",
+            ".m2t",
+            ".mpg",
+            ".mpeg",
+            ".vob",
+            ".mpa",
+            ".ac3",
+            ".eac3",
+            ".dts",
+            ".ape",
+            ".wv",
+            ".tta",
+        ),
+        *(
+            ".shn",
+            ".ra",
+            ".rm",
+            ".rmvb",
+            ".mpc",
+            ".mp+",
+            ".tak",
+            ".dsf",
+            ".mxf",
+            ".ogv",
+            ".ogx",
+            ".spx",
+            ".nut",
+            ".qcp",
+        ),
+    ]
 )
+"""Extensions of what FFmpeg reads: used where no `SOUND` of the same name lies beside it (a video and its sound)."""
 TEXT = (".lab", ".txt")
 TEXTGRID = ".textgrid"
 TRANS = ".trans.txt"
@@ -51,7 +87,6 @@ class Contents:
     texts: dict[str, list[str]] = field(default_factory=dict)
     grids: dict[str, list[str]] = field(default_factory=dict)
     trans: list[str] = field(default_factory=list)
-    unreadable: dict[str, str] = field(default_factory=dict)
 
     @property
     def has_pair(self) -> bool:
@@ -61,6 +96,7 @@ class Contents:
 def contents(folder: Folder) -> Contents:
     """Sort the files of a folder into sounds, transcripts and TextGrids."""
     found = Contents()
+    media: dict[str, list[str]] = {}
     for name in folder.files:
         stem, extension = os.path.splitext(name)
         extension = extension.lower()
@@ -72,8 +108,10 @@ def contents(folder: Folder) -> Contents:
             found.texts.setdefault(stem, []).append(name)
         elif extension == TEXTGRID:
             found.grids.setdefault(stem, []).append(name)
-        elif extension in OTHER_SOUND:
-            found.unreadable[stem] = name
+        elif extension in MEDIA:
+            media.setdefault(stem, []).append(name)
+    for stem, names in media.items():
+        found.sounds.setdefault(stem, names)
     for names in found.texts.values():
         names.sort(key=lambda name: TEXT.index(os.path.splitext(name)[1].lower()))
     return found

@@ -73,11 +73,8 @@ class _Recordings:
             yield self.refused(stem, name, f"a second transcript of {sound}; {used} is used: remove one of them")
 
     def without_sound(self, stem: str, transcripts: list[str]) -> Iterator[Item]:
-        reason = "no audio of this name beside it"
-        if stem in self.found.unreadable:
-            reason += f" that can be read: convert {self.found.unreadable[stem]} to WAV or FLAC"
         for name in transcripts:
-            yield self.refused(stem, name, reason)
+            yield self.refused(stem, name, "no audio of this name beside it")
 
     def whole(self, stem: str, sound: str, transcript: str) -> Item:
         origin = self.folder.below + transcript

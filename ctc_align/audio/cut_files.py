@@ -1,0 +1,179 @@
+"""Signs of media files that were cut: less data than their own structure promises."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from typing import BinaryIO
+
+_MPEG_RATES = {3: (44100, 48000, 32000), 2: (22050, 24000, 16000), 0: (11025, 12000, 8000)}
+"""Sample rates in Hz by the version's bits."""
+_LAYER3_KBITS = {
+    True: (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
+    False: (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
+}
+"""Bit rates of layer III by index; of MPEG 1 (True), or 2 and 2.5."""
+_ID3_HEADER_BYTES = 10
+_SEGMENT = 0x18538067
+
+
+def cut_reason(path: str) -> str | None:
+    """Return how a file is known to be cut ("lacks its last 120 bytes"), None where nothing tells.
+
+    Known are MP4 and its kin, Matroska, AVI and ASF: their parts say how long they are.
+    """
+    size = os.path.getsize(path)
+    with open(path, "rb") as file:
+        head = file.read(16)
+        if head[:4] == b"RIFF":
+            end = 8 + struct.unpack("<I", head[4:8])[0]
+            end = 0 if end >= 0xFFFF_0000 else end
+        elif head[:4] == b"\x1aE\xdf\xa3":
+            end = _matroska_end(file, size)
+        elif head[:4] == b"0&\xb2u":
+            end = _asf_end(file)
+        else:
+            end = max((start + length for _, start, length in boxes(file, size)), default=0)
+    return f"lacks its last {end - size} bytes" if end > size else None
+
+
+def boxes(file: BinaryIO, size: int) -> Iterator[tuple[bytes, int, int]]:
+    """Yield kind, first byte and length of the outer boxes of an MP4 or QuickTime file; none for other files."""
+    at = 0
+    while at + 8 <= size:
+        file.seek(at)
+        header = file.read(16)
+        length, kind = struct.unpack(">I4s", header[:8])
+        if not all(32 <= byte < 127 or byte == 0xA9 for byte in kind) or (not at and kind not in _FIRST_BOXES):
+            return
+        if length == 1 and len(header) == 16:
+            length = struct.unpack(">Q", header[8:])[0]
+        if length == 0:  # to the end of the file
+            length = size - at
+        if length < 8:
+            return
+        yield kind, at, length
+        at += length
+
+
+_FIRST_BOXES = (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip", b"pnot", b"styp")
+
+
+def lacks_index(path: str) -> bool:
+    """Return whether an MP4 or QuickTime file has no index (`moov`), without which nothing in it can be found."""
+    with open(path, "rb") as file:
+        kinds = [kind for kind, _, _ in boxes(file, os.path.getsize(path))]
+    return bool(kinds) and b"moov" not in kinds and b"moof" not in kinds
+
+
+def _matroska_end(file: BinaryIO, size: int) -> int:
+    """Return where the last element that says its length ends; 0 where none does (live streams)."""
+    at, end = 0, 0
+    while at < size:
+        file.seek(at)
+        header = file.read(16)
+        found = _element(header)
+        if found is None:
+            break
+        kind, header_bytes, length = found
+        at += header_bytes + (length or 0)  # of an unknown length: its content follows
+        if length is not None:
+            end = max(end, at)
+        if length is not None and kind == _SEGMENT:
+            break
+    return end
+
+
+def _element(header: bytes) -> tuple[int, int, int | None] | None:
+    """Return id, length of the header and length of the content (None: unknown) of an EBML element."""
+    if len(header) < 2 or not header[0]:
+        return None
+    id_bytes = 9 - header[0].bit_length()
+    if id_bytes > 4 or len(header) <= id_bytes or not header[id_bytes]:
+        return None
+    size_bytes = 9 - header[id_bytes].bit_length()
+    field = header[id_bytes : id_bytes + size_bytes]
+    if len(field) < size_bytes:
+        return None
+    length = int.from_bytes(field, "big") & ((1 << 7 * size_bytes) - 1)
+    unknown = length == (1 << 7 * size_bytes) - 1
+    return int.from_bytes(header[:id_bytes], "big"), id_bytes + size_bytes, None if unknown else length
+
+
+def _asf_end(file: BinaryIO) -> int:
+    """Return the file's length by its file properties, 0 where it is a live stream or says none."""
+    file.seek(0)
+    head = file.read(1 << 16)
+    at = head.find(bytes.fromhex("a1dcab8c47a9cf118ee400c00c205365"))
+    if at < 0 or at + 92 > len(head):
+        return 0
+    (length,) = struct.unpack_from("<Q", head, at + 40)
+    (flags,) = struct.unpack_from("<I", head, at + 88)
+    return 0 if flags & 1 else length
+
+
+def is_cut_frame(packet: bytes, format: str) -> bool:
+    """Return whether the last packet of a bare MP3 or AAC stream is shorter than its own header says."""
+    if format == "mp3":
+        length = mp3_frame_bytes(packet)
+    elif format == "aac" and len(packet) >= 6 and packet[0] == 0xFF and packet[1] & 0xF6 == 0xF0:
+        length = (packet[3] & 3) << 11 | packet[4] << 3 | packet[5] >> 5
+    else:
+        return False
+    return length is not None and len(packet) < length
+
+
+def mp3_frame_bytes(frame: bytes) -> int | None:
+    """Return the length of a frame of MPEG layer III by its header, None where it is no such frame."""
+    if len(frame) < 4 or frame[0] != 0xFF or frame[1] & 0xE6 != 0xE2:
+        return None
+    version, kbits_index, rate_index = frame[1] >> 3 & 3, frame[2] >> 4, frame[2] >> 2 & 3
+    if version == 1 or rate_index == 3 or kbits_index in (0, 15):
+        return None
+    kbits = _LAYER3_KBITS[version == 3][kbits_index]
+    return (144 if version == 3 else 72) * kbits * 1000 // _MPEG_RATES[version][rate_index] + (frame[2] >> 1 & 1)
+
+
+def mp3_promise(path: str) -> float | None:
+    """Return the length in seconds that an MP3's Xing or Info header promises, where the file lacks some of it.
+
+    A header that says how many bytes there are, and has them, promises nothing more, whatever else is in it; so a
+    header that does not fit its file (of another bit rate) is no sign of a cut. None too where there is no header.
+    """
+    with open(path, "rb") as file:
+        start = _after_id3(file)
+        file.seek(start)
+        frame = file.read(4096)
+        size = os.fstat(file.fileno()).st_size
+    if mp3_frame_bytes(frame) is None:
+        return None
+    version, is_mono = frame[1] >> 3 & 3, frame[3] >> 6 == 3
+    at = 4 + ((17 if is_mono else 32) if version == 3 else (9 if is_mono else 17)) + (0 if frame[1] & 1 else 2)
+    for place in (at, at - 2):
+        if frame[place : place + 4] in (b"Xing", b"Info"):
+            break
+    else:
+        return None
+    (flags,) = struct.unpack_from(">I", frame, place + 4)
+    fields = struct.unpack_from(">2I", frame, place + 8)
+    if not flags & 1 or not fields[0] or (flags & 2 and start + fields[1] <= size):
+        return None
+    samples = fields[0] * (1152 if version == 3 else 576)
+    delays = frame[place + 8 + sum(length for bit, length in ((1, 4), (2, 4), (4, 100), (8, 4)) if flags & bit) + 21 :][
+        :3
+    ]
+    if len(delays) == 3:
+        samples -= (delays[0] << 4 | delays[1] >> 4) + ((delays[1] & 15) << 8 | delays[2])
+    return samples / _MPEG_RATES[version][frame[2] >> 2 & 3]
+
+
+def _after_id3(file: BinaryIO) -> int:
+    """Return the byte after the ID3v2 tags at a file's start."""
+    at = 0
+    while True:
+        file.seek(at)
+        head = file.read(_ID3_HEADER_BYTES)
+        if len(head) < _ID3_HEADER_BYTES or head[:3] != b"ID3":
+            return at
+        at += _ID3_HEADER_BYTES + sum((byte & 127) << shift for byte, shift in zip(head[6:], (21, 14, 7, 0)))

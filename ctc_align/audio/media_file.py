@@ -1,0 +1,325 @@
+"""Media files through PyAV (FFmpeg): opened behind an allow-list, decoded piece by piece to the real end.
+
+FFmpeg gets an open file and never a name, so no name can reach a network, another file or a device; formats that are
+lists of other files (HLS, concat, DASH, SDP, image sequences) are not on the list, and whatever a file wants opened
+beside itself is refused.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from ctc_align.errors import AudioError
+
+if TYPE_CHECKING:
+    from av.audio.frame import AudioFrame
+    from av.audio.stream import AudioStream
+    from av.container import InputContainer
+    from av.packet import Packet
+
+FORMATS = (
+    *("aac", "ac3", "aiff", "amr", "amrnb", "amrwb", "ape", "asf", "au", "avi", "caf", "dsf", "dts", "dtshd", "dv"),
+    *("eac3", "flac", "flv", "gxf", "iff", "ilbc", "loas", "matroska", "mlp", "mov", "mp3", "mpc", "mpc8", "mpeg"),
+    *("mpegts", "mxf", "nut", "ogg", "oma", "qcp", "rm", "shn", "sox", "tak", "truehd", "tta", "voc", "w64", "wav"),
+    *("wtv", "wv", "xwma"),
+)
+"""FFmpeg's names of the formats that are read: each is one file with its sound inside."""
+_WITHOUT_CLOCK = frozenset(
+    ["aac", "ac3", "amr", "amrnb", "amrwb", "dts", "dtshd", "eac3", "ilbc", "loas", "mlp", "mp3", "truehd"]
+)
+"""Bare streams: their times are counted from their lengths, and say nothing of their own."""
+_OPTIONS = {
+    "format_whitelist": ",".join(FORMATS),
+    "protocol_whitelist": "none",
+    "analyzeduration": "30000000",
+    "probesize": "32000000",
+}
+_READ_BYTES = 1 << 16
+_READ_FAILURES = 8
+"""Reading goes on after so many errors in a row."""
+_FULL_SCALE = {"u1": 128.0, "i2": 2.0**15, "i4": 2.0**31}
+
+
+class NotMediaError(Exception):
+    """FFmpeg does not take a file for one of `FORMATS`, or finds no sound in it; the message is the reason."""
+
+
+class ByteRange(io.RawIOBase):
+    """The bytes of a file from `first` to `end` (exclusive; None: its end) as a file of their own, without a name."""
+
+    def __init__(self, path: str, first: int = 0, end: int | None = None) -> None:
+        super().__init__()
+        self._file = open(path, "rb", buffering=0)  # noqa: SIM115
+        self._first, self._end = first, end
+        self._file.seek(first)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if self._end is None:
+            return self._file.readinto(buffer) or 0
+        left = max(0, self._end - self._file.tell())
+        return self._file.readinto(memoryview(buffer)[:left]) or 0
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        if whence == io.SEEK_SET:
+            return self._file.seek(self._first + offset) - self._first
+        if whence == io.SEEK_END and self._end is not None:
+            return self._file.seek(self._end + offset) - self._first
+        return self._file.seek(offset, whence) - self._first
+
+    def tell(self) -> int:
+        return self._file.tell() - self._first
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Decoded samples (n, channels) float32 at `rate` Hz.
+
+    `start_s` is their beginning on the player's clock, None where the file does not say; `pts` FFmpeg's number of that;
+    `position` the byte of the file where their packet lies, None where it is unknown.
+    """
+
+    samples: np.ndarray
+    rate: int
+    start_s: float | None = None
+    pts: int | None = None
+    position: int | None = None
+
+
+@dataclass
+class Damage:
+    """What could not be decoded: how often, from where on, how long in all; and whether the last packet was cut."""
+
+    count: int = 0
+    first_s: float = 0.0
+    total_s: float = 0.0
+    last_is_cut: bool = False
+    last_packet: bytes = b""
+    read_failed: bool = False
+
+
+@dataclass
+class MediaFile:
+    """The best audio stream of a media file; a context manager, for one reading from the start.
+
+    Args:
+        name: the file's path, for opening and for messages.
+        first_byte: where reading begins: bare streams may be entered at any packet.
+
+    Raises:
+        NotMediaError: not one of `FORMATS`, or no sound in it that can be decoded.
+    """
+
+    name: str
+    first_byte: int = 0
+    damage: Damage = field(default_factory=Damage)
+
+    def __post_init__(self) -> None:
+        self._file = ByteRange(self.name, self.first_byte)
+        try:
+            self.container = _opened(self._file)
+            try:
+                self.stream = _best_stream(self.container)
+            except BaseException:
+                self.container.close()
+                raise
+        except BaseException:
+            self._file.close()
+            raise
+        for stream in self.container.streams:
+            discard = getattr(stream, "discard", None)
+            if stream is not self.stream and discard is not None:  # later versions of PyAV: skip over the pictures
+                stream.discard = type(discard)["all"]
+        self.format = self.container.format.name
+        self.has_clock = self.format not in _WITHOUT_CLOCK
+        self.is_broadcast = self.format in ("mpegts", "mpeg")
+        self._is_mov = self.format.startswith("mov")
+        self._has_sync = self.format in ("mp3", "aac")
+        start_s = (self.container.start_time or 0) / 1e6
+        # Matroska's clock begins at 0; a codec's delay lies before it
+        self._origin_s = max(0.0, start_s) if self.format.startswith("matroska") else start_s
+
+    def __enter__(self) -> MediaFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self.container.close()
+        self._file.close()
+
+    def promised_s(self) -> float | None:
+        """Return the end of the sound on the player's clock as the container's index has it; None without an index."""
+        if self._is_mov and self.stream.duration is not None and self.stream.time_base is not None:
+            start = self.stream.start_time or 0
+            return float((start + self.stream.duration) * self.stream.time_base) - self._origin_s
+        return None
+
+    def demuxed_s(self) -> float:
+        """Return the end of the sound by the times of its packets, without decoding it: right to about a packet."""
+        end_s = counted_s = 0.0
+        for packet in self._packets():
+            if not packet.size or packet.time_base is None:
+                continue
+            length_s = float((packet.duration or 0) * packet.time_base)
+            counted_s += length_s
+            if packet.pts is not None:
+                end_s = max(end_s, float(packet.pts * packet.time_base) - self._origin_s + length_s)
+        return end_s if self.has_clock and end_s else counted_s
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the decoded sound in the file's order. What cannot be decoded is counted in `damage`.
+
+        Raises:
+            AudioError: the file can no longer be read.
+        """
+        from av.error import FFmpegError
+
+        for packet in self._packets():
+            if packet.size:
+                self._note_end(packet)
+            try:
+                frames = packet.decode()
+            except FFmpegError:
+                silence = self._note_damage(packet)
+                if silence is not None:
+                    yield silence
+                continue
+            for frame in frames:
+                yield self._piece(frame, packet)
+
+    def seek(self, pts: int) -> bool:
+        """Go to the packet of `pts` or to one before it; return False where the file cannot."""
+        from av.error import FFmpegError
+
+        try:
+            self.container.seek(pts, stream=self.stream)
+        except (FFmpegError, OSError):
+            return False
+        return True
+
+    def _packets(self) -> Iterator[Packet[AudioStream]]:
+        from av.error import FFmpegError
+
+        failures = 0
+        while failures < _READ_FAILURES:
+            try:
+                for packet in self.container.demux(self.stream):
+                    failures = 0
+                    yield packet
+                return
+            except FFmpegError:
+                failures += 1
+                self.damage.read_failed = True
+            except OSError as error:
+                raise AudioError(f"{self.name}: cannot be read: {error.strerror or error}") from error
+
+    def _piece(self, frame: AudioFrame, packet: Packet[AudioStream]) -> Piece:
+        samples, rate = _samples(frame), frame.sample_rate
+        start_s = None
+        if self.has_clock and frame.pts is not None and frame.time_base is not None:
+            start_s = float(frame.pts * frame.time_base) - self._origin_s
+        if self._is_mov and packet.duration and frame.pts == packet.pts and packet.time_base is not None:
+            # the last packet of an edit ends where its duration says
+            samples = samples[: max(1, round(float(packet.duration * packet.time_base) * rate))]
+        position = None if packet.pos is None or packet.pos < 0 else packet.pos + self.first_byte
+        return Piece(samples, rate, start_s, frame.pts, position)
+
+    def _note_end(self, packet: Packet[AudioStream]) -> None:
+        """Remember the packet as the last one; what follows the sound of bare streams (tags) is none."""
+        if self.has_clock:
+            self.damage.last_is_cut = packet.is_corrupt
+        elif (data := bytes(packet))[:1] == b"\xff" or not self._has_sync:
+            self.damage.last_is_cut, self.damage.last_packet = packet.is_corrupt, data
+
+    def _note_damage(self, packet: Packet[AudioStream]) -> Piece | None:
+        """Count a packet that cannot be decoded; return silence for it where no times of later packets will."""
+        base = packet.time_base
+        length_s = float(packet.duration * base) if packet.duration and base is not None else 0.0
+        if not packet.size or (self._has_sync and bytes(packet)[:1] != b"\xff"):  # a tag between two files
+            return None
+        if not self.damage.count:
+            at_s = float(packet.pts * base) if packet.pts is not None and base is not None else 0.0
+            self.damage.first_s = max(0.0, at_s - self._origin_s)
+        self.damage.count += 1
+        self.damage.total_s += length_s
+        context = self.stream.codec_context
+        samples = round(length_s * context.sample_rate)
+        if self.has_clock or not samples:
+            return None
+        return Piece(np.zeros((samples, max(1, context.channels)), np.float32), context.sample_rate)
+
+    def mixed_channels(self, channels: int) -> list[int]:
+        """Return the channels, from 0, that a mix is made of: all but the one for low-frequency effects."""
+        layout = self.stream.codec_context.layout
+        names = [channel.name for channel in layout.channels] if layout is not None else []
+        if len(names) != channels or channels < 4:
+            return list(range(channels))
+        return [number for number, name in enumerate(names) if name not in ("LFE", "LFE2")] or list(range(channels))
+
+
+def _opened(file: ByteRange) -> InputContainer:
+    import av
+
+    try:
+        return av.open(
+            file,
+            "r",
+            options=_OPTIONS,
+            metadata_errors="replace",
+            buffer_size=_READ_BYTES,
+            io_open=_refuse_to_open,
+        )
+    except (av.error.FFmpegError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise NotMediaError(reason.rstrip(". ")) from error
+
+
+def _refuse_to_open(url: str, flags: int, options: dict[str, str]) -> NoReturn:
+    """Refuse the files that a file names (external references of QuickTime and the like)."""
+    raise ValueError("the file refers to another file, which is not read")
+
+
+def _best_stream(container: InputContainer) -> AudioStream:
+    """Return FFmpeg's choice, else the first stream that can be decoded."""
+    streams = list(container.streams.audio)
+    best: Any = container.streams.best("audio")
+    if best is not None:
+        streams.sort(key=lambda stream: stream.index != best.index)
+    for stream in streams:
+        if stream.codec_context is not None:
+            return stream
+    if streams:
+        raise NotMediaError("its sound is coded in a way that FFmpeg's libraries here cannot decode")
+    if container.streams.video:
+        raise NotMediaError("a video or a picture without a sound track")
+    raise NotMediaError("no sound track in it")
+
+
+def _samples(frame: AudioFrame) -> np.ndarray:
+    """Return the samples of a frame (n, channels) float32, full scale 1."""
+    array = frame.to_ndarray()
+    channels = len(frame.layout.channels)
+    array = array.T if frame.format.is_planar else array.reshape(-1, channels)
+    scale = _FULL_SCALE.get(array.dtype.str[1:])
+    if scale is None:
+        return array.astype(np.float32)
+    offset = 128.0 if array.dtype == np.uint8 else 0.0
+    return ((array - offset) / scale).astype(np.float32)

@@ -1,0 +1,323 @@
+"""Recordings and videos that FFmpeg reads through PyAV: the whole in one go, and parts of it by seeking.
+
+Parts are exactly what the whole has there. While a file is read from its start, the place of every decoded piece is
+remembered; a part that lies before is decoded from a second before it on, and its pieces are known by their numbers.
+Where that does not work out, the file is read from its start again.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from ctc_align.audio.cut_files import cut_reason, is_cut_frame, mp3_promise
+from ctc_align.audio.media_clock import Conversion, PlacedPiece, place_pieces, with_channels
+from ctc_align.audio.media_file import MediaFile, Piece
+from ctc_align.audio.soundfile_reader import BLOCK_SAMPLES, ends_early, within
+from ctc_align.errors import AudioError
+
+_BEFORE_S = 1.0
+"""Decoders that begin in the middle need a moment until they are exact."""
+_OPEN_FILES = 4
+_UNKNOWN_PIECES = 64
+"""Pieces after a seek that may be met before one is known."""
+
+
+class MediaRecording:
+    """A recording that FFmpeg reads; a context manager.
+
+    `samples` is None until the end has been reached, then the true length: headers are not believed.
+
+    Raises:
+        NotMediaError: FFmpeg does not read it.
+        AudioError: nothing in it can be decoded.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.samples: int | None = None
+        self._is_read = False
+        self._media = MediaFile(name)
+        try:
+            self._pieces = self._media.pieces()
+            first = next((piece for piece in self._pieces if len(piece.samples)), None)
+            if first is None:
+                raise AudioError(f"{name}: the audio cannot be decoded: the file is cut, damaged or locked (DRM)")
+        except BaseException:
+            self._media.close()
+            raise
+        self._first = first
+        self.rate, self.channels = first.rate, first.samples.shape[1]
+
+    def __enter__(self) -> MediaRecording:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._media.close()
+
+    def demuxed_s(self) -> float:
+        """Return the length in seconds by the packets that are left, without decoding them: right to about a packet."""
+        return max(self._media.demuxed_s(), len(self._first.samples) / self.rate)
+
+    def mixed_channels(self) -> list[int]:
+        """Return the channels, from 0, that are averaged: all but those for low-frequency effects."""
+        return self._media.mixed_channels(self.channels)
+
+    def read(self, first: int, most: int | None) -> Iterator[np.ndarray]:
+        """Yield blocks (n, channels) float32 from sample `first` on, at most `most` samples in all."""
+        if not first and most is None and not self._is_read:
+            self._is_read = True
+            yield from gathered(self._whole())
+            return
+        with _parts_of(self.name) as parts:
+            yield from gathered(parts.read(first, most))
+            self.samples = parts.samples
+
+    def faults(self, first: int, most: int | None, received: int) -> list[str]:
+        """Return what is wrong with the file as sentences, after the whole was read; [] for a part."""
+        if first or most is not None:
+            return []
+        damage, found, used_s = self._media.damage, [], received / self.rate
+        if damage.count:
+            found.append(
+                f"{damage.count} pieces of the sound are damaged, the first at {damage.first_s:.2f} s "
+                f"({damage.total_s:.2f} s in all); silence stands for them"
+            )
+        reason = self._cut_reason()
+        promised_s = mp3_promise(self.name) if self._media.format == "mp3" else self._media.promised_s()
+        if promised_s is not None and (reason is not None or self._media.format == "mp3"):
+            early = ends_early(promised_s - used_s, used_s)
+            if early:
+                return found + early
+        if reason is not None:
+            found.append(f"the file {reason}: it is cut or damaged; the first {used_s:.2f} s are used")
+        return found
+
+    def _cut_reason(self) -> str | None:
+        damage = self._media.damage
+        if damage.read_failed:
+            return "cannot be read to its end"
+        if damage.last_is_cut or is_cut_frame(damage.last_packet, self._media.format):
+            return "ends in the middle of a frame"
+        return cut_reason(self.name)
+
+    def _whole(self) -> Iterator[np.ndarray]:
+        conversion, received = Conversion(self.rate, self.channels), 0
+        for placed in place_pieces(self._all_pieces(), self.name, is_broadcast=self._media.is_broadcast):
+            for block in conversion.blocks(placed):
+                received += len(block)
+                yield block
+        for block in conversion.rest():
+            received += len(block)
+            yield block
+        self.samples = received
+
+    def _all_pieces(self) -> Iterator[Piece]:
+        yield self._first
+        yield from self._pieces
+
+
+def decoded_samples(name: str) -> tuple[int, int]:
+    """Return the number of samples of a media file and their rate, by decoding it; remembered while it is unchanged.
+
+    Raises:
+        NotMediaError, AudioError: as `MediaRecording`.
+    """
+    key = _key(name)
+    with _lengths_lock:
+        if key in _lengths:
+            return _lengths[key]
+    with MediaRecording(name) as recording:
+        samples = sum(map(len, recording.read(0, None)))
+        found = samples, recording.rate
+    with _lengths_lock:
+        _lengths[key] = found
+        while len(_lengths) > _KNOWN_LENGTHS:
+            _lengths.popitem(last=False)
+    return found
+
+
+_KNOWN_LENGTHS = 4096
+_lengths: OrderedDict[tuple[object, ...], tuple[int, int]] = OrderedDict()
+_lengths_lock = threading.Lock()
+
+
+def gathered(blocks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+    """Yield the blocks put together to BLOCK_SAMPLES or more each."""
+    waiting: list[np.ndarray] = []
+    samples = 0
+    for block in blocks:
+        waiting.append(block)
+        samples += len(block)
+        if samples >= BLOCK_SAMPLES:
+            yield np.concatenate(waiting)
+            waiting, samples = [], 0
+    if waiting:
+        yield np.concatenate(waiting)
+
+
+class _Parts:
+    """Reads parts of one file; for one thread at a time (`lock`).
+
+    `_walk` reads on from where the furthest part ended. `_starts[i]`, `_counts[i]` and `_trims[i]` are the first sample
+    of the recording that piece i made, how many it made and how many before them were left out; `_numbers[i]` is the
+    piece's own number, by which it is found after a seek: FFmpeg's, or its packet's byte where there is no clock.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.lock = threading.RLock()
+        self.samples: int | None = None
+        self._can_seek = True
+        self._seeker: MediaFile | None = None
+        self._starts: list[int] = []
+        self._counts: list[int] = []
+        self._trims: list[int] = []
+        self._numbers: list[int | None] = []
+        self._place_of: dict[int, int] = {}
+        self._walked = 0
+        self._conversion: Conversion | None = None
+        self._media = MediaFile(name)
+        self._walk = place_pieces(self._media.pieces(), name, is_broadcast=self._media.is_broadcast)
+
+    def __enter__(self) -> _Parts:
+        self.lock.acquire()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.lock.release()
+
+    def read(self, first: int, most: int | None) -> Iterator[np.ndarray]:
+        """Yield the blocks of a part."""
+        if first < self._walked:
+            end = self._walked if most is None else min(first + most, self._walked)
+            for block in self._sought(first, end):
+                yield block
+                first += len(block)
+                if most is not None:
+                    most -= len(block)
+            if most == 0 or first < self._walked:
+                return
+        yield from within(self._walked_on(most, first), first - self._walked, most)
+
+    def _walked_on(self, most: int | None, first: int) -> Iterator[np.ndarray]:
+        """Yield all blocks from where the file was read to last, at least to the end of the part."""
+        end = None if most is None else first + most
+        for placed in self._walk:
+            blocks = list(self._remembered(placed))
+            self._walked += sum(map(len, blocks))
+            yield from blocks
+            if end is not None and self._walked >= end:
+                return
+        rest = list(self._conversion.rest()) if self._conversion is not None else []
+        self._walked += sum(map(len, rest))
+        self.samples = self._walked
+        yield from rest
+
+    def _remembered(self, placed: PlacedPiece) -> Iterator[np.ndarray]:
+        piece = placed.piece
+        if self._conversion is None:
+            self._conversion = Conversion(piece.rate, piece.samples.shape[1])
+        number = piece.pts if self._media.has_clock else piece.position
+        if piece.rate != self._conversion.rate or (number is not None and number in self._place_of):
+            self._can_seek = False
+        if number is not None:
+            self._place_of[number] = len(self._numbers)
+        self._numbers.append(number)
+        self._starts.append(self._walked + placed.silence)
+        self._counts.append(len(placed.samples))
+        self._trims.append(placed.trimmed)
+        yield from self._conversion.blocks(placed)
+
+    def _sought(self, first: int, end: int) -> Iterator[np.ndarray]:
+        """Yield samples `first` to `end`, which were read before, by seeking; where that fails, from the start."""
+        for block in self._from_seek(first, end):
+            yield block
+            first += len(block)
+        if first < end:
+            yield from within(self._from_start(), first, end - first)
+
+    def _from_start(self) -> Iterator[np.ndarray]:
+        assert self._conversion is not None, "something was read before"
+        conversion = Conversion(self._conversion.rate, self._conversion.channels)
+        with MediaFile(self.name) as media:
+            for placed in place_pieces(media.pieces(), self.name, is_broadcast=media.is_broadcast):
+                yield from conversion.blocks(placed)
+        yield from conversion.rest()
+
+    def _from_seek(self, first: int, end: int) -> Iterator[np.ndarray]:
+        """Yield samples `first` to `end`, as far as the pieces after the seek are those that were there before."""
+        assert self._conversion is not None, "something was read before"
+        wanted = max(0, bisect_right(self._starts, first) - 1)
+        target = bisect_right(self._starts, first - round(_BEFORE_S * self._conversion.rate)) - 1
+        while target > 0 and self._numbers[target] is None:
+            target -= 1
+        if not self._can_seek or target <= 0:
+            return
+        place, emitted, unknown, at = -1, False, 0, first
+        for piece, number in self._pieces_from(self._numbers[target]):
+            known = place + 1 if number is None and place >= 0 else self._place_of.get(number or 0, -1)
+            if known < 0 or (emitted and known != place + 1):
+                unknown += 1
+                if emitted or unknown > _UNKNOWN_PIECES:
+                    return
+                continue
+            if place < 0 and known > max(target, wanted - 1):  # the seek went too far
+                return
+            place = known
+            if place < wanted:
+                continue
+            samples = piece.samples[self._trims[place] :]
+            if len(samples) != self._counts[place] or (not emitted and place != wanted):
+                return
+            emitted = True
+            start = self._starts[place]
+            if start > at:
+                yield np.zeros((min(start, end) - at, self._conversion.channels), np.float32)
+                at = min(start, end)
+            block = with_channels(samples[at - start : end - start], self._conversion.channels)
+            if at < end and len(block):
+                yield block
+                at += len(block)
+            if at >= end:
+                return
+
+    def _pieces_from(self, number: int | None) -> Iterator[tuple[Piece, int | None]]:
+        """Yield the pieces from the one of this number, or one before it, on, with their numbers."""
+        if number is None:
+            return
+        if self._media.has_clock:
+            self._seeker = self._seeker or MediaFile(self.name)
+            if self._seeker.seek(number):
+                for piece in self._seeker.pieces():
+                    yield piece, piece.pts
+            return
+        with MediaFile(self.name, number) as media:
+            for piece in media.pieces():
+                yield piece, piece.position
+
+
+_open_parts: OrderedDict[tuple[object, ...], _Parts] = OrderedDict()
+_open_lock = threading.Lock()
+
+
+def _parts_of(name: str) -> _Parts:
+    """Return the reader of a file's parts, from those that are open where it is among them."""
+    key = _key(name)
+    with _open_lock:
+        parts = _open_parts.pop(key, None) or _Parts(name)
+        _open_parts[key] = parts
+        while len(_open_parts) > _OPEN_FILES:
+            _open_parts.popitem(last=False)  # closed when its last part has been read
+        return parts
+
+
+def _key(name: str) -> tuple[object, ...]:
+    """Return what tells files, and their states, apart; processes share no open files."""
+    status = os.stat(name)
+    return os.getpid(), os.path.abspath(name), status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

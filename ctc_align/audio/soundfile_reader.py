@@ -1,0 +1,204 @@
+"""Recordings that libsndfile reads (WAV, FLAC, Ogg, AIFF …), chained Ogg files among them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import soundfile
+
+from ctc_align.audio.media_clock import Conversion, PlacedPiece
+from ctc_align.audio.media_file import ByteRange, Piece
+from ctc_align.errors import AudioError
+from ctc_align.units import samples_to_seconds
+
+BLOCK_SAMPLES = 65536
+_MISSING_S = 0.1
+"""Headers are often off by an encoder's delay; a file that lacks more than this was cut."""
+_STREAMED_BYTES = 0x7FFF_0000
+"""Least size in a header that stands for an unknown length, as programs write it when they stream."""
+_MOST_SAMPLES = 2**48
+
+
+class NotSoundFileError(Exception):
+    """libsndfile does not know the format of a file; the message is its reason."""
+
+
+class SoundFileRecording:
+    """A recording that libsndfile has open; a context manager.
+
+    `samples` is the length by the header, None where it says none.
+
+    Raises:
+        NotSoundFileError: libsndfile cannot read it, or would by its MP3 decoder, which ends early on some files.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        # by descriptor, libsndfile goes by content; by name it takes .raw, .vox or .gsm for headerless audio
+        self._handle: int | str = os.open(name, os.O_RDONLY) if os.name == "posix" else name
+        try:
+            try:
+                self._sound = soundfile.SoundFile(self._handle, closefd=False)
+            except (soundfile.SoundFileError, TypeError, ValueError) as error:
+                reason = str(getattr(error, "error_string", error)).rstrip(". ")
+                raise NotSoundFileError(reason) from error
+            if "MPEG" in self._sound.subtype:
+                self._sound.close()
+                raise NotSoundFileError("MPEG audio")
+        except BaseException:
+            self._close_handle()
+            raise
+        self.rate: int = self._sound.samplerate
+        self.channels: int = self._sound.channels
+        self.samples = self._sound.frames if 0 < self._sound.frames < _MOST_SAMPLES else None
+
+    def __enter__(self) -> SoundFileRecording:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._sound.close()
+        self._close_handle()
+
+    def mixed_channels(self) -> list[int]:
+        """Return the channels, from 0, that are averaged."""
+        return list(range(self.channels))
+
+    def read(self, first: int, most: int | None) -> Iterator[np.ndarray]:
+        """Yield blocks (n, channels) float32 from sample `first` on, at most `most` samples in all."""
+        if first and not self._seek(first):
+            for _ in self._blocks(first):
+                pass
+        yield from self._blocks(most)
+
+    def faults(self, first: int, most: int | None, received: int) -> list[str]:
+        """Return what is wrong with the file as sentences, after `received` samples of a part were read."""
+        if self.samples is None:
+            return []
+        promised = self.samples - first
+        missing_s = samples_to_seconds((promised if most is None else min(most, promised)) - received, self.rate)
+        is_whole = not first and most is None
+        # libsndfile's remark on a header that it has corrected
+        sizes = re.search(r"^data *: (\d+) \(should be (\d+)\)", self._sound.extra_info, re.MULTILINE)
+        if is_whole and sizes and int(sizes[1]) < _STREAMED_BYTES:
+            missing_s = max(missing_s, (int(sizes[1]) / max(int(sizes[2]), 1) - 1) * received / self.rate)
+        return ends_early(missing_s, received / self.rate) if is_whole or received else []
+
+    def _seek(self, first: int) -> bool:
+        try:
+            if self._sound.seekable() and self._sound.seek(first) == first:
+                return True
+            self._sound.seek(0)
+        except soundfile.SoundFileError:
+            pass
+        return False
+
+    def _blocks(self, most: int | None) -> Iterator[np.ndarray]:
+        read = 0
+        while True:
+            wanted = BLOCK_SAMPLES if most is None else min(BLOCK_SAMPLES, most - read)
+            if not wanted:
+                return
+            try:
+                block = self._sound.read(wanted, dtype="float32", always_2d=True)
+            except soundfile.SoundFileError as error:
+                if not read:
+                    raise AudioError(f"{self.name}: the audio cannot be decoded: the file is cut or damaged") from error
+                return
+            if not len(block):
+                return
+            read += len(block)
+            yield block
+
+    def _close_handle(self) -> None:
+        if isinstance(self._handle, int):
+            os.close(self._handle)
+
+
+class ChainedOggRecording:
+    """An Ogg file of several streams one after the other, each read by libsndfile; a context manager.
+
+    libsndfile itself ends at the first seam. Rate and channels are those of the first stream.
+    """
+
+    samples: int | None = None
+
+    def __init__(self, name: str, links: list[tuple[int, int | None]]) -> None:
+        self.name, self._links = name, links
+        with ByteRange(name, *links[0]) as first:
+            try:
+                with soundfile.SoundFile(first) as sound:
+                    self.rate, self.channels = sound.samplerate, sound.channels
+            except soundfile.SoundFileError as error:
+                raise NotSoundFileError(str(error)) from error
+
+    def __enter__(self) -> ChainedOggRecording:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def mixed_channels(self) -> list[int]:
+        """Return the channels, from 0, that are averaged."""
+        return list(range(self.channels))
+
+    def read(self, first: int, most: int | None) -> Iterator[np.ndarray]:
+        """Yield blocks (n, channels) float32 from sample `first` on, at most `most` samples in all."""
+        return within(self._blocks(), first, most)
+
+    def faults(self, first: int, most: int | None, received: int) -> list[str]:
+        """Return nothing: no header says how long all of it is, and damage is an error."""
+        return []
+
+    def _blocks(self) -> Iterator[np.ndarray]:
+        conversion = Conversion(self.rate, self.channels)
+        for link in self._links:
+            try:
+                with ByteRange(self.name, *link) as part, soundfile.SoundFile(part) as sound:
+                    while len(block := sound.read(BLOCK_SAMPLES, dtype="float32", always_2d=True)):
+                        yield from conversion.blocks(PlacedPiece(Piece(block, sound.samplerate)))
+            except soundfile.SoundFileError as error:
+                raise AudioError(
+                    f"{self.name}: the part of the file from byte {link[0]} on cannot be decoded: it is cut or damaged"
+                ) from error
+        yield from conversion.rest()
+
+
+def ends_early(missing_s: float, used_s: float) -> list[str]:
+    """Return a sentence on a file that lacks `missing_s` of what its header says, [] where that is a delay."""
+    if missing_s <= _MISSING_S:
+        return []
+    used = f"the first {used_s:.2f} s are used"
+    return [f"the file ends {missing_s:.2f} s before its header says: it is cut or damaged; {used}"]
+
+
+def within(blocks: Iterator[np.ndarray], first: int, most: int | None) -> Iterator[np.ndarray]:
+    """Yield what blocks that begin at sample 0 hold from sample `first` on, at most `most` samples."""
+    at, end = 0, None if most is None else first + most
+    for block in blocks:
+        low = max(0, first - at)
+        high = len(block) if end is None else min(len(block), end - at)
+        if low < high:
+            yield block[low:high]
+        at += len(block)
+        if end is not None and at >= end:
+            return
+
+
+def ogg_links(path: str) -> list[tuple[int, int | None]]:
+    """Return the bytes (first, end) of each stream of an Ogg file: one, unless it is chained; the last end is None."""
+    starts, at, in_headers = [0], 0, True
+    with open(path, "rb") as file:
+        while True:
+            file.seek(at)
+            header = file.read(27)
+            if len(header) < 27 or header[:4] != b"OggS":
+                break
+            is_first = bool(header[5] & 2)
+            if is_first and not in_headers:
+                starts.append(at)
+            in_headers = is_first
+            at += 27 + header[26] + sum(file.read(header[26]))
+    return list(zip(starts, [*starts[1:], None]))
