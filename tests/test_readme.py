@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from ctc_align.evaluate import evaluate
+
 ROOT = Path(__file__).resolve().parent.parent
 FENCE = re.compile(r"(?P<before>[^\n]*)\n```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 MARKER = re.compile(r"<!-- run by \.ci/run: (\w+) -->")
@@ -81,10 +83,12 @@ def failures(found: list[Block], place: Path) -> list[str]:
 def test_every_block_runs(place: Path) -> None:
     assert failures(readme(), place) == []
     names = ("interview.json", "interview.ctm", "interview.tokens.ctm", "interview.TextGrid", "model.json")
-    for name in (*(f"out/{name}" for name in names), "grids/interview.TextGrid", "subtitles/interview.srt"):
+    for name in (*(f"out/{name}" for name in names), "out/grids/interview.TextGrid", "out/subtitles/interview.srt"):
         assert (place / name).stat().st_size > 0
-    assert (place / "words.ctm").read_text(encoding="utf-8").count("\n") > 10
-    assert (place / "python.TextGrid").exists()
+    assert (place / "out" / "words.ctm").read_text(encoding="utf-8").count("\n") > 10
+    assert (place / "out" / "python.TextGrid").exists()
+    by_hand = evaluate(place / "out" / "interview.json", place / "examples" / "corrected" / "interview.TextGrid")
+    assert 1.0 < by_hand.both.mae_ms < 20.0, "hand labels are no copy of the alignment, nor of another recording"
 
 
 def test_ci_runs_the_lines_that_install() -> None:
