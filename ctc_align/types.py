@@ -109,11 +109,26 @@ class Transcript:
 
 
 @dataclass(frozen=True)
+class OptionalWords:
+    """Words `first` to `last` (exclusive) of a transcript that may not be spoken: only the sound can tell.
+
+    `kind` is what they are where they are not spoken; `speaker` who speaks from there on, where they name one.
+    """
+
+    first: int
+    last: int
+    kind: str
+    speaker: str = ""
+
+
+@dataclass(frozen=True)
 class Words:
     """A transcript as written, and its words in order: every word exactly once."""
 
     text: str
     words: tuple[Word, ...]
+    optional: tuple[OptionalWords, ...] = ()
+    """Passages that may not be spoken, ascending, not overlapping: parentheses, and what may be a speaker's name."""
     subtitles: Subtitles | None = None
     """The cues, where the transcript is a subtitle file."""
 

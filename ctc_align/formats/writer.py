@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TextIO
 
-from ctc_align.text.printed_labels import outer_punctuation_stripped
+from ctc_align.text.printed_labels import outer_punctuation_stripped, without_markup
 from ctc_align.types import AlignedWord, AlignmentData, aligned_words
 
 RECORDING = "recording"
@@ -71,7 +71,7 @@ class Style:
         """Return the label of `word` in CTM and TextGrid; never empty."""
         if self.labels == WRITTEN:
             return word.text
-        return outer_punctuation_stripped(word.text) or word.text
+        return outer_punctuation_stripped(without_markup(word.text)) or word.text
 
 
 class Writer:

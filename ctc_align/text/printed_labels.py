@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 from functools import lru_cache
@@ -13,6 +14,7 @@ _SELECTORS = {*map(chr, range(0xFE00, 0xFE10)), "\u20e3"}
 _STRIPPED_SYMBOLS = "^`´~|<>"
 _INITIALS = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]$")
 _SIGN_AND_POINT = re.compile(r"(?:^|[^\w.\-−])([-−]?\.?)$")
+_TAGS = re.compile(r"<[^<>]*>")
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
 
 
@@ -34,6 +36,17 @@ def outer_punctuation_stripped(word: str) -> str:
         end -= 1
     core = word[start:end]
     return _prefix(word[:start], core) + core + _suffix(core, word[end:])
+
+
+def without_markup(word: str) -> str:
+    """Return `word` with its entities decoded and without the tags inside it, as it is read.
+
+    >>> without_markup("R&amp;D"), without_markup("un<b>believ</b>able"), without_markup("AT&T")
+    ('R&D', 'unbelievable', 'AT&T')
+    """
+    if "&" in word and ";" in word:
+        word = html.unescape(word)
+    return (_TAGS.sub("", word) or word) if "<" in word and ">" in word else word
 
 
 def _prefix(before: str, core: str) -> str:

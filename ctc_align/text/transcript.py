@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from ctc_align.config import Settings
 from ctc_align.errors import TranscriptError, UsageError
+from ctc_align.text.markup import MappedText, Mark, Markup, read_markup
 from ctc_align.text.spoken_form import spoken_forms
+from ctc_align.text.stage_directions import Span
 from ctc_align.text.word_boundaries import boundaries, cut_at
-from ctc_align.types import Word, Words
+from ctc_align.types import MARKUP, SPEAKER, OptionalWords, Word, Words
 
 _RUN = re.compile(r"\S+")
+_LONGEST_ASIDE = 60
+"""Words in parentheses that may be left out."""
 _SPACELESS = (
     "\u0e00-\u0eff"  # Thai, Lao
     "\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f"  # Myanmar
@@ -56,12 +63,18 @@ def split(text: str, *, language: str = "en", by_character: bool | None = None) 
     if not isinstance(text, str) or not isinstance(language, str):
         got = type(language if isinstance(text, str) else text).__name__
         raise UsageError(f"expected the transcript and its language as strings, got {got}; decode bytes as UTF-8 first")
-    spans = _spans(text, by_character)
-    if by_character is None and (cuts := boundaries(text, language)):
+    markup = read_markup(text)
+    spoken = markup.spoken
+    spans = _spans(spoken.text, by_character)
+    if by_character is None and (cuts := boundaries(spoken.text, language)):
         spans = list(cut_at(spans, cuts))
-    written = [text[start:end] for start, end in spans]
-    spoken = spoken_forms(written, language, in_context=not by_character)
-    return Words(text, tuple(map(Word, written, spoken, *zip(*spans))) if spans else ())
+    if spoken.starts is not None:
+        spans = [_without_entities(span, spoken) for span in spans]
+    written = [spoken.text[start:end] for start, end in spans]
+    forms = spoken_forms(written, language, in_context=not by_character)
+    if spoken.starts is None and not markup.marks and not markup.optional:
+        return Words(text, tuple(map(Word, written, forms, *zip(*spans))) if spans else ())
+    return _marked_words(text, markup, spans, forms)
 
 
 def words_of(text: str, settings: Settings) -> Words:
@@ -90,6 +103,77 @@ def require_words(words: Words, source: str) -> None:
     if not any(word.spoken for word in words.words):
         got = " ".join(word.text for word in words.words[:5])
         raise TranscriptError(f"{source}: nothing in the transcript is spoken (got: {got}); expected at least one word")
+
+
+def _marked_words(text: str, markup: Markup, spans: Sequence[Span], forms: Sequence[str]) -> Words:
+    """Return the words of a text with marks: those that are spoken, `spans` of `markup.spoken`, and the marks'."""
+    spoken = markup.spoken
+    marks = [Mark(*spoken.span(mark.start, mark.end), mark.kind, mark.speaker) for mark in markup.marks]
+    marks = sorted([*marks, *markup.tags], key=lambda mark: (mark.start, mark.end))
+    places = [spoken.span(*span) for span in spans]
+    words = [Word(text[start:end], form, start, end) for (start, end), form in zip(places, forms)]
+    words += _unspoken_words(text, places, marks)
+    words.sort(key=lambda word: word.char_start)
+    names = [(mark.end, mark.speaker) for mark in marks if mark.speaker is not None]
+    if names:
+        ends = [end for end, _ in names]
+        before = (bisect_right(ends, word.char_start) for word in words)
+        words = [
+            replace(word, speaker=names[at - 1][1]) if at and word.kind != SPEAKER else word
+            for word, at in zip(words, before)
+        ]
+    return Words(text, tuple(words), tuple(_optional_words(words, markup, spans, places)))
+
+
+def _unspoken_words(text: str, places: Sequence[Span], marks: Sequence[Mark]) -> Iterator[Word]:
+    """Yield the runs of characters that lie in none of `places` (ascending), cut where marks begin and end."""
+    cuts = sorted({edge for mark in marks for edge in (mark.start, mark.end)})
+    gaps = zip([0, *(end for _, end in places)], [*(start for start, _ in places), len(text)])
+    runs = [run.span() for low, high in gaps if low < high for run in _RUN.finditer(text, low, high)]
+    starts = [mark.start for mark in marks]
+    for start, end in cut_at(runs, cuts):
+        at = bisect_right(starts, start) - 1
+        while at > 0 and marks[at].end <= start and marks[at - 1].end > start:
+            at -= 1  # a mark inside another one
+        kind = marks[at].kind if at >= 0 and marks[at].end > start else MARKUP
+        yield Word(text[start:end], "", start, end, kind=kind)
+
+
+def _optional_words(
+    words: Sequence[Word], markup: Markup, spans: Sequence[Span], places: Sequence[Span]
+) -> Iterator[OptionalWords]:
+    """Yield the passages that may not be spoken; not one that is too long for an aside, or all that there is."""
+    index_of = {word.char_start: index for index, word in enumerate(words)}
+    said = sum(bool(word.spoken) for word in words)
+    starts, ends = [start for start, _ in spans], [end for _, end in spans]
+    free = 0
+    for mark in markup.optional:
+        low, high = bisect_right(ends, mark.start), bisect_left(starts, mark.end)
+        if low >= high:
+            continue
+        first, last = index_of[places[low][0]], index_of[places[high - 1][0]] + 1
+        inside = sum(bool(word.spoken) for word in words[first:last])
+        if first >= free and 0 < inside < said and inside <= _LONGEST_ASIDE:
+            free = last
+            yield OptionalWords(first, last, mark.kind, mark.speaker or "")
+
+
+def _without_entities(span: Span, spoken: MappedText) -> Span:
+    """Return the span of a word without the signs around it that are written as entities (&quot;)."""
+    start, end = span
+    assert spoken.starts is not None
+
+    def is_entity(at: int) -> bool:
+        low, high = spoken.span(at, at + 1)
+        return high - low > 1 and not spoken.text[at].isalnum()
+
+    if not any(map(str.isalnum, spoken.text[start:end])):
+        return span
+    while is_entity(start):
+        start += 1
+    while is_entity(end - 1):
+        end -= 1
+    return start, end
 
 
 def _spans(text: str, by_character: bool | None) -> list[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""Where a run of characters without spaces holds several words: "Americans—ask", "end...Then", "and/or", "one,two".
+"""The places where a run without spaces holds several words: "Americans—ask", "end...Then", "and/or", "one,two".
 
 A run is cut after a dash, an ellipsis, a slash or a sentence mark that stands between two words; the mark, and quotes
 or brackets that close after it, stay with the word before. Hyphens and apostrophes never part words, and neither do the

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rows import over_rows
+from spoken_tables import assert_sound
 
 from ctc_align.errors import TranscriptError, UsageError
 from ctc_align.text import read_transcript, require_words, split
@@ -23,20 +24,6 @@ ALPHABET = (
 )
 ANY_TEXT = st.text() | st.text(ALPHABET) | st.text("0123456789$.,:/-'’%kmst²½x ") | st.text("AIVXUSBC.&' 12s\n")
 LANGUAGES = st.sampled_from(["en", "de", "fr", "tr", "ja", "th", "zh", "ar", "pt-BR", "xx", ""])
-
-
-def assert_sound(words: Words, text: str) -> None:
-    """The contract of `split`: in order, no overlap, own characters, nothing but space between the words."""
-    assert words.text == text
-    place = 0
-    for word in words.words:
-        assert word.char_start >= place
-        assert word.char_end > word.char_start
-        assert text[place : word.char_start].strip() == ""
-        assert word.text == text[word.char_start : word.char_end]
-        assert not any(map(str.isspace, word.text))
-        place = word.char_end
-    assert text[place:].strip() == ""
 
 
 def assert_spoken_form(spoken: str, digits: bool = False) -> None:
@@ -105,7 +92,7 @@ c.-à-d. z.B. d.h. bl.a. p.ex. snake_case $20/hr 5'11" C++ AT&T R&D 50% (yes) �
 PARTED = """
 Americans—|ask it--|then one―|two end...|Then wait…|what no..|yes and/|or his/|her/|their one,|two one;|two Note:|this
 end.|Then end.|then don't.|Then 1999.|Then Mr.|Smith St.|Petersburg etc.|and end.|I what?!|No Stop!|Go “Stop”—|he
-said—|“go” (end)—|then [end]...|then 50%—|that Paris–|London May–|June 5–|June years—|5 one,|2 two…|5 “go.”|Then
+said—|“go” (end)—|then 50%—|that Paris–|London May–|June 5–|June years—|5 one,|2 two…|5 “go.”|Then
 "go."|Then **end.**|Then hola,|¿qué क्या।|वह ماذا؟|نعم نعم،|لا ሰላም።|ሰላም see:|https://a.org/b miles/|hour Mr./|Mrs.
 one—|two/|three
 """

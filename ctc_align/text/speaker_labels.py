@@ -1,0 +1,293 @@
+"""Who speaks, as transcripts write it: labels such as "JOHN:", "Dr. Smith:", ">> MARY:", "[Speaker 1]:", "Q:".
+
+"Note: this is…", "He said: go" and "Chapter 1: The…" have the same form and are spoken. So a label is judged by its
+form, and by the text as a whole:
+
+certain       ">>", brackets, a time beside the name, SPEAKER_00, a role ("Interviewer"), a title with a name
+              ("Dr. Smith"), capitals in a text that is not in capitals, a known first name
+by the text   the same words begin several lines, or most lines begin with such words
+uncertain     capitalised words that begin one line ("Jane Kowalski:"): the recording decides whether they are spoken
+none          a word that begins sentences and headings ("Note", "Chapter"), anything in lower case that recurs nowhere
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ctc_align.text.characters import word_set
+
+TIME = r"\d{1,3}:[0-5]\d(?::[0-5]\d)?(?:[.,]\d{1,3})?"
+"""Regular expression of a time stamp: 0:12, 01:02:03.500"""
+_LONGEST = 60
+_MOST_WORDS = 5
+_LINE = re.compile(
+    rf"^[^\S\n]*(?P<mark>>{{2,}}[^\S\n]*|-[^\S\n]*(?=[A-Z\[]))?(?P<head>[^\n:：]{{1,{_LONGEST}}})[:：](?P<after>[*_]*)",
+    re.MULTILINE,
+)
+_TIMED = re.compile(
+    rf"^[^\S\n]*(?:>{{2,}}[^\S\n]*)?(?P<head>[^\n:：(\[\d]{{1,{_LONGEST}}}?(?:\d{{1,2}})?)(?P<gap>[^\S\n]*)"
+    rf"(?P<open>[(\[]?){TIME}[)\]]?[^\S\n]*(?P<colon>[:：]|$)",
+    re.MULTILINE,
+)
+_CHEVRONS = re.compile(r"(?<!\S)>{2,}(?=\s|[^\W\d_]|\[|-)")
+_IN_BRACKETS = re.compile(
+    r"^[^\S\n]*(\[[^\S\n]*SPEAKER[ _-]?[\dA-Z]{1,3}[^\S\n]*\])(?![:：])", re.MULTILINE | re.IGNORECASE
+)
+_ASIDE = re.compile(r"[^\S\n]*[(\[（][^()\[\]（）\n]*[)\]）]?$")
+_TOKEN = re.compile(r"(?:[^\W\d_]|#\d)[\w.'’&/-]*|\d{1,3}|&")
+_NUMBERED = re.compile(r"speaker[ _-]?(?:\d{1,3}|[a-z])", re.IGNORECASE)
+_ENDED = re.compile(r"(?:\A|\n[^\S\n]*\n|[.?!…:;\-–—\"”’)\]♪。！？]|^)\s*\Z")
+
+_TITLES = word_set(
+    """dr mr mrs ms miss mx prof professor sir madam lady lord sen senator rep representative gov governor president
+    judge justice capt captain sgt sergeant lt lieutenant col colonel gen general rev reverend father sister
+    brother rabbi imam officer detective inspector minister chancellor secretary ambassador mayor king queen
+    prince princess herr frau monsieur madame mme señor señora signor signora aunt uncle doctor"""
+)
+_ROLES = word_set(
+    """speaker interviewer interviewee interviewed narrator host cohost co-host moderator reporter anchor presenter
+    announcer participant respondent facilitator teacher student students pupil professor instructor lecturer
+    doctor patient nurse lawyer attorney counsel court witness clerk judge prosecutor defendant operator caller
+    customer agent client guest audience crowd man woman boy girl child kid male female voice unidentified unknown
+    all both everyone chairman chairwoman chairperson chair translator interpreter commentator correspondent
+    editor producer director author officer detective waiter waitress driver pilot mother father mom mum dad son
+    daughter grandma grandpa examiner candidate coach player therapist researcher subject user assistant system
+    bot sprecher sprecherin moderatorin erzähler interviewerin locuteur intervenant journaliste entrevistador
+    entrevistado narrador intervistatore ведущий интервьюер корреспондент диктор"""
+) - word_set("system author subject both")  # fmt: skip
+_HEADINGS = word_set(
+    """note notes nb ps pps warning caution danger important remember tip tips hint example examples question
+    questions answer answers step steps part parts chapter section act scene verse figure table summary conclusion
+    introduction update updates breaking news alert attention reminder fact facts result results reason reasons
+    problem problems solution solutions rule rules lesson lessons day days week month year date time place
+    location title subject author from to re cc bcc faq todo contents ingredients method instructions directions
+    total price cost address phone email website source sources reference references see also first firstly second
+    secondly third thirdly fourth finally next last then now today tomorrow yesterday monday tuesday wednesday
+    thursday friday saturday sunday january february march april may june july august september october november
+    december volume book page line item items number no yes ok okay well so and but or because if when where why
+    how who what which this that these those here there he she it they we i you his her their our my your unit
+    exercise level game round option options choice choices goal goals plan issue topic theme point points key
+    keys disclaimer translation definition meaning synonyms pros cons advantages disadvantages good bad best worst
+    bottom conclusion one two three four five six seven eight nine ten appendix article bonus abstract background
+    overview discussion agenda story moral objective objectives correction edit the a an in on at for with as by
+    of is are was were honestly basically clearly obviously however therefore anmerkung hinweis achtung kapitel
+    teil beispiel frage antwort remarque attention chapitre nota capítulo ejemplo morning afternoon evening night
+    spring summer autumn winter north south east west true false"""
+)
+_NAMES = word_set(
+    """john mary james robert michael william david richard joseph thomas charles christopher daniel matthew anthony
+    mark donald steven paul andrew joshua kenneth kevin brian george edward ronald timothy jason jeffrey ryan
+    jacob gary nicholas eric jonathan stephen larry justin scott brandon benjamin samuel gregory frank alexander
+    raymond patrick jack dennis jerry tyler aaron jose adam nathan henry douglas zachary peter kyle walter ethan
+    jeremy harold keith christian roger noah gerald terry sean austin carl arthur lawrence dylan jesse jordan
+    bryan billy joe bruce gabriel logan albert willie alan juan wayne elijah randy roy vincent ralph eugene
+    russell bobby mason philip louis harry tom bob bill jim mike dave steve dan ben sam matt nick tim tony alex
+    max leo oscar hugo ivan carlos luis miguel pedro patricia jennifer linda elizabeth barbara susan jessica sarah
+    karen nancy lisa betty margaret sandra ashley kimberly emily donna michelle dorothy carol amanda melissa
+    deborah stephanie rebecca sharon laura cynthia kathleen amy angela shirley anna brenda pamela emma nicole
+    helen samantha katherine christine debra rachel carolyn janet catherine maria heather diane ruth julie olivia
+    joyce virginia victoria kelly lauren christina joan evelyn judith megan andrea cheryl hannah jacqueline martha
+    gloria teresa ann sara madison frances kathryn janice jean abigail alice julia judy sophia grace denise amber
+    doris marilyn danielle beverly isabella theresa diana natalie brittany charlotte marie kayla alexis lori jane
+    kate katie lucy anne ellen claire ella zoe chloe eva nina sofia elena anita fatima aisha mohammed muhammad
+    ahmed ali omar hassan yusuf ibrahim wei li ming chen hiroshi yuki kenji priya raj ravi anil sunita hans karl
+    heinrich klaus jürgen wolfgang stefan thomas ursula greta pierre jean-luc françois marie-claire sophie camille
+    giovanni luca marco paolo giulia francesca olga natasha dmitri sergei boris svetlana iwan jan piotr"""
+)
+_PARTICLES = word_set("of de da do dos del della di van von der den la le al el bin ibn ben the and & y e und et")
+_NO_NAME = word_set("he she it they we i you who what this that there then and but or so if as when")
+
+
+@dataclass(frozen=True)
+class Label:
+    """A label: the characters `start` to `end` (exclusive) name `speaker`; "" where it only says that one changes.
+
+    `certain` is False where the text does not tell whether it is spoken.
+    """
+
+    start: int
+    end: int
+    speaker: str
+    certain: bool = True
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """What may be a label: its place, the name without the signs around it, the name's form, and what speaks for it."""
+
+    start: int
+    end: int
+    name: str
+    form: str
+    sure: bool
+    after_end: bool
+
+    @property
+    def key(self) -> str:
+        return self.name.casefold()
+
+    @property
+    def words(self) -> list[str]:
+        return [word.strip(".,'’").casefold() for word in re.split(r"[\s_]+", self.name)]
+
+
+def speaker_labels(text: str, stamps: Sequence[int] = ()) -> list[Label]:
+    """Return the labels of speakers in `text`, ascending; a name after a time stamp, which ends at `stamps`, is one.
+
+    >>> [(label.speaker, label.certain) for label in speaker_labels("JOHN: Note: this.\\nMary: Hi.\\nHe said: go.")]
+    [('JOHN', True), ('Mary', True)]
+    """
+    has_colon = ":" in text or "：" in text
+    stamped = {text.rfind("\n", 0, stamp) + 1 for stamp in stamps}
+    candidates = [*_candidates(text, stamped)] if has_colon else []
+    labels = _judged(candidates, text) if candidates else []
+    labels += [Label(*match.span(1), match[1].strip("[] \t")) for match in _IN_BRACKETS.finditer(text)]
+    if has_colon:
+        labels += _inside_lines(text, labels)
+    taken = [(label.start, label.end) for label in labels]
+    labels += [
+        Label(*match.span(), "")
+        for match in (_CHEVRONS.finditer(text) if ">>" in text else ())
+        if not any(start <= match.start() < end for start, end in taken)
+    ]
+    return _in_order(labels)
+
+
+def _in_order(labels: list[Label]) -> list[Label]:
+    """Return the labels in order without overlaps, each speaker written in one way."""
+    written: dict[str, str] = {}
+    ordered: list[Label] = []
+    for label in sorted(labels, key=lambda label: (label.start, not label.certain)):
+        if not ordered or label.start >= ordered[-1].end:
+            ordered.append(replace(label, speaker=written.setdefault(label.speaker.casefold(), label.speaker)))
+    return ordered
+
+
+def _candidates(text: str, stamped: Collection[int]) -> Iterator[_Candidate]:
+    """Yield what has the form of a label; `stamped` are the beginnings of lines with a time stamp."""
+    timed: set[int] = set()
+    for match in _TIMED.finditer(text):
+        if not match["gap"] and not match["open"]:
+            continue
+        found = _candidate(match["head"], match.start("head"), match.end(), text, timed=True)
+        if found and (match["colon"] or found.form in ("caps", "title")):
+            timed.add(text.rfind("\n", 0, match.start("head")) + 1)
+            yield found
+    for match in _LINE.finditer(text):
+        if match.start() in timed:
+            continue
+        after = text[match.end() : match.end() + 1]
+        full_width = text[match.end() - len(match["after"]) - 1] == "："
+        joined = after.isupper() and match["head"].isupper()
+        if after and not after.isspace() and after not in "\"“'‘([" and not (full_width or joined):
+            continue
+        start = match.start("mark" if match["mark"] else "head")
+        found = _candidate(match["head"], start, match.end(), text, marked=text[start] == ">")
+        if found and match.start() in stamped and found.form in ("caps", "title"):
+            found = replace(found, sure=not _is_heading(found))
+        if found:
+            yield found
+
+
+def _candidate(
+    head: str, start: int, end: int, text: str, *, timed: bool = False, marked: bool = False
+) -> _Candidate | None:
+    """Return the candidate of the characters `head` before a colon or a time, None where they have no label's form."""
+    bare = head.strip(" \t*_\u00a0")
+    bracketed = bare[:1] in "[<【" and bare[-1:] in "]>】"
+    name = bare.strip("[]<>【】 \t*_") if bracketed else _ASIDE.sub("", bare)
+    name = name.partition(",")[0].strip(' \t*_"“”')
+    words = name.split()
+    if not words or len(words) > _MOST_WORDS or not words[0][0].isalpha():
+        return None
+    if not all(_TOKEN.fullmatch(word) for word in words) or any(len(word) > 6 and word.endswith(".") for word in words):
+        return None
+    form = _form(name, words)
+    before = text[max(0, text.rfind("\n", 0, start) + 1 - 200) : text.rfind("\n", 0, start) + 1]
+    return _Candidate(start, end, name, form, bracketed or timed or marked, _ENDED.search(before) is not None)
+
+
+def _form(name: str, words: list[str]) -> str:
+    letters = [character for character in name if character.isalpha()]
+    if not any(letter.lower() != letter.upper() for letter in letters):
+        return "caseless"
+    if all(letter == letter.upper() for letter in letters):
+        return "caps" if len(letters) > 1 else "single"
+    titled = all(not word[0].islower() or word.casefold() in _PARTICLES for word in words) and not words[0][0].islower()
+    return "title" if titled else "lower"
+
+
+def _judged(candidates: list[_Candidate], text: str) -> list[Label]:
+    """Return the candidates that are labels, certain or not."""
+    candidates = [one for one in candidates if one.sure or not _is_heading(one)]
+    counts = Counter(one.key for one in candidates)
+    lines = sum(not line.isspace() for line in text.splitlines() if line) or 1
+    most = len(candidates) * 2 >= lines
+    shouting = not any(map(str.islower, text))
+    several = len(counts) > 1
+    certain: set[str] = {one.key for one in candidates if _is_certain(one, counts, shouting, several and most)}
+    ordinary = {one.key: _in_lower_case(one, text) for one in {one.key: one for one in candidates}.values()}
+    labels = []
+    for one in candidates:
+        sure = one.sure or one.key in certain or (one.form == "title" and bool(certain) and one.after_end)
+        if sure and not one.sure and one.form in ("title", "lower") and ordinary[one.key]:
+            sure = counts[one.key] > 1 and most
+        likely = one.after_end or one.words[0] in _TITLES
+        unsure = one.form in ("title", "caseless", "caps") and likely and not ordinary[one.key]
+        if sure or unsure:
+            labels.append(Label(one.start, one.end, one.name, sure))
+    return labels
+
+
+def _is_heading(one: _Candidate) -> bool:
+    """Return whether a candidate is one of the words that begin sentences and headings."""
+    words = one.words
+    if one.form == "single" or any(word in _ROLES for word in words) or words[0] in _TITLES:
+        return False
+    if len(words) > 1 and words[-1].isdigit():
+        return True  # "Genesis 1:", "Step 2:"
+    return any(word in _HEADINGS and word not in _PARTICLES for word in words) or words[0] in _HEADINGS
+
+
+def _is_certain(one: _Candidate, counts: Counter[str], shouting: bool, most_lines: bool) -> bool:
+    words, again = one.words, counts[one.key] > 1
+    if one.sure or _NUMBERED.fullmatch(one.name):
+        return True
+    if one.form == "single":
+        return one.key in ("q", "a") and (again or counts["q"] * counts["a"] > 0)
+    if one.form == "caps":
+        return not shouting or again or most_lines or words[0] in _ROLES | _TITLES | _NAMES
+    known = (words[0] in _TITLES and len(words) > 1) or any(word in _ROLES for word in words)
+    if one.form == "title":
+        recurs = again and (len(counts) > 1 or counts[one.key] > 2 or most_lines)
+        known = known or words[0] in _NAMES
+        return recurs or (known and (one.after_end or again or most_lines)) or (most_lines and len(counts) > 2)
+    if one.form == "lower":
+        return (known or len(words) < 3) and words[0] not in _NO_NAME and again and most_lines
+    return most_lines or (again and len(counts) > 1)
+
+
+def _in_lower_case(one: _Candidate, text: str) -> bool:
+    """Return whether the text has the name as an ordinary word, too."""
+    if one.form == "caseless" or any(word in _ROLES for word in one.words):
+        return False
+    return len(one.words) == 1 and re.search(rf"(?<!\w){re.escape(one.key)}(?!\w|:)", text) is not None
+
+
+def _inside_lines(text: str, labels: list[Label]) -> list[Label]:
+    """Return labels that follow the end of a sentence inside a line: those that begin lines too, and capitals."""
+    known = {label.speaker for label in labels if label.certain and label.speaker}
+    if not known:
+        return []
+    names = "|".join(sorted(map(re.escape, known), key=len, reverse=True))
+    capitals = r"[A-Z][A-Z.'’-]+(?: [A-Z\d][A-Z\d.'’-]*){0,3}" if any(map(str.islower, text)) else r"(?!)"
+    pattern = re.compile(rf"(?<=[.?!…\"”)\]—-])[^\S\n]+(?P<mark>>>[^\S\n]*)?(?P<name>{names}|{capitals}):(?=\s)")
+    found = []
+    for match in pattern.finditer(text):
+        one = _Candidate(match.start(), match.end(), match["name"], "caps", False, True)
+        if match["name"] in known or not _is_heading(one):
+            found.append(Label(match.start("mark" if match["mark"] else "name"), match.end(), match["name"]))
+    return found
