@@ -14,12 +14,11 @@ from ctc_align.alignment.confidence import confidences
 from ctc_align.alignment.ctc_path import CtcPath
 from ctc_align.alignment.edges import EdgeSettings, place_edges, share_out_wildcards
 from ctc_align.alignment.fit import fit_of, region_of_all, regions_of, with_little_confidence, without_times
-from ctc_align.alignment.pronunciations import choose_pronunciations, spell_words
+from ctc_align.alignment.pronunciations import choose_pronunciations, nothing_to_align, spell_words
 from ctc_align.alignment.unexplained_speech import unexplained_speech
 from ctc_align.alignment.wildcard import place_wildcards
 from ctc_align.alignment.words import aligned_words, duration_of
 from ctc_align.config import Settings
-from ctc_align.errors import TranscriptError
 from ctc_align.formats import Alignment
 from ctc_align.kernels.requests import CtcTargets, Forward, Steps
 from ctc_align.models.calibration import Calibration
@@ -135,7 +134,7 @@ def choose_tokens(inputs: UtteranceInputs) -> Steps[ChosenTokens]:
     emissions, tokenizer = inputs.emissions, inputs.tokenizer
     word_tokens = yield from spell_words(inputs.words, tokenizer, inputs.settings)
     if not any(word.pronunciations for word in word_tokens):
-        raise _nothing_to_align(word_tokens, inputs.settings)
+        raise nothing_to_align(word_tokens, inputs.settings)
     tokens, path = yield from choose_pronunciations(
         emissions.log_probs,
         word_tokens,
@@ -161,11 +160,3 @@ def edge_settings(inputs: UtteranceInputs) -> EdgeSettings:
     """Return how the edges of an utterance are drawn."""
     settings = inputs.settings
     return EdgeSettings(settings.edges, inputs.calibration, settings.band_s, settings.shortest_pause_s, inputs.backend)
-
-
-def _nothing_to_align(word_tokens: Sequence[WordTokens], settings: Settings) -> TranscriptError:
-    lacking = "".join(dict.fromkeys(letter for word in word_tokens for letter in word.missing))
-    return TranscriptError(
-        f"the model's vocabulary has nothing for any word of the transcript (it lacks {lacking[:40]!r}); "
-        f"is it the right model for this language{'' if settings.romanize else ', or one for romanize = true'}?"
-    )

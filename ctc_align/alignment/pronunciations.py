@@ -10,8 +10,9 @@ import torch
 
 from ctc_align.alignment.ctc_path import GAP_FRAMES, CtcPath, best_word_path
 from ctc_align.config import Settings
-from ctc_align.errors import InputError
+from ctc_align.errors import InputError, TranscriptError
 from ctc_align.kernels.requests import CtcTargets, Forward, Steps
+from ctc_align.text.languages import script_of
 from ctc_align.tokens.tokenizer import PrepareWords, Tokenizer, join, refuse_missing, tokenize
 from ctc_align.types import Tokens, Words, WordTokens
 
@@ -30,6 +31,19 @@ def spell_words(words: Words, tokenizer: Tokenizer, settings: Settings) -> Steps
     if settings.unknown == "error":
         refuse_missing(words, word_tokens)
     return word_tokens
+
+
+def nothing_to_align(word_tokens: Sequence[WordTokens], settings: Settings) -> TranscriptError:
+    """Return the error of a transcript for whose words the vocabulary has nothing: the letters, and their script."""
+    missing = "".join(letter for word in word_tokens for letter in word.missing)
+    lacking = "".join(dict.fromkeys(missing))
+    script = script_of(missing)
+    written = f", which is written in {script} letters" if script not in ("", "Latin", "Unknown") else ""
+    remedy = "" if settings.romanize else ", or --romanize (romanize = true) with a model that reads Latin letters"
+    return TranscriptError(
+        f"the model's vocabulary has nothing for any word of the transcript{written} (it lacks {lacking[:40]!r}); "
+        f"give a model of its language with --model (see ctc-align models){remedy}"
+    )
 
 
 def choose_pronunciations(

@@ -17,9 +17,9 @@ import torch
 from ctc_align import units
 from ctc_align.alignment.align_utterance import ctc_loss
 from ctc_align.alignment.ctc_path import Spans
-from ctc_align.alignment.pronunciations import choose_pronunciations, spell_words
+from ctc_align.alignment.pronunciations import choose_pronunciations, nothing_to_align, spell_words
 from ctc_align.config import Settings
-from ctc_align.errors import CtcAlignError, InputError, TranscriptError, UsageError
+from ctc_align.errors import CtcAlignError, InputError, UsageError
 from ctc_align.kernels.requests import Steps
 from ctc_align.text import require_words, words_of
 from ctc_align.tokens.tokenizer import Tokenizer, count_missing
@@ -93,7 +93,7 @@ def score_transcript(
         word_tokens = yield from spell_words(words, tokenizer, settings)
         scored = replace(scored, unknown=count_missing(word_tokens))
         if not any(word.pronunciations for word in word_tokens):
-            raise TranscriptError("the model's vocabulary has nothing for any word of the transcript")
+            raise nothing_to_align(word_tokens, settings)
     except InputError as error:
         return replace(scored, error=type(error)(str(error).removeprefix("transcript: ")))
     try:

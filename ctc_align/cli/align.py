@@ -12,6 +12,7 @@ import typer
 
 from ctc_align.cli import options
 from ctc_align.cli.arguments import check_audio, check_files, check_roles, check_transcript
+from ctc_align.cli.language_notes import language_notes, unknown_letters
 from ctc_align.cli.messages import THRESHOLD_NOT_MET, Talk, counted
 from ctc_align.cli.options import (
     ConfigOptions,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from ctc_align.types import AudioLike, Words
 
 _DEMO_FOLDER = Path(__file__).resolve().parent.parent / "demo"
-_SEVERAL, _MANY = 5, 20
+_SEVERAL = 5
 _POOR_FIT = 4.0
 """Loss per token of the embedded model: on 450 clips of nine sources right transcripts stay below 3, wrong ones
 above 4.5."""
@@ -93,6 +94,8 @@ def align(
     talk.listen()
     aligner = load_aligner(model, reader, settings, talk)
     words = aligner.split(written, "standard input" if source == "-" else source)
+    for note in language_notes(spoken_text(words), model.name_for(reader)):
+        talk.note(note)
     files = (audio, transcript, model.lexicon, log_probs.vocab, config.config, times.calibration)
     inputs = [path for path in files if path is not None and path != "-"]
     if written.subtitles is not None and not stdout:
@@ -186,6 +189,11 @@ def run_aligner(aligner: Aligner, audio: AudioLike, text: str | Words, utterance
     return alignment
 
 
+def spoken_text(words: Words) -> str:
+    """Return the words of a transcript that are spoken, as they are written."""
+    return " ".join(word.text for word in words.words if word.spoken)
+
+
 def load_aligner(model: ModelOptions, reader: Reader | None, settings: Settings, talk: Talk) -> Aligner:
     """Return the aligner of the options; without a model where `reader` reads log-probs."""
     from ctc_align.alignment.aligner import Aligner
@@ -208,33 +216,6 @@ def say_if_compiling(talk: Talk) -> None:
 
     if not is_compiled():
         talk.note("the kernels are compiled for this machine now: this once it takes about 6 seconds longer")
-
-
-def unknown_letters(alignment: Alignment) -> list[str]:
-    """Return notes on the letters (or phones of a lexicon) that the vocabulary lacks and how often each occurs, and on
-    digits that are not read because num2words does not know the language."""
-    from ctc_align.config import ENGLISH
-    from ctc_align.text.spoken_form import reads_digits
-
-    counts, language = alignment.unknown_letters, str(alignment.config.get("language") or ENGLISH)
-    left = frozenset(filter(str.isdecimal, counts))
-    if left and reads_digits(language):
-        left = frozenset()
-    digits = {letter: count for letter, count in counts.items() if letter in left}
-    letters = {letter: count for letter, count in counts.items() if letter not in left}
-    aligned = "the rest is aligned"
-    if alignment.config.get("unknown") == "wildcard":
-        aligned += ", and where they are is a guess: any speech stands for them"
-    found = [f"the model's vocabulary lacks {_counted(letters)}; {aligned}"] if letters else []
-    if digits:
-        why = f"language {language!r}: num2words does not know it, so digits are not read"
-        found.append(f"{why}: {_counted(digits)}; {aligned}")
-    return found
-
-
-def _counted(letters: dict[str, int]) -> str:
-    each = [f"{letter!r} × {count}" for letter, count in list(letters.items())[:_MANY]]
-    return ", ".join(each) + (f" and {len(letters) - _MANY} more" if len(letters) > _MANY else "")
 
 
 def write_stdout(alignment: Alignment, format: str, settings: Settings) -> None:

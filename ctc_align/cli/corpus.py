@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ctc_align.cli import options
+from ctc_align.cli.language_notes import language_notes
 from ctc_align.cli.messages import SOME_FAILED, THRESHOLD_NOT_MET, Interrupted, Talk, counted
 from ctc_align.cli.options import (
     ConfigOptions,
@@ -21,7 +23,7 @@ from ctc_align.cli.options import (
     TranscriptOptions,
     grouped,
 )
-from ctc_align.errors import UsageError
+from ctc_align.errors import CtcAlignError, UsageError
 
 if TYPE_CHECKING:
     from ctc_align.corpus.engine.dispatch import Tally
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from ctc_align.corpus.state.summary import Summary
 
 _LINE_EVERY_S = 10.0
+_SAMPLED = 20
+"""So many transcripts tell whether a corpus is in the model's language."""
 _NAMED = 1000
 """Failures that are named on stderr, one a line; the summary has more, the journal all."""
 
@@ -240,6 +244,8 @@ def align_all(run: CorpusRun, talk: Talk) -> None:
     from ctc_align.corpus.run import run_corpus
 
     talk.listen()
+    for note in language_notes(_first_texts(run), run.model):
+        talk.note(note)
     try:
         with ProgressDisplay(talk) as display:
             result = run_corpus(run, display)
@@ -255,6 +261,18 @@ def align_all(run: CorpusRun, talk: Talk) -> None:
     if result.interrupted:
         raise Interrupted(interruption(result))
     leave(result.summary)
+
+
+def _first_texts(run: CorpusRun) -> str:
+    """Return the transcripts of the first utterances; "" where there are none, which the run itself reports."""
+    from ctc_align.corpus.sources import open_source
+    from ctc_align.corpus.utterance import Utterance
+
+    try:
+        first = islice(open_source(run.source, run.kind, exclude=[run.out_dir]), _SAMPLED)
+        return "\n".join(item.text for item in first if isinstance(item, Utterance))
+    except (CtcAlignError, OSError):
+        return ""
 
 
 def leave(summary: Summary) -> None:

@@ -37,6 +37,7 @@ def models(
         from ctc_align.config import load_settings
         from ctc_align.models import load_model
 
+        language = options.checked_language(language or "") or None
         settings = load_settings(config, language=language, revision=revision, cache_dir=cache_dir)
         _show(load_model(name, device="cpu", settings=settings), name)
 

@@ -121,6 +121,13 @@ SourceKind = Annotated[
 ]
 
 
+def checked_language(language: str) -> str:
+    """Return the code of a language, "" for none; raise UsageError for one that nothing knows."""
+    from ctc_align.text.languages import known_language
+
+    return known_language(language) if language else ""
+
+
 @dataclass(frozen=True)
 class ModelOptions:
     """The acoustic model, where it runs, and its pronunciations."""
@@ -254,11 +261,13 @@ class ConfigOptions:
 
         Raises:
             ConfigError: no such file, or faults in any of them.
+            UsageError: a language that nothing knows.
         """
         from ctc_align.config import load_settings
 
         options = {name: value for group in groups for name, value in vars(group).items()}
-        return load_settings(self.config, self.assignments, **options)
+        settings = load_settings(self.config, self.assignments, **options)
+        return dataclasses.replace(settings, language=checked_language(settings.language))
 
 
 @dataclass(frozen=True)

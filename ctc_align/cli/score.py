@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ctc_align.cli import options
+from ctc_align.cli.language_notes import language_notes
 from ctc_align.cli.messages import SOME_FAILED, THRESHOLD_NOT_MET, Interrupted, Talk, counted
 from ctc_align.cli.options import (
     ConfigOptions,
@@ -242,6 +243,9 @@ def _rows_of_audio(
     texts = ["" if isinstance(text, Exception) else text for _, text, _ in transcripts]
     source = audio if reader is None else reader.read(audio)
     aligner = load_aligner(model, reader, settings, talk)
+    for name, text, is_file in transcripts:
+        for note in language_notes(text, model.name_for(reader)) if isinstance(text, str) else ():
+            talk.note(f"{name if is_file else _shortened(name)}: {note}")
     with talk.progress("listening") as progress:
         emissions = aligner.emissions(source, progress=progress)
     scored = aligner.score_texts(emissions, texts)

@@ -100,7 +100,11 @@ def train(
     from ctc_align.training.recipe import Recipe
 
     recipe = load_config(Recipe, config, {"name": name, "language": language, "seed": seed}, assignments)
-    recipe = replace(recipe, training=limited(recipe.training, epochs, minutes))
+    recipe = replace(
+        recipe,
+        language=options.checked_language(recipe.language),
+        training=limited(recipe.training, epochs, minutes),
+    )
     where = resolve_device(device)
     say_if_digits_are_not_read(recipe.language, talk)
     call = Call(corpus, Path(out_dir), kind, dev, lexicon, where, command_line(), force=force, keep=keep)
@@ -145,7 +149,11 @@ def adapt(
     from ctc_align.training.pipeline import Call
 
     adaptation = load_config(library.Adaptation, config, {"name": name, "language": language, "seed": seed})
-    adaptation = replace(adaptation, training=limited(adaptation.training, epochs, minutes))
+    adaptation = replace(
+        adaptation,
+        language=options.checked_language(adaptation.language),
+        training=limited(adaptation.training, epochs, minutes),
+    )
     where = resolve_device(device)
     say_if_digits_are_not_read(adaptation.language or folder_settings(model).language, talk)
     command = command_line()

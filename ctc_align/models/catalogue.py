@@ -106,5 +106,21 @@ def folder_settings(model: str | None) -> FolderSettings:
     return FolderSettings(language if isinstance(language, str) else "", str(lexicon) if has_lexicon else None)
 
 
+def language_of(model: str | None) -> str:
+    """Return the code of the one language that a model is for; "" where it has several or does not say.
+
+    >>> language_of("english"), language_of("torchaudio:VOXPOPULI_ASR_BASE_10K_DE"), language_of("hf:org/name")
+    ('en', 'de', '')
+    """
+    from ctc_align.text.languages import NAMES
+
+    if model is None:
+        return ""
+    abouts = {entry.name: entry.about for entry in catalogue_entries()} if model.startswith(tuple(FAMILIES)) else {}
+    about = abouts.get(model, "English" if model in EMBEDDED else "").partition(",")[0]
+    by_name = {name: code for code, name in NAMES.items()}
+    return by_name.get(about, folder_settings(model).language.partition("-")[0])
+
+
 def _bundle(name: str, about: str, megabytes: int, licence: str) -> CatalogueEntry:
     return CatalogueEntry(f"torchaudio:{name}", about, "torchaudio", megabytes, licence)

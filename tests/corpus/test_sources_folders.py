@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from pathlib import Path
 
 import pytest
 from made_sources import read, write
@@ -320,3 +321,11 @@ def test_nothing_there(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UsageError, match="pipe"):
         open_source(tmp_path / "pipe")
+
+
+def test_subtitles_are_the_transcript_where_there_is_no_other(tmp_path: Path) -> None:
+    srt = "1\n00:00:01,000 --> 00:00:02,000\nHello\n\n2\n00:00:02,000 --> 00:00:03,000\nthere\n"
+    for name, text in (("a.wav", ""), ("a.srt", srt), ("b.wav", ""), ("b.srt", srt), ("b.txt", "mine"), ("c.srt", srt)):
+        (tmp_path / name).write_text(text)
+    texts = [item.text for item in open_source(tmp_path)]
+    assert texts == ["Hello\nthere", "mine"]

@@ -57,6 +57,7 @@ MEDIA = frozenset(
 )
 """Extensions of what FFmpeg reads: used where no `SOUND` of the same name lies beside it (a video and its sound)."""
 TEXT = (".lab", ".txt")
+SUBTITLES = (".srt", ".vtt")
 TEXTGRID = ".textgrid"
 TRANS = ".trans.txt"
 
@@ -81,16 +82,18 @@ class Folder:
 
 @dataclass
 class Contents:
-    """The files of one folder by stem: sounds, transcripts (`.lab` and `.txt`), TextGrids, `*.trans.txt`."""
+    """The files of one folder by stem: sounds, transcripts (`.lab` and `.txt`), TextGrids, subtitles, `*.trans.txt`."""
 
     sounds: dict[str, list[str]] = field(default_factory=dict)
     texts: dict[str, list[str]] = field(default_factory=dict)
     grids: dict[str, list[str]] = field(default_factory=dict)
+    subtitles: dict[str, list[str]] = field(default_factory=dict)
     trans: list[str] = field(default_factory=list)
 
     @property
     def has_pair(self) -> bool:
-        return any(stem in self.texts or stem in self.grids for stem in self.sounds)
+        transcribed = self.texts.keys() | self.grids.keys() | self.subtitles.keys()
+        return not transcribed.isdisjoint(self.sounds)
 
 
 def contents(folder: Folder) -> Contents:
@@ -108,6 +111,8 @@ def contents(folder: Folder) -> Contents:
             found.texts.setdefault(stem, []).append(name)
         elif extension == TEXTGRID:
             found.grids.setdefault(stem, []).append(name)
+        elif extension in SUBTITLES:
+            found.subtitles.setdefault(stem, []).append(name)
         elif extension in MEDIA:
             media.setdefault(stem, []).append(name)
     for stem, names in media.items():

@@ -19,7 +19,8 @@ _SPEAKER = re.compile(r"([^-]+)-[^-]+-[^-]+")
 
 
 class MfaFolder(FolderSource):
-    """Each sound file (any extension that libsndfile reads, in any case) and its `.lab`, else `.txt`, else `.TextGrid`.
+    """Each sound file (any extension that libsndfile reads, in any case) and its `.lab`, else `.txt`, else `.TextGrid`,
+    else the text of its `.srt` or `.vtt`.
 
     The id is the path below the folder without extension, the speaker the folder that the file lies in. Of a TextGrid
     each interval with text is an utterance of the speaker that the tier is named after; its id is that of the recording
@@ -66,6 +67,8 @@ class _Recordings:
             yield self.whole(stem, sound, texts[0])
         elif grids:
             yield from self.intervals(stem, sound, grids[0])
+        elif stem in self.found.subtitles:
+            yield self.whole(stem, sound, self.found.subtitles[stem][0])
         else:
             yield self.refused(stem, sound, f"no transcript beside it: expected {stem}.txt, .lab or .TextGrid")
         for name in texts[1:] if texts else grids[1:]:

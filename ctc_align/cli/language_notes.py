@@ -1,0 +1,78 @@
+"""Notes on a transcript whose language or script is not the model's; the work goes on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ctc_align.cli.messages import counted
+
+if TYPE_CHECKING:
+    from ctc_align.formats import Alignment
+
+_MANY = 20
+_MOSTLY = 0.3
+"""Share of the letters from which on a transcript counts as written in another script than the model's."""
+_ALIKE = ({"da", "no"}, {"ca", "es"})
+"""Languages whose function words are much the same."""
+_REMEDY = "give a model of that language with --model (see ctc-align models)"
+
+
+def language_notes(text: str, model: str | None) -> list[str]:
+    """Return a note where a transcript is clearly in another language than that of the model called `model`.
+
+    >>> language_notes("Der Hund und die Katze sind nicht im Haus, aber sie sind auch nicht auf dem Dach, und wenn "
+    ...                "es regnet, ist das schade.", "english")[0].partition(":")[0]
+    'the transcript looks German and the model english is for English'
+    """
+    from ctc_align.models.catalogue import language_of
+    from ctc_align.text.languages import NAMES, likely_language
+
+    spoken = language_of(model)
+    if spoken not in NAMES:
+        return []
+    written = likely_language(text)
+    if written in ("", spoken) or {written, spoken} in _ALIKE:
+        return []
+    looks = f"the transcript looks {NAMES[written]} and the model {model} is for {NAMES[spoken]}"
+    return [f"{looks}: times are rough at best; {_REMEDY}, or is it the wrong transcript?"]
+
+
+def unknown_letters(alignment: Alignment) -> list[str]:
+    """Return notes on the letters (or phones of a lexicon) that the vocabulary lacks and how often each occurs, and on
+    digits that are not read because num2words does not know the language."""
+    from ctc_align.config import ENGLISH
+    from ctc_align.text.spoken_form import reads_digits
+
+    counts, language = alignment.unknown_letters, str(alignment.config.get("language") or ENGLISH)
+    left = frozenset(filter(str.isdecimal, counts))
+    if left and reads_digits(language):
+        left = frozenset()
+    digits = {letter: count for letter, count in counts.items() if letter in left}
+    letters = {letter: count for letter, count in counts.items() if letter not in left}
+    aligned = "the rest is aligned"
+    if alignment.config.get("unknown") == "wildcard":
+        aligned += ", and where they are is a guess: any speech stands for them"
+    found = [f"the model's vocabulary lacks {_counted(letters)}; {aligned}"] if letters else []
+    if digits:
+        why = f"language {language!r}: num2words does not know it, so digits are not read"
+        found.append(f"{why}: {_counted(digits)}; {aligned}")
+    return [*_script_notes(alignment, letters), *found]
+
+
+def _script_notes(alignment: Alignment, lacking: dict[str, int]) -> list[str]:
+    """Return a note where much of the transcript is in a script that the vocabulary lacks."""
+    from ctc_align.text.languages import script_of
+
+    letters = sum(character.isalpha() for word in alignment.words for character in word.spoken)
+    missing = sum(count for letter, count in lacking.items() if letter.isalpha())
+    script = script_of("".join(letter * count for letter, count in lacking.items()))
+    if script in ("", "Latin") or missing < _MOSTLY * letters:
+        return []
+    which = f"{counted(missing, 'letter', 'letters')} of {letters}"
+    remedy = f"{_REMEDY}, or --romanize with one that reads Latin letters"
+    return [f"{which} are {script}, which the model {alignment.model} does not know: {remedy}"]
+
+
+def _counted(letters: dict[str, int]) -> str:
+    each = [f"{letter!r} × {count}" for letter, count in list(letters.items())[:_MANY]]
+    return ", ".join(each) + (f" and {len(letters) - _MANY} more" if len(letters) > _MANY else "")

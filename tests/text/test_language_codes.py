@@ -1,0 +1,103 @@
+"""Codes of languages that there are, and texts in another language than the model's: told, and never of English."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from rows import over_rows
+
+from ctc_align.cli.language_notes import language_notes
+from ctc_align.errors import UsageError
+from ctc_align.text.languages import NAMES, known_language, likely_language, script_of
+
+KNOWN = [
+    *("en", "eng", "en-GB", "en_US", "pt-BR", "zh-Hans-CN", "yue", "tlh", "kz", "EN", "sr-Latn", "azj-script_latin"),
+    *("English=en", "german=de", "Portuguese=pt"),
+]
+UNKNOWN = {
+    "xx": "got one that nothing knows",
+    "klingon": "did you mean tlh (Klingon)?",
+    "deutsch": "did you mean de (German)?",
+    "Portugese": "did you mean pt (Portuguese)?",
+    "jp": "did you mean ja (Japanese)?",
+    "en-": "expected the code of a language",
+    "e": "expected the code of a language",
+    "english please": "expected the code of a language",
+}
+
+
+@over_rows("given", KNOWN)
+def test_languages_that_there_are(given: str) -> None:
+    language, _, code = given.partition("=")
+    assert known_language(language) == (code or language)
+
+
+@over_rows(("given", "says"), UNKNOWN.items())
+def test_languages_that_nothing_knows(given: str, says: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        known_language(given)
+    assert says in str(caught.value)
+    assert str(caught.value).startswith(f"--language {given}: ")
+
+
+def test_the_script_of_most_letters() -> None:
+    for text, script in (
+        ("Ελλάδα!", "Greek"),
+        ("日本語です", "Japanese"),
+        ("我是猫", "Chinese"),
+        ("naïve ﬁ", "Latin"),
+        ("…", ""),
+    ):
+        assert script_of(text) == script
+
+
+GERMAN = "Der Hund und die Katze sind nicht im Haus, aber sie sind auch nicht auf dem Dach, wenn es regnet."
+
+
+def test_a_note_for_another_language_than_the_models() -> None:
+    assert language_notes(GERMAN, "english") == [
+        "the transcript looks German and the model english is for English: times are rough at best; give a model of "
+        "that language with --model (see ctc-align models), or is it the wrong transcript?"
+    ]
+    assert language_notes(GERMAN, "torchaudio:VOXPOPULI_ASR_BASE_10K_DE") == []
+    assert language_notes(GERMAN, "torchaudio:MMS_FA") == language_notes(GERMAN, None) == []
+    assert language_notes(GERMAN[:50], "english") == [], "too short to tell"
+    mixed = 'She read the sign to me: "Der Hund und die Katze sind nicht im Haus", and we all laughed at it.'
+    assert language_notes(mixed, "english") == []
+
+
+def test_model_folders_say_their_language(tmp_path: Path) -> None:
+    (tmp_path / "model.toml").write_text('language = "de-AT"\n')
+    english = "It was the best of times, it was the worst of times, and we had everything before us, or so they said."
+    assert language_notes(GERMAN, str(tmp_path)) == []
+    assert "looks English" in language_notes(english, str(tmp_path))[0]
+
+
+@pytest.mark.data
+def test_no_english_text_is_taken_for_another_language(speech_data: Path) -> None:
+    """Each in its own case and in capitals, and all of a source in stretches of twenty."""
+    rows = [json.loads(line) for line in (speech_data / "english" / "manifest.jsonl").read_text().splitlines()]
+    texts = [row["text"] for row in rows]
+    long = [" ".join(texts[place : place + 20]) for place in range(0, len(texts), 20)]
+    assert len(texts) > 9000
+    for text in (*texts, *map(str.upper, texts[::5]), *long):
+        assert likely_language(text) in ("", "en"), text
+
+
+@pytest.mark.data
+def test_texts_of_other_languages_are_told(speech_data: Path) -> None:
+    """Each stretch of eight sentences of the languages that there are texts of."""
+    by_language = defaultdict(list)
+    for line in (speech_data / "languages" / "manifest.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        by_language[row["language"]].append(row["text"])
+    told = {
+        code: {likely_language(" ".join(texts[place : place + 8])) for place in range(0, len(texts) - 7, 8)}
+        for code, texts in by_language.items()
+        if code in NAMES
+    }
+    assert told == {code: {code} for code in ("de", "es", "fr", "it", "pt", "tr", "vi")}
+    assert all(likely_language(" ".join(texts)) == "" for code, texts in by_language.items() if code not in NAMES)
