@@ -9,6 +9,7 @@ from functools import lru_cache
 from ctc_align.text.characters import LETTER, lower, plain
 from ctc_align.text.english import spoken_english
 from ctc_align.text.english.scanner import Context
+from ctc_align.text.english.telephone import telephone_words
 
 _ENGLISH = ("en", "eng", "english")
 _WORD = re.compile(rf"(?P<letters>{LETTER}+(?:['·]{LETTER}+)*)|(?P<number>[-−]?\d[\d.,']*)|(?P<sign>[%&€+])")
@@ -46,7 +47,11 @@ def spoken_forms(written: Sequence[str], language: str, *, in_context: bool = Tr
         return [spoken_english.speak(word, Context(shouting=True)) for word in written]
     shouting = any(map(str.isupper, written)) and not any(any(map(str.islower, word)) for word in written)
     neighbours = zip(["", *written[:-1]], [*written[1:], ""])
-    return [spoken_english.speak(word, Context(*both, shouting)) for word, both in zip(written, neighbours)]
+    numbers = telephone_words(written)
+    return [
+        numbers[place] if place in numbers else spoken_english.speak(word, Context(*both, shouting))
+        for place, (word, both) in enumerate(zip(written, neighbours))
+    ]
 
 
 def reads_digits(language: str) -> bool:

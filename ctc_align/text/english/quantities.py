@@ -110,6 +110,14 @@ def _date(match: re.Match[str], scan: Scan) -> str:
     return " ".join(year(part) if is_year(part) else cardinal(str(int(part))) for part in re.split("[-/]", match[0]))
 
 
+def _local_number(match: re.Match[str], scan: Scan) -> str | None:
+    """Read a telephone number of seven digits; None for a range (100-2000, 200-1000)."""
+    exchange, line = match["exchange"], match["line"]
+    after = re.sub(r"\W", "", scan.context.after)
+    is_range = (exchange.endswith("0") and line.endswith("00")) or unit_name(after) is not None
+    return None if is_range else digits(match[0])
+
+
 def _fraction(match: re.Match[str], scan: Scan) -> str:
     whole, above, below = match["whole"], match["above"], match["below"]
     words = fraction(above, below)
@@ -156,7 +164,8 @@ RULES: tuple[Rule, ...] = (
     rule(rf"{_REGION}(?P<symbol>{_SYMBOLS})(?P<amount>{NUMBER}){_SCALE}", _money),
     rule(rf"(?P<amount>{NUMBER})(?P<symbol>{_SYMBOLS})(?!\d)", _money_after),
     rule(r"\d{4}-\d{1,2}-\d{1,2}(?![-\d])|\d{1,2}/\d{1,2}/(?:\d{4}|\d\d)(?![/\d])", _date),
-    rule(r"\d+(?:-\d+){2,}|\d{3}-\d{4}(?!\d)", lambda match, scan: digits(match[0])),
+    rule(r"\d+(?:-\d+){2,}", lambda match, scan: digits(match[0])),
+    rule(r"(?P<exchange>\d{3})-(?P<line>\d{4})(?!\d)", _local_number),
     rule(r"(?P<whole>\d+)? ?(?<!\d)(?P<above>\d+)/(?P<below>\d+)(?:(?:rd|th)s?(?![A-Za-z]))?(?![/\d])", _fraction),
     rule(rf"(?P<hour>\d\d?):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?(?![:\d]){_HALF_DAY}?", _time),
     rule(rf"(?P<hour>\d\d?){_HALF_DAY}", _half_day),
