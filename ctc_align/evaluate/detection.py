@@ -7,7 +7,8 @@ two. Silence has no boundaries of its own. Four sets are scored:
     both         all boundaries as above
     onset        the starts of all words
     offset       the ends of all words
-    inner_onset  the starts of all words but the first of each utterance: what FA-Bench's tables count
+    inner_onset  the starts of all words but the first of each utterance: what FA-Bench's column of times alone counts
+                 (its other one, since 2026-09, asks for the same label, too)
 
 Matching is strict and in order: within an utterance one boundary of the hypothesis may stand for one of the reference
 at most `tolerance_ms` away (inclusive), no two share one, and as many as possible are matched. Hits, and the numbers of
