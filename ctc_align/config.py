@@ -10,6 +10,7 @@ import dataclasses
 import difflib
 import math
 import os
+import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -37,10 +38,18 @@ def setting(
     above: float | None = None,
     within: tuple[float, float] | None = None,
     may_be_empty: bool = False,
+    pattern: tuple[str, str] | None = None,
 ) -> Any:
     """Return a dataclass field whose value is one of `choices`, greater than `above`, or `within` two numbers, both
-    included. A text must not be empty unless `may_be_empty`."""
-    metadata = {"choices": tuple(choices), "above": above, "within": within, "may_be_empty": may_be_empty}
+    included. A text must not be empty unless `may_be_empty`; `pattern` is a regular expression for all of it, and its
+    meaning in words."""
+    metadata = {
+        "choices": tuple(choices),
+        "above": above,
+        "within": within,
+        "may_be_empty": may_be_empty,
+        "pattern": pattern,
+    }
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -52,6 +61,9 @@ class Settings:
     60.0
     """
 
+    channel: str = setting("mix", pattern=("mix|left|right|[1-9][0-9]{0,4}", "mix, left, right or a number from 1"))
+    """Channel of recordings with several: "left", "right" or a number from 1, as a text; "mix" averages all but what
+    the file names as the one for low-frequency effects. What a corpus says of a channel goes before it."""
     times: str = setting("utterance", choices=("utterance", "recording"))
     """Times count from the start of the utterance, or of the recording."""
     labels: str = setting("bare", choices=("bare", "written"))
@@ -93,6 +105,17 @@ class Settings:
     """Branch, tag or commit of a model on the Hugging Face hub."""
     cache_dir: str = setting("", may_be_empty=True)
     """Folder for downloaded models; "" is their library's own."""
+
+    @property
+    def channel_number(self) -> int | None:
+        """The channel, from 1; None where all are mixed.
+
+        >>> Settings(channel="right").channel_number, Settings().channel_number
+        (2, None)
+        """
+        return {"mix": None, "left": 1, "right": 2}.get(self.channel) or (
+            int(self.channel) if self.channel.isdigit() else None
+        )
 
     def for_language(self, models: str = "") -> Settings:
         """Return the settings with their language, else the model's (`models`), else English.
@@ -277,6 +300,9 @@ def _tuples(value: Any) -> Any:
 def _expected(field: dataclasses.Field[Any], wanted: Any, value: Any) -> str:
     """Return a description of the valid values, or "" where `value` is one."""
     choices, above, within = _choices(field), field.metadata.get("above"), field.metadata.get("within")
+    pattern = field.metadata.get("pattern")
+    if pattern:
+        return "" if isinstance(value, str) and re.fullmatch(pattern[0], value) else pattern[1]
     if choices:
         return "" if value in choices and type(value) is wanted else " or ".join(repr(choice) for choice in choices)
     if wanted not in _KINDS:

@@ -28,6 +28,7 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
     assert found == Settings(times="recording", labels="written", chunk_s=20.0)
     assert isinstance(load_settings(path).chunk_s, float)
     assert load_settings(str(path)).to_dict() == {
+        "channel": "mix",
         "times": "utterance",
         "labels": "written",
         "chunk_s": 30.0,

@@ -310,7 +310,7 @@ class Aligner:
             return checked_emissions(audio)
         from ctc_align.audio.loading import as_audio
 
-        return as_audio(audio, self._loaded_model().sample_rate)
+        return as_audio(audio, self._loaded_model().sample_rate, channel=self.settings.channel_number)
 
     def _loaded_model(self) -> AcousticModel:
         if self.model is None:

@@ -1,4 +1,4 @@
-"""What a file is, by its first bytes: who reads it, and what to call it where nobody does."""
+"""Kinds of files by their first bytes: who reads each, and what to call those that nobody reads as a recording."""
 
 from __future__ import annotations
 

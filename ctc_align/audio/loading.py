@@ -12,6 +12,9 @@ from __future__ import annotations
 import logging
 import operator
 import os
+import shutil
+import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, SupportsIndex, TypeAlias, cast
@@ -36,6 +39,7 @@ __all__ = [
     "header_duration_s",
     "load_audio",
     "load_segment",
+    "load_stdin",
 ]
 
 Samples: TypeAlias = "np.ndarray | torch.Tensor | Sequence[float]"
@@ -48,6 +52,8 @@ BLOCK_SAMPLES = 65536
 _MISSING_S = 0.1
 """Headers are often off by an encoder's delay; a file that lacks more than this was cut."""
 _ENDLESS_S = 1e9
+_MUCH_CANCELLED = 0.5
+STDIN = "standard input"
 _INTEGER_SCALE = {"int16": 2.0**15, "int32": 2.0**31}
 
 logger = logging.getLogger(__name__)
@@ -98,19 +104,58 @@ def load_segment(
     name = os.fspath(path)
     _check_part(name, offset_s, duration_s, channel)
     with open_recording(name) as recording:
-        first, most = _part(recording, offset_s, duration_s)
-        if channel is not None and channel > recording.channels:
-            raise AudioError(f"{name}: {no_such_channel(channel, recording.channels)}")
-        part = f"{name} (from {offset_s:.2f} s on)" if first else name
-        expected = [samples for samples in (most, recording.samples) if samples is not None]
-        resampler = CheckedResampler(part, recording.rate, sample_rate, expected=min(expected, default=0))
-        used = recording.mixed_channels() if channel is None else [channel - 1]
-        for block in recording.read(first, most):
-            resampler.add(block if len(used) == recording.channels else block[:, used])
-        _check_end(recording, offset_s, duration_s, resampler.received)
-        for fault in recording.faults(first, most, resampler.received):
-            logger.warning("%s: %s", part, fault)
-    return replace(resampler.finish(), name=name, offset_s=offset_s)
+        return _loaded(recording, sample_rate, offset_s, duration_s, channel)
+
+
+def load_stdin(sample_rate: int = SAMPLE_RATE, *, channel: int | None = None) -> Audio:
+    """Read a recording of any kind from standard input, as `load_audio` reads a file; its name is "-".
+
+    It is kept in a temporary file meanwhile, since many kinds cannot be read from front to back.
+
+    Raises:
+        AudioError: as `load_segment`, or the temporary file cannot be written.
+        UsageError: `sample_rate` is not a usable rate; standard input is a terminal.
+    """
+    _check_target_rate(sample_rate)
+    if sys.stdin is None or sys.stdin.isatty():
+        raise UsageError("AUDIO is -, but no recording comes by standard input: pipe one in (… | ctc-align - TEXT)")
+    with tempfile.NamedTemporaryFile(prefix="ctc-align-") as file:
+        try:
+            shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
+            file.flush()
+        except OSError as error:
+            raise AudioError(f"{STDIN}: cannot be kept in {file.name}: {error.strerror or error}") from error
+        if not file.tell():
+            raise AudioError(f"{STDIN}: expected audio, got nothing (0 bytes)")
+        with open_recording(STDIN, file.name) as recording:
+            return replace(_loaded(recording, sample_rate, 0.0, None, channel), name="-")
+
+
+def _loaded(
+    recording: Recording, sample_rate: int, offset_s: float, duration_s: float | None, channel: int | None
+) -> Audio:
+    name = recording.name
+    first, most = _part(recording, offset_s, duration_s)
+    if channel is not None and channel > recording.channels:
+        raise AudioError(f"{name}: {no_such_channel(channel, recording.channels)}")
+    part = f"{name} (from {offset_s:.2f} s on)" if first else name
+    expected = [samples for samples in (most, recording.samples) if samples is not None]
+    resampler = CheckedResampler(part, recording.rate, sample_rate, expected=min(expected, default=0))
+    used = recording.mixed_channels() if channel is None else [channel - 1]
+    for block in recording.read(first, most):
+        resampler.add(block if len(used) == recording.channels else block[:, used])
+    _check_end(recording, offset_s, duration_s, resampler.received)
+    for fault in recording.faults(first, most, resampler.received):
+        logger.warning("%s: %s", part, fault)
+    audio = resampler.finish()
+    if resampler.cancelled > _MUCH_CANCELLED:
+        logger.warning(
+            "%s: the channels cancel each other in %.0f %% of the sound when they are averaged: choose one of them "
+            "(--channel left)",
+            part,
+            100 * resampler.cancelled,
+        )
+    return replace(audio, name=name, offset_s=offset_s)
 
 
 def header_duration_s(path: str | os.PathLike[str]) -> float:
@@ -143,8 +188,10 @@ def estimated_duration_s(path: str | os.PathLike[str]) -> float:
     return header_duration_s(name)
 
 
-def as_audio(source: AudioSource, sample_rate: int = SAMPLE_RATE) -> Audio:
+def as_audio(source: AudioSource, sample_rate: int = SAMPLE_RATE, *, channel: int | None = None) -> Audio:
     """Return `Audio` at `sample_rate` Hz from a path, `(samples, rate)`, or `Audio` at any rate.
+
+    `channel` is that of a file, from 1; None averages them.
 
     `samples` is (N,), a numpy array, torch tensor or list of floats in about [-1, 1]; int16 and int32 are scaled to
     that. A second axis of length one is dropped; several channels are an error, since their axis would be a guess.
@@ -157,7 +204,7 @@ def as_audio(source: AudioSource, sample_rate: int = SAMPLE_RATE) -> Audio:
         UsageError: none of the three.
     """
     if isinstance(source, (str, os.PathLike)):
-        return load_audio(source, sample_rate)
+        return load_segment(source, sample_rate, channel=channel)
     _check_target_rate(sample_rate)
     if isinstance(source, SourceAudio) and source.sample_rate == sample_rate:
         return source

@@ -67,7 +67,7 @@ def place_pieces(pieces: Iterable[Piece], name: str, *, is_broadcast: bool = Fal
 
 
 class _Clock:
-    """Where the stream stands, in seconds, and by how much its clock was moved where it was set anew."""
+    """The place that the stream has come to, in seconds, and by how much its clock was moved where it was set anew."""
 
     def __init__(self, name: str, longest_gap_s: float) -> None:
         self._name, self._longest_gap_s = name, longest_gap_s

@@ -103,7 +103,7 @@ class Piece:
 
 @dataclass
 class Damage:
-    """What could not be decoded: how often, from where on, how long in all; and whether the last packet was cut."""
+    """Sound that could not be decoded: how often, from where on, how long in all; and whether the end was cut."""
 
     count: int = 0
     first_s: float = 0.0
@@ -118,7 +118,8 @@ class MediaFile:
     """The best audio stream of a media file; a context manager, for one reading from the start.
 
     Args:
-        name: the file's path, for opening and for messages.
+        name: what messages call it.
+        path: the file.
         first_byte: where reading begins: bare streams may be entered at any packet.
 
     Raises:
@@ -126,11 +127,12 @@ class MediaFile:
     """
 
     name: str
+    path: str
     first_byte: int = 0
     damage: Damage = field(default_factory=Damage)
 
     def __post_init__(self) -> None:
-        self._file = ByteRange(self.name, self.first_byte)
+        self._file = ByteRange(self.path, self.first_byte)
         try:
             self.container = _opened(self._file)
             try:

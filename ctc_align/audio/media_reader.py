@@ -38,11 +38,11 @@ class MediaRecording:
         AudioError: nothing in it can be decoded.
     """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, path: str | None = None) -> None:
+        self.name, self._path = name, path or name
         self.samples: int | None = None
         self._is_read = False
-        self._media = MediaFile(name)
+        self._media = MediaFile(name, self._path)
         try:
             self._pieces = self._media.pieces()
             first = next((piece for piece in self._pieces if len(piece.samples)), None)
@@ -74,7 +74,7 @@ class MediaRecording:
             self._is_read = True
             yield from gathered(self._whole())
             return
-        with _parts_of(self.name) as parts:
+        with _parts_of(self._path) as parts:
             yield from gathered(parts.read(first, most))
             self.samples = parts.samples
 
@@ -89,7 +89,7 @@ class MediaRecording:
                 f"({damage.total_s:.2f} s in all); silence stands for them"
             )
         reason = self._cut_reason()
-        promised_s = mp3_promise(self.name) if self._media.format == "mp3" else self._media.promised_s()
+        promised_s = mp3_promise(self._path) if self._media.format == "mp3" else self._media.promised_s()
         if promised_s is not None and (reason is not None or self._media.format == "mp3"):
             early = ends_early(promised_s - used_s, used_s)
             if early:
@@ -104,7 +104,7 @@ class MediaRecording:
             return "cannot be read to its end"
         if damage.last_is_cut or is_cut_frame(damage.last_packet, self._media.format):
             return "ends in the middle of a frame"
-        return cut_reason(self.name)
+        return cut_reason(self._path)
 
     def _whole(self) -> Iterator[np.ndarray]:
         conversion, received = Conversion(self.rate, self.channels), 0
@@ -182,7 +182,7 @@ class _Parts:
         self._place_of: dict[int, int] = {}
         self._walked = 0
         self._conversion: Conversion | None = None
-        self._media = MediaFile(name)
+        self._media = MediaFile(name, name)
         self._walk = place_pieces(self._media.pieces(), name, is_broadcast=self._media.is_broadcast)
 
     def __enter__(self) -> _Parts:
@@ -245,7 +245,7 @@ class _Parts:
     def _from_start(self) -> Iterator[np.ndarray]:
         assert self._conversion is not None, "something was read before"
         conversion = Conversion(self._conversion.rate, self._conversion.channels)
-        with MediaFile(self.name) as media:
+        with MediaFile(self.name, self.name) as media:
             for placed in place_pieces(media.pieces(), self.name, is_broadcast=media.is_broadcast):
                 yield from conversion.blocks(placed)
         yield from conversion.rest()
@@ -292,12 +292,12 @@ class _Parts:
         if number is None:
             return
         if self._media.has_clock:
-            self._seeker = self._seeker or MediaFile(self.name)
+            self._seeker = self._seeker or MediaFile(self.name, self.name)
             if self._seeker.seek(number):
                 for piece in self._seeker.pieces():
                     yield piece, piece.pts
             return
-        with MediaFile(self.name, number) as media:
+        with MediaFile(self.name, self.name, number) as media:
             for piece in media.pieces():
                 yield piece, piece.position
 

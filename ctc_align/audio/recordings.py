@@ -37,33 +37,36 @@ class Recording(AbstractContextManager["Recording"], Protocol):
         ...
 
 
-def open_recording(name: str) -> Recording:
+def open_recording(name: str, path: str | None = None) -> Recording:
     """Return the recording of a file; the content decides what it is, never the name.
+
+    `path` is the file where messages call it by another `name`.
 
     Raises:
         MissingAudioError, AudioError: no such file, none that can be opened, or no recording; the message says what it
             is.
     """
-    head = file_head(name)
+    path = path or name
+    head = file_head(path)
     by_libsndfile = is_sound_file(head)
     try:
         if by_libsndfile:
-            return _sound_file(name, head)
+            return _sound_file(name, path, head)
     except NotSoundFileError:
         pass
     try:
-        return MediaRecording(name)
+        return MediaRecording(name, path)
     except NotMediaError as error:
         reason = str(error)
     except OSError as error:
         raise AudioError(f"{name}: cannot be read: {error.strerror or error}") from error
-    kind = kind_of_content(name, head)
+    kind = kind_of_content(path, head)
     if kind is None and not by_libsndfile and not head.startswith((b"ID3", b"\xff")):
         try:
-            return SoundFileRecording(name)  # formats without a mark at their start
+            return SoundFileRecording(name, path)  # formats without a mark at their start
         except NotSoundFileError:
             pass
-    if kind is None and lacks_index(name):
+    if kind is None and lacks_index(path):
         raise AudioError(
             f"{name}: the file is cut: its index (moov), which recorders write at the end, is missing, and without it "
             "nothing can be found in it: copy or record it again, or repair it with the program that made it"
@@ -73,9 +76,10 @@ def open_recording(name: str) -> Recording:
 
 def no_such_channel(channel: int, channels: int) -> str:
     """Return what to say of a channel, from 1, that a recording does not have."""
-    return f"expected channel {channel}, got a recording of {channels}"
+    there = "1 channel" if channels == 1 else f"{channels} channels (1 is the left one, 2 the right one)"
+    return f"expected channel {channel}, got a recording of {there}"
 
 
-def _sound_file(name: str, head: bytes) -> Recording:
-    links = ogg_links(name) if head[:4] == b"OggS" else []
-    return ChainedOggRecording(name, links) if len(links) > 1 else SoundFileRecording(name)
+def _sound_file(name: str, path: str, head: bytes) -> Recording:
+    links = ogg_links(path) if head[:4] == b"OggS" else []
+    return ChainedOggRecording(name, path, links) if len(links) > 1 else SoundFileRecording(name, path)

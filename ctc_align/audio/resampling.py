@@ -21,6 +21,10 @@ MIN_RATE, MAX_RATE = 4000, 768_000
 _FLAT = 1e-6
 """A signal that varies less than this, relative to its largest value, is silence with a DC offset."""
 _FLAT_FLOOR = 1e-9
+_WINDOW_SAMPLES = 4096
+_SILENT_ENERGY = 1e-8
+_NOTHING_LEFT = 1e-6
+"""60 dB below the channels' energy: less than that, left of channels of opposite phase, is a coder's noise."""
 _HUGE = 1e30
 """Near the limit of float32, where a resampler's overshoot becomes infinity."""
 _GROWTH = 2**16
@@ -53,6 +57,8 @@ class CheckedResampler:
         self.received = 0
         self._low, self._high = np.inf, -np.inf
         self._channels_move = False
+        self._loud_windows = self._cancelled_windows = 0
+        self._energy_before = self._energy_after = 0.0
         self._first: np.ndarray | None = None
         self._stream: soxr.ResampleStream | None = None
         if rate_in != rate_out:
@@ -83,9 +89,33 @@ class CheckedResampler:
         if self._first is None:
             self._first = block[0].copy()
         self._channels_move = self._channels_move or bool((block != self._first).any())
+        if block.shape[1] > 1:
+            self._weigh(block, mono)
         self._low, self._high = min(self._low, float(mono.min())), max(self._high, float(mono.max()))
         self.received += len(block)
         self._append(mono if self._stream is None else self._stream.resample_chunk(mono))
+
+    @property
+    def cancelled(self) -> float:
+        """The share of the sound, in [0, 1], whose channels cancel each other when they are averaged."""
+        return self._cancelled_windows / max(1, self._loud_windows)
+
+    def _weigh(self, block: np.ndarray, mono: np.ndarray) -> None:
+        """Compare the energy of the mean with that of the loudest channel, window by window.
+
+        A channel alone among N silent ones keeps 1 / N² of its energy in the mean; what keeps a tenth of that was
+        cancelled by another.
+        """
+        for low in range(0, len(block), _WINDOW_SAMPLES):
+            window = block[low : low + _WINDOW_SAMPLES].astype(np.float64)
+            loudest = float(np.square(window).mean(axis=0).max())
+            if loudest <= _SILENT_ENERGY or len(window) < _WINDOW_SAMPLES // 4:
+                continue
+            left = float(np.square(mono[low : low + _WINDOW_SAMPLES].astype(np.float64)).mean())
+            self._loud_windows += 1
+            self._cancelled_windows += left < 0.1 * loudest / block.shape[1] ** 2
+            self._energy_before += loudest
+            self._energy_after += left
 
     def finish(self) -> SourceAudio:
         """Return the resampled audio of all blocks."""
@@ -110,13 +140,21 @@ class CheckedResampler:
             )
         if max(abs(self._low), abs(self._high)) > _HUGE:
             raise AudioError(f"{self.name}: expected samples in about [-1, 1], got {self._low:.3g} to {self._high:.3g}")
+        if self._energy_after < _NOTHING_LEFT * self._energy_before and self._cancelled_windows == self._loud_windows:
+            raise self._cancelling()
         if self._high - self._low > max(_FLAT_FLOOR, _FLAT * max(abs(self._low), abs(self._high))):
             return
         if self._channels_move:
-            raise AudioError(f"{self.name}: the channels cancel each other when averaged: give one of them alone")
+            raise self._cancelling()
         value = "zero" if self._low == self._high == 0 else f"{self._low:.4g}"
         raise AudioError(
             f"{self.name}: the audio is silence only (every sample is {value}): there is no speech to align"
+        )
+
+    def _cancelling(self) -> AudioError:
+        return AudioError(
+            f"{self.name}: the channels cancel each other when averaged, and nothing is left: choose one of them "
+            "(--channel left)"
         )
 
     def _append(self, samples: np.ndarray) -> None:

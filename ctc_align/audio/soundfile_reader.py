@@ -35,10 +35,10 @@ class SoundFileRecording:
         NotSoundFileError: libsndfile cannot read it, or would by its MP3 decoder, which ends early on some files.
     """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, path: str | None = None) -> None:
+        self.name, path = name, path or name
         # by descriptor, libsndfile goes by content; by name it takes .raw, .vox or .gsm for headerless audio
-        self._handle: int | str = os.open(name, os.O_RDONLY) if os.name == "posix" else name
+        self._handle: int | str = os.open(path, os.O_RDONLY) if os.name == "posix" else path
         try:
             try:
                 self._sound = soundfile.SoundFile(self._handle, closefd=False)
@@ -125,9 +125,9 @@ class ChainedOggRecording:
 
     samples: int | None = None
 
-    def __init__(self, name: str, links: list[tuple[int, int | None]]) -> None:
-        self.name, self._links = name, links
-        with ByteRange(name, *links[0]) as first:
+    def __init__(self, name: str, path: str, links: list[tuple[int, int | None]]) -> None:
+        self.name, self._path, self._links = name, path, links
+        with ByteRange(path, *links[0]) as first:
             try:
                 with soundfile.SoundFile(first) as sound:
                     self.rate, self.channels = sound.samplerate, sound.channels
@@ -156,7 +156,7 @@ class ChainedOggRecording:
         conversion = Conversion(self.rate, self.channels)
         for link in self._links:
             try:
-                with ByteRange(self.name, *link) as part, soundfile.SoundFile(part) as sound:
+                with ByteRange(self._path, *link) as part, soundfile.SoundFile(part) as sound:
                     while len(block := sound.read(BLOCK_SAMPLES, dtype="float32", always_2d=True)):
                         yield from conversion.blocks(PlacedPiece(Piece(block, sound.samplerate)))
             except soundfile.SoundFileError as error:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ctc_align.cli import options
-from ctc_align.cli.arguments import check_audio, check_files, check_roles, check_transcript
+from ctc_align.cli.arguments import STDIN, check_audio, check_files, check_roles, check_transcript, name_of_audio
 from ctc_align.cli.language_notes import language_notes, unknown_letters
 from ctc_align.cli.messages import THRESHOLD_NOT_MET, Talk, counted
 from ctc_align.cli.options import (
@@ -45,7 +45,10 @@ above 4.5."""
 def align(
     audio: Annotated[
         str,
-        typer.Argument(metavar="AUDIO", help="A sound file, or log-probs (.npy .npz .pt .safetensors .ark:OFFSET)."),
+        typer.Argument(
+            metavar="AUDIO",
+            help="A recording or video, - for standard input, or log-probs (.npy .npz .pt .safetensors .ark:OFFSET).",
+        ),
     ],
     transcript: Annotated[
         str | None,
@@ -100,8 +103,9 @@ def align(
     inputs = [path for path in files if path is not None and path != "-"]
     if written.subtitles is not None and not stdout:
         formats = tuple(dict.fromkeys((*formats, written.subtitles.format)))
-    outputs = None if stdout else output_files(out_dir or ".", Path(audio).stem, formats, force, inputs)
-    alignment = run_aligner(aligner, audio if reader is None else reader.read(audio), words, Path(audio).stem, talk)
+    name = name_of_audio(audio)
+    outputs = None if stdout else output_files(out_dir or ".", name, formats, force, inputs)
+    alignment = run_aligner(aligner, sound_of(audio, reader, aligner), words, name, talk)
     if outputs is None:
         write_stdout(alignment, formats[0], settings)
     paths = [] if outputs is None else outputs.write(alignment, settings)
@@ -192,6 +196,17 @@ def run_aligner(aligner: Aligner, audio: AudioLike, text: str | Words, utterance
 def spoken_text(words: Words) -> str:
     """Return the words of a transcript that are spoken, as they are written."""
     return " ".join(word.text for word in words.words if word.spoken)
+
+
+def sound_of(audio: str, reader: Reader | None, aligner: Aligner) -> AudioLike:
+    """Return AUDIO as an aligner takes it: log-probs, which `reader` reads, a path, or standard input, read."""
+    from ctc_align.audio.loading import load_stdin
+
+    if reader is not None:
+        return reader.read(audio)
+    if audio != STDIN or aligner.model is None:
+        return audio
+    return load_stdin(aligner.model.sample_rate, channel=aligner.settings.channel_number)
 
 
 def load_aligner(model: ModelOptions, reader: Reader | None, settings: Settings, talk: Talk) -> Aligner:

@@ -11,6 +11,7 @@ from pathlib import Path
 from ctc_align.errors import UsageError
 
 _RECORDING, _TEXT = "recording", "text"
+STDIN = "-"
 _LIKELY = (".txt", ".srt", ".vtt", ".lab")
 
 
@@ -28,15 +29,26 @@ def kind_of(path: str, argument: str) -> str:
 
 
 def check_audio(audio: str) -> None:
-    """Raise UsageError unless AUDIO is a file, or a device."""
+    """Raise UsageError unless AUDIO is a regular file, or - for standard input."""
+    from ctc_align.audio.audio_kinds import not_regular
     from ctc_align.models.log_probs import file_of
 
+    if audio == STDIN:
+        return
     kind = kind_of(file_of(audio), "AUDIO")
     if kind == "folder":
         raise UsageError(f"{audio}: expected an audio file, got a folder; name a file in it, or see ctc-align corpus")
     if kind == "nothing":
         hint = "" if Path(audio).suffix else "; if a command was meant, see ctc-align --help for the commands there are"
         raise UsageError(f"{audio}: no such audio file{hint}")
+    mode = os.stat(file_of(audio)).st_mode
+    if kind == "file" and not stat.S_ISREG(mode):
+        raise UsageError(f"{audio}: {not_regular(mode)}")
+
+
+def name_of_audio(audio: str) -> str:
+    """Return the name of outputs for AUDIO: without folder and extension, "stdin" for -."""
+    return "stdin" if audio == STDIN else Path(audio).stem
 
 
 def check_transcript(audio: str, transcript: str | None, text: str | None, command: str = "ctc-align") -> None:
@@ -57,6 +69,11 @@ def check_roles(command: str, audio: str, transcripts: Sequence[str]) -> None:
 
     Only the start of regular files is read; what cannot be told is left to those who read all of it.
     """
+    if audio == STDIN and STDIN in transcripts:
+        raise UsageError(
+            "AUDIO and TRANSCRIPT are both -, and standard input holds one of them: give the transcript as a file, or "
+            'with --text "…"'
+        )
     first = _role(audio)
     roles = {path: _role(path) for path in transcripts}
     recordings = [path for path in transcripts if roles[path] == _RECORDING]

@@ -149,8 +149,17 @@ class ModelOptions:
 
 @dataclass(frozen=True)
 class TranscriptOptions:
-    """Settings of how a transcript is read, and of models that are downloaded."""
+    """Settings of how recordings and transcripts are read, and of models that are downloaded."""
 
+    channel: Annotated[
+        str | None,
+        typer.Option(
+            "--channel",
+            metavar="mix|left|right|N",
+            help="Channel of a recording with several, N from 1; mix is their average.",
+            show_default="mix",
+        ),
+    ] = None
     language: Language = None
     romanize: Annotated[
         bool | None,

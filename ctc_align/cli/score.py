@@ -124,7 +124,8 @@ def score(
         str,
         typer.Argument(
             metavar="AUDIO|SOURCE",
-            help="A sound file or log-probs, with transcripts; without transcripts a corpus, as `corpus` takes it.",
+            help="A recording, a video, - for standard input, or log-probs, with transcripts; without transcripts a "
+            "corpus, as `corpus` takes it.",
         ),
     ],
     transcripts: Annotated[
@@ -237,12 +238,12 @@ def _rows_of_audio(
     settings: Settings,
     talk: Talk,
 ) -> Iterator[ScoreRow]:
-    from ctc_align.cli.align import load_aligner
+    from ctc_align.cli.align import load_aligner, sound_of
     from ctc_align.cli.score_rows import row_of
 
     texts = ["" if isinstance(text, Exception) else text for _, text, _ in transcripts]
-    source = audio if reader is None else reader.read(audio)
     aligner = load_aligner(model, reader, settings, talk)
+    source = sound_of(audio, reader, aligner)
     for name, text, is_file in transcripts:
         for note in language_notes(text, model.name_for(reader)) if isinstance(text, str) else ():
             talk.note(f"{name if is_file else _shortened(name)}: {note}")

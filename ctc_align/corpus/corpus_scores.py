@@ -20,6 +20,7 @@ from ctc_align.corpus.engine.pool_messages import BatchDone, Finished, Outcome, 
 from ctc_align.corpus.engine.process_pool import ProcessPool
 from ctc_align.corpus.engine.stages import JobState, Stages, WorkerOptions, new_aligner, source_of
 from ctc_align.corpus.engine.worker_pools import cpu_count
+from ctc_align.corpus.sources import with_channel
 from ctc_align.corpus.state.journal import DONE
 from ctc_align.corpus.utterance import Refused, Source, Utterance
 from ctc_align.errors import CtcAlignError, UsageError
@@ -118,7 +119,9 @@ def score_source(source: Source, options: ScoreOptions | None = None) -> Iterato
         options.settings,
         log_probs=options.log_probs,
     )
-    return _scored(source, options, worker_options, new_aligner(worker_options))
+    return _scored(
+        with_channel(source, options.settings.channel_number), options, worker_options, new_aligner(worker_options)
+    )
 
 
 @dataclass

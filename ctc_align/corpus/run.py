@@ -21,7 +21,7 @@ from ctc_align.corpus.engine.stages import AlignTask, WorkerOptions
 from ctc_align.corpus.engine.worker_pools import PoolSettings, plan_pool
 from ctc_align.corpus.outputs.assembly import Assembly
 from ctc_align.corpus.outputs.layout import Layout, OutputSettings, layout_for
-from ctc_align.corpus.sources import open_source
+from ctc_align.corpus.sources import open_source, with_channel
 from ctc_align.corpus.state.fingerprint import Fingerprints, log_probs_identity, run_fingerprint
 from ctc_align.corpus.state.journal import DONE, Journal, Outcomes, Shard, journal_path, journal_paths, line_key
 from ctc_align.corpus.state.lock import FolderLock, lock_path
@@ -117,6 +117,7 @@ def run_corpus(run: CorpusRun, observer: Observer) -> RunResult:
 def _locked(run: CorpusRun, observer: Observer, layout: Layout, out_dir: Path) -> RunResult:
     with FolderLock(out_dir, run.shard):
         source = open_source(run.source, run.kind, exclude=[run.out_dir], fold_case=folds_case(out_dir))
+        source = with_channel(source, run.settings.channel_number)
         protect = (*layout.settings.protect, *source.files)
         layout = layout_for(replace(layout.settings, protect=protect))
         check_existing(source, layout, out_dir, force=run.force)

@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import ctc_align
+
 ROOT = Path(__file__).resolve().parents[2]
 VOCAB = ["<blank>", "|", *"abcdefghijklmnopqrstuvwxyz'"]
 SPOKEN = "hello|big|world"
@@ -199,7 +201,23 @@ def opened_by_a_reader(pipe: Path) -> int:
 def test_help_loads_no_heavy_packages(here):
     code = (
         "import sys; from ctc_align.cli import run; run(['--help']); run(['align', '--help']);"
-        "print([n for n in ('torch', 'numpy', 'numba', 'rich', 'soundfile') if n in sys.modules])"
+        "print([n for n in ('torch', 'numpy', 'numba', 'rich', 'soundfile', 'av') if n in sys.modules])"
     )
     result = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
     assert result.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_recording_from_standard_input(cli, here, monkeypatch):
+    demo = Path(ctc_align.__file__).parent / "demo" / "demo.flac"
+    for arguments in (["-", "--text", "We call it bear.", "--channel", "left"], ["-", "-"]):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(demo.read_bytes())))
+        result = cli(*arguments, "--format", "json")
+        if arguments[-1] == "-":
+            assert (result.code, "AUDIO and TRANSCRIPT are both -" in result.error) == (2, True)
+        else:
+            assert result.code == 0, result.stderr
+            data = json.loads((here / "stdin.json").read_text("utf-8"))
+            assert (data["audio"], data["utterance"], data["config"]["channel"]) == ("-", "stdin", "left")
+    os.mkfifo(here / "pipe.wav")
+    result = cli("pipe.wav", "--text", "hello")
+    assert (result.code, "got a pipe" in result.error, "give - as AUDIO" in result.error) == (2, True, True)

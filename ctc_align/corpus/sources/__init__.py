@@ -9,7 +9,8 @@ What is not an utterance is a `Refused` with a reason; nothing is skipped silent
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from ctc_align.corpus.sources.jsonl_manifest import Manifest
 from ctc_align.corpus.sources.kaldi import Kaldi
@@ -18,7 +19,7 @@ from ctc_align.corpus.sources.source import SourceLocation, printable, require_f
 from ctc_align.corpus.sources.source_kinds import check_kind, detected_kind
 from ctc_align.corpus.sources.table import Table
 from ctc_align.corpus.sources.transcribed_folders import LibriSpeech, MfaFolder
-from ctc_align.corpus.utterance import Source
+from ctc_align.corpus.utterance import Refused, Source, Utterance
 from ctc_align.errors import UsageError
 
 _FILES = {"manifest": Manifest, "table": Table, "lhotse": Lhotse}
@@ -62,3 +63,23 @@ def open_source(
     if kind != "kaldi" and next(iter(source), None) is None:
         raise UsageError(f"{printable(name)}: expected the utterances of a corpus ({kind}), got none: it is empty")
     return source
+
+
+def with_channel(source: Source, channel: int | None) -> Source:
+    """Return a source whose utterances are of `channel`, from 1, where it says nothing of channels itself."""
+    return source if channel is None else _OfChannel(source, channel)
+
+
+class _OfChannel:
+    """A source whose recordings are read by one channel."""
+
+    def __init__(self, source: Source, channel: int) -> None:
+        self.kind, self.name, self.files = source.kind, source.name, source.files
+        self._source, self._channel = source, channel
+
+    def __iter__(self) -> Iterator[Utterance | Refused]:
+        for entry in self._source:
+            if isinstance(entry, Utterance) and entry.channel is None:
+                yield replace(entry, channel=self._channel)
+            else:
+                yield entry
