@@ -14,6 +14,7 @@ from ctc_align.alignment.confidence import confidences
 from ctc_align.alignment.ctc_path import CtcPath
 from ctc_align.alignment.edges import EdgeSettings, place_edges, share_out_wildcards
 from ctc_align.alignment.fit import fit_of, region_of_all, regions_of, with_little_confidence, without_times
+from ctc_align.alignment.optional_passages import leave_out_unspoken
 from ctc_align.alignment.pronunciations import choose_pronunciations, nothing_to_align, spell_words
 from ctc_align.alignment.unexplained_speech import unexplained_speech
 from ctc_align.alignment.wildcard import place_wildcards
@@ -60,6 +61,8 @@ class UtteranceInputs:
 class ChosenTokens:
     """The tokens of the pronunciations that fit best, their best path, and the CTC loss over all paths."""
 
+    words: Words
+    """The transcript's, without the passages that are not spoken."""
     word_tokens: Sequence[WordTokens]
     tokens: Tokens
     path: CtcPath
@@ -82,7 +85,7 @@ def align_utterance(inputs: UtteranceInputs) -> Steps[Alignment]:
     edges = yield from place_edges(emissions, tokens, spikes, edge_settings(inputs))
     edges = share_out_wildcards(edges, tokens)
     confidence = confidences(emissions, tokens, spikes, edges, inputs.calibration, inputs.confidence_network)
-    words = aligned_words(inputs.words, tokens, edges, confidence, emissions)
+    words = aligned_words(chosen.words, tokens, edges, confidence, emissions)
     loss_per_token = chosen.loss / len(chosen.tokens.ids)
     fit, words, unexplained, regions = judge(inputs, words, loss_per_token)
     lacking = missing_letters(chosen.word_tokens)
@@ -132,9 +135,13 @@ def judge(
 def choose_tokens(inputs: UtteranceInputs) -> Steps[ChosenTokens]:
     """Choose the pronunciations that the audio prefers, and compute their CTC loss. Raises as `align_utterance`."""
     emissions, tokenizer = inputs.emissions, inputs.tokenizer
-    word_tokens = yield from spell_words(inputs.words, tokenizer, inputs.settings)
+    words, word_tokens = inputs.words, (yield from spell_words(inputs.words, tokenizer, inputs.settings))
     if not any(word.pronunciations for word in word_tokens):
         raise nothing_to_align(word_tokens, inputs.settings)
+    if words.optional:
+        words, word_tokens = yield from leave_out_unspoken(
+            emissions.log_probs, words, word_tokens, tokenizer.separator, emissions.blank, inputs.backend
+        )
     tokens, path = yield from choose_pronunciations(
         emissions.log_probs,
         word_tokens,
@@ -146,7 +153,7 @@ def choose_tokens(inputs: UtteranceInputs) -> Steps[ChosenTokens]:
     loss = yield from ctc_loss(emissions, tokens, path, inputs.backend)
     # A word of two spoken parts holds a separator, which is none of its sounds.
     parted = (-1 if token == tokenizer.separator else w for token, w in zip(tokens.ids, tokens.words))
-    return ChosenTokens(word_tokens, replace(tokens, words=tuple(parted)), path, loss)
+    return ChosenTokens(words, word_tokens, replace(tokens, words=tuple(parted)), path, loss)
 
 
 def ctc_loss(emissions: Emissions, tokens: Tokens, path: CtcPath, backend: str) -> Steps[float]:

@@ -25,7 +25,7 @@ from ctc_align.cli.options import (
     grouped,
 )
 from ctc_align.errors import OutputError, UsageError
-from ctc_align.types import SKIPPED, UNKNOWN, UNSPOKEN
+from ctc_align.types import DIRECTION, MARKUP, SKIPPED, SPEAKER, UNKNOWN, UNSPOKEN
 
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
@@ -276,11 +276,10 @@ def notes(alignment: Alignment) -> list[str]:
         SKIPPED: "not in the audio",
     }
     for status, reason in reasons.items():
-        words = [printable(word.text) for word in alignment.words if word.status == status]
+        words = [printable(word.text) for word in alignment.words if word.status == status and not word.kind]
         if words:
-            more = f" and {len(words) - _SEVERAL} more" if len(words) > _SEVERAL else ""
-            found.append(f"without times ({reason}): {' '.join(words[:_SEVERAL])}{more}")
-    found += cue_notes(alignment)
+            found.append(f"without times ({reason}): {several(words)}")
+    found += markup_notes(alignment) + cue_notes(alignment)
     doubtful = doubtful_words(alignment)
     if doubtful:
         more = f" and {len(doubtful) - _SEVERAL} more" if len(doubtful) > _SEVERAL else ""
@@ -295,6 +294,35 @@ def notes(alignment: Alignment) -> list[str]:
             f"the transcript fits the recording badly ({per_token:.1f} a token): is it what is said, and all of it?"
         )
     return found
+
+
+def markup_notes(alignment: Alignment) -> list[str]:
+    """Return notes on what is written and not spoken: how much of each kind, and how many parentheses."""
+    from ctc_align.cli.tables import printable
+    from ctc_align.text.stage_directions import parentheses
+
+    groups: dict[str, list[str]] = {SPEAKER: [], DIRECTION: [], MARKUP: []}
+    for word in alignment.words:
+        if word.kind in groups:
+            groups[word.kind].append(printable(word.text))
+    names = {SPEAKER: "names of speakers", DIRECTION: "stage directions", MARKUP: "markup"}
+    parts = [f"{names[kind]} ({several(words)})" for kind, words in groups.items() if words]
+    found = [f"not spoken: {', '.join(parts)}"] if parts else []
+    directions = {
+        at for word in alignment.words if word.kind == DIRECTION for at in range(word.char_start, word.char_end)
+    }
+    spans = parentheses(alignment.text)
+    left_out = sum(all(at in directions for at in (start, end - 1)) for start, end in spans)
+    if left_out:
+        found.append(f"{left_out} of {counted(len(spans), 'parenthesis is', 'parentheses are')} not spoken")
+    return found
+
+
+def several(words: Sequence[str]) -> str:
+    """Return the first of some different words, and how many more there are."""
+    different = list(dict.fromkeys(words))
+    more = f" and {len(different) - _SEVERAL} more" if len(different) > _SEVERAL else ""
+    return " ".join(different[:_SEVERAL]) + more
 
 
 def cue_notes(alignment: Alignment) -> list[str]:

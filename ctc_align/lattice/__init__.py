@@ -4,7 +4,18 @@
 sum and maximise over its paths.
 """
 
-from ctc_align.lattice.building import ctc, ctc_padded, segmentation, simple_ctc
+from ctc_align.lattice.building import ctc, ctc_padded, ctc_passages, segmentation, simple_ctc
 from ctc_align.lattice.topology import MAX_CLASS, WILDCARD, Detours, Topology, stack
 
-__all__ = ["MAX_CLASS", "WILDCARD", "Detours", "Topology", "ctc", "ctc_padded", "segmentation", "simple_ctc", "stack"]
+__all__ = [
+    "MAX_CLASS",
+    "WILDCARD",
+    "Detours",
+    "Topology",
+    "ctc",
+    "ctc_padded",
+    "ctc_passages",
+    "segmentation",
+    "simple_ctc",
+    "stack",
+]

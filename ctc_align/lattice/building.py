@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from ctc_align.errors import KernelError
-from ctc_align.lattice.optional_tokens import StateRow, ctc_row, segmentation_row
+from ctc_align.lattice.optional_tokens import StateRow, ctc_passages_row, ctc_row, segmentation_row
 from ctc_align.lattice.topology import MAX_CLASS, WILDCARD, Detours, Topology, check_detours_size, stack
 
 Rows = Sequence[Sequence[int] | np.ndarray]
@@ -50,6 +50,33 @@ def ctc(targets: Rows, blank: int = 0, optional: Rows | None = None) -> Topology
                 _refuse_blank(row[None], np.ones((1, len(row)), np.bool_), blank, b)
             return stack([_one(ctc_row(row, free, blank)) for row, free in zip(rows, chosen)])
     return _blanks_between(*_padded(rows), blank, repeats=True)
+
+
+def ctc_passages(target: Sequence[int] | np.ndarray, passages: Sequence[tuple[int, int]], blank: int = 0) -> Topology:
+    """Make the CTC topology of one target in which each of `passages` is kept as a whole or left out as a whole.
+
+    Args:
+        target: token ids, as for `ctc`; the states are those of `ctc`.
+        passages: tokens (first, last exclusive), ascending, not empty, not overlapping.
+        blank: the class of the blank.
+
+    Raises:
+        KernelError: as `ctc`; passages that are none.
+
+    >>> ctc_passages([3, 4, 5], [(1, 2)]).detours.sources[0, 5].tolist()
+    [2, 1]
+    """
+    _check_blank(blank)
+    (row,) = _ids([target])
+    _refuse_blank(row[None], np.ones((1, len(row)), np.bool_), blank)
+    edges = [edge for passage in passages for edge in passage]
+    if (
+        sorted(edges) != edges
+        or any(a >= b for a, b in passages)
+        or (edges and not 0 <= edges[0] < edges[-1] <= len(row))
+    ):
+        raise KernelError(f"passages: expected ascending (first, last) of {len(row)} tokens, got {list(passages)[:8]}")
+    return stack([_one(ctc_passages_row(row, passages, blank))])
 
 
 def ctc_padded(targets: np.ndarray, lengths: np.ndarray, blank: int = 0) -> Topology:

@@ -7,6 +7,7 @@ kept tokens: it is left only for tokens of its own group, and entered from any t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -57,6 +58,38 @@ def ctc_row(target: np.ndarray, optional: np.ndarray, blank: int) -> StateRow:
     kept = target[~optional]
     shortest = len(kept) + int(np.count_nonzero(kept[1:] == kept[:-1]))
     return _connected(emit, token, plan, target, shortest)
+
+
+def ctc_passages_row(target: np.ndarray, passages: Sequence[tuple[int, int]], blank: int) -> StateRow:
+    """Return the states of CTC whose `passages` may each be left out as a whole; see `lattice.ctc_passages`.
+
+    The blank before a passage is the one that stands between its neighbours where it is left out.
+    """
+    row = ctc_row(target, np.zeros(len(target), np.bool_), blank)
+    row.optional = bool(passages)
+    left_out = np.zeros(len(target), np.bool_)
+    reached: list[int] = []  # where passages begin that end where the next one begins, or later
+    for number, (first, last) in enumerate(passages):
+        left_out[first:last] = True
+        meets = number > 0 and passages[number - 1][1] == first
+        reached = [first, *(reached if meets else [])]
+        is_end = last == len(target)
+        sources = []
+        for begin in reached:
+            # from the blank before the passage, or from the token before that, if it differs
+            if begin == 0 and not is_end:
+                row.begin[2 * last + 1] = True
+            sources.append(2 * begin)
+            if begin and (is_end or target[begin - 1] != target[last]):
+                sources.append(2 * begin - 1)
+        if is_end:
+            row.end[sources] = True
+        else:
+            state = 2 * last + 1
+            row.enter(state, sorted({2 * last, *sources, *([2 * last - 1] if row.skip[state] else [])}, reverse=True))
+    kept = target[~left_out]
+    row.min_frames = len(kept) + int(np.count_nonzero(kept[1:] == kept[:-1]))
+    return row
 
 
 def segmentation_row(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -88,6 +89,27 @@ def test_two_subsets_that_read_the_same_both_count() -> None:
     found = paths(lattice.ctc([[1, 1]], 0, [[True, False]]), 1)
     assert found == {(3,)}
     assert paths(lattice.ctc([[1, 1]], 0, [[True, True]]), 1) == {(1,), (3,), (4,)}
+
+
+@pytest.mark.parametrize("passages", [[(0, 2)], [(1, 2)], [(1, 3)], [(0, 1), (1, 3)], [(0, 1), (2, 3)], [(0, 3)], []])
+def test_passages_are_kept_or_left_out_as_a_whole(passages: list[tuple[int, int]]) -> None:
+    for row, frames in itertools.product(rows([1, 2], 3), range(1, 6)):
+        inside = [(first, last) for first, last in passages if last <= len(row)]
+        topology = lattice.ctc_passages(row, inside)
+        expected: Counter[Path] = Counter()
+        for chosen in itertools.product([False, True], repeat=len(inside)):
+            out = {place for (first, last), left in zip(inside, chosen) if left for place in range(first, last)}
+            kept = [token for place, token in enumerate(row) if place not in out]
+            expected.update(labels for _, labels in ctc_paths(frames, 3, kept, 0))
+        found = [tuple(topology.emit[0][list(path)].tolist()) for path in paths(topology, frames)]
+        assert Counter(found) == expected
+        assert bool(expected) == (frames >= topology.min_frames[0])
+
+
+def test_passages_that_are_none() -> None:
+    for passages in ([(1, 1)], [(0, 4)], [(1, 2), (0, 1)], [(0, 2), (1, 3)], [(-1, 1)]):
+        with pytest.raises(KernelError, match=r"passages: expected ascending \(first, last\) of 3 tokens, got \["):
+            lattice.ctc_passages([1, 2, 1], passages)
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3])
