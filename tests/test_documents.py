@@ -16,10 +16,28 @@ EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
 PATH = re.compile(r"`((?:ctc_align|tests|examples|configs)/[\w./-]*)`")
 
 
-@pytest.mark.parametrize("document", ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"])
+MODEL_CARD = "ctc_align/models/english/README.md"
+
+
+@pytest.mark.parametrize("document", ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", MODEL_CARD])
 def test_every_path_that_is_named_is_there(document: str) -> None:
     named = set(PATH.findall((ROOT / document).read_text(encoding="utf-8")))
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
+def test_every_example_is_described() -> None:
+    folder = ROOT / "examples"
+    described = set(re.findall(r"`([\w./-]+\.\w+)`", (folder / "README.md").read_text(encoding="utf-8")))
+    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*.*") if "__pycache__" not in path.parts}
+    assert described == files - {"README.md"}
+
+
+def test_links_lead_to_headings() -> None:
+    """A link to a part of the model card names a heading that it has."""
+    anchors = re.findall(rf"\({re.escape(MODEL_CARD)}#([\w-]+)\)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    headings = re.findall(r"^#+ (.+)$", (ROOT / MODEL_CARD).read_text(encoding="utf-8"), re.MULTILINE)
+    assert anchors
+    assert set(anchors) <= {heading.lower().replace(" ", "-") for heading in headings}
 
 
 def test_the_citation_has_the_version() -> None:
