@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ctc_align.alignment.confidence import confidences
-from ctc_align.alignment.ctc_path import CtcPath
+from ctc_align.alignment.ctc_path import CtcPath, Spans
 from ctc_align.alignment.edges import EdgeSettings, place_edges, share_out_wildcards
 from ctc_align.alignment.fit import fit_of, region_of_all, regions_of, with_little_confidence, without_times
 from ctc_align.alignment.optional_passages import leave_out_unspoken
@@ -75,15 +75,9 @@ def align_utterance(inputs: UtteranceInputs) -> Steps[Alignment]:
     Raises:
         InputError: the transcript cannot be spoken or spelled, or it does not fit the emissions.
     """
-    emissions, settings, tokenizer = inputs.emissions, inputs.settings, inputs.tokenizer
+    emissions, settings = inputs.emissions, inputs.settings
     chosen = yield from choose_tokens(inputs)
-    tokens, spikes = chosen.tokens, chosen.path.spans
-    if settings.unknown == "wildcard":
-        tokens, spikes = yield from place_wildcards(
-            emissions, tokens, spikes, chosen.word_tokens, tokenizer.separator, inputs.backend
-        )
-    edges = yield from place_edges(emissions, tokens, spikes, edge_settings(inputs))
-    edges = share_out_wildcards(edges, tokens)
+    tokens, spikes, edges = yield from place_tokens(inputs, chosen)
     confidence = confidences(emissions, tokens, spikes, edges, inputs.calibration, inputs.confidence_network)
     words = aligned_words(chosen.words, tokens, edges, confidence, emissions)
     loss_per_token = chosen.loss / len(chosen.tokens.ids)
@@ -104,13 +98,25 @@ def align_utterance(inputs: UtteranceInputs) -> Steps[Alignment]:
         offset_s=emissions.offset_s,
         loss_per_token=loss_per_token,
         config=settings.to_dict(),
-        token_kind=tokenizer.token_kind,
+        token_kind=inputs.tokenizer.token_kind,
         unexplained=unexplained,
         unknown_letters=lacking,
         subtitles=inputs.words.subtitles,
         fit=fit,
         regions=regions,
     )
+
+
+def place_tokens(inputs: UtteranceInputs, chosen: ChosenTokens) -> Steps[tuple[Tokens, Spans, Spans]]:
+    """Return the tokens with wildcards for the letters that the vocabulary lacks, their spikes, and their edges."""
+    emissions, tokens, spikes = inputs.emissions, chosen.tokens, chosen.path.spans
+    if inputs.settings.unknown == "wildcard":
+        separator = inputs.tokenizer.separator
+        tokens, spikes = yield from place_wildcards(
+            emissions, tokens, spikes, chosen.word_tokens, separator, inputs.backend
+        )
+    edges = yield from place_edges(emissions, tokens, spikes, edge_settings(inputs))
+    return tokens, spikes, share_out_wildcards(edges, tokens)
 
 
 def judge(

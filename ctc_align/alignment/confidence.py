@@ -16,6 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from ctc_align.alignment.ctc_path import Spans
+from ctc_align.alignment.segmentation import parts_of
 from ctc_align.alignment.sound_fits import sound_fits, spike_confidence, word_begins
 from ctc_align.alignment.word_features import NAMES, word_features
 from ctc_align.errors import ConfigError
@@ -24,6 +25,8 @@ from ctc_align.models.calibration import Calibration, probability
 from ctc_align.models.confidence_network import ConfidenceNetwork
 from ctc_align.types import Emissions, Tokens
 
+TOO_DENSE = 0.05
+"""Share that remains of confidence where the text has more sounds than can be spoken in the time of the recording."""
 RIGHT_MS = 50
 """An edge is right, to a calibration, within so much of the hand label."""
 
@@ -63,6 +66,8 @@ def confidences(
     lengths = np.diff(begins)
     known = 1.0 - np.add.reduceat(lacking[spoken].astype(np.float64), begins[:-1]) / lengths
     fits = sound_fits(emissions, tokens, edges, calibration.spread)
+    if fits is None and network is not None and too_dense(emissions, len(spoken)):
+        of_token, known = of_token * TOO_DENSE, known * TOO_DENSE
     if fits is None or (network is None and not calibration.word_confidence):
         of_word = np.array(geometric_means(np.where(lacking, 1.0, of_token)[spoken], begins.tolist()))
         return Confidences(of_token.tolist(), (of_word * known).tolist())
@@ -81,6 +86,11 @@ def confidences(
     of_token[spoken] *= np.repeat(here, lengths)
     # More digits than these would be noise of single precision.
     return Confidences(of_token.round(4).tolist(), (of_word * known).round(4).tolist())
+
+
+def too_dense(emissions: Emissions, sounds: int) -> bool:
+    """Return whether the parts of so many sounds are more than the frames that there are."""
+    return emissions.states is not None and sounds * parts_of(emissions) > len(emissions.states)
 
 
 def geometric_means(confidence: np.ndarray, begins: Sequence[int]) -> list[float]:

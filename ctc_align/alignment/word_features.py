@@ -21,11 +21,14 @@ NAMES = (
     *("labels before", "labels after", "gap before", "gap after", "speech before", "speech after"),
     *("silence inside", "frames a token", "labels a token", "entropy", "frames to the start", "frames to the end"),
     *("frames of the first sound", "of the last", "of the longest", "start to its spike", "spike to the end"),
+    *("share of likely spikes", "share of likely fits"),
 )
 """The columns of `word_features`."""
 
 MOST_NATS = 12.0
 """A frame that is worse by so much is as wrong as can be."""
+LIKELY_SPIKE_NATS, LIKELY_FIT_NATS = -1.2, -1.5
+"""Of a sound that is likely there, the log-probability of its spike, and its fit, are greater."""
 SPEECH_NATS, SILENCE_NATS = 2.0, -1.0
 """A sound fits speech better than silence by at least, and silence by at most, so many nats."""
 
@@ -74,6 +77,8 @@ def word_features(emissions: Emissions, tokens: Tokens, spikes: Spans, fits: Sou
         np.maximum.reduceat(sound_frames, begin),
         np.log1p(np.abs(spikes.start[spoken][begin] - fits.edges.start[begin])),
         np.log1p(np.abs(fits.edges.end[final] - spikes.end[spoken][final])),
+        np.add.reduceat((spike > LIKELY_SPIKE_NATS).astype(np.float64), begin) / lengths,
+        np.add.reduceat((fits.fits > LIKELY_FIT_NATS).astype(np.float64), begin) / lengths,
     )
     return np.stack(columns, axis=1).astype(np.float32)
 

@@ -8,6 +8,7 @@ which the two can disagree; each takes a severity in [0, 1] and a random generat
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -82,6 +83,7 @@ class Material:
     music: Sequence[np.ndarray] = ()
 
 
+_LETTERS = re.compile(r"[^\W\d_]+")
 Maker = Callable[[Material, float, np.random.Generator], Clip]
 
 
@@ -280,7 +282,7 @@ def foreign_text(material: Material, severity: float, rng: np.random.Generator) 
     clip = _recording(material, rng)
     words: list[str] = []
     while len(words) < len(clip.words):
-        words += material.foreign_texts[int(rng.integers(len(material.foreign_texts)))].split()
+        words += _LETTERS.findall(material.foreign_texts[int(rng.integers(len(material.foreign_texts)))])
     return replace(clip, words=tuple(TimedWord(text, ()) for text in words[: len(clip.words)]))
 
 

@@ -1,0 +1,214 @@
+"""What confidence is worth where recording and transcript disagree: a table by kind of fault, for held-out speakers.
+
+    python tests/benchmarks/confidence_study.py [--words 3000] [--seed 1] [--music FOLDER] [--figure FILE.svg]
+
+Needs ../shared/data. Cases are made (`ctc_align.training.mismatches`) out of the development speakers' clips, whom
+neither the model nor its confidence network has learnt from; of these every second one, for the others chose the
+network's constants. Severities are drawn from 0 to 1 with the seed. Each case is aligned as a user would. A word is right within 200 ms of where it is spoken (both edges), wrong beyond 500 ms or where it is
+not spoken at all. The last rows are false alarms: utterances as they are, with their own texts, none left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from ctc_align.alignment.aligner import Aligner
+from ctc_align.audio.loading import load_audio
+from ctc_align.errors import CtcAlignError
+from ctc_align.formats import Alignment
+from ctc_align.training.calibrating.calibration_fitting import rank_auc
+from ctc_align.training.confidence_examples import Shares, Speech, made_case, off_by
+from ctc_align.training.confidence_training import clips_of, speech_of
+from ctc_align.training.mismatches import KINDS, RATE, Mismatch
+
+DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+RIGHT_S, NEAR_S, WRONG_S, SURE = 0.2, 0.1, 0.5, 0.5
+BINS = (0.0, 0.05, 0.2, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 1.001)
+
+
+@dataclass
+class Outcomes:
+    """The words of a kind: confidences (0 for words that were given no time), distances, severities; fits of cases."""
+
+    confidence: list[float] = field(default_factory=list)
+    off_s: list[float] = field(default_factory=list)
+    severity: list[float] = field(default_factory=list)
+    fits: list[str] = field(default_factory=list)
+    cases: int = 0
+    refused: int = 0
+
+    def add(self, case: Mismatch, alignment: Alignment) -> None:
+        self.cases += 1
+        self.fits.append(alignment.fit or "-")
+        assert len(alignment.words) == len(case.words)
+        for word, timed in zip(alignment.words, case.words):
+            if word.confidence is None:
+                self.confidence.append(0.0)
+                self.off_s.append(np.inf)
+            else:
+                self.confidence.append(word.confidence)
+                self.off_s.append(float(off_by([timed], [word.start_s or 0.0], [word.end_s or 0.0])[0]))
+            self.severity.append(case.severity)
+
+    def row(self, chosen: np.ndarray | None = None) -> str:
+        """Return the figures of a kind, of all words or some."""
+        confidence, off_s = np.array(self.confidence), np.array(self.off_s)
+        if chosen is not None:
+            confidence, off_s = confidence[chosen], off_s[chosen]
+        sure, near = confidence > SURE, off_s <= NEAR_S
+        wrong = 100 * (off_s[sure] > WRONG_S).mean() if sure.any() else 0.0
+        kept = f"{100 * sure[near].mean():8.2f}" if near.any() else "       -"
+        auc = rank_auc(confidence[off_s <= RIGHT_S], confidence[off_s > RIGHT_S])
+        return f"{len(off_s):7d} {100 * (off_s > WRONG_S).mean():7.1f} {sure.sum():7d} {wrong:7.2f} {kept} " + (
+            "      -" if auc is None else f"{auc:7.4f}"
+        )
+
+
+def studied(aligner: Aligner, speech: Speech, kind: str, words: int, seed: int) -> Outcomes:
+    """Return the outcomes of cases of a kind, of at least so many words."""
+    rng = np.random.default_rng([seed, 1000 + list(KINDS).index(kind)])
+    outcomes = Outcomes()
+    while len(outcomes.off_s) < words:
+        case = made_case(kind, speech, rng, Shares(shortened=0.05, degraded=0.0))
+        if len(case.samples) < RATE // 4 or not case.words:
+            continue
+        try:
+            outcomes.add(case, aligner.align((case.samples, RATE), case.text))
+        except CtcAlignError:  # longer than the recording can hold: said, with exit code 1
+            outcomes.refused += 1
+    return outcomes
+
+
+def false_alarms(aligner: Aligner, name: str, rows: Iterable[tuple[str, str]]) -> None:
+    """Print the share of unlikely words, and of utterances that do not fit well, of exact texts."""
+    found = [each for each in aligner.align_batch(list(rows), "return") if isinstance(each, Alignment)]
+    words = [word for each in found for word in each.words if word.spoken]
+    low = sum(word.confidence is None or word.confidence <= SURE for word in words)
+    fits = {fit: sum(each.fit == fit for each in found) for fit in ("good", "doubtful", "poor", "none")}
+    regions = sum(region.kind != "unexplained" for each in found for region in each.regions)
+    losses = np.array([each.loss_per_token for each in found])
+    print(
+        f"{name}: {len(found)} utterances, {len(words)} words, {100 * low / len(words):.2f} % of 0.5 or less, "
+        f"{regions} regions, fit {fits}"
+    )
+    shown = ", ".join(
+        f"{p}: {q:.2f}" for p, q in zip((1, 50, 90, 99, 99.9), np.percentile(losses, (1, 50, 90, 99, 99.9)))
+    )
+    print(f"    loss per token, percentiles: {shown}")
+
+
+def reliability(outcomes: Sequence[Outcomes]) -> list[tuple[float, float, int, float, float]]:
+    """Return (lowest, highest, words, mean confidence, share right) of bins of confidence, over all kinds."""
+    confidence = np.concatenate([each.confidence for each in outcomes])
+    right = np.concatenate([each.off_s for each in outcomes]) <= RIGHT_S
+    rows = []
+    for low, high in pairwise(BINS):
+        own = (confidence >= low) & (confidence < high)
+        if own.any():
+            rows.append((low, high, int(own.sum()), float(confidence[own].mean()), float(right[own].mean())))
+    return rows
+
+
+def draw(outcomes: dict[str, Outcomes], path: str) -> None:
+    """Draw ROC curves of the kinds, and the reliability of all."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    mpl.rcParams["svg.hashsalt"] = "ctc-align"
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.0, 4.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for kind, own in outcomes.items():
+        good = np.array(own.off_s) <= RIGHT_S
+        if good.all() or not good.any():
+            continue
+        order = np.argsort(-np.array(own.confidence), kind="stable")
+        hits, alarms = np.cumsum(good[order]) / good.sum(), np.cumsum(~good[order]) / (~good).sum()
+        left.plot(alarms, hits, linewidth=1.2, label=kind.replace("_", " "))
+    left.set(xlim=(-0.005, 0.25), ylim=(0.75, 1.005), xlabel="share of wrong words above the threshold")
+    left.set_ylabel("share of right words above it")
+    left.legend(fontsize=6, ncols=2, loc="lower right")
+    rows = reliability(list(outcomes.values()))
+    right.plot([0, 1], [0, 1], color="#b9c2ca", linewidth=1)
+    right.plot([row[3] for row in rows], [row[4] for row in rows], "o-", color="#1f6fb2")
+    right.set(xlabel="confidence", ylabel="share of words within 200 ms", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    figure.savefig(path, metadata={"Date": None})
+
+
+def development_rows() -> list[dict[str, str]]:
+    """Return the rows of the manifest for the development speakers."""
+    rows = [json.loads(line) for line in (DATA / "english" / "manifest.jsonl").read_text("utf-8").splitlines()]
+    return [row for row in rows if row["split"] == "dev"]
+
+
+def held_out_speech(aligner: Aligner, music: str | None) -> Speech:
+    """Return clips of every second development speaker, and other languages' recordings that were not learnt from."""
+    speakers = sorted({row["speaker"] for row in development_rows()})[1::2]
+    with tempfile.TemporaryDirectory() as folder:
+        english, languages = Path(folder) / "english.jsonl", Path(folder) / "languages.jsonl"
+        _select(DATA / "english", english, lambda row: row["split"] == "dev" and row["speaker"] in speakers)
+        _select(DATA / "languages", languages, lambda row: row["source"] != "kerstin_de")
+        clips = clips_of(aligner, str(english), 1000, Path(folder) / "clips.json")
+        speech = speech_of(clips, str(languages), 1)
+    recordings = [load_audio(path, RATE).samples for path in sorted(Path(music).iterdir())] if music else []
+    return Speech(speech.clips, speech.foreign, speech.foreign_texts, recordings)
+
+
+def _select(folder: Path, path: Path, wanted: Callable[[dict[str, str]], bool]) -> None:
+    rows = [json.loads(line) for line in (folder / "manifest.jsonl").read_text("utf-8").splitlines()]
+    lines = [json.dumps({**row, "audio": str(folder / row["audio"])}) for row in rows if wanted(row)]
+    path.write_text("\n".join(lines), encoding="utf-8")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--words", type=int, default=3000, help="words of each kind, at least")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--music", help="folder of recordings of music; without it, music is made by rules")
+    parser.add_argument("--figure", help="file for the curves")
+    given = parser.parse_args()
+    aligner = Aligner(device="cpu")
+    speech = held_out_speech(aligner, given.music)
+    print(f"seed {given.seed}; {len(speech.clips)} speakers; wrong: beyond 0.5 s or not spoken; near: within 0.1 s")
+    print(
+        f"{'kind':26s} {'words':>7s} {'wrong %':>7s} {'> 0.5':>7s} {'wrong %':>7s} {'kept %':>8s} {'AUC':>7s}   fits of cases"
+    )
+    outcomes = {}
+    for kind in given.kinds.split(","):
+        own = outcomes[kind] = studied(aligner, speech, kind, given.words, given.seed)
+        fits = {fit: own.fits.count(fit) for fit in sorted(set(own.fits))}
+        refused = f", {own.refused} refused" if own.refused else ""
+        print(f"{kind:26s} {own.row()}   {fits}{refused}", flush=True)
+        severity = np.array(own.severity)
+        for low in (0.0, 1 / 3, 2 / 3):
+            part = (severity >= low) & (severity < low + 1 / 3)
+            if part.any():
+                print(f"{f'  severity {low:.1f} to {low + 1 / 3:.1f}':26s} {own.row(part)}")
+    print("\nreliability of all kinds together: confidence from, to: words, mean confidence, share within 200 ms")
+    for low, high, words, mean, share in reliability(list(outcomes.values())):
+        print(f"  {low:.2f} {min(high, 1.0):.2f}: {words:7d} {mean:.3f} {share:.3f}")
+    english = [(str(DATA / "english" / row["audio"]), row["text"]) for row in development_rows()]
+    gold = sorted((DATA / "gold-dev" / "corpus").rglob("*.wav"))
+    print()
+    false_alarms(aligner, "development utterances as they are", english)
+    false_alarms(
+        aligner, "hand-labelled utterances", [(str(p), p.with_suffix(".txt").read_text("utf-8")) for p in gold]
+    )
+    if given.figure:
+        draw(outcomes, given.figure)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
