@@ -307,8 +307,8 @@ class AlignmentData:
 
     @property
     def in_doubt(self) -> bool:
-        """True if a least confidence was set, and words have less or speech is unexplained."""
-        return self.min_confidence > 0 and bool(self.doubtful or self.unexplained)
+        """True if a least confidence was set, and words have less, or speech is unexplained, or nothing fits."""
+        return self.min_confidence > 0 and bool(self.doubtful or self.unexplained or self.fit == NONE)
 
 
 def aligned_words(alignment: AlignmentData) -> Sequence[AlignedWord]:

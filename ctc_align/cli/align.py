@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ctc_align.cli import options
+from ctc_align.cli.alignment_notes import notes
 from ctc_align.cli.arguments import STDIN, check_audio, check_files, check_roles, check_transcript, name_of_audio
 from ctc_align.cli.language_notes import language_notes, unknown_letters
-from ctc_align.cli.messages import THRESHOLD_NOT_MET, Talk, counted
+from ctc_align.cli.messages import THRESHOLD_NOT_MET, Talk
 from ctc_align.cli.options import (
     ConfigOptions,
     LogProbsOptions,
@@ -25,7 +26,6 @@ from ctc_align.cli.options import (
     grouped,
 )
 from ctc_align.errors import OutputError, UsageError
-from ctc_align.types import DIRECTION, MARKUP, SKIPPED, SPEAKER, UNKNOWN, UNSPOKEN
 
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
@@ -35,10 +35,6 @@ if TYPE_CHECKING:
     from ctc_align.types import AudioLike, Words
 
 _DEMO_FOLDER = Path(__file__).resolve().parent.parent / "demo"
-_SEVERAL = 5
-_POOR_FIT = 4.0
-"""Loss per token of the embedded model: on 450 clips of nine sources right transcripts stay below 3, wrong ones
-above 4.5."""
 
 
 @grouped
@@ -262,86 +258,3 @@ def report(alignment: Alignment, paths: list[Path], talk: Talk) -> None:
     talk.say(loss_line(alignment))
     if paths:
         talk.say("wrote " + ", ".join(str(path) for path in paths))
-
-
-def notes(alignment: Alignment) -> list[str]:
-    """Return notes on words without times, doubtful words, unexplained speech, and a poor fit."""
-    from ctc_align.cli.tables import printable
-    from ctc_align.models import EMBEDDED
-
-    found = []
-    reasons = {
-        UNKNOWN: "the model can stand for none of it",
-        UNSPOKEN: "nothing to pronounce",
-        SKIPPED: "not in the audio",
-    }
-    for status, reason in reasons.items():
-        words = [printable(word.text) for word in alignment.words if word.status == status and not word.kind]
-        if words:
-            found.append(f"without times ({reason}): {several(words)}")
-    found += markup_notes(alignment) + cue_notes(alignment)
-    doubtful = doubtful_words(alignment)
-    if doubtful:
-        more = f" and {len(doubtful) - _SEVERAL} more" if len(doubtful) > _SEVERAL else ""
-        found.append(f"doubtful: {', '.join(doubtful[:_SEVERAL])}{more}")
-    if alignment.unexplained:
-        stretches = [f"{start_s:.2f}–{end_s:.2f} s" for start_s, end_s in alignment.unexplained]
-        more = f" and {len(stretches) - _SEVERAL} more" if len(stretches) > _SEVERAL else ""
-        found.append(f"speech that no word explains: {', '.join(stretches[:_SEVERAL])}{more}")
-    per_token = alignment.loss_per_token
-    if alignment.model in EMBEDDED and per_token is not None and per_token > _POOR_FIT:
-        found.append(
-            f"the transcript fits the recording badly ({per_token:.1f} a token): is it what is said, and all of it?"
-        )
-    return found
-
-
-def markup_notes(alignment: Alignment) -> list[str]:
-    """Return notes on what is written and not spoken: how much of each kind, and how many parentheses."""
-    from ctc_align.cli.tables import printable
-    from ctc_align.text.stage_directions import parentheses
-
-    groups: dict[str, list[str]] = {SPEAKER: [], DIRECTION: [], MARKUP: []}
-    for word in alignment.words:
-        if word.kind in groups:
-            groups[word.kind].append(printable(word.text))
-    names = {SPEAKER: "names of speakers", DIRECTION: "stage directions", MARKUP: "markup"}
-    parts = [f"{names[kind]} ({several(words)})" for kind, words in groups.items() if words]
-    found = [f"not spoken: {', '.join(parts)}"] if parts else []
-    directions = {
-        at for word in alignment.words if word.kind == DIRECTION for at in range(word.char_start, word.char_end)
-    }
-    spans = parentheses(alignment.text)
-    left_out = sum(all(at in directions for at in (start, end - 1)) for start, end in spans)
-    if left_out:
-        found.append(f"{left_out} of {counted(len(spans), 'parenthesis is', 'parentheses are')} not spoken")
-    return found
-
-
-def several(words: Sequence[str]) -> str:
-    """Return the first of some different words, and how many more there are."""
-    different = list(dict.fromkeys(words))
-    more = f" and {len(different) - _SEVERAL} more" if len(different) > _SEVERAL else ""
-    return " ".join(different[:_SEVERAL]) + more
-
-
-def cue_notes(alignment: Alignment) -> list[str]:
-    """Return a note on the cues of a subtitle file that have text and no word with a time."""
-    from ctc_align.formats.source_cues import cues_without_times
-
-    places = cues_without_times(alignment)
-    if not places or alignment.config.get("cues") == "again":
-        return []
-    more = f" and {len(places) - _SEVERAL} more" if len(places) > _SEVERAL else ""
-    which = counted(len(places), "cue has", "cues have")
-    return [
-        f"{which} no word with a time (number {', '.join(map(str, places[:_SEVERAL]))}{more}): shown at the old time, "
-        "moved as its neighbours are, or between them"
-    ]
-
-
-def doubtful_words(alignment: Alignment) -> list[str]:
-    """Return the words of less than the least confidence, with their times."""
-    from ctc_align.cli.tables import printable
-
-    return [f"{printable(word.text)} ({word.start_s:.2f} s, {word.confidence:.2f})" for word in alignment.doubtful]

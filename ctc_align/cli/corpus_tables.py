@@ -93,6 +93,10 @@ def _counts(summary: Summary) -> list[tuple[str, str]]:
         ("done", str(summary.done)),
         ("failed", str(summary.failed)),
     ]
+    if summary.fit:
+        rows.append(("fit of the transcripts", ", ".join(f"{fit} {count}" for fit, count in summary.fit.items())))
+    if summary.skipped_words:
+        rows.append(("words that are not in the recordings", str(summary.skipped_words)))
     if summary.in_doubt:
         rows.append(("utterances in doubt", str(summary.in_doubt)))
         rows.append(("words in doubt", str(summary.doubtful_words)))

@@ -187,6 +187,15 @@ class TranscriptOptions:
             show_default="wildcard",
         ),
     ] = None
+    match: Annotated[
+        str | None,
+        typer.Option(
+            "--match",
+            metavar="auto|exact",
+            help="exact: every word gets times; auto: none does where nothing of the transcript is in the recording.",
+            show_default="auto",
+        ),
+    ] = None
     revision: Revision = None
     cache_dir: CacheDir = None
 

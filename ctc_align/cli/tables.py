@@ -113,4 +113,5 @@ def loss_line(alignment: Alignment) -> str:
     if finite(alignment.loss) is None:
         return "CTC loss infinite: no path fits this transcript"
     per_token = "" if alignment.loss_per_token is None else f", {alignment.loss_per_token:.3f} a token"
-    return f"CTC loss {alignment.loss:.3f}{per_token} ({alignment.model}, {alignment.backend})"
+    fit = "" if alignment.fit is None else f", fit {alignment.fit}"
+    return f"CTC loss {alignment.loss:.3f}{per_token}{fit} ({alignment.model}, {alignment.backend})"

@@ -2,10 +2,11 @@
 
     python tests/benchmarks/confidence_study.py [--words 3000] [--seed 1] [--music FOLDER] [--figure FILE.svg]
 
-Needs ../shared/data. Cases are made (`ctc_align.training.mismatches`) out of the development speakers' clips, whom
-neither the model nor its confidence network has learnt from; of these every second one, for the others chose the
-network's constants. Severities are drawn from 0 to 1 with the seed. Each case is aligned as a user would. A word is right within 200 ms of where it is spoken (both edges), wrong beyond 500 ms or where it is
-not spoken at all. The last rows are false alarms: utterances as they are, with their own texts, none left out.
+Needs ../shared/data. Cases are made (`ctc_align.training.mismatches`) out of the clips of every second development
+speaker, whom neither the model nor its confidence network has learnt from (the others chose the network's constants).
+Severities are drawn from 0 to 1 with the seed. Each case is aligned as a user would. A word is right within 200 ms of
+where it is spoken (both edges), wrong beyond 500 ms or where it is not spoken at all. The last rows are false alarms:
+utterances as they are, with their own texts, none left out.
 """
 
 from __future__ import annotations
@@ -181,9 +182,8 @@ def main() -> int:
     aligner = Aligner(device="cpu")
     speech = held_out_speech(aligner, given.music)
     print(f"seed {given.seed}; {len(speech.clips)} speakers; wrong: beyond 0.5 s or not spoken; near: within 0.1 s")
-    print(
-        f"{'kind':26s} {'words':>7s} {'wrong %':>7s} {'> 0.5':>7s} {'wrong %':>7s} {'kept %':>8s} {'AUC':>7s}   fits of cases"
-    )
+    columns = ("words", "wrong %", "> 0.5", "wrong %", " kept %", "AUC")
+    print(f"{'kind':26s} " + " ".join(f"{name:>7s}" for name in columns) + "   fits of cases")
     outcomes = {}
     for kind in given.kinds.split(","):
         own = outcomes[kind] = studied(aligner, speech, kind, given.words, given.seed)

@@ -260,10 +260,12 @@ def test_what_the_system_refuses_is_one_line(cli, fake_aligner, monkeypatch):
     assert result.error == "talk.wav: Permission denied"
 
 
-@pytest.mark.parametrize(("model", "per_token", "told"), [("english", 9.0, 1), ("english", 2.9, 0), ("mine", 9.0, 0)])
-def test_a_transcript_that_fits_badly_is_told(model, per_token, told):
+@pytest.mark.parametrize(("fit", "told"), [("poor", 1), ("doubtful", 0), ("good", 0), (None, 0)])
+def test_a_transcript_that_fits_badly_is_told(fit, told):
     word = AlignedWord("a", "a", 0, 1, "aligned", 0.5, 1.0, 0.5)
-    alignment = Alignment("a", "a.wav", 2.0, model, "cpu", 0.01, 1.0, -1.0, "a", (word,), loss_per_token=per_token)
+    alignment = Alignment(
+        "a", "a.wav", 2.0, "english", "cpu", 0.01, 1.0, -1.0, "a", (word,), loss_per_token=9.0, fit=fit
+    )
     assert sum("fits the recording badly" in note for note in notes(alignment)) == told
 
 

@@ -241,4 +241,6 @@ def _line(job: Job, outcome: Outcome, finished: float) -> Line:
         fingerprint=f"{job.fingerprint:016x}",
         time=finished,
         doubt=outcome.doubt,
+        fit=outcome.fit,
+        skipped=outcome.skipped,
     )

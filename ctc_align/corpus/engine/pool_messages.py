@@ -20,7 +20,7 @@ OUTSTANDING = 3
 class Outcome:
     """The outcome of one job.
 
-    `pending` is the utterance's part of a file that the parent assembles, `doubt` goes into the journal as it is,
+    `pending` is the part of a file that the parent assembles, `doubt`, `fit` and `skipped` go into the journal,
     `scored` are the ranked transcripts of a job of `score`.
     """
 
@@ -33,6 +33,8 @@ class Outcome:
     seconds: float = 0.0
     pending: bytes | None = None
     doubt: dict[str, float | None] | None = None
+    fit: str | None = None
+    skipped: int | None = None
     scored: tuple[Scored, ...] = ()
 
 

@@ -88,7 +88,8 @@ class AlignTask:
         seconds = state.seconds + time.perf_counter() - started
         per_token, loss = _finite(alignment.loss_per_token), _finite(alignment.loss)
         duration_s, doubt = alignment.duration_s, _doubt(alignment)
-        return Outcome(job.index, DONE, None, loss, per_token, duration_s, seconds, pending, doubt)
+        fit, skipped = alignment.fit, alignment.skipped
+        return Outcome(job.index, DONE, None, loss, per_token, duration_s, seconds, pending, doubt, fit, skipped)
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,10 @@ from typing import Any
 import numpy as np
 
 from ctc_align.errors import OutputError
+from ctc_align.types import FITS
 
 DONE, FAILED = "done", "failed"
-_AT_TIMES = ("origin", "doubt")
+_AT_TIMES = ("origin", "doubt", "fit", "skipped")
 _PRINT = re.compile(r"[0-9a-f]{0,16}")
 _NAME = re.compile(r"journal(?:\.(\d+)-of-(\d+))?\.jsonl")
 
@@ -55,7 +56,8 @@ class Line:
     time), `fingerprint` a hash of what the result depends on (16 hexadecimal digits), `origin` the place of an entry
     that is no utterance, which has no unique id. `doubt` is set where confidence is below the one that the run asked
     for: the number of words below it (`words`) and of stretches of speech without a word (`unexplained`), and the
-    `least_confidence` of a word, None where no word has any.
+    `least_confidence` of a word, None where no word has any. `fit` is that of the transcript, None where the model
+    cannot tell, and `skipped` the number of words that are not in the recording.
     """
 
     id: str
@@ -69,13 +71,15 @@ class Line:
     time: float = 0.0
     origin: str | None = None
     doubt: dict[str, float | None] | None = None
+    fit: str | None = None
+    skipped: int | None = None
 
     @property
     def key(self) -> int:
         return line_key(self.id, self.origin)
 
     def encoded(self) -> bytes:
-        """One line of JSON, UTF-8; without `origin` and `doubt` where there are none."""
+        """One line of JSON, UTF-8; without `origin`, `doubt`, `fit` and `skipped` where there are none."""
         data = {name: value for name, value in asdict(self).items() if name not in _AT_TIMES or value is not None}
         try:
             return (json.dumps(data, ensure_ascii=False, allow_nan=False) + "\n").encode()
@@ -164,9 +168,11 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
     "time": _is_number,
     "origin": _is_text,
     "doubt": _is_doubt,
+    "fit": FITS.__contains__,
+    "skipped": lambda value: type(value) is int and value >= 0,
 }
 """Checks of the fields of a line."""
-_MAY_BE_NONE = ("reason", "loss", "loss_per_token", "duration_s", "origin", "doubt")
+_MAY_BE_NONE = ("reason", "loss", "loss_per_token", "duration_s", "origin", "doubt", "fit", "skipped")
 
 
 class Outcomes:

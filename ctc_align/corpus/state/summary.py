@@ -6,6 +6,7 @@ import bisect
 import json
 import math
 from array import array
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
@@ -18,6 +19,7 @@ from ctc_align._version import __version__
 from ctc_align.corpus.state.journal import DONE, Line, Outcomes, Shard, journal_paths, read_lines, shard_of
 from ctc_align.errors import UsageError
 from ctc_align.formats.whole_files import placing
+from ctc_align.types import FITS
 
 FORMAT = "ctc-align-corpus/1"
 MOST_FAILURES = 10_000
@@ -49,6 +51,7 @@ class Summary:
         worst: those with the greatest loss per token, worst first; slowest: with the most seconds of work a second.
         in_doubt: utterances whose confidence is not what `min_confidence` asked for, with `doubtful_words` in all and
             `unexplained` stretches of speech; doubtful: those with the least confidence of a word, the least first.
+        fit: how many utterances fit well, doubtfully, poorly and not at all; skipped_words: of all of them.
         failures: (utterance, reason), at most MOST_FAILURES of them.
     """
 
@@ -66,6 +69,8 @@ class Summary:
     doubtful_words: int = 0
     unexplained: int = 0
     doubtful: list[dict[str, Any]] = field(default_factory=list)
+    fit: dict[str, int] = field(default_factory=dict)
+    skipped_words: int = 0
     failures: list[dict[str, Any]] = field(default_factory=list)
     run: Effort = field(default_factory=Effort)
 
@@ -119,6 +124,8 @@ def summarize(paths: Sequence[Path], keys: array[int] | None = None, **about: An
         doubtful_words=counter.doubtful_words,
         unexplained=counter.unexplained,
         doubtful=counter.doubtful(),
+        fit={fit: counter.fits[fit] for fit in FITS if counter.fits[fit]},
+        skipped_words=counter.skipped_words,
         failures=sorted(counter.failures, key=lambda failure: failure["utterance"]),
         **about,
     )
@@ -151,6 +158,8 @@ class _Counter:
 
     def __init__(self) -> None:
         self.done = self.failed = self.in_doubt = self.doubtful_words = self.unexplained = 0
+        self.skipped_words = 0
+        self.fits: Counter[str] = Counter()
         self.audio_s = 0.0
         self.losses = array("d")
         self.failures: list[dict[str, Any]] = []
@@ -166,6 +175,9 @@ class _Counter:
             return
         self.done += 1
         self.audio_s += line.duration_s or 0.0
+        self.skipped_words += line.skipped or 0
+        if line.fit is not None:
+            self.fits[line.fit] += 1
         self._slowest.add(line.seconds, line)
         if line.loss_per_token is not None:
             self.losses.append(line.loss_per_token)
