@@ -11,7 +11,7 @@ from typing import TextIO
 
 from ctc_align.errors import InputError
 from ctc_align.formats.writer import UNITS_PER_S, TimedLabel, Writer, end_units, token_rows, word_rows
-from ctc_align.types import AlignmentData
+from ctc_align.types import AlignmentData, aligned_words
 
 # Praat's own rule: a value is a quoted string, a flag or a number that stands free; all other text is decoration.
 _VALUE = re.compile(
@@ -23,8 +23,15 @@ _VALUE = re.compile(
 )
 
 
+UNNAMED = "unnamed"
+"""Who speaks, in the names of tiers, before a transcript with several speakers names one."""
+
+
 class TextGridWriter(Writer):
     """Interval tiers `words` and `tokens` (or `phones`) that cover the recording without gaps; silence is "".
+
+    Where the transcript names several speakers each has tiers of its own, named as MFA does: `SPEAKER - words` and
+    `SPEAKER - tokens`; words before the first name are `unnamed`.
 
     With times "recording" the tiers begin at 0 all the same, so that they lie under the recording in Praat.
     """
@@ -36,7 +43,17 @@ class TextGridWriter(Writer):
         words = word_rows(alignment, style)
         tokens = token_rows(alignment, style)
         end = max([end_units(alignment, style), 1, *(row.end for row in (*words[-1:], *tokens[-1:]))])
-        write_tiers(file, [("words", words), (alignment.token_kind, tokens)], end)
+        kind = alignment.token_kind
+        tiers = [("words", words), (kind, tokens)]
+        speakers = [word.speaker for word in aligned_words(alignment)]
+        if len({*speakers} - {""}) > 1:
+            of_token = [word.speaker for word in aligned_words(alignment) for _ in word.tokens]
+            tiers = []
+            for speaker in dict.fromkeys(speakers):
+                name = speaker or UNNAMED
+                tiers.append((f"{name} - words", [row for row, who in zip(words, speakers) if who == speaker]))
+                tiers.append((f"{name} - {kind}", [row for row, who in zip(tokens, of_token) if who == speaker]))
+        write_tiers(file, tiers, end)
 
 
 def write_tiers(file: TextIO, tiers: Sequence[tuple[str, Sequence[TimedLabel]]], end: int) -> None:

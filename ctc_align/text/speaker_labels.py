@@ -116,7 +116,7 @@ class Label:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """What may be a label: its place, the name without the signs around it, the name's form, and what speaks for it."""
+    """A possible label: its place, the name without the signs around it, the name's form, and what speaks for it."""
 
     start: int
     end: int

@@ -11,6 +11,7 @@ import textgrid as textgrid_package
 from hypothesis import given
 from sample_alignments import make_alignment, random_alignments
 
+from ctc_align.evaluate.tiers import read_intervals
 from ctc_align.formats import Style
 from ctc_align.formats.textgrid import TextGridWriter, read_textgrid
 from ctc_align.types import AlignedWord, aligned_words
@@ -55,6 +56,23 @@ def test_words_and_silences(talk, tmp_path, read):
         (0.7, 0.75, ""),
         (0.75, 1.0, "שלום"),
     ]
+
+
+def test_each_of_several_speakers_has_tiers(talk, tmp_path, read):
+    path = tmp_path / "a.TextGrid"
+    names = ["", "", "Ann A.", "BOB"]
+    words = tuple(dataclasses.replace(word, speaker=name) for word, name in zip(talk.words, names))
+    path.write_text(text_of(dataclasses.replace(talk, words=words)), "utf-8")
+    tiers = read(path)
+    kinds = ("words", "tokens")
+    assert list(tiers) == [f"{name} - {kind}" for name in ("unnamed", "Ann A.", "BOB") for kind in kinds]
+    labels = {name: [label for _, _, label in rows if label] for name, rows in tiers.items()}
+    assert [labels[f"{name} - words"] for name in ("unnamed", "Ann A.", "BOB")] == [["Hello"], ["12"], ["שלום"]]
+    assert labels["BOB - tokens"] == list("שלום")
+    assert [row.label for row in read_intervals(path) if row.label] == ["Hello", "12", "שלום"]
+    one = tuple(dataclasses.replace(word, speaker=name) for word, name in zip(talk.words, ["", "BOB", "BOB", "BOB"]))
+    path.write_text(text_of(dataclasses.replace(talk, words=one)), "utf-8")
+    assert list(read(path)) == ["words", "tokens"]
 
 
 def test_quotes_are_doubled(talk, tmp_path, read):
