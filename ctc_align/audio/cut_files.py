@@ -14,6 +14,8 @@ _LAYER3_KBITS = {
     False: (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
 }
 """Bit rates of layer III by index; of MPEG 1 (True), or 2 and 2.5."""
+_LAYER2_KBITS = (0, 32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384)
+"""Bit rates of layer II of MPEG 1; those of layer II of MPEG 2 are layer III's."""
 _ID3_HEADER_BYTES = 10
 _SEGMENT = 0x18538067
 
@@ -21,7 +23,7 @@ _SEGMENT = 0x18538067
 def cut_reason(path: str) -> str | None:
     """Return how a file is known to be cut ("lacks its last 120 bytes"), None where nothing tells.
 
-    Known are MP4 and its kin, Matroska, AVI and ASF: their parts say how long they are.
+    MP4 and its kin, Matroska, AVI, ASF, Flash video and transport streams tell: their parts say how long they are.
     """
     size = os.path.getsize(path)
     with open(path, "rb") as file:
@@ -33,6 +35,10 @@ def cut_reason(path: str) -> str | None:
             end = _matroska_end(file, size)
         elif head[:4] == b"0&\xb2u":
             end = _asf_end(file)
+        elif head[:4] == b"FLV\x01":
+            return None if _flv_is_whole(file, size) else "ends in the middle of a packet"
+        elif head[:1] == b"G" and _packet_bytes(file) and size % _packet_bytes(file):
+            return "ends in the middle of a packet"
         else:
             end = max((start + length for _, start, length in boxes(file, size)), default=0)
     return f"lacks its last {end - size} bytes" if end > size else None
@@ -101,6 +107,27 @@ def _element(header: bytes) -> tuple[int, int, int | None] | None:
     return int.from_bytes(header[:id_bytes], "big"), id_bytes + size_bytes, None if unknown else length
 
 
+def _flv_is_whole(file: BinaryIO, size: int) -> bool:
+    """Return whether the last bytes are the length of the last packet, as they are in whole files."""
+    file.seek(max(0, size - 4))
+    length = int.from_bytes(file.read(4), "big")
+    if length < 11 or length + 4 > size:
+        return False
+    file.seek(size - 4 - length)
+    header = file.read(4)
+    return header[0] & 0x1F in (8, 9, 18) and int.from_bytes(header[1:], "big") == length - 11
+
+
+def _packet_bytes(file: BinaryIO) -> int:
+    """Return the length of the packets of a transport stream, 0 for other files."""
+    file.seek(0)
+    head = file.read(5 * 204)
+    for length in (188, 204):
+        if len(head) > 4 * length and all(head[i * length] == 0x47 for i in range(5)):
+            return length
+    return 0
+
+
 def _asf_end(file: BinaryIO) -> int:
     """Return the file's length by its file properties, 0 where it is a live stream or says none."""
     file.seek(0)
@@ -125,14 +152,17 @@ def is_cut_frame(packet: bytes, format: str) -> bool:
 
 
 def mp3_frame_bytes(frame: bytes) -> int | None:
-    """Return the length of a frame of MPEG layer III by its header, None where it is no such frame."""
-    if len(frame) < 4 or frame[0] != 0xFF or frame[1] & 0xE6 != 0xE2:
+    """Return the length of a frame of MPEG layer II or III by its header, None where it is no such frame."""
+    if len(frame) < 4 or frame[0] != 0xFF or frame[1] & 0xE0 != 0xE0 or frame[1] & 6 not in (2, 4):
         return None
     version, kbits_index, rate_index = frame[1] >> 3 & 3, frame[2] >> 4, frame[2] >> 2 & 3
     if version == 1 or rate_index == 3 or kbits_index in (0, 15):
         return None
-    kbits = _LAYER3_KBITS[version == 3][kbits_index]
-    return (144 if version == 3 else 72) * kbits * 1000 // _MPEG_RATES[version][rate_index] + (frame[2] >> 1 & 1)
+    is_layer2 = frame[1] & 6 == 4
+    kbits = (_LAYER2_KBITS if is_layer2 and version == 3 else _LAYER3_KBITS[version == 3])[kbits_index]
+    return (144 if version == 3 or is_layer2 else 72) * kbits * 1000 // _MPEG_RATES[version][rate_index] + (
+        frame[2] >> 1 & 1
+    )
 
 
 def mp3_promise(path: str) -> float | None:

@@ -39,6 +39,7 @@ _OPTIONS = {
     "analyzeduration": "30000000",
     "probesize": "32000000",
 }
+_TAGS = (b"ID3", b"TAG", b"APETAGEX", b"LYRICS", b"3DI", b"\0\0\0")
 _READ_BYTES = 1 << 16
 _READ_FAILURES = 8
 """Reading goes on after so many errors in a row."""
@@ -113,6 +114,15 @@ class Damage:
     read_failed: bool = False
 
 
+@dataclass(frozen=True)
+class _BadPacket:
+    """Start and length in seconds of a packet that is damaged, and whether nothing was decoded of it."""
+
+    start_s: float
+    length_s: float
+    is_lost: bool
+
+
 @dataclass
 class MediaFile:
     """The best audio stream of a media file; a context manager, for one reading from the start.
@@ -151,6 +161,7 @@ class MediaFile:
         self.has_clock = self.format not in _WITHOUT_CLOCK
         self.is_broadcast = self.format in ("mpegts", "mpeg")
         self._is_mov = self.format.startswith("mov")
+        self._good_bytes, self._good_s = 0, 0.0
         self._has_sync = self.format in ("mp3", "aac")
         start_s = (self.container.start_time or 0) / 1e6
         # Matroska's clock begins at 0; a codec's delay lies before it
@@ -194,17 +205,23 @@ class MediaFile:
         """
         from av.error import FFmpegError
 
+        bad: list[_BadPacket] = []
         for packet in self._packets():
             if packet.size:
                 self._note_end(packet)
             try:
                 frames = packet.decode()
             except FFmpegError:
-                silence = self._note_damage(packet)
-                if silence is not None:
-                    yield silence
+                bad += self._undecodable(packet)
                 continue
+            if frames and bad:  # what nothing follows is the file's end: a tag, or a frame that was cut
+                yield from self._damaged(bad)
+                bad = []
+            if packet.is_corrupt:
+                bad += self._undecodable(packet, is_lost=False)
             for frame in frames:
+                self._good_bytes += packet.size
+                self._good_s += frame.samples / frame.sample_rate
                 yield self._piece(frame, packet)
 
     def seek(self, pts: int) -> bool:
@@ -251,22 +268,30 @@ class MediaFile:
         elif (data := bytes(packet))[:1] == b"\xff" or not self._has_sync:
             self.damage.last_is_cut, self.damage.last_packet = packet.is_corrupt, data
 
-    def _note_damage(self, packet: Packet[AudioStream]) -> Piece | None:
-        """Count a packet that cannot be decoded; return silence for it where no times of later packets will."""
-        base = packet.time_base
-        length_s = float(packet.duration * base) if packet.duration and base is not None else 0.0
-        if not packet.size or (self._has_sync and bytes(packet)[:1] != b"\xff"):  # a tag between two files
-            return None
+    def _undecodable(self, packet: Packet[AudioStream], is_lost: bool = True) -> list[_BadPacket]:
+        """Return a packet that cannot be decoded, or is known to be damaged; [] where it is no sound."""
+        data, base = bytes(packet), packet.time_base
+        is_frame = data[:1] == b"\xff" or not self._has_sync
+        if not data or base is None or data.startswith(_TAGS) or (not is_frame and not self._good_bytes):
+            return []
+        length_s = float((packet.duration or 0) * base)
+        if not is_frame and length_s:  # bytes without a header: as long as so many bytes are elsewhere in the file
+            frames = packet.size * self._good_s / self._good_bytes / length_s
+            length_s *= max(1, round(frames))
+        start_s = float((packet.pts or 0) * base) - self._origin_s
+        return [_BadPacket(max(0.0, start_s), length_s, is_lost)]
+
+    def _damaged(self, bad: list[_BadPacket]) -> Iterator[Piece]:
+        """Count what could not be decoded, and yield silence for it where the times of what follows will not."""
         if not self.damage.count:
-            at_s = float(packet.pts * base) if packet.pts is not None and base is not None else 0.0
-            self.damage.first_s = max(0.0, at_s - self._origin_s)
-        self.damage.count += 1
-        self.damage.total_s += length_s
+            self.damage.first_s = bad[0].start_s
+        self.damage.count += len(bad)
+        self.damage.total_s += sum(packet.length_s for packet in bad)
         context = self.stream.codec_context
-        samples = round(length_s * context.sample_rate)
-        if self.has_clock or not samples:
-            return None
-        return Piece(np.zeros((samples, max(1, context.channels)), np.float32), context.sample_rate)
+        for packet in bad:
+            samples = round(packet.length_s * context.sample_rate)
+            if samples and packet.is_lost and not self.has_clock:
+                yield Piece(np.zeros((samples, max(1, context.channels)), np.float32), context.sample_rate)
 
     def mixed_channels(self, channels: int) -> list[int]:
         """Return the channels, from 0, that a mix is made of: all but the one for low-frequency effects."""

@@ -23,6 +23,8 @@ from ctc_align.errors import AudioError
 
 _BEFORE_S = 1.0
 """Decoders that begin in the middle need a moment until they are exact."""
+_END_S = 0.25
+"""Damage so near to where a file was cut is the cut."""
 _OPEN_FILES = 4
 _UNKNOWN_PIECES = 64
 """Pieces after a seek that may be met before one is known."""
@@ -83,12 +85,12 @@ class MediaRecording:
         if first or most is not None:
             return []
         damage, found, used_s = self._media.damage, [], received / self.rate
-        if damage.count:
-            found.append(
-                f"{damage.count} pieces of the sound are damaged, the first at {damage.first_s:.2f} s "
-                f"({damage.total_s:.2f} s in all); silence stands for them"
-            )
         reason = self._cut_reason()
+        if damage.count and (reason is None or damage.first_s < used_s - _END_S):
+            found.append(
+                f"the sound is damaged, first at {damage.first_s:.2f} s; silence stands for what cannot be decoded "
+                f"({damage.total_s:.2f} s in all)"
+            )
         promised_s = mp3_promise(self._path) if self._media.format == "mp3" else self._media.promised_s()
         if promised_s is not None and (reason is not None or self._media.format == "mp3"):
             early = ends_early(promised_s - used_s, used_s)

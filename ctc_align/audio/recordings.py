@@ -12,7 +12,7 @@ from ctc_align.audio.audio_kinds import file_head, is_sound_file, kind_of_conten
 from ctc_align.audio.cut_files import lacks_index
 from ctc_align.audio.media_file import NotMediaError
 from ctc_align.audio.media_reader import MediaRecording
-from ctc_align.audio.soundfile_reader import ChainedOggRecording, NotSoundFileError, SoundFileRecording, ogg_links
+from ctc_align.audio.soundfile_reader import ChainedOggRecording, NotSoundFileError, SoundFileRecording, ogg_pages
 from ctc_align.errors import AudioError
 
 
@@ -58,6 +58,10 @@ def open_recording(name: str, path: str | None = None) -> Recording:
         return MediaRecording(name, path)
     except NotMediaError as error:
         reason = str(error)
+        if (
+            "nvalid" in reason or "End of file" in reason
+        ):  # FFmpeg's word for formats that it does not know, or that are not on the list
+            reason = "no kind of sound that is known, or a file that is damaged or cut near its start"
     except OSError as error:
         raise AudioError(f"{name}: cannot be read: {error.strerror or error}") from error
     kind = kind_of_content(path, head)
@@ -81,5 +85,12 @@ def no_such_channel(channel: int, channels: int) -> str:
 
 
 def _sound_file(name: str, path: str, head: bytes) -> Recording:
-    links = ogg_links(path) if head[:4] == b"OggS" else []
-    return ChainedOggRecording(name, path, links) if len(links) > 1 else SoundFileRecording(name, path)
+    """Return libsndfile's reader; of Ogg files with lost pages FFmpeg's, which knows by the times how much is lost."""
+    if head[:4] != b"OggS":
+        return SoundFileRecording(name, path)
+    pages = ogg_pages(path)
+    if pages.is_damaged:
+        raise NotSoundFileError("Ogg pages are missing")
+    if len(pages.links) > 1:
+        return ChainedOggRecording(name, path, pages.links)
+    return SoundFileRecording(name, path, is_cut=pages.is_cut)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import soundfile
@@ -35,8 +36,9 @@ class SoundFileRecording:
         NotSoundFileError: libsndfile cannot read it, or would by its MP3 decoder, which ends early on some files.
     """
 
-    def __init__(self, name: str, path: str | None = None) -> None:
+    def __init__(self, name: str, path: str | None = None, *, is_cut: bool = False) -> None:
         self.name, path = name, path or name
+        self._is_cut = is_cut
         # by descriptor, libsndfile goes by content; by name it takes .raw, .vox or .gsm for headerless audio
         self._handle: int | str = os.open(path, os.O_RDONLY) if os.name == "posix" else path
         try:
@@ -75,6 +77,9 @@ class SoundFileRecording:
 
     def faults(self, first: int, most: int | None, received: int) -> list[str]:
         """Return what is wrong with the file as sentences, after `received` samples of a part were read."""
+        if self._is_cut and not first and most is None:
+            used = f"the first {received / self.rate:.2f} s are used"
+            return [f"the file ends in the middle of a page: it is cut or damaged; {used}"]
         if self.samples is None:
             return []
         promised = self.samples - first
@@ -84,6 +89,8 @@ class SoundFileRecording:
         sizes = re.search(r"^data *: (\d+) \(should be (\d+)\)", self._sound.extra_info, re.MULTILINE)
         if is_whole and sizes and int(sizes[1]) < _STREAMED_BYTES:
             missing_s = max(missing_s, (int(sizes[1]) / max(int(sizes[2]), 1) - 1) * received / self.rate)
+        if self._sound.format == "OGG" and is_whole and missing_s > _MISSING_S:
+            return [f"{missing_s:.2f} s of the sound are damaged and left out: what follows them is too early by that"]
         return ends_early(missing_s, received / self.rate) if is_whole or received else []
 
     def _seek(self, first: int) -> bool:
@@ -187,18 +194,32 @@ def within(blocks: Iterator[np.ndarray], first: int, most: int | None) -> Iterat
             return
 
 
-def ogg_links(path: str) -> list[tuple[int, int | None]]:
-    """Return the bytes (first, end) of each stream of an Ogg file: one, unless it is chained; the last end is None."""
-    starts, at, in_headers = [0], 0, True
+@dataclass(frozen=True)
+class OggPages:
+    """The streams of an Ogg file by their bytes (first, end; the last end is None), and whether pages are missing."""
+
+    links: list[tuple[int, int | None]]
+    is_cut: bool
+    is_damaged: bool
+
+
+def ogg_pages(path: str) -> OggPages:
+    """Read the headers of an Ogg file's pages: a file of several streams (not side by side) is chained."""
+    starts, at, in_headers, is_damaged = [0], 0, True, False
+    numbers: dict[bytes, int] = {}
+    size = os.path.getsize(path)
     with open(path, "rb") as file:
-        while True:
+        while at < size:
             file.seek(at)
             header = file.read(27)
             if len(header) < 27 or header[:4] != b"OggS":
+                is_damaged = is_damaged or len(header) == 27
                 break
-            is_first = bool(header[5] & 2)
+            is_first, number = bool(header[5] & 2), int.from_bytes(header[18:22], "little")
             if is_first and not in_headers:
                 starts.append(at)
-            in_headers = is_first
+            elif not is_first and numbers.get(header[14:18], -1) + 1 != number:
+                is_damaged = True
+            in_headers, numbers[header[14:18]] = is_first, number
             at += 27 + header[26] + sum(file.read(header[26]))
-    return list(zip(starts, [*starts[1:], None]))
+    return OggPages(list(zip(starts, [*starts[1:], None])), at > size or (0 < size - at < 27), is_damaged)
