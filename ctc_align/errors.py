@@ -7,6 +7,7 @@ CtcAlignError                 whatever went wrong; catch this one
 │   ├── AudioError            no such file, not audio, empty, silence only, NaN
 │   ├── TranscriptError       empty, not UTF-8, broken subtitles
 │   │   └── WrongFileError    no transcript at all: a PDF, a recording, JSON (also a UsageError: exit 2)
+│   ├── MissingTierError      an alignment without the tier that was asked for (also a UsageError: exit 2)
 │   ├── LexiconError          a line of a dictionary that cannot be read, or phones the model does not have
 │   ├── EmissionsError        log-probs of the wrong shape, with NaN or +inf, or a vocabulary that does not fit them
 │   └── TooShortError         the transcript needs more frames than the audio has
@@ -44,6 +45,10 @@ class TranscriptError(InputError):
 
 class WrongFileError(TranscriptError, UsageError):
     """A file that is no transcript at all was given as one."""
+
+
+class MissingTierError(InputError, UsageError):
+    """An alignment does not have the tier that was asked for."""
 
 
 class LexiconError(InputError):

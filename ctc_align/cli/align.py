@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,6 +38,28 @@ if TYPE_CHECKING:
 _DEMO_FOLDER = Path(__file__).resolve().parent.parent / "demo"
 
 
+@dataclass(frozen=True)
+class DestinationOptions:
+    """The formats of an alignment, and where they are written."""
+
+    format: options.Formats = None
+    out_dir: Annotated[
+        str | None,
+        typer.Option("--out-dir", metavar="DIR", help="Folder for the outputs.", show_default="the current directory"),
+    ] = None
+    stdout: Annotated[
+        bool, typer.Option("--stdout", help="Write one format (json unless --format says which) to standard output.")
+    ] = False
+    force: options.Force = False
+
+    def files(self, name: str, formats: Sequence[str], inputs: Sequence[str | None]) -> OutputFiles | None:
+        """Return the files to write, none of them one of `inputs`; None for standard output."""
+        if self.stdout:
+            return None
+        protected = [path for path in inputs if path is not None and path != "-"]
+        return output_files(self.out_dir or ".", name, formats, self.force, protected)
+
+
 @grouped
 def align(
     audio: Annotated[
@@ -57,15 +80,7 @@ def align(
     ] = None,
     *,
     model: ModelOptions,
-    format: options.Formats = None,
-    out_dir: Annotated[
-        str | None,
-        typer.Option("--out-dir", metavar="DIR", help="Folder for the outputs.", show_default="the current directory"),
-    ] = None,
-    stdout: Annotated[
-        bool, typer.Option("--stdout", help="Write one format (json unless --format says which) to standard output.")
-    ] = False,
-    force: options.Force = False,
+    destination: DestinationOptions,
     config: ConfigOptions,
     transcripts: TranscriptOptions,
     log_probs: LogProbsOptions,
@@ -85,7 +100,7 @@ def align(
     check_transcript(audio, transcript, text)
     reader = log_probs.reader_of_file(audio, model.model)
     check_files({"--lexicon": model.lexicon, "--vocab": log_probs.vocab, "--calibration": times.calibration})
-    formats = checked_formats(format, stdout, out_dir)
+    formats = checked_formats(destination.format, destination.stdout, destination.out_dir)
     settings = config.settings(transcripts, times, subtitles)
     check_roles("ctc-align", audio, [] if transcript is None else [transcript])
     source = "--text" if transcript is None else transcript
@@ -96,18 +111,16 @@ def align(
     for note in language_notes(spoken_text(words), model.name_for(reader)):
         talk.note(note)
     files = (audio, transcript, model.lexicon, log_probs.vocab, config.config, times.calibration)
-    inputs = [path for path in files if path is not None and path != "-"]
-    if written.subtitles is not None and not stdout:
+    if written.subtitles is not None and not destination.stdout:
         formats = tuple(dict.fromkeys((*formats, written.subtitles.format)))
     name = name_of_audio(audio)
-    outputs = None if stdout else output_files(out_dir or ".", name, formats, force, inputs)
+    outputs = destination.files(name, formats, files)
     alignment = run_aligner(aligner, sound_of(audio, reader, aligner), words, name, talk)
     if outputs is None:
         write_stdout(alignment, formats[0], settings)
     paths = [] if outputs is None else outputs.write(alignment, settings)
-    if outputs is not None:
-        for path, renamed in outputs.renamed.items():
-            talk.note(f"{path} is an input and stays as it is: what would replace it is in {renamed}")
+    for path, renamed in outputs.renamed.items() if outputs is not None else ():
+        talk.note(f"{path} is an input and stays as it is: what would replace it is in {renamed}")
     report(alignment, paths, talk)
     if alignment.in_doubt:
         raise typer.Exit(THRESHOLD_NOT_MET)

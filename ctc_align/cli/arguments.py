@@ -51,6 +51,14 @@ def name_of_audio(audio: str) -> str:
     return "stdin" if audio == STDIN else Path(audio).stem
 
 
+def check_source(source: str, argument: str = "SOURCE") -> None:
+    """Raise UsageError where there is nothing at the path of a corpus; a URL is refused elsewhere."""
+    if "://" not in source and kind_of(source, argument) == "nothing":
+        raise UsageError(
+            f"{source}: expected a manifest (JSONL, CSV, TSV, Lhotse cuts) or a folder as {argument}; nothing is there"
+        )
+
+
 def check_transcript(audio: str, transcript: str | None, text: str | None, command: str = "ctc-align") -> None:
     """Raise UsageError unless there is exactly one of the two; `command` is what the hint begins with."""
     if transcript is not None and text is not None:
@@ -65,7 +73,7 @@ def check_transcript(audio: str, transcript: str | None, text: str | None, comma
 
 
 def check_roles(command: str, audio: str, transcripts: Sequence[str]) -> None:
-    """Raise UsageError where AUDIO is a text, or a TRANSCRIPT a recording: swapped, or one of them twice.
+    """Raise UsageError where AUDIO is not there or a text, or a TRANSCRIPT a recording: swapped, or one of them twice.
 
     Only the start of regular files is read; what cannot be told is left to those who read all of it.
     """
@@ -74,6 +82,7 @@ def check_roles(command: str, audio: str, transcripts: Sequence[str]) -> None:
             "AUDIO and TRANSCRIPT are both -, and standard input holds one of them: give the transcript as a file, or "
             'with --text "…"'
         )
+    check_audio(audio)
     first = _role(audio)
     roles = {path: _role(path) for path in transcripts}
     recordings = [path for path in transcripts if roles[path] == _RECORDING]

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ctc_align.cli import options
+from ctc_align.cli.arguments import check_files
 from ctc_align.cli.messages import SOME_FAILED, Talk, counted
 from ctc_align.cli.options import ConfigOptions, MessageOptions, grouped
-from ctc_align.errors import InputError, OutputError, UsageError
+from ctc_align.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from ctc_align.training.calibrating.calibration_fitting import Report
@@ -63,14 +64,15 @@ def calibrate(
     settings = config.settings()
     folder = _folder(model, out_dir)
     path = folder / FILE
-    if path.exists() and not force:
-        raise OutputError(f"{path}: exists already; give --force to replace it, or --out-dir")
+    check_files({"--lexicon": lexicon})
     talk.listen()
     failed: list[str] = []
     labelled = list(read_labelled(reference, audio, failed))
     if not labelled:
         raise InputError(f"{reference}: no file can be used: {failed[0]}")
     aligner = Aligner(model, device=device, backend=backend, lexicon=lexicon, settings=settings)
+    if path.exists() and not force:
+        raise UsageError(f"{path}: exists already; give --force to replace it, or --out-dir")
     report = measure(aligner, labelled, os.path.basename(os.path.abspath(reference)))
     failed += report.failed
     _say_doubts(report, failed, talk)

@@ -190,7 +190,7 @@ def corpus(
     of each utterance, DIR/summary.json of all. Exits with 1 if an utterance failed, else with 3 if one is doubtful by
     --min-confidence.
     """
-    from ctc_align.cli.arguments import check_files
+    from ctc_align.cli.arguments import check_files, check_source
 
     talk = messages.talk()
     if summary is not None:
@@ -198,6 +198,7 @@ def corpus(
         return
     if source is None or source == "":
         raise UsageError("SOURCE: expected a manifest or a folder; see ctc-align corpus --help")
+    check_source(source)
     if not out_dir:
         raise UsageError("--out-dir: a corpus needs a folder for its outputs and its journal")
     check_files({"--lexicon": model.lexicon, "--calibration": times.calibration, "--vocab": log_probs.vocab})

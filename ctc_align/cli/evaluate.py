@@ -13,7 +13,7 @@ import typer
 
 from ctc_align.cli.messages import SOME_FAILED, THRESHOLD_NOT_MET, counted
 from ctc_align.cli.options import Force, grouped
-from ctc_align.errors import InputError, OutputError, UsageError
+from ctc_align.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from ctc_align.evaluate import Comparison, Evaluation, Options
@@ -166,9 +166,9 @@ def evaluate(
 
     if format not in ("table", "json"):
         raise UsageError(f"--format: expected table or json, got {format!r}")
-    _check_plot(plot, force, (hypothesis, reference))
     options = Options(tolerance, resamples, seed, None if labels is None else read_labels(labels))
     by_kind = tiers.options_by_kind(options)
+    _check_paths(hypothesis, reference, against, plot, force)
     results = [_measured(kind, hypothesis, reference, against, options) for kind, options in by_kind.items()]
     if format == "json":
         objects = [result.to_dict(worst) for result in results]
@@ -263,8 +263,18 @@ def _say_notes(evaluation: Evaluation, whose: str) -> None:
         say(f"note: {whose}{doubt}")
 
 
+def _check_paths(hypothesis: str, reference: str, against: str | None, plot: str | None, force: bool) -> None:
+    """Raise UsageError where an input is not there, or a file beside a folder, or the picture cannot be written."""
+    from ctc_align.evaluate.file_pairs import check_paths
+
+    check_paths(Path(hypothesis), Path(reference))
+    if against is not None:
+        check_paths(Path(against), Path(reference), "second hypothesis, --against")
+    _check_plot(plot, force, (hypothesis, reference))
+
+
 def _check_plot(plot: str | None, force: bool, inputs: tuple[str, str]) -> None:
-    """Raise OutputError or UsageError, before any work, where the picture cannot or must not be written."""
+    """Raise UsageError, before any work, where the picture cannot or must not be written."""
     from ctc_align.view.plots import PLOT_FORMATS, check_plotting
 
     if plot is None:
@@ -274,9 +284,9 @@ def _check_plot(plot: str | None, force: bool, inputs: tuple[str, str]) -> None:
         raise UsageError(f"--plot: expected a file that ends in .{', .'.join(PLOT_FORMATS)}, got {plot}")
     check_plotting()
     if path.is_dir() or any(path.exists() and Path(name).exists() and path.samefile(name) for name in inputs):
-        raise OutputError(f"{plot}: is a folder, or an input of this call; choose another name")
+        raise UsageError(f"{plot}: is a folder, or an input of this call; choose another name")
     if path.exists() and not force:
-        raise OutputError(f"{plot}: exists already; give --force to replace it, or another name")
+        raise UsageError(f"{plot}: exists already; give --force to replace it, or another name")
 
 
 def _write_plot(plot: str | None, results: list[_TierResult]) -> None:

@@ -162,7 +162,7 @@ def score(
     beyond a threshold, "error" where there is no loss. For a SOURCE the utterance comes first, and the `texts` of a
     manifest are ranked. Exits with 1 if a transcript could not be scored, else with 3 if one was marked "out".
     """
-    from ctc_align.cli.arguments import check_audio, check_files, check_roles
+    from ctc_align.cli.arguments import check_files, check_roles
 
     talk = messages.talk()
     thresholds = marked.checked()
@@ -172,9 +172,8 @@ def score(
     talk.listen()
     if transcripts or text:
         corpus.refuse(audio)
-        check_audio(audio)
-        reader = log_probs.reader_of_file(audio, model.model)
         check_roles("ctc-align score", audio, transcripts or [])
+        reader = log_probs.reader_of_file(audio, model.model)
         rows = _rows_of_audio(audio, _read(transcripts or [], text or []), reader, model, settings, talk)
         _print(rows, thresholds, shown, False, talk)
         return

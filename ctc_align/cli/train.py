@@ -165,10 +165,13 @@ def adapt(
 
 def ready(corpus: str, out_dir: str, dev: str | None, lexicon: str | None, messages: MessageOptions) -> Talk:
     """Check the arguments, before anything heavy is imported, and return what writes messages."""
-    from ctc_align.cli.arguments import check_files
+    from ctc_align.cli.arguments import check_files, check_source
 
     if not corpus:
         raise UsageError("CORPUS: expected a manifest or a folder, got an empty path")
+    check_source(corpus, "CORPUS")
+    if dev:
+        check_source(dev, "--dev")
     if not out_dir:
         raise UsageError("--out-dir: a model needs a folder")
     if dev == "":

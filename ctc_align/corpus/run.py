@@ -36,6 +36,7 @@ from ctc_align.corpus.state.output_folder import (
 from ctc_align.corpus.state.summary import Effort, Summary, summarize, summary_path
 from ctc_align.corpus.utterance import Source, Utterance
 from ctc_align.errors import BackendError, OutputError, UsageError
+from ctc_align.models import check_model
 from ctc_align.models.catalogue import folder_settings
 from ctc_align.models.log_probs import Reader
 
@@ -104,6 +105,8 @@ def run_corpus(run: CorpusRun, observer: Observer) -> RunResult:
     _check(run)
     layout = layout_for(_output_settings(run))
     open_source(run.source, run.kind)  # a wrong call leaves no folder behind
+    if run.model is not None:
+        check_model(run.model)
     is_new = not out_dir.exists()
     make_folder(out_dir)
     try:

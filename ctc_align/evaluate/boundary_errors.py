@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ctc_align.errors import InputError
+from ctc_align.errors import InputError, MissingTierError
 from ctc_align.evaluate.comparable_labels import compared_intervals, is_used
 from ctc_align.evaluate.detection import Detection, counts
 from ctc_align.evaluate.error_statistics import (
@@ -150,6 +150,7 @@ def evaluate(
 
     Raises:
         UsageError: no such path, a file against a folder, a folder without alignments, an unknown tier.
+        MissingTierError: none of the files has the tier.
         InputError: one of two *files* cannot be read (those in folders are among `failures`).
     """
     tier, options = parse_tier(tier), options or Options()
@@ -160,6 +161,7 @@ def evaluate(
     matches = matched(ours, theirs)
     utterances: list[tuple[str, UtteranceTier, UtteranceTier]] = []
     failures = [*ours.failures, *theirs.failures]
+    without_tier: list[MissingTierError] = []
     for name, read_ours, read_theirs in matches.triples:
         try:
             utterances += _by_speaker(name, read_ours(), read_theirs())
@@ -167,6 +169,10 @@ def evaluate(
             if ours.is_alone and theirs.is_alone:
                 raise
             failures.append((name, str(error)))
+            without_tier += [error] if isinstance(error, MissingTierError) else []
+    if without_tier and not utterances and len(without_tier) == len(failures):
+        others = f" (and {len(without_tier) - 1} more files without it)" if len(without_tier) > 1 else ""
+        raise MissingTierError(f"{without_tier[0]}{others}; --tier words=NAME takes the name or number of a tier")
     return replace(
         _evaluation(utterances, tier, options),
         missing_files=tuple(name for name in matches.missing if name not in dict(ours.failures)),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ctc_align.errors import InputError
+from ctc_align.errors import InputError, MissingTierError
 from ctc_align.evaluate.measure_options import WORDS, parse_tier
 from ctc_align.formats.json_format import read_object
 from ctc_align.formats.textgrid import Interval, Tier, read_textgrid
@@ -75,7 +75,8 @@ def read_one(path: Path, tier: str, name: str | None = None) -> UtteranceTier:
     """Read a TextGrid or a JSON of one utterance.
 
     Raises:
-        InputError: as `read_intervals`.
+        MissingTierError: it has no such tier.
+        InputError: otherwise as `read_intervals`.
     """
     if path.suffix.casefold() == ".json":
         return _json_utterance(read_object(path, parse_constant=_no_number), str(path), tier)
@@ -87,7 +88,7 @@ def read_one(path: Path, tier: str, name: str | None = None) -> UtteranceTier:
     if not speakers:
         tiers = ", ".join(f"{each.number} {each.name}" for each in grid.tiers) or "none"
         named = " or ".join(wanted) if name is None else repr(name)
-        raise InputError(f"{path}: expected an interval tier named {named}, got: {tiers}")
+        raise MissingTierError(f"{path}: expected an interval tier named {named}, got: {tiers}")
     return UtteranceTier(speakers, grid.end_s if grid.start_s == 0 else None)
 
 

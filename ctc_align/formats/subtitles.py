@@ -17,7 +17,7 @@ from typing import TextIO
 from ctc_align.formats.line_breaking import CLAUSE, SENTENCE, TextPiece, TextRow, break_cost, columns, parts_of_word
 from ctc_align.formats.source_cues import clock, source_srt, source_vtt
 from ctc_align.formats.writer import Style, Writer
-from ctc_align.types import ALIGNED, AlignedWord, AlignmentData
+from ctc_align.types import ALIGNED, MARKUP, AlignedWord, AlignmentData
 
 COLUMNS_PER_S = 17.0
 SHORTEST_S, LONGEST_S = 0.8, 7.0
@@ -87,12 +87,13 @@ def _cues_of(alignment: AlignmentData, style: Style) -> list[Cue]:
 
 
 def _pieces(alignment: AlignmentData) -> list[TextPiece]:
-    """Return the transcript's words as pieces of text that all have times."""
-    words, text = alignment.words, alignment.text
+    """Return the transcript's words, without marks of a format, as pieces of text that all have times."""
+    text = alignment.text
+    words = [word for word in alignment.words if word.kind != MARKUP] or alignment.words
     pieces: list[TextPiece] = []
     for number, (word, (start_s, end_s)) in enumerate(zip(words, _spans(words, alignment.duration_s))):
         following = words[number + 1] if number + 1 < len(words) else None
-        after = text[word.char_end : following.char_start] if following else ""
+        after = "".join(filter(str.isspace, text[word.char_end : following.char_start])) if following else ""
         cost = break_cost(word.text, after, following.text if following else "")
         before = text[words[number - 1].char_end : word.char_start] if number else ""
         parts = parts_of_word(word.text)
@@ -100,8 +101,13 @@ def _pieces(alignment: AlignmentData) -> list[TextPiece]:
         for place, part in enumerate(parts):
             is_last = place + 1 == len(parts)
             times = (start_s + place * step_s, end_s if is_last else start_s + (place + 1) * step_s)
-            pieces.append(TextPiece(part, not place and before != "", *times, cost if is_last else 2 * cost + 1))
+            pieces.append(TextPiece(part, not place and _is_spaced(before), *times, cost if is_last else 2 * cost + 1))
     return pieces
+
+
+def _is_spaced(between: str) -> bool:
+    """Return whether two words are parted by white space; marks of a format may stand between them, too."""
+    return any(map(str.isspace, between))
 
 
 def _spans(words: Sequence[AlignedWord], duration_s: float) -> list[tuple[float, float]]:

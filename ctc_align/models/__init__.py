@@ -80,6 +80,7 @@ def load_model(name: str, *, device: str | torch.device = "auto", settings: Sett
         BackendError: a device asked for by name that is not available.
     """
     settings = settings or Settings()
+    check_model(name)
     if name in EMBEDDED:
         from ctc_align.models.convnet.model_folder import load_embedded
 
@@ -90,20 +91,31 @@ def load_model(name: str, *, device: str | torch.device = "auto", settings: Sett
             resolve = getattr(family, "resolve_device", resolve_device)
             return family.load(name, resolve(device), settings)
     folder = Path(name)
-    if not folder.is_dir():
-        raise UsageError(_unknown(name, folder))
-    if (folder / "config.json").is_file() and not (folder / FOLDER_FILES[0]).is_file():
+    if _is_transformers(folder):
         from ctc_align.models.huggingface.transformers_model import load
 
         return load(name, resolve_device(device), settings, folder=True)
-    missing = [file for file in FOLDER_FILES if not (folder / file).is_file()]
-    if missing:
-        raise UsageError(
-            f"model {name}: expected a folder with {' and '.join(FOLDER_FILES)}, lacks {', '.join(missing)}"
-        )
     from ctc_align.models.convnet.model_folder import load_folder
 
     return load_folder(folder, resolve_device(device), settings)
+
+
+def check_model(name: str) -> None:
+    """Raise UsageError where no model can have this name, before anything is loaded; families know their own names."""
+    folder = Path(name)
+    if name in EMBEDDED or name.startswith(tuple(FAMILIES)):
+        return
+    if not folder.is_dir():
+        raise UsageError(_unknown(name, folder))
+    missing = [file for file in FOLDER_FILES if not (folder / file).is_file()]
+    if missing and not _is_transformers(folder):
+        raise UsageError(
+            f"model {name}: expected a folder with {' and '.join(FOLDER_FILES)}, lacks {', '.join(missing)}"
+        )
+
+
+def _is_transformers(folder: Path) -> bool:
+    return (folder / "config.json").is_file() and not (folder / FOLDER_FILES[0]).is_file()
 
 
 def resolve_device(device: str | torch.device = "auto") -> torch.device:

@@ -68,8 +68,8 @@ def test_tiers_of_other_names(cli, here):
     data = json.loads(cli("evaluate", "theirs", "theirs", "--tier", "words=2", "--format", "json").stdout)
     assert data["both"]["mae_ms"] == 0.0
     result = cli("evaluate", "theirs", "theirs", "--tier", "words=Worte")
-    assert result.code == 1
-    assert "expected an interval tier named 'Worte', got: 1 words, 2 Phonetik" in result.stderr
+    assert result.code == 2
+    assert "expected an interval tier named 'Worte', got: 1 words, 2 Phonetik" in result.error
 
 
 def test_against_another_hypothesis(cli, here):
@@ -149,7 +149,7 @@ def test_a_picture(cli, here):
         assert Path(name).read_bytes().startswith(start)
     before = Path("errors.png").read_bytes()
     result = cli("evaluate", "ours", "theirs", "--plot", "errors.png")
-    assert (result.code, Path("errors.png").read_bytes()) == (1, before)
+    assert (result.code, Path("errors.png").read_bytes()) == (2, before)
     assert "errors.png: exists already; give --force" in result.error
     assert cli("evaluate", "ours", "theirs", "--plot", "errors.png", "--force").code == 0
     assert Path("errors.png").read_bytes() != before

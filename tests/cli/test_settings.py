@@ -12,7 +12,7 @@ import pytest
 import soundfile
 from made_sounds import babble
 
-NOT_READ = "language 'klingon': num2words does not know it, so digits are not read"
+NOT_READ = "language 'tlh': num2words does not know it, so digits are not read"
 FAULTY = ["--set", "chunk_z=3", "--set", "context_s=-2"]
 CALLS: dict[str, tuple[str, ...]] = {
     "align": ("align", "a.wav", "--text", "a"),
@@ -57,10 +57,10 @@ def test_a_confidence_that_is_no_share_is_refused(call: str, value: str, cli: Ca
 @pytest.mark.parametrize(
     ("language", "vocab", "text", "notes"),
     [
-        ("klingon", "ab", "ab 21 2", [f"{NOT_READ}: '2' × 2, '1' × 1; the rest is aligned"]),
-        ("klingon", "ab", "ab ç 2", ["the model's vocabulary lacks 'ç' × 1; the rest", f"{NOT_READ}: '2' × 1; the"]),
-        ("klingon", "ab", "ab", []),
-        ("klingon", "ab2", "ab 2", []),
+        ("tlh", "ab", "ab 21 2", [f"{NOT_READ}: '2' × 2, '1' × 1; the rest is aligned"]),
+        ("tlh", "ab", "ab ç 2", ["the model's vocabulary lacks 'ç' × 1; the rest", f"{NOT_READ}: '2' × 1; the"]),
+        ("tlh", "ab", "ab", []),
+        ("tlh", "ab2", "ab 2", []),
         ("de", "ab", "ab " + "9" * 19, ["the model's vocabulary lacks '9' × 19; the rest is aligned"]),
     ],
 )  # fmt: skip
