@@ -40,6 +40,19 @@ def test_links_lead_to_headings() -> None:
     assert set(anchors) <= {heading.lower().replace(" ", "-") for heading in headings}
 
 
+@pytest.mark.parametrize("document", ["CONTRIBUTING.md", "README.md", "examples/README.md", MODEL_CARD])
+def test_commands_and_options_that_are_named_exist(document: str) -> None:
+    from ctc_align.cli import COMMANDS
+
+    text = (ROOT / document).read_text(encoding="utf-8")
+    named = set(re.findall(r"(?:^ *|[`/])ctc-align ([a-z]+)(?![\w./-])", text, re.MULTILINE))
+    assert named - set(COMMANDS) == set()
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "ctc_align" / "cli").glob("*.py")]
+    known = {option for source in sources for option in re.findall(r"--[a-z][a-z-]+", source)}
+    others = {"--index-url", "--dev", "--long", "--planted", "--out"}  # of pip, pytest, modules
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) - known - others == set()
+
+
 def test_the_citation_has_the_version() -> None:
     assert f"version: {ctc_align.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
