@@ -17,6 +17,7 @@ from typing import TextIO
 from ctc_align.formats.line_breaking import CLAUSE, SENTENCE, TextPiece, TextRow, break_cost, columns, parts_of_word
 from ctc_align.formats.source_cues import clock, source_srt, source_vtt
 from ctc_align.formats.writer import Style, Writer
+from ctc_align.text.printed_labels import without_markup
 from ctc_align.types import ALIGNED, MARKUP, AlignedWord, AlignmentData
 
 COLUMNS_PER_S = 17.0
@@ -96,7 +97,7 @@ def _pieces(alignment: AlignmentData) -> list[TextPiece]:
         after = "".join(filter(str.isspace, text[word.char_end : following.char_start])) if following else ""
         cost = break_cost(word.text, after, following.text if following else "")
         before = text[words[number - 1].char_end : word.char_start] if number else ""
-        parts = parts_of_word(word.text)
+        parts = parts_of_word(without_markup(word.text))
         step_s = (end_s - start_s) / len(parts)
         for place, part in enumerate(parts):
             is_last = place + 1 == len(parts)

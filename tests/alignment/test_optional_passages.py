@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from made_models import planted
 
 import ctc_align
+from ctc_align.alignment import optional_passages
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.alignment.optional_passages import leave_out_unspoken
 from ctc_align.cli.align import notes
@@ -49,6 +51,18 @@ def test_passages_side_by_side_at_the_ends_and_without_a_separator() -> None:
     bare = ("-", *"abcdefghij")
     assert spoken(decided("-g-h-i-j-", text, bare)) == "gh ij"
     assert spoken(decided("--", "(ab) (cd)")) == "ab cd"  # not all there is
+
+
+def test_long_recordings_are_searched_near_a_path_through_all_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(optional_passages, "MOST_CELLS", 0)
+    monkeypatch.setattr(optional_passages, "NEAR_FRAMES", 6)
+    text = "abc (de fg) hi (ab) cd"
+    assert spoken(decided("-a-b-c-|-d-e-|-f-g-|-h-i-|-c-d-", text)) == "abc de fg hi cd"
+    assert spoken(decided("-a-b-c-|-h-i-|-a-b-|-c-d-", text)) == "abc hi ab cd"
+
+
+def test_what_fits_in_no_way_is_left_as_it_is() -> None:
+    assert spoken(decided("-a", "abc (de fg) hi")) == "abc de fg hi"
 
 
 def test_names_that_are_not_heard_are_speakers() -> None:

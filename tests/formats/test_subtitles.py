@@ -52,7 +52,7 @@ CASES = {
     "a word longer than two lines": said(f"See {LONG_WORD} for more."),
     "shouted": said("Stop! Go! Stop! Go! Now.", letter_s=0.03),
     "one word": said("Yes."),
-    "marks": said('a <b> & --> c &amp; </i> "WEBVTT" NOTE 1 --> 2.'),
+    "marks": said('a <- b & --> c &d </> "WEBVTT" NOTE 1 --> 2.'),
     "lines and tabs": said("One line\nand\tanother\n\n  A paragraph."),
     "hours": dataclasses.replace(
         make_alignment((aligned("Late.", 36000.0, 36000.4),), 36001.0, text="Late."), offset_s=3.0
@@ -67,6 +67,16 @@ def test_subtitles_keep_every_rule(name):
     alignment = CASES[name]
     assert faults(srt(alignment), alignment) == []
     assert vtt(alignment) == srt(alignment)
+
+
+def test_markup_is_not_shown():
+    text = "# See [it](http://a.b). It <b>is</b> R&amp;D un<b>believ</b>able"
+    words = tuple(
+        AlignedWord(word.text, word.spoken, word.char_start, word.char_end, "unspoken", kind=word.kind)
+        for word in split(text).words
+    )
+    shown = srt(make_alignment(words, 9.0, text=text))
+    assert " ".join(line for cue in shown for line in cue.lines) == "See it. It is R&D unbelievable"
 
 
 @given(random_alignments())
