@@ -24,7 +24,7 @@ TIME = r"\d{1,3}:[0-5]\d(?::[0-5]\d)?(?:[.,]\d{1,3})?"
 _LONGEST = 60
 _MOST_WORDS = 5
 _LINE = re.compile(
-    rf"^[^\S\n]*(?P<mark>>{{2,}}[^\S\n]*|-[^\S\n]*(?=[A-Z\[]))?(?P<head>[^\n:：]{{1,{_LONGEST}}})[:：](?P<after>[*_]*)",
+    rf"^[^\S\n]*(?P<mark>>{{2,}}[^\S\n]*|[-–—]{{1,2}}[^\S\n]*(?=[A-Z\[]))?(?P<head>[^\n:：]{{1,{_LONGEST}}})[:：](?P<after>[*_]*)",
     re.MULTILINE,
 )
 _TIMED = re.compile(
@@ -33,9 +33,7 @@ _TIMED = re.compile(
     re.MULTILINE,
 )
 _CHEVRONS = re.compile(r"(?<!\S)>{2,}(?=\s|[^\W\d_]|\[|-)")
-_IN_BRACKETS = re.compile(
-    r"^[^\S\n]*(\[[^\S\n]*SPEAKER[ _-]?[\dA-Z]{1,3}[^\S\n]*\])(?![:：])", re.MULTILINE | re.IGNORECASE
-)
+_IN_BRACKETS = re.compile(r"^[^\S\n]*(\[[^\[\]\n]{1,40}\])(?![:：])", re.MULTILINE)
 _ASIDE = re.compile(r"[^\S\n]*[(\[（][^()\[\]（）\n]*[)\]）]?$")
 _TOKEN = re.compile(r"(?:[^\W\d_]|#\d)[\w.'’&/-]*|\d{1,3}|&")
 _NUMBERED = re.compile(r"speaker[ _-]?(?:\d{1,3}|[a-z])", re.IGNORECASE)
@@ -144,7 +142,8 @@ def speaker_labels(text: str, stamps: Sequence[int] = ()) -> list[Label]:
     stamped = {text.rfind("\n", 0, stamp) + 1 for stamp in stamps}
     candidates = [*_candidates(text, stamped)] if has_colon else []
     labels = _judged(candidates, text) if candidates else []
-    labels += [Label(*match.span(1), match[1].strip("[] \t")) for match in _IN_BRACKETS.finditer(text)]
+    bracketed = _IN_BRACKETS.finditer(text) if "[" in text else ()
+    labels += [Label(*match.span(1), match[1].strip("[] \t")) for match in bracketed if names_speaker(match[1])]
     if has_colon:
         labels += _inside_lines(text, labels)
     taken = [(label.start, label.end) for label in labels]
@@ -154,6 +153,19 @@ def speaker_labels(text: str, stamps: Sequence[int] = ()) -> list[Label]:
         if not any(start <= match.start() < end for start, end in taken)
     ]
     return _in_order(labels)
+
+
+def names_speaker(words: str) -> bool:
+    """Return whether all words are roles, titles, first names or numbers, as "[Host]" and "SPEAKER_00".
+
+    >>> names_speaker("[Speaker 1]"), names_speaker("SPEAKER_00"), names_speaker("Dr. Jane"), names_speaker("Chapter 1")
+    (True, True, True, False)
+    """
+    found = re.findall(r"[^\W_]+", words.casefold())
+    known = _ROLES | _TITLES | _NAMES
+    return (
+        bool(found) and found[0] in known and all(word in known or word.isdigit() or len(word) == 1 for word in found)
+    )
 
 
 def _in_order(labels: list[Label]) -> list[Label]:
@@ -235,8 +247,8 @@ def _judged(candidates: list[_Candidate], text: str) -> list[Label]:
         sure = one.sure or one.key in certain or (one.form == "title" and bool(certain) and one.after_end)
         if sure and not one.sure and one.form in ("title", "lower") and ordinary[one.key]:
             sure = counts[one.key] > 1 and most
-        likely = one.after_end or one.words[0] in _TITLES
-        unsure = one.form in ("title", "caseless", "caps") and likely and not ordinary[one.key]
+        likely = one.after_end or one.words[0] in _TITLES or (several and most)
+        unsure = one.form != "lower" and likely and not ordinary[one.key]
         if sure or unsure:
             labels.append(Label(one.start, one.end, one.name, sure))
     return labels
@@ -257,9 +269,10 @@ def _is_certain(one: _Candidate, counts: Counter[str], shouting: bool, most_line
     if one.sure or _NUMBERED.fullmatch(one.name):
         return True
     if one.form == "single":
-        return one.key in ("q", "a") and (again or counts["q"] * counts["a"] > 0)
+        return (one.key in ("q", "a") and counts["q"] * counts["a"] > 0) or (most_lines and max(counts.values()) > 1)
     if one.form == "caps":
-        return not shouting or again or most_lines or words[0] in _ROLES | _TITLES | _NAMES
+        several = again or len(counts) > 1 or len(words) > 1
+        return words[0] in _ROLES | _TITLES | _NAMES or (several if not shouting else again or most_lines)
     known = (words[0] in _TITLES and len(words) > 1) or any(word in _ROLES for word in words)
     if one.form == "title":
         recurs = again and (len(counts) > 1 or counts[one.key] > 2 or most_lines)

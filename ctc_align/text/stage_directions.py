@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from ctc_align.text.characters import word_set
-from ctc_align.text.speaker_labels import TIME
+from ctc_align.text.speaker_labels import TIME, names_speaker
 
 Span = tuple[int, int]
 
@@ -58,7 +58,6 @@ _NOTES = "♪♫♩♬🎵🎶"
 _ANY_NOTE = re.compile(f"[{_NOTES}]")
 _TRAILING = re.compile(r"[.,;!?…]+(?=\s|\Z)")
 _LABELLED = re.compile(r"[^\S\n]*[:：]")
-_SPEAKER = re.compile(r"\s*speaker[ _-]?[\da-z]{1,3}\s*", re.IGNORECASE)
 _BLANK_LINE = re.compile(r"\n[^\S\n]*\n")
 _PARENTHESIS = re.compile(r"[()（）]|\n[^\S\n]*\n")
 _BEFORE = "\"'“‘«„—–-*_…"
@@ -117,7 +116,7 @@ def _kind_of_brackets(text: str, match: re.Match[str]) -> str:
     if text[start] == "【" or before == "[" or after == "]" or before.isalnum() or after.isalnum():
         return ""
     begins_line = not text[text.rfind("\n", 0, start) + 1 : start].strip()
-    if begins_line and (_LABELLED.match(text, end) or _SPEAKER.fullmatch(inside)):
+    if begins_line and (_LABELLED.match(text, end) or names_speaker(inside)):
         return ""
     if _BLANK_LINE.search(inside) or len(inside.split()) > _MOST_WORDS:
         return ""
@@ -140,6 +139,8 @@ def _sung(text: str) -> Iterator[Span]:
             end = start + next(m.end() for m in _ANY_NOTE.finditer(closing) if m.start() > first_word.start())
             while end < len(text) and text[end] in _NOTES:
                 end += 1
+        elif len(closing) > 1 and closing[1] in _NOTES:
+            end = start + len(closing) - len(closing.lstrip(_NOTES))  # ♪♪ alone is music without words
         else:
             end = _end_of_verse(text, start, line_end)
         yield start, end

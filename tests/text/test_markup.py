@@ -304,6 +304,62 @@ KINDS = [
         "WE CALL IT BEAR",
         "WE CALL IT BEAR",
     ),
+    (
+        "single letters that recur",
+        "A: Hi\nB: Ho\nA: Hm",
+        "speaker<A:> Hi@A speaker<B:> Ho@B speaker<A:> Hm@A",
+    ),
+    (
+        "single letters once",
+        "A: red\nB: blue",
+        "A: red B: blue ?speaker<A:> ?speaker<B:>",
+    ),
+    (
+        "speakers in brackets without a colon",
+        "[Host] Welcome\n[Guest 2] Hi [Crowd cheers]",
+        "speaker<[Host]> Welcome@Host speaker<[Guest> speaker<2]> Hi@Guest_2 direction<[Crowd> direction<cheers]>",
+    ),
+    (
+        "one unknown word in capitals",
+        "NASA: the agency",
+        "NASA: the agency ?speaker<NASA:>",
+    ),
+    (
+        "music before a speaker",
+        "♪♪ HOST: Welcome!",
+        "direction<♪♪> speaker<HOST:> Welcome!@HOST",
+    ),
+    (
+        "dashes before names",
+        "-- JOHN: yes\n- MARY: no",
+        "speaker<--> speaker<JOHN:> yes@JOHN markup<-> speaker<MARY:> no@MARY",
+    ),
+    (
+        "roles of a court",
+        "THE COURT: Sustained. MR. SMITH: Objection.",
+        "speaker<THE> speaker<COURT:> Sustained.@THE_COURT speaker<MR.> speaker<SMITH:> Objection.@MR._SMITH",
+    ),
+    (
+        "French spacing, names in HTML",
+        "<p><b>Marie</b> : Bonjour.</p><p><b>Paul</b> : Salut.</p>",
+        "markup<<p>> markup<<b>> speaker<Marie> markup<</b>> speaker<:> Bonjour.@Marie markup<</p>> "
+        "markup<<p>> markup<<b>> speaker<Paul> markup<</b>> speaker<:> Salut.@Paul markup<</p>>",
+    ),
+    (
+        "names in a script with capitals, once each",
+        "Иван: Привет.\nМария: Да.",
+        "Иван: Привет. Мария: Да. ?speaker<Иван:> ?speaker<Мария:>",
+    ),
+    (
+        "titles of books and films",
+        "Star Wars: A New Hope is old. Mission: Impossible too.",
+        "Star Wars: A New Hope is old. Mission: Impossible too. ?speaker<Star Wars:>",
+    ),
+    (
+        "a sentence broken before a title",
+        "and then he asked\nDr. Smith: are you well",
+        "and then he asked Dr. Smith: are you well ?speaker<Dr. Smith:>",
+    ),
 ]
 """Name, text, and its words in order: `word@SPEAKER` is spoken, `kind<word>` is not, `-<word>` is a mark alone; then
 the passages `?kind<words>` of which the sound decides."""
