@@ -81,7 +81,7 @@ def open_recording(name: str, path: str | None = None) -> Recording:
 def no_such_channel(channel: int, channels: int) -> str:
     """Return what to say of a channel, from 1, that a recording does not have."""
     there = "1 channel" if channels == 1 else f"{channels} channels (1 is the left one, 2 the right one)"
-    return f"expected channel {channel}, got a recording of {there}"
+    return f"expected channel {channel}, got a recording of {there}; --channel mix takes all there is"
 
 
 def _sound_file(name: str, path: str, head: bytes) -> Recording:

@@ -13,7 +13,15 @@ import typer
 
 from ctc_align.cli import options
 from ctc_align.cli.alignment_notes import notes
-from ctc_align.cli.arguments import STDIN, check_audio, check_files, check_roles, check_transcript, name_of_audio
+from ctc_align.cli.arguments import (
+    STDIN,
+    check_audio,
+    check_files,
+    check_recording,
+    check_roles,
+    check_transcript,
+    name_of_audio,
+)
 from ctc_align.cli.language_notes import language_notes, unknown_letters
 from ctc_align.cli.messages import THRESHOLD_NOT_MET, Talk
 from ctc_align.cli.options import (
@@ -92,7 +100,7 @@ def align(
 
     Writes NAME.json, NAME.ctm, NAME.tokens.ctm and NAME.TextGrid for the audio NAME.wav.
     """
-    from ctc_align.text import read_transcript_file
+    from ctc_align.text import read_transcript_file, require_text
     from ctc_align.types import Transcript
 
     talk = messages.talk()
@@ -105,6 +113,8 @@ def align(
     check_roles("ctc-align", audio, [] if transcript is None else [transcript])
     source = "--text" if transcript is None else transcript
     written = read_transcript_file(source) if text is None else Transcript(text)
+    require_text(written.text, source)
+    check_recording(audio, reader)
     talk.listen()
     aligner = load_aligner(model, reader, settings, talk)
     words = aligner.split(written, "standard input" if source == "-" else source)

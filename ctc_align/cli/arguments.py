@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import difflib
 import os
+import re
 import shlex
 import stat
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ctc_align.errors import UsageError
 
+if TYPE_CHECKING:
+    from ctc_align.models.log_probs import Reader
+
 _RECORDING, _TEXT = "recording", "text"
 STDIN = "-"
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _LIKELY = (".txt", ".srt", ".vtt", ".lab")
 
 
@@ -35,15 +42,36 @@ def check_audio(audio: str) -> None:
 
     if audio == STDIN:
         return
+    if _URL.match(audio):
+        raise UsageError(f"{audio}: expected a file, got a URL; download it first, and give the file")
     kind = kind_of(file_of(audio), "AUDIO")
     if kind == "folder":
         raise UsageError(f"{audio}: expected an audio file, got a folder; name a file in it, or see ctc-align corpus")
     if kind == "nothing":
         hint = "" if Path(audio).suffix else "; if a command was meant, see ctc-align --help for the commands there are"
-        raise UsageError(f"{audio}: no such audio file{hint}")
+        raise UsageError(f"{audio}: no such audio file{_near(audio) or hint}")
     mode = os.stat(file_of(audio)).st_mode
     if kind == "file" and not stat.S_ISREG(mode):
         raise UsageError(f"{audio}: {not_regular(mode)}")
+
+
+def _near(path: str) -> str:
+    """Return "; did you mean …?" with a file of a similar name in the same folder; "" where there is none."""
+    folder, name = os.path.split(path)
+    try:
+        names = [entry for entry in os.listdir(folder or ".") if not entry.startswith(".")]
+    except OSError:
+        return ""
+    likely = difflib.get_close_matches(name, names, n=1, cutoff=0.8) if "." in name else []
+    return f"; did you mean {os.path.join(folder, likely[0])}?" if likely else ""
+
+
+def check_recording(audio: str, reader: Reader | None) -> None:
+    """Raise AudioError where AUDIO cannot be read as a recording; log-probs and standard input are read later."""
+    from ctc_align.audio.loading import estimated_duration_s
+
+    if audio != STDIN and reader is None:
+        estimated_duration_s(audio)
 
 
 def name_of_audio(audio: str) -> str:

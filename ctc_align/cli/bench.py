@@ -41,7 +41,7 @@ def bench(
     result of ours is wrong.
     """
     if format not in FORMATS:
-        raise UsageError(f"--format: expected {' or '.join(FORMATS)}, got {format!r}")
+        raise UsageError(f"--format: expected {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, got {format!r}")
     from ctc_align.cli.align import say_if_compiling
     from ctc_align.kernels import benchmark
     from ctc_align.models import resolve_device

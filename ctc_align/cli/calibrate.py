@@ -56,12 +56,14 @@ def calibrate(
     """
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.formats.whole_files import placing
+    from ctc_align.models import check_model
     from ctc_align.models.calibration import FILE, as_toml
     from ctc_align.training.calibrating.calibration_fitting import calibrate as measure
     from ctc_align.training.calibrating.labelled_speech import read_labelled
 
     talk = messages.talk()
     settings = config.settings()
+    check_model(model)
     folder = _folder(model, out_dir)
     path = folder / FILE
     check_files({"--lexicon": lexicon})

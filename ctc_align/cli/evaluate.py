@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ctc_align.evaluate import Comparison, Evaluation, Options
 
 _NAMED = 3
+_ALIGNMENTS = (".textgrid", ".json", ".ctm", ".jsonl", ".gz")
 
 
 @dataclass(frozen=True)
@@ -268,9 +269,21 @@ def _check_paths(hypothesis: str, reference: str, against: str | None, plot: str
     from ctc_align.evaluate.file_pairs import check_paths
 
     check_paths(Path(hypothesis), Path(reference))
+    for path in filter(None, (hypothesis, reference, against)):
+        _check_kind(Path(path))
     if against is not None:
         check_paths(Path(against), Path(reference), "second hypothesis, --against")
     _check_plot(plot, force, (hypothesis, reference))
+
+
+def _check_kind(path: Path) -> None:
+    """Raise UsageError for a file that is clearly no alignment; TextGrids may have any extension."""
+    if not path.is_file() or path.suffix.casefold() in _ALIGNMENTS:
+        return
+    with open(path, "rb") as file:
+        head = file.read(400).replace(b"\0", b"")
+    if b"ooTextFile" not in head:
+        raise UsageError(f"{path}: expected an alignment (a TextGrid, ctc-align JSON or CTM), got another kind of file")
 
 
 def _check_plot(plot: str | None, force: bool, inputs: tuple[str, str]) -> None:

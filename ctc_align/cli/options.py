@@ -11,13 +11,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from ctc_align.errors import UsageError
+from ctc_align.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from ctc_align.cli.messages import Talk
@@ -119,6 +119,12 @@ SourceKind = Annotated[
         show_default="recognised",
     ),
 ]
+
+
+def _as_option(fault: str, options: Iterable[str]) -> str:
+    """Return a fault of a setting that an option gave with the name of the option: "--min-confidence: …"."""
+    name, colon, rest = fault.partition(":")
+    return f"--{name.replace('_', '-')}{colon}{rest}" if name in options else fault
 
 
 def checked_language(language: str) -> str:
@@ -284,7 +290,10 @@ class ConfigOptions:
         from ctc_align.config import load_settings
 
         options = {name: value for group in groups for name, value in vars(group).items()}
-        settings = load_settings(self.config, self.assignments, **options)
+        try:
+            settings = load_settings(self.config, self.assignments, **options)
+        except ConfigError as error:
+            raise ConfigError("\n".join(_as_option(line, options) for line in str(error).splitlines())) from error
         return dataclasses.replace(settings, language=checked_language(settings.language))
 
 

@@ -198,7 +198,7 @@ def _format(format: str | None) -> str:
     if format is None:
         return "table" if _is_terminal() else "tsv"
     if format not in FORMATS:
-        raise UsageError(f"--format: expected {' or '.join(FORMATS)}, got {format!r}")
+        raise UsageError(f"--format: expected {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, got {format!r}")
     return format
 
 

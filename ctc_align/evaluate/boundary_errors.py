@@ -171,8 +171,8 @@ def evaluate(
             failures.append((name, str(error)))
             without_tier += [error] if isinstance(error, MissingTierError) else []
     if without_tier and not utterances and len(without_tier) == len(failures):
-        others = f" (and {len(without_tier) - 1} more files without it)" if len(without_tier) > 1 else ""
-        raise MissingTierError(f"{without_tier[0]}{others}; --tier words=NAME takes the name or number of a tier")
+        others = f" ({len(without_tier)} files lack it)" if len(without_tier) > 1 else ""
+        raise MissingTierError(f"{without_tier[0]}{others}; --tier {tier}=NAME takes the name or number of a tier")
     return replace(
         _evaluation(utterances, tier, options),
         missing_files=tuple(name for name in matches.missing if name not in dict(ours.failures)),

@@ -91,7 +91,7 @@ def parse_formats(formats: str) -> tuple[str, ...]:
     unknown = [name for name in names if name not in WRITERS]
     if unknown or not names:
         got = ", ".join(unknown) or "an empty list"
-        raise UsageError(f"expected formats out of {', '.join(WRITERS)}; got {got}")
+        raise UsageError(f"--format: expected formats out of {', '.join(WRITERS)}; got {got}")
     return tuple(dict.fromkeys(names))
 
 

@@ -55,6 +55,16 @@ def read_transcript_file(path: str | Path) -> Transcript:
     return parse_transcript(data, str(path))
 
 
+def require_text(text: str, source: str) -> None:
+    """Raise TranscriptError, naming `source`, where a transcript is empty or white space.
+
+    >>> require_text("Yes.", "yes.txt")
+    """
+    if not text.strip():
+        name = STANDARD_INPUT if source == "-" else source
+        raise TranscriptError(f"{name}: the transcript is empty; expected at least one word that is spoken")
+
+
 def parse_transcript(data: bytes, source: str) -> Transcript:
     """Return the transcript in the bytes of a file; `source` is its name in messages. Raises as `read_transcript_file`.
 
@@ -64,7 +74,7 @@ def parse_transcript(data: bytes, source: str) -> Transcript:
     _refuse(binary_kind(data), source)
     text = _decoded(data, source)
     extension = Path(source).suffix.casefold()
-    if has_cues(text):
+    if has_cues(text) or (extension in _SUBTITLES and "-->" in text):
         return parse_subtitles(text, source, "vtt" if extension == ".vtt" else "srt")
     _refuse(written_kind(text), source)
     if extension in _SUBTITLES and text.strip():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+import wave
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -111,6 +112,8 @@ def fake_aligner(monkeypatch) -> type[FakeAligner]:
 def here(tmp_path, monkeypatch) -> Path:
     """The current directory: a recording and its transcript (the fake aligner does not listen)."""
     monkeypatch.chdir(tmp_path)
-    Path("talk.wav").write_bytes(b"RIFF\0\0\0\0WAVE")
+    with wave.open("talk.wav", "wb") as file:
+        file.setparams((1, 2, 16000, 0, "NONE", ""))
+        file.writeframes(bytes(3200))
     Path("talk.txt").write_text("Hello, big world!\n", "utf-8")
     return tmp_path

@@ -324,7 +324,7 @@ def test_every_kind_of_source(cli, corpus, kind, named):
         ([*LOG_PROBS, "gone.txt"], "gone.txt: no such transcript file"),
         ([*LOG_PROBS, "-", "-"], "standard input (-) can be read once only"),
         ([*LOG_PROBS, ""], "got an empty one"),
-        ([*LOG_PROBS, "right.txt", "--format", "xml"], "--format: expected table or tsv or jsonl, got 'xml'"),
+        ([*LOG_PROBS, "right.txt", "--format", "xml"], "--format: expected table, tsv or jsonl, got 'xml'"),
         ([*LOG_PROBS, "right.txt", "--worst", "101"], "--worst: expected a percentage from 0 to 100, got '101'"),
         ([*LOG_PROBS, "right.txt", "--worst", "-1"], "--worst: expected a percentage"),
         ([*LOG_PROBS, "right.txt", "--worst", "nan"], "--worst: expected a percentage"),

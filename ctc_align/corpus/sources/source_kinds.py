@@ -103,4 +103,4 @@ def _folder_kind(options: SourceLocation) -> str:
         return "mfa"
     expected = "wav.scp, *.trans.txt or audio with transcripts beside it"
     hint = f"; did you mean {printable(os.path.join(path, manifests[0]))}?" if manifests else ""
-    raise UsageError(f"{printable(path)}: expected a corpus ({expected}), got a folder without{hint}")
+    raise UsageError(f"{printable(path)}: expected a corpus ({expected}), got a folder without any{hint}")

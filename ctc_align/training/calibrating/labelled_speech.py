@@ -51,7 +51,7 @@ def read_labelled(
             raise UsageError(f"{needed}: expected a folder of TextGrids, or of the recordings that they label")
     grids = sorted(path for path in folder.rglob("*") if path.suffix.casefold() == ".textgrid")
     if not grids:
-        raise UsageError(f"{folder}: there is no TextGrid in it")
+        raise UsageError(f"{folder}: expected TextGrids labelled by hand in this folder or below it, got none")
     names = [grid.relative_to(folder).with_suffix("") for grid in grids]
     flat = len({name.parent for name in names}) == 1
     for grid, name in zip(grids, names):
