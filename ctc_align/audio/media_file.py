@@ -36,9 +36,9 @@ _WITHOUT_CLOCK = frozenset(
 _OPTIONS = {
     "format_whitelist": ",".join(FORMATS),
     "protocol_whitelist": "none",
-    "analyzeduration": "30000000",
-    "probesize": "32000000",
 }
+_LONG_SEARCH = {"analyzeduration": "60000000", "probesize": "64000000"}
+"""Microseconds and bytes in which sound is looked for where FFmpeg's own 5 s and 5 MB have none."""
 _TAGS = (b"ID3", b"TAG", b"APETAGEX", b"LYRICS", b"3DI", b"\0\0\0")
 _READ_BYTES = 1 << 16
 _READ_FAILURES = 8
@@ -144,7 +144,11 @@ class MediaFile:
     def __post_init__(self) -> None:
         self._file = ByteRange(self.path, self.first_byte)
         try:
-            self.container = _opened(self._file)
+            self.container = _opened(self._file, _OPTIONS)
+            if not _has_sound(self.container):
+                self.container.close()
+                self._file.seek(0)
+                self.container = _opened(self._file, _OPTIONS | _LONG_SEARCH)
             try:
                 self.stream = _best_stream(self.container)
             except BaseException:
@@ -302,14 +306,20 @@ class MediaFile:
         return [number for number, name in enumerate(names) if name not in ("LFE", "LFE2")] or list(range(channels))
 
 
-def _opened(file: ByteRange) -> InputContainer:
+def _has_sound(container: InputContainer) -> bool:
+    """Return whether there is a stream of sound of which some was met already."""
+    contexts = [stream.codec_context for stream in container.streams.audio]
+    return any(context is not None and context.sample_rate for context in contexts)
+
+
+def _opened(file: ByteRange, options: dict[str, str]) -> InputContainer:
     import av
 
     try:
         return av.open(
             file,
             "r",
-            options=_OPTIONS,
+            options=options,
             metadata_errors="replace",
             buffer_size=_READ_BYTES,
             io_open=_refuse_to_open,
