@@ -28,9 +28,7 @@ def main() -> None:
     """Print the table."""
     aligner, sound = Aligner(device="cpu"), load_audio(DEMO).samples
     wanted: dict[int, np.ndarray] = {}
-    print(
-        "| kind | rate | channels | length − WAV, ms | coder's delay, ms | sound, ms | words: median, ms | largest, ms |"
-    )
+    print("| kind | rate | channels | length − WAV, ms | coder's delay, ms | sound, ms | words, median, ms | largest |")
     print("|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         for name, coding, rate, channels, delay in KINDS:
