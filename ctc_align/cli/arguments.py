@@ -62,7 +62,10 @@ def _near(path: str) -> str:
         names = [entry for entry in os.listdir(folder or ".") if not entry.startswith(".")]
     except OSError:
         return ""
-    likely = difflib.get_close_matches(name, names, n=1, cutoff=0.8) if "." in name else []
+    stem = os.path.splitext(name)[0]
+    same = [entry for entry in names if os.path.splitext(entry)[0] == stem != name]
+    likely = [entry for entry in sorted(same) if _role(os.path.join(folder, entry)) == _RECORDING]
+    likely = likely or (difflib.get_close_matches(name, names, n=1, cutoff=0.8) if "." in name else [])
     return f"; did you mean {os.path.join(folder, likely[0])}?" if likely else ""
 
 

@@ -183,7 +183,8 @@ def inputs_of(utterance: Utterance) -> list[str | Path]:
     """Return the files that must not be overwritten: the recording, and the transcript that may lie beside it."""
     audio = Path(utterance.audio)
     extensions = [".txt", ".lab", *([".TextGrid", ".textgrid"] if utterance.recording else [])]
-    return [audio, *(audio.with_suffix(extension) for extension in extensions if audio.suffix != extension)]
+    beside = [audio.with_suffix(extension) for extension in extensions if audio.suffix != extension]
+    return [audio, *beside, *([utterance.transcript] if utterance.transcript else [])]
 
 
 @functools.lru_cache(maxsize=16)

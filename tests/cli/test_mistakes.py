@@ -1,0 +1,190 @@
+"""Mistakes of a caller and what is said to them: what is wrong, where, what to do, and the exit code.
+
+`pytest -s tests/cli/test_mistakes.py` reads them aloud.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from made_sounds import babble
+
+TEXTGRID = """File type = "ooTextFile"
+Object class = "TextGrid"
+
+xmin = 0
+xmax = 1
+tiers? <exists>
+size = 1
+item []:
+    item [1]:
+        class = "IntervalTier"
+        name = "words"
+        xmin = 0
+        xmax = 1
+        intervals: size = 1
+        intervals [1]:
+            xmin = 0
+            xmax = 1
+            text = "a"
+"""
+FILES = {
+    "talk.txt": b"Hello, big world!\n",
+    "other.txt": b"Good night.\n",
+    "empty.txt": b"",
+    "empty.wav": b"",
+    "paper.txt": b"%PDF-1.4\n\xe2\xe3\xcf\xd3",
+    "letter.txt": b"{\\rtf1 Hello}",
+    "page.html": b"<!DOCTYPE html><html><body>Hi</body></html>",
+    "wide.txt": "Hello there".encode("utf-16-le"),
+    "latin.txt": "café".encode("latin-1"),
+    "russian.txt": "Добрый день, друзья".encode(),
+    "broken.srt": b"1\n00:00:01,000 --> 00:00:02,000\nHello\n\n2\n00:00:03,000 --> soon\nthere\n",
+    "grid.TextGrid": TEXTGRID.encode(),
+    "grids/a.TextGrid": TEXTGRID.encode(),
+    "grids/b.TextGrid": TEXTGRID.encode(),
+    "vocab.txt": b"<blank>\na\nb\n",
+    "bad.toml": b"chunk_z = 3\n",
+    "bad.dict": b"hello\n",
+    "done.json": b"{}",
+    "train.jsonl": b'{"audio": "talk.wav", "text": "a"}\n',
+    "plot.png": b"mine",
+}
+NO_MODEL = "model nonesuch: no such model or folder; there is english"
+
+MISTAKES = [
+    # files
+    ("tallk.wav talk.txt", 2, "tallk.wav: no such audio file; did you mean talk.wav?"),
+    ("talk.mp3 talk.txt", 2, "talk.mp3: no such audio file; did you mean talk.wav?"),
+    ("https://example.org/talk.mp3 talk.txt", 2, "got a URL; download it first"),
+    ("folder talk.txt", 2, "folder: expected an audio file, got a folder; name a file in it, or see ctc-align corpus"),
+    ("talk.wav", 2, "no transcript for talk.wav", 'or --text "…"', "did you mean: ctc-align talk.wav talk.txt"),
+    ("talk.wav none.txt", 2, "none.txt: no such transcript file; give a UTF-8 text file, - for stdin, or --text"),
+    ("talk.wav folder", 2, "folder: expected a transcript file, got a folder"),
+    ("talk.wav talk.txt --text Hello", 2, "given twice, as talk.txt and with --text; give one of them"),
+    ("- -", 2, "AUDIO and TRANSCRIPT are both -", "give the transcript as a file"),
+    ("talk.txt talk.wav", 2, "these look swapped; did you mean: ctc-align talk.wav talk.txt"),
+    ("talk.txt 'my talk.wav'", 2, "these look swapped; did you mean: ctc-align 'my talk.wav' talk.txt"),
+    ("score talk.txt talk.wav", 2, "these look swapped; did you mean: ctc-align score talk.wav talk.txt"),
+    ("talk.wav 'my talk.wav'", 2, "my talk.wav: expected a transcript", "give the text of what is said in it"),
+    ("talk.txt other.txt", 2, "talk.txt: expected a recording as AUDIO, got a text file"),
+    ("empty.wav talk.txt", 1, "empty.wav: expected audio, got an empty file"),
+    ("talk.wav empty.txt", 1, "empty.txt: the transcript is empty; expected at least one word"),
+    ("talk.wav --text '— … —'", 1, "--text: nothing in the transcript is spoken", "expected at least one word"),
+    ("talk.wav paper.txt", 2, "paper.txt: expected a transcript", "got a PDF document; save its text", "pdftotext"),
+    ("score talk.wav letter.txt", 2, "letter.txt: expected a transcript", "got an RTF document; save its text"),
+    ("talk.wav page.html", 2, "page.html: expected a transcript", "got an HTML page; open it in a browser"),
+    ("talk.wav grid.TextGrid", 2, "grid.TextGrid: expected", "a TextGrid of Praat", "ctc-align corpus FOLDER"),
+    ("talk.wav wide.txt", 1, "wide.txt: expected UTF-8", "UTF-16 (little-endian)", "iconv -f UTF-16LE"),
+    ("talk.wav latin.txt", 1, "latin.txt, line 1: expected UTF-8, got byte 0xe9", "iconv -f WINDOWS-1252"),
+    ("talk.wav broken.srt", 1, "broken.srt, line 6: expected the times of a cue", "correct that line"),
+    ("talk.wav russian.txt", 1, "nothing for any word", "in Cyrillic letters", "--model", "--romanize"),
+    # options
+    ("talk.wav talk.txt --language xx", 2, "--language xx: expected the code of a language (ISO 639"),
+    ("corpus train.jsonl --out-dir out --language klingon", 2, "--language klingon", "did you mean tlh (Klingon)?"),
+    ("train train.jsonl --out-dir out --language Deutsch", 2, "did you mean de (German)?"),
+    ("talk.wav talk.txt --model englsh", 2, "model englsh: no such model or folder; did you mean english?"),
+    ("done.wav talk.txt --model nonesuch", 2, NO_MODEL),
+    ("done.wav talk.txt", 2, "done.json: exists already; give --force to replace it, or another --out-dir"),
+    ("talk.wav talk.txt --model folder", 2, "model folder: expected a folder with model.toml and model.safetensors"),
+    ("talk.wav talk.txt --device gpu", 2, "device: expected auto, cpu, cuda, cuda:N or mps, got 'gpu'"),
+    ("talk.wav talk.txt --backend fast", 2, "backend: expected one of auto, reference, cpu, gpu; got 'fast'"),
+    ("talk.wav talk.txt --format docx", 2, "--format: expected formats out of json, ctm", "got docx"),
+    ("talk.wav talk.txt --stdout --format json,ctm", 2, "--stdout takes exactly one format, got json, ctm"),
+    ("talk.wav talk.txt --stdout --out-dir out", 2, "--stdout writes no files: leave --out-dir away, or --stdout"),
+    ("talk.wav talk.txt --out-dir talk.txt", 2, "talk.txt: expected a folder for the outputs"),
+    ("talk.wav talk.txt --outdir out", 2, "No such option: --outdir", "--out-dir", "see ctc-align align --help"),
+    ("talk.wav talk.txt --lexicon none.dict", 2, "--lexicon none.dict: expected a file, no such file"),
+    ("talk.wav talk.txt --lexicon bad.dict", 1, "bad.dict:1: expected phones after the word 'hello'", "add them or"),
+    ("talk.wav talk.txt --config bad.toml", 2, "bad.toml: unknown setting 'chunk_z': did you mean 'chunk_s'?"),
+    ("talk.wav talk.txt --set chunk_s=-1", 2, "--set chunk_s: expected a number above 0, got -1.0"),
+    ("talk.wav talk.txt --min-confidence 2", 2, "--min-confidence: expected a number from 0 to 1, got 2.0"),
+    ("talk.wav talk.txt --channel middle", 2, "--channel: expected mix, left, right or a number from 1, got 'middle'"),
+    ("talk.wav talk.txt --channel 7", 1, "talk.wav: expected channel 7, got a recording of 1 channel", "mix"),
+    ("talk.wav talk.txt --cues maybe", 2, "--cues: expected 'keep' or 'again', got 'maybe'"),
+    ("scores.npy talk.txt", 2, "scores.npy: log-probs need --vocab and --frame-shift too"),
+    ("talk.wav talk.txt --vocab vocab.txt", 2, "--vocab: only for log-probs", "got talk.wav"),
+    # commands
+    ("algin talk.wav talk.txt", 2, "algin: no such command", "did you mean align?"),
+    ("score", 2, "Missing argument 'AUDIO|SOURCE'; see ctc-align score --help"),
+    ("score talk.wav", 2, "did you mean: ctc-align score talk.wav talk.txt"),
+    ("score talk.wav talk.txt none.txt", 2, "none.txt: no such transcript file"),
+    ("score talk.wav talk.txt --format csv", 2, "--format: expected table, tsv or jsonl, got 'csv'"),
+    ("score talk.wav talk.txt --model nonesuch", 2, NO_MODEL),
+    ("score talk.wav talk.txt --worst 200", 2, "--worst: expected a percentage from 0 to 100, got '200'"),
+    ("score none.jsonl", 2, "none.jsonl: expected a manifest", "there is no such file"),
+    ("corpus", 2, "SOURCE: expected a manifest or a folder; see ctc-align corpus --help"),
+    ("corpus none", 2, "none: expected a manifest", "or a folder as SOURCE; nothing is there"),
+    ("corpus train.jsonl", 2, "--out-dir: a corpus needs a folder"),
+    ("corpus folder --out-dir out", 2, "folder: expected a corpus (wav.scp", "got a folder without any"),
+    ("corpus talk.wav --out-dir out", 2, "talk.wav: expected a manifest", "for that: ctc-align AUDIO TRANSCRIPT"),
+    ("corpus train.jsonl --out-dir out --model nonesuch", 2, NO_MODEL),
+    ("corpus train.jsonl --out-dir out --shard 4/4", 2, "--shard: expected I/N with I from 0 to N - 1, got '4/4'"),
+    ("corpus --summary none", 2, "--summary none: expected the output folder of a corpus run"),
+    ("evaluate none grids", 2, "none: no such file or folder (the hypothesis)"),
+    ("evaluate grids grid.TextGrid", 2, "expected two files or two folders, got grids and grid.TextGrid"),
+    ("evaluate talk.txt grid.TextGrid", 2, "talk.txt: expected an alignment (a TextGrid, ctc-align JSON or CTM)"),
+    ("evaluate grids grids --tier words=Wort", 2, "named 'Wort', got: 1 words (2 files lack it); --tier words=NAME"),
+    ("evaluate grid.TextGrid grid.TextGrid --tier phones", 2, "expected an interval tier named phones", "got: 1 words"),
+    ("evaluate grids grids --tier syllables", 2, "expected the tier words or phones", "got 'syllables'"),
+    ("evaluate grids grids --max-mae -1", 2, "--max-mae: expected milliseconds, 0 or more, got -1.0"),
+    ("train none --out-dir out", 2, "none: expected a manifest", "or a folder as CORPUS; nothing is there"),
+    ("train train.jsonl", 2, "--out-dir: a model needs a folder"),
+    ("adapt train.jsonl --out-dir out --model nonesuch", 2, "--model nonesuch: expected english, or the folder"),
+    ("calibrate nonesuch grids --out-dir out", 2, NO_MODEL),
+    ("calibrate english folder --out-dir out", 2, "folder: expected TextGrids labelled by hand in this folder"),
+    ("models show nonesuch", 2, NO_MODEL),
+    ("models list", 2, "models: expected `ctc-align models` or `ctc-align models show NAME`"),
+    ("bench --device tpu", 2, "device: expected auto, cpu, cuda, cuda:N or mps, got 'tpu'"),
+    ("demo --out-dir talk.txt", 2, "talk.txt: expected a folder for the outputs, but talk.txt is a file"),
+]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    import soundfile
+
+    monkeypatch.chdir(tmp_path)
+    for name, data in FILES.items():
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_bytes(data)
+    Path("folder").mkdir()
+    soundfile.write("talk.wav", babble(1.0), 16000)
+    for name in ("my talk.wav", "done.wav"):
+        shutil.copy("talk.wav", name)
+    np.save("scores.npy", np.zeros((5, 3), np.float32))
+    return tmp_path
+
+
+def test_mistakes_are_told_what_where_and_what_to_do(cli, here, request, capsys):
+    """Each in one line without a traceback, with its exit code, and with nothing written."""
+    before = sorted(here.rglob("*"))
+    faults, aloud = [], []
+    for line, code, *says in MISTAKES:
+        result = cli(*shlex.split(line))
+        if result.code != code or not all(part in result.stderr for part in says):
+            faults.append(f"ctc-align {line}: {result.code}, expected {code} and {says}\n   {result.stderr}")
+        assert result.error, line
+        assert "Traceback" not in result.stderr
+        aloud.append(f"$ ctc-align {line}\n{result.stderr.strip()}   [exit {result.code}]\n")
+        assert sorted(here.rglob("*")) == before, line
+    if request.config.getoption("capture") == "no":
+        with capsys.disabled():
+            print("\n" + "\n".join(aloud))
+    assert len(MISTAKES) >= 40
+    assert not faults, "\n".join(faults)
+
+
+def test_what_is_missing_is_told_before_what_is_there_already(cli, here):
+    """Arguments, then input files, then the model, then outputs: done.json is there, and is told last."""
+    for wrong, says in (
+        ("done.wav talk.txt --format docx --model nonesuch", "--format"),
+        ("done.wav empty.txt --model nonesuch", "empty.txt"),
+        ("done.wav talk.txt --model nonesuch", "nonesuch"),
+        ("done.wav talk.txt", "done.json: exists already"),
+    ):
+        assert says in cli(*shlex.split(wrong)).error
