@@ -20,6 +20,7 @@ _RECORDING, _TEXT = "recording", "text"
 STDIN = "-"
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _LIKELY = (".txt", ".srt", ".vtt", ".lab")
+_DOCUMENTS = (*_LIKELY, ".md", ".rtf", ".pdf", ".doc", ".docx", ".odt", ".html", ".htm")
 
 
 def kind_of(path: str, argument: str) -> str:
@@ -94,6 +95,7 @@ def check_transcript(audio: str, transcript: str | None, text: str | None, comma
     """Raise UsageError unless there is exactly one of the two; `command` is what the hint begins with."""
     if transcript is not None and text is not None:
         raise UsageError(f"a transcript is given twice, as {transcript} and with --text; give one of them")
+    check_text(text)
     if transcript == "":
         raise UsageError("TRANSCRIPT: expected the path of a text file or - for standard input, got an empty one")
     if transcript is None and text is None:
@@ -101,6 +103,12 @@ def check_transcript(audio: str, transcript: str | None, text: str | None, comma
         likely_file = next((path for path in likely if path.is_file()), None)
         hint = f"; did you mean: {command} {shlex.join((audio, str(likely_file)))}" if likely_file else ""
         raise UsageError(f'no transcript for {audio}: give a text file, - for standard input, or --text "…"{hint}')
+
+
+def check_text(text: str | None) -> None:
+    """Raise UsageError where the transcript itself, after --text, is the name of a file."""
+    if text and "." in text[1:-1] and not any(map(str.isspace, text)) and os.path.isfile(text):
+        raise UsageError(f"--text {text}: is a file; give it as TRANSCRIPT, without --text, which takes the words")
 
 
 def check_roles(command: str, audio: str, transcripts: Sequence[str]) -> None:
@@ -144,11 +152,14 @@ def _role(path: str) -> str:
         return ""
     if is_sound(head):
         return _RECORDING
-    if not head.strip() or may_be_sound(head) or binary_kind(head) is not None:
+    if not head.strip() or may_be_sound(head):
         return ""
+    if binary_kind(head) is not None:
+        return _TEXT if Path(path).suffix.casefold() in _DOCUMENTS else ""
     whole_lines = head if len(head) < HEAD_BYTES else head[: head.rfind(b"\n") + 1]
-    is_text = encoding_of(whole_lines) is None and b"\0" not in whole_lines
-    return _TEXT if is_text else ""
+    encoding = encoding_of(whole_lines)
+    is_text = b"\0" not in whole_lines if encoding is None else encoding[0].startswith("UTF")
+    return _TEXT if is_text or Path(path).suffix.casefold() in _DOCUMENTS else ""
 
 
 def check_files(files: dict[str, str | None]) -> None:

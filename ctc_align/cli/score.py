@@ -212,8 +212,11 @@ def _read(files: list[str], texts: list[str]) -> list[tuple[str, str | Transcrip
     Raises:
         UsageError: a file that is not there, or no transcript at all.
     """
+    from ctc_align.cli.arguments import check_text
     from ctc_align.text import read_transcript
 
+    for text in texts:
+        check_text(text)
     if files.count("-") > 1:
         raise UsageError("TRANSCRIPT: standard input (-) can be read once only")
     found: list[tuple[str, str | TranscriptError, bool]] = []

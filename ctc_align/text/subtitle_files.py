@@ -18,6 +18,10 @@ SRT, VTT = "srt", "vtt"
 _TIME = r"(?:(\d{1,4}):)?(\d{1,3}):(\d{1,2})(?:\s?[,.]\s?(\d{1,9}))?"
 _TIMES = re.compile(rf"\s*{_TIME}\s*(?:-{{1,3}}>|→)\s*{_TIME}(?P<settings>[ \t].*)?\s*")
 _CUE_LINE = re.compile(r"^[ \t]*(?:\d+:)?\d+:\d+(?:(?<=:\d\d:\d\d)|\s?[,.]\s?\d+)[ \t]*-{1,3}>[ \t]*\d", re.MULTILINE)
+_FULL_TIME = r"(\d{1,4}):(\d\d):(\d\d)\s?[,.]\s?(\d{1,9})"
+_HALF_ARROW = r"\s*(?:[-–—=~]{1,3}\s?(?:>|&gt;)?|>)?\s*"
+_DAMAGED_TIMES = re.compile(rf"\s*{_FULL_TIME}{_HALF_ARROW}{_FULL_TIME}(?P<settings>[ \t].*)?\s*")
+"""Whole times on both sides, and an arrow that is not quite one."""
 _ARROW = "-->"
 _NUMBER = re.compile(r"\s*\d{1,7}\s*")
 _HEADER = re.compile(r"\s*WEBVTT(?![^\s])")
@@ -92,7 +96,7 @@ def _times_lines(lines: Sequence[str], source: str, format: str) -> list[_TimesL
             in_block = False
         elif format == VTT and (_BLOCK.match(line) and (index == 0 or not lines[index - 1].strip())):
             in_block = True
-        match = None if in_block else _TIMES.fullmatch(line)
+        match = None if in_block else _TIMES.fullmatch(line) or _DAMAGED_TIMES.fullmatch(line)
         if match is None:
             if _ARROW in line and not in_block and _is_meant_as_times(line):
                 raise TranscriptError(

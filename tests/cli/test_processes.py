@@ -5,16 +5,19 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import ctc_align
+from ctc_align.text import read_transcript_file
 
 ROOT = Path(__file__).resolve().parents[2]
 VOCAB = ["<blank>", "|", *"abcdefghijklmnopqrstuvwxyz'"]
@@ -117,6 +120,36 @@ def test_a_wrong_call(cli, here):
     result = cli("talk.npy", "talk.txt")
     assert result.code == 2
     assert "--vocab and --frame-shift" in result.error
+
+
+@needs_model
+def test_subtitles_of_the_demo_come_back_with_its_times(cli, here):
+    """Cues with old times of another cut, with tags and one without a word: the same cues, at the words' times."""
+    folder = Path(ctc_align.__file__).parent / "demo"
+    shutil.copy(folder / "demo.flac", here / "film.flac")
+    texts = [
+        "<i>Forced alignment</i> finds\nwhere every word begins",
+        "[MUSIC]",
+        "- and ends, in twenty-two",
+        "lines of text,",
+    ]
+    texts += ["or in 1999."]
+    times = [f"00:01:{10 + i}.000 --> 00:01:{10 + i}.900" for i in range(5)]
+    cues = [f"{i}\n{time}\n{text}\n" for i, (time, text) in enumerate(zip(times, texts), 1)]
+    (here / "film.vtt").write_text("\n".join(["WEBVTT\n", *cues]))
+    result = cli("film.flac", "film.vtt", "--format", "json")
+    assert result.code == 0, result.stderr
+    again = read_transcript_file(here / "film.aligned.vtt")
+    assert again.subtitles is not None
+    shown = again.subtitles.cues
+    assert [again.text[cue.char_start : cue.char_end] for cue in shown] == texts
+    words = {word["text"]: word for word in json.loads((here / "film.json").read_text())["words"]}
+    assert abs(shown[0].start_s - words["Forced"]["start_s"]) < 0.002
+    assert abs(shown[0].end_s - words["begins"]["end_s"]) < 0.002
+    assert abs(shown[2].start_s - words["and"]["start_s"]) < 0.002
+    assert abs(shown[4].end_s - words["1999."]["end_s"]) < 0.002
+    assert all(cue.start_s < cue.end_s for cue in shown)
+    assert all(cue.end_s <= following.start_s for cue, following in pairwise(shown))
 
 
 @needs_model

@@ -129,6 +129,7 @@ SUBTITLES = [
     ("a blank line inside", f"1\n{TIMES}\nHello\n\nthere\n\n2\n{LATER}\nyou\n", ["Hello\n\nthere", "you"]),
     ("empty cues", f"1\n{TIMES}\n\n2\n{LATER}\n\n3\n{LATER}\nyou\n", ["", "", "you"]),
     ("points, no hours", "1\n00:01.0 --> 00:02.5\nHello\n", ["Hello"]),
+    ("half an arrow", f"1\n{TIMES}\nHello\n\n2\n{LATER.replace('-->', '--')}\nthere\n", ["Hello", "there"]),
     ("a position", f"1\n{TIMES} X1:100 X2:200 Y1:1 Y2:2\nHello\n", ["Hello"]),
     ("markup", f"1\n{TIMES}\n{{\\an8}}<i>Hello</i>\n", ["{\\an8}<i>Hello</i>"]),
     ("an arrow in the text", f"1\n{TIMES}\nfrom here --> to there\n", ["from here --> to there"]),
