@@ -19,7 +19,7 @@ _SPEAKER = re.compile(r"([^-]+)-[^-]+-[^-]+")
 
 
 class MfaFolder(FolderSource):
-    """Each sound file (any extension that libsndfile reads, in any case) and its `.lab`, else `.txt`, else `.TextGrid`,
+    """Each recording or video (by its extension, in any case) and its `.lab`, else `.txt`, else `.TextGrid`,
     else the text of its `.srt` or `.vtt`.
 
     The id is the path below the folder without extension, the speaker the folder that the file lies in. Of a TextGrid
@@ -140,7 +140,7 @@ def _check_readable(path: str) -> None:
 
 
 class LibriSpeech(FolderSource):
-    """Sound files (any extension that libsndfile reads) that a `*.trans.txt` in the same folder has a line for.
+    """Recordings (by their extension) that a `*.trans.txt` in the same folder has a line for.
 
     The id is the path below the folder without extension; the speaker is the first part of `84-121123-0000`. Lines
     without a sound file and sound files without a line are refused; other text files are left alone.
