@@ -144,7 +144,7 @@ def choose_tokens(inputs: UtteranceInputs) -> Steps[ChosenTokens]:
     words, word_tokens = inputs.words, (yield from spell_words(inputs.words, tokenizer, inputs.settings))
     if not any(word.pronunciations for word in word_tokens):
         raise nothing_to_align(word_tokens, inputs.settings)
-    if words.optional:
+    if words.optional and inputs.settings.match != "exact":
         words, word_tokens = yield from leave_out_unspoken(
             emissions.log_probs, words, word_tokens, tokenizer.separator, emissions.blank, inputs.backend
         )

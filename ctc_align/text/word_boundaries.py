@@ -28,6 +28,7 @@ _OPEN = "“‘„«‹([{¿¡"
 _EITHER = "\"'*_`~"
 """Signs that open and close alike: quotes, and the emphasis of Markdown."""
 _SIGNS = "$£€¥₹₩₽₺#@+-−%°&"
+_AFTER_WORDS, _BEFORE_WORDS = f"{_CLOSE}{_EITHER}{_MARKS}%°", f"{_CLOSE}{_OPEN}{_EITHER}{_MARKS}{_SIGNS}"
 _MOST_BETWEEN = 8
 """So many quotes, brackets and signs may stand between a mark and the letter or digit beside it."""
 _LONGEST_PIECE = 40
@@ -96,9 +97,13 @@ def _run(text: str, place: int) -> tuple[int, int]:
 def _sides(text: str, start: int, end: int) -> tuple[str, str] | None:
     """Return the pieces of words on both sides of a mark, None where one of them is no word."""
     left, right = start, end
-    while left and start - left < _MOST_BETWEEN and text[left - 1] in f"{_CLOSE}{_EITHER}%°":
+    while left and start - left < _MOST_BETWEEN and text[left - 1] in _AFTER_WORDS:
         left -= 1
-    while right < len(text) and right - end < _MOST_BETWEEN and text[right] in f"{_CLOSE}{_OPEN}{_EITHER}{_SIGNS}":
+    opened = False
+    while right < len(text) and right - end < _MOST_BETWEEN and text[right] in _BEFORE_WORDS:
+        opened = opened or text[right] in _OPEN
+        if text[right] in _MARKS and not opened:
+            return None  # one mark after another parts words once: the last one does
         right += 1
     if not left or right == len(text) or not _is_word(text[left - 1]) or not _is_word(text[right]):
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from made_models import planted
 
 import ctc_align
 from ctc_align.alignment import optional_passages
+from ctc_align.alignment.align_utterance import choose_tokens
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.alignment.optional_passages import leave_out_unspoken
 from ctc_align.cli.align import notes
@@ -94,3 +96,6 @@ def test_a_recording_with_and_without_what_is_in_parentheses(english: Aligner) -
         assert (word.status == UNSPOKEN) == bool(word.kind)
     assert "2 of 4 parentheses are not spoken" in notes(alignment)
     assert [word.speaker for word in heard if word.text in ("Forced", "1999.")] == ["JOHN", "MARY"]
+    inputs = english.inputs(str(DEMO), text)
+    exact = batching.run([choose_tokens(replace(inputs, settings=replace(inputs.settings, match="exact")))])[0]
+    assert exact.words == inputs.words

@@ -96,6 +96,7 @@ end.|Then end.|then don't.|Then 1999.|Then Mr.|Smith St.|Petersburg etc.|and end
 said—|“go” (end)—|then 50%—|that Paris–|London May–|June 5–|June years—|5 one,|2 two…|5 “go.”|Then
 "go."|Then **end.**|Then hola,|¿qué क्या।|वह ماذا؟|نعم نعم،|لا ሰላም።|ሰላም see:|https://a.org/b miles/|hour Mr./|Mrs.
 one—|two/|three
+"No."—|"Yes." “No.”—|“Yes.” (end.)—|then word!”—|and said:|“Go” U.S.—|and so—|“...then” what?)|no p.m.,|then
 """
 
 
