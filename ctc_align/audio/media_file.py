@@ -319,7 +319,7 @@ def _opened(file: ByteRange, options: dict[str, str]) -> InputContainer:
         return av.open(
             file,
             "r",
-            options=options,
+            container_options=options,  # as `options`, versions before 17 write beyond their memory on some formats
             metadata_errors="replace",
             buffer_size=_READ_BYTES,
             io_open=_refuse_to_open,
