@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import threading
-from bisect import bisect_right
+from array import array
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 
@@ -25,7 +26,8 @@ _BEFORE_S = 1.0
 """Decoders that begin in the middle need a moment until they are exact."""
 _END_S = 0.25
 """Damage so near to where a file was cut is the cut."""
-_OPEN_FILES = 4
+_OPEN_FILES, _OPEN_S = 64, 12 * 3600.0
+"""Files that are kept open for further parts, at most so many, and what is known of so many seconds of them."""
 _UNKNOWN_PIECES = 64
 """Pieces after a seek that may be met before one is known."""
 
@@ -168,7 +170,8 @@ class _Parts:
 
     `_walk` reads on from where the furthest part ended. `_starts[i]`, `_counts[i]` and `_trims[i]` are the first sample
     of the recording that piece i made, how many it made and how many before them were left out; `_numbers[i]` is the
-    piece's own number, by which it is found after a seek: FFmpeg's, or its packet's byte where there is no clock.
+    piece's own number, by which it is found after a seek: FFmpeg's, or its packet's byte where there is no clock; that
+    of the piece before where it has none. They ascend, or the file cannot be sought in.
     """
 
     def __init__(self, name: str) -> None:
@@ -177,11 +180,8 @@ class _Parts:
         self.samples: int | None = None
         self._can_seek = True
         self._seeker: MediaFile | None = None
-        self._starts: list[int] = []
-        self._counts: list[int] = []
-        self._trims: list[int] = []
-        self._numbers: list[int | None] = []
-        self._place_of: dict[int, int] = {}
+        self._starts, self._numbers = array("q"), array("q")
+        self._counts, self._trims = array("i"), array("i")
         self._walked = 0
         self._conversion: Conversion | None = None
         self._media = MediaFile(name, name)
@@ -193,6 +193,11 @@ class _Parts:
 
     def __exit__(self, *_: object) -> None:
         self.lock.release()
+
+    @property
+    def known_s(self) -> float:
+        """How many seconds of the file were read and are known."""
+        return 0.0 if self._conversion is None else self._walked / self._conversion.rate
 
     def read(self, first: int, most: int | None) -> Iterator[np.ndarray]:
         """Yield the blocks of a part."""
@@ -226,11 +231,10 @@ class _Parts:
         if self._conversion is None:
             self._conversion = Conversion(piece.rate, piece.samples.shape[1])
         number = piece.pts if self._media.has_clock else piece.position
-        if piece.rate != self._conversion.rate or (number is not None and number in self._place_of):
+        last = self._numbers[-1] if self._numbers else -1
+        if piece.rate != self._conversion.rate or (number is not None and number <= last and self._numbers):
             self._can_seek = False
-        if number is not None:
-            self._place_of[number] = len(self._numbers)
-        self._numbers.append(number)
+        self._numbers.append(last if number is None else number)
         self._starts.append(self._walked + placed.silence)
         self._counts.append(len(placed.samples))
         self._trims.append(placed.trimmed)
@@ -257,13 +261,13 @@ class _Parts:
         assert self._conversion is not None, "something was read before"
         wanted = max(0, bisect_right(self._starts, first) - 1)
         target = bisect_right(self._starts, first - round(_BEFORE_S * self._conversion.rate)) - 1
-        while target > 0 and self._numbers[target] is None:
+        while target > 0 and self._numbers[target] == self._numbers[target - 1]:
             target -= 1
         if not self._can_seek or target <= 0:
             return
         place, emitted, unknown, at = -1, False, 0, first
         for piece, number in self._pieces_from(self._numbers[target]):
-            known = place + 1 if number is None and place >= 0 else self._place_of.get(number or 0, -1)
+            known = self._place_of(number, place)
             if known < 0 or (emitted and known != place + 1):
                 unknown += 1
                 if emitted or unknown > _UNKNOWN_PIECES:
@@ -289,10 +293,15 @@ class _Parts:
             if at >= end:
                 return
 
-    def _pieces_from(self, number: int | None) -> Iterator[tuple[Piece, int | None]]:
-        """Yield the pieces from the one of this number, or one before it, on, with their numbers."""
+    def _place_of(self, number: int | None, last: int) -> int:
+        """Return the place of the piece of a number, or of one without a number behind place `last`; -1 for none."""
         if number is None:
-            return
+            return last + 1 if 0 <= last < len(self._numbers) - 1 else -1
+        place = bisect_left(self._numbers, number)
+        return place if place < len(self._numbers) and self._numbers[place] == number else -1
+
+    def _pieces_from(self, number: int) -> Iterator[tuple[Piece, int | None]]:
+        """Yield the pieces from the one of this number, or one before it, on, with their numbers."""
         if self._media.has_clock:
             self._seeker = self._seeker or MediaFile(self.name, self.name)
             if self._seeker.seek(number):
@@ -314,8 +323,10 @@ def _parts_of(name: str) -> _Parts:
     with _open_lock:
         parts = _open_parts.pop(key, None) or _Parts(name)
         _open_parts[key] = parts
-        while len(_open_parts) > _OPEN_FILES:
-            _open_parts.popitem(last=False)  # closed when its last part has been read
+        known_s = sum(one.known_s for one in _open_parts.values())
+        while len(_open_parts) > 1 and (len(_open_parts) > _OPEN_FILES or known_s > _OPEN_S):
+            _, oldest = _open_parts.popitem(last=False)  # closed when its last part has been read
+            known_s -= oldest.known_s
         return parts
 
 

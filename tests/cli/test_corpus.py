@@ -8,8 +8,12 @@ import re
 from pathlib import Path
 
 import corpus_runs as runs
+import numpy as np
 import pytest
+import soundfile
+from made_media import Coding, write_media
 from made_models import LETTERS, tiny_folder
+from made_sounds import babble
 
 from ctc_align.cli.corpus import ProgressDisplay, parse_shard
 from ctc_align.cli.corpus_tables import Display, clock, print_profile, print_summary, progress_line
@@ -166,3 +170,27 @@ def test_shards_of_the_command_line():
     assert parse_shard(None).suffix == ""
     assert parse_shard("0/1").suffix == ""
     assert parse_shard("3/10").suffix == ".3-of-10"
+
+
+def test_parts_of_media_files(cli, model, tmp_path):
+    both = np.stack([babble(6.0, 1), babble(6.0, 2)], axis=1)
+    rows = []
+    for name, coding in (("a.mp3", Coding("libmp3lame", bit_rate=96000)), ("b.m4a", Coding("aac", "ipod"))):
+        path = write_media(tmp_path / name, [(0.0, both)], 16000, coding)
+        rows += [
+            {"audio_filepath": name, "text": "one two", "utterance": f"{path.stem}{at}", "offset": at, "duration": 1.5}
+            for at in (4.0, 0.5, 2.25)
+        ]
+    rows += [{**rows[0], "utterance": "left", "channel": 1}, {**rows[0], "utterance": "late", "offset": 9.0}]
+    source = runs.write_manifest(tmp_path / "corpus.jsonl", rows)
+    options = ("--model", model, "--workers", 1, "--channel", "right", "--cut-audio", "--manifest", "lhotse")
+    result = cli("corpus", source, "--out-dir", tmp_path / "out", *options)
+    assert result.code == 1
+    assert "late: " in result.stderr
+    assert "a part of the recording, which is 6.000 s long; got 9.000 s to 10.500 s" in result.stderr
+    for row in rows[:-1]:
+        samples, rate = soundfile.read(tmp_path / "out" / "cuts" / f"{row['utterance']}.flac")
+        channel, first = row.get("channel", 2) - 1, round(16000 * row["offset"])
+        assert (samples.shape, rate) == ((24000,), 16000)
+        assert np.corrcoef(samples, both[first : first + 24000, channel])[0, 1] > 0.98
+        assert json.loads((tmp_path / "out" / f"{row['utterance']}.json").read_text("utf-8"))["duration_s"] == 1.5
