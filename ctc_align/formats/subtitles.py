@@ -18,7 +18,7 @@ from ctc_align.formats.line_breaking import CLAUSE, SENTENCE, TextPiece, TextRow
 from ctc_align.formats.source_cues import clock, source_srt, source_vtt
 from ctc_align.formats.writer import Style, Writer
 from ctc_align.text.printed_labels import without_markup
-from ctc_align.types import ALIGNED, MARKUP, AlignedWord, AlignmentData
+from ctc_align.types import ALIGNED, MARKUP, SPEAKER, AlignedWord, AlignmentData
 
 COLUMNS_PER_S = 17.0
 SHORTEST_S, LONGEST_S = 0.8, 7.0
@@ -90,7 +90,7 @@ def _cues_of(alignment: AlignmentData, style: Style) -> list[Cue]:
 def _pieces(alignment: AlignmentData) -> list[TextPiece]:
     """Return the transcript's words, without marks of a format, as pieces of text that all have times."""
     text = alignment.text
-    words = [word for word in alignment.words if word.kind != MARKUP] or alignment.words
+    words = [word for word in alignment.words if not _is_tag(word)] or alignment.words
     pieces: list[TextPiece] = []
     for number, (word, (start_s, end_s)) in enumerate(zip(words, _spans(words, alignment.duration_s))):
         following = words[number + 1] if number + 1 < len(words) else None
@@ -104,6 +104,11 @@ def _pieces(alignment: AlignmentData) -> list[TextPiece]:
             times = (start_s + place * step_s, end_s if is_last else start_s + (place + 1) * step_s)
             pieces.append(TextPiece(part, not place and _is_spaced(before), *times, cost if is_last else 2 * cost + 1))
     return pieces
+
+
+def _is_tag(word: AlignedWord) -> bool:
+    """Return whether a word is a mark of a format, or names a speaker in one (`<v Mary>`)."""
+    return word.kind == MARKUP or (word.kind == SPEAKER and word.text.startswith("<"))
 
 
 def _is_spaced(between: str) -> bool:

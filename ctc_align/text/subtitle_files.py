@@ -36,7 +36,9 @@ def has_cues(text: str) -> bool:
     >>> has_cues("1\\n00:00:01,000 --> 00:00:02,000\\nHello"), has_cues("WEBVTT\\n"), has_cues("Hello --> there")
     (True, True, False)
     """
-    return _HEADER.match(text.removeprefix("\ufeff")) is not None or _CUE_LINE.search(text) is not None
+    text = text.removeprefix("\ufeff")
+    is_vtt = _HEADER.match(text) and (_ARROW in text or text.lstrip().partition("\n")[0].strip() == "WEBVTT")
+    return bool(is_vtt) or _CUE_LINE.search(text) is not None
 
 
 @dataclass(frozen=True)

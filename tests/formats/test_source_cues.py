@@ -163,3 +163,14 @@ def test_json_keeps_the_cues(tmp_path: Path) -> None:
         assert rendered(again, "vtt") == rendered(alignment, "vtt")
     alignment.save(tmp_path / "film.vtt")
     assert (tmp_path / "film.vtt").read_bytes() == rendered(alignment, "vtt")
+
+
+def test_new_cues_leave_marks_of_the_format_out() -> None:
+    text = "<v Mary><i>Call me</i> Ishmael."
+    marks = [("<v Mary>", 0, "speaker"), ("<i>", 8, "markup"), ("</i>", 18, "markup")]
+    words = [AlignedWord(mark, "", at, at + len(mark), "unspoken", kind=kind) for mark, at, kind in marks]
+    for spoken, at in (("Call", 11), ("me", 16), ("Ishmael.", 23)):
+        words.append(AlignedWord(spoken, spoken.lower(), at, at + len(spoken), ALIGNED, at / 10, at / 10 + 0.1, 0.9))
+    words.sort(key=lambda word: word.char_start)
+    alignment = Alignment("film", "film.mp4", 5.0, "m", "cpu", 0.01, 1.0, -1.0, text, tuple(words))
+    assert rendered(alignment, "srt").decode().split("\n")[2] == "Call me Ishmael."

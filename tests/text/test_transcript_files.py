@@ -103,6 +103,7 @@ TEXTS = [
     "RIFFRAFF",
     "OggS and fLaC are words here",
     "WEBVTTing is no header",
+    "WEBVTT is a format of subtitles.",
     "Meet 12:30 --> 13:00, lunch",
     "ÿâ ÿþ",
     "",
