@@ -66,6 +66,7 @@ _LINK = re.compile(
 _REFERENCE = re.compile(r"^[ \t]*\[[^\[\]\n]{1,100}\]:[ \t]", re.MULTILINE)
 _TABLE_LINE = re.compile(r"^[ \t]*\|.*\|[ \t]*$", re.MULTILINE)
 _CELL_MARK = re.compile(r"\|(?:[ \t]*:?-{2,}:?[ \t]*(?=\|))?")
+_LIST_NUMBER = re.compile(r"^[ \t]*(\d{1,3})[.)](?=[ \t]+\S)", re.MULTILINE)
 _BARE_TIME = re.compile(rf"^[ \t]*(?P<time>{TIME})(?=[ \t]|$)(?P<rest>.*)$", re.MULTILINE)
 
 
@@ -159,6 +160,7 @@ def read_markup(text: str) -> Markup:
     page.add_labels([label for label in labels if label.certain])
     optional = [Mark(one.start, one.end, SPEAKER, one.speaker) for one in labels if not one.certain]
     optional += [Mark(*span, DIRECTION) for span in parentheses(page.text)]
+    optional += [Mark(*span, MARKUP) for span in _numbers_of_lists(page.text)]
     marks = sorted(page.marks, key=lambda mark: mark.start)
     return Markup(MappedText(page.text, spoken.starts, spoken.ends), tags, marks, sorted(optional, key=_start))
 
@@ -244,6 +246,19 @@ def _links(text: str) -> list[Span]:
             marks = _CELL_MARK.finditer(text, *line.span())
             spans += [match.span() for match in marks]
     return sorted(spans)
+
+
+def _numbers_of_lists(text: str) -> list[Span]:
+    """Return the numbers at the beginnings of lines that count up by one, as lists have them; some people read them.
+
+    >>> _numbers_of_lists("1. one\\n2. two\\n1984. So")
+    [(0, 2), (7, 9)]
+    """
+    found = list(_LIST_NUMBER.finditer(text))
+    values = [int(match[1]) for match in found]
+    follows = [second == first + 1 for first, second in pairwise(values)]
+    counted = [before or after for before, after in zip([False, *follows], [*follows, False])]
+    return [(match.start(1), match.end()) for match, is_counted in zip(found, counted) if is_counted]
 
 
 def _timed_lines(text: str) -> list[Span]:

@@ -68,7 +68,7 @@ def stage_directions(text: str) -> tuple[list[Span], list[Span]]:
     """Return the spans (start, end exclusive) of stage directions and those of other marks (footnotes), ascending.
 
     >>> stage_directions("So [laughs], it [T]hen went (applause) on.[1] ♪ la la ♪")[0]
-    [(3, 12), (27, 37), (45, 54)]
+    [(3, 12), (28, 38), (46, 55)]
     """
     directions: list[Span] = []
     marks: list[Span] = []

@@ -351,6 +351,11 @@ KINDS = [
         "Иван: Привет. Мария: Да. ?speaker<Иван:> ?speaker<Мария:>",
     ),
     (
+        "numbered lists",
+        "1. the first\n2. the second\n\n99. none",
+        "1. the first 2. the second 99. none ?markup<1.> ?markup<2.>",
+    ),
+    (
         "titles of books and films",
         "Star Wars: A New Hope is old. Mission: Impossible too.",
         "Star Wars: A New Hope is old. Mission: Impossible too. ?speaker<Star Wars:>",
