@@ -58,8 +58,8 @@ KINDS = [
 
 @functools.cache
 def sound() -> np.ndarray:
-    """Four seconds of speech at 16 kHz."""
-    return load_audio(DEMO).samples[16000:80000]
+    """Three seconds of speech at 16 kHz."""
+    return load_audio(DEMO).samples[16000:64000]
 
 
 def at_rate(samples: np.ndarray, rate: int, channels: int = 1) -> np.ndarray:
@@ -99,9 +99,9 @@ def check(path: Path, expected: np.ndarray, delay_s: float = 0.0, end_s: float =
 def test_kinds_of_media(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, coding: Coding, rate: int, channels: int, delay: int
 ) -> None:
-    path = write_media(tmp_path / name, [(0.0, at_rate(sound(), rate, channels))], rate, coding)
+    path = write_media(tmp_path / name, [(0.0, at_rate(sound()[:32000], rate, channels))], rate, coding)
     knows_its_end = not delay and "amr" not in coding.codec and path.suffix not in (".webm", ".mkv")
-    check(path, sound(), delay / rate, TOLERANCE_S if knows_its_end else 2 * 2304 / rate)
+    check(path, sound()[:32000], delay / rate, TOLERANCE_S if knows_its_end else 2 * 2304 / rate)
     assert not caplog.records
 
 
@@ -144,7 +144,7 @@ def test_an_mp3_behind_a_header_of_another_bit_rate(tmp_path: Path, caplog: pyte
 
 
 def test_files_put_together_are_read_to_the_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    first, second = sound()[:32000], sound()[32000:]
+    first, second = sound()[:24000], sound()[24000:]
     a, b = mp3(tmp_path / "1.mp3", first, bit_rate=64000), mp3(tmp_path / "2.mp3", second, bit_rate=128000)
     c = mp3(tmp_path / "3.mp3", second, 22050, bit_rate=32000)
     d = write_media(tmp_path / "4.mp3", [(0.0, at_rate(second, 44100, 2))], 44100, Coding("libmp3lame"))
@@ -152,12 +152,12 @@ def test_files_put_together_are_read_to_the_end(tmp_path: Path, caplog: pytest.L
         path = tmp_path / f"all {number}.mp3"
         path.write_bytes(a.read_bytes() + other.read_bytes() + b"TAG" + bytes(125))
         audio = load_audio(path)
-        assert max(map(abs, lags_s(audio.samples, first))) <= TOLERANCE_S
+        assert max(map(abs, lags_s(audio.samples, first, 0.7))) <= TOLERANCE_S
         # The padding of the first and the delay of the second are sound now, as in every player.
-        late_s, later_s = lags_s(audio.samples[32000:], second)
+        late_s, later_s = lags_s(audio.samples[24000:], second, 0.7)
         assert MP3_DELAY / 44100 <= late_s <= 0.1
         assert later_s == pytest.approx(late_s, abs=0.001)
-        assert 4.0 + late_s <= audio.duration_s <= 4.05 + late_s
+        assert 3.0 + late_s <= audio.duration_s <= 3.05 + late_s
         assert not caplog.records
     ogg = [
         write_media(tmp_path / f"{n}.ogg", [(0.0, at_rate(s, r))], r, Coding("libopus", "opus"))
@@ -166,7 +166,7 @@ def test_files_put_together_are_read_to_the_end(tmp_path: Path, caplog: pytest.L
     path = tmp_path / "chain.ogg"
     path.write_bytes(b"".join(one.read_bytes() for one in ogg))
     check(path, sound())
-    assert load_segment(path, offset_s=2.5, duration_s=1.0).duration_s == 1.0
+    assert load_segment(path, offset_s=1.2, duration_s=1.0).duration_s == 1.0
 
 
 @over_rows(
@@ -188,7 +188,7 @@ def test_parts_are_what_the_whole_has_there(tmp_path: Path, name: str, coding: C
     source = at_rate(np.tile(sound(), 3), rate)
     path = write_media(tmp_path / name, [(0.0, source[: 5 * rate]), (5.5, source[5 * rate :])], rate, coding)
     whole = load_audio(path, rate).samples
-    for offset_s, duration_s in ((1.0, 2.0), (7.123, 1.0), (2.5, 0.5), (4.6, 1.4), (0.0, 1.0), (9.0, None), (6.0, 0.3)):
+    for offset_s, duration_s in ((1.0, 2.0), (7.123, 1.0), (2.5, 0.5), (4.6, 1.4), (0.0, 1.0), (8.2, None), (6.0, 0.3)):
         part = load_segment(path, rate, offset_s=offset_s, duration_s=duration_s)
         first = round(offset_s * rate)
         last = len(whole) if duration_s is None else round((offset_s + duration_s) * rate)

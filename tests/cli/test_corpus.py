@@ -172,6 +172,7 @@ def test_shards_of_the_command_line():
     assert parse_shard("3/10").suffix == ".3-of-10"
 
 
+@pytest.mark.long
 def test_parts_of_media_files(cli, model, tmp_path):
     both = np.stack([babble(6.0, 1), babble(6.0, 2)], axis=1)
     rows = []

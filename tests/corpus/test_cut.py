@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import soundfile
 from hypothesis import given
+from made_media import Coding, write_media
+from made_sounds import babble
 from sample_alignments import aligned, make_alignment, random_alignments
 
 from ctc_align.corpus.outputs.audio_cuts import MARGIN_S, CutSettings, cut_audio, first_cut, phrases
@@ -246,3 +248,14 @@ def test_the_checks_see_a_sample_too_much(sound, tmp_path, monkeypatch):
     with pytest.raises(AssertionError):
         test_an_utterance_to_the_sample(sound, tmp_path)
     assert dataclasses.is_dataclass(CutSettings)
+
+
+def test_media_files_are_cut_by_the_players_clock(tmp_path):
+    both = np.stack([babble(5.0, 1), babble(5.0, 2)], axis=1)
+    sound = write_media(tmp_path / "a.m4a", [(0.0, both)], 16000, Coding("aac", "ipod"))
+    for channel, wanted in ((None, both), (2, both[:, 1:])):
+        paths = cut(sound, tmp_path / f"out {channel}", by_pause=True, channel=channel)
+        for path, (start_s, end_s) in zip(paths[::2], [(1.25, 2.25), (2.35, 3.45), (4.55, 5.0)]):
+            samples, part = samples_of(path) / 32768, wanted[round(start_s * 16000) : round(end_s * 16000)]
+            assert samples.shape == part.shape
+            assert np.corrcoef(samples.ravel(), part.ravel())[0, 1] > 0.98

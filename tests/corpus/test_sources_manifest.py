@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from made_sources import jsonl, read, write
 
-from ctc_align.corpus.sources import open_source, text_lines
+from ctc_align.corpus.sources import open_source, text_lines, with_channel
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import UsageError
 
@@ -241,3 +241,12 @@ def test_a_file_of_another_kind_is_a_wrong_call(tmp_path, content, got):
 def test_a_manifest_may_begin_with_a_bad_line(tmp_path):
     found, refused = read(manifest(tmp_path, "{bad\n", GOOD))
     assert (len(found), len(refused)) == (1, 1)
+
+
+def test_a_channel_for_all_that_name_none(tmp_path):
+    rows = [{"audio": "a.wav", "text": "a"}, {"audio": "b.wav", "text": "b", "channel": 1}, {"audio": "c.wav"}]
+    path = tmp_path / "m.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    source = with_channel(open_source(path), 2)
+    assert (source.kind, source.name) == ("manifest", str(path))
+    assert [getattr(entry, "channel", "refused") for entry in source] == [2, 1, "refused"]
