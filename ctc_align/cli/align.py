@@ -118,7 +118,7 @@ def align(
     talk.listen()
     aligner = load_aligner(model, reader, settings, talk)
     words = aligner.split(written, "standard input" if source == "-" else source)
-    for note in language_notes(spoken_text(words), model.name_for(reader)):
+    for note in language_notes(spoken_text(words), model.name_for(reader), settings.language):
         talk.note(note)
     files = (audio, transcript, model.lexicon, log_probs.vocab, config.config, times.calibration)
     if written.subtitles is not None and not destination.stdout:

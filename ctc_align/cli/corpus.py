@@ -245,7 +245,7 @@ def align_all(run: CorpusRun, talk: Talk) -> None:
     from ctc_align.corpus.run import run_corpus
 
     talk.listen()
-    for note in language_notes(_first_texts(run), run.model):
+    for note in language_notes(_first_texts(run), run.model, run.settings.language):
         talk.note(note)
     try:
         with ProgressDisplay(talk) as display:

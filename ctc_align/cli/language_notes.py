@@ -17,24 +17,27 @@ _ALIKE = ({"da", "no"}, {"ca", "es"})
 _REMEDY = "give a model of that language with --model (see ctc-align models)"
 
 
-def language_notes(text: str, model: str | None) -> list[str]:
-    """Return a note where a transcript is clearly in another language than that of the model called `model`.
+def language_notes(text: str, model: str | None, language: str = "") -> list[str]:
+    """Return a note where a transcript is in another language than that of the model called `model`: clearly by its
+    words, or because `language` (a code, "" for none) says so.
 
     >>> language_notes("Der Hund und die Katze sind nicht im Haus, aber sie sind auch nicht auf dem Dach, und wenn "
     ...                "es regnet, ist das schade.", "english")[0].partition(":")[0]
     'the transcript looks German and the model english is for English'
     """
     from ctc_align.models.catalogue import language_of
-    from ctc_align.text.languages import NAMES, likely_language
+    from ctc_align.text.languages import NAMES, base_code, likely_language
 
     spoken = language_of(model)
     if spoken not in NAMES:
         return []
-    written = likely_language(text)
-    if written in ("", spoken) or {written, spoken} in _ALIKE:
-        return []
-    looks = f"the transcript looks {NAMES[written]} and the model {model} is for {NAMES[spoken]}"
-    return [f"{looks}: times are rough at best; {_REMEDY}, or is it the wrong transcript?"]
+    written, rough = likely_language(text), "times are rough at best"
+    if written not in ("", spoken) and {written, spoken} not in _ALIKE:
+        looks = f"the transcript looks {NAMES[written]} and the model {model} is for {NAMES[spoken]}"
+        return [f"{looks}: {rough}; {_REMEDY}, or is it the wrong transcript?"]
+    if language and base_code(language) != spoken:
+        return [f"--language is {language} and the model {model} is for {NAMES[spoken]}: {rough}; {_REMEDY}"]
+    return []
 
 
 def unknown_letters(alignment: Alignment) -> list[str]:

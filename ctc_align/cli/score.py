@@ -247,7 +247,7 @@ def _rows_of_audio(
     aligner = load_aligner(model, reader, settings, talk)
     source = sound_of(audio, reader, aligner)
     for name, text, is_file in transcripts:
-        for note in language_notes(text, model.name_for(reader)) if isinstance(text, str) else ():
+        for note in language_notes(text, model.name_for(reader), settings.language) if isinstance(text, str) else ():
             talk.note(f"{name if is_file else _shortened(name)}: {note}")
     with talk.progress("listening") as progress:
         emissions = aligner.emissions(source, progress=progress)

@@ -6,6 +6,7 @@ import difflib
 import re
 import unicodedata
 from collections import Counter
+from contextlib import suppress
 from functools import lru_cache
 
 from ctc_align.errors import UsageError
@@ -58,6 +59,22 @@ def known_language(language: str, option: str = "--language") -> str:
         f"{option} {language}: expected the code of a language (ISO 639 or BCP 47: en, deu, pt-BR), got one that "
         f"nothing knows{_hint(written, base, names)}"
     )
+
+
+def base_code(language: str) -> str:
+    """Return the code of a language without region or script, of two letters where it has one.
+
+    >>> base_code("pt-BR"), base_code("deu"), base_code("English"), base_code("yue")
+    ('pt', 'de', 'en', 'yue')
+    """
+    base = re.split("[-_]", language.strip().casefold(), maxsplit=1)[0]
+    if len(base) == 3:
+        import iso639
+
+        # another package of that name has no such class
+        with suppress(AttributeError, getattr(iso639, "LanguageNotFoundError", LookupError)):
+            return iso639.Language.match(base).part1 or base
+    return next((code for code, name in NAMES.items() if name.casefold() == base), base)
 
 
 def _hint(written: str, base: str, names: dict[str, str]) -> str:

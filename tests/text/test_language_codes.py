@@ -69,6 +69,12 @@ def test_a_note_for_another_language_than_the_models() -> None:
     assert language_notes(mixed, "english") == []
 
 
+def test_a_note_where_the_language_that_is_given_is_not_the_models() -> None:
+    assert language_notes("Ja.", "english", "deu")[0].startswith("--language is deu and the model english is for Engl")
+    for language in ("", "en", "eng", "en-GB", "English"):
+        assert language_notes("Yes.", "english", language) == []
+
+
 def test_model_folders_say_their_language(tmp_path: Path) -> None:
     (tmp_path / "model.toml").write_text('language = "de-AT"\n')
     english = "It was the best of times, it was the worst of times, and we had everything before us, or so they said."
