@@ -237,17 +237,17 @@ def _judged(candidates: list[_Candidate], text: str) -> list[Label]:
     candidates = [one for one in candidates if one.sure or not _is_heading(one)]
     counts = Counter(one.key for one in candidates)
     lines = sum(not line.isspace() for line in text.splitlines() if line) or 1
-    most = len(candidates) * 2 >= lines
+    most, often = len(candidates) * 2 >= lines, len(candidates) * 5 >= lines
     shouting = not any(map(str.islower, text))
     several = len(counts) > 1
-    certain: set[str] = {one.key for one in candidates if _is_certain(one, counts, shouting, several and most)}
+    certain: set[str] = {one.key for one in candidates if _is_certain(one, counts, shouting, several and most, often)}
     ordinary = {one.key: _in_lower_case(one, text) for one in {one.key: one for one in candidates}.values()}
     labels = []
     for one in candidates:
-        sure = one.sure or one.key in certain or (one.form == "title" and bool(certain) and one.after_end)
+        sure = one.sure or one.key in certain or (one.form == "title" and bool(certain) and one.after_end and often)
         if sure and not one.sure and one.form in ("title", "lower") and ordinary[one.key]:
             sure = counts[one.key] > 1 and most
-        likely = one.after_end or one.words[0] in _TITLES or (several and most)
+        likely = one.after_end or one.words[0] in _TITLES or (several and most) or (one.form == "caps" and not shouting)
         unsure = one.form != "lower" and likely and not ordinary[one.key]
         if sure or unsure:
             labels.append(Label(one.start, one.end, one.name, sure))
@@ -264,14 +264,14 @@ def _is_heading(one: _Candidate) -> bool:
     return any(word in _HEADINGS and word not in _PARTICLES for word in words) or words[0] in _HEADINGS
 
 
-def _is_certain(one: _Candidate, counts: Counter[str], shouting: bool, most_lines: bool) -> bool:
+def _is_certain(one: _Candidate, counts: Counter[str], shouting: bool, most_lines: bool, often: bool) -> bool:
     words, again = one.words, counts[one.key] > 1
     if one.sure or _NUMBERED.fullmatch(one.name):
         return True
     if one.form == "single":
         return (one.key in ("q", "a") and counts["q"] * counts["a"] > 0) or (most_lines and max(counts.values()) > 1)
     if one.form == "caps":
-        several = again or len(counts) > 1 or len(words) > 1
+        several = again or (often and (len(counts) > 1 or len(words) > 1))
         return words[0] in _ROLES | _TITLES | _NAMES or (several if not shouting else again or most_lines)
     known = (words[0] in _TITLES and len(words) > 1) or any(word in _ROLES for word in words)
     if one.form == "title":

@@ -351,6 +351,12 @@ KINDS = [
         "Иван: Привет. Мария: Да. ?speaker<Иван:> ?speaker<Мария:>",
     ),
     (
+        "a heading or two in prose",
+        "EXTRAS: so\nit goes\nand on.\nit goes\nand on\nOTHERS: and on.\nit goes\nand\non\nand on\nand on",
+        "EXTRAS: so it goes and on. it goes and on OTHERS: and on. it goes and on and on and on "
+        "?speaker<EXTRAS:> ?speaker<OTHERS:>",
+    ),
+    (
         "numbered lists",
         "1. the first\n2. the second\n\n99. none",
         "1. the first 2. the second 99. none ?markup<1.> ?markup<2.>",
