@@ -46,11 +46,14 @@ def split(text: str, *, language: str = "en", by_character: bool | None = None) 
     (Han, kana, Thai, Lao, Khmer, Myanmar), each character with its marks is a word: closing punctuation goes with the
     character before it, opening punctuation with the one after. Every non-space character belongs to exactly one word.
 
+    Labels of speakers, stage directions and markup are words of a `kind`, not spoken and cut off from what they are
+    attached to; the other words say their `speaker`. Passages of which only the sound can tell are in `optional`.
+
     Args:
         text: the transcript.
         language: BCP 47 or ISO 639 code; it decides how digits, signs and abbreviations are read.
-        by_character: True makes every letter and digit a word, in any script; False never cuts a run, not even at a
-            dash; None decides run by run, as above.
+        by_character: True makes every letter and digit a word, in any script; False never cuts a run but at
+            markup, not even at a dash; None decides run by run, as above.
 
     Raises:
         UsageError: `text` or `language` is not a string.
