@@ -270,10 +270,10 @@ def _is_certain(one: _Candidate, counts: Counter[str], shouting: bool, most_line
         return True
     if one.form == "single":
         return (one.key in ("q", "a") and counts["q"] * counts["a"] > 0) or (most_lines and max(counts.values()) > 1)
-    if one.form == "caps":
-        several = again or (often and (len(counts) > 1 or len(words) > 1))
-        return words[0] in _ROLES | _TITLES | _NAMES or (several if not shouting else again or most_lines)
     known = (words[0] in _TITLES and len(words) > 1) or any(word in _ROLES for word in words)
+    if one.form == "caps":
+        several = again or (often and len(counts) > 1)
+        return known or words[0] in _NAMES or (several if not shouting else again or most_lines)
     if one.form == "title":
         recurs = again and (len(counts) > 1 or counts[one.key] > 2 or most_lines)
         known = known or words[0] in _NAMES
