@@ -18,6 +18,8 @@ _LAYER2_KBITS = (0, 32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 3
 """Bit rates of layer II of MPEG 1; those of layer II of MPEG 2 are layer III's."""
 _ID3_HEADER_BYTES = 10
 _SEGMENT = 0x18538067
+_PADDING_BYTES = 8
+"""Writers may count padding that they do not write."""
 
 
 def cut_reason(path: str) -> str | None:
@@ -41,7 +43,7 @@ def cut_reason(path: str) -> str | None:
             return "ends in the middle of a packet"
         else:
             end = max((start + length for _, start, length in boxes(file, size)), default=0)
-    return f"lacks its last {end - size} bytes" if end > size else None
+    return f"lacks its last {end - size} bytes" if end > size + _PADDING_BYTES else None
 
 
 def boxes(file: BinaryIO, size: int) -> Iterator[tuple[bytes, int, int]]:
@@ -129,15 +131,17 @@ def _packet_bytes(file: BinaryIO) -> int:
 
 
 def _asf_end(file: BinaryIO) -> int:
-    """Return the file's length by its file properties, 0 where it is a live stream or says none."""
+    """Return where the packets end by the size of their object; 0 where it is a live stream or says none."""
     file.seek(0)
     head = file.read(1 << 16)
-    at = head.find(bytes.fromhex("a1dcab8c47a9cf118ee400c00c205365"))
-    if at < 0 or at + 92 > len(head):
+    at = head.find(bytes.fromhex("a1dcab8c47a9cf118ee400c00c205365"))  # the file's properties
+    if at < 0 or at + 92 > len(head) or struct.unpack_from("<I", head, at + 88)[0] & 1:
         return 0
-    (length,) = struct.unpack_from("<Q", head, at + 40)
-    (flags,) = struct.unpack_from("<I", head, at + 88)
-    return 0 if flags & 1 else length
+    (header_bytes,) = struct.unpack_from("<Q", head, 16)
+    file.seek(header_bytes)
+    start = file.read(24)
+    is_data = start[:16] == bytes.fromhex("3626b2758e66cf11a6d900aa0062ce6c")
+    return header_bytes + int(struct.unpack_from("<Q", start, 16)[0]) if is_data and len(start) == 24 else 0
 
 
 def is_cut_frame(packet: bytes, format: str) -> bool:
