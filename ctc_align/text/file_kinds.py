@@ -57,7 +57,7 @@ _MIMETYPES = (
         FileKind("an OpenDocument text (.odt)", f"{_AS_TEXT}, in a word processor"),
     ),
 )
-_MPEG_FRAME = re.compile(rb"\xff[\xe2-\xff][\x10-\xef].", re.DOTALL)
+_MPEG_FRAME = re.compile(rb"\xff[\xe2-\xfd\xff][\x10-\xef].", re.DOTALL)  # FF FE begins a text in UTF-16
 
 
 def is_sound(head: bytes) -> bool:
@@ -98,7 +98,7 @@ def binary_kind(data: bytes) -> FileKind | None:
         return _zipped(data)
     if data.startswith(_IMAGE_STARTS) or (data.startswith(b"RIFF") and data[8:12] == b"WEBP"):
         return FileKind("a picture", "type its text into a plain text file in UTF-8")
-    if is_sound(data[:HEAD_BYTES]) and not _is_utf16(data):
+    if is_sound(data[:HEAD_BYTES]):
         return FileKind("a sound or video file", _RECORDING)
     return None
 
@@ -191,10 +191,6 @@ def _is_asian(head: bytes, codec: str) -> bool:
     letters = [character for character in text if character.isalpha()]
     known = sum("\u3040" <= character <= "\u30ff" or "\u4e00" <= character <= "\u9fff" for character in letters)
     return known > 0.95 * len(letters) and any("\u3000" <= character <= "\u30ff" for character in text)
-
-
-def _is_utf16(data: bytes) -> bool:
-    return data.startswith((b"\xff\xfe", b"\xfe\xff"))
 
 
 _TO_TEXT = "write its words alone into a text file"
