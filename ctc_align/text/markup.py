@@ -33,6 +33,8 @@ _KNOWN = _INLINE | word_set(
     form input button select option textarea svg path rt rp rb q cite kbd var samp time center strike details
     summary iframe video audio source"""
 )
+_LINE_BREAK = re.compile(r"\\[Nnh]")
+"""Breaks and hard spaces of SubStation Alpha, in a text with its other tags."""
 _ANNOTATED = ("v", "lang")
 """WebVTT's tags with a bare annotation: <v Mary>, <lang de>."""
 _VOICE = re.compile(r"<v(?:\.[\w.]*)?\s+([^<>]+)>", re.IGNORECASE)
@@ -219,6 +221,10 @@ def _without_tags(source: MappedText) -> tuple[MappedText, list[Mark]]:
             inline = name in _INLINE or match[0][:1] == "{" or match[0][1:2].isdigit()
             parted = " " if len(match[0].split()) > 1 or name not in _KNOWN else "\n"
             edits.append((*match.span(), "" if inline and len(match[0].split()) == 1 else parted))
+    if "{\\" in text:
+        breaks = [match.span() for match in _LINE_BREAK.finditer(text)]
+        marks += [Mark(*source.span(*span), MARKUP) for span in breaks]
+        edits = sorted([*edits, *((*span, "\n") for span in breaks)])
     return source.replaced(edits), marks
 
 

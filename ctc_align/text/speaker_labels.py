@@ -46,9 +46,9 @@ _TITLES = word_set(
     prince princess herr frau monsieur madame mme señor señora signor signora aunt uncle doctor"""
 )
 _ROLES = word_set(
-    """speaker interviewer interviewee interviewed narrator host cohost co-host moderator reporter anchor presenter
-    announcer participant respondent facilitator teacher student students pupil professor instructor lecturer
-    doctor patient nurse lawyer attorney counsel court witness clerk judge prosecutor defendant operator caller
+    """speaker person panelist interviewer interviewee interviewed narrator host cohost co-host moderator reporter
+    anchor presenter announcer participant respondent facilitator teacher student students pupil professor instructor
+    lecturer doctor patient nurse lawyer attorney counsel court witness clerk judge prosecutor defendant operator caller
     customer agent client guest audience crowd man woman boy girl child kid male female voice unidentified unknown
     all both everyone chairman chairwoman chairperson chair translator interpreter commentator correspondent
     editor producer director author officer detective waiter waitress driver pilot mother father mom mum dad son

@@ -197,7 +197,6 @@ def _stands_alone(text: str, start: int, end: int) -> bool:
         start -= 1
     while end < len(text) and text[end] in _AFTER:
         end += 1
-    apart = (not start or text[start - 1].isspace()) and (
-        end == len(text) or text[end].isspace() or text[end - 1] in "—–"
-    )
-    return full_width or apart
+    begins = not start or text[start - 1].isspace() or text[start] in "—–"
+    ends = end == len(text) or text[end].isspace() or text[end - 1] in "—–"
+    return full_width or (begins and ends)

@@ -357,6 +357,12 @@ KINDS = [
         "?speaker<EXTRAS:> ?speaker<OTHERS:>",
     ),
     (
+        "dashes before parentheses, breaks of SubStation Alpha",
+        "{\\i1}late—(really){\\i0}\\Nso (I think!).",
+        "markup<{\\i1}> late— (really) markup<{\\i0}> markup<\\N> so (I think!). "
+        "?direction<(really)> ?direction<(I think!).>",
+    ),
+    (
         "numbered lists",
         "1. the first\n2. the second\n\n99. none",
         "1. the first 2. the second 99. none ?markup<1.> ?markup<2.>",
