@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 from ctc_align.alignment.aligner import Aligner
+from ctc_align.alignment.fit import UNLIKELY
 from ctc_align.alignment.word_features import NAMES
 from ctc_align.corpus.sources import open_source
 from ctc_align.corpus.utterance import Utterance
@@ -28,6 +29,7 @@ from ctc_align.models.confidence_network import ConfidenceNetwork, FitLimits, sa
 from ctc_align.training.confidence_examples import (
     ClipFile,
     Example,
+    Shares,
     Speech,
     examples,
     read_examples,
@@ -53,7 +55,7 @@ class ConfidenceTraining:
         wrong_s, wrong_weight: words farther off than this count so much more.
         dropout: share of the features of a recording that are hidden while it is learnt from.
         jitter: deviation of noise on normalised features.
-        bias: added to the logits at the end: towards confidence, which is right more often than in the examples.
+        bias: added to the logits at the end: towards confidence where it is above 0.
     """
 
     width: int = 24
@@ -65,7 +67,7 @@ class ConfidenceTraining:
     wrong_weight: float = 3.0
     dropout: float = 0.1
     jitter: float = 0.1
-    bias: float = 1.0
+    bias: float = 0.0
 
 
 def train_network(given: Sequence[Example], settings: ConfidenceTraining, seed: int = 1) -> ConfidenceNetwork:
@@ -123,15 +125,18 @@ def _loss(
     return (losses * weight).sum() / weight.sum()
 
 
-def fit_limits(network: ConfidenceNetwork, clean: Sequence[Example]) -> FitLimits:
-    """Return the limits of `fit` from recordings with their own texts: percentiles of their losses and confidences."""
-    losses = np.array([each.loss_per_token for each in clean])
-    shares = np.array([(network.chances(each.features) > 0.5).mean() for each in clean])
-    good, doubtful = np.quantile(losses, (0.99, 0.999))
+def fit_limits(network: ConfidenceNetwork, clean: Sequence[Example], noisy: Sequence[Example]) -> FitLimits:
+    """Return the limits of `fit` from held-out recordings with their own texts.
+
+    A fit is good up to the 99th percentile of the loss of clean speech, and where at least as many words are likely as
+    in all but a hundredth of its recordings; it is no more than doubtful up to the 99th percentile in noise.
+    """
+    losses, in_noise = ([each.loss_per_token for each in some] for some in (clean, noisy))
+    shares = [(network.chances(each.features) > UNLIKELY).mean() for each in clean]
     return FitLimits(
-        good_loss=round(float(good), 2),
-        doubtful_loss=round(float(doubtful) + 0.5, 2),
-        good_share=round(float(np.quantile(shares, 0.01)), 2),
+        good_loss=round(float(np.quantile(losses, 0.99)), 2),
+        doubtful_loss=round(float(np.quantile([*losses, *in_noise], 0.99)), 2),
+        good_share=min(round(float(np.quantile(shares, 0.01)), 2), 0.95),
         doubtful_share=0.7,
         none_share=0.1,
     )
@@ -176,13 +181,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--cases", type=int, default=60, help="cases of each kind and seed")
     parser.add_argument("--clips", type=int, default=28, help="clips of each speaker, at most")
     parser.add_argument("--seeds", default="1,2", metavar="LIST")
+    parser.add_argument("--kinds", default=",".join(KINDS), metavar="LIST")
     parser.add_argument("--examples-only", action="store_true", help="end when the examples of these seeds are made")
     given = parser.parse_args(arguments)
     (given.out / "examples").mkdir(parents=True, exist_ok=True)
     aligner = Aligner(given.model, device="cpu")
     speech = speech_of(clips_of(aligner, given.speech, given.clips, given.out / "clips.json"), given.foreign, 0)
     for seed in given.seeds.split(","):
-        for kind in KINDS:
+        for kind in given.kinds.split(","):
             path = given.out / "examples" / f"{seed}-{kind}.npz"
             if not path.is_file():
                 write_examples(path, examples(aligner, speech, kind, given.cases, int(seed)))
@@ -192,7 +198,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     learnt = [each for path in sorted((given.out / "examples").glob("*-*.npz")) for each in read_examples(path)]
     network = train_network(learnt, ConfidenceTraining())
     held_out = speech_of(clips_of(aligner, given.dev, 1000, given.out / "dev.json"), given.foreign, 1)
-    network.limits = fit_limits(network, examples(aligner, held_out, "clean", given.cases * 4, seed=1))
+    plain = Shares(shortened=0.0, degraded=0.0)
+    clean, noisy = (examples(aligner, held_out, kind, 200, 1, plain) for kind in ("clean", "speech_in_noise"))
+    network.limits = fit_limits(network, clean, noisy)
     save_confidence_network(network, given.out)
     print(f"wrote {given.out}; limits of fit: {network.limits}")
     return 0
