@@ -34,6 +34,8 @@ UNLIKELY = 0.5
 """A word of less confidence is likely not where it was put."""
 HIGHEST_WITHOUT_FIT = 0.09
 """A word has no more confidence where nothing of the transcript is in the recording."""
+FEWEST_TOKENS = 10
+"""Of fewer sounds nobody can tell that they are nowhere in a recording."""
 FEWEST_WORDS = 2
 """Fewer unlikely words in a row are no region."""
 ISLAND_WORDS = 1
@@ -52,7 +54,8 @@ def fit_of(words: Sequence[AlignedWord], loss_per_token: float, limits: FitLimit
     """
     chances = np.array([word.confidence for word in words if word.confidence is not None])
     share = float((chances > UNLIKELY).mean()) if len(chances) else 0.0
-    if share < limits.none_share and loss_per_token > limits.doubtful_loss:
+    tokens = sum(len(word.tokens) for word in words)
+    if share < limits.none_share and loss_per_token > limits.good_loss and tokens >= FEWEST_TOKENS:
         return NONE
     if share >= limits.good_share and loss_per_token <= limits.good_loss:
         return GOOD

@@ -31,7 +31,7 @@ class FitLimits:
     Attributes:
         good_loss, doubtful_loss: the highest loss per token of a transcript whose fit is good, or doubtful.
         good_share, doubtful_share: the least share of words that are likely where they were put, of either.
-        none_share: less than this, with a loss beyond `doubtful_loss`, is no fit at all.
+        none_share: less than this, with a loss beyond `good_loss`, is no fit at all.
     """
 
     good_loss: float
@@ -105,7 +105,7 @@ def load_confidence_network(folder: Path) -> ConfidenceNetwork | None:
 
 def save_confidence_network(network: ConfidenceNetwork, folder: Path) -> None:
     """Write the network, in half precision, and its limits into a model's folder."""
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     assert network.limits is not None
     about = {
@@ -115,4 +115,5 @@ def save_confidence_network(network: ConfidenceNetwork, folder: Path) -> None:
         "limits": vars(network.limits),
     }
     weights = {name: weight.detach().half().contiguous() for name, weight in network.state_dict().items()}
-    save_file(weights, folder / FILE, {"ctc-align": json.dumps(about)})
+    # safetensors' own `save_file` makes files that only their owner can read
+    (folder / FILE).write_bytes(save(weights, {"ctc-align": json.dumps(about)}))

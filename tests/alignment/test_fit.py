@@ -39,9 +39,9 @@ def words_of(confidences: Sequence[float], *, each_s: float = 0.4) -> list[Align
         ([0.9] * 8 + [0.1] * 2, 1.0, "doubtful"),
         ([0.9] * 10, 3.5, "poor"),
         ([0.9] * 5 + [0.1] * 5, 2.5, "poor"),
-        ([0.1] * 10, 2.5, "poor"),
-        ([0.1] * 10, 3.5, "none"),
-        ([], 3.5, "none"),
+        ([0.1] * 10, 1.9, "poor"),
+        ([0.1] * 10, 2.5, "none"),
+        ([0.1] * 2, 3.5, "poor"),
     ],
 )
 def test_fit_by_loss_and_by_the_share_of_likely_words(confidences: list[float], loss: float, fit: str) -> None:
@@ -90,7 +90,8 @@ def test_a_sentence_that_is_not_spoken_is_a_region(english: Aligner, demo: tuple
     assert alignment.fit in ("doubtful", "poor")
     (region,) = [region for region in alignment.regions if region.kind != "unexplained"]
     wanted = (len(demo[1]) + 1, len(alignment.text))
-    assert abs((region.char_start or 0) - wanted[0]) < 15
+    # "text, or in 1999." before it was moved to make room.
+    assert wanted[0] - 25 < (region.char_start or 0) <= wanted[0]
     assert region.char_end == wanted[1]
 
 

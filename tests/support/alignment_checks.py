@@ -17,8 +17,7 @@ def check(alignment: Alignment) -> None:
         assert all(isinstance(edge, float) for edge in edges)
         assert all(span.start_s < span.end_s for span in spans), edges
         assert edges == sorted(edges)
-        assert edges[0] >= 0.0
-        assert edges[-1] <= alignment.duration_s
+        assert all(0.0 <= edge <= alignment.duration_s for edge in edges)
         assert all(0.0 <= span.confidence <= 1.0 for span in spans)
     for word in words:
         assert (word.start_s, word.end_s) == (word.tokens[0].start_s, word.tokens[-1].end_s)
