@@ -42,6 +42,7 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
         "romanize": False,
         "words_by": "auto",
         "unknown": "wildcard",
+        "match": "auto",
         "precision": "auto",
         "revision": "main",
         "cache_dir": "",
