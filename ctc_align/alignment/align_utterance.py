@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ctc_align.alignment.confidence import confidences
+from ctc_align.alignment.confidence import confidences, too_dense
 from ctc_align.alignment.ctc_path import CtcPath, Spans
 from ctc_align.alignment.edges import EdgeSettings, place_edges, share_out_wildcards
 from ctc_align.alignment.fit import fit_of, region_of_all, regions_of, with_little_confidence, without_times
@@ -23,7 +23,7 @@ from ctc_align.config import Settings
 from ctc_align.formats import Alignment
 from ctc_align.kernels.requests import CtcTargets, Forward, Steps
 from ctc_align.models.calibration import Calibration
-from ctc_align.models.confidence_network import ConfidenceNetwork
+from ctc_align.models.confidence_network import ConfidenceNetwork, FitLimits
 from ctc_align.tokens.tokenizer import Tokenizer, missing_letters
 from ctc_align.types import NONE, AlignedWord, Emissions, Region, Tokens, Words, WordTokens
 
@@ -125,17 +125,31 @@ def judge(
     """Return how well the transcript fits, the words, speech without words, and the regions of disagreement.
 
     Where nothing of the transcript is in the recording, its words have no times, or with the setting `match` "exact"
-    hardly any confidence.
+    hardly any confidence. Where no confidence network has judged the words there is no fit, and no word is called a
+    misfit: the posteriors of a CTC network alone are low where words are right, too.
     """
     unexplained = unexplained_speech(inputs.emissions, words)
-    limits = inputs.confidence_network.limits if inputs.confidence_network else None
-    fit = None if limits is None else fit_of(words, loss_per_token, limits)
+    limits = _limits_of_fit(inputs, words)
+    if limits is None:
+        return None, words, unexplained, regions_of((), unexplained)
+    fit = fit_of(words, loss_per_token, limits)
     if fit != NONE:
         return fit, words, unexplained, regions_of(words, unexplained)
     region = region_of_all(inputs.words.text, duration_of(inputs.emissions))
     if inputs.settings.match == "exact":
         return fit, with_little_confidence(words), unexplained, (region,)
     return fit, without_times(words), (), (region,)
+
+
+def _limits_of_fit(inputs: UtteranceInputs, words: Sequence[AlignedWord]) -> FitLimits | None:
+    """Return the limits of the model's confidence network; None where it has not judged the words.
+
+    They have no spreads then: of log-probs alone, and with edges at CTC's spikes.
+    """
+    network = inputs.confidence_network
+    tokens = sum(len(word.tokens) for word in words)
+    judged = any(word.start_sd_ms is not None for word in words) or too_dense(inputs.emissions, tokens)
+    return network.limits if network is not None and judged else None
 
 
 def choose_tokens(inputs: UtteranceInputs) -> Steps[ChosenTokens]:
