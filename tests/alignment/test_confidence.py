@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
+import ctc_align
+from ctc_align.alignment.aligner import Aligner
 from ctc_align.alignment.confidence import geometric_means
 from ctc_align.alignment.ctc_path import Spans
 from ctc_align.alignment.sound_fits import spike_confidence
@@ -40,3 +45,15 @@ def test_no_tokens_have_no_confidence() -> None:
 @pytest.mark.parametrize(("tokens", "word"), [([0.25], 0.25), ([0.9, 0.4], 0.6), ([1.0, 0.0], 0.0), ([1.0, 1.0], 1.0)])
 def test_a_word_is_the_geometric_mean_of_its_tokens(tokens: list[float], word: float) -> None:
     assert geometric_means(np.array(tokens), [0, len(tokens)]) == [pytest.approx(word)]
+
+
+@pytest.mark.parametrize("edges", ["auto", "spikes"])
+def test_words_are_no_misfits_where_no_network_has_judged_them(english: Aligner, edges: str) -> None:
+    demo = Path(ctc_align.__file__).parent / "demo"
+    emissions = english.emissions(demo / "demo.flac")
+    judged = emissions if edges == "spikes" else replace(emissions, states=None)
+    aligner = Aligner(device="cpu", settings=replace(english.settings, edges=edges))
+    alignment = aligner.align(judged, (demo / "demo.txt").read_text("utf-8"))
+    assert min(word.confidence or 0.0 for word in alignment.words) < 0.5
+    assert alignment.fit is None
+    assert {region.kind for region in alignment.regions} <= {"unexplained"}
