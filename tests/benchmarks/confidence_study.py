@@ -33,6 +33,9 @@ from ctc_align.training.mismatches import KINDS, RATE, Mismatch
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 RIGHT_S, NEAR_S, WRONG_S, SURE = 0.2, 0.1, 0.5, 0.5
+FEWEST_WRONG = 30
+"""A curve of fewer wrong words says nothing."""
+LINES = ("-", "--", ":")
 BINS = (0.0, 0.05, 0.2, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 1.001)
 
 
@@ -129,13 +132,20 @@ def draw(outcomes: dict[str, Outcomes], path: str) -> None:
 
     figure = Figure(figsize=(9.0, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    for kind, own in outcomes.items():
+    for place, (kind, own) in enumerate(outcomes.items()):
         good = np.array(own.off_s) <= RIGHT_S
-        if good.all() or not good.any():
+        if (~good).sum() < FEWEST_WRONG or not good.any():
             continue
         order = np.argsort(-np.array(own.confidence), kind="stable")
         hits, alarms = np.cumsum(good[order]) / good.sum(), np.cumsum(~good[order]) / (~good).sum()
-        left.plot(alarms, hits, linewidth=1.2, label=kind.replace("_", " "))
+        left.plot(
+            alarms,
+            hits,
+            linewidth=1.2,
+            color=f"C{place % 10}",
+            linestyle=LINES[place // 10],
+            label=kind.replace("_", " "),
+        )
     left.set(xlim=(-0.005, 0.25), ylim=(0.75, 1.005), xlabel="share of wrong words above the threshold")
     left.set_ylabel("share of right words above it")
     left.legend(fontsize=6, ncols=2, loc="lower right")
