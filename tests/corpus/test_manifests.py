@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import gzip
 import json
-import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from ctc_align.corpus.outputs.layout import layout_for
 from ctc_align.corpus.outputs.manifests import manifest_path, write_manifests
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import OutputError
-from ctc_align.formats import OutputFiles
+from ctc_align.formats import Alignment, OutputFiles
 
 RATE = 8000
 
@@ -157,22 +157,19 @@ def test_each_job_has_its_own(audio, tmp_path):
     assert manifest_path(tmp_path, "lhotse", "0-of-2").name == "manifest.lhotse.0-of-2.jsonl.gz"
 
 
-def test_memory_stays_flat(audio, tmp_path):
-    settings = settings_of(tmp_path, "shards", shard_size=300)
+def test_alignments_are_read_one_at_a_time(audio, tmp_path):
     utterances = made_utterances(audio, 1)
-    layout = layout_for(settings)
+    many = [dataclasses.replace(utterances[0], id=f"u{i:04}") for i in range(300)]
+    run(settings_of(tmp_path, "shards", shard_size=100, manifests=()), many, window=300)
+    held = []
 
-    def peak_of(count: int) -> int:
-        many = [dataclasses.replace(utterances[0], id=f"u{i:04}") for i in range(count)]
-        run(settings_of(tmp_path / str(count), "shards", shard_size=300, manifests=()), many, window=300)
-        layout = layout_for(settings_of(tmp_path / str(count), "shards", shard_size=300))
-        tracemalloc.start()
-        try:
-            write_manifests(layout, enumerate(many))
-            return tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
+    def counted():
+        for index, utterance in enumerate(many):
+            if index % 50 == 49:
+                held.append(sum(type(each) is Alignment for each in gc.get_objects()))
+            yield index, utterance
 
-    small, large = peak_of(300), peak_of(1500)
-    assert large < 1.2 * small + 100_000, (small, large)
-    assert layout.settings.manifests
+    before = sum(type(each) is Alignment for each in gc.get_objects())
+    write_manifests(layout_for(settings_of(tmp_path, "shards", shard_size=100)), counted())
+    assert len(held) == 6
+    assert max(held) - before <= 2, held

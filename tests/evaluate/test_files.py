@@ -207,6 +207,7 @@ def test_names_that_meet_by_their_ends_take_no_time(tmp_path):
 @pytest.mark.parametrize("times", [(1e999, 2.0), (0.5, 0.1)])
 def test_json_whose_times_are_none(tmp_path, times):
     data = to_dict(alignment())
+    del data["version"]  # so that nobody takes it for what ctc-align wrote
     data["words"][0]["start_s"], data["words"][0]["end_s"] = times
     path = put(tmp_path / "a.json", json.dumps(data).replace("Infinity", "1e999"))
     with pytest.raises(InputError, match=r"a.json: expected words and tokens with times in seconds: 'one' starts"):
