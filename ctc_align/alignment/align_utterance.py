@@ -132,7 +132,7 @@ def judge(
     limits = _limits_of_fit(inputs, words)
     if limits is None:
         return None, words, unexplained, regions_of((), unexplained)
-    fit = fit_of(words, loss_per_token, limits)
+    fit = fit_of(words, unexplained, loss_per_token, limits)
     if fit != NONE:
         return fit, words, unexplained, regions_of(words, unexplained)
     region = region_of_all(inputs.words.text, duration_of(inputs.emissions))

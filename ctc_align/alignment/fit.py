@@ -1,7 +1,7 @@
 """How well a transcript fits its recording, and where the two disagree.
 
     good       the words are where they were put
-    doubtful   some are not, or the sound is unlike the speech that the model knows
+    doubtful   some are not, or more is said than is written, or the sound is unlike the speech that the model knows
     poor       many are not
     none       nothing of the transcript is in the recording
 
@@ -34,6 +34,8 @@ UNLIKELY = 0.5
 """A word of less confidence is likely not where it was put."""
 HIGHEST_WITHOUT_FIT = 0.09
 """A word has no more confidence where nothing of the transcript is in the recording."""
+MOST_UNEXPLAINED = 0.05
+"""Where more of the speech than this has no words, the fit is not good."""
 FEWEST_TOKENS = 10
 """Of fewer sounds nobody can tell that they are nowhere in a recording."""
 FEWEST_WORDS = 2
@@ -44,11 +46,14 @@ SHORTEST_TOKEN_S = 0.045
 """Tokens that are shorter on average cannot be spoken (a phone of fast speech lasts 60 ms)."""
 
 
-def fit_of(words: Sequence[AlignedWord], loss_per_token: float, limits: FitLimits) -> str:
+def fit_of(
+    words: Sequence[AlignedWord], unexplained: Sequence[tuple[float, float]], loss_per_token: float, limits: FitLimits
+) -> str:
     """Return one of `ctc_align.types.FITS`.
 
     Args:
         words: of the alignment.
+        unexplained: speech that no word explains, in seconds.
         loss_per_token: the CTC loss a token.
         limits: of the model.
     """
@@ -57,9 +62,15 @@ def fit_of(words: Sequence[AlignedWord], loss_per_token: float, limits: FitLimit
     tokens = sum(len(word.tokens) for word in words)
     if share < limits.none_share and loss_per_token > limits.good_loss and tokens >= FEWEST_TOKENS:
         return NONE
-    if share >= limits.good_share and loss_per_token <= limits.good_loss:
+    if share >= limits.good_share and loss_per_token <= limits.good_loss and not _much_unexplained(words, unexplained):
         return GOOD
     return DOUBTFUL if share >= limits.doubtful_share and loss_per_token <= limits.doubtful_loss else POOR
+
+
+def _much_unexplained(words: Sequence[AlignedWord], unexplained: Sequence[tuple[float, float]]) -> bool:
+    left_s = sum(end_s - start_s for start_s, end_s in unexplained)
+    spoken_s = sum((word.end_s or 0.0) - (word.start_s or 0.0) for word in words)
+    return left_s > MOST_UNEXPLAINED * (spoken_s + left_s)
 
 
 def without_times(words: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:

@@ -45,7 +45,12 @@ def words_of(confidences: Sequence[float], *, each_s: float = 0.4) -> list[Align
     ],
 )
 def test_fit_by_loss_and_by_the_share_of_likely_words(confidences: list[float], loss: float, fit: str) -> None:
-    assert fit_of(words_of(confidences), loss, LIMITS) == fit
+    assert fit_of(words_of(confidences), (), loss, LIMITS) == fit
+
+
+def test_a_transcript_that_lacks_much_of_what_is_said_does_not_fit_well() -> None:
+    assert fit_of(words_of([0.9] * 10), [(4.0, 4.2)], 1.0, LIMITS) == "good"
+    assert fit_of(words_of([0.9] * 10), [(4.0, 4.2), (5.0, 6.0)], 1.0, LIMITS) == "doubtful"
 
 
 @pytest.mark.parametrize(
