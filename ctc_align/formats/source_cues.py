@@ -1,7 +1,8 @@
 """The cues of a subtitle file that was the transcript, with the times of their words: the same cues, text and order.
 
 A cue lasts from the start of its first aligned word to the end of its last. One without such a word (`[MUSIC]`, or no
-text) keeps its old times, moved as its neighbours were, where they fit between them; else it gets the room there is.
+text) keeps its old times, moved as its neighbours were, where they fit between them; else it gets the room there is,
+and where there is less than 0.2 s part of the last word of the cue before it.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
 
+from ctc_align.text.subtitle_files import without_times_lines
 from ctc_align.types import ALIGNED, AlignedWord, AlignmentData, SourceCue, Subtitles
 
 _LEAST_S = 0.2
 """A cue without an aligned word is shown at least so long where there is room."""
 _TIMESTAMP = re.compile(r"<(?:\d+:)?\d+:\d+\.\d+>")
-_VTT_TAG = re.compile(r"<(/?)(?:([ibu])|[a-z]+|(?:\d+:)?\d+:\d+\.\d+)?(?:[.\s][^>]*)?>", re.IGNORECASE)
-_SRT_MARK = re.compile(r"\{\\[^}]*\}|</?font\b[^>]*>|(?P<tag></?[ibu]>)|(?P<sign>[&<>])", re.IGNORECASE)
+_VTT_TAG = re.compile(r"<(/?)(?!\s)(?:([ibu])|[a-z]+|(?:\d+:)?\d+:\d+\.\d+)?(?:[.\s][^<>]*)?>", re.IGNORECASE)
+_SRT_MARK = re.compile(r"\{\\[^}]*\}|</?font\b[^<>]*>|(?P<tag></?[ibu]>)|(?P<sign>[&<>])", re.IGNORECASE)
 _SIGNS = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
@@ -37,7 +39,7 @@ def source_srt(alignment: AlignmentData, shift_s: float = 0.0) -> str:
         text = alignment.text[cue.char_start : cue.char_end]
         times = f"{clock(start_ms, ',')} --> {clock(end_ms, ',')}" + (f" {cue.settings}" * bool(own and cue.settings))
         name = cue.name if numbered else number
-        blocks.append(f"{name}\n{times}\n{text if own else _VTT_TAG.sub(_srt_tag, text)}\n\n")
+        blocks.append(f"{name}\n{times}\n{text if own else _plain_lines(_VTT_TAG.sub(_srt_tag, text))}\n\n")
     return "".join(blocks)
 
 
@@ -58,8 +60,7 @@ def source_vtt(alignment: AlignmentData, shift_s: float = 0.0) -> str:
             text = _retimed(alignment, cue, end_ms, shift_s)
         else:
             text = _SRT_MARK.sub(_vtt_mark, text)
-        # a blank line would end the cue
-        blocks.append("\n".join([times, *filter(str.strip, text.split("\n"))]))
+        blocks.append(f"{times}\n{_plain_lines(text)}".rstrip("\n"))
     return "\n\n".join(blocks + [subtitles.after] * bool(own and subtitles.after)) + "\n"
 
 
@@ -95,10 +96,12 @@ def _shifted(alignment: AlignmentData, shift_s: float) -> list[tuple[int, int]]:
     """Return the times of all cues in milliseconds: ascending, each at least one long, inside the recording."""
     cues = _subtitles(alignment).cues
     spans = _spoken_spans(alignment, cues)
+    last_words_s = _last_words(alignment, cues)
     start = 0
     while start < len(cues):
         end = next((at for at in range(start, len(cues)) if spans[at] is not None), len(cues))
         if end > start:
+            _make_room(spans, (start, end), last_words_s, alignment.duration_s)
             _fill(spans, cues, (start, end), alignment.duration_s)
         start = end + 1
     free, times = 0, []
@@ -129,6 +132,25 @@ def _spoken_spans(alignment: AlignmentData, cues: Sequence[SourceCue]) -> list[t
         start_s, end_s = (words[0].start_s, words[-1].end_s) if words else (None, None)
         spans.append(None if start_s is None or end_s is None else (start_s, end_s))
     return spans
+
+
+def _last_words(alignment: AlignmentData, cues: Sequence[SourceCue]) -> list[float]:
+    """Return how long the last aligned word of each cue is, in seconds; 0 where there is none."""
+    starts = [word.char_start for word in alignment.words]
+    words = [_words_of(alignment.words, starts, cue)[-1:] for cue in cues]
+    return [(word[0].end_s or 0.0) - (word[0].start_s or 0.0) if word else 0.0 for word in words]
+
+
+def _make_room(
+    spans: list[tuple[float, float] | None], run: tuple[int, int], last_words_s: Sequence[float], duration_s: float
+) -> None:
+    """End the cue before the cues [start, end) earlier where they have no room: within its last word, by half of it."""
+    start, end = run
+    before, after = spans[start - 1] if start else None, spans[end] if end < len(spans) else None
+    if before is not None:
+        room_s = (after[0] if after else duration_s) - before[1]
+        missing_s = max((end - start) * _LEAST_S - room_s, 0.0)
+        spans[start - 1] = (before[0], before[1] - min(missing_s, last_words_s[start - 1] / 2))
 
 
 def _fill(
@@ -167,6 +189,11 @@ def _interpolated(anchors: Sequence[tuple[float, float]], at_s: float) -> float:
     (first_s, first), (last_s, last) = anchors
     share = min(max((at_s - first_s) / (last_s - first_s), 0.0), 1.0)
     return first + share * (last - first)
+
+
+def _plain_lines(text: str) -> str:
+    """Return a text without lines that are blank, which would end the cue, or read as the times of another."""
+    return without_times_lines("\n".join(filter(str.strip, text.split("\n"))))
 
 
 def _srt_tag(match: re.Match[str]) -> str:

@@ -21,7 +21,7 @@ _CUE_LINE = re.compile(r"^[ \t]*(?:\d+:)?\d+:\d+(?:(?<=:\d\d:\d\d)|\s?[,.]\s?\d+
 _FULL_TIME = r"(\d{1,4}):(\d\d):(\d\d)\s?[,.]\s?(\d{1,9})"
 _HALF_ARROW = r"\s*(?:[-–—=~]{1,3}\s?(?:>|&gt;)?|>)?\s*"
 _DAMAGED_TIMES = re.compile(rf"\s*{_FULL_TIME}{_HALF_ARROW}{_FULL_TIME}(?P<settings>[ \t].*)?\s*")
-"""Whole times on both sides, and an arrow that is not quite one."""
+"""Whole times on both sides, and an arrow that is not quite one: a cue's times only where no text can be."""
 _ARROW = "-->"
 _NUMBER = re.compile(r"\s*\d{1,7}\s*")
 _HEADER = re.compile(r"\s*WEBVTT(?![^\s])")
@@ -39,6 +39,30 @@ def has_cues(text: str) -> bool:
     text = text.removeprefix("\ufeff")
     is_vtt = _HEADER.match(text) and (_ARROW in text or text.lstrip().partition("\n")[0].strip() == "WEBVTT")
     return bool(is_vtt) or _CUE_LINE.search(text) is not None
+
+
+def has_damaged_times(text: str) -> bool:
+    """Return whether a line is two whole times with something between them that may have been an arrow.
+
+    >>> has_damaged_times("1\\n00:00:01,000 -- 00:00:02,000\\nHello"), has_damaged_times("from 1:00 - 2:00")
+    (True, False)
+    """
+    return any(map(_DAMAGED_TIMES.fullmatch, text.split("\n")))
+
+
+def without_times_lines(text: str) -> str:
+    """Return the text of a cue such that no line of it reads as times: the arrow of one that would is opened.
+
+    >>> without_times_lines("Now:\\n00:00:01.000 --> 00:00:02.000\\na -> b")
+    'Now:\\n00:00:01.000 -- > 00:00:02.000\\na -> b'
+    """
+    lines = text.split("\n")
+    return "\n".join(
+        re.sub("(-+)>|→", lambda arrow: f"{arrow[1] or '-'} >", line)
+        if _TIMES.fullmatch(line) or (_ARROW in line and _is_meant_as_times(line))
+        else line
+        for line in lines
+    )
 
 
 @dataclass(frozen=True)
@@ -93,12 +117,16 @@ def _times_lines(lines: Sequence[str], source: str, format: str) -> list[_TimesL
     """Return the lines of times, in order, with their cues' numbers or names."""
     rows: list[_TimesLine] = []
     free, in_block = 0, False
+    all_damaged = not any(map(_TIMES.fullmatch, lines))
     for index, line in enumerate(lines):
         if not line.strip():
             in_block = False
         elif format == VTT and (_BLOCK.match(line) and (index == 0 or not lines[index - 1].strip())):
             in_block = True
-        match = None if in_block else _TIMES.fullmatch(line) or _DAMAGED_TIMES.fullmatch(line)
+        match = None if in_block else _TIMES.fullmatch(line)
+        id_index = _id_index(lines, index, free, format, rows)
+        if match is None and not in_block and (all_damaged or _opens_cue(lines, index, id_index, format)):
+            match = _DAMAGED_TIMES.fullmatch(line)
         if match is None:
             if _ARROW in line and not in_block and _is_meant_as_times(line):
                 raise TranscriptError(
@@ -107,7 +135,6 @@ def _times_lines(lines: Sequence[str], source: str, format: str) -> list[_TimesL
                 )
             continue
         start_s, end_s = _seconds(match.groups()[:4]), _seconds(match.groups()[4:8])
-        id_index = _id_index(lines, index, free, format, rows, len(rows) + 1)
         rows.append(_TimesLine(index, start_s, max(end_s, start_s), (match["settings"] or "").strip(), id_index))
         free = index + 1
     return rows
@@ -119,7 +146,12 @@ def _is_meant_as_times(line: str) -> bool:
     return not any(character.isalpha() for character in before) or re.match(r"\s*\d+:\d", after) is not None
 
 
-def _id_index(lines: Sequence[str], index: int, free: int, format: str, rows: Sequence[_TimesLine], count: int) -> int:
+def _opens_cue(lines: Sequence[str], index: int, id_index: int, format: str) -> bool:
+    """Return whether a cue begins here: its number or name follows a blank line; in VTT it may have none."""
+    return (id_index < index or format == VTT) and (id_index == 0 or not lines[id_index - 1].strip())
+
+
+def _id_index(lines: Sequence[str], index: int, free: int, format: str, rows: Sequence[_TimesLine]) -> int:
     """Return the line of the number or name of the cue whose times are at `index`; lines before `free` are taken."""
     above = index - 1
     if above < free:
@@ -128,9 +160,11 @@ def _id_index(lines: Sequence[str], index: int, free: int, format: str, rows: Se
         alone = above == free == 0 or (above > 0 and not lines[above - 1].strip())
         named = format == VTT and alone and not _HEADER.match(lines[above]) and _ARROW not in lines[above]
         return above if named or _NUMBER.fullmatch(lines[above]) else index
-    # A number with a blank line below it, where every second line is blank; the right number, so that it is no text.
-    if above - 1 >= free and _NUMBER.fullmatch(lines[above - 1]):
+    # A number with a blank line below and above it, as every second line is; the right number, so that it is no text.
+    alone = above == 1 or (above > 1 and not lines[above - 2].strip())
+    if alone and above - 1 >= free and _NUMBER.fullmatch(lines[above - 1]):
         before = lines[rows[-1].id_index].strip() if rows else "0"
+        count = len(rows) + 1
         expected = {count, int(before) + 1 if before.isdecimal() else count}
         if int(lines[above - 1]) in expected:
             return above - 1
@@ -152,7 +186,8 @@ def _header(lines: Sequence[str], format: str) -> tuple[str, str]:
     """Return the header of the file, and the blocks (NOTE, STYLE …) between it and the first cue."""
     if format != VTT:
         return "", ""
-    end = next((index for index, line in enumerate(lines) if not line.strip()), len(lines))
+    headed = bool(lines) and _HEADER.match(lines[0]) is not None
+    end = next((index for index, line in enumerate(lines) if not line.strip() or not headed), len(lines))
     return "\n".join(lines[:end]).strip() or "WEBVTT", "\n".join(lines[end:]).strip("\n")
 
 

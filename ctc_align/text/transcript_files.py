@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ctc_align.errors import TranscriptError, UsageError, WrongFileError
 from ctc_align.text.file_kinds import FileKind, binary_kind, encoding_of, written_kind
-from ctc_align.text.subtitle_files import has_cues, parse_subtitles
+from ctc_align.text.subtitle_files import has_cues, has_damaged_times, parse_subtitles
 from ctc_align.types import Transcript
 
 STANDARD_INPUT = "standard input"
@@ -74,7 +74,7 @@ def parse_transcript(data: bytes, source: str) -> Transcript:
     _refuse(binary_kind(data), source)
     text = _decoded(data, source)
     extension = Path(source).suffix.casefold()
-    if has_cues(text) or (extension in _SUBTITLES and "-->" in text):
+    if has_cues(text) or (extension in _SUBTITLES and ("-->" in text or has_damaged_times(text))):
         return parse_subtitles(text, source, "vtt" if extension == ".vtt" else "srt")
     _refuse(written_kind(text), source)
     if extension in _SUBTITLES and text.strip():

@@ -7,7 +7,9 @@ import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 
+from ctc_align.errors import TranscriptError
 from ctc_align.formats import Alignment, from_dict, rendered
 from ctc_align.formats.source_cues import cues_without_times
 from ctc_align.text.transcript_files import parse_transcript
@@ -174,3 +176,99 @@ def test_new_cues_leave_marks_of_the_format_out() -> None:
     words.sort(key=lambda word: word.char_start)
     alignment = Alignment("film", "film.mp4", 5.0, "m", "cpu", 0.01, 1.0, -1.0, text, tuple(words))
     assert rendered(alignment, "srt").decode().split("\n")[2] == "Call me Ishmael."
+
+
+def test_a_cue_without_room_shares_the_last_word_before_it() -> None:
+    file = "".join(
+        f"{n}\n00:00:0{n},000 --> 00:00:0{n},900\n{text}\n\n" for n, text in enumerate(["Call me", "[door]", "Rock"], 1)
+    )
+    times = {"Call": (1.0, 1.5), "me": (1.5, 1.8), "Rock": (1.8, 2.5)}
+    assert [row[:2] for row in shown(rendered(aligned(file, times), "srt"))] == [(1.0, 1.65), (1.65, 1.8), (1.8, 2.5)]
+    rows = shown(rendered(aligned(file, {"Call": (0.0, 0.5), "me": (0.5, 1.0)}, 1.0), "srt"))
+    assert [row[:2] for row in rows] == [(0.0, 0.75), (0.75, 0.875), (0.875, 1.0)]
+
+
+LINES = [
+    *[
+        "Hello there",
+        "2",
+        "3",
+        "",
+        " ",
+        "so<c> be</c> it",
+        "<i>{\\an8}</i>",
+        "<c></c>",
+        "R&amp;B",
+        "a < b",
+        "it's &lt;b&gt;",
+    ],
+    *["00:00:01,000 -- 00:00:02,000", "00:00:01.000 - 00:00:02.000", "00:00:01.000 --&gt; 00:00:02.000"],
+    *["<c>00:00:01.000 --&gt;</c> 00:00:02.000", "{\\an8}0:01 → 0:02", "0:01 - 0:02", "here --> there"],
+    *["NOTE no note", "WEBVTT", "[MUSIC]", "intro", "--&gt; 5", "00:00:01.000 00:00:02.000", "<v Mary>Yes"],
+]
+ARROWS = ["-->"] * 9 + ["->", "→", "--", "-", "--&gt;"]
+
+
+def random_file(random: Random) -> tuple[str, str]:
+    """Return "srt" or "vtt" and a file of a few cues of lines that may be taken for what they are not."""
+    format, gap = random.choice(["srt", "vtt"]), random.choice(["\n", "\n", "\n\n"])
+    numbered, exact = random.choice([True, True, False]), random.choice([True, False])
+    file = "WEBVTT\n\n" if format == "vtt" and random.random() < 0.8 else ""
+    for number in range(1, random.randint(2, 6)):
+        arrow = "-->" if exact or number == 1 else random.choice(ARROWS)
+        lines = [random.choice(LINES) for _ in range(random.randint(0, 3))]
+        name = [str(number) if random.random() < 0.9 else random.choice(LINES)] if numbered else []
+        lines = [*name, f"00:00:{2 * number:02d}.000 {arrow} 00:00:{2 * number + 1:02d}.500", *lines]
+        file += gap.join(lines) + gap + "\n" * random.choice([0, 1, 1, 1])
+    return format, file
+
+
+def read_again(format: str, file: bytes) -> list[tuple[float, float, str]]:
+    transcript = parse_transcript(file, f"film.{format}")
+    assert transcript.subtitles is not None
+    cues = transcript.subtitles.cues
+    texts = [transcript.text[cue.char_start : cue.char_end] for cue in cues]
+    return [(cue.start_s, cue.end_s, re.sub(r"\n\s*(?=\n)", "", text)) for cue, text in zip(cues, texts)]
+
+
+def bare(text: str) -> list[str]:
+    """Return the lines of a text without tags and arrows, which the formats do not share."""
+    text = re.sub(r"<(?!\s)[^<>]*>|\{[^}]*\}", "", re.sub("-+ ?>|→", "", text))
+    return [line.strip() for line in text.split("\n") if line.strip()]
+
+
+def round_trip(random: Random) -> bool:
+    """Check that one file comes back; return whether it could be read at all."""
+    format, file = random_file(random)
+    try:
+        transcript = parse_transcript(file.encode(), f"film.{format}")
+    except TranscriptError:
+        return False
+    assert transcript.subtitles is not None
+    format = transcript.subtitles.format
+    words, at_s = [], 0.0
+    for match in re.finditer(r"\w+", transcript.text):
+        start_s, at_s = at_s, at_s + random.choice([0.02, 0.2, 0.5])
+        timed = random.random() < 0.6
+        words.append(
+            AlignedWord(match[0], "a", *match.span(), *((ALIGNED, start_s, at_s, 0.9) if timed else ("unspoken",)))
+        )
+        at_s += random.choice([0.0, 0.0, 0.7])
+    data = Alignment("film", "film.mp4", at_s + 1.0, "m", "cpu", 0.01, 1.0, -1.0, transcript.text, tuple(words))
+    data = replace(data, subtitles=transcript.subtitles)
+    before = read_again(format, file.encode())
+    for other in ("srt", "vtt"):
+        written = rendered(data, other)
+        after = read_again(other, written)
+        seen = f"{format} to {other}:\n{file}\n=====\n{written.decode()}"
+        if other == format:
+            assert [row[2] for row in after] == [row[2] for row in before], seen
+        assert [bare(row[2]) for row in after] == [bare(row[2]) for row in before], seen
+        assert all(start_s < end_s for start_s, end_s, _ in after), seen
+        assert all(end_s <= start_s for (_, end_s, _), (start_s, _, _) in pairwise(after)), seen
+    return True
+
+
+def test_cues_come_back_whatever_their_text_looks_like() -> None:
+    random = Random(1)
+    assert sum(round_trip(random) for _ in range(400)) > 200

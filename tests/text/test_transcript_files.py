@@ -131,6 +131,7 @@ SUBTITLES = [
     ("empty cues", f"1\n{TIMES}\n\n2\n{LATER}\n\n3\n{LATER}\nyou\n", ["", "", "you"]),
     ("points, no hours", "1\n00:01.0 --> 00:02.5\nHello\n", ["Hello"]),
     ("half an arrow", f"1\n{TIMES}\nHello\n\n2\n{LATER.replace('-->', '--')}\nthere\n", ["Hello", "there"]),
+    ("times as text", f"1\n{TIMES}\nfrom\n00:00:03,000 - 00:00:04,000\n", ["from\n00:00:03,000 - 00:00:04,000"]),
     ("a position", f"1\n{TIMES} X1:100 X2:200 Y1:1 Y2:2\nHello\n", ["Hello"]),
     ("markup", f"1\n{TIMES}\n{{\\an8}}<i>Hello</i>\n", ["{\\an8}<i>Hello</i>"]),
     ("an arrow in the text", f"1\n{TIMES}\nfrom here --> to there\n", ["from here --> to there"]),
@@ -146,6 +147,17 @@ def test_subtitles_in_all_states_of_repair(what: str, file: str, texts: list[str
     assert [transcript.text[cue.char_start : cue.char_end] for cue in subtitles.cues] == texts, what
     assert transcript.text == "\n".join(texts)
     assert (subtitles.cues[0].start_s, subtitles.cues[0].end_s) == (1.0, 2.5)
+
+
+def test_arrows_that_are_all_damaged_are_arrows_in_a_file_of_that_name() -> None:
+    file = f"1\n{TIMES}\nHello\n2\n{LATER}\nthere\n".replace("-->", "--").encode()
+    assert parse_transcript(file, "film.srt").text == "Hello\nthere"
+    assert parse_transcript(file, "film.txt").subtitles is None
+
+
+def test_a_number_that_is_all_the_text_of_a_cue_without_a_number_is_text() -> None:
+    file = f"WEBVTT\n\n{TIMES}\n2\n\n{LATER}\nthere\n".encode()
+    assert parse_transcript(file, "film.vtt").text == "2\nthere"
 
 
 VTT = """WEBVTT - a title
