@@ -36,7 +36,7 @@ LIMITS = {
     repeated_modules: 0,
     repeated_classes: 1,
     forbidden_modules: 0,
-    long_functions: 2,
+    long_functions: 0,
     riddles: 10,
 }
 """How many each rule lets pass. The last five are faults that are left: lower a number, never raise it."""

@@ -68,21 +68,23 @@ class DestinationOptions:
         return output_files(self.out_dir or ".", name, formats, self.force, protected)
 
 
+Recording = Annotated[
+    str,
+    typer.Argument(
+        metavar="AUDIO",
+        help="A recording or video, - for standard input, or log-probs (.npy .npz .pt .safetensors .ark:OFFSET).",
+    ),
+]
+TranscriptFile = Annotated[
+    str | None,
+    typer.Argument(metavar="TRANSCRIPT", help="A UTF-8 text file or subtitles (SRT, VTT), or - for standard input."),
+]
+
+
 @grouped
 def align(
-    audio: Annotated[
-        str,
-        typer.Argument(
-            metavar="AUDIO",
-            help="A recording or video, - for standard input, or log-probs (.npy .npz .pt .safetensors .ark:OFFSET).",
-        ),
-    ],
-    transcript: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="TRANSCRIPT", help="A UTF-8 text file or subtitles (SRT, VTT), or - for standard input."
-        ),
-    ] = None,
+    audio: Recording,
+    transcript: TranscriptFile = None,
     text: Annotated[
         str | None, typer.Option("--text", metavar="TEXT", help="The transcript itself, in place of a file.")
     ] = None,
@@ -118,8 +120,7 @@ def align(
     talk.listen()
     aligner = load_aligner(model, reader, settings, talk)
     words = aligner.split(written, "standard input" if source == "-" else source)
-    for note in language_notes(spoken_text(words), model.name_for(reader), settings.language):
-        talk.note(note)
+    talk.notes(language_notes(spoken_text(words), model.name_for(reader), settings.language))
     files = (audio, transcript, model.lexicon, log_probs.vocab, config.config, times.calibration)
     if written.subtitles is not None and not destination.stdout:
         formats = tuple(dict.fromkeys((*formats, written.subtitles.format)))
@@ -128,12 +129,19 @@ def align(
     alignment = run_aligner(aligner, sound_of(audio, reader, aligner), words, name, talk)
     if outputs is None:
         write_stdout(alignment, formats[0], settings)
-    paths = [] if outputs is None else outputs.write(alignment, settings)
-    for path, renamed in outputs.renamed.items() if outputs is not None else ():
-        talk.note(f"{path} is an input and stays as it is: what would replace it is in {renamed}")
-    report(alignment, paths, talk)
+        report(alignment, [], talk)
+    else:
+        paths = outputs.write(alignment, settings)
+        note_renamed(outputs, talk)
+        report(alignment, paths, talk)
     if alignment.in_doubt:
         raise typer.Exit(THRESHOLD_NOT_MET)
+
+
+def note_renamed(outputs: OutputFiles, talk: Talk) -> None:
+    """Note the outputs that would have replaced an input."""
+    for path, renamed in outputs.renamed.items():
+        talk.note(f"{path} is an input and stays as it is: what would replace it is in {renamed}")
 
 
 @grouped
@@ -276,8 +284,7 @@ def report(alignment: Alignment, paths: list[Path], talk: Talk) -> None:
     if talk.on_terminal:
         console = console_for(sys.stderr)
         console.print(words_table(alignment, console.width))
-    for note in notes(alignment):
-        talk.note(note)
+    talk.notes(notes(alignment))
     talk.say(loss_line(alignment))
     if paths:
         talk.say("wrote " + ", ".join(str(path) for path in paths))

@@ -55,9 +55,8 @@ def calibrate(
     --calibration. The figures on standard output are for speakers left out in turn.
     """
     from ctc_align.alignment.aligner import Aligner
-    from ctc_align.formats.whole_files import placing
     from ctc_align.models import check_model
-    from ctc_align.models.calibration import FILE, as_toml
+    from ctc_align.models.calibration import FILE
     from ctc_align.training.calibrating.calibration_fitting import calibrate as measure
     from ctc_align.training.calibrating.labelled_speech import read_labelled
 
@@ -78,13 +77,20 @@ def calibrate(
     report = measure(aligner, labelled, os.path.basename(os.path.abspath(reference)))
     failed += report.failed
     _say_doubts(report, failed, talk)
-    with placing([path]) as parts:
-        for _, part in parts:
-            part.write_text(as_toml(report.calibration), encoding="utf-8")
+    _write(path, report)
     _show(report)
     talk.say(f"wrote {path}")
     if failed:
         raise typer.Exit(SOME_FAILED)
+
+
+def _write(path: Path, report: Report) -> None:
+    from ctc_align.formats.whole_files import placing
+    from ctc_align.models.calibration import as_toml
+
+    with placing([path]) as parts:
+        for _, part in parts:
+            part.write_text(as_toml(report.calibration), encoding="utf-8")
 
 
 def _say_doubts(report: Report, failed: list[str], talk: Talk) -> None:

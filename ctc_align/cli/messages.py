@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from collections.abc import Iterable
 from typing import Any
 
 OK, SOME_FAILED, WRONG_CALL, THRESHOLD_NOT_MET, INTERRUPTED = 0, 1, 2, 3, 130
@@ -30,6 +31,10 @@ class Talk:
 
     def note(self, line: str) -> None:
         self.say(f"ctc-align: note: {line}")
+
+    def notes(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.note(line)
 
     def listen(self) -> None:
         """Print what the library logs from now on: warnings, and more when verbose."""
