@@ -116,7 +116,7 @@ def regions_of(words: Sequence[AlignedWord], unexplained: Sequence[tuple[float, 
 
 def region_of_all(text: str, duration_s: float) -> Region:
     """Return the region of a transcript of which nothing is in the recording."""
-    return Region(MISFIT, 0.0, duration_s, 0, len(text), "nothing of the transcript is in the recording")
+    return Region(MISFIT, 0.0, duration_s, 0, len(text), "the transcript could not be found in the recording")
 
 
 def _unlikely_runs(words: Sequence[AlignedWord]) -> list[tuple[int, int]]:

@@ -19,7 +19,8 @@ def notes(alignment: Alignment) -> list[str]:
     from ctc_align.cli.tables import printable
 
     if alignment.fit == NONE and alignment.skipped:
-        return [f"{alignment.regions[0].reason}: no word has times (--match exact places them all the same)"]
+        lost = f"{alignment.regions[0].reason}: no word has times (--match exact places them all the same)"
+        return [lost, *cue_notes(alignment)]
     found = []
     reasons = {
         UNKNOWN: "the model can stand for none of it",
@@ -40,6 +41,7 @@ def notes(alignment: Alignment) -> list[str]:
         more = f" and {len(stretches) - _SEVERAL} more" if len(stretches) > _SEVERAL else ""
         found.append(f"speech that no word explains: {', '.join(stretches[:_SEVERAL])}{more}")
     found += region_notes(alignment)
+    found += lone_word_notes(alignment)
     return found
 
 
@@ -53,6 +55,31 @@ def region_notes(alignment: Alignment) -> list[str]:
         loss = f"{alignment.loss_per_token:.1f} a token"
         found.append(f"the transcript fits the recording badly (loss {loss}): is it what is said, and all of it?")
     return found
+
+
+def lone_word_notes(alignment: Alignment) -> list[str]:
+    """Return a note on single words that are likely elsewhere, or not spoken: those in a row are regions, and those
+    of less than the least confidence are told as doubtful."""
+    from ctc_align.alignment.fit import UNLIKELY
+    from ctc_align.cli.tables import printable
+
+    if alignment.fit is None:
+        return []
+    stretches = [
+        (region.char_start, region.char_end)
+        for region in alignment.regions
+        if region.char_start is not None and region.char_end is not None
+    ]
+    lone = [
+        f"{printable(word.text)} ({word.start_s:.2f} s)"
+        for word in alignment.words
+        if word.confidence is not None
+        and alignment.min_confidence <= word.confidence <= UNLIKELY
+        and not any(start <= word.char_start < end for start, end in stretches)
+    ]
+    more = f" and {len(lone) - _SEVERAL} more" if len(lone) > _SEVERAL else ""
+    which = "a word is likely" if len(lone) == 1 else f"{len(lone)} single words are likely"
+    return [f"{which} not spoken, or elsewhere: {', '.join(lone[:_SEVERAL])}{more}"] if lone else []
 
 
 def markup_notes(alignment: Alignment) -> list[str]:

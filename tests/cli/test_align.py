@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ctc_align.alignment.fit import regions_of
 from ctc_align.cli import run, with_command
 from ctc_align.cli.align import notes
 from ctc_align.errors import BackendError, TooShortError
@@ -267,6 +268,30 @@ def test_a_transcript_that_fits_badly_is_told(fit, told):
         "a", "a.wav", 2.0, "english", "cpu", 0.01, 1.0, -1.0, "a", (word,), loss_per_token=9.0, fit=fit
     )
     assert sum("fits the recording badly" in note for note in notes(alignment)) == told
+
+
+@pytest.mark.parametrize(
+    ("confidences", "least", "told"),
+    [
+        ((0.9, 0.5, 0.9), 0.0, ["a word is likely not spoken, or elsewhere: b (1.00 s)"]),
+        ((0.1, 0.9, 0.9, 0.0), 0.0, ["2 single words are likely not spoken, or elsewhere: a (0.00 s), d (3.00 s)"]),
+        ((0.9, 0.51, 0.9), 0.0, []),
+        ((0.1, 0.1, 0.9), 0.0, ["words 1–2 do not fit the recording (0.00–2.00 s)"]),
+        ((0.9, 0.1, 0.9), 0.2, ["doubtful: b (1.00 s, 0.10)"]),
+    ],
+)
+def test_each_unlikely_word_is_told_once(confidences, least, told):
+    words = [
+        AlignedWord(letter, letter, 2 * at, 2 * at + 1, "aligned", at, at + 1.0, confidence)
+        for at, (letter, confidence) in enumerate(zip("abcd", confidences, strict=False))
+    ]
+    alignment = Alignment(
+        *("a", "a.wav", 4.0, "english", "cpu", 0.01, 1.0, -1.0, "a b c d", tuple(words)),
+        regions=regions_of(words, ()),
+        fit="good",
+        config={"min_confidence": least},
+    )
+    assert notes(alignment) == told
 
 
 def test_a_backend_that_cannot_run_exits_2(cli, fake_aligner, monkeypatch):
