@@ -29,6 +29,8 @@ MOST_NATS = 12.0
 """A frame that is worse by so much is as wrong as can be."""
 LIKELY_SPIKE_NATS, LIKELY_FIT_NATS = -1.2, -1.5
 """Of a sound that is likely there, the log-probability of its spike, and its fit, are greater."""
+PIECE_FRAMES = 2**15
+"""Frames that are looked at together: their copies are all that long recordings take beyond six numbers a frame."""
 SPEECH_NATS, SILENCE_NATS = 2.0, -1.0
 """A sound fits speech better than silence by at least, and silence by at most, so many nats."""
 
@@ -105,26 +107,35 @@ class _SoundSums:
     @classmethod
     def of(cls, emissions: Emissions, ids: np.ndarray, spikes: Spans) -> _SoundSums:
         assert emissions.states is not None
-        log_probs = emissions.log_probs.float().log_softmax(1)
-        best = log_probs.amax(1)
-        blank = log_probs[:, emissions.blank]
-        classes = torch.full((len(log_probs),), emissions.blank, dtype=torch.int64)
-        frames = np.repeat(np.arange(len(ids)), spikes.end - spikes.start)
-        first = np.repeat(
-            spikes.start - np.append(0, np.cumsum(spikes.end - spikes.start)[:-1]), spikes.end - spikes.start
-        )
-        classes[torch.from_numpy(first + np.arange(len(frames)))] = torch.from_numpy(ids[frames])
-        own = log_probs.gather(1, classes.to(log_probs.device)[:, None])[:, 0]
-        spoken = emissions.states[:, :-1].amax(1) - emissions.states[:, -1]
-        columns = (
-            (best - own).clamp(max=MOST_NATS),
-            (best - blank).clamp(max=MOST_NATS),
-            best > blank,
-            -(log_probs.exp() * log_probs.clamp(min=-1e4)).sum(1),
-            spoken > SPEECH_NATS,
-            spoken < SILENCE_NATS,
-        )
-        return cls(*(_sums(column.double().cpu().numpy()) for column in columns))
+        classes = torch.full((len(emissions.log_probs),), emissions.blank, dtype=torch.int64)
+        lengths = spikes.end - spikes.start
+        first = np.repeat(spikes.start - np.append(0, np.cumsum(lengths)[:-1]), lengths)
+        classes[torch.from_numpy(first + np.arange(len(first)))] = torch.from_numpy(np.repeat(ids, lengths))
+        pieces = [
+            _columns(log_probs, states, own.to(log_probs.device), emissions.blank)
+            for log_probs, states, own in zip(
+                *(rows.split(PIECE_FRAMES) for rows in (emissions.log_probs, emissions.states, classes))
+            )
+        ]
+        return cls(*map(_sums, torch.cat(pieces, 1).cpu().numpy()))
+
+
+def _columns(log_probs: torch.Tensor, states: torch.Tensor, classes: torch.Tensor, blank: int) -> torch.Tensor:
+    """Return what `_SoundSums` adds up (6, T), float64, of the frames of a piece."""
+    log_probs = log_probs.float().log_softmax(1)
+    best = log_probs.amax(1)
+    blanks = log_probs[:, blank]
+    own = log_probs.gather(1, classes[:, None])[:, 0]
+    spoken = states[:, :-1].amax(1) - states[:, -1]
+    columns = (
+        (best - own).clamp(max=MOST_NATS),
+        (best - blanks).clamp(max=MOST_NATS),
+        best > blanks,
+        -(log_probs.exp() * log_probs.clamp(min=-1e4)).sum(1),
+        spoken > SPEECH_NATS,
+        spoken < SILENCE_NATS,
+    )
+    return torch.stack([column.double() for column in columns])
 
 
 def _sums(values: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ import pytest
 from alignment_checks import check
 
 import ctc_align
+from ctc_align.alignment import word_features
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.alignment.fit import fit_of, regions_of
 from ctc_align.audio.loading import load_audio
@@ -86,6 +87,14 @@ def test_an_exact_transcript_fits_well(english: Aligner, demo: tuple[np.ndarray,
     alignment = english.align((demo[0], 16000), demo[1])
     assert (alignment.fit, alignment.regions, alignment.skipped) == ("good", (), 0)
     assert min(word.confidence or 0.0 for word in alignment.words) > 0.5
+
+
+def test_confidence_does_not_depend_on_the_pieces_of_a_long_recording(
+    english: Aligner, demo: tuple[np.ndarray, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = english.align((demo[0], 16000), demo[1])
+    monkeypatch.setattr(word_features, "PIECE_FRAMES", 64)
+    assert english.align((demo[0], 16000), demo[1]).words == whole.words
 
 
 def test_a_sentence_that_is_not_spoken_is_a_region(english: Aligner, demo: tuple[np.ndarray, str]) -> None:
