@@ -101,7 +101,7 @@ def test_nothing_is_skipped_silently(tmp_path):
     assert "no transcript beside it" in why.pop("s/alone.wav")
     assert "no audio of this name" in why.pop("s/text.txt")
     assert "no audio of this name" in why.pop("s/grid.TextGrid")
-    assert "empty" in why.pop("s/empty.txt")
+    assert "empty.txt: the transcript is empty" in why.pop("s/empty.txt")
     assert "UTF-8" in why.pop("s/latin.txt")
     assert "both.lab is used" in why.pop("s/both.txt")
     assert "twin.flac beside it has the same name" in why.pop("s/twin.wav")

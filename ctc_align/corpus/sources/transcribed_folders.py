@@ -83,7 +83,7 @@ class _Recordings:
         origin = self.folder.below + transcript
         path = self.folder.join(transcript)
         try:
-            text = checked_text(_read(path), "the file")
+            text = checked_text(_read(path), path)
         except CtcAlignError as error:
             return self.refused(stem, transcript, str(error))
         fields = {"audio": self.folder.join(sound), "text": text, "speaker": self.speaker, "transcript": path}
