@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ctc_align.alignment.words import duration_of
 from ctc_align.types import AlignedWord, Emissions
 
 CLEARLY = 2.0
@@ -35,8 +36,10 @@ def unexplained_speech(emissions: Emissions, words: Sequence[AlignedWord]) -> tu
             scores = states[first:last]
             speech = (scores[:, :-1].amax(1) - scores[:, -1] > CLEARLY).cpu().numpy()
             found += [(first + a, first + b) for a, b in _stretches(speech, window)]
-    origin_s = emissions.first_frame_s
-    return tuple((round(a * shift_s + origin_s, 5), round(b * shift_s + origin_s, 5)) for a, b in found)
+    origin_s, duration_s = emissions.first_frame_s, duration_of(emissions)
+    return tuple(
+        (round(a * shift_s + origin_s, 5), min(round(b * shift_s + origin_s, 5), duration_s)) for a, b in found
+    )
 
 
 def _gaps(words: Sequence[AlignedWord], origin_s: float, shift_s: float, frames: int) -> list[tuple[int, int]]:

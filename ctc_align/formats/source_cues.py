@@ -2,7 +2,7 @@
 
 A cue lasts from the start of its first aligned word to the end of its last. One without such a word (`[MUSIC]`, or no
 text) keeps its old times, moved as its neighbours were, where they fit between them; else it gets the room there is,
-and where there is less than 0.2 s part of the last word of the cue before it.
+and where there is none one frame of a film (40 ms) of the last word of the cue before it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from ctc_align.types import ALIGNED, AlignedWord, AlignmentData, SourceCue, Subt
 
 _LEAST_S = 0.2
 """A cue without an aligned word is shown at least so long where there is room."""
+_TAKEN_S = 0.04
+"""It is shown so long, a frame of a film, at the cost of the word before it where there is none."""
 _TIMESTAMP = re.compile(r"<(?:\d+:)?\d+:\d+\.\d+>")
 _VTT_TAG = re.compile(r"<(/?)(?!\s)(?:([ibu])|[a-z]+|(?:\d+:)?\d+:\d+\.\d+)?(?:[.\s][^<>]*)?>", re.IGNORECASE)
 _SRT_MARK = re.compile(r"\{\\[^}]*\}|</?font\b[^<>]*>|(?P<tag></?[ibu]>)|(?P<sign>[&<>])", re.IGNORECASE)
@@ -149,8 +151,8 @@ def _make_room(
     before, after = spans[start - 1] if start else None, spans[end] if end < len(spans) else None
     if before is not None:
         room_s = (after[0] if after else duration_s) - before[1]
-        missing_s = max((end - start) * _LEAST_S - room_s, 0.0)
-        spans[start - 1] = (before[0], before[1] - min(missing_s, last_words_s[start - 1] / 2))
+        missing_s = max((end - start) * _TAKEN_S - room_s, 0.0)
+        spans[start - 1] = (before[0], before[1] - min(missing_s, _TAKEN_S, last_words_s[start - 1] / 2))
 
 
 def _fill(

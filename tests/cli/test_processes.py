@@ -145,7 +145,8 @@ def test_subtitles_of_the_demo_come_back_with_its_times(cli, here):
     assert [again.text[cue.char_start : cue.char_end] for cue in shown] == texts
     words = {word["text"]: word for word in json.loads((here / "film.json").read_text())["words"]}
     assert abs(shown[0].start_s - words["Forced"]["start_s"]) < 0.002
-    assert abs(shown[0].end_s - words["begins"]["end_s"]) < 0.002
+    # The cue of music, which no word times, takes a frame of a film where it has no room.
+    assert abs(shown[0].end_s - words["begins"]["end_s"]) < 0.042
     assert abs(shown[2].start_s - words["and"]["start_s"]) < 0.002
     assert abs(shown[4].end_s - words["1999."]["end_s"]) < 0.002
     assert all(cue.start_s < cue.end_s for cue in shown)

@@ -183,9 +183,9 @@ def test_a_cue_without_room_shares_the_last_word_before_it() -> None:
         f"{n}\n00:00:0{n},000 --> 00:00:0{n},900\n{text}\n\n" for n, text in enumerate(["Call me", "[door]", "Rock"], 1)
     )
     times = {"Call": (1.0, 1.5), "me": (1.5, 1.8), "Rock": (1.8, 2.5)}
-    assert [row[:2] for row in shown(rendered(aligned(file, times), "srt"))] == [(1.0, 1.65), (1.65, 1.8), (1.8, 2.5)]
+    assert [row[:2] for row in shown(rendered(aligned(file, times), "srt"))] == [(1.0, 1.76), (1.76, 1.8), (1.8, 2.5)]
     rows = shown(rendered(aligned(file, {"Call": (0.0, 0.5), "me": (0.5, 1.0)}, 1.0), "srt"))
-    assert [row[:2] for row in rows] == [(0.0, 0.75), (0.75, 0.875), (0.875, 1.0)]
+    assert [row[:2] for row in rows] == [(0.0, 0.96), (0.96, 0.98), (0.98, 1.0)]
 
 
 LINES = [
