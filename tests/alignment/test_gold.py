@@ -97,6 +97,7 @@ def test_a_model_without_segmentation_gains_most(speech_data: Path, tmp_path: Pa
     assert report.calibration.blank_cost > 0
 
 
+@pytest.mark.long
 def test_constants_hold_for_speakers_that_were_left_out(english: Aligner, speech_data: Path) -> None:
     gold = speech_data / "gold-dev"
     report = calibrate(english, read_labelled(gold / "reference", gold / "corpus"))

