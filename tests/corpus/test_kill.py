@@ -52,7 +52,8 @@ def planned_faults(layout: str) -> list[str | float]:
     return [*early, *late]
 
 
-@pytest.mark.parametrize("layout", ["files", pytest.param("shards", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("layout", ["files", "shards"])
 def test_killed_ten_times_and_resumed(layout, corpus, tmp_path):
     options = [corpus, *LAYOUTS[layout], "--workers", 2]
     whole, killed = tmp_path / "whole", tmp_path / "killed"

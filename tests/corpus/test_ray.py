@@ -121,6 +121,7 @@ class TestOnACluster:
         assert len(found) > 6
         assert found == runs.outputs(tmp_path / "local")
 
+    @pytest.mark.long
     def test_a_worker_killed_in_mid_run(self, corpus, expected, tmp_path):
         process = start(corpus, tmp_path / "out", BATCH_S=0.3)
         wait_for_lines(process, tmp_path / "out", 2)
