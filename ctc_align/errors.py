@@ -12,6 +12,7 @@ CtcAlignError                 whatever went wrong; catch this one
 │   ├── EmissionsError        log-probs of the wrong shape, with NaN or +inf, or a vocabulary that does not fit them
 │   └── TooShortError         the transcript needs more frames than the audio has
 ├── OutputError               a file that is there already, a folder that cannot be written, a full disk
+│   └── LostFolderError       the output folder of a run, or its journal, was removed or replaced while it worked
 ├── KernelError               wrong arguments to a kernel or to ctc_align.functional (also ValueError and RuntimeError)
 └── BackendError              a backend or device that was asked for by name and cannot run
 """
@@ -65,6 +66,10 @@ class TooShortError(InputError):
 
 class OutputError(CtcAlignError):
     """A result that cannot be written where it was asked to go."""
+
+
+class LostFolderError(OutputError):
+    """The output folder of a run, or a file that it depends on there, was removed or replaced while it worked."""
 
 
 class KernelError(CtcAlignError, ValueError, RuntimeError):

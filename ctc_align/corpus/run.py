@@ -35,7 +35,7 @@ from ctc_align.corpus.state.output_folder import (
 )
 from ctc_align.corpus.state.summary import Effort, Summary, summarize, summary_path
 from ctc_align.corpus.utterance import Source, Utterance
-from ctc_align.errors import BackendError, OutputError, UsageError
+from ctc_align.errors import BackendError, LostFolderError, OutputError, UsageError
 from ctc_align.models import check_model
 from ctc_align.models.catalogue import folder_settings
 from ctc_align.models.log_probs import Reader
@@ -126,9 +126,14 @@ def _locked(run: CorpusRun, observer: Observer, layout: Layout, out_dir: Path) -
         check_existing(source, layout, out_dir, force=run.force)
         clear(out_dir, run.shard)
         try:
-            return _run(run, observer, source, layout, out_dir)
-        finally:
+            result = _run(run, observer, source, layout, out_dir)
+        except LostFolderError:
+            raise  # what is there may be another run's
+        except BaseException:
             clear(out_dir, run.shard)
+            raise
+        clear(out_dir, run.shard)
+        return result
 
 
 def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out_dir: Path) -> RunResult:
@@ -147,26 +152,41 @@ def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out
         run.log_probs,
         str(Path(layout.settings.parts, "compiling")),
     )
-    with Journal(journal_path(out_dir, run.shard)) as journal:
+    parts = Path(layout.settings.parts)
+    try:
+        parts.mkdir(exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{parts}: cannot be made ({error.strerror or error})") from error
+    with (
+        Journal(journal_path(out_dir, run.shard), lock_path(out_dir, run.shard)) as journal,
+        Assembly(layout) as assembly,
+    ):
         outcomes = Outcomes(journal_paths(out_dir))
-        with Assembly(layout) as assembly:
-            engine = Engine(plan_options, outcomes, Fingerprints(_fingerprint(run, layout)), assembly, observer)
-            counting = _counting(lambda: items_of(source, layout.group, run.shard), engine)
-            try:
-                with plan.pool(options) as pool, _stopping(engine, pool), counting:
-                    engine.run(items_of(source, layout.group, run.shard), pool, journal)
-                if not engine.stopping:
-                    assembly.finish()
-            except OutputError as error:
-                with contextlib.suppress(OutputError):
-                    _summary(run, engine, out_dir, plan.workers, complete=False)
-                raise OutputError(
-                    f"{error}\nthe run stopped after {engine.tally.finished} utterances, which stay done; "
-                    "when that is mended, give the same command again: it goes on from here"
-                ) from error
+        engine = Engine(plan_options, outcomes, Fingerprints(_fingerprint(run, layout)), assembly, observer)
+        counting = _counting(lambda: items_of(source, layout.group, run.shard), engine)
+        try:
+            with plan.pool(options) as pool, _stopping(engine, pool), counting:
+                engine.run(items_of(source, layout.group, run.shard), pool, journal)
             complete = not engine.stopping
+            if complete:
+                assembly.finish()
             manifests = _manifests(layout, source, run, out_dir) if complete else []
+            journal.check()
             summary = _summary(run, engine, out_dir, plan.workers, complete)
+            journal.check()
+        except LostFolderError as error:
+            raise LostFolderError(
+                f"{error}\nthe run stopped after {engine.tally.finished} utterances; "
+                "give the same command again: it does what it does not find there"
+            ) from error
+        except OutputError as error:
+            with contextlib.suppress(OutputError):
+                journal.check()
+                _summary(run, engine, out_dir, plan.workers, complete=False)
+            raise OutputError(
+                f"{error}\nthe run stopped after {engine.tally.finished} utterances, which stay done; "
+                "when that is mended, give the same command again: it goes on from here"
+            ) from error
     return RunResult(summary, not complete, journal_path(out_dir, run.shard), manifests)
 
 

@@ -169,7 +169,8 @@ class OutputFiles:
         style = Style.of(alignment.config if style is None else style)
         writers = [writer(style) for format in self.formats for writer in WRITERS[format]]
         try:
-            Path(self.out_dir).mkdir(parents=True, exist_ok=True)
+            if parts is None:
+                Path(self.out_dir).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OutputError(f"{self.out_dir}: this folder cannot be made ({error.strerror or error})") from error
         if not self.force:

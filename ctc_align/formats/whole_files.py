@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ctc_align.errors import OutputError
+from ctc_align.errors import LostFolderError, OutputError
+
+GONE = "this output folder, or what was in it, was removed, renamed or replaced while the run worked in it"
 
 
 class Parts:
@@ -32,16 +34,23 @@ def placing(targets: Sequence[Path], folder: Path | None = None) -> Iterator[Par
 
     Args:
         targets: the files; their folders are made.
-        folder: for the parts while they are written, on the same file system; None: beside the targets.
+        folder: for the parts while they are written, on the same file system; None: beside the targets. It is in the
+            output folder of a run, which made it: neither is made again, because another one is not the run's.
 
     Raises:
+        LostFolderError: `folder` is no longer there.
         OutputError: the system refused; no part and none of the files that were not there before is left.
     """
     parts = Parts(targets, folder)
     placed: list[Path] = []
     try:
-        for parent in {target.parent for target in targets} | ({folder} if folder else set()):
-            parent.mkdir(parents=True, exist_ok=True)
+        if folder is not None:
+            os.stat(folder)
+        for parent in {target.parent for target in targets}:
+            if folder is None:
+                parent.mkdir(parents=True, exist_ok=True)
+            else:
+                _make_below(folder.parent, parent)
         yield parts
         for target, part in parts:
             is_new = not target.exists()
@@ -53,6 +62,21 @@ def placing(targets: Sequence[Path], folder: Path | None = None) -> Iterator[Par
             with suppress(OSError):
                 path.unlink(missing_ok=True)
         if isinstance(error, OSError):
+            if folder is not None and not folder.is_dir():
+                raise LostFolderError(f"{folder.parent}: {GONE}") from error
             reason = error.strerror or str(error)
             raise OutputError(f"{parts.target}: writing failed ({reason}); nothing was written") from error
         raise
+
+
+def _make_below(root: Path, folder: Path) -> None:
+    """Make `folder` and what is missing between it and `root`, but never `root`."""
+    if folder == root:
+        return
+    try:
+        folder.mkdir(exist_ok=True)
+    except FileNotFoundError:
+        if folder.parent == root:
+            raise
+        _make_below(root, folder.parent)
+        folder.mkdir(exist_ok=True)

@@ -173,3 +173,17 @@ def test_names(tmp_path):
         path.touch()
     assert journal_paths(tmp_path) == sorted(paths)
     assert [shard_of(path) for path in paths] == [Shard(0, 2), Shard(10, 12), Shard()]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes, and links only with rights")
+def test_what_is_no_file_is_no_journal(tmp_path):
+    """A link would have another file cut and added to, and a pipe would be waited for."""
+    victim = tmp_path / "victim"
+    victim.write_text("precious, and no line end")
+    (tmp_path / "journal.jsonl").symlink_to(victim)
+    os.mkfifo(tmp_path / "journal.0-of-2.jsonl")
+    for name, reason in (("journal.jsonl", "a link"), ("journal.0-of-2.jsonl", "a pipe")):
+        with pytest.raises(OutputError, match=reason):
+            Journal(tmp_path / name)
+    assert victim.read_text() == "precious, and no line end"
+    assert list(journal_paths(tmp_path)) == [tmp_path / "journal.jsonl"]

@@ -123,7 +123,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def settings_of(out_dir: Path, layout: str, **changes: object) -> OutputSettings:
+    """Settings of outputs, and the folder for unfinished ones, which a run makes."""
     parts = str(out_dir / ".ctc-align-parts")
+    Path(parts).mkdir(parents=True, exist_ok=True)
     settings = OutputSettings(str(out_dir), layout, shard_size=4, manifests=("nemo", "lhotse"), parts=parts)
     return replace(settings, **changes)  # type: ignore[arg-type]
 

@@ -197,6 +197,7 @@ class Engine:
         """Keep pending parts, then the journal, then assemble: in this order nothing is lost, whenever it ends."""
         by_index = {job.index: job for job in jobs}
         pairs = [(by_index[outcome.index], outcome) for outcome in outcomes]
+        self._journal.check()
         self.assembly.keep((job.utterance.id, o.pending) for job, o in pairs if o.status == DONE)
         finished = now()
         self._journal.append([_line(job, outcome, finished) for job, outcome in pairs])

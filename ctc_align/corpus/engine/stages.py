@@ -5,6 +5,7 @@ An error that an utterance raises is kept with its job, and becomes its outcome 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
@@ -18,7 +19,7 @@ from ctc_align.config import Settings
 from ctc_align.corpus.engine.pool_messages import Finished, Outcome, RunFailed
 from ctc_align.corpus.state.journal import DONE, FAILED
 from ctc_align.corpus.state.lock import exclusive
-from ctc_align.errors import CtcAlignError, InputError, OutputError
+from ctc_align.errors import CtcAlignError, InputError, LostFolderError, OutputError
 
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
@@ -215,7 +216,7 @@ class Stages:
             try:
                 return self.task.write(state)
             except OutputError as unwritten:
-                if not _is_of_one_utterance(unwritten):
+                if isinstance(unwritten, LostFolderError) or not _is_of_one_utterance(unwritten):
                     raise
                 error = unwritten
             except CtcAlignError as unwritten:
@@ -291,7 +292,7 @@ def _compile_once(aligner: Aligner, lock: Path) -> None:
         return
     import numpy as np
 
-    with exclusive(lock):
+    with exclusive(lock) if lock.parent.is_dir() else contextlib.nullcontext():  # a folder that is gone stays so
         if not is_compiled():
             rate = aligner.model.sample_rate
             noise = np.random.default_rng(0).normal(0.0, 0.1, rate).astype(np.float32)

@@ -6,11 +6,13 @@ line about an utterance counts. A line that a kill left incomplete is cut off, a
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import logging
 import os
 import re
+import stat
 import sys
 import time
 from array import array
@@ -21,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from ctc_align.errors import OutputError
+from ctc_align.errors import LostFolderError, OutputError
 from ctc_align.types import FITS
 
 DONE, FAILED = "done", "failed"
@@ -100,7 +102,7 @@ def journal_path(out_dir: Path, shard: Shard) -> Path:
 
 def journal_paths(out_dir: Path) -> list[Path]:
     """Return the journals in a folder, of any number of shards."""
-    return sorted(path for path in out_dir.glob("journal*.jsonl") if _NAME.fullmatch(path.name))
+    return sorted(path for path in out_dir.glob("journal*.jsonl") if _NAME.fullmatch(path.name) and path.is_file())
 
 
 def shard_of(path: Path) -> Shard:
@@ -223,31 +225,76 @@ def _latest(keys: np.ndarray, times: np.ndarray) -> np.ndarray:
 class Journal:
     """Appends lines; each `append` is on the disk when it returns.
 
+    Args:
+        path: the journal, made where there is none.
+        lock: the file that keeps other runs out of the folder, watched as the journal and the folder are.
+
     Raises:
-        OutputError: the file cannot be written; lines that could not be written whole are removed.
+        OutputError: the file cannot be written, or is none of ours (a link, a pipe, a folder); lines that could not be
+            written whole are removed.
+        LostFolderError: what is at the path is no longer the file that was opened; nothing is written then.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, lock: Path | None = None) -> None:
         self.path = path
+        self._file = -1
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+            self._file = _opened(path)
             self._end = _whole_length(self._file)
             os.ftruncate(self._file, self._end)
+            is_known = _identity(os.fstat(self._file)) == _identity(os.stat(path))  # false where numbers are made up
+            watched = [path.parent, path, *([lock] if lock is not None else [])]
+            self._watched = {file: _identity(os.stat(file)) if is_known else None for file in watched}
         except OSError as error:
-            raise OutputError(f"{path}: the journal cannot be written ({error.strerror})") from error
+            if self._file >= 0:
+                os.close(self._file)
+            raise OutputError(f"{path}: the journal cannot be written ({error.strerror or error})") from error
+
+    def check(self) -> None:
+        """Raise LostFolderError where folder, journal or lock are no longer those that this run opened.
+
+        A journal that was removed from its folder is written there again first: what it says is done.
+        """
+        for path, was in self._watched.items():
+            try:
+                found = _identity(os.stat(path))
+            except OSError:
+                rest = "; its lines were written again" if path == self.path and self._restore() else ""
+                raise LostFolderError(f"{path}: was removed or renamed while this run worked here{rest}") from None
+            if was is not None and found != was:
+                raise LostFolderError(f"{path}: was replaced while this run worked here")
+        if os.fstat(self._file).st_size != self._end:
+            raise LostFolderError(f"{self.path}: was changed by another program while this run worked here")
+
+    def _restore(self) -> bool:
+        """Write the lines of a removed journal to its path, where nothing is; return whether they are there."""
+        try:
+            if os.fstat(self._file).st_size != self._end:
+                return False
+            file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+            try:
+                os.lseek(self._file, 0, os.SEEK_SET)
+                while block := os.read(self._file, 1 << 20):
+                    _write(file, block)
+                os.fsync(file)
+            finally:
+                os.close(file)
+        except OSError:
+            return False
+        return True
 
     def append(self, lines: Sequence[Line]) -> None:
         data = b"".join(line.encoded() for line in lines)
+        self.check()
         try:
             os.lseek(self._file, self._end, os.SEEK_SET)
-            written = 0
-            while written < len(data):
-                written += os.write(self._file, data[written:])
+            _write(self._file, data)
             os.fsync(self._file)
         except OSError as error:
             self._remove_partial()
             raise OutputError(f"{self.path}: the journal cannot be written ({error.strerror})") from error
         self._end += len(data)
+        self.check()
 
     def _remove_partial(self) -> None:
         try:
@@ -263,6 +310,30 @@ class Journal:
 
     def __exit__(self, *_: Any) -> None:
         self.close()
+
+
+def _opened(path: Path) -> int:
+    """Return a journal, opened to be read and written; no link is followed, and no pipe waited for."""
+    flags = os.O_RDWR | os.O_CREAT
+    for name in ("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"):
+        flags |= getattr(os, name, 0)
+    if os.path.islink(path):
+        raise OSError(errno.ELOOP, "it is a link, and none is followed: remove it")
+    file = os.open(path, flags, 0o666)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(errno.EINVAL, "expected a file, got a pipe or a device: remove it")
+    return file
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+def _write(file: int, data: bytes) -> None:
+    written = 0
+    while written < len(data):
+        written += os.write(file, data[written:])
 
 
 def _whole_length(file: int) -> int:

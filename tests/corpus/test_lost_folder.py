@@ -1,0 +1,121 @@
+"""A folder, a journal or a lock that goes while a run works in it: the run stops and says so, and a rerun completes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import corpus_runs as runs
+import pytest
+
+UTTERANCES = 40
+LAYOUTS = {"files": [], "shards": ["--layout", "shards", "--shard-size", 7, "--manifest", "nemo"]}
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory) -> Path:
+    return runs.make_corpus(tmp_path_factory.mktemp("corpus"), UTTERANCES)
+
+
+@pytest.fixture(scope="module")
+def expected(corpus, tmp_path_factory) -> dict[str, dict[str, bytes]]:
+    """The outputs of a run that nobody disturbs, by layout."""
+    found = {}
+    for layout, options in LAYOUTS.items():
+        out_dir = tmp_path_factory.mktemp("whole") / layout
+        assert runs.run(corpus, "--out-dir", out_dir, "--workers", 1, *options).returncode == 1
+        found[layout] = runs.outputs(out_dir)
+    return found
+
+
+def rename(out_dir: Path) -> None:
+    out_dir.rename(out_dir.with_name("elsewhere"))
+
+
+def rename_and_make_anew(out_dir: Path) -> None:
+    rename(out_dir)
+    out_dir.mkdir()
+
+
+def delete(out_dir: Path) -> None:
+    """In one step for the run: what is deleted file by file may get new files meanwhile."""
+    rename(out_dir)
+    shutil.rmtree(out_dir.with_name("elsewhere"))
+
+
+def delete_journal(out_dir: Path) -> None:
+    (out_dir / "journal.jsonl").unlink()
+
+
+def replace_journal(out_dir: Path) -> None:
+    copy = out_dir / "copy"
+    shutil.copyfile(out_dir / "journal.jsonl", copy)
+    os.replace(copy, out_dir / "journal.jsonl")
+
+
+def empty_journal(out_dir: Path) -> None:
+    os.truncate(out_dir / "journal.jsonl", 0)
+
+
+def add_to_journal(out_dir: Path) -> None:
+    with open(out_dir / "journal.jsonl", "ab") as file:
+        file.write(b"what others write\n")
+
+
+def delete_lock(out_dir: Path) -> None:
+    (out_dir / ".ctc-align.lock").unlink()
+
+
+def delete_pending_parts(out_dir: Path) -> None:
+    (out_dir / ".ctc-align-spool.sqlite").unlink()
+
+
+CASES = [
+    ("files", rename),
+    ("shards", rename_and_make_anew),
+    ("files", delete_journal),
+    *(
+        pytest.param(layout, what, marks=pytest.mark.long)
+        for layout, what in [
+            ("files", delete),
+            ("files", rename_and_make_anew),
+            ("files", replace_journal),
+            ("files", empty_journal),
+            ("files", add_to_journal),
+            ("files", delete_lock),
+            ("shards", rename),
+            ("shards", delete),
+            ("shards", delete_journal),
+            ("shards", empty_journal),
+            ("shards", delete_pending_parts),
+        ]
+    ),
+]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="open files cannot be renamed there")
+@pytest.mark.parametrize(("layout", "disturb"), CASES)
+def test_a_run_that_loses_its_files_stops_and_a_rerun_completes(
+    layout: str, disturb: Callable[[Path], None], corpus: Path, expected: dict[str, dict[str, bytes]], tmp_path: Path
+):
+    out_dir = tmp_path / "out"
+    options = (corpus, "--out-dir", out_dir, "--workers", 2, *LAYOUTS[layout])
+    process = runs.start(*options, "--batch-seconds", 0.7, BATCH_S=0.15)
+    for _ in runs.wait_until(20):
+        if (out_dir / "journal.jsonl").is_file() and (out_dir / "journal.jsonl").read_bytes().count(b"\n") > 5:
+            break
+    disturb(out_dir)
+    there = runs.outputs(out_dir) if out_dir.is_dir() else None
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 1, stderr
+    assert "Traceback" not in stderr
+    assert "give the same command again" in stderr
+    if "rename" in disturb.__name__ or disturb is delete:
+        assert "out" in stderr
+        after = runs.outputs(out_dir) if out_dir.is_dir() else None
+        assert after == there, "nothing was made in a folder that is another one"
+    assert runs.run(*options).returncode == 1
+    assert runs.outputs(out_dir) == expected[layout]
+    assert runs.summary(out_dir)["utterances"] == UTTERANCES
