@@ -67,7 +67,7 @@ def _scan(source: AlignmentSource, tier: str, tier_name: str | None) -> None:
     ranks: dict[str, int] = {}
     for path in sorted(source.path.rglob("*")):
         rank = _rank(path, tier)
-        if rank is None or not path.is_file():
+        if rank is None or path.is_dir():
             continue
         name = _name(path.relative_to(source.path))
         if not is_table(path):

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
-import json
-import math
+import itertools
 import zlib
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ctc_align.errors import InputError, MissingTierError
 from ctc_align.evaluate.measure_options import WORDS, parse_tier
-from ctc_align.formats.json_format import read_object
+from ctc_align.formats.json_reading import Fields, check_format, no_number, read_object
 from ctc_align.formats.textgrid import Interval, Tier, read_textgrid
-from ctc_align.types import FORMAT
+from ctc_align.reading.input_files import as_seconds, open_input, parse_json, shown
 
 TABLES = (".ctm", ".jsonl", ".jsonl.gz")
 """Endings of files that hold many utterances."""
 _TIER_NAMES = {"words": ("words", "word"), "phones": ("phones", "tokens", "phone")}
 _NO_SPEAKER = ""
+_MOST_LINE_BYTES = 2**28
+"""An alignment of ten hours is a line of some 20 MB."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ def read_one(path: Path, tier: str, name: str | None = None) -> UtteranceTier:
         InputError: otherwise as `read_intervals`.
     """
     if path.suffix.casefold() == ".json":
-        return _json_utterance(read_object(path, parse_constant=_no_number), str(path), tier)
+        return _json_utterance(read_object(path), str(path), tier)
     grid = read_textgrid(path)
     wanted = _TIER_NAMES[tier] if name is None else (name.strip().casefold(),)
     speakers = _named(grid.tiers, wanted)
@@ -134,12 +137,17 @@ def _ctm_utterances(path: Path) -> dict[str, UtteranceTier]:
             continue
         try:
             utterance, channel, start_s, duration_s, label = fields[:5]
-            start, duration = float(start_s), float(duration_s)
+            _ = float(start_s), float(duration_s)
         except ValueError as error:
             raise InputError(
-                f"{path}:{number}: expected '<utterance> <channel> <start> <duration> <label>', got: {line.strip()}"
+                f"{path}:{number}: expected '<utterance> <channel> <start> <duration> <label>', got: "
+                f"{line.strip()[:100]}"
             ) from error
-        if not (math.isfinite(start) and math.isfinite(duration) and duration >= 0):
+        try:
+            start, duration = as_seconds(start_s), as_seconds(duration_s)
+        except ValueError as error:
+            raise InputError(f"{path}:{number}: expected a start and a duration in seconds, got {error}") from None
+        if duration < 0:
             raise InputError(f"{path}:{number}: expected a start and a duration in seconds, got {start_s} {duration_s}")
         # rounded, so that a word's end equals the next one's start
         end_s = round(start + duration, 6)
@@ -162,54 +170,64 @@ def _jsonl_utterances(path: Path, tier: str) -> dict[str, UtteranceTier]:
             continue
         where = f"{path}:{number}"
         try:
-            data = json.loads(line, parse_constant=_no_number)
+            data = parse_json(line, parse_constant=no_number)
         except ValueError as error:
             raise InputError(f"{where}: not JSON that can be read: {error}") from error
-        data_format = data.get("format") if isinstance(data, dict) else None
-        if data_format != FORMAT:
-            raise InputError(f'{where}: expected an alignment of format "{FORMAT}", got {data_format!r}')
-        utterance = str(data.get("utterance", ""))
-        if not utterance or utterance in utterances:
-            raise InputError(f"{where}: expected an utterance of its own name, got {utterance!r} again")
+        check_format(data, where)
+        utterance = data.get("utterance", "")
+        if not isinstance(utterance, str) or not utterance or utterance in utterances:
+            raise InputError(f"{where}: expected an utterance of its own name, got {shown(utterance)} again")
         utterances[utterance] = _json_utterance(data, where, tier)
     return utterances
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a file, plain or gzipped, each of at most `_MOST_LINE_BYTES`."""
     try:
-        opened = gzip.open if path.name.casefold().endswith(".gz") else open
-        with opened(path, "rt", encoding="utf-8-sig") as file:
-            yield from enumerate(file, start=1)
+        with ExitStack() as stack:
+            file: BinaryIO | gzip.GzipFile = stack.enter_context(open_input(path))
+            if path.name.casefold().endswith(".gz"):
+                file = stack.enter_context(gzip.GzipFile(fileobj=file, mode="rb"))
+            place = 0
+            for number in itertools.count(1):
+                data = file.readline(_MOST_LINE_BYTES)
+                if not data:
+                    return
+                if len(data) == _MOST_LINE_BYTES:
+                    raise InputError(f"{path}:{number}: expected a line of at most {_MOST_LINE_BYTES >> 20} MiB")
+                text = data.removeprefix(codecs.BOM_UTF8) if number == 1 else data
+                try:
+                    yield number, text.decode("utf-8")
+                except UnicodeDecodeError as error:
+                    at = place + error.start
+                    raise InputError(f"{path}: expected UTF-8, got {error.reason} at byte {at}") from error
+                place += len(data)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{path}: not whole gzip data ({error})") from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: expected UTF-8, got {error.reason} at byte {error.start}") from error
 
 
 def _json_utterance(data: dict[str, Any], where: str, tier: str) -> UtteranceTier:
     try:
-        words = [word for word in data["words"] if word["start_s"] is not None]
+        alignment = Fields(data)
+        words = [word for word in alignment.objects("words") if word.value("start_s") is not None]
         if tier == WORDS:
             intervals = [_interval(word, "text") for word in words]
         else:
-            intervals = [_interval(token, "token") for word in words for token in word["tokens"]]
-        from_start = (data.get("config") or {}).get("times") != "recording"
-        duration_s = data.get("duration_s") if from_start else None
-        return UtteranceTier({_NO_SPEAKER: tuple(intervals)}, None if duration_s is None else float(duration_s), True)
-    except KeyError as error:
-        raise InputError(f"{where}: an alignment without its {error}") from error
-    except (TypeError, ValueError, AttributeError) as error:
+            intervals = [_interval(token, "token") for word in words for token in word.objects("tokens")]
+        config = Fields(data.get("config") or {}, "config")
+        from_start = config.data.get("times") != "recording"
+        has_length = from_start and data.get("duration_s") is not None
+        return UtteranceTier(
+            {_NO_SPEAKER: tuple(intervals)}, alignment.seconds("duration_s") if has_length else None, True
+        )
+    except ValueError as error:
         raise InputError(f"{where}: expected words and tokens with times in seconds: {error}") from error
 
 
-def _interval(row: dict[str, Any], label: str) -> Interval:
-    start_s, end_s = float(row["start_s"]), float(row["end_s"])
-    if not (math.isfinite(start_s) and math.isfinite(end_s) and start_s <= end_s):
-        raise ValueError(f"{row[label]!r} starts at {start_s} and ends at {end_s}")
-    return Interval(start_s, end_s, str(row[label]))
-
-
-def _no_number(constant: str) -> float:
-    raise ValueError(f"{constant} is no number of JSON")
+def _interval(row: Fields, label: str) -> Interval:
+    start_s, end_s = row.seconds("start_s"), row.seconds("end_s")
+    if start_s > end_s:
+        raise ValueError(f"{shown(row.text(label))} starts at {start_s} and ends at {end_s}")
+    return Interval(start_s, end_s, row.text(label))

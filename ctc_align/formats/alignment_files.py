@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ctc_align.errors import OutputError, UsageError
-from ctc_align.formats.json_format import JsonWriter, alignment_fields, read_object, to_dict
+from ctc_align.formats.json_format import JsonWriter, to_dict
+from ctc_align.formats.json_reading import alignment_fields, read_object
 from ctc_align.formats.line_formats import AudacityWriter, CtmWriter, TokenCtmWriter, TsvWriter
 from ctc_align.formats.subtitles import SrtWriter, VttWriter
 from ctc_align.formats.textgrid import TextGridWriter

@@ -1,4 +1,4 @@
-"""The JSON of format "ctc-align/1": the whole alignment, written and read."""
+"""The JSON of format "ctc-align/1": the whole alignment, written."""
 
 from __future__ import annotations
 
@@ -9,16 +9,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ctc_align._version import __version__
-from ctc_align.errors import InputError
 from ctc_align.formats.writer import RECORDING, UNITS_PER_S, Style, Writer, end_units, finite, time_units
-from ctc_align.types import FORMAT, AlignedToken, AlignedWord, AlignmentData, Region, SourceCue, Subtitles
+from ctc_align.types import FORMAT, AlignedToken, AlignedWord, AlignmentData, Region, Subtitles
 
 _DECIMALS = 6
-_PLAIN_FIELDS = (
-    *("utterance", "audio", "offset_s", "duration_s", "model", "backend", "frame_shift_s"),
-    *("loss_per_token", "unknown", "text", "config"),
-)
-"""Fields of an alignment that JSON holds as they are."""
 
 
 def json_schema() -> dict[str, Any]:
@@ -178,86 +172,3 @@ class JsonWriter(Writer):
 
 def _dumps(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
-
-
-def read_object(path: str | Path, **decoding: Any) -> dict[str, Any]:
-    """Return the JSON object of an alignment as the file has it; `decoding` goes to `json.loads`.
-
-    Raises:
-        InputError: the file cannot be read, is not JSON, or not of this format.
-    """
-    try:
-        data = json.loads(Path(path).read_text("utf-8-sig"), **decoding)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
-        raise InputError(f"{path}: not JSON that can be read: {error}") from error
-    format = data.get("format") if isinstance(data, dict) else None
-    if format != FORMAT:
-        raise InputError(f'{path}: expected an alignment of format "{FORMAT}", got {format!r}')
-    return data
-
-
-def alignment_fields(data: dict[str, Any], name: str | Path = "the JSON object") -> dict[str, Any]:
-    """Return the fields of an alignment out of the JSON object that `to_dict` made.
-
-    Times count from the start of the utterance. `name` is what error messages call the object.
-
-    Raises:
-        InputError: something is missing.
-    """
-    try:
-        return _fields(data)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{name}: not a whole alignment: {type(error).__name__} {error}") from error
-
-
-def _fields(data: dict[str, Any]) -> dict[str, Any]:
-    shift_s = -data["offset_s"] if data["config"].get("times") == RECORDING else 0.0
-    return {
-        **{key: data[key] for key in _PLAIN_FIELDS},
-        "loss": math.inf if data["loss"] is None else data["loss"],
-        "score": -math.inf if data["score"] is None else data["score"],
-        "words": tuple(_aligned_word(word, shift_s) for word in data["words"]),
-        "unknown_letters": dict(data.get("unknown_letters", {})),
-        "token_kind": data.get("token_kind", "tokens"),
-        "unexplained": tuple(
-            (max(round(part["start_s"] + shift_s, _DECIMALS), 0.0), round(part["end_s"] + shift_s, _DECIMALS))
-            for part in data.get("unexplained", ())
-        ),
-        "fit": data.get("fit"),
-        "subtitles": _read_subtitles(data.get("subtitles")),
-        "regions": tuple(
-            Region(**{**part, "start_s": _moved(part["start_s"], shift_s), "end_s": _moved(part["end_s"], shift_s)})
-            for part in data.get("regions", ())
-        ),
-    }
-
-
-def _read_subtitles(data: dict[str, Any] | None) -> Subtitles | None:
-    if data is None:
-        return None
-    return Subtitles(data["format"], data["header"], tuple(SourceCue(**cue) for cue in data["cues"]), data["after"])
-
-
-def _moved(seconds: float | None, shift_s: float) -> float | None:
-    """Return a time of the file as one from the start of the utterance."""
-    return None if seconds is None else max(round(seconds + shift_s, _DECIMALS), 0.0)
-
-
-def _aligned_word(data: dict[str, Any], shift_s: float) -> AlignedWord:
-    def timed(item: dict[str, Any]) -> dict[str, Any]:
-        times = {key: _moved(item[key], shift_s) for key in ("start_s", "end_s")} | {"confidence": item["confidence"]}
-        return times | {key: item.get(key) for key in ("start_sd_ms", "end_sd_ms")}
-
-    return AlignedWord(
-        text=data["text"],
-        spoken=data["spoken"],
-        char_start=data["char_start"],
-        char_end=data["char_end"],
-        status=data["status"],
-        kind=data.get("kind", ""),
-        speaker=data.get("speaker", ""),
-        tokens=tuple(AlignedToken(token["token"], **timed(token)) for token in data["tokens"]),
-        **timed(data),
-    )

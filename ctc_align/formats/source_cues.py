@@ -35,7 +35,8 @@ def source_srt(alignment: AlignmentData, shift_s: float = 0.0) -> str:
     subtitles = _subtitles(alignment)
     own = subtitles.format == "srt"
     names = [cue.name for cue in subtitles.cues]
-    numbered = own and all(map(str.isdecimal, names)) and all(int(a) < int(b) for a, b in pairwise(names))
+    numbered = own and all(name.isdecimal() and len(name) < 10 for name in names)
+    numbered = numbered and all(int(a) < int(b) for a, b in pairwise(names))
     blocks = []
     for number, (cue, (start_ms, end_ms)) in enumerate(zip(subtitles.cues, _shifted(alignment, shift_s)), 1):
         text = alignment.text[cue.char_start : cue.char_end]

@@ -11,6 +11,7 @@ from typing import TextIO
 
 from ctc_align.errors import InputError
 from ctc_align.formats.writer import UNITS_PER_S, TimedLabel, Writer, end_units, token_rows, word_rows
+from ctc_align.reading.input_files import as_seconds, as_whole, read_input
 from ctc_align.types import AlignmentData, aligned_words
 
 # Praat's own rule: a value is a quoted string, a flag or a number that stands free; all other text is decoration.
@@ -23,6 +24,8 @@ _VALUE = re.compile(
 )
 
 
+_TEXT_BYTES = 8
+"""Bytes of memory for each byte of a TextGrid, roughly."""
 UNNAMED = "unnamed"
 """Who speaks, in the names of tiers, before a transcript with several speakers names one."""
 
@@ -145,7 +148,7 @@ def read_textgrid(path: str | Path) -> TextGrid:
         InputError: no such file, another encoding, or not a TextGrid; with the line where reading stopped.
     """
     try:
-        raw = Path(path).read_bytes()
+        raw = read_input(path, factor=_TEXT_BYTES)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
     return _Parser(_decode(raw, path), str(path)).textgrid()
@@ -207,13 +210,18 @@ class _Parser:
         return Interval(start_s, end_s, self.take("string", "an interval's label"))
 
     def time(self) -> float:
-        return float(self.take("number", "a time in seconds"))
+        value = self.take("number", "a time in seconds")
+        try:
+            return as_seconds(value)
+        except ValueError as error:
+            raise self.fault(f"expected a time in seconds, got {error}") from None
 
     def count(self, what: str) -> int:
-        number = float(self.take("number", f"the {what}"))
-        if number < 0 or number != int(number):
-            raise self.fault(f"expected the {what}, got {number}")
-        return int(number)
+        value = self.take("number", f"the {what}")
+        try:
+            return as_whole(float(value))
+        except (ValueError, OverflowError):
+            raise self.fault(f"expected the {what}, got {value[:40]}") from None
 
     def take(self, kind: str, what: str) -> str:
         match = next(self.values, None)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 PACKAGE = "ctc_align"
 FLOORS = (
-    ("errors", "types", "units", "config", "_version"),
+    ("errors", "types", "units", "reading", "config", "_version"),
     ("audio", "text"),
     ("formats",),
     ("tokens",),

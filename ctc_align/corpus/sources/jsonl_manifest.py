@@ -23,6 +23,7 @@ from ctc_align.corpus.sources.source import (
 )
 from ctc_align.corpus.sources.text_lines import TextLine, read_lines
 from ctc_align.errors import InputError
+from ctc_align.reading.input_files import parse_json
 
 AUDIO = ("audio_filepath", "audio", "log_probs")
 TEXT = ("text", "texts")
@@ -32,9 +33,6 @@ _OFFSET = ("offset", "offset_s")
 
 def _no_number(name: str) -> float:
     raise ValueError(f"{name}, which is not JSON")
-
-
-_JSON = json.JSONDecoder(parse_constant=_no_number)
 
 
 class Manifest(FileSource):
@@ -79,11 +77,11 @@ def parsed_object(line: TextLine) -> dict[str, Any]:
     if line.fault:
         raise InputError(line.fault)
     try:
-        value = _JSON.decode(line.text)
+        value = parse_json(line.text, parse_constant=_no_number)
     except json.JSONDecodeError as error:
         got = f"{error.msg} at column {error.colno}: {shown(line.text)}"
         raise InputError(f"expected a JSON object, got something else ({got})") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise InputError(f"expected a JSON object, got something that cannot be read: {error}") from None
     if not isinstance(value, dict):
         raise InputError(f"expected a JSON object, got {kind_of(value)}: {shown(value)}")
@@ -122,5 +120,5 @@ def _details(fields: dict[str, Any]) -> dict[str, Any]:
     speaker = fields.get("speaker")
     if speaker is not None:
         is_number = isinstance(speaker, int) and not isinstance(speaker, bool)
-        details["speaker"] = str(speaker) if is_number else checked_string(speaker, "speaker")
+        details["speaker"] = checked_id(speaker, "speaker") if is_number else checked_string(speaker, "speaker")
     return details

@@ -26,6 +26,7 @@ from ctc_align.corpus.sources.source import (
 from ctc_align.corpus.sources.text_lines import BOM, TextLine, decoded, read_lines
 from ctc_align.corpus.sources.utterance_ids import HashIndex, hash64
 from ctc_align.errors import InputError, UsageError
+from ctc_align.reading.input_files import open_input
 
 SCP, LOG_PROBS_SCP = "wav.scp", "logprobs.scp"
 
@@ -54,7 +55,9 @@ class Kaldi(FolderSource):
         for name in wanted[:2]:
             needed = f"{SCP} (or {LOG_PROBS_SCP})" if name == self.scp else name
             require_file(os.path.join(options.path, name), f"a Kaldi data folder with {needed} in it")
-        self.has = {name for name in wanted if os.path.isfile(os.path.join(options.path, name))}
+        self.has = {name for name in wanted if os.path.lexists(os.path.join(options.path, name))}
+        for name in self.has:
+            require_file(os.path.join(options.path, name), f"{name} of a Kaldi data folder")
         self.files = tuple(os.path.join(options.path, name) for name in wanted if name in self.has)
         self.first = "segments" if "segments" in self.has else self.scp
         if next(read_lines(self.path(self.first)), None) is None:
@@ -127,7 +130,7 @@ class _LineIndex:
         self.numbers = HashIndex()
         self.offsets = array("Q", [0])
         """The offset of line n, from 1, is at n - 1."""
-        self.file = open(path, "rb")  # noqa: SIM115 (held as long as the index)
+        self.file = open_input(path)
         for number, data in enumerate(self.file, 1):
             self.offsets.append(self.offsets[-1] + len(data))
             key = hash64(_key(data, number))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Iterator
@@ -12,12 +11,13 @@ from typing import Any
 from ctc_align.corpus.sources.utterance_ids import TakenError, UsedIds
 from ctc_align.corpus.utterance import Refused, Utterance
 from ctc_align.errors import InputError, UsageError
+from ctc_align.reading.input_files import MOST_S, as_seconds, open_input, shown
 
 Item = Utterance | Refused
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_MOST_ID = 10**30
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_SHOWN = 60
 
 
 @dataclass(frozen=True)
@@ -121,12 +121,6 @@ def has_bytes(text: str) -> bool:
     return not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text)
 
 
-def shown(value: Any) -> str:
-    """Return a value for a message, cut where it is long."""
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-
-
 def checked_text(value: Any, what: str) -> str:
     """Return a transcript: a string that is not blank, else raise InputError."""
     text = checked_string(value, what)
@@ -150,12 +144,13 @@ def checked_seconds(value: Any, what: str, *, above_zero: bool = False) -> float
         got = shown(value) if isinstance(value, str) else kind_of(value)
         raise InputError(f"{what}: expected a number of seconds, got {got}")
     try:
-        seconds = float(value)
-    except OverflowError:
-        seconds = math.inf
+        seconds = as_seconds(value)
+    except ValueError:
+        seconds = -1.0
     least = "more than 0" if above_zero else "0 or more"
-    if not math.isfinite(seconds) or seconds < 0 or (above_zero and seconds == 0):
-        raise InputError(f"{what}: expected {least} seconds, got {shown(value)}")
+    most = f", at most {MOST_S:g}" if value > MOST_S else ""
+    if seconds < 0 or (above_zero and seconds == 0):
+        raise InputError(f"{what}: expected {least} seconds{most}, got {shown(value)}")
     return seconds
 
 
@@ -171,6 +166,8 @@ def checked_id(value: Any, what: str) -> str | None:
     if value is None:
         return None
     if isinstance(value, int) and not isinstance(value, bool):
+        if abs(value) > _MOST_ID:
+            raise InputError(f"{what}: expected an id, got {shown(value)}")
         return str(value)
     if not checked_string(value, what).strip():
         raise InputError(f"{what}: expected an id, got an empty one")
@@ -246,7 +243,6 @@ def require_file(path: str, what: str) -> None:
     if not os.path.isfile(path):
         raise UsageError(f"{printable(path)}: expected {what}, got a pipe or a device: save it to a file first")
     try:
-        with open(path, "rb"):
-            pass
+        open_input(path).close()
     except OSError as error:
         raise UsageError(f"{printable(path)}: cannot be read: {error.strerror or error}") from None

@@ -5,10 +5,12 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Iterator
-from typing import IO, NamedTuple
+from contextlib import ExitStack, contextmanager
+from typing import BinaryIO, NamedTuple
 
 from ctc_align.corpus.sources.source import printable
 from ctc_align.errors import UsageError
+from ctc_align.reading.input_files import open_input
 
 MAX_LINE_BYTES = 16 * 2**20
 BOM = b"\xef\xbb\xbf"
@@ -33,12 +35,13 @@ def read_lines(path: str) -> Iterator[TextLine]:
     Raises:
         UsageError: the file cannot be opened.
     """
+    opened = ExitStack()
     try:
-        file = _opened(path)
+        file = opened.enter_context(_opened(path))
     except OSError as error:
         raise UsageError(f"{printable(path)}: cannot be read: {error.strerror or error}") from None
     number = 0
-    with file:
+    with opened:
         while True:
             number += 1
             try:
@@ -58,7 +61,7 @@ def read_lines(path: str) -> Iterator[TextLine]:
                 yield decoded(number, data)
 
 
-def read_head(path: str, lines: int, most_bytes: int = 2**16) -> list[TextLine]:
+def read_head(path: str, lines: int, most_bytes: int = 2 * MAX_LINE_BYTES) -> list[TextLine]:
     """Return the first lines that are not blank, to detect what a file is."""
     found: list[TextLine] = []
     size = 0
@@ -72,22 +75,20 @@ def read_head(path: str, lines: int, most_bytes: int = 2**16) -> list[TextLine]:
 
 def is_utf16(path: str) -> bool:
     """Return whether a file begins with the byte order mark of UTF-16."""
-    with open(path, "rb") as file:
+    with open_input(path) as file:
         return file.read(2) in _UTF16
 
 
-def _opened(path: str) -> IO[bytes] | gzip.GzipFile:
-    file = open(path, "rb")  # noqa: SIM115 (closed by the reader)
-    try:
+@contextmanager
+def _opened(path: str) -> Iterator[BinaryIO | gzip.GzipFile]:
+    with open_input(path) as file:
         is_gzip = file.read(2) == _GZIP
         file.seek(0)
-    except OSError:
-        file.close()
-        raise
-    if not is_gzip:
-        return file
-    file.close()
-    return gzip.open(path, "rb")
+        if not is_gzip:
+            yield file
+            return
+        with gzip.GzipFile(fileobj=file, mode="rb") as unpacked:
+            yield unpacked
 
 
 def decoded(number: int, data: bytes) -> TextLine:
@@ -101,7 +102,7 @@ def decoded(number: int, data: bytes) -> TextLine:
         return TextLine(number, "", f"expected UTF-8, got byte 0x{data[error.start]:02x}; {hint}")
 
 
-def _skip_line(file: IO[bytes] | gzip.GzipFile) -> None:
+def _skip_line(file: BinaryIO | gzip.GzipFile) -> None:
     while True:
         data = file.readline(MAX_LINE_BYTES)
         if not data or data.endswith(b"\n"):
