@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +23,10 @@ from ctc_align.types import (
     ALIGNED,
     FITS,
     FORMAT,
+    REGION_KINDS,
+    STATUSES,
+    UNEXPLAINED,
+    UNSPOKEN_KINDS,
     AlignedToken,
     AlignedWord,
     Region,
@@ -125,6 +129,19 @@ class Fields:
             raise ValueError(f"{self.path(key)}: expected a number from 0 to 1, got {shown(value)}")
         return value
 
+    def choice(self, key: str, choices: Sequence[str]) -> str:
+        value = self.text(key)
+        if value not in choices:
+            raise ValueError(f"{self.path(key)}: expected one of {', '.join(choices)}, got {shown(value)}")
+        return value
+
+    def from_zero(self, key: str) -> float | None:
+        """Return a number that is not negative, None where there is none."""
+        value = self.number_or_none(key)
+        if value is not None and value < 0:
+            raise ValueError(f"{self.path(key)}: expected a number from 0, got {shown(value)}")
+        return value
+
     def whole(self, key: str, *default: int) -> int:
         return default[0] if default and key not in self.data else self.take(key, "a whole number from 0", _whole)
 
@@ -168,12 +185,10 @@ def _fields(data: Fields) -> dict[str, Any]:
     shift_s = -offset_s if config.get("times") == RECORDING else 0.0
     loss, score = data.number_or_none("loss"), data.number_or_none("score")
     duration_s, frame_shift_s = data.seconds("duration_s"), data.seconds("frame_shift_s")
-    for key, seconds in (("duration_s", duration_s), ("frame_shift_s", frame_shift_s)):
-        if seconds < 0:
-            raise ValueError(f"{key}: expected seconds from 0, got {seconds}")
-    fit = data.data.get("fit")
-    if fit is not None and fit not in FITS:
-        raise ValueError(f"fit: expected one of {', '.join(FITS)}, got {shown(fit)}")
+    if duration_s < 0 or frame_shift_s <= 0:
+        got = f"{duration_s} and {frame_shift_s}"
+        raise ValueError(f"duration_s, frame_shift_s: expected seconds from 0, and above 0, got {got}")
+    fit = None if data.data.get("fit") is None else data.choice("fit", FITS)
     letters = Fields(data.data.get("unknown_letters") or {}, "unknown_letters")
     return {
         **texts,
@@ -186,7 +201,7 @@ def _fields(data: Fields) -> dict[str, Any]:
         "unknown": data.whole("unknown"),
         "words": tuple(_aligned_word(word, shift_s) for word in data.objects("words")),
         "unknown_letters": {key: letters.whole(key) for key in letters.data},
-        "token_kind": data.text("token_kind", "tokens"),
+        "token_kind": data.text("token_kind", "tokens") or "tokens",
         "unexplained": tuple(
             (_moved(part.seconds("start_s"), shift_s), _moved(part.seconds("end_s"), shift_s))
             for part in data.objects("unexplained", [])
@@ -210,18 +225,19 @@ def _subtitles(data: Fields) -> Subtitles | None:
     if data.data.get("subtitles") is None:
         return None
     subtitles = Fields(data.data["subtitles"], "subtitles")
-    format = subtitles.text("format")
-    if format not in _SUBTITLE_FORMATS:
-        raise ValueError(f"subtitles.format: expected one of {', '.join(_SUBTITLE_FORMATS)}, got {shown(format)}")
+    format = subtitles.choice("format", _SUBTITLE_FORMATS)
     cues = tuple(map(_cue, subtitles.objects("cues")))
     return Subtitles(format, subtitles.text("header"), cues, subtitles.text("after"))
 
 
 def _cue(cue: Fields) -> SourceCue:
+    start_s, end_s = cue.seconds("start_s"), cue.seconds("end_s")
+    if not 0 <= start_s <= end_s:
+        raise ValueError(f"{cue.place}: expected times from 0 on, start_s up to end_s, got {start_s} and {end_s}")
     return SourceCue(
         *_characters(cue),
-        cue.seconds("start_s"),
-        cue.seconds("end_s"),
+        start_s,
+        end_s,
         cue.text("name", ""),
         cue.text("settings", ""),
         cue.text("before", ""),
@@ -230,14 +246,13 @@ def _cue(cue: Fields) -> SourceCue:
 
 
 def _region(part: Fields, shift_s: float) -> Region:
-    return Region(
-        part.text("kind"),
-        _moved(part.seconds_or_none("start_s"), shift_s),
-        _moved(part.seconds_or_none("end_s"), shift_s),
-        part.whole_or_none("char_start"),
-        part.whole_or_none("char_end"),
-        part.text("reason", ""),
-    )
+    kind = part.choice("kind", REGION_KINDS)
+    times = [_moved(part.seconds_or_none(key), shift_s) for key in ("start_s", "end_s")]
+    places = [part.whole_or_none(key) for key in ("char_start", "char_end")]
+    if None in (times if kind == UNEXPLAINED else places):
+        where = "times" if kind == UNEXPLAINED else "characters"
+        raise ValueError(f"{part.place}: expected the {where} of a region of kind {kind}, got null")
+    return Region(kind, times[0], times[1], places[0], places[1], part.text("reason", ""))
 
 
 def _moved(seconds: float | None, shift_s: float) -> Any:
@@ -253,10 +268,12 @@ def _characters(item: Fields) -> tuple[int, int]:
 
 
 def _aligned_word(word: Fields, shift_s: float) -> AlignedWord:
-    status = word.text("status")
-    timed = _timed(word, shift_s)
-    if status == ALIGNED and (timed["start_s"] is None or timed["end_s"] is None):
-        raise ValueError(f"{word.place}: expected the times of an aligned word, got none")
+    status, timed, tokens = word.choice("status", STATUSES), _timed(word, shift_s), word.objects("tokens")
+    if status == ALIGNED and None in (timed["start_s"], timed["end_s"], timed["confidence"]):
+        raise ValueError(f"{word.place}: expected times and confidence of an aligned word, got null")
+    if status != ALIGNED and (tokens or any(value is not None for value in timed.values())):
+        raise ValueError(f"{word.place}: expected no times, confidence or tokens of a word that is {status}")
+    kind = word.choice("kind", UNSPOKEN_KINDS) if word.data.get("kind") and status != ALIGNED else ""
     start, end = _characters(word)
     return AlignedWord(
         text=word.text("text"),
@@ -264,17 +281,17 @@ def _aligned_word(word: Fields, shift_s: float) -> AlignedWord:
         char_start=start,
         char_end=end,
         status=status,
-        kind=word.text("kind", ""),
+        kind=kind,
         speaker=word.text("speaker", ""),
-        tokens=tuple(_token(token, shift_s) for token in word.objects("tokens")),
+        tokens=tuple(_token(token, shift_s) for token in tokens),
         **timed,
     )
 
 
 def _token(token: Fields, shift_s: float) -> AlignedToken:
     timed = _timed(token, shift_s)
-    if timed["start_s"] is None or timed["end_s"] is None:
-        raise ValueError(f"{token.place}: expected the times of a token, got none")
+    if None in (timed["start_s"], timed["end_s"], timed["confidence"]):
+        raise ValueError(f"{token.place}: expected times and confidence of a token, got null")
     return AlignedToken(token.text("token"), **timed)
 
 
@@ -287,6 +304,6 @@ def _timed(item: Fields, shift_s: float) -> dict[str, Any]:
         "start_s": _moved(start_s, shift_s),
         "end_s": _moved(end_s, shift_s),
         "confidence": item.share_or_none("confidence"),
-        "start_sd_ms": item.number_or_none("start_sd_ms"),
-        "end_sd_ms": item.number_or_none("end_sd_ms"),
+        "start_sd_ms": item.from_zero("start_sd_ms"),
+        "end_sd_ms": item.from_zero("end_sd_ms"),
     }

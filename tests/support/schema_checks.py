@@ -95,6 +95,6 @@ def _texts(path: Path) -> list[bytes]:
 def _faults_of_text(text: bytes) -> list[str]:
     try:
         data = json.loads(text, parse_constant=str)  # NaN is no number
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     return faults_of(data) if isinstance(data, dict) and data.get("format") == FORMAT else []
