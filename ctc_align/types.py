@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 FORMAT = "ctc-align/1"
 
 ALIGNED, SKIPPED, UNSPOKEN, UNKNOWN = STATUSES = ("aligned", "skipped", "unspoken", "unknown")
-"""What a word is: it has times; it is not in the recording; it is not spoken; nothing of it can be."""
+"""The status of a word: it has times; it is not in the recording; it is not spoken; nothing of it can be."""
 
 GOOD, DOUBTFUL, POOR, NONE = FITS = ("good", "doubtful", "poor", "none")
 """How well a transcript fits its recording, best first."""
