@@ -26,7 +26,7 @@ from ctc_align.cli.messages import INTERRUPTED, OK, SOME_FAILED, WRONG_CALL, Int
 from ctc_align.cli.models import models
 from ctc_align.cli.score import score
 from ctc_align.cli.train import adapt, train
-from ctc_align.errors import BackendError, CtcAlignError, UsageError
+from ctc_align.errors import BackendError, CtcAlignError, InputError, UsageError
 
 PROGRAM = "ctc-align"
 
@@ -59,8 +59,11 @@ class _OutputClosed(Exception):
     """The reader of our output (`| head`) has closed it."""
 
 
-def _raising_output_closed(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command with another exception for a closed output: the parser takes BrokenPipeError for a failure."""
+def _raising_ours(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with other exceptions for a closed output and for data that end too early.
+
+    The parser takes BrokenPipeError for a failure, and EOFError for Ctrl-D at a prompt.
+    """
 
     @functools.wraps(command)
     def called(*arguments: object, **options: object) -> None:
@@ -69,12 +72,14 @@ def _raising_output_closed(command: Callable[..., None]) -> Callable[..., None]:
             sys.stdout.flush()
         except BrokenPipeError as error:
             raise _OutputClosed from error
+        except EOFError as error:
+            raise InputError(f"a file ends before its content does ({error or 'no more data'})") from error
 
     return called
 
 
 for _name, _command in COMMANDS.items():
-    app.command(_name)(_raising_output_closed(_command))
+    app.command(_name)(_raising_ours(_command))
 
 
 @app.callback()
@@ -90,6 +95,8 @@ def ctc_align(
 def main() -> None:
     """Entry point of the `ctc-align` program."""
     _replace_closed_streams()
+    # threads of OpenMP that wait must not spin: on a busy machine they would take several times the work's own time
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     sys.exit(run(sys.argv[1:]))
 
 

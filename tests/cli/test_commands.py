@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -209,3 +210,16 @@ def test_a_command_of_a_later_version_is_not_taken_for_a_recording(cli, tmp_path
     assert "the command 'view' is not in this version" in result.stderr
     (tmp_path / "view").mkdir()
     assert "got a folder" in cli("view", "t.txt").stderr
+
+
+def test_data_that_end_too_early_are_an_error_and_no_interruption(cli, fake_aligner, tmp_path, monkeypatch):
+    """The parser takes EOFError for Ctrl-D at a prompt."""
+
+    def ended(*_: object) -> None:
+        raise EOFError("Ran out of input")
+
+    monkeypatch.setattr(sys.modules["ctc_align.cli.align"], "check_audio", ended)
+    (tmp_path / "a.txt").write_text("a")
+    result = cli("a.wav", tmp_path / "a.txt")
+    assert (result.code, result.stdout) == (1, "")
+    assert result.stderr == "ctc-align: error: a file ends before its content does (Ran out of input)\n"

@@ -6,6 +6,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import tempfile
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -54,8 +55,14 @@ class ProcessPool:
         self._options = options
         self._context = multiprocessing.get_context("spawn")
         self._slots = [_Slot(device) for device in devices]
+        self._ends = contextlib.ExitStack()
 
     def __enter__(self) -> ProcessPool:
+        with contextlib.suppress(OSError):  # without it each worker compiles, if no other place can be written either
+            folder = self._ends.enter_context(
+                tempfile.TemporaryDirectory(prefix="ctc-align-", ignore_cleanup_errors=True)
+            )
+            self._options = replace(self._options, shared_kernels=folder)
         return self
 
     def __exit__(self, kind: Any, *_: Any) -> None:
@@ -65,6 +72,7 @@ class ProcessPool:
                 _send(slot, None)
         for slot in self._slots:
             self._end(slot, gently=kind is None)
+        self._ends.close()
 
     @property
     def busy(self) -> int:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ctc_align.corpus.engine.pool_messages import OUTSTANDING, BatchDone, Finished, Ready, RunFailed, WorkerDied
-from ctc_align.corpus.engine.stages import Stages, WarningCollector, WorkerOptions, limit_threads
+from ctc_align.corpus.engine.stages import Stages, WarningCollector, WorkerOptions, prepare_process
 from ctc_align.errors import BackendError, CtcAlignError, UsageError
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class RayWorker:
 
     def load(self, options: WorkerOptions, site: Site) -> Ready | RunFailed:
         """Load the model."""
-        limit_threads(options.threads)
+        prepare_process(options)
         self._turn = threading.Lock()
         try:
             site.enter()

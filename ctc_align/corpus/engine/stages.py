@@ -98,7 +98,7 @@ class WorkerOptions:
     """The part of a run's options that workers need.
 
     `log_probs` reads them instead of a model; `compile_lock` is a file by which one worker compiles while the others
-    wait, "" for none.
+    wait, "" for none; `shared_kernels` a folder for compiled kernels where there is no other, "" for none.
     """
 
     task: Task
@@ -110,6 +110,7 @@ class WorkerOptions:
     threads: int = 1
     log_probs: Reader | None = None
     compile_lock: str = ""
+    shared_kernels: str = ""
 
 
 class WarningCollector(logging.Handler):
@@ -251,10 +252,16 @@ def read_utterance(utterance: Utterance, sample_rate: int, log_probs: Reader | N
     )
 
 
-def limit_threads(threads: int) -> None:
-    """Set the number of threads of libraries that are loaded after this; torch's is set by `load_aligner`."""
+def prepare_process(options: WorkerOptions) -> None:
+    """Set what libraries read from the environment when they are loaded; torch's threads are set by `load_aligner`.
+
+    Threads wait without spinning, which on a busy machine would take several times the work's own time.
+    """
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
-        os.environ[name] = str(threads)
+        os.environ[name] = str(options.threads)
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    if options.shared_kernels:
+        os.environ["CTC_ALIGN_SHARED_KERNELS"] = options.shared_kernels
 
 
 def new_aligner(options: WorkerOptions) -> Aligner:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ctc_align.corpus.engine.pool_messages import Ready, RunFailed
-from ctc_align.corpus.engine.stages import BatchState, Stages, WarningCollector, WorkerOptions, limit_threads
+from ctc_align.corpus.engine.stages import BatchState, Stages, WarningCollector, WorkerOptions, prepare_process
 from ctc_align.errors import CtcAlignError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def work(pipe: Connection, life: Connection, parent: int, options: WorkerOptions
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _die_with(parent, life)
-    limit_threads(options.threads)
+    prepare_process(options)
     try:
         _Worker(pipe, options).run()
     except CtcAlignError as error:

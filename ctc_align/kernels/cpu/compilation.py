@@ -1,43 +1,201 @@
-"""Compilation of the kernels: by Numba, without the interpreter's lock, cached on disk beside the package.
+"""Compilation of the kernels by Numba, without the interpreter's lock, and the cache of compiled kernels on disk.
 
-Numba's cache notices changes of a function's own file; kernels call functions of other files. So the state of all
-files of this folder is part of each entry's key: after any change they are compiled again.
+There is one file for each function, its types of arguments, and the processor: a line that names the form, the checksum
+of the rest, and the rest, which is the key in words and the code, pickled by Numba. What is cut, garbled or of another
+form counts as absent: the kernel is compiled again, and the file replaced whole.
+
+Folders, the first that can be used: `NUMBA_CACHE_DIR`, `__pycache__` beside the kernels, the user's folder of caches.
+All of them are read, so that an installation that was used once may be made read-only. Where none can be written
+kernels are compiled at each start, which is said once; processes that belong together may share a folder for their time
+by `CTC_ALIGN_SHARED_KERNELS`. Like every pickle, a file runs code when it is read: the folders must be the user's own,
+or of those whom the user trusts.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
-from collections.abc import Callable
+import logging
+import os
+import pickle
+import re
+import secrets
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numba
 from numba import njit
-from numba.core.caching import FunctionCache
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
+from numba.misc.appdirs import AppDirs
+
+SHARED = "CTC_ALIGN_SHARED_KERNELS"
+"""The environment variable that names a folder of processes that belong together."""
+_FORM = b"ctc-align kernel 1\n"
+_DIGEST_BYTES = 32
+_UNUSED_S = 30 * 86400.0
+"""Kernels of other versions that were not used for so long are removed."""
+
+logger = logging.getLogger(__name__)
 
 
 def _state() -> str:
-    """Return a hash of everything that can be compiled in."""
+    """Return a hash of everything that can be compiled in: kernels call functions of other files of this folder."""
     files = sorted(Path(__file__).parent.glob("*.py"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 
 STATE = _state()
-
-
-class KernelCache(FunctionCache):
-    """Numba's own cache, with the state of the files in the key."""
-
-    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
-        return (*super()._index_key(sig, codegen), STATE)
-
-    def is_filled(self) -> bool:
-        """Return whether there is compiled code of the current files, for any types."""
-        return any(key[-1] == STATE for key in self._cache_file._load_index())
+_FOLDER = f"ctc-align-{STATE[:16]}"
 
 
 def compiled(function: Callable[..., Any]) -> Any:
     """Compile a kernel: at its first call for each combination of argument types, or from the cache."""
     dispatcher: Any = njit(nogil=True, error_model="numpy")(function)
-    # What `cache=True` does, with the cache above.
+    # What `cache=True` does, with the cache below: Numba has no public way to another.
     dispatcher._cache = KernelCache(function)
     return dispatcher
+
+
+class KernelCache:
+    """The cache of one kernel, in the form that Numba's dispatcher asks for."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
+        self._is_enabled = True
+
+    @property
+    def cache_path(self) -> str | None:
+        """The folder that is written to, None where there is none."""
+        folder = next(_writable_folders(), None)
+        return None if folder is None else str(folder)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the compiled function for types of arguments, None where no folder has it whole."""
+        target_context.refresh()
+        if not self._is_enabled:
+            return None
+        key = self._key(sig, target_context.codegen())
+        for folder in _folders():
+            with suppress(Exception):  # whatever it is, the kernel can be compiled
+                stored, reduced = pickle.loads(_content(folder / self._file_name(key)))
+                if stored == key:
+                    return CompileResult._rebuild(target_context, *reduced)
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep a compiled function; where that is impossible say so once."""
+        if not self._is_enabled or data.lifted or data.library.has_dynamic_globals:
+            return
+        key = self._key(sig, data.codegen)
+        content = dumps((key, data._reduce()))
+        for folder in _writable_folders():
+            with suppress(OSError):
+                _replace(folder / self._file_name(key), content)
+                if str(folder.parent) != os.environ.get(SHARED):
+                    return
+        _tell_uncached()
+
+    def enable(self) -> None:
+        """Use the cache."""
+        self._is_enabled = True
+
+    def disable(self) -> None:
+        """Neither read nor write."""
+        self._is_enabled = False
+
+    def flush(self) -> None:
+        """Remove the files of this kernel."""
+        for folder in _folders():
+            for path in folder.glob(f"{self._name}-*.kernel"):
+                with suppress(OSError):
+                    path.unlink()
+
+    def is_filled(self) -> bool:
+        """Return whether there is compiled code of the current files, for any types; it may be damaged."""
+        return any(any(folder.glob(f"{self._name}-*.kernel")) for folder in _folders())
+
+    def _key(self, sig: Any, codegen: Any) -> str:
+        versions = (STATE, numba.__version__, sys.version, self._name)
+        return repr((*versions, sig, codegen.magic_tuple()))
+
+    def _file_name(self, key: str) -> str:
+        return f"{self._name}-{hashlib.sha256(key.encode()).hexdigest()[:32]}.kernel"
+
+
+def _content(path: Path) -> bytes:
+    """Return what a file holds behind its checksum.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is not whole, or of another form.
+    """
+    data = path.read_bytes()
+    start = len(_FORM) + _DIGEST_BYTES
+    content = data[start:]
+    if data[:start] != _FORM + hashlib.sha256(content).digest():
+        raise ValueError(f"{path}: not a compiled kernel, or not all of it")
+    return content
+
+
+def _replace(path: Path, content: bytes) -> None:
+    part = path.with_name(f".{secrets.token_hex(8)}.part")
+    try:
+        part.write_bytes(_FORM + hashlib.sha256(content).digest() + content)
+        os.replace(part, path)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()
+        raise
+
+
+def _places() -> list[Path]:
+    """Return the folders in which the folder of this version may lie."""
+    own = os.environ.get("NUMBA_CACHE_DIR")
+    places = [Path(own)] if own else []
+    places += [Path(__file__).with_name("__pycache__"), Path(AppDirs("ctc-align", appauthor=False).user_cache_dir)]
+    shared = os.environ.get(SHARED)
+    return [*places, Path(shared)] if shared else places
+
+
+def _folders() -> list[Path]:
+    return [place / _FOLDER for place in _places()]
+
+
+def _writable_folders() -> Iterator[Path]:
+    """Yield the folders that can be written, made where they do not exist."""
+    for folder in _folders():
+        try:
+            is_new = not folder.exists()
+            folder.mkdir(parents=True, exist_ok=True)
+            if not os.access(folder, os.W_OK):
+                continue
+        except OSError:
+            continue
+        if is_new:
+            _remove_unused(folder.parent)
+        yield folder
+
+
+def _remove_unused(place: Path) -> None:
+    """Remove the kernels of other versions that nothing was compiled for in a long time."""
+    with suppress(OSError):
+        for folder in place.glob("ctc-align-*"):
+            is_ours = re.fullmatch(r"ctc-align-[0-9a-f]{16}", folder.name) and not folder.is_symlink()
+            if is_ours and folder.stat().st_mtime < time.time() - _UNUSED_S:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+@functools.cache
+def _tell_uncached() -> None:
+    """Say once that compiled kernels are not kept."""
+    logger.warning(
+        "compiled kernels cannot be kept, and are compiled at each start, which takes up to a minute: none of %s can "
+        "be written; set NUMBA_CACHE_DIR to a folder of your own that can",
+        ", ".join(str(place) for place in _places() if str(place) != os.environ.get(SHARED)),
+    )

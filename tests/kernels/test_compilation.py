@@ -1,0 +1,130 @@
+"""The cache of compiled kernels: whole or absent, and never a reason not to run."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rows import over_rows
+
+from ctc_align.kernels.cpu import compilation
+
+
+def twice(x: float) -> float:
+    return x + x
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(compilation, "_places", lambda: [tmp_path])
+    return tmp_path
+
+
+def calls() -> tuple[int, int]:
+    """Call a kernel with a number and return how often it was found in the cache, and how often not."""
+    kernel = compilation.compiled(twice)
+    assert kernel(1.5) == 3.0
+    return sum(kernel.stats.cache_hits.values()), sum(kernel.stats.cache_misses.values())
+
+
+def files(place: Path) -> list[Path]:
+    return sorted(path for path in place.rglob("*") if path.is_file())
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda data: b"",
+    "cut": lambda data: data[: len(data) // 2],
+    "one byte less": lambda data: data[:-1],
+    "one bit": lambda data: data[:900] + bytes([data[900] ^ 4]) + data[901:],
+    "zeros": lambda data: bytes(len(data)),
+    "of another form": lambda data: b"ctc-align kernel 0" + data[18:],
+    "more": lambda data: data + b"x",
+}
+
+
+@over_rows(("damage", "damaged"), DAMAGES.items())
+def test_a_damaged_file_is_compiled_again_and_replaced(
+    damage: str, damaged: Callable[[bytes], bytes], place: Path
+) -> None:
+    assert calls() == (0, 1)
+    assert calls() == (1, 0)
+    (file,) = files(place)
+    whole = file.read_bytes()
+    file.write_bytes(damaged(whole))
+    assert calls() == (0, 1)
+    assert files(place) == [file]
+    assert calls() == (1, 0), damage
+    file.unlink()
+
+
+def test_a_file_of_another_kernel_or_version_is_not_taken(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name of a file is a hash; what it was made of stands in it."""
+    assert calls() == (0, 1)
+    monkeypatch.setattr(compilation, "STATE", "0" * 64)
+    (file,) = files(place)
+    assert calls() == (0, 1)
+    other = next(path for path in files(place) if path != file)
+    file.replace(other)
+    assert calls() == (0, 1)
+
+
+def test_without_a_place_kernels_are_compiled_and_it_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("in the way of a folder")
+    monkeypatch.setattr(compilation, "_places", lambda: [file, file / "below"])
+    monkeypatch.setattr(logging.getLogger("ctc_align"), "propagate", True)
+    compilation._tell_uncached.cache_clear()
+    assert [calls(), calls()] == [(0, 1), (0, 1)]
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
+        "compiled kernels cannot be kept, and are compiled at each start, which takes up to a minute"
+    ]
+    assert str(file) in caplog.text
+    assert "NUMBA_CACHE_DIR" in caplog.text
+
+
+def test_workers_share_a_folder_where_no_other_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "file"
+    file.write_text("in the way of a folder")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(file))
+    monkeypatch.setattr(compilation, "__file__", str(file / "compilation.py"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(file))
+    monkeypatch.setenv("HOME", str(file))
+    monkeypatch.setenv(compilation.SHARED, str(tmp_path / "shared"))
+    assert [calls(), calls()] == [(0, 1), (1, 0)]
+
+
+def test_kernels_of_other_versions_go_after_a_month(place: Path) -> None:
+    old, recent, foreign = (place / name for name in (f"ctc-align-{'0' * 16}", f"ctc-align-{'1' * 16}", "ctc-align-x"))
+    for folder in (old, recent, foreign):
+        folder.mkdir()
+    for folder in (old, foreign):
+        os.utime(folder, (1e9, 1e9))
+    calls()
+    assert [folder.exists() for folder in (old, recent, foreign)] == [False, True, True]
+
+
+@pytest.mark.long
+def test_a_read_only_installation_without_a_cache_aligns(tmp_path: Path) -> None:
+    """The kernels are compiled in memory, by a user who can write nowhere but to the outputs."""
+    nowhere = "/proc/nowhere"
+    code = (
+        "from ctc_align.kernels.cpu import compilation; from pathlib import Path;"
+        f"compilation.__file__ = '{nowhere}/compilation.py';"
+        "import sys; from ctc_align.cli import run; sys.exit(run(sys.argv[1:]))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code, "demo", "--out-dir", str(tmp_path)],
+        env={**os.environ, "NUMBA_CACHE_DIR": nowhere, "HOME": nowhere, "XDG_CACHE_HOME": nowhere},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr.count("compiled kernels cannot be kept") == 1, ran.stderr
