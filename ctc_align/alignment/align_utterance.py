@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ctc_align.alignment.confidence import confidences, too_dense
+from ctc_align.alignment.confidence import confidences
 from ctc_align.alignment.ctc_path import CtcPath, Spans
 from ctc_align.alignment.edges import EdgeSettings, place_edges, share_out_wildcards
 from ctc_align.alignment.fit import fit_of, region_of_all, regions_of, with_little_confidence, without_times
@@ -23,7 +23,7 @@ from ctc_align.config import Settings
 from ctc_align.formats import Alignment
 from ctc_align.kernels.requests import CtcTargets, Forward, Steps
 from ctc_align.models.calibration import Calibration
-from ctc_align.models.confidence_network import ConfidenceNetwork, FitLimits
+from ctc_align.models.confidence_network import ConfidenceNetwork
 from ctc_align.tokens.tokenizer import Tokenizer, missing_letters
 from ctc_align.types import NONE, AlignedWord, Emissions, Region, Tokens, Words, WordTokens
 
@@ -81,7 +81,7 @@ def align_utterance(inputs: UtteranceInputs) -> Steps[Alignment]:
     confidence = confidences(emissions, tokens, spikes, edges, inputs.calibration, inputs.confidence_network)
     words = aligned_words(chosen.words, tokens, edges, confidence, emissions)
     loss_per_token = chosen.loss / len(chosen.tokens.ids)
-    fit, words, unexplained, regions = judge(inputs, words, loss_per_token)
+    fit, words, unexplained, regions = judge(inputs, words, loss_per_token, confidence.judged)
     lacking = missing_letters(chosen.word_tokens)
     return Alignment(
         utterance=inputs.name,
@@ -120,16 +120,17 @@ def place_tokens(inputs: UtteranceInputs, chosen: ChosenTokens) -> Steps[tuple[T
 
 
 def judge(
-    inputs: UtteranceInputs, words: tuple[AlignedWord, ...], loss_per_token: float
+    inputs: UtteranceInputs, words: tuple[AlignedWord, ...], loss_per_token: float, judged: bool
 ) -> tuple[str | None, tuple[AlignedWord, ...], tuple[tuple[float, float], ...], tuple[Region, ...]]:
     """Return how well the transcript fits, the words, speech without words, and the regions of disagreement.
 
     Where nothing of the transcript is in the recording, its words have no times, or with the setting `match` "exact"
-    hardly any confidence. Where no confidence network has judged the words there is no fit, and no word is called a
+    hardly any confidence. Unless a confidence network has `judged` the words there is no fit, and no word is called a
     misfit: the posteriors of a CTC network alone are low where words are right, too.
     """
     unexplained = unexplained_speech(inputs.emissions, words)
-    limits = _limits_of_fit(inputs, words)
+    network = inputs.confidence_network
+    limits = network.limits if network is not None and judged else None
     if limits is None:
         return None, words, unexplained, regions_of((), unexplained)
     fit = fit_of(words, unexplained, loss_per_token, limits)
@@ -139,17 +140,6 @@ def judge(
     if inputs.settings.match == "exact":
         return fit, with_little_confidence(words), unexplained, (region,)
     return fit, without_times(words), (), (region,)
-
-
-def _limits_of_fit(inputs: UtteranceInputs, words: Sequence[AlignedWord]) -> FitLimits | None:
-    """Return the limits of the model's confidence network; None where it has not judged the words.
-
-    They have no spreads then: of log-probs alone, and with edges at CTC's spikes.
-    """
-    network = inputs.confidence_network
-    tokens = sum(len(word.tokens) for word in words)
-    judged = any(word.start_sd_ms is not None for word in words) or too_dense(inputs.emissions, tokens)
-    return network.limits if network is not None and judged else None
 
 
 def choose_tokens(inputs: UtteranceInputs) -> Steps[ChosenTokens]:

@@ -33,10 +33,14 @@ RIGHT_MS = 50
 
 @dataclass(frozen=True)
 class Confidences:
-    """Confidences in [0, 1] of each token (L,), and of each word that has tokens, in order."""
+    """Confidences in [0, 1] of each token (L,), and of each word that has tokens, in order.
+
+    `judged` where a confidence network has judged whether the words are there at all, or there is no time for them.
+    """
 
     tokens: Sequence[float]
     words: Sequence[float]
+    judged: bool = False
 
 
 def confidences(
@@ -61,23 +65,25 @@ def confidences(
     lacking = np.asarray(tokens.ids) == WILDCARD
     ids = np.where(lacking, 0, np.asarray(tokens.ids)).tolist()
     of_token = spike_confidence(emissions.log_probs, ids, spikes)
+    at_spikes = of_token[spoken]
     # Nothing speaks for a wildcard, which takes any speech; of a word, what is known of it counts.
     of_token[lacking] = 0.0
     lengths = np.diff(begins)
     known = 1.0 - np.add.reduceat(lacking[spoken].astype(np.float64), begins[:-1]) / lengths
     fits = sound_fits(emissions, tokens, edges, calibration.spread)
-    if fits is None and network is not None and too_dense(emissions, len(spoken)):
+    dense = fits is None and network is not None and _too_dense(emissions, len(spoken))
+    if dense:
         of_token, known = of_token * TOO_DENSE, known * TOO_DENSE
     if fits is None or (network is None and not calibration.word_confidence):
         of_word = np.array(geometric_means(np.where(lacking, 1.0, of_token)[spoken], begins.tolist()))
-        return Confidences(of_token.tolist(), (of_word * known).tolist())
+        return Confidences(of_token.tolist(), (of_word * known).tolist(), judged=dense)
     if calibration.token_confidence:
         of_token[spoken] = probability(fits.features(np.arange(len(spoken) + 1)), calibration.token_confidence)
         of_token[lacking] = 0.0
     if network is not None:
         if network.features != NAMES:
             raise ConfigError("the model's confidence network is of another version of ctc-align; train it again")
-        of_word = here = network.chances(word_features(emissions, tokens, spikes, fits))
+        of_word = here = network.chances(word_features(emissions, tokens, spikes, fits, at_spikes))
     else:
         of_sounds = fits.features(begins)
         # An edge of what is not there is nowhere.
@@ -85,10 +91,10 @@ def confidences(
         of_word = probability(of_sounds, calibration.word_confidence) * here
     of_token[spoken] *= np.repeat(here, lengths)
     # More digits than these would be noise of single precision.
-    return Confidences(of_token.round(4).tolist(), (of_word * known).round(4).tolist())
+    return Confidences(of_token.round(4).tolist(), (of_word * known).round(4).tolist(), judged=network is not None)
 
 
-def too_dense(emissions: Emissions, sounds: int) -> bool:
+def _too_dense(emissions: Emissions, sounds: int) -> bool:
     """Return whether the parts of so many sounds are more than the frames that there are."""
     return emissions.states is not None and sounds * parts_of(emissions) > len(emissions.states)
 

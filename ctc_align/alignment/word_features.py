@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from ctc_align.alignment.ctc_path import Spans
-from ctc_align.alignment.sound_fits import SoundFits, spike_confidence, word_begins
+from ctc_align.alignment.sound_fits import SoundFits, word_begins
 from ctc_align.lattice import WILDCARD
 from ctc_align.types import Emissions, Tokens
 
@@ -35,7 +35,9 @@ SPEECH_NATS, SILENCE_NATS = 2.0, -1.0
 """A sound fits speech better than silence by at least, and silence by at most, so many nats."""
 
 
-def word_features(emissions: Emissions, tokens: Tokens, spikes: Spans, fits: SoundFits) -> np.ndarray:
+def word_features(
+    emissions: Emissions, tokens: Tokens, spikes: Spans, fits: SoundFits, at_spikes: np.ndarray
+) -> np.ndarray:
     """Return the features `NAMES` (W, F), float32, of the W words that have tokens.
 
     Args:
@@ -43,11 +45,12 @@ def word_features(emissions: Emissions, tokens: Tokens, spikes: Spans, fits: Sou
         tokens: what is said, wildcards and separators included.
         spikes: where CTC's best path has them.
         fits: of the sounds that belong to words.
+        at_spikes: (sounds,), their `spike_confidence`.
     """
     spoken, begins = word_begins(tokens)
     begin, final, lengths = begins[:-1], begins[1:] - 1, np.diff(begins)
     ids = np.where(np.asarray(tokens.ids) == WILDCARD, 0, np.asarray(tokens.ids))
-    spike = np.log(np.maximum(spike_confidence(emissions.log_probs, ids.tolist(), spikes), 1e-6))[spoken]
+    spike = np.log(np.maximum(at_spikes, 1e-6))
     sound = _SoundSums.of(emissions, ids, spikes)
     frames = len(emissions.log_probs)
     start = np.clip(np.floor(fits.edges.start[begin] + 0.5).astype(np.int64), 0, frames - 1)

@@ -34,12 +34,10 @@ def notes(alignment: Alignment) -> list[str]:
     found += markup_notes(alignment) + cue_notes(alignment)
     doubtful = doubtful_words(alignment)
     if doubtful:
-        more = f" and {len(doubtful) - _SEVERAL} more" if len(doubtful) > _SEVERAL else ""
-        found.append(f"doubtful: {', '.join(doubtful[:_SEVERAL])}{more}")
+        found.append(f"doubtful: {several(doubtful, ', ')}")
     if alignment.unexplained:
         stretches = [f"{start_s:.2f}–{end_s:.2f} s" for start_s, end_s in alignment.unexplained]
-        more = f" and {len(stretches) - _SEVERAL} more" if len(stretches) > _SEVERAL else ""
-        found.append(f"speech that no word explains: {', '.join(stretches[:_SEVERAL])}{more}")
+        found.append(f"speech that no word explains: {several(stretches, ', ')}")
     found += region_notes(alignment)
     found += lone_word_notes(alignment)
     return found
@@ -77,9 +75,8 @@ def lone_word_notes(alignment: Alignment) -> list[str]:
         and alignment.min_confidence <= word.confidence <= UNLIKELY
         and not any(start <= word.char_start < end for start, end in stretches)
     ]
-    more = f" and {len(lone) - _SEVERAL} more" if len(lone) > _SEVERAL else ""
     which = "a word is likely" if len(lone) == 1 else f"{len(lone)} single words are likely"
-    return [f"{which} not spoken, or elsewhere: {', '.join(lone[:_SEVERAL])}{more}"] if lone else []
+    return [f"{which} not spoken, or elsewhere: {several(lone, ', ')}"] if lone else []
 
 
 def markup_notes(alignment: Alignment) -> list[str]:
@@ -104,11 +101,11 @@ def markup_notes(alignment: Alignment) -> list[str]:
     return found
 
 
-def several(words: Sequence[str]) -> str:
-    """Return the first of some different words, and how many more there are."""
-    different = list(dict.fromkeys(words))
+def several(items: Sequence[str], separator: str = " ") -> str:
+    """Return the first of some different items, and how many more there are."""
+    different = list(dict.fromkeys(items))
     more = f" and {len(different) - _SEVERAL} more" if len(different) > _SEVERAL else ""
-    return " ".join(different[:_SEVERAL]) + more
+    return separator.join(different[:_SEVERAL]) + more
 
 
 def cue_notes(alignment: Alignment) -> list[str]:
@@ -118,11 +115,10 @@ def cue_notes(alignment: Alignment) -> list[str]:
     places = cues_without_times(alignment)
     if not places or alignment.config.get("cues") == "again":
         return []
-    more = f" and {len(places) - _SEVERAL} more" if len(places) > _SEVERAL else ""
     which = counted(len(places), "cue has", "cues have")
     return [
-        f"{which} no word with a time (number {', '.join(map(str, places[:_SEVERAL]))}{more}): shown at the old time, "
-        "moved as its neighbours are, or between them"
+        f"{which} no word with a time (number {several([str(place) for place in places], ', ')}): "
+        "shown at the old time, moved as its neighbours are, or between them"
     ]
 
 

@@ -54,13 +54,14 @@ def source_vtt(alignment: AlignmentData, shift_s: float = 0.0) -> str:
     subtitles = _subtitles(alignment)
     own = subtitles.format == "vtt"
     blocks = [subtitles.header if own else "WEBVTT"]
-    for cue, (start_ms, end_ms) in zip(subtitles.cues, _shifted(alignment, shift_s)):
+    spoken = _spoken_words(alignment)
+    for cue, words, (start_ms, end_ms) in zip(subtitles.cues, spoken, _shifted(alignment, shift_s)):
         text = alignment.text[cue.char_start : cue.char_end]
         times = f"{clock(start_ms, '.')} --> {clock(end_ms, '.')}"
         if own:
             blocks += [cue.before] * bool(cue.before)
             times = f"{cue.name}\n" * bool(cue.name) + times + f" {cue.settings}" * bool(cue.settings)
-            text = _retimed(alignment, cue, end_ms, shift_s)
+            text = _retimed(text, cue, words, end_ms, shift_s)
         else:
             text = _SRT_MARK.sub(_vtt_mark, text)
         blocks.append(f"{times}\n{_plain_lines(text)}".rstrip("\n"))
@@ -71,11 +72,10 @@ def cues_without_times(alignment: AlignmentData) -> list[int]:
     """Return the places, from 1, of the transcript's cues that have text and no aligned word."""
     if alignment.subtitles is None:
         return []
-    spans = _spoken_spans(alignment, alignment.subtitles.cues)
     return [
         number
-        for number, (cue, span) in enumerate(zip(alignment.subtitles.cues, spans), 1)
-        if span is None and cue.char_end > cue.char_start
+        for number, (cue, words) in enumerate(zip(alignment.subtitles.cues, _spoken_words(alignment)), 1)
+        if not words and cue.char_end > cue.char_start
     ]
 
 
@@ -98,8 +98,11 @@ def _subtitles(alignment: AlignmentData) -> Subtitles:
 def _shifted(alignment: AlignmentData, shift_s: float) -> list[tuple[int, int]]:
     """Return the times of all cues in milliseconds: ascending, each at least one long, inside the recording."""
     cues = _subtitles(alignment).cues
-    spans = _spoken_spans(alignment, cues)
-    last_words_s = _last_words(alignment, cues)
+    spoken = _spoken_words(alignment)
+    spans: list[tuple[float, float] | None] = [
+        (words[0].start_s or 0.0, words[-1].end_s or 0.0) if words else None for words in spoken
+    ]
+    last_words_s = [(words[-1].end_s or 0.0) - (words[-1].start_s or 0.0) if words else 0.0 for words in spoken]
     start = 0
     while start < len(cues):
         end = next((at for at in range(start, len(cues)) if spans[at] is not None), len(cues))
@@ -121,27 +124,18 @@ def _shifted(alignment: AlignmentData, shift_s: float) -> list[tuple[int, int]]:
     return [(start_ms + shift_ms, end_ms + shift_ms) for start_ms, end_ms in times]
 
 
-def _words_of(words: Sequence[AlignedWord], starts: Sequence[int], cue: SourceCue) -> list[AlignedWord]:
-    """Return the aligned words of a cue; `starts` are the places of all words in the transcript."""
-    inside = words[bisect_left(starts, cue.char_start) : bisect_left(starts, cue.char_end)]
-    return [word for word in inside if word.status == ALIGNED and word.start_s is not None and word.end_s is not None]
-
-
-def _spoken_spans(alignment: AlignmentData, cues: Sequence[SourceCue]) -> list[tuple[float, float] | None]:
-    starts = [word.char_start for word in alignment.words]
-    spans: list[tuple[float, float] | None] = []
-    for cue in cues:
-        words = _words_of(alignment.words, starts, cue)
-        start_s, end_s = (words[0].start_s, words[-1].end_s) if words else (None, None)
-        spans.append(None if start_s is None or end_s is None else (start_s, end_s))
-    return spans
-
-
-def _last_words(alignment: AlignmentData, cues: Sequence[SourceCue]) -> list[float]:
-    """Return how long the last aligned word of each cue is, in seconds; 0 where there is none."""
-    starts = [word.char_start for word in alignment.words]
-    words = [_words_of(alignment.words, starts, cue)[-1:] for cue in cues]
-    return [(word[0].end_s or 0.0) - (word[0].start_s or 0.0) if word else 0.0 for word in words]
+def _spoken_words(alignment: AlignmentData) -> list[list[AlignedWord]]:
+    """Return the aligned words of each cue."""
+    aligned = [
+        word
+        for word in alignment.words
+        if word.status == ALIGNED and word.start_s is not None and word.end_s is not None
+    ]
+    starts = [word.char_start for word in aligned]
+    return [
+        aligned[bisect_left(starts, cue.char_start) : bisect_left(starts, cue.char_end)]
+        for cue in _subtitles(alignment).cues
+    ]
 
 
 def _make_room(
@@ -209,11 +203,9 @@ def _vtt_mark(match: re.Match[str]) -> str:
     return match["tag"] or _SIGNS.get(match["sign"] or "", "")
 
 
-def _retimed(alignment: AlignmentData, cue: SourceCue, end_ms: int, shift_s: float) -> str:
+def _retimed(text: str, cue: SourceCue, words: Sequence[AlignedWord], end_ms: int, shift_s: float) -> str:
     """Return the payload of a cue with the starts of its words in the place of the times in it."""
-    text = alignment.text[cue.char_start : cue.char_end]
     payload = text if cue.payload is None else cue.payload
-    words = _words_of(alignment.words, [word.char_start for word in alignment.words], cue) if "<" in text else []
     times = []
     for match in _TIMESTAMP.finditer(text):
         place = cue.char_start + match.end()

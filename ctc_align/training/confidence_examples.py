@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -16,11 +16,12 @@ import numpy as np
 
 from ctc_align.alignment.align_utterance import choose_tokens, place_tokens
 from ctc_align.alignment.aligner import Aligner
-from ctc_align.alignment.sound_fits import sound_fits, word_begins
+from ctc_align.alignment.sound_fits import sound_fits, spike_confidence, word_begins
 from ctc_align.alignment.word_features import word_features
 from ctc_align.audio.loading import load_audio
 from ctc_align.errors import CtcAlignError, TooShortError
 from ctc_align.kernels import batching
+from ctc_align.lattice import WILDCARD
 from ctc_align.training.mismatches import KINDS, RATE, Clip, Material, Mismatch, TimedWord, degraded, make, shortened
 
 MOST_CLIPS = 18
@@ -148,8 +149,7 @@ def made_case(kind: str, speech: Speech, rng: np.random.Generator, shares: Share
     """Return a case of a kind, of a random severity."""
     material, severity = speech.material(rng), float(rng.uniform())
     if rng.random() < shares.shortened:
-        few = shortened(material.clips[0], rng)
-        material = Material([few], material.others, material.foreign, material.foreign_texts, material.music)
+        material = replace(material, clips=[shortened(material.clips[0], rng)])
     case = make(kind, material, severity, rng)
     return degraded(case, rng) if rng.random() < shares.degraded else case
 
@@ -177,7 +177,7 @@ def example(aligner: Aligner, case: Mismatch) -> Example:
     fits = sound_fits(inputs.emissions, tokens, edges, inputs.calibration.spread)
     if fits is None:
         raise TooShortError("the text is too long for the recording to be segmented")
-    begins = word_begins(tokens)[1]
+    spoken, begins = word_begins(tokens)
     owners = list(dict.fromkeys(word for word in tokens.words if word >= 0))
     shift_s = inputs.emissions.frame_shift_s
     off_s = off_by(
@@ -186,7 +186,9 @@ def example(aligner: Aligner, case: Mismatch) -> Example:
         (fits.edges.end[begins[1:] - 1] * shift_s).tolist(),
     )
     known = Mismatch(case.kind, case.severity, np.empty(0, np.float32), case.words, case.speaker)
-    features = word_features(inputs.emissions, tokens, spikes, fits)
+    ids = [0 if token == WILDCARD else token for token in tokens.ids]
+    at_spikes = spike_confidence(inputs.emissions.log_probs, ids, spikes)[spoken]
+    features = word_features(inputs.emissions, tokens, spikes, fits, at_spikes)
     return Example(known, features, off_s, chosen.loss / len(chosen.tokens.ids))
 
 

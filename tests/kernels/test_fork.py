@@ -30,7 +30,7 @@ from ctc_align.kernels.cpu import cpu_backend, problem
 PATIENCE_S = 60
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 MULTITHREADED = "This process .* is multi-threaded, use of fork"
-"""What Python says from 3.12 on, whenever a process with threads forks."""
+"""The warning of Python from 3.12 on, whenever a process with threads forks."""
 
 
 Plan = tuple[torch.Tensor, torch.Tensor, lattice.Topology]
@@ -57,7 +57,7 @@ def plans(seed: int) -> tuple[Plan, ...]:
 
 
 def results(seed: int = 0) -> list[Any]:
-    """What the kernels say."""
+    """Return the answers of the kernels."""
     found: list[Any] = []
     for log_probs, wildcard, topology in plans(seed):
         path = kernels.best_path(log_probs, topology, wildcard=wildcard)
@@ -94,7 +94,7 @@ def test_this_is_the_work_of_several_threads(shared_work: None, monkeypatch: pyt
 
 
 def forked(work: Callable[[], list[Any]]) -> list[Any]:
-    """What `work` returns in a forked process; an AssertionError if it does not come to an end."""
+    """Return what `work` returns in a forked process; raise AssertionError if it does not come to an end."""
     reading, writing = os.pipe()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", MULTITHREADED, DeprecationWarning)
@@ -174,7 +174,7 @@ def test_forked_while_another_thread_holds_whatever_can_be_held(shared_work: Non
 
 
 def test_memory_may_come_back_at_any_time() -> None:
-    """While some is taken or given, the garbage collector may find what an error left behind."""
+    """The garbage collector may find what an error left behind while memory is taken or given."""
 
     class Key:
         """A key whose looking up collects garbage."""
@@ -236,7 +236,7 @@ def in_a_pool(method: str) -> list[list[Any]]:
 
 
 def started() -> None:
-    """What a worker sets up: its threads, and an end to what hangs."""
+    """Set the threads of a worker, and an end to what hangs."""
     ends_in_time()
     torch.set_num_threads(2)
     problem.SMALL_CELLS, cpu_backend.LONG_CELLS = 1, 10_000

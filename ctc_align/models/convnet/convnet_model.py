@@ -6,7 +6,6 @@ on both sides, so the result is that of one pass, in bounded memory.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -21,11 +20,6 @@ from ctc_align.models.convnet.gaussian_mixtures import MIXTURES, REACH, Mixtures
 from ctc_align.models.convnet.network import STRIDE, AcousticNetwork, NetworkShape
 from ctc_align.types import Audio, Emissions
 from ctc_align.units import samples_to_seconds
-
-if sys.version_info >= (3, 11):
-    pass
-else:
-    pass
 
 PIECE_FRAMES = 1024
 """Frames that go through the network in a row, a multiple of its stride; a chunk is several pieces side by side."""

@@ -47,9 +47,9 @@ def load_folder(folder: Path, device: torch.device, settings: Settings | None = 
     description = _read_description(folder / "model.toml")
     constants = folder / CALIBRATION
     calibration = read_calibration(constants) if constants.is_file() else None
+    confidence = load_confidence_network(folder)
     try:
         weights = load_file(str(folder / "model.safetensors"))
-        confidence = load_confidence_network(folder)
         return ConvNet(description, weights, device, (settings or Settings()).chunk_s, calibration, confidence)
     except Exception as error:  # safetensors and torch have their own kinds, and all mean the same here
         raise UsageError(
