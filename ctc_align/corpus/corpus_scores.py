@@ -21,7 +21,7 @@ from ctc_align.corpus.engine.process_pool import ProcessPool
 from ctc_align.corpus.engine.stages import JobState, Stages, WorkerOptions, new_aligner, source_of
 from ctc_align.corpus.engine.worker_pools import cpu_count
 from ctc_align.corpus.sources import with_channel
-from ctc_align.corpus.state.journal import DONE
+from ctc_align.corpus.state.journal_lines import DONE
 from ctc_align.corpus.utterance import Refused, Source, Utterance
 from ctc_align.errors import CtcAlignError, UsageError
 

@@ -23,8 +23,10 @@ from ctc_align.corpus.outputs.assembly import Assembly
 from ctc_align.corpus.outputs.layout import Layout, OutputSettings, layout_for
 from ctc_align.corpus.sources import open_source, with_channel
 from ctc_align.corpus.state.fingerprint import Fingerprints, log_probs_identity, run_fingerprint
-from ctc_align.corpus.state.journal import DONE, Journal, Outcomes, Shard, journal_path, journal_paths, line_key
+from ctc_align.corpus.state.journal import Journal, Shard, journal_path, journal_paths
+from ctc_align.corpus.state.journal_lines import DONE, line_key
 from ctc_align.corpus.state.lock import FolderLock, lock_path
+from ctc_align.corpus.state.outcomes import Outcomes
 from ctc_align.corpus.state.output_folder import (
     check_existing,
     clear,
@@ -243,7 +245,7 @@ def _manifests(layout: Layout, source: Source, run: CorpusRun, out_dir: Path) ->
         return []
     from ctc_align.corpus.outputs.manifests import write_manifests
 
-    outcomes = Outcomes(journal_paths(out_dir))
+    outcomes = Outcomes(journal_paths(out_dir), quiet=True)
 
     def done() -> Iterator[tuple[int, Utterance]]:
         for item in items_of(source, layout.group, run.shard):

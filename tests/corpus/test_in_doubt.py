@@ -15,7 +15,8 @@ from corpus_runs import lines, summary, write_clip, write_manifest
 from made_models import tiny_folder
 
 from ctc_align.cli import run
-from ctc_align.corpus.state.journal import DONE, FAILED, Journal, Line, read_lines
+from ctc_align.corpus.state.journal import Journal
+from ctc_align.corpus.state.journal_lines import DONE, FAILED, Line, read_lines
 from ctc_align.corpus.state.summary import DOUBTFUL, summarize
 from ctc_align.formats import Alignment
 from ctc_align.types import AlignedWord
@@ -105,7 +106,7 @@ def test_an_utterance_whose_doubt_is_damaged_is_done_again(
     journal.write_text("".join(json.dumps(line) + "\n" for line in (first | {"doubt": {"words": "a"}}, *others)))
     capsys.readouterr()
     assert corpus("good.jsonl", "--min-confidence", 0.999) == 3
-    assert "journal.jsonl, line 1: not a line of a journal; its utterance is done again" in capsys.readouterr().err
+    assert "journal.jsonl, line 1: its checksum does not match what it says;" in capsys.readouterr().err
     assert lines(tmp_path / "out")[-1]["id"] == first["id"]
     found = summary(tmp_path / "out")
     assert (found["in_doubt"], found["doubtful"]) == (was["in_doubt"], was["doubtful"])
@@ -134,7 +135,8 @@ def test_the_summary_counts_the_latest_lines(tmp_path: Path) -> None:
     made += [Line("u00", DONE, time=2.0), Line("u01", FAILED, "no", time=2.0)]
     with Journal(tmp_path / "journal.jsonl") as journal:
         journal.append(made)
-    assert list(read_lines(tmp_path / "journal.jsonl")) == made
+    numbered = [replace(line, run=1, number=number) for number, line in enumerate(made, start=1)]
+    assert list(read_lines(tmp_path / "journal.jsonl")) == numbered
     found = summarize([tmp_path / "journal.jsonl"])
     assert (found.in_doubt, found.doubtful_words, found.unexplained) == (DOUBTFUL + 2, 2 * DOUBTFUL + 1, DOUBTFUL + 3)
     assert found.doubtful[0] == {"utterance": "u21", "words": 1, "unexplained": 0, "least_confidence": 0.01}

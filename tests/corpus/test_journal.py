@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 
 import numpy as np
 import pytest
+from rows import over_rows
 
-from ctc_align.corpus.state.journal import (
-    DONE,
-    FAILED,
-    Journal,
-    Line,
-    Outcomes,
-    Shard,
-    journal_path,
-    journal_paths,
-    line_key,
-    read_lines,
-    shard_of,
-)
+from ctc_align.corpus.state.journal import Journal, Shard, journal_path, journal_paths, shard_of
+from ctc_align.corpus.state.journal_lines import DONE, FAILED, Line, line_key, read_lines
+from ctc_align.corpus.state.outcomes import Outcomes
 from ctc_align.corpus.state.summary import summarize
 from ctc_align.errors import OutputError
 
@@ -72,15 +64,60 @@ def test_a_torn_line_longer_than_a_block(tmp_path):
     assert path.read_bytes() == b""
 
 
-def test_the_latest_line_counts_whichever_journal_it_is_in(tmp_path):
-    first = written(tmp_path / "journal.0-of-2.jsonl", line("a", FAILED, 5.0), line("b", DONE, 2.0))
-    second = written(tmp_path / "journal.jsonl", line("a", DONE, 3.0), line("b", FAILED, 2.0), line("a", DONE, 4.0))
-    outcomes = Outcomes([first, second])
-    assert outcomes.find(line_key("a"))[0] == FAILED
-    assert outcomes.find(line_key("b"))[0] == FAILED, "of equal times the later line"
+def test_within_a_journal_the_order_of_lines_decides_and_no_clock(tmp_path):
+    path = written(tmp_path / "journal.jsonl", line("a", FAILED, 5000.0), line("b", DONE, 9.0))
+    written(path, line("a", DONE, 4.0), line("b", FAILED, 3.0))
+    outcomes = Outcomes([path])
+    assert outcomes.find(line_key("a"))[0] == DONE
+    assert outcomes.find(line_key("b"))[0] == FAILED
     assert outcomes.find(line_key("c")) is None
-    assert outcomes.rows.tolist() == [0, 3]
+    assert [(found.id, found.number) for found in outcomes.lines()] == [("a", 3), ("b", 4)]
     assert len(outcomes) == 2
+
+
+def in_run(path, run: int, *lines: Line):
+    with Journal(path, run=run) as journal:
+        journal.append(lines)
+    return path
+
+
+def old_line(id: str, status: str = DONE, **fields) -> bytes:
+    """A line as versions before 0.2 wrote them: without run, number and checksum."""
+    data = json.loads(line(id, status, **fields).encoded())
+    return (json.dumps({name: data[name] for name in data if name not in ("run", "line", "crc")}) + "\n").encode()
+
+
+def test_between_journals_the_run_decides_and_a_tie_is_done_again(tmp_path):
+    names = ("journal.0-of-2.jsonl", "journal.1-of-2.jsonl", "journal.jsonl")
+    first, second, whole = (tmp_path / name for name in names)
+    in_run(whole, 2, line("late", DONE, 1.0), line("early", FAILED, 9.0), line("same", DONE, 1.0), line("tie", FAILED))
+    in_run(first, 1, line("late", FAILED, 8.0), line("old", FAILED))
+    in_run(first, 3, line("early", DONE, 2.0))
+    in_run(second, 2, line("same", DONE, 7.0), line("tie", DONE))
+    in_run(second, 2, line("mended", FAILED), line("mended", DONE))
+    (tmp_path / "journal.2-of-3.jsonl").write_bytes(old_line("old", DONE, time=99.0) + old_line("late", FAILED))
+    outcomes = Outcomes(journal_paths(tmp_path))
+    found = {id: outcomes.find(line_key(id)) for id in ("late", "early", "same", "tie", "old", "mended")}
+    statuses = {id: None if outcome is None else outcome[0] for id, outcome in found.items()}
+    assert statuses == {
+        "late": DONE,
+        "early": DONE,
+        "same": DONE,
+        "tie": None,
+        "old": FAILED,
+        "mended": DONE,
+    }
+    assert (outcomes.last_run, outcomes.ties) == (3, 1)
+
+
+def test_lines_of_an_earlier_version_count(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(old_line("a", FAILED, time=50.0) + old_line("b") + old_line("a", DONE, time=2.0))
+    in_run(path, 1, line("b", FAILED))
+    outcomes = Outcomes([path])
+    assert [outcomes.find(line_key(id))[0] for id in "ab"] == [DONE, FAILED]
+    assert [found.number for found in read_lines(path)] == [0, 0, 0, 4]
+    assert not outcomes.has_unsure
 
 
 def test_against_a_dict(tmp_path):
@@ -98,7 +135,7 @@ def test_against_a_dict(tmp_path):
 def test_no_journal_at_all():
     assert Outcomes([]).find(0) is None
     assert len(Outcomes([])) == 0
-    assert Outcomes([]).rows.tolist() == []
+    assert list(Outcomes([]).lines()) == []
 
 
 def test_what_never_became_an_utterance_is_told_apart_by_its_origin(tmp_path):
@@ -139,7 +176,7 @@ DOUBT = {"words": 2, "unexplained": 0, "least_confidence": 0.5}
 )
 def test_a_line_with_a_damaged_field_is_passed_over_and_said(damage, tmp_path, caplog):
     path = written(tmp_path / "journal.jsonl", line("a", loss=1.0, doubt=DOUBT))
-    data = json.loads(line("b", doubt=DOUBT).encoded())
+    data = json.loads(old_line("b", doubt=DOUBT))
     with open(path, "a", encoding="utf-8") as file:
         file.write(json.dumps(data | damage) + "\n" + json.dumps(data | {"id": "c", "later": 1}) + "\n")
     assert [found.id for found in read_lines(path)] == ["a", "c"]
@@ -187,3 +224,66 @@ def test_what_is_no_file_is_no_journal(tmp_path):
             Journal(tmp_path / name)
     assert victim.read_text() == "precious, and no line end"
     assert list(journal_paths(tmp_path)) == [tmp_path / "journal.jsonl"]
+
+
+@over_rows(
+    ("damage", "told", "unsure"),
+    [
+        ("flip", "line 4: its checksum does not match", "012"),
+        ("flip the line end", "line 4: its checksum does not match|line 4: not a line", "012"),
+        ("delete", r"line 4: expected line 4 of this journal, got line 5", "012"),
+        ("duplicate", r"line 5: expected line 5 of this journal, got line 4", "0123"),
+        ("swap", r"line 5: expected line 6 of this journal, got line 4", "0124"),
+        ("lose the checksum", "line 4: not a line of a journal", "012"),
+        ("lose the end", None, ""),
+    ],
+)
+def test_a_line_that_is_damaged_or_lost_is_told_and_those_before_it_are_unsure(
+    damage, told, unsure, tmp_path_factory, caplog
+):
+    """u0 to u9, a line each: the lines before a lost one may not be the last of theirs."""
+    folder = tmp_path_factory.mktemp("journal")
+    path = written(folder / "journal.jsonl", *(line(f"u{i}") for i in range(10)))
+    rows = path.read_bytes().splitlines(keepends=True)
+    if damage.startswith("flip"):
+        place = 30 if damage == "flip" else -1
+        data = bytearray(rows[3])
+        data[place] ^= 1
+        rows[3] = bytes(data)
+    elif damage == "delete":
+        del rows[3]
+    elif damage == "duplicate":  # as an old line would be
+        rows.insert(4, rows[3])
+    elif damage == "swap":
+        rows[3], rows[4] = rows[4], rows[3]
+    elif damage == "lose the checksum":
+        rows[3] = rows[3][: rows[3].index(b', "crc"')] + b"}\n"
+    else:
+        rows[9] = rows[9][:-1]
+    path.write_bytes(b"".join(rows))
+    caplog.clear()
+    outcomes = Outcomes([path])
+    assert (re.search(told, caplog.text) is not None) if told else not caplog.text
+    assert {i for i in range(10) if outcomes.is_unsure(line_key(f"u{i}"))} >= set(map(int, unsure))
+    assert outcomes.has_unsure == bool(unsure)
+    assert not outcomes.is_unsure(line_key("u8"))
+    with Journal(path, run=outcomes.last_run + 1) as journal:
+        journal.append([line(f"u{i}") for i in range(10)])
+    again = Outcomes([path])
+    assert not again.has_unsure, "what is done again is sure"
+    assert len(again) == 10
+
+
+def test_a_last_line_that_is_torn_is_not_replaced_by_an_older_one(tmp_path):
+    path = written(tmp_path / "journal.jsonl", line("a", FAILED), line("b"), line("a"))
+    path.write_bytes(path.read_bytes()[:-30])
+    outcomes = Outcomes([path])
+    assert outcomes.find(line_key("a")) is None
+    assert outcomes.find(line_key("b")) is not None
+
+
+def test_lines_are_numbered_on_after_damage(tmp_path):
+    path = written(tmp_path / "journal.jsonl", line("a"), line("b"), line("c"))
+    path.write_bytes(path.read_bytes()[:-3] + b"x\n")
+    written(path, line("c"))
+    assert [found.number for found in read_lines(path)] == [1, 2, 4]

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from ctc_align.corpus.state import summary
-from ctc_align.corpus.state.journal import DONE, FAILED, Journal, Line, Shard, journal_path
+from ctc_align.corpus.state.journal import Journal, Shard, journal_path
+from ctc_align.corpus.state.journal_lines import DONE, FAILED, Line
 from ctc_align.corpus.state.summary import MOST_FAILURES, Summary, joined, summarize, summary_path
 from ctc_align.errors import UsageError
 
 
-def write(path, lines):
-    with Journal(path) as journal:
+def write(path, lines, run=1):
+    with Journal(path, run=run) as journal:
         journal.append(lines)
     return path
 
@@ -36,7 +37,7 @@ def made_lines(count: int, seed: int = 0) -> list[Line]:
 
 def test_against_a_naive_count(tmp_path):
     lines = made_lines(600)
-    paths = [write(tmp_path / f"journal.{i}-of-3.jsonl", lines[i::3]) for i in range(3)]
+    paths = [write(tmp_path / f"journal.{2 - i}-of-3.jsonl", lines[200 * i :][:200], run=i + 1) for i in range(3)]
     summary = summarize(paths, source="here")
     latest = {line.id: line for line in lines}
     done = [line for line in latest.values() if line.status == DONE]
@@ -114,8 +115,8 @@ def test_what_others_append_meanwhile_does_not_count(tmp_path, monkeypatch):
     expected = summarize([theirs, ours], keys)
 
     class Growing(summary.Outcomes):
-        def __init__(self, paths):
-            super().__init__(paths)
+        def __init__(self, paths, **options):
+            super().__init__(paths, **options)
             with Journal(theirs) as journal:
                 journal.append(lines[10:20])
 

@@ -15,7 +15,9 @@ from ctc_align.corpus.engine.planner import PlannedItem, Planner, PlanOptions, l
 from ctc_align.corpus.engine.pool_messages import BatchDone, Outcome, Pool, RunFailed, WorkerDied
 from ctc_align.corpus.outputs.assembly import Assembly
 from ctc_align.corpus.state.fingerprint import Fingerprints
-from ctc_align.corpus.state.journal import DONE, FAILED, Journal, Line, Outcomes, line_key, now
+from ctc_align.corpus.state.journal import Journal, now
+from ctc_align.corpus.state.journal_lines import DONE, FAILED, Line, line_key
+from ctc_align.corpus.state.outcomes import Outcomes
 from ctc_align.corpus.utterance import Refused, Utterance
 from ctc_align.errors import BackendError
 
@@ -172,9 +174,10 @@ class Engine:
         for planned in refused:
             entry = planned.item.entry
             assert isinstance(entry, Refused)
-            line = Line(entry.id, FAILED, entry.reason, time=now(), origin=entry.origin)
+            says = line_key(entry.reason)
+            line = Line(entry.id, FAILED, entry.reason, fingerprint=f"{says:016x}", time=now(), origin=entry.origin)
             self.keys.append(line.key)
-            if self.outcomes.find(line.key) is None:
+            if self.outcomes.find(line.key) != (FAILED, says):
                 lines.append(line)
         if lines:
             self._journal.append(lines)

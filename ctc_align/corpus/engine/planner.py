@@ -12,7 +12,8 @@ from typing import Any
 
 from ctc_align.corpus.engine.batch_plan import Item, windows
 from ctc_align.corpus.state.fingerprint import Fingerprints
-from ctc_align.corpus.state.journal import FAILED, Outcomes, line_key
+from ctc_align.corpus.state.journal_lines import FAILED, line_key
+from ctc_align.corpus.state.outcomes import Outcomes
 from ctc_align.corpus.utterance import Refused, Utterance
 from ctc_align.errors import AudioError
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ctc_align.config import Settings
 from ctc_align.corpus.engine.pool_messages import Finished, Outcome, RunFailed
-from ctc_align.corpus.state.journal import DONE, FAILED
+from ctc_align.corpus.state.journal_lines import DONE, FAILED
 from ctc_align.corpus.state.lock import exclusive
 from ctc_align.errors import CtcAlignError, InputError, LostFolderError, OutputError
 

@@ -1,34 +1,26 @@
 """The journal: one JSON line for every finished utterance, appended when its outputs are in place.
 
-`journal.jsonl`, or `journal.I-of-N.jsonl` for one shard of N. A run reads all journals of its folder, and the latest
-line about an utterance counts. A line that a kill left incomplete is cut off, and its utterance done again.
+`journal.jsonl`, or `journal.I-of-N.jsonl` for one shard of N. A line that a kill left incomplete is cut off, and its
+utterance done again.
 """
 
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import logging
 import os
 import re
 import stat
-import sys
 import time
-from array import array
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from ctc_align.corpus.state.journal_lines import Line, read_entries
 from ctc_align.errors import LostFolderError, OutputError
-from ctc_align.types import FITS
 
-DONE, FAILED = "done", "failed"
-_AT_TIMES = ("origin", "doubt", "fit", "skipped")
-_PRINT = re.compile(r"[0-9a-f]{0,16}")
 _NAME = re.compile(r"journal(?:\.(\d+)-of-(\d+))?\.jsonl")
 
 logger = logging.getLogger(__name__)
@@ -50,51 +42,6 @@ class Shard:
         return "" if self.count == 1 else f".{self.index}-of-{self.count}"
 
 
-@dataclass(frozen=True)
-class Line:
-    """The outcome of one utterance.
-
-    `seconds` is the work that it took (reading, its share of its batch, writing), `time` when it was finished (Unix
-    time), `fingerprint` a hash of what the result depends on (16 hexadecimal digits), `origin` the place of an entry
-    that is no utterance, which has no unique id. `doubt` is set where confidence is below the one that the run asked
-    for: the number of words below it (`words`) and of stretches of speech without a word (`unexplained`), and the
-    `least_confidence` of a word, None where no word has any. `fit` is that of the transcript, None where the model
-    cannot tell, and `skipped` the number of words that are not in the recording.
-    """
-
-    id: str
-    status: str
-    reason: str | None = None
-    loss: float | None = None
-    seconds: float = 0.0
-    loss_per_token: float | None = None
-    duration_s: float | None = None
-    fingerprint: str = ""
-    time: float = 0.0
-    origin: str | None = None
-    doubt: dict[str, float | None] | None = None
-    fit: str | None = None
-    skipped: int | None = None
-
-    @property
-    def key(self) -> int:
-        return line_key(self.id, self.origin)
-
-    def encoded(self) -> bytes:
-        """One line of JSON, UTF-8; without `origin`, `doubt`, `fit` and `skipped` where there are none."""
-        data = {name: value for name, value in asdict(self).items() if name not in _AT_TIMES or value is not None}
-        try:
-            return (json.dumps(data, ensure_ascii=False, allow_nan=False) + "\n").encode()
-        except UnicodeEncodeError:  # a file name that is not UTF-8
-            return (json.dumps(data, allow_nan=False) + "\n").encode()
-
-
-def line_key(id: str, origin: str | None = None) -> int:
-    """Return 64 bits that identify an utterance, or a line of a source that is none."""
-    text = id if origin is None else f"{id}\0{origin}"
-    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
-
-
 def journal_path(out_dir: Path, shard: Shard) -> Path:
     """Return the path of the journal of a shard."""
     return out_dir / f"journal{shard.suffix}.jsonl"
@@ -112,114 +59,16 @@ def shard_of(path: Path) -> Shard:
     return Shard(int(match[1]), int(match[2])) if match[1] else Shard()
 
 
-def read_lines(path: Path) -> Iterator[Line]:
-    """Yield the whole lines of a journal; others are skipped with a warning, an incomplete last line without."""
+def torn_id(path: Path) -> str | None:
+    """Return the utterance of a last line that is not whole, None where there is none or it does not say."""
     with open(path, "rb") as file:
-        for number, raw in enumerate(file, start=1):
-            if not raw.endswith(b"\n"):
-                return
-            try:
-                line = _line(json.loads(raw))
-            except (ValueError, RecursionError):
-                line = None
-            if line is not None:
-                yield line
-            else:
-                logger.warning("%s, line %d: not a line of a journal; its utterance is done again", path, number)
-
-
-def _line(data: Any) -> Line | None:
-    """Return the line that JSON data is, None for anything else."""
-    if not isinstance(data, dict):
+        file.seek(_whole_length(file.fileno()))
+        torn = file.read(1 << 16)
+    match = re.match(rb'\{"id": ("(?:[^"\\]|\\.)*"), "status', torn)
+    try:
+        return None if match is None else str(json.loads(match[1]))
+    except ValueError:
         return None
-    values = {name: value for name, value in data.items() if name in _FIELDS}
-    for name, value in values.items():
-        if not (value is None and name in _MAY_BE_NONE) and not _FIELDS[name](value):
-            return None
-    if not {"id", "status"} <= values.keys():
-        return None
-    return Line(**values)
-
-
-def _is_text(value: Any) -> bool:
-    return type(value) is str
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and abs(value) <= sys.float_info.max
-
-
-def _is_doubt(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and value.keys() == {"words", "unexplained", "least_confidence"}
-        and all(type(value[name]) is int and value[name] >= 0 for name in ("words", "unexplained"))
-        and (value["least_confidence"] is None or _is_number(value["least_confidence"]))
-    )
-
-
-_FIELDS: dict[str, Callable[[Any], bool]] = {
-    "id": _is_text,
-    "status": (DONE, FAILED).__contains__,
-    "reason": _is_text,
-    "loss": _is_number,
-    "seconds": _is_number,
-    "loss_per_token": _is_number,
-    "duration_s": _is_number,
-    "fingerprint": lambda value: _is_text(value) and _PRINT.fullmatch(value) is not None,
-    "time": _is_number,
-    "origin": _is_text,
-    "doubt": _is_doubt,
-    "fit": FITS.__contains__,
-    "skipped": lambda value: type(value) is int and value >= 0,
-}
-"""Checks of the fields of a line."""
-_MAY_BE_NONE = ("reason", "loss", "loss_per_token", "duration_s", "origin", "doubt", "fit", "skipped")
-
-
-class Outcomes:
-    """The outcomes in the journals of a folder: status and fingerprint by key, in 25 bytes for each utterance."""
-
-    def __init__(self, paths: Sequence[Path]) -> None:
-        keys, prints, times, good = array("Q"), array("Q"), array("d"), array("b")
-        self.counts: list[int] = []
-        """The number of lines of each journal; other runs may be appending to theirs."""
-        for path in paths:
-            before = len(keys)
-            for line in read_lines(path):
-                keys.append(line.key)
-                prints.append(int(line.fingerprint or "0", 16))
-                times.append(line.time)
-                good.append(line.status == DONE)
-            self.counts.append(len(keys) - before)
-        every = np.frombuffer(keys, np.uint64) if keys else np.empty(0, np.uint64)
-        self._rows = _latest(every, np.frombuffer(times, np.float64) if times else np.empty(0))
-        self._keys = every[self._rows]
-        self._prints = np.frombuffer(prints, np.uint64)[self._rows] if prints else np.empty(0, np.uint64)
-        self._good = np.frombuffer(good, np.int8)[self._rows] if good else np.empty(0, np.int8)
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-    def find(self, key: int) -> tuple[str, int] | None:
-        """Return (status, fingerprint) of the latest line about an utterance, None where there is none."""
-        place = int(np.searchsorted(self._keys, np.uint64(key)))
-        if place == len(self._keys) or int(self._keys[place]) != key:
-            return None
-        return (DONE if self._good[place] else FAILED), int(self._prints[place])
-
-    @property
-    def rows(self) -> np.ndarray:
-        """The numbers, ascending, of the lines that count, from 0 over all journals in their order."""
-        return np.sort(self._rows)
-
-
-def _latest(keys: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Return for each key the row of its last time (the later row where times are equal), in the order of the keys."""
-    order = np.lexsort((np.arange(len(keys)), times, keys))
-    last = np.ones(len(keys), bool)
-    last[:-1] = keys[order][1:] != keys[order][:-1]
-    return order[last]
 
 
 class Journal:
@@ -228,6 +77,7 @@ class Journal:
     Args:
         path: the journal, made where there is none.
         lock: the file that keeps other runs out of the folder, watched as the journal and the folder are.
+        run: the number of the run that appends; lines: the number of the journal's last line, None to count.
 
     Raises:
         OutputError: the file cannot be written, or is none of ours (a link, a pipe, a folder); lines that could not be
@@ -235,13 +85,17 @@ class Journal:
         LostFolderError: what is at the path is no longer the file that was opened; nothing is written then.
     """
 
-    def __init__(self, path: Path, lock: Path | None = None) -> None:
+    def __init__(self, path: Path, lock: Path | None = None, run: int = 1, lines: int | None = None) -> None:
         self.path = path
+        self.run = run
         self._file = -1
         try:
             self._file = _opened(path)
             self._end = _whole_length(self._file)
             os.ftruncate(self._file, self._end)
+            self._lines = (
+                max((entry.number for entry in read_entries(path, quiet=True)), default=0) if lines is None else lines
+            )
             is_known = _identity(os.fstat(self._file)) == _identity(os.stat(path))  # false where numbers are made up
             watched = [path.parent, path, *([lock] if lock is not None else [])]
             self._watched = {file: _identity(os.stat(file)) if is_known else None for file in watched}
@@ -284,7 +138,7 @@ class Journal:
         return True
 
     def append(self, lines: Sequence[Line]) -> None:
-        data = b"".join(line.encoded() for line in lines)
+        data = b"".join(line.encoded(self.run, number) for number, line in enumerate(lines, start=self._lines + 1))
         self.check()
         try:
             os.lseek(self._file, self._end, os.SEEK_SET)
@@ -294,6 +148,7 @@ class Journal:
             self._remove_partial()
             raise OutputError(f"{self.path}: the journal cannot be written ({error.strerror})") from error
         self._end += len(data)
+        self._lines += len(lines)
         self.check()
 
     def _remove_partial(self) -> None:

@@ -7,16 +7,17 @@ import json
 import math
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ctc_align._version import __version__
-from ctc_align.corpus.state.journal import DONE, Line, Outcomes, Shard, journal_paths, read_lines, shard_of
+from ctc_align.corpus.state.journal import Shard, journal_paths, shard_of
+from ctc_align.corpus.state.journal_lines import DONE, Line
+from ctc_align.corpus.state.outcomes import Outcomes
 from ctc_align.errors import UsageError
 from ctc_align.formats.whole_files import placing
 from ctc_align.types import FITS
@@ -107,12 +108,14 @@ def summarize(paths: Sequence[Path], keys: array[int] | None = None, **about: An
     """Return the summary of journals.
 
     Args:
-        keys: of the utterances that count, None for all.
+        keys: of the utterances that count, in a run, which has told of damaged lines; None for all.
         about: `source`, `shard`, `complete`, `skipped`, `run` of the Summary.
     """
     counter = _Counter()
-    for line in _latest_lines(paths, keys):
-        counter.add(line)
+    wanted = None if keys is None else np.frombuffer(keys, np.uint64) if keys else np.empty(0, np.uint64)
+    with Outcomes(paths, quiet=keys is not None) as outcomes:
+        for line in outcomes.lines(wanted):
+            counter.add(line)
     return Summary(
         done=counter.done,
         failed=counter.failed,
@@ -129,28 +132,6 @@ def summarize(paths: Sequence[Path], keys: array[int] | None = None, **about: An
         failures=sorted(counter.failures, key=lambda failure: failure["utterance"]),
         **about,
     )
-
-
-def _latest_lines(paths: Sequence[Path], keys: array[int] | None) -> Iterator[Line]:
-    """Yield the latest line about each utterance, in two passes over the journals."""
-    outcomes = Outcomes(paths)
-    rows = outcomes.rows
-    wanted = None if keys is None else np.unique(np.frombuffer(keys, np.uint64)) if keys else np.empty(0, np.uint64)
-    row = place = 0
-    for path, count in zip(paths, outcomes.counts):
-        for line in islice(read_lines(path), count):
-            is_latest = place < len(rows) and rows[place] == row
-            row += 1
-            if not is_latest:
-                continue
-            place += 1
-            if wanted is None or _holds(wanted, line.key):
-                yield line
-
-
-def _holds(ascending: np.ndarray, key: int) -> bool:
-    place = int(np.searchsorted(ascending, np.uint64(key)))
-    return place < len(ascending) and int(ascending[place]) == key
 
 
 class _Counter:

@@ -1,0 +1,193 @@
+"""The outcomes of utterances in the journals of a folder: the line that counts, and whether it can be relied on.
+
+Within a journal the order of the lines decides, between journals the number of the run; clocks play no part. Where two
+journals say different things in runs of one number (two that started at the same time), the utterance is done again.
+
+A damaged or missing line may have been about any utterance. So the lines before it are *unsure*: a later one may be
+lost. An unsure line counts only if the outputs are those that it records (`verification`).
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from ctc_align.corpus.state.journal import torn_id
+from ctc_align.corpus.state.journal_lines import DONE, FAILED, Line, line_at, line_key, read_entries
+
+
+class Outcomes:
+    """The outcomes in the journals of a folder, in some 30 bytes for each utterance.
+
+    Args:
+        paths: the journals; lines that others append meanwhile do not count.
+        quiet: do not tell of damaged lines.
+    """
+
+    def __init__(self, paths: Sequence[Path], *, quiet: bool = False) -> None:
+        self._paths = list(paths)
+        table = _Table()
+        for path in paths:
+            table.read(path, quiet)
+        self.last_run = table.last_run
+        """The highest number of a run, 0 where there is none."""
+        self.last_lines = dict(zip(paths, table.last_lines))
+        """The number of the last line of each journal."""
+        keys, rows, is_tied, is_unsure = table.latest()
+        self._keys = keys
+        self._prints = _numbers(table.prints, np.uint64)[rows]
+        self._is_good = _numbers(table.good, np.int8)[rows]
+        self._offsets = _numbers(table.offsets, np.uint64)[rows]
+        self._journals = _numbers(table.journals, np.uint32)[rows]
+        self._is_unsure = is_unsure
+        self._is_void = is_tied
+        self.ties = int(is_tied.sum())
+        """Utterances of which two journals say different things in runs of one number."""
+        for key in table.torn:
+            self.forget(key)
+        self._open: tuple[int, int] | None = None
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __enter__(self) -> Outcomes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._open is not None:
+            os.close(self._open[1])
+            self._open = None
+
+    @property
+    def has_unsure(self) -> bool:
+        """True if a damaged or missing line may have been a later one about some utterance."""
+        return bool(self._is_unsure.any())
+
+    def find(self, key: int) -> tuple[str, int] | None:
+        """Return (status, fingerprint) of the line that counts of an utterance, None where there is none."""
+        place = self._place(key)
+        if place is None or self._is_void[place]:
+            return None
+        return (DONE if self._is_good[place] else FAILED), int(self._prints[place])
+
+    def is_unsure(self, key: int) -> bool:
+        """Return whether a damaged or missing line may have been a later one about this utterance."""
+        place = self._place(key)
+        return place is not None and bool(self._is_unsure[place])
+
+    def forget(self, key: int) -> None:
+        """Have an utterance done again."""
+        place = self._place(key)
+        if place is not None:
+            self._is_void[place] = True
+
+    def line(self, key: int) -> Line | None:
+        """Return the line that counts of an utterance, read again from its journal; None where there is none."""
+        place = self._place(key)
+        return None if place is None or self._is_void[place] else self._read(place)
+
+    def lines(self, keys: np.ndarray | None = None) -> Iterator[Line]:
+        """Yield the lines that count, in the journals' order, also of what is to be done again.
+
+        `keys`: of these utterances only.
+        """
+        wanted = np.ones(len(self._keys), bool) if keys is None else np.isin(self._keys, keys)
+        for place in np.lexsort((self._offsets, self._journals)):
+            if wanted[place] and (line := self._read(place)) is not None:
+                yield line
+
+    def _read(self, place: int) -> Line | None:
+        journal = int(self._journals[place])
+        if self._open is None or self._open[0] != journal:
+            self.__exit__()
+            try:
+                flags = os.O_RDONLY | getattr(os, "O_BINARY", 0)
+                self._open = (journal, os.open(self._paths[journal], flags))
+            except OSError:
+                return None
+        line = line_at(self._open[1], int(self._offsets[place]))
+        return line if line is not None and line.key == int(self._keys[place]) else None
+
+    def _place(self, key: int) -> int | None:
+        place = int(np.searchsorted(self._keys, np.uint64(key)))
+        if place == len(self._keys) or int(self._keys[place]) != key:
+            return None
+        return place
+
+
+@dataclass
+class _Table:
+    """All lines of some journals, a row each, while the ones that count are chosen.
+
+    `runs` never fall within a journal, so that the order of its lines decides there.
+    """
+
+    keys: array[int] = field(default_factory=lambda: array("Q"))
+    prints: array[int] = field(default_factory=lambda: array("Q"))
+    offsets: array[int] = field(default_factory=lambda: array("Q"))
+    journals: array[int] = field(default_factory=lambda: array("I"))
+    runs: array[int] = field(default_factory=lambda: array("q"))
+    good: array[int] = field(default_factory=lambda: array("b"))
+    says: array[int] = field(default_factory=lambda: array("q"))
+    """Hashes of what lines say."""
+    breaks: list[tuple[int, int]] = field(default_factory=list)
+    """By journal: the row before which lines may be lost, and the run that the last of them may have been of, + 1."""
+    last_lines: list[int] = field(default_factory=list)
+    torn: list[int] = field(default_factory=list)
+    last_run: int = 0
+
+    def read(self, path: Path, quiet: bool) -> None:
+        """Add the lines of a journal."""
+        journal, run = len(self.breaks), 0
+        last_break, last = (0, 0), 0
+        for entry in read_entries(path, quiet=quiet):
+            line, last = entry.line, entry.number
+            if line is None:
+                last_break = (len(self.keys), run + 1)
+                continue
+            is_first_after = last_break[0] == len(self.keys) and last_break[1] > 0
+            run = max(run, line.run)
+            if entry.is_after_gap or is_first_after:
+                last_break = (len(self.keys), run)
+            self.keys.append(line.key)
+            self.prints.append(int(line.fingerprint or "0", 16))
+            self.offsets.append(entry.offset)
+            self.journals.append(journal)
+            self.runs.append(run)
+            self.good.append(line.status == DONE)
+            self.says.append(hash((line.status, line.fingerprint, line.reason, line.loss, repr(line.files), line.row)))
+        self.breaks.append(last_break)
+        self.last_lines.append(last)
+        self.last_run = max(self.last_run, run)
+        torn = torn_id(path)
+        if torn is not None:
+            self.torn.append(line_key(torn))
+
+    def latest(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return for each key, ascending: the key, the row that counts, whether it is tied, whether it is unsure."""
+        keys, runs = _numbers(self.keys, np.uint64), _numbers(self.runs, np.int64)
+        journals, says = _numbers(self.journals, np.uint32), _numbers(self.says, np.int64)
+        order = np.lexsort((np.arange(len(keys)), runs, keys))
+        keys, runs, journals, says = keys[order], runs[order], journals[order], says[order]
+        is_last = np.ones(len(keys), bool)
+        is_last[:-1] = keys[1:] != keys[:-1]
+        last = np.flatnonzero(is_last)
+        group = np.cumsum(is_last) - is_last
+        same = (keys[1:] == keys[:-1]) & (runs[1:] == runs[:-1]) & (runs[1:] == runs[last][group[1:]])
+        differ = np.flatnonzero(same & (journals[1:] != journals[:-1]) & (says[1:] != says[:-1]))
+        is_tied = np.zeros(len(last), bool)
+        is_tied[group[differ]] = True
+        is_unsure = np.zeros(len(last), bool)
+        for journal, (row, run) in enumerate(self.breaks):
+            here = journals[last] == journal
+            is_unsure |= np.where(here, order[last] < row, runs[last] < run)
+        return keys[last], order[last], is_tied, is_unsure
+
+
+def _numbers(values: array[int], kind: type) -> np.ndarray:
+    return np.frombuffer(values, kind) if values else np.empty(0, kind)
