@@ -121,7 +121,7 @@ def run_corpus(run: CorpusRun, observer: Observer) -> RunResult:
 
 def _locked(run: CorpusRun, observer: Observer, layout: Layout, out_dir: Path) -> RunResult:
     with FolderLock(out_dir, run.shard):
-        source = open_source(run.source, run.kind, exclude=[run.out_dir], fold_case=folds_case(out_dir))
+        source = open_source(run.source, run.kind, exclude=[run.out_dir], fold_case=folds_case(out_dir, run.shard))
         source = with_channel(source, run.settings.channel_number)
         protect = (*layout.settings.protect, *source.files)
         layout = layout_for(replace(layout.settings, protect=protect))

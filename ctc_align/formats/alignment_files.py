@@ -51,7 +51,7 @@ class Alignment(AlignmentData):
         writer = _writer_of(path)()
         try:
             _check_folder(path.parent)
-            is_folder, exists = path.is_dir(), path.exists()
+            is_folder, exists = path.is_dir(), os.path.lexists(path)
         except OSError as error:
             raise OutputError(f"{path}: cannot be written ({error.strerror or error})") from error
         if is_folder:
@@ -189,7 +189,7 @@ class OutputFiles:
                 raise OutputError(
                     f"{path}: is a folder where a file would be written; move it or choose another --out-dir"
                 )
-        existing = [path for path in self.paths if path.exists()]
+        existing = [path for path in self.paths if os.path.lexists(path)]
         if existing and not self.force:
             others = f" (and {len(existing) - 1} more)" if len(existing) > 1 else ""
             raise OutputError(

@@ -13,6 +13,7 @@ from ctc_align.corpus.outputs.pending_parts import PendingParts
 from ctc_align.corpus.outputs.shared_files import GroupedUtterance
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import OutputError
+from ctc_align.formats.whole_files import remove_file
 
 if TYPE_CHECKING:
     from ctc_align.corpus.outputs.layout import Layout
@@ -162,8 +163,5 @@ class Assembly:
     def _remove(self, name: str) -> list[Path]:
         """Remove the files of a group in which no utterance succeeded."""
         for path in self._files.targets(name):
-            try:
-                path.unlink(missing_ok=True)
-            except OSError as error:
-                raise OutputError(f"{path}: cannot be removed ({error.strerror or error})") from error
+            remove_file(path, Path(self._layout.settings.out_dir))
         return []

@@ -15,7 +15,7 @@ import numpy as np
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import AudioError, OutputError
 from ctc_align.formats import Alignment
-from ctc_align.formats.whole_files import placing
+from ctc_align.formats.whole_files import placing, remove_file
 from ctc_align.types import ALIGNED, UNKNOWN, AlignedWord
 from ctc_align.units import seconds_to_samples
 
@@ -114,8 +114,8 @@ def _remove_further(utterance: Utterance, settings: CutSettings, number: int) ->
     further = _targets(utterance, settings, number)
     while any(map(os.path.exists, further)):
         for path in further:
-            with suppress(OSError):
-                path.unlink()
+            with suppress(OutputError):
+                remove_file(path, Path(settings.out_dir))
         number += 1
         further = _targets(utterance, settings, number)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ctc_align.errors import OutputError
+from ctc_align.formats.whole_files import is_link
 
 _VERSION = "1"
 
@@ -89,6 +90,8 @@ class PendingParts:
     def _connect(self) -> sqlite3.Connection:
         if self._open is not None:
             return self._open
+        if is_link(self.path):
+            self._remove()  # SQLite would write what it leads to
         try:
             self._open = self._opened()
         except sqlite3.DatabaseError as error:
@@ -120,7 +123,7 @@ class PendingParts:
 
     def _remove(self) -> None:
         for suffix in ("", "-journal"):
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(FileNotFoundError):  # a link itself goes, not what it leads to
                 self.path.with_name(self.path.name + suffix).unlink()
 
     @contextlib.contextmanager

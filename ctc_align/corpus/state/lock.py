@@ -15,6 +15,7 @@ import json
 import os
 import re
 import socket
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout, UnixFileLock
 
 from ctc_align.corpus.state.journal import Shard
 from ctc_align.errors import OutputError, UsageError
+from ctc_align.formats.whole_files import refuse_link
 
 _NAME = re.compile(r"\.ctc-align(?:\.(\d+)-of-(\d+))?\.lock")
 _PATIENCE_S = 0.5
@@ -104,8 +106,11 @@ def is_held(path: Path) -> bool:
 
 def holder_of(path: Path) -> str:
     """Return a description of who holds the lock at `path`, for a message."""
+    file = _holder_path(path)
     try:
-        holder = json.loads(_holder_path(path).read_bytes())
+        if not stat.S_ISREG(os.lstat(file).st_mode):
+            raise ValueError("not a file that a run wrote")
+        holder = json.loads(file.read_bytes())
         return f"process {holder['pid']} on {holder['host']}, since {holder['since']}"
     except (OSError, ValueError, KeyError, TypeError):
         return "a process that has not written its name yet"
@@ -116,6 +121,7 @@ def exclusive(path: Path) -> Iterator[None]:
     """Run the block in one process at a time, by a lock on the file at `path`; at once where it cannot be locked."""
     lock = FileLock(path, thread_local=False)
     with contextlib.suppress(OSError):
+        refuse_link(path.parent)
         path.parent.mkdir(exist_ok=True)
         lock.acquire()
     try:
@@ -125,7 +131,12 @@ def exclusive(path: Path) -> Iterator[None]:
 
 
 def _acquire(path: Path, timeout_s: float) -> BaseFileLock | None:
-    """Return the lock on `path`, held; None where another process holds it."""
+    """Return the lock on `path`, held; None where another process holds it.
+
+    Raises:
+        OSError: it cannot be made; ELOOP where a link is in its place.
+    """
+    refuse_link(path)  # `filelock` follows none either
     try:
         return _acquired(FileLock(path, timeout=timeout_s, poll_interval=_PATIENCE_S / 10, thread_local=False))
     except OSError as error:
@@ -160,4 +171,6 @@ def _write_holder(path: Path) -> None:
         "host": socket.gethostname(),
         "since": time.strftime("%Y-%m-%d %H:%M:%S"),
     }
-    _holder_path(path).write_text(json.dumps(holder) + "\n", "utf-8")
+    _holder_path(path).unlink(missing_ok=True)
+    with open(_holder_path(path), "x", encoding="utf-8") as file:  # "x" follows no link
+        file.write(json.dumps(holder) + "\n")

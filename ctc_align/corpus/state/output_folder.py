@@ -6,7 +6,8 @@ import contextlib
 import glob
 import os
 import re
-import shutil
+import secrets
+from collections.abc import Iterator
 from pathlib import Path
 
 from ctc_align.corpus.outputs.layout import Layout
@@ -16,9 +17,11 @@ from ctc_align.corpus.state.lock import is_held
 from ctc_align.corpus.state.summary import is_summary
 from ctc_align.corpus.utterance import Source, Utterance
 from ctc_align.errors import UsageError
+from ctc_align.formats.whole_files import remove_tree
 
 _PARTS = ".ctc-align-parts"
-_LEFT = re.compile(r"(\.ctc-align-(?:parts|spool))(\.(\d+)-of-(\d+))?(?:\.sqlite)?")
+_PROBE = ".ctc-align.probe"
+_LEFT = re.compile(r"(\.ctc-align(?:-parts|-spool|\.probe))(\.(\d+)-of-(\d+))?(?:\.sqlite|\.[0-9a-f]{16})?")
 
 
 def make_folder(out_dir: Path) -> None:
@@ -29,9 +32,8 @@ def make_folder(out_dir: Path) -> None:
     """
     try:
         out_dir.mkdir(parents=True, exist_ok=True)
-        probe = out_dir / f".ctc-align.{os.getpid()}.part"
-        probe.touch()
-        probe.unlink()
+        with _probe(out_dir, Shard()):
+            pass
     except FileExistsError:
         raise UsageError(f"--out-dir {out_dir}: expected a folder, got a file") from None
     except OSError as error:
@@ -47,9 +49,28 @@ def remove_folder(out_dir: Path, journal: Path) -> None:
         out_dir.rmdir()
 
 
-def folds_case(out_dir: Path) -> bool:
-    """Return whether "A" and "a" are one file in the output folder; the lock is in it."""
-    return (out_dir / ".CTC-ALIGN.LOCK").exists() and not (out_dir / ".ctc-align.lock").name.isupper()
+def folds_case(out_dir: Path, shard: Shard | None = None) -> bool:
+    """Return whether "A" and "a" are one file in the output folder, which can be written: a file made there tells.
+
+    Raises:
+        UsageError: the folder cannot be written any more.
+    """
+    try:
+        with _probe(out_dir, shard or Shard()) as probe:
+            return probe.with_name(probe.name.upper()).exists()
+    except OSError as error:
+        raise UsageError(f"--out-dir {out_dir}: cannot be written ({error.strerror}); choose another folder") from None
+
+
+@contextlib.contextmanager
+def _probe(out_dir: Path, shard: Shard) -> Iterator[Path]:
+    """Make an empty file of a name that nobody can guess, in lower case, for the length of the block."""
+    probe = out_dir / f"{_PROBE}{shard.suffix}.{secrets.token_hex(8)}"
+    os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))  # O_EXCL: never through a link
+    try:
+        yield probe
+    finally:
+        probe.unlink(missing_ok=True)
 
 
 def parts_folder(out_dir: Path, suffix: str) -> Path:
@@ -70,8 +91,8 @@ def clear(out_dir: Path, shard: Shard) -> None:
         lock = out_dir / f".ctc-align{suffix}.lock"
         if suffix != shard.suffix and is_held(lock):
             continue
-        if match[1] == _PARTS:
-            shutil.rmtree(path, ignore_errors=True)
+        if match[1] in (_PARTS, _PROBE):
+            remove_tree(path)
         elif count != shard.count:
             PendingParts(path).close(remove=True)
             is_held(lock)
@@ -113,7 +134,8 @@ def _has_trace(out_dir: Path) -> bool:
 
 
 def _holds_files(out_dir: Path) -> bool:
-    return any(not entry.name.startswith(".ctc-align") for entry in os.scandir(out_dir))
+    with os.scandir(out_dir) as entries:
+        return any(not entry.name.startswith(".ctc-align") for entry in entries)
 
 
 def _is_below(path: Path, folder: Path) -> bool:
