@@ -25,6 +25,7 @@ from ctc_align.audio.audio_kinds import MissingAudioError
 from ctc_align.audio.media_reader import MediaRecording, decoded_samples
 from ctc_align.audio.recordings import Recording, no_such_channel, open_recording
 from ctc_align.audio.resampling import MAX_RATE, MIN_RATE, CheckedResampler, SourceAudio
+from ctc_align.audio.soundfile_reader import BLOCK_SAMPLES, MISSING_S
 from ctc_align.errors import AudioError, UsageError
 from ctc_align.types import Audio
 from ctc_align.units import samples_to_seconds, seconds_to_samples
@@ -48,9 +49,6 @@ AudioSource: TypeAlias = "str | os.PathLike[str] | Audio | tuple[Samples, float]
 
 SAMPLE_RATE = 16000
 """Sample rate of the models of this package, in Hz."""
-BLOCK_SAMPLES = 65536
-_MISSING_S = 0.1
-"""Headers are often off by an encoder's delay; a file that lacks more than this was cut."""
 _ENDLESS_S = 1e9
 _MUCH_CANCELLED = 0.5
 STDIN = "standard input"
@@ -241,7 +239,7 @@ def _part(recording: Recording, offset_s: float, duration_s: float | None) -> tu
     most = None if duration_s is None else seconds_to_samples(offset_s + duration_s, recording.rate) - first
     if recording.samples is not None:
         late = 0 if most is None else first + most - recording.samples
-        if first >= recording.samples or samples_to_seconds(late, recording.rate) > _MISSING_S:
+        if first >= recording.samples or samples_to_seconds(late, recording.rate) > MISSING_S:
             raise _no_such_part(recording, recording.samples, offset_s, duration_s)
     return first, most
 
@@ -251,7 +249,7 @@ def _check_end(recording: Recording, offset_s: float, duration_s: float | None, 
     if not isinstance(recording, MediaRecording) or recording.samples is None or (not offset_s and duration_s is None):
         return
     missing_s = 0.0 if duration_s is None else duration_s - samples_to_seconds(received, recording.rate)
-    if not received or missing_s > _MISSING_S:
+    if not received or missing_s > MISSING_S:
         raise _no_such_part(recording, recording.samples, offset_s, duration_s)
 
 

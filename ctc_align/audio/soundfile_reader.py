@@ -16,7 +16,7 @@ from ctc_align.errors import AudioError
 from ctc_align.units import samples_to_seconds
 
 BLOCK_SAMPLES = 65536
-_MISSING_S = 0.1
+MISSING_S = 0.1
 """Headers are often off by an encoder's delay; a file that lacks more than this was cut."""
 _STREAMED_BYTES = 0x7FFF_0000
 """Least size in a header that stands for an unknown length, as programs write it when they stream."""
@@ -89,7 +89,7 @@ class SoundFileRecording:
         sizes = re.search(r"^data *: (\d+) \(should be (\d+)\)", self._sound.extra_info, re.MULTILINE)
         if is_whole and sizes and int(sizes[1]) < _STREAMED_BYTES:
             missing_s = max(missing_s, (int(sizes[1]) / max(int(sizes[2]), 1) - 1) * received / self.rate)
-        if self._sound.format == "OGG" and is_whole and missing_s > _MISSING_S:
+        if self._sound.format == "OGG" and is_whole and missing_s > MISSING_S:
             return [f"{missing_s:.2f} s of the sound are damaged and left out: what follows them is too early by that"]
         return ends_early(missing_s, received / self.rate) if is_whole or received else []
 
@@ -175,7 +175,7 @@ class ChainedOggRecording:
 
 def ends_early(missing_s: float, used_s: float) -> list[str]:
     """Return a sentence on a file that lacks `missing_s` of what its header says, [] where that is a delay."""
-    if missing_s <= _MISSING_S:
+    if missing_s <= MISSING_S:
         return []
     used = f"the first {used_s:.2f} s are used"
     return [f"the file ends {missing_s:.2f} s before its header says: it is cut or damaged; {used}"]

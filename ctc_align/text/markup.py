@@ -148,8 +148,9 @@ def read_markup(text: str) -> Markup:
     """
     spoken, tags = _without_tags(_decoded(text.replace("\r\n", " \n").replace("\r", "\n")))
     page = _Page(spoken.text)
-    stamps = [*_timed_lines(page.text), *(match.span() for match in _STAMP.finditer(page.text) if ":" in page.text)]
-    page.add(_timed_lines(page.text), MARKUP)
+    timed_lines = _timed_lines(page.text)
+    stamps = [*timed_lines, *(match.span() for match in _STAMP.finditer(page.text) if ":" in page.text)]
+    page.add(timed_lines, MARKUP)
     page.add([match.span() for match in _FRONT_MATTER.finditer(page.text)] if "---" in text else [], MARKUP)
     for sign, pattern in _LINE_PATTERNS:
         if sign in page.text:
@@ -163,7 +164,7 @@ def read_markup(text: str) -> Markup:
     optional = [Mark(one.start, one.end, SPEAKER, one.speaker) for one in labels if not one.certain]
     optional += [Mark(*span, DIRECTION) for span in parentheses(page.text)]
     optional += [Mark(*span, MARKUP) for span in _numbers_of_lists(page.text)]
-    marks = sorted(page.marks, key=lambda mark: mark.start)
+    marks = sorted(page.marks, key=_start)
     return Markup(MappedText(page.text, spoken.starts, spoken.ends), tags, marks, sorted(optional, key=_start))
 
 
