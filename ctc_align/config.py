@@ -11,23 +11,20 @@ import difflib
 import math
 import os
 import re
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_origin, get_type_hints
 
 from ctc_align.errors import ConfigError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from ctc_align.reading.input_files import MOST_NUMBER, open_input, parse_toml, shown
 
 Config = TypeVar("Config")
 
 ENGLISH = "en"
 """Default language of transcripts."""
+_MOST_BYTES = 2**20
+_LONGEST_NAME = 100
 _KINDS: dict[type, str] = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -183,7 +180,7 @@ def _assigned(kind: Any, assignments: Iterable[str], faults: list[str]) -> dict[
         key, equals, text = assignment.partition("=")
         names = [name.strip() for name in key.split(".")]
         if not equals or not all(names):
-            faults.append(f"--set: expected KEY=VALUE, got {assignment!r}")
+            faults.append(f"--set: expected KEY=VALUE, got {shown(assignment)}")
             continue
         table = tables
         for name in names[:-1]:
@@ -202,8 +199,8 @@ def _type_of(kind: Any, names: list[str]) -> Any:
 def _value(text: str, wanted: Any) -> Any:
     """Return a TOML value; anything else is a text, and so is a bare number where a text is expected."""
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, KeyError):
+        value = parse_toml(f"value = {text}")["value"]
+    except (ValueError, KeyError):
         return text
     return text if wanted is str and not isinstance(value, str) else value
 
@@ -231,7 +228,8 @@ def find_config(source: str | os.PathLike[str]) -> Path:
         if not os.path.exists(text):
             raise ConfigError(f"config {text!r}: no such file, and no such name{_near(text, names)}")
     if not os.path.isfile(text):
-        problem = "got a folder" if os.path.isdir(text) else "no such file"
+        exists = os.path.exists(text)
+        problem = "got a folder" if os.path.isdir(text) else "got a pipe or a device" if exists else "no such file"
         raise ConfigError(f"config {text}: expected a TOML file, {problem}")
     return Path(text)
 
@@ -254,10 +252,14 @@ def read_toml(path: Path) -> dict[str, Any]:
         ConfigError: not readable, not UTF-8, not TOML.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        with open_input(path) as file:
+            data = file.read(_MOST_BYTES + 1)
+        if len(data) > _MOST_BYTES:
+            raise ConfigError(f"{path}: expected settings, got a file of more than {_MOST_BYTES >> 20} MiB")
+        return parse_toml(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: expected UTF-8, got byte 0x{error.object[error.start]:02x}") from None
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise ConfigError(f"{path}: expected TOML (key = value): {error}") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
@@ -270,7 +272,7 @@ def checked_values(kind: Any, values: dict[str, Any], where: str, faults: list[s
     valid = {}
     for key, value in values.items():
         if key not in fields:
-            faults.append(f"{where}unknown setting {table + key!r}{_near(key, list(fields))}")
+            faults.append(f"{where}unknown setting {shown(table + key)}{_near(key, list(fields))}")
             continue
         wanted = types[key]
         if dataclasses.is_dataclass(wanted) and isinstance(value, dict):
@@ -280,12 +282,12 @@ def checked_values(kind: Any, values: dict[str, Any], where: str, faults: list[s
         if get_origin(wanted) is tuple and isinstance(value, list):
             valid[key] = _tuples(value)
             continue
-        if wanted is float and type(value) is int:
+        if wanted is float and type(value) is int and abs(value) <= MOST_NUMBER:
             value = float(value)
         expected = _expected(fields[key], wanted, value)
         if expected:
             faults.append(
-                f"{where}{table}{key}: expected {expected}, got {value!r}{_near(value, _choices(fields[key]), '')}"
+                f"{where}{table}{key}: expected {expected}, got {shown(value)}{_near(value, _choices(fields[key]), '')}"
             )
         else:
             valid[key] = value
@@ -310,6 +312,7 @@ def _expected(field: dataclasses.Field[Any], wanted: Any, value: Any) -> str:
     if wanted in _KINDS:
         empty = value == "" and not field.metadata.get("may_be_empty")
         wrong = type(value) is not wanted or (wanted is float and not math.isfinite(value)) or empty
+        wrong = wrong or (wanted is int and abs(value) > MOST_NUMBER)
         if wrong or (above is not None and not value > above) or (within and not within[0] <= value <= within[1]):
             least = f" above {above:g}" if above is not None else ""
             return _KINDS[wanted] + least + (f" from {within[0]:g} to {within[1]:g}" if within else "")
@@ -323,7 +326,8 @@ def _choices(field: dataclasses.Field[Any]) -> tuple[Any, ...]:
 def _near(value: Any, names: Iterable[Any], otherwise: str | None = None) -> str:
     """Return a did-you-mean, or a list of the known names."""
     known = [str(name) for name in names]
-    near = difflib.get_close_matches(str(value).lower().replace("-", "_"), known, n=1, cutoff=0.6)
+    text = value if isinstance(value, str) else shown(value)
+    near = difflib.get_close_matches(text[:_LONGEST_NAME].lower().replace("-", "_"), known, n=1, cutoff=0.6)
     if near:
         return f": did you mean {near[0]!r}?"
     return f": there is {', '.join(known)}" if otherwise is None else otherwise

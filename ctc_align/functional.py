@@ -297,6 +297,8 @@ def merge_tokens(tokens: torch.Tensor, scores: torch.Tensor, blank: int = 0) -> 
 def _curvature(logits: torch.Tensor, target: np.ndarray, blank: int) -> torch.Tensor:
     """Return the `hessian` (T, C, T, C) of one utterance (T, C) float64."""
     frames, classes = logits.shape
+    if not frames:
+        return logits.new_zeros((0, classes, 0, classes))
     log_probs, size = logits.log_softmax(1), frames * classes
 
     def rows(count: int) -> tuple[torch.Tensor, lattice.Topology, None]:

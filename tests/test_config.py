@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
+from rows import over_rows
 
 from ctc_align.config import Settings, config_names, find_config, load_config, load_settings, setting
 from ctc_align.errors import ConfigError, UsageError
+from ctc_align.models.calibration import read_calibration
 
 NAMES = ", ".join(field.name for field in dataclasses.fields(Settings))
 
@@ -151,3 +154,39 @@ def test_any_frozen_dataclass_is_read_the_same_way(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"steps: expected a whole number above 0, got 2\.5\n.*resume: expected true"):
         load_config(Recipe, tmp_path / "r.toml", {})
     assert load_config(Recipe, None, {"steps": 3, "resume": True}) == Recipe(3, True)
+
+
+LONG, DEEP = "9" * 5000, "[" * 100_000
+HOSTILE = (
+    *(LONG, "9" * 400, "0x" + "f" * 5000, DEEP, "[" * 300 + "]" * 300, "{a=" * 3000, "1e999", "nan", "-inf", '"' * 999),
+    *("[" + LONG + "]", "{x = " + LONG + "}", "'''" + "x" * 9999, "9999-99-99", '"\\ud800"', "a.b.c", "\0"),
+)
+
+
+@over_rows("value", HOSTILE)
+def test_no_value_of_a_file_or_of_the_command_line_ends_in_a_traceback(tmp_path_factory, value: str) -> None:
+    """Each fault is one line of a ConfigError that names the file or --set."""
+    path = tmp_path_factory.mktemp("hostile") / "a.toml"
+    for name in ("chunk_s", "min_confidence", "channel", "romanize", "labels", "inner", "inner.size", "inner.rounds"):
+        kind = Outer if "inner" in name else Settings
+        path.write_text(f"{name} = {value}\n", encoding="utf-8")
+        with pytest.raises(ConfigError, match=rf"\A{re.escape(str(path))}: [^\n]{{,300}}\Z"):
+            load_config(kind, path, {})
+        if value != "nan" or name != "channel":
+            with pytest.raises(ConfigError, match=r"\A(--set [^\n]{,300}\n?)+\Z"):
+                load_config(kind, None, {}, [f"{name}={value}"])
+
+
+@over_rows("value", HOSTILE)
+def test_no_value_of_a_calibration_ends_in_a_traceback(tmp_path_factory, value: str) -> None:
+    path = tmp_path_factory.mktemp("hostile") / "calibration.toml"
+    for line in ("scale", "blank_cost", "spread", "word_confidence", "offsets_ms", 'offsets_ms."stop vowel"', "format"):
+        path.write_text(f'format = "ctc-align-calibration/1"\n{line} = {value}\n'.replace("|", "\n"), encoding="utf-8")
+        with pytest.raises(ConfigError, match=re.escape(str(path))):
+            read_calibration(path)
+
+
+def test_a_file_of_settings_is_small(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text("#" * 2**20 + "\n")
+    with pytest.raises(ConfigError, match="more than 1 MiB"):
+        load_settings(tmp_path / "a.toml")

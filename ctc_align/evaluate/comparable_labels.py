@@ -11,6 +11,7 @@ from ctc_align.errors import InputError, UsageError
 from ctc_align.evaluate.measure_options import PHONES
 from ctc_align.evaluate.pairing import SAME_EDGE_S, normalised_label
 from ctc_align.formats.textgrid import Interval
+from ctc_align.reading.input_files import read_input
 
 BUILT_IN = ("timit",)
 SILENCES = frozenset({"", "<eps>", "<sil>", "sil", "sp", "<p:>", "[sil]", "!sil", "<silence>"})
@@ -137,7 +138,7 @@ def read_labels(source: str | Path) -> dict[str, str]:
         text = (resources.files("ctc_align.evaluate") / "maps" / f"{source}.map").read_text("utf-8")
         return _parsed(text, str(source))
     try:
-        text = Path(source).read_bytes().decode("utf-8-sig")
+        text = read_input(source, pipes=True).decode("utf-8-sig")
     except OSError as error:
         known = ", ".join(BUILT_IN)
         raise UsageError(

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 
 from ctc_align.config import checked_values, read_toml, setting
 from ctc_align.errors import ConfigError
+from ctc_align.reading.input_files import MOST_NUMBER, shown
 from ctc_align.text.arpabet import CLASSES, broad_class
 
 FILE = "calibration.toml"
@@ -212,7 +212,7 @@ def read_calibration(path: Path) -> Calibration:
     values = checked_values(_Constants, table, f"{path}: ", faults)
     for name, weights in values.items():
         if isinstance(weights, tuple) and weights and not _are_weights(weights):
-            faults.append(f"{path}: {name}: expected {WEIGHTS} finite numbers, got {list(weights)}")
+            faults.append(f"{path}: {name}: expected {WEIGHTS} finite numbers, got {shown(list(weights))}")
     for name, most in (("blank_cost", MOST_COST), ("spike_gap_s", MOST_GAP_S), ("spread", MOST_SPREAD)):
         if not 0.0 <= values.get(name, 0.0) <= most:
             faults.append(f"{path}: {name}: expected a number from 0 to {most}, got {values[name]}")
@@ -222,20 +222,22 @@ def read_calibration(path: Path) -> Calibration:
 
 
 def _are_weights(weights: tuple[Any, ...]) -> bool:
-    return len(weights) == WEIGHTS and all(type(weight) in (int, float) and math.isfinite(weight) for weight in weights)
+    return len(weights) == WEIGHTS and all(
+        type(weight) in (int, float) and abs(weight) <= MOST_NUMBER for weight in weights
+    )
 
 
 def _offsets(table: Any, path: Path, faults: list[str]) -> dict[tuple[str, str], float]:
     if not isinstance(table, dict):
-        faults.append(f"{path}: expected a table [offsets_ms], got {table!r}")
+        faults.append(f"{path}: expected a table [offsets_ms], got {shown(table)}")
         return {}
     offsets: dict[tuple[str, str], float] = {}
     for name, offset_ms in table.items():
         before, _, after = name.partition(" ")
         if before not in KINDS or after not in KINDS:
-            faults.append(f"{path}: offsets_ms: expected two kinds of {', '.join(KINDS)}; got {name!r}")
+            faults.append(f"{path}: offsets_ms: expected two kinds of {', '.join(KINDS)}; got {shown(name)}")
         elif type(offset_ms) not in (int, float) or not abs(offset_ms) <= MOST_MS:
-            faults.append(f"{path}: offsets_ms.{name}: expected at most {MOST_MS} milliseconds, got {offset_ms!r}")
+            faults.append(f"{path}: offsets_ms.{name}: expected at most {MOST_MS} milliseconds, got {shown(offset_ms)}")
         else:
             offsets[before, after] = float(offset_ms)
     return offsets

@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from ctc_align.errors import ConfigError
+from ctc_align.errors import ConfigError, one_line
+from ctc_align.reading.input_files import as_number, as_whole, parse_json
 
 FILE = "confidence.safetensors"
 FORMAT = "ctc-align-confidence/1"
@@ -89,16 +90,20 @@ def load_confidence_network(folder: Path) -> ConfidenceNetwork | None:
         return None
     try:
         with safe_open(path, framework="pt") as file:
-            about = json.loads((file.metadata() or {}).get("ctc-align", "{}"))
+            about = parse_json((file.metadata() or {}).get("ctc-align", "{}"))
             weights = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118 (no mapping)
         if about.pop("format") != FORMAT:
             raise ValueError("another format")
         limits = about.pop("limits")
-        network = ConfidenceNetwork(tuple(about["features"]), about["width"], FitLimits(**limits))
+        limits = FitLimits(**{name: as_number(value) for name, value in limits.items()})
+        features, width = tuple(about["features"]), as_whole(about["width"], 1)
+        if weights["input.weight"].shape != (width, 2 * len(features), 1):
+            raise ValueError("features and width are not those of the weights")
+        network = ConfidenceNetwork(features, width, limits)
         network.load_state_dict(weights)
-    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
+    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError, AttributeError, OSError) as error:
         raise ConfigError(
-            f"{path}: expected a confidence network ({FORMAT}), got a file without it: {error}"
+            f"{path}: expected a confidence network ({FORMAT}), got a file without it: {one_line(error)}"
         ) from error
     return network.eval()
 

@@ -1,69 +1,34 @@
-"""Log-probs in files: arrays (T, C) in .npy (mapped into memory), .npz, .safetensors, .pt, and in Kaldi's archives
-(FILE.ark:OFFSET, by kaldiio).
-"""
+"""Log-probs as the output of a model: checked, with their vocabulary; `array_files` reads the arrays."""
 
 from __future__ import annotations
 
 import logging
 import math
 import os
-import re
-import struct
-import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctc_align import units
 from ctc_align.errors import EmissionsError, UsageError
+from ctc_align.models.array_files import file_of, frames_of, is_log_probs_path, read_array
 from ctc_align.models.vocabulary import load_vocab, resolve_blank, without_disambiguation
+from ctc_align.reading.input_files import require_memory
 from ctc_align.types import Emissions
 
 if TYPE_CHECKING:
     import torch
 
-EXTENSIONS = (".npy", ".npz", ".safetensors", ".pt", ".pth")
-KEY = "log_probs"
+__all__ = ["Reader", "check_emissions", "check_frame_shift", "estimated_seconds", "file_of", "is_log_probs_path"]
 
-_ROWS_AT_ONCE = 8192
+_CELLS_AT_ONCE = 2**19
 """Rows are checked in blocks: a mapped file is never copied whole."""
 _NORMALISED = 0.1
 """A row whose log-sum-exp is further from 0 than this is not a distribution; float16 stays well below."""
 _LONGEST_SHIFT_S = 1.0
 _SHORTEST_SHIFT_S = 1e-4
 _LIKELY_SHIFT_S, _LIKELY_FRAME_BYTES = 0.02, 128
-_ARK_PLACE = re.compile(r"(.+\.ark):([0-9]{1,18})", re.DOTALL)
-_ARK_MATRICES = (b"\0BFM ", b"\0BDM ", b"\0BCM ", b"\0BCM2 ", b"\0BCM3 ")
-"""Headers of binary matrices in Kaldi archives: float32, float64, compressed."""
-_ARK_HEAD = 32
-
 logger = logging.getLogger(__name__)
-
-
-def _split_place(path: str) -> tuple[str, int] | None:
-    """Return file and offset of `FILE.ark:OFFSET`, None for any other path.
-
-    >>> _split_place("logprobs/1.ark:1734"), _split_place("1.ark")
-    (('logprobs/1.ark', 1734), None)
-    """
-    match = _ARK_PLACE.fullmatch(path)
-    return (match[1], int(match[2])) if match else None
-
-
-def is_log_probs_path(path: str | os.PathLike[str]) -> bool:
-    """Return whether a path names log-probs rather than sound, by its extension or its place in an archive.
-
-    >>> is_log_probs_path("talk.NPY"), is_log_probs_path("1.ark:1734"), is_log_probs_path("talk.wav")
-    (True, True, False)
-    """
-    return Path(path).suffix.lower() in EXTENSIONS or _split_place(os.fspath(path)) is not None
-
-
-def file_of(path: str | os.PathLike[str]) -> str:
-    """Return the file of a path: the archive of `FILE.ark:OFFSET`, else the path itself."""
-    place = _split_place(os.fspath(path))
-    return os.fspath(path) if place is None else place[0]
 
 
 @dataclass(frozen=True)
@@ -98,7 +63,7 @@ class Reader:
                 place of their logarithms, or a vocabulary of another size.
         """
         vocab, blank = self._vocab
-        array = _read(path)
+        array = read_array(path, lambda shape: _check_classes(vocab, shape, os.fspath(path)))
         if offset_s or duration_s is not None:
             array = self._part(array, offset_s, duration_s, os.fspath(path))
         emissions = Emissions(array, vocab, float(self.frame_shift_s), blank, offset_s=offset_s, name=os.fspath(path))
@@ -120,39 +85,12 @@ def estimated_seconds(path: str | os.PathLike[str]) -> float:
     """
     name = os.fspath(path)
     try:
-        if _split_place(name):
-            frames = _ark_frames(name)
-        elif Path(name).suffix.lower() == ".npy":
-            frames = _read_npy(name).shape[-2]
-        else:
+        frames = frames_of(name)
+        if frames is None:
             frames = os.path.getsize(name) // _LIKELY_FRAME_BYTES
-    except (EmissionsError, OSError, ValueError, IndexError):
+    except Exception:  # of any kind that a damaged header causes
         return 0.0
     return units.frames_to_seconds(frames, _LIKELY_SHIFT_S)
-
-
-def _read(path: str | os.PathLike[str]) -> Any:
-    """Return the array in a file, as its reader gives it."""
-    name = os.fspath(path)
-    if not is_log_probs_path(path):
-        raise UsageError(f"{name}: expected log-probs in {', '.join(EXTENSIONS)} or FILE.ark:OFFSET")
-    if not os.path.exists(file_of(name)):
-        raise UsageError(f"{name}: no such file")
-    kind = ".ark" if _split_place(name) else Path(path).suffix.lower()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return _READERS[kind](name)
-    except (EmissionsError, UsageError):
-        raise
-    except OSError as error:
-        raise EmissionsError(f"{name}: cannot be read: {error.strerror or error}") from error
-    # each reader has its own errors, and some of them advise unsafe loading
-    except Exception as error:
-        raise EmissionsError(
-            f"{name}: expected log-probs, got a file that cannot be read as {kind}: "
-            "it is damaged, of another kind, or holds more than plain arrays"
-        ) from error
 
 
 def check_emissions(emissions: Emissions, *, trim_vocab: bool = False) -> Emissions:
@@ -171,18 +109,30 @@ def check_emissions(emissions: Emissions, *, trim_vocab: bool = False) -> Emissi
         raise UsageError(f"{name}: expected offset_s as a number of seconds, got {emissions.offset_s}")
     if emissions.duration_s is not None and not 0 < emissions.duration_s < math.inf:
         raise UsageError(f"{name}: expected duration_s as a positive number of seconds, got {emissions.duration_s}")
-    matrix = _matrix(emissions.log_probs, name)
     vocab = tuple(emissions.vocab)
+    array = _floats(emissions.log_probs, name)
     if trim_vocab:
-        vocab = without_disambiguation(vocab, matrix.shape[1])
-    if len(vocab) != matrix.shape[1]:
-        turned = " (are the axes swapped? expected frames first)" if len(vocab) == matrix.shape[0] else ""
-        raise EmissionsError(
-            f"{name}: expected as many classes as the vocabulary has tokens, got {matrix.shape[1]} classes"
-            f" and {len(vocab)} tokens{turned}: the blank needs a line of its own in the vocabulary"
-        )
+        vocab = without_disambiguation(vocab, array.shape[1])
+    _check_classes(vocab, tuple(array.shape), name)
+    matrix = _contiguous(array, name)
     _check_values(matrix, name)
     return replace(emissions, log_probs=matrix, vocab=vocab, blank=resolve_blank(emissions.blank, vocab))
+
+
+def _check_classes(vocab: tuple[str, ...], shape: tuple[int, ...], name: str) -> None:
+    """Raise EmissionsError where log-probs of a shape are not of this vocabulary; other shapes are refused later."""
+    if len(shape) == 3 and shape[0] == 1:
+        shape = shape[1:]
+    if len(shape) != 2 or not all(shape):
+        return
+    frames, classes = shape
+    vocab = without_disambiguation(vocab, classes)
+    if len(vocab) != classes:
+        turned = " (are the axes swapped? expected frames first)" if len(vocab) == frames else ""
+        raise EmissionsError(
+            f"{name}: expected as many classes as the vocabulary has tokens, got {classes} classes"
+            f" and {len(vocab)} tokens{turned}: the blank needs a line of its own in the vocabulary"
+        )
 
 
 def check_frame_shift(frame_shift_s: float) -> None:
@@ -199,8 +149,8 @@ def check_frame_shift(frame_shift_s: float) -> None:
         raise UsageError(f"frame shift: expected seconds, got {frame_shift_s}: milliseconds? {seconds / 1000:g} then")
 
 
-def _matrix(array: Any, name: str) -> torch.Tensor:
-    """Return an array as a tensor (T, C), float32 or float64, contiguous."""
+def _floats(array: Any, name: str) -> torch.Tensor:
+    """Return an array as a tensor (T, C) of floats, wherever it lies: nothing of it is touched."""
     import numpy as np
     import torch
 
@@ -208,14 +158,17 @@ def _matrix(array: Any, name: str) -> torch.Tensor:
         if array.dtype.kind != "f":
             raise EmissionsError(f"{name}: expected floating-point log-probs, got {array.dtype}")
         if not array.dtype.isnative or array.dtype.itemsize > 8:
+            _require(array.size * 8, array.shape, name)
             array = array.astype(np.float64 if array.dtype.itemsize > 4 else np.float32)
         if not array.flags.writeable:
+            _require(array.size * array.itemsize, array.shape, name)
             array = array.copy()
         array = torch.from_numpy(array)
     if not isinstance(array, torch.Tensor):
         raise EmissionsError(f"{name}: expected an array of shape (T, C), got {type(array).__name__}")
-    if array.layout != torch.strided or not array.dtype.is_floating_point:
-        raise EmissionsError(f"{name}: expected dense floating-point log-probs, got {array.dtype}, {array.layout}")
+    if array.layout != torch.strided or not array.dtype.is_floating_point or array.is_meta:
+        where = ", without values" if array.is_meta else f", {array.layout}"
+        raise EmissionsError(f"{name}: expected dense floating-point log-probs, got {array.dtype}{where}")
     shape = tuple(array.shape)
     if len(shape) == 3 and shape[0] == 1:
         array = array[0]
@@ -224,10 +177,24 @@ def _matrix(array: Any, name: str) -> torch.Tensor:
         raise EmissionsError(f"{name}: expected log-probs of shape (T, C), frames by classes, got {shape}{hint}")
     if not array.shape[0] or not array.shape[1]:
         raise EmissionsError(f"{name}: expected at least one frame and one class, got shape {shape}")
-    array = array.detach()
-    if array.dtype not in (torch.float32, torch.float64):
-        array = array.to(torch.float32)
-    return array.contiguous()
+    return array.detach()
+
+
+def _contiguous(array: torch.Tensor, name: str) -> torch.Tensor:
+    """Return floats as float32 or float64, contiguous, after a look at the memory that a copy takes."""
+    import torch
+
+    dtype = array.dtype if array.dtype in (torch.float32, torch.float64) else torch.float32
+    if (dtype != array.dtype or not array.is_contiguous()) and array.device.type == "cpu":
+        _require(array.numel() * dtype.itemsize, tuple(array.shape), name)
+    return array.to(dtype).contiguous()
+
+
+def _require(needed: int, shape: tuple[int, ...], name: str) -> None:
+    try:
+        require_memory(needed)
+    except OSError as error:
+        raise EmissionsError(f"{name}: log-probs of shape {shape}: {error.strerror}") from None
 
 
 def _check_values(matrix: torch.Tensor, name: str) -> None:
@@ -235,8 +202,9 @@ def _check_values(matrix: torch.Tensor, name: str) -> None:
     import torch
 
     lowest, highest, farthest, probabilities = math.inf, -math.inf, 0.0, True
-    for start in range(0, len(matrix), _ROWS_AT_ONCE):
-        rows = matrix[start : start + _ROWS_AT_ONCE]
+    at_once = max(1, _CELLS_AT_ONCE // matrix.shape[1])
+    for start in range(0, len(matrix), at_once):
+        rows = matrix[start : start + at_once]
         bad = torch.isnan(rows) | (rows == math.inf)
         if bad.any():
             frame, klass = (int(i) for i in bad.nonzero()[0])
@@ -263,96 +231,3 @@ def _check_values(matrix: torch.Tensor, name: str) -> None:
             lowest,
             highest,
         )
-
-
-def _entry(tensors: Any, name: str) -> Any:
-    """Return the entry `log_probs` of a container, or its only one."""
-    keys = list(tensors)
-    if KEY in keys:
-        return tensors[KEY]
-    if len(keys) == 1:
-        return tensors[keys[0]]
-    raise EmissionsError(
-        f"{name}: expected an entry {KEY!r} or a single one, got {', '.join(map(str, keys)) or 'none'}"
-    )
-
-
-def _read_npy(name: str) -> Any:
-    import numpy as np
-
-    # copy-on-write: mapped like "r", but torch wraps it without a warning
-    return np.lib.format.open_memmap(name, mode="c")
-
-
-def _read_npz(name: str) -> Any:
-    import numpy as np
-
-    with open(name, "rb") as file:
-        archive = np.load(file, allow_pickle=False)
-        if isinstance(archive, np.ndarray):
-            raise EmissionsError(f"{name}: expected an archive (.npz), got a single array: call it .npy")
-        # only this entry is read
-        return archive[_entry({key: key for key in archive.files}, name)]
-
-
-def _read_safetensors(name: str) -> Any:
-    from safetensors import safe_open
-
-    with safe_open(name, framework="pt") as archive:
-        return archive.get_tensor(_entry({key: key for key in archive.keys()}, name))  # noqa: SIM118
-
-
-def _read_pt(name: str) -> Any:
-    import torch
-
-    loaded = torch.load(name, map_location="cpu", weights_only=True)
-    return _entry(loaded, name) if isinstance(loaded, dict) else loaded
-
-
-def _read_ark(path: str) -> Any:
-    """Return the matrix (T, C) at `FILE.ark:OFFSET`; nothing is run, no pickle is opened."""
-    try:
-        from kaldiio.matio import read_kaldi
-    except ImportError as error:
-        raise UsageError(f"{path}: Kaldi's archives need an extra: pip install 'ctc-align[kaldi]'") from error
-    file, offset = _ark_place(path)
-    with open(file, "rb") as archive:
-        archive.seek(offset)
-        _check_ark(archive.read(_ARK_HEAD), path)
-        archive.seek(offset)
-        return read_kaldi(archive)
-
-
-def _ark_frames(path: str) -> int:
-    """Return the number of rows in the header of the matrix at `FILE.ark:OFFSET`."""
-    file, offset = _ark_place(path)
-    with open(file, "rb") as archive:
-        archive.seek(offset)
-        head = archive.read(_ARK_HEAD)
-    kind = _check_ark(head, path)
-    # compressed: two floats before rows and columns; otherwise a size byte before each
-    position = len(kind) + (8 if kind.startswith(b"\0BCM") else 1)
-    return max(0, struct.unpack_from("<i", head, position)[0])
-
-
-def _ark_place(path: str) -> tuple[str, int]:
-    place = _split_place(path)
-    assert place is not None, "callers check first"
-    return place
-
-
-def _check_ark(head: bytes, path: str) -> bytes:
-    for kind in _ARK_MATRICES:
-        if head.startswith(kind) and len(head) >= len(kind) + 10:
-            return kind
-    raise EmissionsError(f"{path}: expected a binary matrix of Kaldi's at this offset, got {head[:8]!r}")
-
-
-_READERS = {
-    ".npy": _read_npy,
-    ".npz": _read_npz,
-    ".safetensors": _read_safetensors,
-    ".pt": _read_pt,
-    ".pth": _read_pt,
-    ".ark": _read_ark,
-}

@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 from ctc_align.errors import EmissionsError, UsageError
+from ctc_align.reading.input_files import JSON_BYTES, parse_json, read_input, shown
 
 _KALDI_LINE = re.compile(r"([^ \t]+)[ \t]+(-?[0-9]{1,9})")
 _SPACE_LINE = re.compile(r"( )[ \t]([0-9]{1,9})[ \t]*")
@@ -28,8 +29,7 @@ def load_vocab(path: str | os.PathLike[str]) -> tuple[str, ...]:
     """
     name = os.fspath(path)
     try:
-        with open(name, encoding="utf-8-sig", newline="") as file:
-            text = file.read()
+        text = read_input(name, pipes=True, factor=JSON_BYTES).decode("utf-8-sig")
     except FileNotFoundError:
         raise UsageError(f"{name}: no such vocabulary file") from None
     except UnicodeDecodeError as error:
@@ -60,13 +60,13 @@ def resolve_blank(blank: int | str, vocab: tuple[str, ...]) -> int:
         if not re.fullmatch(r"[+-]?[0-9]{1,9}", blank):
             likely = [token for token in _LIKELY_BLANKS if token in vocab]
             hint = f"; {', '.join(likely)} would be one" if likely else ""
-            raise UsageError(f"blank: expected a token of the vocabulary or an index, got {blank!r}{hint}")
+            raise UsageError(f"blank: expected a token of the vocabulary or an index, got {shown(blank)}{hint}")
     try:
         index = int(blank) if isinstance(blank, str) else operator.index(blank)
     except TypeError:
         raise UsageError(f"blank: expected a token or an index, got {type(blank).__name__}") from None
     if not 0 <= index < len(vocab):
-        raise UsageError(f"blank: expected an index from 0 to {len(vocab) - 1}, got {index}")
+        raise UsageError(f"blank: expected an index from 0 to {len(vocab) - 1}, got {shown(index)}")
     return index
 
 
@@ -85,11 +85,13 @@ def _json(text: str, name: str) -> list[Any] | None:
     if not name.lower().endswith(".json") and text.lstrip()[:1] not in ("[", "{"):
         return None
     try:
-        value = json.loads(text, object_pairs_hook=list if text.lstrip()[:1] == "{" else None)
+        value = parse_json(text, object_pairs_hook=list if text.lstrip()[:1] == "{" else None)
     except json.JSONDecodeError as error:
         if not name.lower().endswith(".json"):
             return None
         raise EmissionsError(f"{name}:{error.lineno}: expected a JSON list or object of tokens: {error.msg}") from None
+    except ValueError as error:
+        raise EmissionsError(f"{name}: expected a JSON list or object of tokens, got {error}") from None
     if isinstance(value, list):
         return value
     raise EmissionsError(
@@ -103,11 +105,13 @@ def _from_json(entries: list[Any], name: str) -> tuple[str, ...]:
     if not pairs:
         wrong = [entry for entry in entries if not isinstance(entry, str)]
         if wrong:
-            raise EmissionsError(f"{name}: expected tokens in quotes, got {wrong[0]!r}")
+            raise EmissionsError(f"{name}: expected tokens in quotes, got {shown(wrong[0])}")
         return _unique([(token, f"entry {index + 1}") for index, token in enumerate(entries)], name)
     for token, value in pairs:
         if isinstance(value, bool) or not isinstance(value, int):
-            raise EmissionsError(f"{name}: expected an object of token to id, got {value!r} for token {token!r}")
+            raise EmissionsError(
+                f"{name}: expected an object of token to id, got {shown(value)} for token {shown(token)}"
+            )
     return _by_id([(token, value, f"entry {index + 1}") for index, (token, value) in enumerate(pairs)], name)
 
 
@@ -126,7 +130,7 @@ def _from_lines(text: str, name: str) -> tuple[str, ...]:
             raise EmissionsError(f"{name}:{number}: expected a token, got an empty line: name the blank, <blk> say")
         if line != " " and (match or " " in line or "\t" in line):
             raise EmissionsError(
-                f"{name}:{number}: expected one token a line, or a token and its id on every line, got {line!r}"
+                f"{name}:{number}: expected one token a line, or a token and its id on every line, got {shown(line)}"
             )
     return _unique([(line, f"line {number}") for number, line in enumerate(lines, start=1)], name)
 
@@ -137,9 +141,11 @@ def _by_id(entries: list[tuple[str, int, str]], name: str) -> tuple[str, ...]:
     places: dict[int, str] = {}
     for _, index, place in entries:
         if index in places:
-            raise EmissionsError(f"{name}: id {index} is given twice: {places[index]} and {place}")
+            raise EmissionsError(f"{name}: id {shown(index)} is given twice: {places[index]} and {place}")
         if not 0 <= index < len(entries):
-            raise EmissionsError(f"{name}: expected ids 0 to {len(entries) - 1}, each once, got {index} in {place}")
+            raise EmissionsError(
+                f"{name}: expected ids 0 to {len(entries) - 1}, each once, got {shown(index)} in {place}"
+            )
         places[index] = place
     return tuple(token for token, _, _ in sorted(entries, key=lambda entry: entry[1]))
 
@@ -148,6 +154,6 @@ def _unique(entries: list[tuple[str, str]], name: str) -> tuple[str, ...]:
     places: dict[str, str] = {}
     for token, place in entries:
         if token in places:
-            raise EmissionsError(f"{name}: token {token!r} is there twice: {places[token]} and {place}")
+            raise EmissionsError(f"{name}: token {shown(token)} is there twice: {places[token]} and {place}")
         places[token] = place
     return tuple(places)

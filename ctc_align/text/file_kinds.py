@@ -6,13 +6,13 @@ The extension never decides: a PDF called talk.txt is a PDF, and a text called t
 from __future__ import annotations
 
 import io
-import json
 import re
 import unicodedata
 import zipfile
 from dataclasses import dataclass
 from itertools import islice
 
+from ctc_align.reading.input_files import parse_json
 from ctc_align.types import FORMAT
 
 HEAD_BYTES = 65536
@@ -238,7 +238,7 @@ def written_kind(text: str) -> FileKind | None:
 
 def _json_kind(text: str) -> FileKind | None:
     try:
-        data = json.loads(text)
+        data = parse_json(text)
     except ValueError:
         return _lines_kind(text)
     if isinstance(data, dict) and data.get("format") == FORMAT:
@@ -254,7 +254,7 @@ def _lines_kind(text: str) -> FileKind | None:
     """Return the kind of a file of JSON objects, one a line."""
     lines = [line for line in islice(text.splitlines(), 3) if line.strip()]
     try:
-        objects = [json.loads(line) for line in lines]
+        objects = [parse_json(line) for line in lines]
     except ValueError:
         return None
     if lines and all(isinstance(data, dict) for data in objects):

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ctc_align.errors import LexiconError, UsageError
+from ctc_align.reading.input_files import read_input, shown
 
 Labels = tuple[str, ...]
 
@@ -24,6 +25,8 @@ _DECIMAL = re.compile(r"\d*\.\d+(?:[eE][-+]?\d+)?|\d+[eE]-?\d+")
 _NUMBER = re.compile(_DECIMAL.pattern + r"|[01]\.?")
 _VARIANT = re.compile(r"(.+)\(\d+\)")
 _MOST_NUMBERS = 4
+_TEXT_BYTES = 8
+"""Bytes of memory for each byte of a dictionary, roughly."""
 
 
 @dataclass(frozen=True)
@@ -89,12 +92,11 @@ def read_lexicon(path: str | Path) -> Lexicon:
 
 def _text(path: str | Path) -> str:
     try:
-        data = Path(path).read_bytes()
+        data = read_input(path, pipes=True, factor=_TEXT_BYTES)
     except FileNotFoundError:
         raise UsageError(f"{path}: no such lexicon; give a dictionary file in MFA's format") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"{path}: the lexicon cannot be read: {reason}") from None
+    except OSError as error:
+        raise UsageError(f"{path}: the lexicon cannot be read: {error.strerror or error}") from None
     try:
         return data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
@@ -109,10 +111,12 @@ def _entry(line: str, place: str, number: int) -> tuple[str, LexiconEntry]:
     if not word:
         raise LexiconError(f"{place}: expected a word before its phones, got none; write 'word<TAB>phones'")
     if not labels:
-        raise LexiconError(f"{place}: expected phones after the word {word!r}, got none; add them or remove the line")
+        raise LexiconError(
+            f"{place}: expected phones after the word {shown(word)}, got none; add them or remove the line"
+        )
     probability = float(numbers[0]) if numbers else 1.0
     if probability > 1.0:
-        raise LexiconError(f"{place}: expected a probability of at most 1 for {word!r}, got {numbers[0]}")
+        raise LexiconError(f"{place}: expected a probability of at most 1 for {shown(word)}, got {numbers[0][:40]}")
     variant = _VARIANT.fullmatch(word)
     labels = [unicodedata.normalize("NFC", label) for label in labels]
     return variant.group(1) if variant else word, LexiconEntry(tuple(labels), probability, number)

@@ -7,12 +7,15 @@ import sys
 from pathlib import Path
 
 from ctc_align.errors import TranscriptError, UsageError, WrongFileError
+from ctc_align.reading.input_files import read_input
 from ctc_align.text.file_kinds import FileKind, binary_kind, encoding_of, written_kind
 from ctc_align.text.subtitle_files import has_cues, has_damaged_times, parse_subtitles
 from ctc_align.types import Transcript
 
 STANDARD_INPUT = "standard input"
 _SUBTITLES = (".srt", ".vtt")
+_TEXT_BYTES = 8
+"""Bytes of memory for each byte of a transcript, roughly."""
 
 
 def read_transcript(path: str | Path) -> str:
@@ -44,14 +47,13 @@ def read_transcript_file(path: str | Path) -> Transcript:
     if str(path) == "-":
         return parse_transcript(_standard_input(), STANDARD_INPUT)
     try:
-        data = Path(path).read_bytes()
+        data = read_input(path, pipes=True, factor=_TEXT_BYTES)
     except FileNotFoundError:
         raise UsageError(f"{path}: no such transcript file; give a UTF-8 text file, - for stdin, or --text") from None
     except IsADirectoryError:
         raise UsageError(f"{path}: expected a transcript file, got a folder; name a text file in it") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"{path}: the transcript cannot be read: {reason}") from None
+    except OSError as error:
+        raise UsageError(f"{path}: the transcript cannot be read: {error.strerror or error}") from None
     return parse_transcript(data, str(path))
 
 

@@ -29,6 +29,7 @@ import torch
 from ctc_align.config import load_config
 from ctc_align.errors import UsageError
 from ctc_align.functional import ctc_loss
+from ctc_align.models.array_files import load_torch_file
 from ctc_align.text.arpabet import strip_all
 from ctc_align.text.g2p.letter_network import (
     LABELS,
@@ -160,7 +161,7 @@ def train(dictionary: Dictionary, settings: G2pSettings, out: Path, *, stop_afte
     checkpoint = out / "checkpoint.pt"
     first = 0
     if checkpoint.exists():
-        state = torch.load(checkpoint, weights_only=True)
+        state = load_torch_file(checkpoint)
         network.load_state_dict(state["network"])
         optimizer.load_state_dict(state["optimizer"])
         first = state["epoch"] + 1

@@ -17,8 +17,9 @@ import torch
 
 from ctc_align.corpus.state.journal import Shard
 from ctc_align.corpus.state.lock import FolderLock
-from ctc_align.errors import InputError, OutputError, UsageError, one_line
+from ctc_align.errors import EmissionsError, InputError, OutputError, UsageError, one_line
 from ctc_align.models import FOLDER_FILES
+from ctc_align.models.array_files import load_torch_file
 
 NAME = ".training"
 Result = TypeVar("Result")
@@ -109,7 +110,9 @@ def restore_checkpoint(path: Path, put_back: Callable[[Any], Result]) -> Result:
         InputError: damaged, or the state of something else.
     """
     try:
-        return put_back(torch.load(path, weights_only=True, map_location="cpu"))
+        return put_back(load_torch_file(path))
+    except EmissionsError:
+        raise
     except Exception as error:  # torch and pickle have many kinds, and all mean that this is not our state
         raise InputError(
             f"{path}: expected the state of this recipe's network, got another or a damaged one ({one_line(error)}); "

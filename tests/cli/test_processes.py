@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import os
@@ -9,9 +10,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import termios
 import time
 from itertools import pairwise
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import pytest
@@ -204,32 +207,61 @@ def test_a_reader_that_has_enough(here, arguments):
     assert (result.returncode, result.stderr) == (0, "")
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks how much of a pipe was read")
 def test_interruption(here):
-    os.mkfifo(here / "pipe.txt")
-    command = [sys.executable, "-m", "ctc_align", "talk.npy", "pipe.txt", *OPTIONS]
+    command = [sys.executable, "-m", "ctc_align", "talk.npy", "-", *OPTIONS]
     # A shell's background jobs, and what they start, ignore SIGINT: the program would be right to ignore it too.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        process = subprocess.Popen(command, cwd=here, env=environment(), stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command, cwd=here, env=environment(), stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
     finally:
         signal.signal(signal.SIGINT, before)
-    pipe = opened_by_a_reader(here / "pipe.txt")  # from here on it waits for the transcript
+    wait_for_a_reader(process.stdin)  # from here on it waits for the rest of the transcript
     process.send_signal(signal.SIGINT)
     # A signal just before the read begins does not end it: the closed pipe does, and the signal is there first.
-    os.close(pipe)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
     assert stderr.splitlines() == ["ctc-align: interrupted; nothing was written"]
 
 
-def opened_by_a_reader(pipe: Path) -> int:
+def wait_for_a_reader(pipe: IO[str]) -> None:
+    """Write to a pipe, and return when all of it has been read."""
+    pipe.write("hello")
+    pipe.flush()
     for _ in range(600):
-        try:
-            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
-        except OSError:
-            time.sleep(0.1)
-    raise AssertionError("the program never opened its transcript")
+        left = bytearray(4)
+        fcntl.ioctl(pipe, termios.FIONREAD, left)
+        if left == bytes(4):
+            return
+        time.sleep(0.1)
+    raise AssertionError("the program never read its transcript")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_pipe_that_nobody_writes_to_is_an_error_at_once(cli, here):
+    """Whatever file it is in place of; a shell's <(…) is open already, and read."""
+    os.mkfifo(here / "pipe")
+    (here / "pipe.npy").symlink_to("pipe")
+    for arguments in (
+        ["talk.npy", "pipe", *OPTIONS],
+        ["pipe.npy", "talk.txt", *OPTIONS],
+        ["talk.npy", "talk.txt", "--vocab", "pipe", "--frame-shift", "0.02"],
+        ["talk.npy", "talk.txt", *OPTIONS, "--lexicon", "pipe"],
+        ["talk.npy", "talk.txt", *OPTIONS, "--config", "./pipe"],
+        ["talk.npy", "talk.txt", *OPTIONS, "--calibration", "pipe"],
+        ["evaluate", "pipe", "pipe"],
+        ["score", "talk.npy", "pipe", *OPTIONS],
+    ):
+        result = cli(*arguments)
+        assert result.code in (1, 2), arguments
+        assert "pipe" in result.error, arguments
+    read_end, write_end = os.pipe()
+    os.write(write_end, (here / "talk.txt").read_bytes())
+    os.close(write_end)
+    assert cli("talk.npy", f"/dev/fd/{read_end}", *OPTIONS, "--stdout", "--format", "json").code == 0
+    os.close(read_end)
 
 
 def test_help_loads_no_heavy_packages(here):

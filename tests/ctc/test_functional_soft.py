@@ -247,3 +247,12 @@ def test_soft_targets_and_the_best_path_of_one_utterance() -> None:
     assert soft.argmax(1).tolist() == labels == paths[0].tolist()
     assert [(span.token, span.start, span.end) for span in merge_tokens(paths[0], scores[0])] == [(1, 1, 3), (2, 4, 7)]
     assert math.isclose(float(soft.max(1).values.min()), 1, abs_tol=1e-3)
+
+
+@pytest.mark.parametrize(("frames", "tokens"), [([0], [0]), ([0], [1]), ([2], [0])])
+def test_hessian_without_frames_or_tokens(frames: list[int], tokens: list[int]) -> None:
+    """Nothing is known of no frames: the loss of no tokens in them is 0, whatever the logits, and all derivatives."""
+    met = hessian(torch.randn(1, 2, 3), torch.tensor([[1]]), frames, tokens)
+    assert met.shape == (1, 2, 3, 2, 3)
+    assert bool((met == 0).all()) == (frames == [0])
+    assert hessian(torch.randn(1, 0, 3), torch.tensor([[1]]), [0], [0]).shape == (1, 0, 3, 0, 3)

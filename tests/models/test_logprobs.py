@@ -135,7 +135,7 @@ def test_what_cannot_be_log_probs(
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 @pytest.mark.parametrize("rows_at_once", [4, 8192])
 def test_the_first_bad_value_is_placed(monkeypatch: pytest.MonkeyPatch, value: float, rows_at_once: int) -> None:
-    monkeypatch.setattr(log_probs, "_ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(log_probs, "_CELLS_AT_ONCE", 4 * rows_at_once)
     matrix = some_log_probs(11)
     matrix[9, 1] = value
     matrix[6, 3] = value

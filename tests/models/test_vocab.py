@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from rows import over_rows
 
 from ctc_align.errors import EmissionsError, UsageError
 from ctc_align.models.vocabulary import load_vocab
@@ -91,3 +93,28 @@ def test_a_space_before_its_id_is_the_token_space(tmp_path: Path) -> None:
     assert load_vocab(path) == (" ", "a", "b", "<blk>")
     path.write_text("x 0\n 1 1\n", encoding="utf-8")
     assert load_vocab(path) == ("x", "1")
+
+
+@over_rows(
+    "content",
+    [
+        *(
+            "[" * 100_000,
+            '{"a": ' * 50_000,
+            "[" + "9" * 5000 + "]",
+            '{"a": ' + "9" * 5000 + "}",
+            "[1e999]",
+            '["a", []]',
+        ),
+        *('{"a": 1e999}', "a " + "9" * 5000, "a -1", '["\\ud800", "\\ud800"]', "\0", "", "\ufeff", '{"a": true}'),
+        *('{"a": ' + "9" * 400 + "}", "a 1\n" * 3, '["a"]]'),
+    ],
+)
+def test_no_vocabulary_ends_in_a_traceback(tmp_path_factory, content: str) -> None:
+    for name in ("v.txt", "v.json"):
+        path = tmp_path_factory.mktemp("hostile") / name
+        path.write_text(content, encoding="utf-8")
+        try:
+            assert all(load_vocab(path))
+        except EmissionsError as error:
+            assert re.match(rf"{re.escape(str(path))}[^\n]{{,300}}\Z", str(error))  # noqa: PT017

@@ -13,6 +13,9 @@ from ctc_align.errors import UsageError
 from ctc_align.reading.input_files import open_input
 
 MAX_LINE_BYTES = 16 * 2**20
+_MOST_SKIPPED = 2**30
+_MOST_BLANK = 2**22
+"""A line, or blank lines one after the other, beyond these are no text: a small gzip file may hold any number."""
 BOM = b"\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -40,20 +43,23 @@ def read_lines(path: str) -> Iterator[TextLine]:
         file = opened.enter_context(_opened(path))
     except OSError as error:
         raise UsageError(f"{printable(path)}: cannot be read: {error.strerror or error}") from None
-    number = 0
+    number = blank = 0
     with opened:
         while True:
             number += 1
             try:
                 data = file.readline(MAX_LINE_BYTES)
                 is_long = len(data) == MAX_LINE_BYTES and not data.endswith(b"\n")
-                if is_long:
-                    _skip_line(file)
+                unending = is_long and not _skip_line(file)
             except (OSError, EOFError, zlib.error) as error:
                 reason = getattr(error, "strerror", None) or error
                 yield TextLine(number, "", f"the file cannot be read from here on, it is cut or damaged: {reason}")
                 return
             if not data:
+                return
+            blank = blank + 1 if not data.strip() else 0
+            if blank > _MOST_BLANK or unending:
+                yield TextLine(number, "", "the file cannot be read from here on: expected text, got endless blanks")
                 return
             if is_long:
                 yield TextLine(number, "", f"expected a line of text, got one of more than {MAX_LINE_BYTES >> 20} MiB")
@@ -102,8 +108,10 @@ def decoded(number: int, data: bytes) -> TextLine:
         return TextLine(number, "", f"expected UTF-8, got byte 0x{data[error.start]:02x}; {hint}")
 
 
-def _skip_line(file: BinaryIO | gzip.GzipFile) -> None:
-    while True:
+def _skip_line(file: BinaryIO | gzip.GzipFile) -> bool:
+    """Read on to the end of a line; return False where it does not end for a gigabyte."""
+    for _ in range(_MOST_SKIPPED // MAX_LINE_BYTES):
         data = file.readline(MAX_LINE_BYTES)
         if not data or data.endswith(b"\n"):
-            return
+            return True
+    return False

@@ -4,14 +4,13 @@ what was measured with them: `calibration.toml`, `confidence.safetensors`."""
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
 import torch
 
-from ctc_align.config import Settings
-from ctc_align.errors import UsageError, one_line
+from ctc_align.config import Settings, read_toml
+from ctc_align.errors import ConfigError, UsageError, one_line
 from ctc_align.models.calibration import FILE as CALIBRATION
 from ctc_align.models.calibration import read_calibration
 from ctc_align.models.confidence_network import load_confidence_network
@@ -19,15 +18,13 @@ from ctc_align.models.convnet import features
 from ctc_align.models.convnet.convnet_model import ConvNet, ModelDescription
 from ctc_align.models.convnet.gaussian_mixtures import MIXTURES, Mixtures
 from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from ctc_align.reading.input_files import shown
 
 FORMAT = "ctc-align-model/1"
 LARGEST = 1000.0
 """Limit of a model's scales and bonuses."""
+WIDEST, DEEPEST = 2**20, 1000
+"""Limits of a network's sizes, and of the number of its layers."""
 EMBEDDED = Path(__file__).resolve().parents[1] / "english"
 
 
@@ -50,6 +47,7 @@ def load_folder(folder: Path, device: torch.device, settings: Settings | None = 
     confidence = load_confidence_network(folder)
     try:
         weights = load_file(str(folder / "model.safetensors"))
+        _check_sizes(description.shape, weights)
         return ConvNet(description, weights, device, (settings or Settings()).chunk_s, calibration, confidence)
     except Exception as error:  # safetensors and torch have their own kinds, and all mean the same here
         raise UsageError(
@@ -59,7 +57,7 @@ def load_folder(folder: Path, device: torch.device, settings: Settings | None = 
 
 def _read_description(path: Path) -> ModelDescription:
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = read_toml(path)
         if data.pop("format") != FORMAT:
             raise ValueError(f"format is not {FORMAT}")
         shape = data.pop("network")
@@ -72,8 +70,21 @@ def _read_description(path: Path) -> ModelDescription:
         return description
     except KeyError as error:
         raise UsageError(f"{path}: expected the description of a {FORMAT} model, it lacks {error}") from error
-    except (OSError, ValueError, TypeError) as error:
+    except ConfigError as error:
+        raise UsageError(str(error)) from error
+    except (ValueError, TypeError) as error:
         raise UsageError(f"{path}: expected the description of a {FORMAT} model, got: {error}") from error
+
+
+def _check_sizes(shape: NetworkShape, weights: dict[str, torch.Tensor]) -> None:
+    """Raise ValueError where a network is not of the sizes of its weights, before any memory is taken for it."""
+    with torch.device("meta"):
+        network = AcousticNetwork(shape)
+    for name, wanted in network.state_dict().items():
+        if name in weights and weights[name].shape != wanted.shape:
+            raise ValueError(f"{name}: expected the shape {tuple(wanted.shape)}, got {tuple(weights[name].shape)}")
+        if name not in weights and wanted.numel() > 1:
+            raise ValueError(f"{name} is missing")
 
 
 def _check(description: ModelDescription) -> None:
@@ -83,14 +94,17 @@ def _check(description: ModelDescription) -> None:
         raise ValueError("vocab is not a list of two or more texts, or has one of them twice")
     for name, value in asdict(shape).items():
         for size in value if isinstance(value, (list, tuple)) else (value,):
-            if type(size) is not int or size < (0 if name == "states" else 1):
-                raise ValueError(f"network.{name} is not a whole number above 0: {value!r}")
+            if type(size) is not int or not (0 if name == "states" else 1) <= size <= WIDEST:
+                raise ValueError(f"network.{name} is not a whole number from 1 to {WIDEST}: {shown(value)}")
     for name, least in (("prior_scale", -LARGEST), ("silence_bonus", -LARGEST), ("mixture_weight", 0.0)):
         value = getattr(description, name)
         if type(value) not in (int, float) or not least <= value <= LARGEST:
-            raise ValueError(f"{name} is not a number from {least:g} to {LARGEST:g}: {value!r}")
-    if not isinstance(description.language, str):
-        raise ValueError(f"language is not a text: {description.language!r}")
+            raise ValueError(f"{name} is not a number from {least:g} to {LARGEST:g}: {shown(value)}")
+    for name in ("name", "token_kind", "language"):
+        if not isinstance(getattr(description, name), str):
+            raise ValueError(f"{name} is not a text: {shown(getattr(description, name))}")
+    if type(parts) is not int or len(shape.dilations) > DEEPEST:
+        raise ValueError(f"parts is no whole number, or the network has more than {DEEPEST} layers")
     if shape.inputs != features.MELS:
         raise ValueError(
             f"the network has {shape.inputs} inputs; expected {features.MELS} inputs, one for each mel channel"
