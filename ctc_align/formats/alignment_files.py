@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ WRITERS: dict[str, tuple[type[Writer], ...]] = {
     "tsv": (TsvWriter,),
     "audacity": (AudacityWriter,),
 }
+Written = Callable[[Path, bytes], None]
 DEFAULT_FORMATS = ("json", "ctm", "textgrid")
 """The formats that are written where none are named."""
 
@@ -157,12 +158,19 @@ class OutputFiles:
     def _is_input(self, path: Path) -> bool:
         return path.exists() and any(Path(source).exists() and path.samefile(source) for source in self.protect)
 
-    def write(self, alignment: AlignmentData, style: StyleSource = None, parts: Path | None = None) -> list[Path]:
+    def write(
+        self,
+        alignment: AlignmentData,
+        style: StyleSource = None,
+        parts: Path | None = None,
+        written: Written | None = None,
+    ) -> list[Path]:
         """Write all files whole, or none, and return their paths.
 
         Args:
             style: anything with `times` and `labels`; None: what the alignment's `config` says.
             parts: a folder, on the same file system, for unfinished files; None: they lie beside their targets.
+            written: called with the path and the bytes of each file.
 
         Raises:
             OutputError: writing failed, or a file appeared since the check; then nothing half-written is left.
@@ -176,7 +184,7 @@ class OutputFiles:
             raise OutputError(f"{self.out_dir}: this folder cannot be made ({error.strerror or error})") from error
         if not self.force:
             self._check_files()
-        _write_whole(list(zip(self.paths, writers)), alignment, parts)
+        _write_whole(list(zip(self.paths, writers)), alignment, parts, written)
         return self.paths
 
     def _check_files(self) -> None:
@@ -228,11 +236,19 @@ def _encoded(writer: Writer, alignment: AlignmentData) -> bytes:
     return text.getvalue().encode("utf-8", writer.encoding_errors)
 
 
-def _write_whole(jobs: Sequence[tuple[Path, Writer]], alignment: AlignmentData, parts: Path | None = None) -> None:
+def _write_whole(
+    jobs: Sequence[tuple[Path, Writer]],
+    alignment: AlignmentData,
+    parts: Path | None = None,
+    written: Written | None = None,
+) -> None:
     """Write temporary files; only when all are complete do they take their places."""
     with placing([target for target, _ in jobs], parts) as files:
-        for (_, part), (_, writer) in zip(files, jobs):
-            _write_bytes(part, _encoded(writer, alignment))
+        for (target, part), (_, writer) in zip(files, jobs):
+            data = _encoded(writer, alignment)
+            _write_bytes(part, data)
+            if written is not None:
+                written(target, data)
 
 
 def _write_bytes(path: Path, data: bytes) -> None:

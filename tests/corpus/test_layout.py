@@ -69,7 +69,7 @@ def test_ten_thousand_utterances_are_few_files(audio, tmp_path):
     layout = layout_for(settings)
     utterances = made_utterances(audio, 2)
     alignment = made_alignment(utterances[0])
-    row = layout.place(0, utterances[0], alignment)
+    row = layout.place(0, utterances[0], alignment).pending
     assert row is not None
     with Assembly(layout) as assembly:
         for first in range(0, 10_000, 500):
@@ -341,7 +341,7 @@ def test_names_with_quotes_and_halves_of_surrogates(audio, tmp_path):
     with Assembly(layout) as assembly:
         for i, utterance in enumerate(utterances):
             assembly.announce(i, utterance)
-            assembly.keep([(utterance.id, layout.place(i, utterance, made_alignment(utterance)))])
+            assembly.keep([(utterance.id, layout.place(i, utterance, made_alignment(utterance)).pending)])
             assembly.settle(i, True)
         assembly.finish()
     lines = lines_of(tmp_path / "alignments-00000.jsonl.gz")

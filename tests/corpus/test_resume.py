@@ -14,6 +14,8 @@ import corpus_runs as runs
 import pytest
 
 UTTERANCES = 40
+OF_NOW = ("run", "line", "crc", "files", "row")
+"""Fields of the journal that earlier versions did not have."""
 
 
 @pytest.fixture(scope="module")
@@ -122,9 +124,10 @@ def test_force_does_everything_again(corpus, tmp_path):
     out_dir = tmp_path / "out"
     run(corpus, out_dir)
     expected = runs.outputs(out_dir)
-    (out_dir / "part 0" / "u0.json").write_text("edited")
+    whole = (out_dir / "part 0" / "u0.json").read_text()
+    (out_dir / "part 0" / "u0.json").write_text(whole.replace("number", "NUMBER"))
     run(corpus, out_dir)
-    assert (out_dir / "part 0" / "u0.json").read_text() == "edited"
+    assert "NUMBER" in (out_dir / "part 0" / "u0.json").read_text(), "its size is the same: --verify would tell"
     run(corpus, out_dir, "--force")
     assert runs.outputs(out_dir) == expected
 
@@ -153,14 +156,51 @@ def test_outputs_that_are_not_in_the_journal_are_replaced(journal, corpus, tmp_p
     assert runs.summary(out_dir)["done"] == 37
 
 
-def test_outputs_that_somebody_removed_are_made_again(corpus, tmp_path):
+def test_outputs_that_are_gone_or_have_another_size_are_made_again(corpus, tmp_path):
     out_dir = tmp_path / "out"
     run(corpus, out_dir)
     expected = runs.outputs(out_dir)
     (out_dir / "part 2" / "u5.TextGrid").unlink()
+    os.truncate(out_dir / "part 1" / "u4.ctm", 5)
+    (out_dir / "part 0" / "u6.json").unlink()
+    (out_dir / "part 0" / "u6.json").symlink_to(out_dir / "part 0" / "u0.json")
     run(corpus, out_dir)
     assert runs.outputs(out_dir) == expected
-    assert ids_after(out_dir, UTTERANCES) == ["part 2/u5"]
+    assert ids_after(out_dir, UTTERANCES) == ["part 0/u6", "part 1/u4", "part 2/u5"]
+
+
+@pytest.mark.parametrize("layout", ["files", pytest.param("shards", marks=pytest.mark.long)])
+def test_an_utterance_that_fails_now_has_no_outputs_whatever_the_clock_said(layout, corpus, tmp_path):
+    """The lines are of an earlier version, from a clock that was an hour fast; one has failed, and is mended."""
+    out_dir = tmp_path / "out"
+    options = ["--layout", layout, "--shard-size", 7]
+    clip = runs.write_clip(tmp_path / "own.wav")
+    edit(corpus, lambda rows: (rows[0].update(audio_filepath=str(clip)), rows[11].update(audio_filepath="mine.wav")))
+    run(corpus, out_dir, *options)
+    journal = out_dir / "journal.jsonl"
+    rows = [{name: line[name] for name in line if name not in OF_NOW} for line in runs.lines(out_dir)]
+    runs.write_manifest(journal, [row | {"time": row["time"] + 3600} for row in rows])
+    clip.write_bytes(b"spoiled")
+    runs.write_clip(tmp_path / "mine.wav")
+    (out_dir / "part 0" / "u0.theirs").parent.mkdir(exist_ok=True)
+    (out_dir / "part 0" / "u0.theirs").write_text("precious")
+    for expected in (["part 0/u0", "part 2/u11"], []):  # a third run does nothing more
+        before = len(runs.lines(out_dir))
+        result = run(corpus, out_dir, *options)
+        assert "part 0/u0: " in result.stderr
+        assert "part 2/u11: " not in result.stderr
+        assert ids_after(out_dir, before) == expected
+    assert {path.name for path in (out_dir / "part 0").glob("u0.*")} == {"u0.theirs"}
+    whole = tmp_path / "whole"
+    run(corpus, whole, *options)
+    found = runs.outputs(out_dir)
+    assert found.pop("part 0/u0.theirs") == b"precious"
+    assert found == runs.outputs(whole)
+    runs.write_clip(clip)
+    edit(corpus, lambda rows: rows[2].update(text="word " * 60))
+    run(corpus, out_dir, *options)
+    assert not list((out_dir / "part 2").glob("u2.*"))
+    assert runs.summary(out_dir)["failed"] == 3
 
 
 def test_what_somebody_else_made_is_not_replaced(corpus, tmp_path):

@@ -158,8 +158,9 @@ class Engine:
         utterance = item.entry
         assert isinstance(utterance, Utterance)
         self.keys.append(line_key(utterance.id))
-        if status == DONE and not self.assembly.present(item.index, utterance):
-            status = None
+        if status == DONE:
+            line = self.outcomes.line(line_key(utterance.id))
+            status = DONE if self.assembly.present(item.index, utterance, line) else None
         self.assembly.announce(item.index, utterance, None if status is None else status == DONE)
         if status == DONE:
             self.tally.skipped += 1
@@ -201,6 +202,9 @@ class Engine:
         by_index = {job.index: job for job in jobs}
         pairs = [(by_index[outcome.index], outcome) for outcome in outcomes]
         self._journal.check()
+        for job, outcome in pairs:
+            if outcome.status == FAILED:
+                self.assembly.remove_stale(job.utterance, self.outcomes.line(line_key(job.utterance.id)))
         self.assembly.keep((job.utterance.id, o.pending) for job, o in pairs if o.status == DONE)
         finished = now()
         self._journal.append([_line(job, outcome, finished) for job, outcome in pairs])
@@ -247,4 +251,6 @@ def _line(job: Job, outcome: Outcome, finished: float) -> Line:
         doubt=outcome.doubt,
         fit=outcome.fit,
         skipped=outcome.skipped,
+        files=outcome.files,
+        row=outcome.row,
     )

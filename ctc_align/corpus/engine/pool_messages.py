@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -11,6 +11,7 @@ from ctc_align.errors import CtcAlignError
 if TYPE_CHECKING:
     from ctc_align.alignment.scoring import Scored
     from ctc_align.corpus.engine.batch_plan import UtteranceBatch
+    from ctc_align.corpus.state.journal_lines import Checksum
 
 OUTSTANDING = 3
 """Batches that a worker has at most: one is read, one computed, one written. With more, sending could block."""
@@ -20,8 +21,8 @@ OUTSTANDING = 3
 class Outcome:
     """The outcome of one job.
 
-    `pending` is the part of a file that the parent assembles, `doubt`, `fit` and `skipped` go into the journal,
-    `scored` are the ranked transcripts of a job of `score`.
+    `pending` is the part of a file that the parent assembles, `doubt`, `fit`, `skipped`, `files` and `row` go into the
+    journal, `scored` are the ranked transcripts of a job of `score`.
     """
 
     index: int
@@ -36,6 +37,8 @@ class Outcome:
     fit: str | None = None
     skipped: int | None = None
     scored: tuple[Scored, ...] = ()
+    files: Mapping[str, Checksum] | None = None
+    row: Checksum | None = None
 
 
 @dataclass(frozen=True)

@@ -85,12 +85,15 @@ class AlignTask:
         job, utterance = state.job, state.job.utterance
         started = time.perf_counter()
         alignment = replace(state.result, utterance=utterance.id, audio=utterance.audio, offset_s=utterance.offset_s)
-        pending = self.layout.place(job.index, utterance, alignment)
+        placed = self.layout.place(job.index, utterance, alignment)
         seconds = state.seconds + time.perf_counter() - started
         per_token, loss = _finite(alignment.loss_per_token), _finite(alignment.loss)
         duration_s, doubt = alignment.duration_s, _doubt(alignment)
         fit, skipped = alignment.fit, alignment.skipped
-        return Outcome(job.index, DONE, None, loss, per_token, duration_s, seconds, pending, doubt, fit, skipped)
+        outcome = Outcome(
+            job.index, DONE, None, loss, per_token, duration_s, seconds, placed.pending, doubt, fit, skipped
+        )
+        return replace(outcome, files=placed.files, row=placed.row)
 
 
 @dataclass(frozen=True)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from ctc_align.corpus.outputs.audio_cuts import refuse_inputs
+from ctc_align.corpus.outputs.layout import Layout, inputs_of
 from ctc_align.corpus.outputs.pending_parts import PendingParts
+from ctc_align.corpus.outputs.records import checksum, have_their_sizes, is_own_name
 from ctc_align.corpus.outputs.shared_files import GroupedUtterance
+from ctc_align.corpus.state.journal_lines import DONE, Line
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import OutputError
 from ctc_align.formats.whole_files import remove_file
+from ctc_align.types import FORMAT
 
-if TYPE_CHECKING:
-    from ctc_align.corpus.outputs.layout import Layout
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -68,12 +73,56 @@ class Assembly:
         with suppress(OutputError):
             self._pending.close()
 
-    def present(self, index: int, utterance: Utterance) -> bool:
-        """Return whether all outputs of an utterance that the journal calls done are still in place (or pending)."""
-        if not all(map(os.path.isfile, self._layout.outputs(utterance))):
-            return False
+    def present(self, index: int, utterance: Utterance, line: Line | None = None) -> bool:
+        """Return whether all outputs of an utterance that the journal calls done are still in place (or pending).
+
+        Of files of its own their sizes are compared with what its `line` recorded, of rows their content.
+        """
+        outputs = self._layout.outputs(utterance)
+        if line is None or line.files is None:  # of an earlier version
+            is_there = all(map(os.path.isfile, outputs))
+        else:
+            is_there = have_their_sizes(line.files, Path(self._layout.settings.out_dir), outputs)
         group = self._layout.group(index, utterance)
-        return group is None or self._pending.holds(utterance.id) or self._files.holds(group, utterance.id)
+        if group is None or not is_there:
+            return is_there
+        row = None if line is None else line.row
+        data = self._pending.get(utterance.id)
+        if data is None:
+            return self._files.holds(group, utterance.id, row)
+        try:
+            return row is None or checksum(self._files.content(data)) == tuple(row)
+        except (ValueError, LookupError, TypeError):
+            return False
+
+    def remove_stale(self, utterance: Utterance, line: Line | None) -> None:
+        """Remove the files that an earlier run made of an utterance that fails now; inputs and others' files stay.
+
+        One that cannot be removed is told.
+
+        Args:
+            line: of the journal, before it failed; None where there is none that can be read: then the files are an
+                earlier run's where the JSON among them says that it is of this utterance.
+        """
+        out_dir = Path(self._layout.settings.out_dir)
+        outputs = self._layout.outputs(utterance)
+        if line is None:
+            paths = outputs if any(_is_alignment_of(path, utterance.id) for path in outputs) else []
+        elif line.status != DONE:
+            return
+        else:
+            names = [name for name in line.files or () if is_own_name(name, utterance)]
+            paths = [out_dir / name for name in names] if line.files is not None else outputs
+        protect = (*inputs_of(utterance), *self._layout.settings.protect)
+        for path in paths:
+            try:
+                refuse_inputs([path], protect)
+            except OutputError:
+                continue
+            try:
+                remove_file(path, out_dir)
+            except OutputError as error:
+                logger.warning("%s; it is of an earlier run, and %s failed now", error, utterance.id)
 
     def announce(self, index: int, utterance: Utterance, done: bool | None = None) -> list[Path]:
         """Add an utterance of the source, in order; `done` is its outcome in an earlier run, None where it is to come.
@@ -165,3 +214,14 @@ class Assembly:
         for path in self._files.targets(name):
             remove_file(path, Path(self._layout.settings.out_dir))
         return []
+
+
+def _is_alignment_of(path: Path, id: str) -> bool:
+    """Return whether a file is the JSON of an alignment of this utterance."""
+    if path.suffix != ".json" or not path.is_file():
+        return False
+    try:
+        data = json.loads(path.read_bytes())
+        return isinstance(data, dict) and (data.get("format"), data.get("utterance")) == (FORMAT, id)
+    except (OSError, ValueError, RecursionError):
+        return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ctc_align.corpus.outputs.records import CUTS
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import AudioError, OutputError
 from ctc_align.formats import Alignment
@@ -22,7 +23,6 @@ from ctc_align.units import seconds_to_samples
 if TYPE_CHECKING:
     from ctc_align.audio.recordings import Recording
 
-FOLDER = "cuts"
 MARGIN_S = 0.25
 """Silence that a phrase keeps before and after it, where there is as much."""
 
@@ -58,12 +58,17 @@ def first_cut(utterance: Utterance, settings: CutSettings) -> list[Path]:
 
 
 def cut_audio(
-    alignment: Alignment, utterance: Utterance, settings: CutSettings, protect: Sequence[str | Path] = ()
+    alignment: Alignment,
+    utterance: Utterance,
+    settings: CutSettings,
+    protect: Sequence[str | Path] = (),
+    written: Callable[[Path, bytes], None] | None = None,
 ) -> list[Path]:
     """Write the cuts of an utterance and their text, whole or not at all; further cuts of an earlier run are removed.
 
     FLAC of 16 bits at the recording's own rate and with its own channels (the one channel, where the utterance names
-    one); samples are copied from the recording, not the model's resampled ones.
+    one); samples are copied from the recording, not the model's resampled ones. `written` is called with the path and
+    the bytes of each file.
 
     Raises:
         AudioError: the recording cannot be read, or has more channels than FLAC holds.
@@ -77,9 +82,11 @@ def cut_audio(
     with open_recording(utterance.audio) as recording, placing(targets, settings.parts) as parts:
         files = iter(parts)
         for cut in cuts:
-            data = _flac(recording, cut, utterance)
-            next(files)[1].write_bytes(data)
-            next(files)[1].write_bytes(f"{cut.text}\n".encode("utf-8", "replace"))
+            for data in (_flac(recording, cut, utterance), f"{cut.text}\n".encode("utf-8", "replace")):
+                target, part = next(files)
+                part.write_bytes(data)
+                if written is not None:
+                    written(target, data)
         for _ in files:  # finish the last file
             pass
     if settings.by_pause:
@@ -104,7 +111,7 @@ def refuse_inputs(targets: Sequence[Path], protect: Sequence[str | Path]) -> Non
 
 def _targets(utterance: Utterance, settings: CutSettings, number: int) -> list[Path]:
     """Return the paths of sound and text of cut `number`, from 0."""
-    place = Path(settings.out_dir, FOLDER, utterance.output)
+    place = Path(settings.out_dir, CUTS, utterance.output)
     name = f"{place.name}-{number + 1:04d}" if settings.by_pause else place.name
     return [place.with_name(f"{name}{extension}") for extension in (".flac", ".txt")]
 

@@ -14,6 +14,7 @@ from ctc_align.config import setting
 from ctc_align.corpus.outputs.audio_cuts import CutSettings, cut_audio, first_cut, refuse_inputs
 from ctc_align.corpus.outputs.pending_parts import pending_parts_name
 from ctc_align.corpus.outputs.recording_grids import RecordingGrids, grid_row
+from ctc_align.corpus.outputs.records import Placed, checksum
 from ctc_align.corpus.outputs.shards import ShardFiles, shard_row
 from ctc_align.corpus.outputs.shared_files import SharedFiles
 from ctc_align.corpus.utterance import Utterance
@@ -101,8 +102,8 @@ class Layout:
         paths = output_paths(self.settings.out_dir, utterance.output, self._formats_of(utterance))
         return paths + (first_cut(utterance, self._cut()) if self.settings.cut else [])
 
-    def place(self, index: int, utterance: Utterance, alignment: Alignment) -> bytes | None:
-        """Write the utterance's own files, each whole, over existing ones; return its part of files to be assembled.
+    def place(self, index: int, utterance: Utterance, alignment: Alignment) -> Placed:
+        """Write the utterance's own files, each whole, over existing ones; return their record and its part of others.
 
         `index` is its place in the source, from 0, lines that were refused included. Called by workers.
 
@@ -113,21 +114,26 @@ class Layout:
         settings = self.settings
         protect = (*inputs_of(utterance), *settings.protect)
         style = Style(settings.times, settings.labels)
+        placed = Placed(Path(settings.out_dir))
         if settings.cut:
-            cut_audio(alignment, utterance, self._cut(), protect)
+            cut_audio(alignment, utterance, self._cut(), protect, placed.add)
         formats = self._formats_of(utterance)
         if formats:
             target = Path(settings.out_dir, utterance.output)
             OutputFiles(target.parent, target.name, formats, force=True, protect=protect).write(
-                alignment, style=style, parts=self._parts()
+                alignment, style=style, parts=self._parts(), written=placed.add
             )
         group = self.group(index, utterance)
         if group is None:
-            return None
+            return placed
+        shared = self.shared_files()
         if settings.layout == SHARDS:
-            return shard_row(alignment, style, settings.formats_written)
-        refuse_inputs(self.shared_files().targets(group), protect)
-        return grid_row(alignment, style, _recording_s(utterance.audio))
+            placed.pending = shard_row(alignment, style, settings.formats_written)
+        else:
+            refuse_inputs(shared.targets(group), protect)
+            placed.pending = grid_row(alignment, style, _recording_s(utterance.audio))
+        placed.row = checksum(shared.content(placed.pending))
+        return placed
 
     def group(self, index: int, utterance: Utterance) -> str | None:
         """Return the name of the assembled file(s) that the utterance is part of, or None.

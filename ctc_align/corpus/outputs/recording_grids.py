@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ctc_align.corpus.outputs.shared_files import GroupedUtterance
+from ctc_align.corpus.state.journal_lines import Checksum
 from ctc_align.errors import InputError
 from ctc_align.formats import Alignment, Style
 from ctc_align.formats.textgrid import Tier, read_textgrid, write_tiers
@@ -52,7 +53,13 @@ class RecordingGrids:
     def targets(self, group: str) -> list[Path]:
         return [self._folder / f"{group}{_EXTENSION}"]
 
-    def holds(self, group: str, id: str) -> bool:
+    def content(self, row: bytes) -> bytes:
+        """Return the labelled intervals of a row: the others are not in the file."""
+        part = json.loads(row)
+        kept = [[piece for piece in part[tier] if piece[2] and piece[1] > piece[0]] for tier in ("words", "tokens")]
+        return json.dumps(kept).encode()
+
+    def holds(self, group: str, id: str, row: Checksum | None = None) -> bool:
         return os.path.isfile(self.targets(group)[0])
 
     def is_of(self, group: str, ids: Sequence[str]) -> bool:

@@ -7,13 +7,16 @@ import io
 import itertools
 import json
 import os
+import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ctc_align.corpus.outputs.records import checksum
 from ctc_align.corpus.outputs.shared_files import GroupedUtterance
+from ctc_align.corpus.state.journal_lines import Checksum
 from ctc_align.formats import Alignment, CtmWriter, JsonWriter, Style, TokenCtmWriter, to_dict
 from ctc_align.formats.whole_files import placing
 
@@ -58,39 +61,67 @@ class ShardFiles:
         self._folder = folder
         self._extensions = (".jsonl.gz", ".ctm", ".tokens.ctm") if "ctm" in formats else (".jsonl.gz",)
         self._parts = parts
-        self._cached: tuple[str, dict[str, None]] = ("", {})
+        self._cached: tuple[str, dict[str, Checksum]] = ("", {})
 
     def targets(self, group: str) -> list[Path]:
         return [self._folder / f"{group}{extension}" for extension in self._extensions]
 
-    def holds(self, group: str, id: str) -> bool:
-        return id in self._ids(group)
+    def content(self, row: bytes) -> bytes:
+        return row
+
+    def holds(self, group: str, id: str, row: Checksum | None = None) -> bool:
+        found = self._checksums(group).get(id)
+        return found is not None and (row is None or found == tuple(row))
 
     def is_of(self, group: str, ids: Sequence[str]) -> bool:
-        return list(self._ids(group)) == list(ids)
+        return list(self._checksums(group)) == list(ids)
 
-    def _ids(self, group: str) -> dict[str, None]:
-        """Return the utterances of a finished shard, none where it is not whole; the last shard is cached."""
+    def _checksums(self, group: str) -> dict[str, Checksum]:
+        """Return the rows of a finished shard, none where it cannot be read; the last shard is cached."""
         if self._cached[0] != group:
-            self._cached = (group, self._read_ids(group))
+            self._cached = (group, self._read_checksums(group))
         return self._cached[1]
 
-    def _read_ids(self, group: str) -> dict[str, None]:
-        if not all(map(os.path.isfile, self.targets(group))):
+    def _read_checksums(self, group: str) -> dict[str, Checksum]:
+        """Return the checksums of the rows; where a file holds more than the rows, that of the first is no number.
+
+        A shard of which nobody knows what else is in it is then written anew.
+        """
+        targets = self.targets(group)
+        if not all(map(os.path.isfile, targets)):
             return {}
+        found: dict[str, Checksum] = {}
+        crc = length = 0
+        sizes = [0] * (len(targets) - 1)
         try:
-            return dict.fromkeys(_id_of(line) for line in read_lines(self.targets(group)[0]))
+            for line, *blocks in self._read_rows(group):
+                found[_id_of(line)] = checksum(_packed([line, *blocks]))
+                crc, length = zlib.crc32(line, crc), length + len(line)
+                sizes = [size + len(block) for size, block in zip(sizes, blocks)]
+            is_whole = _has_frame(targets[0], crc, length) and sizes == [os.path.getsize(path) for path in targets[1:]]
         except (OSError, EOFError, zlib.error, ValueError):  # not a shard of ours, or cut: as if it were not there
             return {}
+        if found and not is_whole:
+            found[next(iter(found))] = (0, "")
+        return found
 
     def rows(self, group: str, utterances: Sequence[GroupedUtterance]) -> Iterator[tuple[str, bytes]]:
-        if not self._ids(group):
+        if not self._checksums(group):
             return
+        for row in self._read_rows(group):
+            yield _id_of(row[0]), _packed(row)
+
+    def _read_rows(self, group: str) -> Iterator[list[bytes]]:
+        """Yield the pieces of one utterance after another.
+
+        Raises:
+            OSError, EOFError, zlib.error: a file cannot be read, or is cut.
+        """
         json_path, *ctm_paths = self.targets(group)
         with ExitStack() as stack:
             ctms = [_blocks(stack.enter_context(open(path, "rb"))) for path in ctm_paths]
             for line in read_lines(json_path):
-                yield _id_of(line), _packed([line, *(next(blocks, b"") for blocks in ctms)])
+                yield [line, *(next(blocks, b"") for blocks in ctms)]
 
     def write(
         self, group: str, utterances: Sequence[GroupedUtterance], rows: Iterable[tuple[str, bytes]]
@@ -131,11 +162,22 @@ def _id_of(line: bytes) -> str:
 
 def _blocks(file: BinaryIO) -> Iterator[bytes]:
     """Yield the lines of one utterance after another: each begins with its comment."""
-    block: list[bytes] = []
-    for line in file:
-        if line.startswith(b";; ") and block:
-            yield b"".join(block)
-            block = []
-        block.append(line)
-    if block:
-        yield b"".join(block)
+    mark, rest = b"", b""
+    while chunk := file.read(1 << 20):
+        *blocks, rest = (rest + chunk).split(b"\n;; ")
+        for block in blocks:
+            yield mark + block + b"\n"
+            mark = b";; "
+    if mark or rest:
+        yield mark + rest
+
+
+def _has_frame(path: Path, crc: int, length: int) -> bool:
+    """Return whether a gzip file has the head of ours, and ends with the checksum and the length of this content."""
+    head = io.BytesIO()
+    with gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=head, mtime=0):
+        pass
+    with open(path, "rb") as file:
+        start = file.read(10)
+        file.seek(-8, os.SEEK_END)
+        return start == head.getvalue()[:10] and file.read() == struct.pack("<II", crc, length & 0xFFFFFFFF)

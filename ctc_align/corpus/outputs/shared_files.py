@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from ctc_align.corpus.state.journal_lines import Checksum
 from ctc_align.corpus.utterance import Utterance
 
 
@@ -33,8 +34,12 @@ class SharedFiles(Protocol):
         """Return the paths of the group's files."""
         ...
 
-    def holds(self, group: str, id: str) -> bool:
-        """Return whether the group's files exist, with this utterance in them as far as they show it."""
+    def content(self, row: bytes) -> bytes:
+        """Return what the group's files keep of a row, of which the journal has the checksum."""
+        ...
+
+    def holds(self, group: str, id: str, row: Checksum | None = None) -> bool:
+        """Return whether the group's files exist, with this utterance (and its `row`) in them as far as they show."""
         ...
 
     def is_of(self, group: str, ids: Sequence[str]) -> bool:

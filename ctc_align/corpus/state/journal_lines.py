@@ -169,6 +169,10 @@ def _line(data: Any) -> Line | None:
             return None
     if not {"id", "status"} <= values.keys():
         return None
+    if values.get("row") is not None:
+        values["row"] = tuple(values["row"])
+    if values.get("files") is not None:
+        values["files"] = {name: tuple(recorded) for name, recorded in values["files"].items()}
     number = values.pop("line", 0)
     return Line(**values, number=number)
 

@@ -87,9 +87,9 @@ class Outcomes:
             self._is_void[place] = True
 
     def line(self, key: int) -> Line | None:
-        """Return the line that counts of an utterance, read again from its journal; None where there is none."""
+        """Return the last line of an utterance, also if it is to be done again; None where there is none."""
         place = self._place(key)
-        return None if place is None or self._is_void[place] else self._read(place)
+        return None if place is None else self._read(place)
 
     def lines(self, keys: np.ndarray | None = None) -> Iterator[Line]:
         """Yield the lines that count, in the journals' order, also of what is to be done again.
