@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
 import signal
 import time
@@ -28,6 +29,9 @@ from ctc_align.types import AlignedToken, AlignedWord
 POINT, _, COUNT = os.environ.get("FAULT", "").partition(":")
 BATCH_S = float(os.environ.get("BATCH_S", "0"))
 KILLS_ITS_WORKER = os.environ.get("KILLS_ITS_WORKER", "")
+"""Utterances, divided by commas, that kill their worker when they are computed."""
+KILLERS = json.loads(Path(os.environ["KILLERS"]).read_text()) if "KILLERS" in os.environ else {}
+"""Utterances that kill their worker: (stage, how) by id."""
 PARENT = os.getppid() if __name__ == "__mp_main__" else os.getpid()
 _passed = 0
 
@@ -45,6 +49,30 @@ def die() -> None:
     """As by `kill -9` of the run; whoever starts workers takes them along."""
     os.kill(PARENT, signal.SIGKILL)
     time.sleep(60)
+
+
+def die_alone(stage: str, name: str) -> None:
+    """End this worker where `name` kills it in this stage; the run lives on."""
+    at, how = KILLERS.get(name, ("", ""))
+    if at == stage:
+        {"kill": lambda: os.kill(os.getpid(), signal.SIGKILL), "abort": os.abort, "exit": lambda: os._exit(3)}[how]()
+
+
+def read_or_die(utterance: Any, *rest: Any, read=stages.read_utterance) -> Any:
+    die_alone("read", utterance.id)
+    return read(utterance, *rest)
+
+
+stages.read_utterance = read_or_die
+
+
+def place_or_die(self: Any, index: int, utterance: Any, alignment: Any, place=layout.Layout.place) -> Any:
+    placed = place(self, index, utterance, alignment)
+    die_alone("write", utterance.id)
+    return placed
+
+
+layout.Layout.place = place_or_die  # type: ignore[method-assign]
 
 
 def faulty(owner: Any, name: str) -> None:
@@ -113,8 +141,10 @@ class LightAligner:
 
     def align_batch(self, pairs: Any, on_error: str, utterances: Any, timings: Any) -> list[Any]:
         time.sleep(BATCH_S)
-        if KILLS_ITS_WORKER and KILLS_ITS_WORKER in utterances:
+        if not set(KILLS_ITS_WORKER.split(",")).isdisjoint(utterances):
             os.kill(os.getpid(), signal.SIGKILL)
+        for name in utterances:
+            die_alone("compute", name)
         return [self.align(audio, text, name) for (audio, text), name in zip(pairs, utterances)]
 
     def align(self, audio: Any, text: str, name: str) -> Any:

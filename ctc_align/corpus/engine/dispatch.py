@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
 from array import array
@@ -13,19 +14,17 @@ from typing import Protocol
 from ctc_align.corpus.engine.batch_plan import Item, Job, UtteranceBatch, batches_by_length
 from ctc_align.corpus.engine.planner import PlannedItem, Planner, PlanOptions, length_of
 from ctc_align.corpus.engine.pool_messages import BatchDone, Outcome, Pool, RunFailed, WorkerDied
+from ctc_align.corpus.engine.suspects import Suspects
 from ctc_align.corpus.outputs.assembly import Assembly
 from ctc_align.corpus.state.fingerprint import Fingerprints
 from ctc_align.corpus.state.journal import Journal, now
 from ctc_align.corpus.state.journal_lines import DONE, FAILED, Line, line_key
 from ctc_align.corpus.state.outcomes import Outcomes
 from ctc_align.corpus.utterance import Refused, Utterance
-from ctc_align.errors import BackendError
 
 _TICK_S = 0.2
 _MOST_WAITING = 64
 """Batches that wait for workers at most before the next window is taken."""
-_MOST_DEATHS = 10
-"""Workers that die one after another without a batch done: then it is not the utterances."""
 
 logger = logging.getLogger(__name__)
 
@@ -93,10 +92,8 @@ class Engine:
         self.keys = array("Q")
         self.stopping = False
         self._waiting: deque[UtteranceBatch] = deque()
-        self._alone: deque[UtteranceBatch] = deque()
-        self._retried_alone: set[int] = set()
-        self._deaths = 0
-        self._numbers = 0
+        self._numbers = itertools.count(1)
+        self._suspects = Suspects(lambda: next(self._numbers))
 
     def run(self, items: Iterable[Item], pool: Pool, journal: Journal) -> None:
         """Do all of it, or finish the batches that workers have once `stopping` is set.
@@ -110,8 +107,11 @@ class Engine:
             while True:
                 while not self.stopping and len(self._waiting) < _MOST_WAITING and planner.has_window():
                     self._take(planner.window())
+                if planner.is_over and not self._waiting and not pool.busy:
+                    self._suspects.conclude()
+                self._record_convicted()
                 self._feed(pool)
-                done = not (self._waiting or self._alone) and planner.is_over
+                done = not (self._waiting or self._suspects) and planner.is_over
                 if not pool.busy and (done or self.stopping):
                     return
                 starved = not self.stopping and not self._waiting and not planner.is_over
@@ -122,11 +122,11 @@ class Engine:
     def _feed(self, pool: Pool) -> None:
         if self.stopping:
             return
-        while self._alone:
-            if not pool.offer(self._alone[0], alone=True):
+        while (suspect := self._suspects.first()) is not None:
+            if not pool.offer(suspect, alone=True):
                 return
-            self._alone.popleft()
-        while self._waiting and pool.offer(self._waiting[0]):
+            self._suspects.remove_first()
+        while self._waiting and not self._suspects.in_doubt and pool.offer(self._waiting[0]):
             self._waiting.popleft()
 
     def _take(self, window: list[PlannedItem]) -> None:
@@ -136,10 +136,8 @@ class Engine:
         self._refuse(refused)
         for places in batches_by_length([job.length_s for job in jobs], self.options.batch_seconds):
             if any(jobs[i].todo for i in places):
-                self._numbers += 1
-                self._waiting.append(
-                    UtteranceBatch(self._numbers, tuple(jobs[i] for i in places if not jobs[i].is_absent))
-                )
+                jobs_of_batch = tuple(jobs[i] for i in places if not jobs[i].is_absent)
+                self._waiting.append(UtteranceBatch(next(self._numbers), jobs_of_batch))
 
     def _jobs(self, window: list[PlannedItem]) -> list[Job]:
         """Return the jobs of utterances, with their lengths where anything is to be done."""
@@ -167,7 +165,10 @@ class Engine:
         elif status == FAILED:
             self.tally.failed += 1
         todo, is_absent = status is None, status == FAILED
-        return Job(item.index, utterance, item.group, planned.fingerprint, 0.0, todo, is_absent)
+        job = Job(item.index, utterance, item.group, planned.fingerprint, 0.0, todo, is_absent)
+        if status == DONE:
+            self._suspects.know_good(job, earlier=True)
+        return job
 
     def _refuse(self, refused: list[PlannedItem]) -> None:
         """Record lines of the source that are no utterances as failed, in the journal once."""
@@ -190,7 +191,7 @@ class Engine:
         if isinstance(event, WorkerDied):
             self._replace(event)
             return
-        self._deaths = 0
+        self._suspects.done(event.batch)
         for line in event.finished.warnings:
             self.observer.warn(line)
         for stage, seconds in event.finished.seconds.items():
@@ -199,6 +200,8 @@ class Engine:
 
     def _record(self, jobs: tuple[Job, ...], outcomes: tuple[Outcome, ...]) -> None:
         """Keep pending parts, then the journal, then assemble: in this order nothing is lost, whenever it ends."""
+        if not outcomes:
+            return
         by_index = {job.index: job for job in jobs}
         pairs = [(by_index[outcome.index], outcome) for outcome in outcomes]
         self._journal.check()
@@ -212,29 +215,27 @@ class Engine:
         for job, outcome in pairs:
             self.assembly.settle(job.index, outcome.status == DONE)
             if outcome.status == DONE:
+                self._suspects.know_good(job)
                 self.tally.done += 1
                 self.tally.audio_s += outcome.duration_s or 0.0
             else:
                 self.tally.failed += 1
 
     def _replace(self, died: WorkerDied) -> None:
-        """Put what a dead worker had in batches of one; an utterance that kills a worker alone has failed."""
-        self._deaths += 1
-        if self._deaths > _MOST_DEATHS or (not died.was_ready and self._deaths > 2):
-            raise BackendError(f"worker processes die ({died.how}); try fewer --workers or shorter --batch-seconds")
-        if not died.was_ready:
-            self._waiting.extendleft(reversed(died.batches))
-            return
-        for batch in died.batches:
-            todo = [job for job in batch.jobs if job.todo]
-            if batch.number in self._retried_alone:
-                reason = f"the worker process died of this utterance ({died.how})"
-                self._record(batch.jobs, tuple(Outcome(job.index, FAILED, reason) for job in todo))
-                continue
-            for job in todo:
-                self._numbers += 1
-                self._retried_alone.add(self._numbers)
-                self._alone.append(UtteranceBatch(self._numbers, (job,)))
+        """Have what a dead worker had done again."""
+        if died.was_ready:
+            self._suspects.died(died)
+        else:
+            self._waiting.extendleft(reversed(self._suspects.unstarted(died)))
+
+    def _record_convicted(self) -> None:
+        """Record the utterances that killed their workers."""
+        for batch, how in self._suspects.convicted:
+            reason = f"the worker process died of this utterance ({how})"
+            for job in batch.jobs:
+                self.assembly.forget(job.utterance)
+            self._record(batch.jobs, tuple(Outcome(job.index, FAILED, reason) for job in batch.jobs))
+        self._suspects.convicted.clear()
 
 
 def _line(job: Job, outcome: Outcome, finished: float) -> Line:

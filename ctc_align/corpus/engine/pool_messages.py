@@ -75,11 +75,15 @@ class BatchDone:
 
 @dataclass(frozen=True)
 class WorkerDied:
-    """A worker has ended; `batches` are what it had, in order, `how` says what ended it."""
+    """A worker has ended; `batches` are what it had, in order, `how` says what ended it.
+
+    `from_outside`: by a signal that other programs send, as the system does where memory is short, or nobody knows.
+    """
 
     batches: tuple[UtteranceBatch, ...]
     how: str
     was_ready: bool
+    from_outside: bool = False
 
 
 class Pool(Protocol):
@@ -90,7 +94,10 @@ class Pool(Protocol):
         """The number of batches that workers have."""
 
     def offer(self, batch: UtteranceBatch, alone: bool = False) -> bool:
-        """Give a batch to a worker, with `alone` to an idle one; return False where none has room."""
+        """Give a batch to a worker; return False where none has room.
+
+        With `alone` to an idle worker, which gets no other batch until this one is reported.
+        """
 
     def events(self, timeout_s: float) -> Iterator[BatchDone | RunFailed | WorkerDied]:
         """Yield what workers have reported, after waiting for it at most so long."""

@@ -31,17 +31,20 @@ if TYPE_CHECKING:
     from ctc_align.corpus.engine.batch_plan import UtteranceBatch
 
 _PATIENCE_S = 5.0
+_FROM_OUTSIDE = [getattr(signal, name) for name in ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)]
+"""Signals that no crash sends."""
 
 
 @dataclass
 class _Slot:
-    """One place for a worker, and the process that has it now."""
+    """One place for a worker, and the process that has it now; it is `closed` while that has a batch alone."""
 
     device: str
     process: Any = None
     pipe: Connection | None = None
     life: Connection | None = None
     ready: bool = False
+    closed: bool = False
     batches: deque[UtteranceBatch] = field(default_factory=deque)
 
 
@@ -80,14 +83,20 @@ class ProcessPool:
         return sum(len(slot.batches) for slot in self._slots)
 
     def offer(self, batch: UtteranceBatch, alone: bool = False) -> bool:
-        """Give a batch to the worker with the least to do, `alone` to an idle one; return False where none has room."""
-        # an idle worker before one that would have to start, and that before one that works
-        slot = min(self._slots, key=lambda slot: (len(slot.batches), slot.process is None))
-        if len(slot.batches) >= (1 if alone else OUTSTANDING):
+        """Give a batch to the worker with the least to do; return False where none has room.
+
+        With `alone` to an idle worker, which gets no other batch until this one is reported.
+        """
+        most = 1 if alone else OUTSTANDING
+        slots = [slot for slot in self._slots if not slot.closed and len(slot.batches) < most]
+        if not slots:
             return False
+        # an idle worker before one that would have to start, and that before one that works
+        slot = min(slots, key=lambda slot: (len(slot.batches), slot.process is None))
         if slot.process is None:
             self._start(slot)
         slot.batches.append(batch)
+        slot.closed = alone
         if slot.ready:
             _send(slot, batch)
         return True
@@ -112,6 +121,7 @@ class ProcessPool:
                 continue
             if isinstance(message, Finished):
                 batch = slot.batches.popleft()
+                slot.closed = False
                 assert batch.number == message.number
                 yield BatchDone(batch, message)
             else:
@@ -138,9 +148,11 @@ class ProcessPool:
 
     def _remove_dead(self, slot: _Slot) -> WorkerDied:
         slot.process.join(_PATIENCE_S)
-        died = WorkerDied(tuple(slot.batches), _how(slot.process.exitcode), slot.ready)
+        code = slot.process.exitcode
+        died = WorkerDied(tuple(slot.batches), _how(code), slot.ready, code is None or -code in _FROM_OUTSIDE)
         self._end(slot, gently=False)
         slot.batches.clear()
+        slot.closed = False
         return died
 
     def _end(self, slot: _Slot, gently: bool) -> None:

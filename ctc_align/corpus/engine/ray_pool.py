@@ -17,7 +17,6 @@ import socket
 import threading
 import time
 import warnings
-from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.corpus.engine.batch_plan import UtteranceBatch
 
-_TRIES = 2
-"""Actors that may end with a batch before it is reported."""
 _FAILED_STARTS = 5
 """Actors, beside twice as many as there should be, that end before they are ready: then it is not chance."""
 _STORE_BYTES = 256 * 2**20
@@ -157,10 +154,11 @@ class RayWorker:
 
 @dataclass
 class _Actor:
-    """An actor, and the batches that it has."""
+    """An actor, and the batches that it has; it is `closed` while it has one alone."""
 
     handle: Any
     is_ready: bool = False
+    closed: bool = False
     batches: list[UtteranceBatch] = field(default_factory=list)
 
 
@@ -178,8 +176,6 @@ class RayPool:
         self._actors: list[_Actor] = []
         self._calls: dict[Any, tuple[_Actor, UtteranceBatch | None]] = {}
         """By Ray's reference to the answer; the batch is None where the actor loads."""
-        self._retries: deque[UtteranceBatch] = deque()
-        self._deaths: Counter[int] = Counter()
         self._failed_starts = 0
 
     def __enter__(self) -> RayPool:
@@ -193,18 +189,27 @@ class RayPool:
 
     @property
     def busy(self) -> int:
-        """The number of batches that actors have, or will have again."""
-        return len(self._retries) + sum(len(actor.batches) for actor in self._actors)
+        """The number of batches that actors have."""
+        return sum(len(actor.batches) for actor in self._actors)
 
     def offer(self, batch: UtteranceBatch, alone: bool = False) -> bool:
-        """Give a batch to the actor with the least to do, `alone` to an idle one; return False where none has room."""
+        """Give a batch to the actor with the least to do; return False where none has room.
+
+        With `alone` to an idle actor, which gets no other batch until this one is reported.
+        """
         self._start_missing()
-        return not self._retries and self._given(batch, 1 if alone else OUTSTANDING)
+        most = 1 if alone else OUTSTANDING
+        ready = [actor for actor in self._actors if actor.is_ready and not actor.closed and len(actor.batches) < most]
+        if not ready:
+            return False
+        actor = min(ready, key=lambda actor: len(actor.batches))
+        actor.batches.append(batch)
+        actor.closed = alone
+        self._calls[actor.handle.work.remote(batch)] = actor, batch
+        return True
 
     def events(self, timeout_s: float) -> Iterator[BatchDone | RunFailed | WorkerDied]:
         """Yield what actors have reported, after waiting for it at most so long."""
-        while self._retries and self._given(self._retries[0], 1):
-            self._retries.popleft()
         if not self._calls:
             time.sleep(timeout_s)
             return
@@ -213,9 +218,11 @@ class RayPool:
         done, _ = ray.wait(list(self._calls), timeout=timeout_s)
         if done:
             done, _ = ray.wait(list(self._calls), num_returns=len(self._calls), timeout=0)
-        for call in done:
+        # what an actor did before its end counts as done
+        results = sorted(((call, _result(call)) for call in done), key=lambda pair: isinstance(pair[1], Exception))
+        for call, result in results:
             if call in self._calls:
-                yield from self._answer(call)
+                yield from self._answer(call, result)
 
     def kill(self) -> None:
         """End all actors at once."""
@@ -234,55 +241,35 @@ class RayPool:
             self._actors.append(actor)
             self._calls[actor.handle.load.remote(self._options, self._site)] = actor, None
 
-    def _given(self, batch: UtteranceBatch, most: int) -> bool:
-        ready = [actor for actor in self._actors if actor.is_ready and len(actor.batches) < most]
-        if not ready:
-            return False
-        actor = min(ready, key=lambda actor: len(actor.batches))
-        actor.batches.append(batch)
-        self._calls[actor.handle.work.remote(batch)] = actor, batch
-        return True
-
-    def _answer(self, call: Any) -> Iterator[BatchDone | RunFailed | WorkerDied]:
-        import ray
-
+    def _answer(self, call: Any, result: Any) -> Iterator[BatchDone | RunFailed | WorkerDied]:
         actor, batch = self._calls[call]
-        try:
-            message = ray.get(call)
-        except ray.exceptions.RayTaskError as error:
-            del self._calls[call]
-            if batch is None:
-                yield RunFailed(BackendError(f"a worker on Ray fails: {_last_line(error)}"))
-            else:
-                actor.batches.remove(batch)
-                yield WorkerDied((batch,), _last_line(error), was_ready=True)
-            return
-        except ray.exceptions.RayError:
+        if isinstance(result, Exception) and not _is_of_task(result):
             yield from self._died(actor)
             return
         del self._calls[call]
-        if isinstance(message, RunFailed):
-            yield message
+        if isinstance(result, RunFailed):
+            yield result
         elif batch is None:
             actor.is_ready = True
+            if isinstance(result, Exception):
+                yield RunFailed(BackendError(f"a worker on Ray fails: {_last_line(result)}"))
         else:
             actor.batches.remove(batch)
-            self._deaths.pop(batch.number, None)
-            yield BatchDone(batch, message)
+            actor.closed = False
+            if isinstance(result, Exception):
+                yield WorkerDied((batch,), _last_line(result), was_ready=True)
+            else:
+                yield BatchDone(batch, result)
 
     def _died(self, actor: _Actor) -> Iterator[RunFailed | WorkerDied]:
-        """Replace an actor that has ended; its batches are tried once more, each alone, before they are reported."""
+        """Replace an actor that has ended."""
         self._remove(actor)
         if not actor.is_ready:
             self._failed_starts += 1
             if self._failed_starts > 2 * self._workers + _FAILED_STARTS:
                 yield RunFailed(BackendError("Ray's workers die while they load the model; try fewer --workers"))
-        for batch in actor.batches:
-            self._deaths[batch.number] += 1
-            if self._deaths[batch.number] < _TRIES:
-                self._retries.append(batch)
-            else:
-                yield WorkerDied((batch,), f"{_TRIES} of Ray's workers ended: out of memory?", was_ready=True)
+        if actor.batches:
+            yield WorkerDied(tuple(actor.batches), "Ray's worker ended: out of memory?", True, from_outside=True)
         self._start_missing()
 
     def _remove(self, actor: _Actor) -> None:
@@ -292,6 +279,23 @@ class RayPool:
         self._calls = {call: (other, batch) for call, (other, batch) in self._calls.items() if other is not actor}
         with contextlib.suppress(Exception):  # it may have ended, or the cluster
             ray.kill(actor.handle)
+
+
+def _result(call: Any) -> Any:
+    """Return the answer to a call, or the error in its place."""
+    import ray
+
+    try:
+        return ray.get(call)
+    except ray.exceptions.RayError as error:
+        return error
+
+
+def _is_of_task(error: Exception) -> bool:
+    """Return whether a call has raised an error in an actor that lives on."""
+    import ray
+
+    return isinstance(error, ray.exceptions.RayTaskError)
 
 
 @contextlib.contextmanager

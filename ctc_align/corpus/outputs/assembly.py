@@ -156,6 +156,10 @@ class Assembly:
         if kept:
             self._pending.put(kept)
 
+    def forget(self, utterance: Utterance) -> None:
+        """Remove what a worker wrote of an utterance before it died of it."""
+        self._layout.remove(utterance)
+
     def settle(self, index: int, done: bool) -> list[Path]:
         """Mark an announced utterance as in the journal, and return the files that were finished by it.
 

@@ -6,6 +6,7 @@ files that several utterances share.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from ctc_align.corpus.outputs.records import Placed, checksum
 from ctc_align.corpus.outputs.shards import ShardFiles, shard_row
 from ctc_align.corpus.outputs.shared_files import SharedFiles
 from ctc_align.corpus.utterance import Utterance
-from ctc_align.errors import UsageError
+from ctc_align.errors import OutputError, UsageError
 from ctc_align.formats import DEFAULT_FORMATS, WRITERS, Alignment, OutputFiles, Style, output_paths
 
 FILES, SHARDS = "files", "shards"
@@ -134,6 +135,13 @@ class Layout:
             placed.pending = grid_row(alignment, style, _recording_s(utterance.audio))
         placed.row = checksum(shared.content(placed.pending))
         return placed
+
+    def remove(self, utterance: Utterance) -> None:
+        """Remove the utterance's own files as far as they can be removed; inputs stay."""
+        for path in self.outputs(utterance):
+            with contextlib.suppress(OutputError, OSError):
+                refuse_inputs([path], (*inputs_of(utterance), *self.settings.protect))
+                path.unlink(missing_ok=True)
 
     def group(self, index: int, utterance: Utterance) -> str | None:
         """Return the name of the assembled file(s) that the utterance is part of, or None.

@@ -1,0 +1,169 @@
+"""Who killed a worker: what a dead worker had is done again alone, and only what dies alone is blamed.
+
+A worker reads one batch, computes another and writes a third, so its death says little. Each batch that it had is
+given once more, whole, to a worker that gets nothing else meanwhile: an innocent one is then done as if nothing had
+happened, in the same company and so with the same bits. One that dies again is divided into its utterances, each
+alone in a worker. Only an utterance that dies there is to blame: at once where its worker crashed, the second time
+where the worker was ended by a signal that other programs send too. It has failed when workers have done other work
+since: a machine where all of them die blames nobody.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from ctc_align.corpus.engine.batch_plan import Job, UtteranceBatch
+from ctc_align.corpus.engine.pool_messages import WorkerDied
+from ctc_align.errors import BackendError
+
+_TRIES = 2
+"""Deaths alone that make sure, where a worker was ended by a signal from outside, or nobody knows how."""
+_MOST_DEATHS = 10
+"""Workers that die one after another without a batch done: then an utterance that was done before is tried."""
+_FAILED_STARTS = 5
+"""Workers that die one after another before they are ready."""
+
+
+class Suspects:
+    """The batches that are to be done alone, and the deaths of workers so far.
+
+    Many utterances may kill their workers, one after another, and the run goes on; it ends where workers die of
+    everything. So after some deaths in a row an utterance that is known to be good is done again, alone (a *probe*:
+    a batch in which nothing is to do). Where none is known, twice as many deaths end the run: suspects are taken by
+    chance, so that those which are alike (the longest) do not follow each other. What was blamed waits for the next
+    batch that is done, at the end for a probe, and is then in `convicted`.
+
+    `number` returns a number for each batch that is made here.
+    """
+
+    def __init__(self, number: Callable[[], int]) -> None:
+        self._number = number
+        self._queue: list[UtteranceBatch] = []
+        self._alone: set[int] = set()
+        """The numbers of batches that workers have alone."""
+        self._killed: Counter[int] = Counter()
+        """Deaths alone, by the index of the utterance."""
+        self._deaths = self._probe_deaths = self._failed_starts = 0
+        self._good: Job | None = None
+        self._probe: UtteranceBatch | None = None
+        self._probe_waits = False
+        """Whether the probe is still to be given to a worker."""
+        self._blamed: list[tuple[UtteranceBatch, str]] = []
+        self.convicted: list[tuple[UtteranceBatch, str]] = []
+        """Batches of one utterance that killed its worker, and what ended that; the reader empties it."""
+        self._chance = random.Random(0)
+
+    def __bool__(self) -> bool:
+        return bool(self._queue or self._probe or self._blamed or self.convicted)
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether nothing but a probe may be given to workers."""
+        return self._probe is not None
+
+    def first(self) -> UtteranceBatch | None:
+        """Return the batch that is to be given next, alone; None where there is none, or it has to wait."""
+        if self._probe is not None:
+            return self._probe if self._probe_waits else None
+        return self._queue[0] if self._queue else None
+
+    def remove_first(self) -> None:
+        """Remove the batch that was given to a worker."""
+        given = self._probe or self._queue.pop(0)
+        self._probe_waits = False
+        self._alone.add(given.number)
+
+    def know_good(self, job: Job, *, earlier: bool = False) -> None:
+        """Keep an utterance that was done, in this run or in an `earlier` one."""
+        if not earlier or self._good is None:
+            self._good = job
+
+    def done(self, batch: UtteranceBatch) -> None:
+        """Forget the deaths before a batch that a worker has done."""
+        self._alone.discard(batch.number)
+        self._deaths = self._probe_deaths = self._failed_starts = 0
+        self._convict()
+        self._probe = None
+
+    def unstarted(self, died: WorkerDied) -> list[UtteranceBatch]:
+        """Return the batches of a worker that was never ready; one that was given alone is kept.
+
+        Raises:
+            BackendError: workers do not start.
+        """
+        self._failed_starts += 1
+        if self._failed_starts > _FAILED_STARTS:
+            raise _sick(died.how)
+        for batch in died.batches:
+            if self._probe is not None and batch.number == self._probe.number:
+                self._probe_waits = True
+            elif batch.number in self._alone:
+                self._queue.insert(0, batch)
+        return [batch for batch in died.batches if batch.number not in self._alone]
+
+    def died(self, died: WorkerDied) -> None:
+        """Keep what a worker had when it died, to be done alone or blamed.
+
+        Raises:
+            BackendError: workers die of everything.
+        """
+        if not died.batches:
+            return
+        self._deaths += 1
+        if len(died.batches) == 1 and died.batches[0].number in self._alone:
+            self._died_alone(died.batches[0], died)
+        else:
+            self._add(died.batches)
+        if self._deaths > 2 * _MOST_DEATHS and self._good is None:
+            raise _sick(died.how)
+        if self._deaths > _MOST_DEATHS:
+            self._add_probe()
+
+    def conclude(self) -> None:
+        """Look at what is blamed so far, where workers have nothing to do any more."""
+        if self._blamed and not self._queue:
+            if self._good is None:
+                self._convict()
+            else:
+                self._add_probe()
+
+    def _died_alone(self, batch: UtteranceBatch, died: WorkerDied) -> None:
+        self._alone.discard(batch.number)
+        if self._probe is not None and batch.number == self._probe.number:
+            self._probe_waits = True
+            self._probe_deaths += 1
+            if self._probe_deaths >= _TRIES:
+                raise _sick(died.how)
+        elif not any(job.todo for job in batch.jobs):
+            pass  # a probe of earlier doubts
+        elif len(batch.jobs) > 1:
+            # what was done before needs no second result, and may be to blame
+            self._add([UtteranceBatch(self._number(), (job,)) for job in batch.jobs if job.todo])
+        else:
+            index = batch.jobs[0].index
+            self._killed[index] += 1
+            if died.from_outside and self._killed[index] < _TRIES:
+                self._add([batch])
+            else:
+                self._blamed.append((batch, died.how))
+
+    def _convict(self) -> None:
+        self.convicted += self._blamed
+        self._blamed.clear()
+
+    def _add(self, batches: Iterable[UtteranceBatch]) -> None:
+        for batch in batches:
+            self._queue.insert(self._chance.randint(0, len(self._queue)), batch)
+
+    def _add_probe(self) -> None:
+        """Have a probe made before all else, unless there is one or none is known."""
+        if self._good is not None and self._probe is None:
+            self._probe = UtteranceBatch(self._number(), (replace(self._good, todo=False),))
+            self._probe_waits = True
+
+
+def _sick(how: str) -> BackendError:
+    return BackendError(f"worker processes die ({how}); try fewer --workers or shorter --batch-seconds")

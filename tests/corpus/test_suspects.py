@@ -1,0 +1,238 @@
+"""Utterances that kill their workers are blamed, all of them and nobody else; where all workers die, the run ends.
+
+The pool of processes is the real one; its processes are threads here, which read, compute and write in their own time
+and die as processes do: their end of the pipe closes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import corpus_runs as runs
+import pytest
+
+from ctc_align.config import Settings
+from ctc_align.corpus.engine import process_pool
+from ctc_align.corpus.engine.batch_plan import Item, Job
+from ctc_align.corpus.engine.dispatch import Engine
+from ctc_align.corpus.engine.planner import PlanOptions
+from ctc_align.corpus.engine.pool_messages import Finished, Outcome, Ready
+from ctc_align.corpus.engine.process_pool import ProcessPool
+from ctc_align.corpus.engine.stages import WorkerOptions
+from ctc_align.corpus.outputs.assembly import Assembly
+from ctc_align.corpus.outputs.layout import Layout, OutputSettings
+from ctc_align.corpus.state.fingerprint import Fingerprints
+from ctc_align.corpus.state.journal import DONE, FAILED, Journal, Outcomes
+from ctc_align.corpus.utterance import Utterance
+from ctc_align.errors import BackendError
+
+UTTERANCES, KILLERS = 150, 50
+STAGES = ("read", "compute", "write")
+
+
+@dataclass
+class Machine:
+    """What kills workers: utterances, by the stage in which they do; `exitcode` is what is left of such a worker."""
+
+    killers: dict[str, str] = field(default_factory=dict)
+    exitcode: int = -11
+    chance: random.Random = field(default_factory=random.Random)
+    dies: Callable[[str, str], bool] = lambda id, stage: False
+    started: int = 0
+    computed: list[tuple[str, ...]] = field(default_factory=list)
+    """The batches that were done, for those who look at company."""
+
+    def kills(self, job: Job, stage: str) -> bool:
+        return self.killers.get(job.utterance.id) == stage or self.dies(job.utterance.id, stage)
+
+
+class Worker:
+    """A thread in a process's place."""
+
+    def __init__(self, machine: Machine, pipe: Connection) -> None:
+        self.machine, self.pipe = machine, Connection(os.dup(pipe.fileno()))
+        self.exitcode: int | None = None
+        self.killed = threading.Event()
+        self.chance = random.Random(machine.chance.random())
+        self.thread = threading.Thread(target=self.run, daemon=True)
+
+    def start(self) -> None:
+        self.machine.started += 1
+        self.thread.start()
+
+    def join(self, timeout: float | None = None) -> None:
+        self.thread.join(timeout)
+
+    def kill(self) -> None:
+        self.killed.set()
+
+    def close(self) -> None:
+        pass
+
+    def run(self) -> None:
+        """Take a step of any batch at a time; three are under way at most, and only the order of each stage is kept."""
+        self.pipe.send(Ready("cpu"))
+        under_way: list[list[Any]] = []
+        ended = False
+        while (under_way or not ended) and not self.killed.is_set():
+            while not ended and len(under_way) < len(STAGES) and self.pipe.poll(0 if under_way else 0.05):
+                try:
+                    batch = self.pipe.recv()
+                except EOFError:
+                    batch = None
+                if batch is None:
+                    ended = True
+                else:
+                    under_way.append([batch, 0])
+            for place in self.chance.sample(range(len(under_way)), len(under_way)):
+                batch, stage = under_way[place]
+                if place and under_way[place - 1][1] <= stage:
+                    continue  # another batch is in that stage
+                if any(self.machine.kills(job, STAGES[stage]) for job in batch.jobs):
+                    self.exitcode = self.machine.exitcode
+                    self.pipe.close()
+                    return
+                under_way[place][1] += 1
+                break
+            if under_way and under_way[0][1] == len(STAGES):
+                batch = under_way.pop(0)[0]
+                self.machine.computed.append(tuple(job.utterance.id for job in batch.jobs))
+                outcomes = tuple(Outcome(job.index, DONE) for job in batch.jobs if job.todo)
+                self.pipe.send(Finished(batch.number, outcomes, {}))
+        self.exitcode = 0
+        self.pipe.close()
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    machine = Machine()
+
+    def process(target: Any, args: tuple[Any, ...], **_: Any) -> Worker:
+        return Worker(machine, args[0])
+
+    context = SimpleNamespace(Pipe=Pipe, Process=process)
+    monkeypatch.setattr(process_pool.multiprocessing, "get_context", lambda _: context)
+    return machine
+
+
+def names(count: int) -> list[str]:
+    return [f"u{i:03}" for i in range(count)]
+
+
+def run(folder: Path, ids: list[str], workers: int, seed: int, **options: Any) -> dict[str, tuple[str, str | None]]:
+    """Run the engine over utterances of lengths that differ, in batches of several; returns (status, reason) by id."""
+    lengths_s = {id: random.Random(f"{seed} {id}").uniform(1.0, 8.0) for id in names(UTTERANCES)}
+    utterances = [Utterance(id, id, "no.wav", "a b", "", duration_s=lengths_s[id]) for id in ids]
+    layout = Layout(OutputSettings(str(folder), formats=("json",)))
+    worker = WorkerOptions(None, None, None, "cpu", "auto", Settings())  # type: ignore[arg-type]
+    observer = SimpleNamespace(progress=lambda tally: None, warn=lambda line: None)
+    with Journal(folder / "journal.jsonl") as journal, Assembly(layout) as assembly:
+        outcomes = Outcomes([folder / "journal.jsonl"])
+        engine = Engine(PlanOptions(30.0, **options), outcomes, Fingerprints("run"), assembly, observer)
+        with ProcessPool(worker, ["cpu"] * workers) as pool:
+            engine.run([Item(i, utterance) for i, utterance in enumerate(utterances)], pool, journal)
+    return {line["id"]: (line["status"], line["reason"]) for line in lines(folder)}
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "journal.jsonl").read_text("utf-8").splitlines()]
+
+
+def test_fifty_killers_of_150_are_blamed_and_nobody_else(machine, tmp_path):
+    for seed, exitcode in enumerate([-11, -9, 3, -9, -6, 1]):
+        chance = random.Random(seed)
+        killers = chance.sample(names(UTTERANCES), KILLERS)
+        machine.killers = {id: chance.choice(STAGES) for id in killers}
+        machine.exitcode, machine.chance = exitcode, chance
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        outcomes = run(folder, names(UTTERANCES), 1 + seed % 4, seed)
+        assert {id for id, (status, _) in outcomes.items() if status == FAILED} == set(killers)
+        assert set(outcomes) == set(names(UTTERANCES))
+        assert len(lines(folder)) == UTTERANCES
+        reasons = {reason for status, reason in outcomes.values() if status == FAILED}
+        assert len(reasons) == 1
+        assert reasons.pop().startswith("the worker process died of this utterance (")
+
+
+def test_the_innocent_keep_their_company(machine, tmp_path):
+    """A batch that had a worker in common with a killer is done as the plan has it, not one by one."""
+    run(tmp_path, names(UTTERANCES), 2, 0)
+    (tmp_path / "journal.jsonl").unlink()
+    planned, machine.computed = set(machine.computed), []
+    machine.killers = {"u077": "write"}
+    run(tmp_path, names(UTTERANCES), 2, 0)
+    [broken] = [batch for batch in planned if "u077" in batch]
+    alone = {(id,) for id in broken if id != "u077"}
+    assert len(alone) > 1
+    assert set(machine.computed) == (planned - {broken}) | alone
+
+
+@pytest.mark.parametrize("good", [0, 1, 15])
+def test_where_every_worker_dies_the_run_ends_and_nobody_is_blamed(good, machine, tmp_path):
+    """From the beginning on, or when some batches are done."""
+    machine.dies = lambda id, stage: len(machine.computed) >= good and stage == "compute"
+    with pytest.raises(BackendError, match="worker processes die"):
+        run(tmp_path, names(UTTERANCES), 2, 0)
+    assert machine.started < 40
+    assert [line for line in lines(tmp_path) if line["status"] == FAILED] == []
+
+
+def test_all_killers_that_stand_together_are_blamed(machine, tmp_path):
+    """Those that kill are the longest; and there is one batch of them at the end of the source."""
+    every = names(UTTERANCES)
+    machine.killers = dict.fromkeys(every[100:], "compute")
+    outcomes = run(tmp_path, every, 2, 0)
+    assert sorted(id for id, (status, _) in outcomes.items() if status == FAILED) == every[100:]
+
+
+def test_a_source_of_one_killer(machine, tmp_path):
+    machine.killers = {"u000": "read"}
+    assert run(tmp_path, ["u000"], 2, 0)["u000"][0] == FAILED
+
+
+def test_what_somebody_else_kills_is_not_blamed(machine, tmp_path):
+    """Signals from outside come at any moment, alone or not: one alone proves nothing."""
+    kills = iter(random.Random(1).choices([True, False], [1, 15], k=100_000))
+    killed: set[str] = set()
+
+    def dies(id: str, stage: str) -> bool:
+        # nobody is hit twice, as is likely where there are many utterances
+        hit = id not in killed and next(kills)
+        killed.update([id] if hit else [])
+        return hit
+
+    machine.dies, machine.exitcode = dies, -9
+    outcomes = run(tmp_path, names(UTTERANCES), 3, 0)
+    assert len(killed) > 20
+    assert {status for status, _ in outcomes.values()} == {DONE}
+
+
+@pytest.mark.long
+def test_with_real_processes(tmp_path):
+    """Read, computed and written side by side in spawned workers; the others' outputs are those of a quiet run."""
+    corpus = runs.make_corpus(tmp_path / "corpus", 60)
+    options = [corpus, "--workers", 3, "--batch-seconds", 3]
+    assert runs.run(*options, "--out-dir", tmp_path / "quiet").returncode == 1
+    expected, first = runs.outputs(tmp_path / "quiet"), {line["id"]: line for line in runs.lines(tmp_path / "quiet")}
+    chance = random.Random(3)
+    good = sorted(id for id, line in first.items() if line["status"] == DONE)
+    killers = {id: (chance.choice(STAGES), chance.choice(["kill", "abort", "exit"])) for id in chance.sample(good, 12)}
+    (tmp_path / "killers.json").write_text(json.dumps(killers))
+    result = runs.run(*options, "--out-dir", tmp_path / "out", KILLERS=tmp_path / "killers.json")
+    assert result.returncode == 1
+    found = {line["id"]: line for line in runs.lines(tmp_path / "out")}
+    assert len(runs.lines(tmp_path / "out")) == len(found) == 60
+    died = {id for id, line in found.items() if "the worker process died" in (line["reason"] or "")}
+    assert died == set(killers)
+    lost = {f"{id}.{end}" for id in killers for end in ("json", "ctm", "tokens.ctm", "TextGrid")}
+    assert runs.outputs(tmp_path / "out") == {name: data for name, data in expected.items() if name not in lost}
