@@ -21,6 +21,7 @@ from ctc_align.corpus.outputs.shared_files import SharedFiles
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import OutputError, UsageError
 from ctc_align.formats import DEFAULT_FORMATS, WRITERS, Alignment, OutputFiles, Style, output_paths
+from ctc_align.formats.whole_files import remove_file
 
 FILES, SHARDS = "files", "shards"
 SHARD_FORMATS = ("json", "ctm")
@@ -141,7 +142,7 @@ class Layout:
         for path in self.outputs(utterance):
             with contextlib.suppress(OutputError, OSError):
                 refuse_inputs([path], (*inputs_of(utterance), *self.settings.protect))
-                path.unlink(missing_ok=True)
+                remove_file(path, Path(self.settings.out_dir))
 
     def group(self, index: int, utterance: Utterance) -> str | None:
         """Return the name of the assembled file(s) that the utterance is part of, or None.
