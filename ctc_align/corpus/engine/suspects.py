@@ -50,7 +50,7 @@ class Suspects:
         self._good: Job | None = None
         self._probe: UtteranceBatch | None = None
         self._probe_waits = False
-        """Whether the probe is still to be given to a worker."""
+        """The probe is still to be given to a worker."""
         self._blamed: list[tuple[UtteranceBatch, str]] = []
         self.convicted: list[tuple[UtteranceBatch, str]] = []
         """Batches of one utterance that killed its worker, and what ended that; the reader empties it."""
@@ -61,7 +61,7 @@ class Suspects:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether nothing but a probe may be given to workers."""
+        """Nothing but a probe may be given to workers."""
         return self._probe is not None
 
     def first(self) -> UtteranceBatch | None:
