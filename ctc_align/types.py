@@ -40,7 +40,7 @@ class Audio:
         return len(self.samples) / self.sample_rate
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Word:
     """One written word: `text` is `transcript[char_start:char_end]` (code points), `spoken` what is pronounced.
 
@@ -131,7 +131,7 @@ class Words:
     """The cues, where the transcript is a subtitle file."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Pronunciation:
     """One way to say a word: `ids` in the model's vocabulary, `labels` as they are shown (stress marks kept).
 
@@ -143,7 +143,7 @@ class Pronunciation:
     gaps: tuple[tuple[int, str], ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class WordTokens:
     """The `pronunciations` of a word in the model's vocabulary, best first, and the letters that it lacks.
 
@@ -195,7 +195,7 @@ AudioLike: TypeAlias = Union[str, "PathLike[str]", "tuple[np.ndarray | torch.Ten
 """The sound of an utterance: a path, (samples float32 mono, sample rate), `Audio`, or `Emissions` in its place."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class AlignedToken:
     """One token of an aligned word; seconds, `end_s` exclusive, `confidence` in [0, 1].
 
@@ -210,7 +210,7 @@ class AlignedToken:
     end_sd_ms: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class AlignedWord:
     """One word of the transcript; times and confidence are None unless `status` is "aligned".
 

@@ -17,6 +17,10 @@ FEATURES = ("constant", "log of the wider edge's spread", "mean fit", "worst fit
 """Spread and length in frames; fit in nats a frame, 0 where nothing fits better than the sound itself."""
 
 
+PIECE_FRAMES = 2**16
+"""Frames whose log-probs are copied together."""
+
+
 def word_begins(tokens: Tokens) -> tuple[np.ndarray, np.ndarray]:
     """Return the tokens of words (L,), and where each word begins among these (W + 1,), the end included."""
     words = np.asarray(tokens.words)
@@ -98,11 +102,14 @@ def spike_confidence(log_probs: torch.Tensor, ids: Sequence[int], spikes: Spans)
     if not len(owner):
         return np.zeros(len(ids))
     _, frame = _frames_in(spikes.start, spikes.end)
-    rows = log_probs[torch.from_numpy(frame).to(log_probs.device)].float()
-    classes = torch.from_numpy(np.asarray(ids)[owner]).to(log_probs.device)
-    score = rows.gather(1, classes[:, None])[:, 0] - rows.logsumexp(1)
+    of_token = np.asarray(ids)
     best = np.full(len(ids), -np.inf)
-    np.maximum.at(best, owner, score.cpu().numpy().astype(np.float64))
+    for low in range(0, len(frame), PIECE_FRAMES):
+        piece = slice(low, low + PIECE_FRAMES)
+        rows = log_probs[torch.from_numpy(frame[piece]).to(log_probs.device)].float()
+        classes = torch.from_numpy(of_token[owner[piece]]).to(log_probs.device)
+        score = rows.gather(1, classes[:, None])[:, 0] - rows.logsumexp(1)
+        np.maximum.at(best, owner[piece], score.cpu().numpy().astype(np.float64))
     return np.exp(np.minimum(best, 0.0))
 
 

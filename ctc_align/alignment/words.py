@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import chain, groupby, repeat
+from operator import itemgetter
+from typing import TYPE_CHECKING
 
 from ctc_align import units
 from ctc_align.alignment.confidence import Confidences
 from ctc_align.alignment.ctc_path import Spans
 from ctc_align.types import ALIGNED, UNKNOWN, UNSPOKEN, AlignedToken, AlignedWord, Emissions, Tokens, Words
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def duration_of(emissions: Emissions) -> float:
@@ -22,20 +28,22 @@ def aligned_words(
     words: Words, tokens: Tokens, edges: Spans, confidence: Confidences, emissions: Emissions
 ) -> tuple[AlignedWord, ...]:
     """Return every word of the transcript, in order, with the times and confidences of its tokens."""
-    places: dict[int, list[int]] = {}
-    for k, w in enumerate(tokens.words):
-        if w >= 0:
-            places.setdefault(w, []).append(k)
-    timed = _timed_tokens(tokens, edges, confidence.tokens, emissions)
-    of_word = dict(zip(places, confidence.words))
+    # Tokens stand in the order of their words; those between words belong to none.
+    owned = (
+        (w, token) for w, token in zip(tokens.words, _timed_tokens(tokens, edges, confidence, emissions)) if w >= 0
+    )
+    by_word = groupby(owned, key=itemgetter(0))
+    of_word = iter(confidence.words)
+    next_word, next_tokens = next(by_word, (-1, iter(())))
     aligned = []
     for w, word in enumerate(words.words):
         written = (word.text, word.spoken, word.char_start, word.char_end)
-        if w not in places:
+        if w != next_word:
             status = UNKNOWN if word.said else UNSPOKEN
             aligned.append(AlignedWord(*written, status=status, kind=word.kind, speaker=word.speaker))
             continue
-        parts = tuple(timed[k] for k in places[w])
+        parts = tuple([token for _, token in next_tokens])
+        next_word, next_tokens = next(by_word, (-1, iter(())))
         first, last = parts[0], parts[-1]
         aligned.append(
             AlignedWord(
@@ -43,7 +51,7 @@ def aligned_words(
                 status=ALIGNED,
                 start_s=first.start_s,
                 end_s=last.end_s,
-                confidence=of_word[w],
+                confidence=next(of_word),
                 tokens=parts,
                 start_sd_ms=first.start_sd_ms,
                 end_sd_ms=last.end_sd_ms,
@@ -54,25 +62,23 @@ def aligned_words(
 
 
 def _timed_tokens(
-    tokens: Tokens, edges: Spans, confidence: Sequence[float], emissions: Emissions
-) -> list[AlignedToken]:
+    tokens: Tokens, edges: Spans, confidence: Confidences, emissions: Emissions
+) -> Iterator[AlignedToken]:
     shift_s, begin_s, duration_s = emissions.frame_shift_s, emissions.first_frame_s, duration_of(emissions)
-    spreads: list[tuple[float, float]] | list[tuple[None, None]] = [(None, None)] * len(tokens.labels)
+    spreads: Iterator[tuple[float, float]] | Iterator[tuple[None, None]] = repeat((None, None))
     if edges.start_sd is not None and edges.end_sd is not None:
         ms = units.seconds_to_ms(shift_s)
-        spreads = list(zip((edges.start_sd * ms).round(2).tolist(), (edges.end_sd * ms).round(2).tolist()))
-    return [
-        AlignedToken(
-            label,
-            max(_edge_s(start, shift_s, begin_s), 0.0),
-            min(_edge_s(end, shift_s, begin_s), duration_s),
-            sure,
-            *sd,
-        )
-        for label, start, end, sure, sd in zip(
-            tokens.labels, edges.start.tolist(), edges.end.tolist(), confidence, spreads
-        )
-    ]
+        spreads = zip((edges.start_sd * ms).round(2).tolist(), (edges.end_sd * ms).round(2).tolist())
+    for label, start, end, sure, sd in zip(
+        tokens.labels, _one_by_one(edges.start), _one_by_one(edges.end), confidence.tokens, spreads
+    ):
+        start_s, end_s = _edge_s(start, shift_s, begin_s), _edge_s(end, shift_s, begin_s)
+        yield AlignedToken(label, max(start_s, 0.0), min(end_s, duration_s), sure, *sd)
+
+
+def _one_by_one(numbers: np.ndarray) -> Iterator[float]:
+    """Yield the numbers of an array, of which few at a time are objects of Python."""
+    return chain.from_iterable(numbers[low : low + 2**16].tolist() for low in range(0, len(numbers), 2**16))
 
 
 @lru_cache(maxsize=2**16)

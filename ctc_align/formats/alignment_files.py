@@ -31,6 +31,8 @@ WRITERS: dict[str, tuple[type[Writer], ...]] = {
 Written = Callable[[Path, bytes], None]
 DEFAULT_FORMATS = ("json", "ctm", "textgrid")
 """The formats that are written where none are named."""
+PIECE = 2**20
+"""Characters of a file that are held back while it is written."""
 
 
 @dataclass(frozen=True)
@@ -245,12 +247,43 @@ def _write_whole(
     """Write temporary files; only when all are complete do they take their places."""
     with placing([target for target, _ in jobs], parts) as files:
         for (target, part), (_, writer) in zip(files, jobs):
+            if written is None:
+                _write_file(part, writer, alignment)
+                continue
             data = _encoded(writer, alignment)
             _write_bytes(part, data)
-            if written is not None:
-                written(target, data)
+            written(target, data)
 
 
 def _write_bytes(path: Path, data: bytes) -> None:
     with open(path, "xb") as file:
         file.write(data)
+
+
+def _write_file(path: Path, writer: Writer, alignment: AlignmentData) -> None:
+    """Write a new file as it is made: that of a long recording never lies in memory whole."""
+    with open(path, "xb") as file:
+        text = _TextPieces(file.write, writer.encoding_errors)
+        writer.write(alignment, text)
+        text.flush()
+
+
+class _TextPieces(io.StringIO):
+    """Text that goes to `put` in pieces of about `PIECE` characters, as UTF-8."""
+
+    def __init__(self, put: Callable[[bytes], object], errors: str) -> None:
+        super().__init__()
+        self._put, self._errors, self._size = put, errors, 0
+
+    def write(self, text: str) -> int:
+        self._size += len(text)
+        written = super().write(text)
+        if self._size > PIECE:
+            self.flush()
+        return written
+
+    def flush(self) -> None:
+        self._put(self.getvalue().encode("utf-8", self._errors))
+        self.seek(0)
+        self.truncate()
+        self._size = 0

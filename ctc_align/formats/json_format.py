@@ -34,7 +34,12 @@ def to_dict(alignment: AlignmentData, style: Style | None = None) -> dict[str, A
     "recording" in the style (by default the alignment's own `config`) the offset is added to every start and end,
     and `config` says so.
     """
-    style = style if style is not None else Style.of(alignment.config)
+    data = _object(alignment, style if style is not None else Style.of(alignment.config))
+    return {**data, "words": list(data["words"])}
+
+
+def _object(alignment: AlignmentData, style: Style) -> dict[str, Any]:
+    """Return the JSON object with an iterator of its words: those of a long recording never lie in memory together."""
     config = alignment.config if style.times != RECORDING else {**alignment.config, "times": RECORDING}
     place = _TimeScale(style.shift_s(alignment), end_units(alignment, style))
     doubt = float(alignment.config.get("min_confidence", 0.0))
@@ -57,7 +62,7 @@ def to_dict(alignment: AlignmentData, style: Style | None = None) -> dict[str, A
         **({"unknown_letters": dict(alignment.unknown_letters)} if alignment.unknown_letters else {}),
         "token_kind": alignment.token_kind,
         "text": alignment.text,
-        "words": [_word(word, place, doubt) for word in alignment.words],
+        "words": (_word(word, place, doubt) for word in alignment.words),
         "unexplained": [
             {"start_s": place.time_s(start_s), "end_s": place.time_s(end_s)} for start_s, end_s in alignment.unexplained
         ],
@@ -159,15 +164,19 @@ class JsonWriter(Writer):
     encoding_errors = "backslashreplace"  # which is JSON's own escape for half a surrogate pair
 
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
-        data = to_dict(alignment, self.style(alignment))
-        lines = []
-        for key, value in data.items():
-            if key == "words" and value:
-                words = ",\n  ".join(_dumps(word) for word in value)
-                lines.append(f' "words": [\n  {words}\n ]')
+        before = "{\n"
+        for key, value in _object(alignment, self.style(alignment)).items():
+            if key != "words":
+                file.write(f"{before} {_dumps(key)}: {_dumps(value)}")
+            elif not alignment.words:
+                file.write(f'{before} "words": []')
             else:
-                lines.append(f" {_dumps(key)}: {_dumps(value)}")
-        file.write("{\n" + ",\n".join(lines) + "\n}\n")
+                for number, word in enumerate(value):
+                    start = ",\n  " if number else f'{before} "words": [\n  '
+                    file.write(start + _dumps(word))
+                file.write("\n ]")
+            before = ",\n"
+        file.write("\n}\n")
 
 
 def _dumps(value: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
@@ -64,39 +64,36 @@ def write_tiers(file: TextIO, tiers: Sequence[tuple[str, Sequence[TimedLabel]]],
     file.write('File type = "ooTextFile"\nObject class = "TextGrid"\n\n')
     file.write(f"xmin = 0\nxmax = {_seconds(end)}\ntiers? <exists>\nsize = {len(tiers)}\nitem []:\n")
     for number, (name, rows) in enumerate(tiers, 1):
-        file.write(f"    item [{number}]:\n" + _tier(name, _covering(rows, end), end))
+        file.write(f"    item [{number}]:\n")
+        _write_tier(file, name, rows, end)
 
 
-def _covering(rows: Sequence[TimedLabel], end: int) -> list[TimedLabel]:
-    """Return the rows with silence before, between and after them: [0, end) without gaps."""
-    covering: list[TimedLabel] = []
+def _covering(rows: Sequence[TimedLabel], end: int) -> Iterator[TimedLabel]:
+    """Yield the rows with silence before, between and after them: [0, end) without gaps."""
     at = 0
     for row in rows:
         if row.start > at:
-            covering.append(TimedLabel(at, row.start, ""))
-        covering.append(row)
+            yield TimedLabel(at, row.start, "")
+        yield row
         at = row.end
     if at < end:
-        covering.append(TimedLabel(at, end, ""))
-    return covering
+        yield TimedLabel(at, end, "")
 
 
-def _tier(name: str, rows: list[TimedLabel], end: int) -> str:
-    lines = [
-        '        class = "IntervalTier"',
-        f'        name = "{_escaped(name)}"',
-        "        xmin = 0",
-        f"        xmax = {_seconds(end)}",
-        f"        intervals: size = {len(rows)}",
-    ]
-    for number, row in enumerate(rows, 1):
-        lines += [
-            f"        intervals [{number}]:",
-            f"            xmin = {_seconds(row.start)}",
-            f"            xmax = {_seconds(row.end)}",
-            f'            text = "{_escaped(row.label)}"',
-        ]
-    return "\n".join(lines) + "\n"
+def _write_tier(file: TextIO, name: str, rows: Sequence[TimedLabel], end: int) -> None:
+    count = sum(1 for _ in _covering(rows, end))
+    file.write(
+        '        class = "IntervalTier"\n'
+        f'        name = "{_escaped(name)}"\n'
+        f"        xmin = 0\n        xmax = {_seconds(end)}\n        intervals: size = {count}\n"
+    )
+    for number, row in enumerate(_covering(rows, end), 1):
+        file.write(
+            f"        intervals [{number}]:\n"
+            f"            xmin = {_seconds(row.start)}\n"
+            f"            xmax = {_seconds(row.end)}\n"
+            f'            text = "{_escaped(row.label)}"\n'
+        )
 
 
 def _escaped(label: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TextIO
 
@@ -91,7 +91,7 @@ class Writer:
         raise NotImplementedError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TimedLabel:
     """A label and its interval in whole units of time, `end` exclusive, ready to print."""
 
@@ -104,24 +104,24 @@ class TimedLabel:
 def word_rows(alignment: AlignmentData, style: Style, units_per_s: int = UNITS_PER_S) -> list[TimedLabel]:
     """Return the aligned words, in whole units of 1 / units_per_s seconds."""
     shift_s = style.shift_s(alignment)
-    spans = [
+    spans = (
         (word.start_s + shift_s, word.end_s + shift_s, style.label(word), word.confidence)
         for word in aligned_words(alignment)
         if word.start_s is not None and word.end_s is not None
-    ]
+    )
     return _rows(spans, units_per_s, end_units(alignment, style))
 
 
 def token_rows(alignment: AlignmentData, style: Style, units_per_s: int = UNITS_PER_S) -> list[TimedLabel]:
     """Return the tokens of the aligned words, in the same units."""
     shift_s = style.shift_s(alignment)
-    tokens = [token for word in aligned_words(alignment) for token in word.tokens]
-    spans = [(token.start_s + shift_s, token.end_s + shift_s, token.token, token.confidence) for token in tokens]
+    tokens = (token for word in aligned_words(alignment) for token in word.tokens)
+    spans = ((token.start_s + shift_s, token.end_s + shift_s, token.token, token.confidence) for token in tokens)
     return _rows(spans, units_per_s, end_units(alignment, style))
 
 
 def _rows(
-    spans: Sequence[tuple[float, float, str, float | None]], units_per_s: int, last_unit: int
+    spans: Iterable[tuple[float, float, str, float | None]], units_per_s: int, last_unit: int
 ) -> list[TimedLabel]:
     """Return labels with rounded edges (not durations: neighbours still touch), never empty, never overlapping."""
     coarser = UNITS_PER_S // units_per_s
@@ -138,10 +138,13 @@ def _inside(rows: list[TimedLabel], end: int) -> list[TimedLabel]:
     """Return the rows moved back until none leaves the audio; unchanged where there is no room."""
     moved: list[TimedLabel] = []
     for row in reversed(rows):
-        last = min(row.end, end)
-        end = min(row.start, last - 1)
-        moved.append(TimedLabel(end, last, row.label, row.confidence))
-    return moved[::-1] if end >= 0 else rows
+        if row.end <= end:
+            # Those before it end before it begins.
+            break
+        start = min(row.start, end - 1)
+        moved.append(TimedLabel(start, end, row.label, row.confidence))
+        end = start
+    return [*rows[: len(rows) - len(moved)], *reversed(moved)] if end >= 0 and moved else rows
 
 
 def time_units(seconds: float, last_unit: int) -> int:

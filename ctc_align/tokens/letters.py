@@ -9,7 +9,7 @@ from ctc_align.tokens.alphabet import Alphabet, alphabet_of, is_letter
 from ctc_align.types import Pronunciation, WordTokens
 
 MOST_KEPT = 100_000
-"""Size of the cache of spellings."""
+"""Size of the caches of spellings and words, beyond which the next transcript begins anew."""
 
 _Spelling = tuple[list[int], list[tuple[int, str]]]
 """Token ids, and (index of the next id, letter) of each letter that the vocabulary lacks."""
@@ -34,14 +34,22 @@ class LetterTokenizer:
         self._alphabet = alphabet_of(vocab, blank)
         self.separator = self._alphabet.separator
         self._spelt: dict[str, _Spelling] = {}
+        self._words: dict[str, WordTokens] = {}
 
     def prepare(self, spokens: Iterable[str]) -> None:
-        """Clear the cache of spellings where it is full."""
-        if len(self._spelt) > MOST_KEPT:
-            self._spelt.clear()
+        """Clear the caches where they are full."""
+        for kept in (self._spelt, self._words):
+            if len(kept) > MOST_KEPT:
+                kept.clear()
 
     def word(self, spoken: str, written: str = "") -> WordTokens:
         """Return the tokens of a spoken form; spaces inside it become the word separator, if the vocabulary has one."""
+        tokens = self._words.get(spoken)
+        if tokens is None:
+            tokens = self._words[spoken] = self._tokens(spoken)
+        return tokens
+
+    def _tokens(self, spoken: str) -> WordTokens:
         ids: list[int] = []
         gaps: list[tuple[int, str]] = []
         for part in spoken.split():

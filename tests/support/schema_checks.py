@@ -1,6 +1,6 @@
 """Every alignment that the tests write as JSON is what the schema says, and has no field that it does not describe.
 
-`Watch` looks at each object that `to_dict` returns while the tests run: files, shards and standard output alike. Files
+`Watch` looks at each object that `to_dict` returns while the tests run, or would for what is written as JSON. Files
 that other processes wrote are read at the end (`files_against_schema`).
 """
 
@@ -11,11 +11,11 @@ import gzip
 import json
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from ctc_align import formats
 from ctc_align.formats import alignment_files, json_format
-from ctc_align.types import FORMAT
+from ctc_align.types import FORMAT, AlignmentData
 
 SCHEMA = "ctc_align/formats/ctc-align-1.schema.json"
 
@@ -64,6 +64,14 @@ class Watch:
 
         for module in (json_format, alignment_files, formats):
             module.to_dict = to_dict  # type: ignore[attr-defined]
+        write = json_format.JsonWriter.write
+
+        @functools.wraps(write)
+        def watched(writer: json_format.JsonWriter, alignment: AlignmentData, file: TextIO) -> None:
+            to_dict(alignment, writer.style(alignment))  # of which a writer makes one word at a time
+            write(writer, alignment, file)
+
+        json_format.JsonWriter.write = watched  # type: ignore[method-assign]
 
 
 def files_against_schema(folder: Path) -> list[str]:

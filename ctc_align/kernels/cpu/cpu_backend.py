@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ctc_align.kernels import memory_limits
-from ctc_align.kernels.cpu import long_viterbi, sums, tangents, viterbi
+from ctc_align.kernels.cpu import long_viterbi, pruned_search, sums, tangents, viterbi
 from ctc_align.kernels.cpu.general_kernels import GeneralKernels
 from ctc_align.kernels.cpu.long_viterbi import LongPath
 from ctc_align.kernels.cpu.problem import FlatProblem, Scratch, aligned, deal, flat_problem, vectors_of
@@ -91,7 +91,11 @@ def _best_path(
 
     for b in _long(frames, topology.states, cells):
         these = these[these != b]
-        if not LongPath(inputs, b, limits, states, scores).find():
+        if bands is None and pruned_search.applies(inputs, b):
+            found = pruned_search.PrunedPath(inputs, b, states, scores).find()
+        else:
+            found = LongPath(inputs, b, limits, states, scores).find()
+        if not found:
             slow.best_path(b, bands, states, scores)
         later(b)
 
@@ -204,12 +208,26 @@ def _sum(
 
             return add_up_all
 
-        deal(make, cells)
+        deal(make, cells, None if want else _not_pruned(inputs, scores))
     return (
         torch.from_numpy(scores),
         torch.from_numpy(out) if want else None,
         torch.from_numpy(own) if own.ndim == 2 else None,
     )
+
+
+def _not_pruned(inputs: FlatProblem, scores: np.ndarray) -> np.ndarray:
+    """Fill the scores of the utterances that are too large for sums over all states; return the others."""
+    others = []
+    for b in range(len(scores)):
+        score = None
+        if pruned_search.applies(inputs, b) and inputs.lengths[b] <= sums.MOST_FRAMES:
+            score = pruned_search.PrunedSum(inputs, b).search()
+        if score is None:
+            others.append(b)
+        else:
+            scores[b] = score
+    return np.array(others, np.int64)
 
 
 def _zeros(log_probs: torch.Tensor, kind: type) -> tuple[np.ndarray, np.ndarray]:
