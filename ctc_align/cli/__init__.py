@@ -24,11 +24,10 @@ from ctc_align.cli.corpus import corpus
 from ctc_align.cli.evaluate import evaluate
 from ctc_align.cli.messages import INTERRUPTED, OK, SOME_FAILED, WRONG_CALL, Interrupted
 from ctc_align.cli.models import models
+from ctc_align.cli.printing import PROGRAM, put, say, say_lines, say_what_python_says
 from ctc_align.cli.score import score
 from ctc_align.cli.train import adapt, train
 from ctc_align.errors import BackendError, CtcAlignError, InputError, UsageError
-
-PROGRAM = "ctc-align"
 
 app = typer.Typer(
     name=PROGRAM,
@@ -97,6 +96,7 @@ def main() -> None:
     _replace_closed_streams()
     # threads of OpenMP that wait must not spin: on a busy machine they would take several times the work's own time
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    say_what_python_says()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -113,7 +113,7 @@ def run(arguments: Sequence[str]) -> int:
     original = list(arguments)
     arguments = with_command(original)
     if arguments == ["--version"]:
-        print(f"{PROGRAM} {__version__}")
+        put(f"{PROGRAM} {__version__}")
         return OK
     try:
         _refuse_unknown_command(original)
@@ -132,12 +132,12 @@ def run(arguments: Sequence[str]) -> int:
         return INTERRUPTED
     except CtcAlignError as error:
         if "--verbose" in arguments or "-v" in arguments:
-            traceback.print_exc()
-        _say(*(f"error: {line}" for line in str(error).splitlines() if line.strip()))
+            say_lines(traceback.format_exc())
+        _say(*(f"error: {line}" for line in str(error).split("\n") if line.strip()))
         return WRONG_CALL if isinstance(error, (UsageError, BackendError)) else SOME_FAILED
     except OSError as error:
         if "--verbose" in arguments or "-v" in arguments:
-            traceback.print_exc()
+            say_lines(traceback.format_exc())
         _say(f"error: {error.filename or 'standard output'}: {error.strerror or error}")
         _drop_stdout()
         return SOME_FAILED
@@ -199,4 +199,4 @@ def _drop_stdout() -> None:
 
 def _say(*lines: str) -> None:
     for line in lines:
-        print(f"{PROGRAM}: {line}", file=sys.stderr)
+        say(f"{PROGRAM}: {line}")

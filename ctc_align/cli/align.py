@@ -34,6 +34,7 @@ from ctc_align.cli.options import (
     TranscriptOptions,
     grouped,
 )
+from ctc_align.cli.printing import put_bytes
 from ctc_align.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
@@ -154,7 +155,8 @@ def demo(
     messages: MessageOptions,
 ) -> None:
     """Align a recording that comes with the package, and show what comes out."""
-    from ctc_align.cli.tables import console_for, loss_line, words_table
+    from ctc_align.cli.printing import console_for
+    from ctc_align.cli.tables import loss_line, words_table
     from ctc_align.config import Settings
     from ctc_align.formats import DEFAULT_FORMATS
     from ctc_align.text import read_transcript
@@ -264,9 +266,7 @@ def write_stdout(alignment: Alignment, format: str, settings: Settings) -> None:
     from ctc_align.formats import rendered
 
     try:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(rendered(alignment, format, settings))
-        sys.stdout.buffer.flush()
+        put_bytes(rendered(alignment, format, settings))
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -277,7 +277,8 @@ def write_stdout(alignment: Alignment, format: str, settings: Settings) -> None:
 
 def report(alignment: Alignment, paths: list[Path], talk: Talk) -> None:
     """Print a table of the words (on a terminal), notes, the loss, and the files that were written."""
-    from ctc_align.cli.tables import console_for, loss_line, words_table
+    from ctc_align.cli.printing import console_for
+    from ctc_align.cli.tables import loss_line, words_table
 
     if talk.quiet:
         return

@@ -16,7 +16,7 @@ _SEVERAL = 5
 
 def notes(alignment: Alignment) -> list[str]:
     """Return notes on words without times, doubtful words, unexplained speech, and a poor fit."""
-    from ctc_align.cli.tables import printable
+    from ctc_align.text.control_characters import printable
 
     if alignment.fit == NONE and alignment.skipped:
         lost = f"{alignment.regions[0].reason}: no word has times (--match exact places them all the same)"
@@ -59,7 +59,7 @@ def lone_word_notes(alignment: Alignment) -> list[str]:
     """Return a note on single words that are likely elsewhere, or not spoken: those in a row are regions, and those
     of less than the least confidence are told as doubtful."""
     from ctc_align.alignment.fit import UNLIKELY
-    from ctc_align.cli.tables import printable
+    from ctc_align.text.control_characters import printable
 
     if alignment.fit is None:
         return []
@@ -81,7 +81,7 @@ def lone_word_notes(alignment: Alignment) -> list[str]:
 
 def markup_notes(alignment: Alignment) -> list[str]:
     """Return notes on what is written and not spoken: how much of each kind, and how many parentheses."""
-    from ctc_align.cli.tables import printable
+    from ctc_align.text.control_characters import printable
     from ctc_align.text.stage_directions import parentheses
 
     groups: dict[str, list[str]] = {SPEAKER: [], DIRECTION: [], MARKUP: []}
@@ -124,6 +124,6 @@ def cue_notes(alignment: Alignment) -> list[str]:
 
 def doubtful_words(alignment: Alignment) -> list[str]:
     """Return the words of less than the least confidence, with their times."""
-    from ctc_align.cli.tables import printable
+    from ctc_align.text.control_characters import printable
 
     return [f"{printable(word.text)} ({word.start_s:.2f} s, {word.confidence:.2f})" for word in alignment.doubtful]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ctc_align.cli.messages import SOME_FAILED, Talk
+from ctc_align.cli.printing import put, say
 from ctc_align.errors import UsageError
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def bench(
     say_if_compiling(Talk())
     machine = benchmark.machine(devices)
     if format == "table":
-        print("\n".join(_heading(machine)))
+        put("\n".join(_heading(machine)))
     rows: list[Measurement] = []
     cases, rounds = (benchmark.QUICK, _QUICK_ROUNDS) if quick else (benchmark.CASES, _ROUNDS)
     for measured in benchmark.run(cases, devices, rounds):
@@ -59,12 +60,12 @@ def bench(
             _print_table(measured)
     if format == "json":
         report = {"format": "ctc-align-bench/1", "machine": machine, "rows": [row.to_dict() for row in rows]}
-        print(json.dumps(report, indent=1, allow_nan=False))
+        put(json.dumps(report, indent=1, allow_nan=False))
     sys.stdout.flush()
     wrong = [row for row in rows if row.right is False]
     for row in wrong:
         error = f"the error is {row.error:.1e}, at most {benchmark.TOLERANCES[row.task]:.0e} is right"
-        print(f"ctc-align: {row.case}: {row.task} by {row.who}: {error}", file=sys.stderr)
+        say(f"ctc-align: {row.case}: {row.task} by {row.who}: {error}")
     if wrong:
         raise typer.Exit(SOME_FAILED)
 
@@ -79,13 +80,13 @@ def _heading(machine: dict[str, Any]) -> list[str]:
 
 def _print_table(rows: list[Measurement]) -> None:
     """Print one case, in plain columns where stdout is no terminal."""
-    print(f"\n{rows[0].case}")
+    put(f"\n{rows[0].case}")
     if sys.stdout.isatty():
         _print_rich(rows)
         return
     for cells in ([name for name, _ in _COLUMNS], *map(_cells, rows)):
         texts = (f"{cell:<{w}}" if i < 2 else f"{cell:>{w}}" for i, (cell, (_, w)) in enumerate(zip(cells, _COLUMNS)))
-        print("  ".join(texts).rstrip())
+        put("  ".join(texts).rstrip())
     sys.stdout.flush()
 
 
@@ -93,7 +94,7 @@ def _print_rich(rows: list[Measurement]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    from ctc_align.cli.tables import console_for
+    from ctc_align.cli.printing import console_for
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for i, (name, _) in enumerate(_COLUMNS):

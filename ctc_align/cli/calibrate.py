@@ -120,7 +120,7 @@ def _show(report: Report) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    from ctc_align.cli.tables import console_for
+    from ctc_align.cli.printing import console_for
 
     console = console_for(sys.stdout)
     alone = report.speakers == 1

@@ -23,6 +23,7 @@ from ctc_align.cli.options import (
     TranscriptOptions,
     grouped,
 )
+from ctc_align.cli.printing import say
 from ctc_align.errors import CtcAlignError, UsageError
 
 if TYPE_CHECKING:
@@ -291,16 +292,12 @@ def interruption(result: RunResult) -> str:
 
 def name_failures(summary: Summary, journal: Path, talk: Talk) -> None:
     """Print each failure with its reason to stderr, one on each line, even when quiet."""
-    import sys
-
-    from ctc_align.cli.tables import printable
-
     for failure in summary.failures[:_NAMED]:
         line = " ".join(f"{failure['utterance']}: {failure['reason']}".split())
-        print(f"ctc-align: {printable(line)}".encode("utf-8", "replace").decode(), file=sys.stderr)
+        say(f"ctc-align: {line}")
     more = summary.failed - len(summary.failures[:_NAMED])
     if more > 0:
-        print(f"ctc-align: and {more} more that failed: see {journal}", file=sys.stderr)
+        say(f"ctc-align: and {more} more that failed: see {journal}")
 
 
 def sum_up(folder: str, source: str | None, talk: Talk) -> None:
@@ -352,6 +349,4 @@ class ProgressDisplay:
             self.talk.say(f"ctc-align: {progress_line(tally)}")
 
     def warn(self, line: str) -> None:
-        from ctc_align.cli.tables import printable
-
-        self.talk.say(f"ctc-align: warning: {printable(line)}")
+        self.talk.say(f"ctc-align: warning: {line}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
-from ctc_align.cli.tables import console_for, printable
+from ctc_align.cli.printing import console_for
+from ctc_align.text.control_characters import printable
 
 if TYPE_CHECKING:
     from ctc_align.corpus.engine.dispatch import Tally
@@ -52,7 +53,7 @@ class Display:
     def __init__(self) -> None:
         from rich.progress import BarColumn, Progress, TextColumn
 
-        columns = (TextColumn("aligning"), BarColumn(), TextColumn("{task.fields[line]}"))
+        columns = (TextColumn("aligning"), BarColumn(), TextColumn("{task.fields[line]}", markup=False))
         self._progress = Progress(*columns, console=console_for(sys.stderr), transient=True, redirect_stdout=False)
         self._task = self._progress.add_task("aligning", total=None, line="starting workers")
 

@@ -13,7 +13,9 @@ import typer
 
 from ctc_align.cli.messages import SOME_FAILED, THRESHOLD_NOT_MET, counted
 from ctc_align.cli.options import Force, grouped
+from ctc_align.cli.printing import put, say
 from ctc_align.errors import InputError, UsageError
+from ctc_align.text.control_characters import json_escaped
 
 if TYPE_CHECKING:
     from ctc_align.evaluate import Comparison, Evaluation, Options
@@ -172,8 +174,7 @@ def evaluate(
     _check_paths(hypothesis, reference, against, plot, force)
     results = [_measured(kind, hypothesis, reference, against, options) for kind, options in by_kind.items()]
     if format == "json":
-        objects = [result.to_dict(worst) for result in results]
-        print(json.dumps(objects[0] if len(objects) == 1 else {"tiers": objects}, indent=1, allow_nan=False))
+        _print_json([result.to_dict(worst) for result in results])
     else:
         _print_tables(results, worst, (hypothesis, against or ""))
     sys.stdout.flush()
@@ -194,7 +195,7 @@ def _conclude(
             raise InputError(f"{hypothesis}: nothing in it pairs with {reference}; are they the same recordings?")
     unmet = [line for result in results for line in thresholds.unmet(result.evaluation)]
     for line in unmet:
-        print(f"ctc-align: {line}", file=sys.stderr)
+        say(f"ctc-align: {line}")
     if any(not result.is_complete for result in results):
         raise typer.Exit(SOME_FAILED)
     if unmet:
@@ -236,6 +237,11 @@ def _measured(tier: str, hypothesis: str, reference: str, against: str | None, o
     return _TierResult(evaluation, other, compare(evaluation, other) if evaluation.paired else None)
 
 
+def _print_json(objects: list[dict[str, Any]]) -> None:
+    whole = objects[0] if len(objects) == 1 else {"tiers": objects}
+    put(json_escaped(json.dumps(whole, indent=1, allow_nan=False)))
+
+
 def _print_tables(results: list[_TierResult], worst: int, names: tuple[str, str]) -> None:
     from ctc_align.cli.evaluation_tables import print_comparison, print_evaluation
 
@@ -248,20 +254,20 @@ def _print_tables(results: list[_TierResult], worst: int, names: tuple[str, str]
 def _say_notes(evaluation: Evaluation, whose: str) -> None:
     """Say on stderr what is missing, cannot be read, is left over or is doubtful."""
 
-    def say(line: str) -> None:
-        print(f"ctc-align: {line}", file=sys.stderr)
+    def told(line: str) -> None:
+        say(f"ctc-align: {line}")
 
     for name in evaluation.missing_files:
-        say(f"{whose}{name}: no hypothesis for this reference")
+        told(f"{whose}{name}: no hypothesis for this reference")
     for _, reason in evaluation.failures:
-        say(reason)
+        told(reason)
     if evaluation.extra_files:
         names = ", ".join(evaluation.extra_files[:_NAMED]) + (" …" if len(evaluation.extra_files) > _NAMED else "")
         count = counted(len(evaluation.extra_files), "hypothesis", "hypotheses")
         verb = "is" if len(evaluation.extra_files) == 1 else "are"
-        say(f"note: {whose}{count} without a reference {verb} left out: {names}")
+        told(f"note: {whose}{count} without a reference {verb} left out: {names}")
     for doubt in evaluation.doubts:
-        say(f"note: {whose}{doubt}")
+        told(f"note: {whose}{doubt}")
 
 
 def _check_paths(hypothesis: str, reference: str, against: str | None, plot: str | None, force: bool) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ctc_align.cli.messages import counted
-from ctc_align.cli.tables import console_for, printable
+from ctc_align.cli.printing import console_for
+from ctc_align.text.control_characters import printable
 
 if TYPE_CHECKING:
     from rich.table import Table

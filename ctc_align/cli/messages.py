@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+from ctc_align.cli import printing
+
 OK, SOME_FAILED, WRONG_CALL, THRESHOLD_NOT_MET, INTERRUPTED = 0, 1, 2, 3, 130
 """Exit codes."""
 _PATIENCE_S = 1.0
@@ -27,7 +29,7 @@ class Talk:
 
     def say(self, line: str) -> None:
         if not self.quiet:
-            print(line, file=sys.stderr)
+            printing.say(line)
 
     def note(self, line: str) -> None:
         self.say(f"ctc-align: note: {line}")
@@ -89,10 +91,9 @@ class ProgressBar:
             self.bar.stop()
 
     def _new_bar(self) -> Any:
-        from rich.console import Console
         from rich.progress import Progress
 
-        return Progress(console=Console(stderr=True), transient=True)
+        return Progress(console=printing.console_for(sys.stderr), transient=True)
 
 
 def counted(number: int, one: str, many: str) -> str:

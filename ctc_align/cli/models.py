@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ctc_align.cli import options
+from ctc_align.cli.printing import put_row
 from ctc_align.errors import UsageError
+from ctc_align.text.control_characters import json_escaped
 
 if TYPE_CHECKING:
     from ctc_align.models import AcousticModel
@@ -45,10 +47,10 @@ def models(
 def _list() -> None:
     from ctc_align.models.catalogue import catalogue_entries
 
-    print("\t".join(HEADER))
+    put_row(HEADER)
     for row in catalogue_entries():
         size = "" if row.megabytes is None else str(row.megabytes)
-        print("\t".join((row.name, row.state, size, row.licence, row.about)))
+        put_row((row.name, row.state, size, row.licence, row.about))
 
 
 def _show(model: AcousticModel, name: str) -> None:
@@ -64,13 +66,17 @@ def _show(model: AcousticModel, name: str) -> None:
         "receptive_field_ms": f"{seconds_to_ms(model.receptive_field_s):g}",
         "tokens": model.token_kind,
         "classes": len(model.vocab),
-        "blank": json.dumps(model.vocab[model.blank], ensure_ascii=False),
-        "separator": "" if separator is None else json.dumps(model.vocab[separator], ensure_ascii=False),
-        "vocabulary": json.dumps(model.vocab, ensure_ascii=False),
+        "blank": _json(model.vocab[model.blank]),
+        "separator": "" if separator is None else _json(model.vocab[separator]),
+        "vocabulary": _json(model.vocab),
         **_folder_values(model, name),
     }
     for key, value in values.items():
-        print(f"{key}\t{value}")
+        put_row((key, value))
+
+
+def _json(value: object) -> str:
+    return json_escaped(json.dumps(value, ensure_ascii=False))
 
 
 def _folder_values(model: AcousticModel, name: str) -> dict[str, object]:

@@ -22,6 +22,7 @@ from ctc_align.cli.options import (
     TranscriptOptions,
     grouped,
 )
+from ctc_align.cli.printing import say
 from ctc_align.errors import CtcAlignError, TranscriptError, UsageError, WrongFileError
 
 if TYPE_CHECKING:
@@ -306,9 +307,7 @@ def _rows_of_utterance(one: ScoredUtterance) -> Iterator[ScoreRow]:
 
 
 def _say_failed(name: str, reason: str) -> None:
-    from ctc_align.cli.tables import printable
-
-    print(f"ctc-align: error: {printable(name)}: {printable(reason)}", file=sys.stderr)
+    say(f"ctc-align: error: {name}: {reason}")
 
 
 def _shortened(text: str) -> str:

@@ -8,14 +8,15 @@ import re
 import sys
 import tempfile
 import time
-import unicodedata
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
+from ctc_align.cli.printing import console_for, put_row
 from ctc_align.errors import OutputError
+from ctc_align.text.control_characters import json_escaped, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -157,8 +158,6 @@ class Printer(Protocol):
 def printer_for(format: str, *, with_utterance: bool) -> Printer:
     """Return the printer to stdout for "table", "tsv" or "jsonl"."""
     if format == "table":
-        from ctc_align.cli.tables import console_for
-
         return TablePrinter(console_for(sys.stdout), with_utterance)
     sys.stdout.flush()
     kind = TsvPrinter if format == "tsv" else JsonlPrinter
@@ -180,7 +179,7 @@ class TsvPrinter:
         self.file.flush()
 
     def _write(self, cells: Sequence[str]) -> None:
-        self.file.write(("\t".join(cells) + "\n").encode("utf-8", "replace"))
+        put_row(cells, self.file)
         self.file.flush()
 
 
@@ -197,7 +196,7 @@ class JsonlPrinter:
         if row.text is not None:
             fields["text"] = row.text
         # In ASCII: characters that end a line for some readers, and bytes of names that are no UTF-8, pass unharmed.
-        self.file.write((json.dumps(fields, allow_nan=False) + "\n").encode("ascii"))
+        self.file.write((json_escaped(json.dumps(fields, allow_nan=False)) + "\n").encode("ascii"))
         self.file.flush()
 
     def close(self) -> None:
@@ -258,10 +257,9 @@ class Counter:
 
     def __enter__(self) -> Counter:
         if self.shown:
-            from rich.console import Console
             from rich.status import Status
 
-            self.bar = Status("listening", console=Console(stderr=True))
+            self.bar = Status("listening", console=console_for(sys.stderr))
             self.bar.start()
         return self
 
@@ -306,10 +304,9 @@ def _jsonable(value: Any) -> Any:
 
 
 def _one_line(text: str) -> str:
-    """Return text as one field of a line: other white space becomes a space, control characters a mark.
+    r"""Return text as one field of a line: other white space becomes a space, control characters escapes.
 
-    >>> _one_line("two\\tlines\\r\\n\\x1b[31m")
-    'two lines �[31m'
+    >>> _one_line("two\tlines\r\n\x1b[31m")
+    'two lines \\x1b[31m'
     """
-    parts = " ".join(part for part in _LINES.split(text) if part)
-    return "".join("�" if unicodedata.category(char) == "Cc" else char for char in parts)
+    return printable(" ".join(part for part in _LINES.split(text) if part))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import unicodedata
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from ctc_align.formats import Alignment
 from ctc_align.formats.writer import finite
+from ctc_align.text.control_characters import printable
 from ctc_align.types import ALIGNED, AlignedWord
 from ctc_align.units import seconds_to_ms
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
 
@@ -23,20 +22,6 @@ _GAP_CELLS = 3
 _FIGURES = (("start s", 7), ("end s", 7), ("ms", 6), ("confidence", 10))
 """The columns of figures and their widths; a narrow terminal loses the last ones first, then the time line."""
 _FULL, _LATE, _EARLY = "█", "▐", "▌"
-
-
-def console_for(file: TextIO) -> Console:
-    """Return a console that does not fail on characters that the terminal's encoding lacks."""
-    from rich.console import Console
-
-    class PipeConsole(Console):
-        def on_broken_pipe(self) -> None:
-            """Leave a closed output to `ctc_align.cli.run`."""
-            raise BrokenPipeError
-
-    if hasattr(file, "reconfigure"):
-        file.reconfigure(errors="replace")
-    return PipeConsole(file=file, highlight=False, soft_wrap=False)
 
 
 def words_table(alignment: Alignment, width: int = 80, most_rows: int = MOST_ROWS) -> Table:
@@ -101,11 +86,6 @@ def time_line(start_s: float, end_s: float, duration_s: float, cells: int) -> st
     marks = {(True, True): _FULL, (False, True): _LATE, (True, False): _EARLY, (False, False): " "}
     filled = [first <= half < last for half in range(halves)]
     return "".join(marks[filled[i], filled[i + 1]] for i in range(0, halves, 2))
-
-
-def printable(text: str) -> str:
-    """Return the text without control characters, which a terminal would obey."""
-    return "".join("�" if unicodedata.category(char) == "Cc" else char for char in text)
 
 
 def loss_line(alignment: Alignment) -> str:

@@ -14,6 +14,7 @@ import typer
 from ctc_align.cli import options
 from ctc_align.cli.messages import Interrupted, Talk
 from ctc_align.cli.options import MessageOptions, grouped
+from ctc_align.cli.printing import put
 from ctc_align.errors import UsageError
 from ctc_align.training import Watch
 
@@ -211,7 +212,7 @@ def conclude(result: Result, talk: Talk) -> None:
         talk.say(f"{len(card.corpus.left_out)} pairs were left out: {result.folder / 'left-out.tsv'}")
     minutes, cpu = card.seconds / 60, card.cpu_seconds / 60
     talk.say(f"held out: {card.dev}; {minutes:.1f} minutes, {cpu:.1f} of CPU time")
-    print(result.folder)
+    put(str(result.folder))
     sys.stdout.flush()
 
 
@@ -228,9 +229,13 @@ class TrainingProgress(Watch):
         if self.talk.on_terminal and not self.talk.quiet:
             from rich.progress import BarColumn, Progress, TextColumn
 
-            from ctc_align.cli.tables import console_for
+            from ctc_align.cli.printing import console_for
 
-            columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.fields[line]}"))
+            columns = (
+                TextColumn("{task.description}", markup=False),
+                BarColumn(bar_width=24),
+                TextColumn("{task.fields[line]}", markup=False),
+            )
             self._bar = Progress(*columns, console=console_for(sys.stderr), transient=True, redirect_stdout=False)
             self._bar.add_task("", total=1.0, line="")
             self._bar.start()

@@ -26,6 +26,7 @@ from ctc_align.alignment.word_features import NAMES
 from ctc_align.corpus.sources import open_source
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.models.confidence_network import ConfidenceNetwork, FitLimits, save_confidence_network
+from ctc_align.text.control_characters import printable
 from ctc_align.training.confidence_examples import (
     ClipFile,
     Example,
@@ -91,7 +92,7 @@ def train_network(given: Sequence[Example], settings: ConfidenceTraining, seed: 
             optimizer.step()
             schedule.step()
             losses.append(loss.item())
-        print(f"epoch {epoch + 1}: {np.mean(losses):.4f}", flush=True)
+        print(printable(f"epoch {epoch + 1}: {np.mean(losses):.4f}"), flush=True)
     assert network.output.bias is not None
     with torch.no_grad():
         network.output.bias.add_(settings.bias)
@@ -192,7 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             path = given.out / "examples" / f"{seed}-{kind}.npz"
             if not path.is_file():
                 write_examples(path, examples(aligner, speech, kind, given.cases, int(seed)))
-                print(f"made {path}", flush=True)
+                print(printable(f"made {path}"), flush=True)
     if given.examples_only:
         return 0
     learnt = [each for path in sorted((given.out / "examples").glob("*-*.npz")) for each in read_examples(path)]
@@ -202,7 +203,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     clean, noisy = (examples(aligner, held_out, kind, 200, 1, plain) for kind in ("clean", "speech_in_noise"))
     network.limits = fit_limits(network, clean, noisy)
     save_confidence_network(network, given.out)
-    print(f"wrote {given.out}; limits of fit: {network.limits}")
+    print(printable(f"wrote {given.out}; limits of fit: {network.limits}"))
     return 0
 
 

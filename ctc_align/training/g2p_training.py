@@ -31,6 +31,7 @@ from ctc_align.errors import UsageError
 from ctc_align.functional import ctc_loss
 from ctc_align.models.array_files import load_torch_file
 from ctc_align.text.arpabet import strip_all
+from ctc_align.text.control_characters import printable
 from ctc_align.text.g2p.letter_network import (
     LABELS,
     MAX_LETTERS,
@@ -176,7 +177,7 @@ def train(dictionary: Dictionary, settings: G2pSettings, out: Path, *, stop_afte
         checkpoint.with_suffix(".tmp").replace(checkpoint)
         phones, words = error_rates(network, held) if held else (math.nan, math.nan)
         line = f"{epoch}\t{loss:.4f}\t{phones:.4f}\t{words:.4f}\t{time.monotonic() - started:.0f}"
-        print(line, file=sys.stderr, flush=True)
+        print(printable(line), file=sys.stderr, flush=True)
         with open(out / "log.tsv", "a", encoding="utf-8") as log:
             log.write(line + "\n")
     return network.eval()

@@ -368,5 +368,5 @@ def test_names_on_stderr_hold_nothing_that_a_terminal_obeys(cli, talk):
     Path("\x1b[2J.txt").write_text("", "utf-8")
     result = cli("score", *LOG_PROBS, "\x1b[2J.txt")
     assert result.code == 1
-    assert result.stderr.startswith("ctc-align: error: \ufffd[2J.txt: the transcript is empty")
+    assert result.stderr.startswith("ctc-align: error: \\x1b[2J.txt: the transcript is empty")
     assert "\x1b" not in result.stdout

@@ -40,6 +40,8 @@ FORBIDDEN_NAMES = (
 """Pictures of what a module holds; a module is named for what it holds."""
 RIDDLES = ("What", "Whether", "Where", "Of")
 """How no docstring begins: it says `Return …`, `Write …`, or, of a class or a constant, what it is."""
+PRINTING = "cli/printing.py"
+"""The door through which all goes that is printed."""
 MAX_BYTES = 10_000_000
 _MACHINE_PATH = re.compile(r"(?<![\w.])/(?:work|home|root|Users|mnt)/(?=\w)[\w./-]*")
 
@@ -212,6 +214,25 @@ def riddles(root: Path) -> list[str]:
         for text in [node.value.value.strip()]
         if text.partition(" ")[0].rstrip(",:;.") in RIDDLES
     ]
+
+
+def loose_printing(root: Path) -> list[str]:
+    """Return the calls that print, outside `cli/printing.py`, what has not passed `printable`."""
+    return [
+        f"{path.relative_to(root)}:{node.lineno}: {ast.unparse(node)[:60]}"
+        for path, node in _nodes(root)
+        if path.relative_to(root / PACKAGE).as_posix() != PRINTING and isinstance(node, (ast.Call, ast.Attribute))
+        if _prints(node)
+    ]
+
+
+def _prints(node: ast.Call | ast.Attribute) -> bool:
+    if isinstance(node, ast.Attribute):
+        return ast.unparse(node) in ("sys.stdout.write", "sys.stderr.write", "sys.stderr.buffer")
+    name = ast.unparse(node.func)
+    if name == "print":
+        return not all(isinstance(each, ast.Call) and ast.unparse(each.func) == "printable" for each in node.args)
+    return name.rpartition(".")[2] in ("echo", "secho", "print_exc", "print_exception", "Console")
 
 
 @functools.cache
