@@ -271,10 +271,17 @@ def _summary(run: CorpusRun, engine: Engine, out_dir: Path, workers: int, comple
 
 @contextlib.contextmanager
 def _stopping(engine: Engine, pool: Pool) -> Iterator[None]:
-    """Let the batches in flight end at Ctrl-C (or SIGTERM), and end everything at once at a second one."""
+    """Let the batches in flight end at Ctrl-C, SIGTERM or SIGHUP, and end everything at once at a second one.
 
-    def stop(*_: Any) -> None:
-        if engine.stopping:
+    A terminal that closes sends SIGHUP, and a shell that ends sends it again: it ends nothing at once. Where it was
+    ignored before, as by `nohup`, it stays so.
+    """
+    hangup = getattr(signal, "SIGHUP", None)
+
+    def stop(number: int, _: Any) -> None:
+        if number == hangup:
+            _leave_closed_terminal()
+        elif engine.stopping:
             pool.kill()
             raise KeyboardInterrupt
         engine.stopping = True
@@ -282,12 +289,29 @@ def _stopping(engine: Engine, pool: Pool) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:
+        numbers.append(hangup)
+    before = {number: signal.signal(number, stop) for number in numbers}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _leave_closed_terminal() -> None:
+    """Drop what is written from now on to a terminal that is closed: it would be an error."""
+    import select
+
+    for stream in (1, 2):
+        watch = select.poll()
+        watch.register(stream, 0)
+        if os.isatty(stream) or not watch.poll(0):
+            continue
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream)
+        os.close(nowhere)
 
 
 @contextlib.contextmanager

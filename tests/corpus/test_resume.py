@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -263,7 +264,9 @@ class TestTwoRuns:
 
 
 class TestInterrupts:
-    @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
+    @pytest.mark.parametrize(
+        "number", [signal.SIGINT, *(pytest.param(n, marks=pytest.mark.long) for n in (signal.SIGTERM, signal.SIGHUP))]
+    )
     def test_the_batch_in_flight_ends_and_the_summary_is_written(self, number, corpus, tmp_path):
         out_dir = tmp_path / "out"
         options = (corpus, "--out-dir", out_dir, "--workers", 1, "--batch-seconds", 0.5)
@@ -283,6 +286,23 @@ class TestInterrupts:
         whole = tmp_path / "whole"
         run(corpus, whole)
         assert runs.outputs(out_dir) == runs.outputs(whole)
+
+    @pytest.mark.long
+    def test_a_terminal_that_closes(self, corpus, tmp_path):
+        """All processes of the run get SIGHUP, twice, and there is nowhere left to write: batches end all the same."""
+        out_dir = tmp_path / "out"
+        ours, theirs = os.openpty()
+        options = (corpus, "--out-dir", out_dir, "--workers", 2, "--batch-seconds", 0.5)
+        process = runs.start(*options, terminal=theirs, BATCH_S=0.2)
+        os.close(theirs)
+        self.wait_for_lines(out_dir, 2)
+        os.close(ours)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGHUP)
+        assert process.wait(timeout=30) == 130
+        assert not runs.summary(out_dir)["complete"]
+        assert runs.summary(out_dir)["utterances"] == len(runs.lines(out_dir)) < UTTERANCES
+        assert list(out_dir.glob(".ctc-align*")) == []
 
     @pytest.mark.long
     def test_a_second_interrupt_ends_it_at_once(self, corpus, tmp_path):

@@ -45,14 +45,27 @@ def make_corpus(folder: Path, utterances: int) -> Path:
     return write_manifest(folder / "corpus.jsonl", rows)
 
 
-def start(*arguments: Any, **environment: Any) -> subprocess.Popen[str]:
+def start(
+    *arguments: Any, terminal: int | None = None, group: bool = False, **environment: Any
+) -> subprocess.Popen[str]:
+    """Start a run, with its output piped or at a terminal of its own, or as a process group of its own."""
+
+    def take_terminal() -> None:
+        import fcntl
+        import termios
+
+        fcntl.ioctl(2, termios.TIOCSCTTY, 0)
+
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     environment |= {"PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"}
     return subprocess.Popen(
         [sys.executable, str(PROGRAM), "corpus", *map(str, arguments)],
         env={**os.environ, **{name: str(value) for name, value in environment.items()}},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE if terminal is None else terminal,
+        stderr=subprocess.PIPE if terminal is None else terminal,
+        start_new_session=group or terminal is not None,
+        preexec_fn=None if terminal is None else take_terminal,
         text=True,
         encoding="utf-8",
     )

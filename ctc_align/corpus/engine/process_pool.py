@@ -23,7 +23,7 @@ from ctc_align.corpus.engine.pool_messages import (
     WorkerDied,
 )
 from ctc_align.corpus.engine.stages import WorkerOptions
-from ctc_align.corpus.engine.worker import work
+from ctc_align.corpus.engine.worker import STOPPING, work
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ctc_align.corpus.engine.batch_plan import UtteranceBatch
 
 _PATIENCE_S = 5.0
-_FROM_OUTSIDE = [getattr(signal, name) for name in ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)]
+_FROM_OUTSIDE = (getattr(signal, "SIGKILL", None), *STOPPING)
 """Signals that no crash sends."""
 
 
@@ -140,7 +140,7 @@ class ProcessPool:
         slot.process = self._context.Process(
             target=work, args=(theirs, watched, os.getpid(), options), name="ctc-align worker", daemon=True
         )
-        with _interrupts_ignored():
+        with _signals_held():
             slot.process.start()
         theirs.close()
         watched.close()
@@ -178,17 +178,19 @@ def _send(slot: _Slot, batch: UtteranceBatch | None) -> None:
 
 
 @contextlib.contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    """Start processes in this block: they ignore Ctrl-C from their first moment on."""
-    try:
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    except ValueError:  # only the main thread may set it
+def _signals_held() -> Iterator[None]:
+    """Start processes in this block: signals that end a run wait, in them until they ignore them.
+
+    A terminal and a batch system send such a signal to all processes of a run, whose workers end with their batches.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _how(exitcode: int | None) -> str:

@@ -23,14 +23,18 @@ from ctc_align.errors import CtcAlignError
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
+STOPPING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+"""Signals by which a run is ended, often all of its processes: workers ignore them, and end when the parent says so."""
 _WAITING = 1
 """Batches that wait between two threads."""
 
 
 def work(pipe: Connection, life: Connection, parent: int, options: WorkerOptions) -> None:
     """Run a worker: batches come by `pipe`, `Finished` goes back; None ends it, and so does the end of `life`."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in STOPPING:
+        signal.signal(number, signal.SIG_IGN)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
     _die_with(parent, life)
     prepare_process(options)
     try:
