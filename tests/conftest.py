@@ -34,6 +34,7 @@ MAX_WORKERS = 4
 WATCH = pytest.StashKey[Watch]()
 PROCESSES = (
     "tests/corpus/test_ray.py",
+    "tests/attack/test_kills.py",
     "tests/corpus/test_kill.py",
     "tests/corpus/test_resume.py",
     "tests/corpus/test_suspects.py",
