@@ -10,6 +10,7 @@ from typing import Any, TextIO
 
 from ctc_align._version import __version__
 from ctc_align.formats.writer import RECORDING, UNITS_PER_S, Style, Writer, end_units, finite, time_units
+from ctc_align.text.control_characters import json_escaped
 from ctc_align.types import FORMAT, AlignedToken, AlignedWord, AlignmentData, Region, Subtitles
 
 _DECIMALS = 6
@@ -158,7 +159,11 @@ def _plain(value: Any) -> Any:
 
 
 class JsonWriter(Writer):
-    """The whole alignment; one word a line, so that people and diffs can read it."""
+    """The whole alignment; one word a line, so that people and diffs can read it.
+
+    Everything is in it as it was: control characters and marks of direction as JSON's escapes, bytes of file names that
+    are no UTF-8 as halves of surrogate pairs (`\\udcff`).
+    """
 
     extension = ".json"
     encoding_errors = "backslashreplace"  # which is JSON's own escape for half a surrogate pair
@@ -180,4 +185,4 @@ class JsonWriter(Writer):
 
 
 def _dumps(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return json_escaped(json.dumps(value, ensure_ascii=False, allow_nan=False))

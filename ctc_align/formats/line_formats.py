@@ -14,6 +14,7 @@ from ctc_align.formats.writer import (
     without_spaces,
     word_rows,
 )
+from ctc_align.text.control_characters import printable, spreadsheet_cell, without_controls
 from ctc_align.types import AlignmentData, aligned_words
 
 _CHANNEL = 1
@@ -23,7 +24,10 @@ _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
 class CtmWriter(Writer):
-    """`<utterance> <channel> <start> <duration> <word> <confidence>`; the loss in a `;;` comment line."""
+    """`<utterance> <channel> <start> <duration> <word> <confidence>`; the loss in a `;;` comment line.
+
+    White space and control characters in a word or in the utterance's name are "_".
+    """
 
     extension = ".ctm"
 
@@ -55,7 +59,9 @@ class TsvWriter(Writer):
     """A header and one aligned word a line: start_s, end_s (3 decimals), word, confidence, char_start, char_end.
 
     Words are shown as in CTM, without their outer punctuation unless labels are "written"; tab, line end and backslash
-    in one stand as \\t, \\n, \\r and \\\\. `char_start:char_end` is the word's place in the transcript, in code points.
+    in one stand as \\t, \\n, \\r and \\\\, other control characters as \\x1b. An apostrophe stands before a word that a
+    spreadsheet would compute (`'=1+1`), and before one that begins with such apostrophes: take one away to have the
+    word; numbers stay. `char_start:char_end` is the word's place in the transcript, in code points.
     """
 
     extension = ".tsv"
@@ -65,21 +71,22 @@ class TsvWriter(Writer):
         rows = word_rows(alignment, self.style(alignment), _MS_PER_S)
         for row, word in zip(rows, aligned_words(alignment)):
             start, end = _seconds(row.start), _seconds(row.end)
-            label = row.label.translate(_ESCAPES)
+            label = spreadsheet_cell(printable(row.label.translate(_ESCAPES)))
             file.write(f"{start}\t{end}\t{label}\t{row.confidence:.4f}\t{word.char_start}\t{word.char_end}\n")
 
 
 class AudacityWriter(Writer):
     """`start<TAB>end<TAB>label` for each aligned word; File > Import > Labels reads it.
 
-    The extension is not the bare `.txt` that Audacity itself uses: transcripts have that.
+    The extension is not the bare `.txt` that Audacity itself uses: transcripts have that. White space in a label is one
+    space, a control character U+FFFD.
     """
 
     extension = ".audacity.txt"
 
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
         for row in word_rows(alignment, self.style(alignment)):
-            label = " ".join(row.label.split())
+            label = without_controls(" ".join(row.label.split()))
             file.write(f"{_tens_of_us(row.start)}\t{_tens_of_us(row.end)}\t{label}\n")
 
 

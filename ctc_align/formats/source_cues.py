@@ -7,6 +7,7 @@ and where there is none one frame of a film (40 ms) of the last word of the cue 
 
 from __future__ import annotations
 
+import html
 import math
 import re
 from bisect import bisect_left
@@ -23,6 +24,9 @@ _TAKEN_S = 0.04
 _TIMESTAMP = re.compile(r"<(?:\d+:)?\d+:\d+\.\d+>")
 _VTT_TAG = re.compile(r"<(/?)(?!\s)(?:([ibu])|[a-z]+|(?:\d+:)?\d+:\d+\.\d+)?(?:[.\s][^<>]*)?>", re.IGNORECASE)
 _SRT_MARK = re.compile(r"\{\\[^}]*\}|</?font\b[^<>]*>|(?P<tag></?[ibu]>)|(?P<sign>[&<>])", re.IGNORECASE)
+_LIKE_TAG = re.compile(r"<(?!(?:eps|unk|sil|spn|oov|noise|blank)>)((?:[/!?]?[A-Za-z]|!--)[^<>]*)>")
+"""Markup as players, and pages that show subtitles, may know it; not the usual symbols of transcripts (`<unk>`)."""
+_LIKE_OVERRIDE = re.compile(r"\{(\\[^{}]*)\}")
 _SIGNS = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
@@ -42,7 +46,7 @@ def source_srt(alignment: AlignmentData, shift_s: float = 0.0) -> str:
         text = alignment.text[cue.char_start : cue.char_end]
         times = f"{clock(start_ms, ',')} --> {clock(end_ms, ',')}" + (f" {cue.settings}" * bool(own and cue.settings))
         name = cue.name if numbered else number
-        blocks.append(f"{name}\n{times}\n{text if own else _plain_lines(_VTT_TAG.sub(_srt_tag, text))}\n\n")
+        blocks.append(f"{name}\n{times}\n{text if own else _plain_lines(_srt_of_vtt(cue.payload or text))}\n\n")
     return "".join(blocks)
 
 
@@ -191,6 +195,30 @@ def _interpolated(anchors: Sequence[tuple[float, float]], at_s: float) -> float:
 def _plain_lines(text: str) -> str:
     """Return a text without lines that are blank, which would end the cue, or read as the times of another."""
     return without_times_lines("\n".join(filter(str.strip, text.split("\n"))))
+
+
+def srt_text(text: str) -> str:
+    r"""Return the text of a cue such that no player takes it for markup, and no reader for times.
+
+    >>> srt_text("a <b>x</b> {\\an8} 1 < 2 > 0")
+    'a ‹b›x‹/b› (\\an8) 1 < 2 > 0'
+    """
+    return without_times_lines(_LIKE_OVERRIDE.sub(r"(\1)", _without_tags(text)))
+
+
+def _without_tags(text: str) -> str:
+    while (plain := _LIKE_TAG.sub(r"‹\1›", text)) != text:
+        text = plain
+    return text
+
+
+def _srt_of_vtt(payload: str) -> str:
+    """Return the payload of a VTT cue in SRT: its bold, italic and underlined text, all other text as text."""
+    pieces, end = [], 0
+    for match in _VTT_TAG.finditer(payload):
+        pieces += [_without_tags(html.unescape(payload[end : match.start()])), _srt_tag(match)]
+        end = match.end()
+    return "".join([*pieces, _without_tags(html.unescape(payload[end:]))])
 
 
 def _srt_tag(match: re.Match[str]) -> str:

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from ctc_align.formats.line_breaking import CLAUSE, SENTENCE, TextPiece, TextRow, break_cost, columns, parts_of_word
-from ctc_align.formats.source_cues import clock, source_srt, source_vtt
+from ctc_align.formats.source_cues import clock, source_srt, source_vtt, srt_text
 from ctc_align.formats.writer import Style, Writer
+from ctc_align.text.control_characters import without_controls
 from ctc_align.text.printed_labels import without_markup
 from ctc_align.types import ALIGNED, MARKUP, SPEAKER, AlignedWord, AlignmentData
 
@@ -45,33 +46,41 @@ class Cue:
 
 
 class SrtWriter(Writer):
-    """Numbered subtitles of at most two lines, in the words of the transcript."""
+    """Numbered subtitles of at most two lines, in the words of the transcript.
+
+    SRT has no escape, and players take `<b>` and `{\\an8}` for markup: in new subtitles they are written `‹b›` and
+    `(\\an8)`, and an arrow that would read as times is opened (`-- >`). Cues of a subtitle file keep their own markup.
+    A control character is U+FFFD.
+    """
 
     extension = ".srt"
 
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
         style = self.style(alignment)
         if style.keeps_cues(alignment):
-            file.write(source_srt(alignment, style.shift_s(alignment)))
+            file.write(without_controls(source_srt(alignment, style.shift_s(alignment))))
             return
         for number, cue in enumerate(_cues_of(alignment, style), 1):
-            text = "\n".join(cue.lines)
+            text = without_controls(srt_text("\n".join(cue.lines)))
             file.write(f"{number}\n{clock(cue.start_ms, ',')} --> {clock(cue.end_ms, ',')}\n{text}\n\n")
 
 
 class VttWriter(Writer):
-    """The same subtitles as in SubRip, "&", "<" and ">" escaped (so that "-->" is text too)."""
+    """The same subtitles as in SubRip, "&", "<" and ">" escaped (so that "-->" is text too).
+
+    A control character is U+FFFD, as WebVTT has it for NUL.
+    """
 
     extension = ".vtt"
 
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
         style = self.style(alignment)
         if style.keeps_cues(alignment):
-            file.write(source_vtt(alignment, style.shift_s(alignment)))
+            file.write(without_controls(source_vtt(alignment, style.shift_s(alignment))))
             return
         file.write("WEBVTT\n")
         for cue in _cues_of(alignment, style):
-            text = "\n".join(map(_escaped, cue.lines))
+            text = without_controls("\n".join(map(_escaped, cue.lines)))
             file.write(f"\n{clock(cue.start_ms, '.')} --> {clock(cue.end_ms, '.')}\n{text}\n")
 
 

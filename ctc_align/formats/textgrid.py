@@ -12,6 +12,7 @@ from typing import TextIO
 from ctc_align.errors import InputError
 from ctc_align.formats.writer import UNITS_PER_S, TimedLabel, Writer, end_units, token_rows, word_rows
 from ctc_align.reading.input_files import as_seconds, as_whole, read_input
+from ctc_align.text.control_characters import without_controls
 from ctc_align.types import AlignmentData, aligned_words
 
 # Praat's own rule: a value is a quoted string, a flag or a number that stands free; all other text is decoration.
@@ -35,6 +36,8 @@ class TextGridWriter(Writer):
 
     Where the transcript names several speakers each has tiers of its own, named as MFA does: `SPEAKER - words` and
     `SPEAKER - tokens`; words before the first name are `unnamed`.
+
+    In a label or a tier's name white space is a space and a control character U+FFFD; a quotation mark is doubled.
 
     With times "recording" the tiers begin at 0 all the same, so that they lie under the recording in Praat.
     """
@@ -97,7 +100,7 @@ def _write_tier(file: TextIO, name: str, rows: Sequence[TimedLabel], end: int) -
 
 
 def _escaped(label: str) -> str:
-    return label.replace('"', '""')
+    return without_controls(" ".join(label.split())).replace('"', '""')
 
 
 def _seconds(units: int) -> str:

@@ -19,6 +19,7 @@ from ctc_align.models.convnet.convnet_model import ModelDescription
 from ctc_align.models.convnet.gaussian_mixtures import Mixtures
 from ctc_align.models.convnet.model_folder import save_folder
 from ctc_align.models.convnet.network import NetworkShape
+from ctc_align.text.control_characters import printable, spreadsheet_cell
 from ctc_align.text.lexicon import Lexicon
 from ctc_align.training.acoustic_training import HeldOutLosses, Trained, Training
 from ctc_align.training.corpus_data import Corpus, LeftOut
@@ -168,7 +169,8 @@ def write_model(
 def _table(left_out: Sequence[LeftOut]) -> str:
     rows = [list(asdict(pair).values()) for pair in left_out]
     rows.insert(0, ["utterance", "origin", "reason", "met"])
-    return "".join("\t".join(" ".join(str(cell).split()) for cell in row) + "\n" for row in rows)
+    cells = ([spreadsheet_cell(printable(" ".join(str(cell).split()))) for cell in row] for row in rows)
+    return "".join("\t".join(row) + "\n" for row in cells)
 
 
 def _escaped(text: str) -> str:

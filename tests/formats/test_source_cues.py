@@ -232,8 +232,8 @@ def read_again(format: str, file: bytes) -> list[tuple[float, float, str]]:
 
 
 def bare(text: str) -> list[str]:
-    """Return the lines of a text without tags and arrows, which the formats do not share."""
-    text = re.sub(r"<(?!\s)[^<>]*>|\{[^}]*\}", "", re.sub("-+ ?>|→", "", text))
+    """Return the lines of a text without arrows, tags and text that looks like one (‹b›): the formats differ there."""
+    text = re.sub(r"[<‹](?!\s)[^<>‹›]*[>›]|\{[^}]*\}", "", re.sub("-+ ?>|→", "", text))
     return [line.strip() for line in text.split("\n") if line.strip()]
 
 

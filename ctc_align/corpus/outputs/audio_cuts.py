@@ -17,6 +17,7 @@ from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import AudioError, OutputError
 from ctc_align.formats import Alignment
 from ctc_align.formats.whole_files import placing, remove_file
+from ctc_align.text.control_characters import without_controls
 from ctc_align.types import ALIGNED, UNKNOWN, AlignedWord
 from ctc_align.units import seconds_to_samples
 
@@ -82,7 +83,10 @@ def cut_audio(
     with open_recording(utterance.audio) as recording, placing(targets, settings.parts) as parts:
         files = iter(parts)
         for cut in cuts:
-            for data in (_flac(recording, cut, utterance), f"{cut.text}\n".encode("utf-8", "replace")):
+            for data in (
+                _flac(recording, cut, utterance),
+                f"{without_controls(cut.text)}\n".encode("utf-8", "replace"),
+            ):
                 target, part = next(files)
                 part.write_bytes(data)
                 if written is not None:

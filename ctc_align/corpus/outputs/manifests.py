@@ -28,6 +28,7 @@ from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import CtcAlignError, OutputError
 from ctc_align.formats import Alignment, from_dict, read_alignment
 from ctc_align.formats.whole_files import placing
+from ctc_align.text.control_characters import json_escaped
 from ctc_align.types import AlignedToken, AlignedWord, aligned_words
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ def write_manifests(layout: Layout, done: Iterator[tuple[int, Utterance]]) -> li
         files = [stack.enter_context(_line_file(target, part)) for target, part in parts]
         for utterance, alignment in _stored(layout, done):
             for file, maker in zip(files, makers):
-                line = json.dumps(maker(layout, utterance, alignment), ensure_ascii=False, allow_nan=False)
+                data = maker(layout, utterance, alignment)
+                line = json_escaped(json.dumps(data, ensure_ascii=False, allow_nan=False))
                 file.write(line.encode("utf-8", "backslashreplace") + b"\n")
     for name in settings.manifests:
         _remove_other_counts(Path(settings.out_dir), name, settings.job)

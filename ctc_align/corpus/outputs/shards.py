@@ -19,6 +19,7 @@ from ctc_align.corpus.outputs.shared_files import GroupedUtterance
 from ctc_align.corpus.state.journal_lines import Checksum
 from ctc_align.formats import Alignment, CtmWriter, JsonWriter, Style, TokenCtmWriter, to_dict
 from ctc_align.formats.whole_files import placing
+from ctc_align.text.control_characters import json_escaped
 
 _LEVEL = 6
 _ID_KEY = b'"utterance": '
@@ -36,7 +37,7 @@ def shard_row(alignment: Alignment, style: Style, formats: Sequence[str]) -> byt
 
 
 def _line(data: dict[str, Any]) -> bytes:
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False)
+    text = json_escaped(json.dumps(data, ensure_ascii=False, allow_nan=False))
     return text.encode("utf-8", JsonWriter.encoding_errors) + b"\n"
 
 
