@@ -83,6 +83,13 @@ def actors(pid: int) -> list[int]:
     )
 
 
+def listening(pids: list[int]) -> list[str]:
+    """Addresses, in hexadecimal, at which processes wait for connections (Linux)."""
+    links = [os.readlink(path) for pid in pids for path in Path(f"/proc/{pid}/fd").iterdir() if path.is_symlink()]
+    rows = [row.split() for name in ("tcp", "tcp6") for row in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
+    return [row[1].partition(":")[0] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in links]
+
+
 def wait_for_lines(process: subprocess.Popen[str], out_dir: Path, count: int) -> None:
     journal = out_dir / "journal.jsonl"
     for _ in runs.wait_until(PATIENCE_S):
@@ -132,6 +139,16 @@ class TestOnACluster:
         assert code == 1, lines
         assert len(lines) == FAILED, lines
         assert_whole(tmp_path / "out", expected)
+
+    @pytest.mark.long
+    def test_nobody_else_can_reach_a_cluster_of_our_own(self, corpus, tmp_path):
+        process = start(corpus, tmp_path / "out", BATCH_S="0.5")
+        wait_for_lines(process, tmp_path / "out", 5)
+        found = listening([process.pid, *children(process.pid)])
+        process.terminate()
+        ended(process)
+        assert len(found) >= 4
+        assert set(found) <= {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
 
     @pytest.mark.long
     def test_the_driver_killed_and_resumed(self, corpus, expected, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,29 @@ def test_a_pickle_runs_nothing(folder: Path, tmp_path: Path) -> None:
     torch.save({"lm_head.weight": Payload()}, folder / "pytorch_model.bin")
     assert "its weights cannot be read" in said(str(folder))
     assert not trace.exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "maps"),
+    [
+        ("config.json", {"AutoConfig": "evil.Config", "AutoModelForCTC": "evil.Config"}),
+        ("preprocessor_config.json", {"AutoFeatureExtractor": "evil.Config"}),
+        ("tokenizer_config.json", {"AutoTokenizer": ["evil.Config", None]}),
+    ],
+)
+def test_code_of_a_folder_is_neither_run_nor_asked_about(
+    file: str, maps: dict[str, Any], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = folder / "it-ran"
+    (folder / "evil.py").write_text(f"open({str(trace)!r}, 'w')\nclass Config: pass\n")
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    data = json.loads((folder / file).read_text())
+    renamed = {key: "unheard-of" for key in ("model_type", "feature_extractor_type", "tokenizer_class") if key in data}
+    for changes in ({}, renamed):
+        (folder / file).write_text(json.dumps({**data, **changes, "auto_map": maps}))
+        with suppress(UsageError):
+            load_model(str(folder), device="cpu")
+        assert not trace.exists()
 
 
 def test_a_missing_extractor_or_tokenizer_is_told(folder: Path) -> None:

@@ -3,6 +3,10 @@
 The engine, the plan and the journal are those of the local engine, in the driver. An actor that ends, with its machine
 or alone, is replaced, and what it had is done again; outputs take their places whole, and the driver writes one line
 for each utterance, however often it was begun. Actors end with the driver.
+
+Ray has no passwords: who reaches its ports runs code. A cluster of our own listens on the loopback address alone; one
+at an address is trusted wholly. What goes to workers and back are dataclasses of texts and numbers (options, batches,
+outcomes), which Ray packs as pickles between its own processes; nothing of an input is ever unpacked as one.
 """
 
 from __future__ import annotations
@@ -45,6 +49,8 @@ _ENVIRONMENT = {
     # a call after the end must not start another cluster
     "RAY_ENABLE_AUTO_CONNECT": "0",
 }
+_LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""With 0 Ray's processes listen on the loopback address, on any system; read when ray is loaded."""
 
 
 def require_ray() -> None:
@@ -75,6 +81,8 @@ class Cluster:
         # much of it is read when ray is loaded
         for name, value in _ENVIRONMENT.items():
             os.environ.setdefault(name, value)
+        if not self.address:
+            os.environ[_LOOPBACK] = "0"
         import ray
 
         if not ray.is_initialized():

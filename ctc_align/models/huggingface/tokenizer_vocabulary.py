@@ -48,7 +48,8 @@ def load_tokenizer(folder: Path, name: str) -> Any:
     try:
         # phonemes come from our lexicon: the tokenizer needs no phonemizer
         phonemes = _config_text(folder, "tokenizer_class") == "Wav2Vec2PhonemeCTCTokenizer"
-        return AutoTokenizer.from_pretrained(str(folder), **({"do_phonemize": False} if phonemes else {}))
+        options = {"do_phonemize": False} if phonemes else {}
+        return AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False, **options)
     except Exception as error:  # transformers raises OSError, ValueError, TypeError, ImportError …
         raise UsageError(
             f"model {name}: its tokenizer (vocab.json or tokenizer.json) is missing, damaged or unknown: "

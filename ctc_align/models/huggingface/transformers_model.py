@@ -177,7 +177,7 @@ def _config(folder: Path, name: str) -> Any:
     from transformers import AutoConfig
 
     try:
-        config = AutoConfig.from_pretrained(str(folder))
+        config = AutoConfig.from_pretrained(str(folder), trust_remote_code=False)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"model {name}: config.json cannot be read: {one_line(error)}") from error
     if config.model_type not in (*WAVEFORM, *FEATURES):
@@ -193,7 +193,7 @@ def _extractor(folder: Path, name: str) -> Any:
     from transformers import AutoFeatureExtractor
 
     try:
-        extractor = AutoFeatureExtractor.from_pretrained(str(folder))
+        extractor = AutoFeatureExtractor.from_pretrained(str(folder), trust_remote_code=False)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(
             f"model {name}: its feature extractor (preprocessor_config.json) is missing or damaged: {one_line(error)}"
@@ -208,7 +208,9 @@ def _network(folder: Path, config: Any, name: str) -> Any:
     from transformers import AutoModelForCTC
 
     try:
-        network, report = AutoModelForCTC.from_pretrained(str(folder), config=config, output_loading_info=True)
+        network, report = AutoModelForCTC.from_pretrained(
+            str(folder), config=config, output_loading_info=True, trust_remote_code=False
+        )
     except Exception as error:  # safetensors, torch and transformers have their own kinds, and all mean the same here
         raise UsageError(
             f"model {name}: its weights cannot be read (was a download cut? then delete {folder} and load it again): "
