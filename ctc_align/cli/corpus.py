@@ -140,6 +140,13 @@ class WorkOptions:
             "replaced.",
         ),
     ] = False
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify",
+            help="Check what is there against the journal, reading all of it, and do again what is not whole.",
+        ),
+    ] = False
     profile: Annotated[bool, typer.Option("--profile", help="Show how much time each stage took.")] = False
 
     def run(self, source: str, out_dir: str) -> CorpusRun:
@@ -156,6 +163,7 @@ class WorkOptions:
             retry_failed=self.retry_failed,
             force=self.force,
             profile=self.profile,
+            verify=self.verify,
         )
 
 
@@ -254,6 +262,8 @@ def align_all(run: CorpusRun, talk: Talk) -> None:
     except KeyboardInterrupt:
         raise Interrupted("interrupted: what the journal says is done; the same command goes on from there") from None
     name_failures(result.summary, result.journal, talk)
+    if result.verified is not None:
+        talk.say(f"ctc-align: {verification(result)}")
     if not talk.quiet:
         from ctc_align.cli.corpus_tables import print_profile, print_summary
 
@@ -283,6 +293,18 @@ def leave(summary: Summary) -> None:
         raise typer.Exit(SOME_FAILED)
     if summary.in_doubt:
         raise typer.Exit(THRESHOLD_NOT_MET)
+
+
+def verification(result: RunResult) -> str:
+    """Return what `--verify` found, for a message."""
+    found = result.verified
+    assert found is not None
+    again = f", {'to be ' if result.interrupted else ''}done again" if found.damaged else ""
+    unknown = f"; {found.unknown} by their presence only: their lines are of a version without checksums"
+    return (
+        f"{counted(found.checked, 'utterance', 'utterances')} checked: "
+        f"{found.checked - found.damaged} whole, {found.damaged} not{again}{unknown if found.unknown else ''}"
+    )
 
 
 def interruption(result: RunResult) -> str:

@@ -35,7 +35,8 @@ from ctc_align.corpus.state.output_folder import (
     parts_folder,
     remove_folder,
 )
-from ctc_align.corpus.state.summary import Effort, Summary, summarize, summary_path
+from ctc_align.corpus.state.summary import Effort, Summary, lines_left, summarize, summary_path
+from ctc_align.corpus.state.verification import Verification, verify
 from ctc_align.corpus.utterance import Source, Utterance
 from ctc_align.errors import BackendError, LostFolderError, OutputError, UsageError
 from ctc_align.models import check_model
@@ -61,6 +62,7 @@ class CorpusRun:
             first run into the folder. Inputs are never replaced.
         inputs: files of the call beside the source (lexicon, settings), which no output may replace.
         profile: write in the summary where the time goes.
+        verify: read all outputs, and do again what is not as the journal recorded it.
         log_probs: the source is one of log-probs, and this reads them; `model` is then None.
     """
 
@@ -80,17 +82,22 @@ class CorpusRun:
     force: bool = False
     inputs: tuple[str, ...] = ()
     profile: bool = False
+    verify: bool = False
     log_probs: Reader | None = None
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """The end of a run: its summary, whether it was interrupted, and the files beside the outputs."""
+    """The end of a run: its summary, whether it was interrupted, and the files beside the outputs.
+
+    `verified` is what was found in outputs of earlier runs, None where they were not read.
+    """
 
     summary: Summary
     interrupted: bool
     journal: Path
     manifests: list[Path]
+    verified: Verification | None = None
 
 
 def run_corpus(run: CorpusRun, observer: Observer) -> RunResult:
@@ -154,19 +161,18 @@ def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out
         run.log_probs,
         str(Path(layout.settings.parts, "compiling")),
     )
-    parts = Path(layout.settings.parts)
-    try:
-        parts.mkdir(exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{parts}: cannot be made ({error.strerror or error})") from error
-    with (
-        Journal(journal_path(out_dir, run.shard), lock_path(out_dir, run.shard)) as journal,
-        Assembly(layout) as assembly,
-    ):
-        outcomes = Outcomes(journal_paths(out_dir))
+    _make_parts_folder(Path(layout.settings.parts))
+    journals = journal_paths(out_dir)
+    outcomes = Outcomes(journals, lines_left(journals))
+    path = journal_path(out_dir, run.shard)
+    journal = Journal(path, lock_path(out_dir, run.shard), outcomes.last_run + 1, outcomes.last_lines.get(path, 0))
+    with outcomes, journal, Assembly(layout) as assembly:
         engine = Engine(plan_options, outcomes, Fingerprints(_fingerprint(run, layout)), assembly, observer)
         counting = _counting(lambda: items_of(source, layout.group, run.shard), engine)
+        verified = None
         try:
+            if (run.verify or outcomes.has_unsure) and not run.force:
+                verified = verify(items_of(source, layout.group, run.shard), assembly, outcomes, journal, run.verify)
             with plan.pool(options) as pool, _stopping(engine, pool), counting:
                 engine.run(items_of(source, layout.group, run.shard), pool, journal)
             complete = not engine.stopping
@@ -174,22 +180,35 @@ def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out
                 assembly.finish()
             manifests = _manifests(layout, source, run, out_dir) if complete else []
             journal.check()
-            summary = _summary(run, engine, out_dir, plan.workers, complete)
+            summary = _summary(run, engine, journal, plan.workers, complete)
             journal.check()
-        except LostFolderError as error:
-            raise LostFolderError(
-                f"{error}\nthe run stopped after {engine.tally.finished} utterances; "
-                "give the same command again: it does what it does not find there"
-            ) from error
         except OutputError as error:
-            with contextlib.suppress(OutputError):
-                journal.check()
-                _summary(run, engine, out_dir, plan.workers, complete=False)
-            raise OutputError(
-                f"{error}\nthe run stopped after {engine.tally.finished} utterances, which stay done; "
-                "when that is mended, give the same command again: it goes on from here"
-            ) from error
-    return RunResult(summary, not complete, journal_path(out_dir, run.shard), manifests)
+            if not isinstance(error, LostFolderError):
+                with contextlib.suppress(OutputError):
+                    journal.check()
+                    _summary(run, engine, journal, plan.workers, complete=False)
+            raise _with_advice(error, engine.tally.finished) from error
+    return RunResult(summary, not complete, path, manifests, verified)
+
+
+def _make_parts_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be made ({error.strerror or error})") from error
+
+
+def _with_advice(error: OutputError, finished: int) -> OutputError:
+    """Return the error that stopped a run, with what to do."""
+    if isinstance(error, LostFolderError):
+        return LostFolderError(
+            f"{error}\nthe run stopped after {finished} utterances; "
+            "give the same command again: it does what it does not find there"
+        )
+    return OutputError(
+        f"{error}\nthe run stopped after {finished} utterances, which stay done; "
+        "when that is mended, give the same command again: it goes on from here"
+    )
 
 
 def _with_model_defaults(run: CorpusRun) -> CorpusRun:
@@ -257,11 +276,13 @@ def _manifests(layout: Layout, source: Source, run: CorpusRun, out_dir: Path) ->
     return write_manifests(layout, done())
 
 
-def _summary(run: CorpusRun, engine: Engine, out_dir: Path, workers: int, complete: bool) -> Summary:
+def _summary(run: CorpusRun, engine: Engine, journal: Journal, workers: int, complete: bool) -> Summary:
+    out_dir = journal.path.parent
     tally = engine.tally
     stages = {stage: round(seconds, 3) for stage, seconds in tally.stages.items()} if run.profile else {}
     effort = Effort(round(tally.wall_s, 3), tally.done, tally.failed, round(tally.audio_s, 3), workers, stages)
     about: dict[str, Any] = {"source": run.source, "complete": complete, "skipped": tally.skipped, "run": effort}
+    about["journal_lines"] = journal.lines
     if run.shard.count > 1:
         about["shard"] = f"{run.shard.index}/{run.shard.count}"
     summary = summarize(journal_paths(out_dir), engine.keys, **about)

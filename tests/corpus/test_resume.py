@@ -170,6 +170,30 @@ def test_outputs_that_are_gone_or_have_another_size_are_made_again(corpus, tmp_p
     assert ids_after(out_dir, UTTERANCES) == ["part 0/u6", "part 1/u4", "part 2/u5"]
 
 
+def test_a_damaged_line_of_a_mended_utterance_does_not_let_its_failure_win(corpus, tmp_path):
+    out_dir, journal = tmp_path / "out", tmp_path / "out" / "journal.jsonl"
+    edit(corpus, lambda rows: rows[11].update(audio_filepath="mine.wav"))
+    run(corpus, out_dir)
+    runs.write_clip(tmp_path / "mine.wav")
+    run(corpus, out_dir)
+    assert {line["run"] for line in runs.lines(out_dir)} == {1, 2}
+    assert [line["line"] for line in runs.lines(out_dir)] == list(range(1, UTTERANCES + 2))
+    expected = runs.outputs(out_dir)
+    rows = journal.read_bytes().splitlines(keepends=True)
+    assert b'"id": "part 2/u11", "status": "done"' in rows[-1]
+    rows[-1] = rows[-1].replace(b'"loss": ', b'"loss": 1')
+    journal.write_bytes(b"".join(rows))
+    result = run(corpus, out_dir)
+    assert "journal.jsonl, line 41: its checksum does not match" in result.stderr
+    assert "38 utterances checked: 38 whole" not in result.stderr
+    assert "37 utterances checked: 37 whole, 0 not" in result.stderr
+    assert runs.outputs(out_dir) == expected
+    assert (runs.summary(out_dir)["done"], runs.summary(out_dir)["failed"]) == (38, 2)
+    whole = journal.read_bytes()
+    assert "checked" not in run(corpus, out_dir).stderr, "all is sure again"
+    assert journal.read_bytes() == whole
+
+
 @pytest.mark.parametrize("layout", ["files", pytest.param("shards", marks=pytest.mark.long)])
 def test_an_utterance_that_fails_now_has_no_outputs_whatever_the_clock_said(layout, corpus, tmp_path):
     """The lines are of an earlier version, from a clock that was an hour fast; one has failed, and is mended."""

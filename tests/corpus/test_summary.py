@@ -115,8 +115,8 @@ def test_what_others_append_meanwhile_does_not_count(tmp_path, monkeypatch):
     expected = summarize([theirs, ours], keys)
 
     class Growing(summary.Outcomes):
-        def __init__(self, paths, **options):
-            super().__init__(paths, **options)
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
             with Journal(theirs) as journal:
                 journal.append(lines[10:20])
 

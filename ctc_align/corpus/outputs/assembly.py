@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,9 +13,9 @@ from pathlib import Path
 from ctc_align.corpus.outputs.audio_cuts import refuse_inputs
 from ctc_align.corpus.outputs.layout import Layout, inputs_of
 from ctc_align.corpus.outputs.pending_parts import PendingParts
-from ctc_align.corpus.outputs.records import checksum, have_their_sizes, is_own_name
+from ctc_align.corpus.outputs.records import checksum, fault_of, have_their_sizes, is_own_name
 from ctc_align.corpus.outputs.shared_files import GroupedUtterance
-from ctc_align.corpus.state.journal_lines import DONE, Line
+from ctc_align.corpus.state.journal_lines import DONE, Checksum, Line
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import OutputError
 from ctc_align.formats.whole_files import remove_file
@@ -94,6 +94,29 @@ class Assembly:
             return row is None or checksum(self._files.content(data)) == tuple(row)
         except (ValueError, LookupError, TypeError):
             return False
+
+    def faults(self, name: str | None, members: Sequence[tuple[GroupedUtterance, Line | None]]) -> dict[str, str]:
+        """Return what is wrong with the outputs of utterances, by their ids; all that is there is read.
+
+        Args:
+            name: of the group that the utterances make up, None for one that is in none.
+            members: with the line of each that is to be looked at.
+        """
+        out_dir = Path(self._layout.settings.out_dir)
+        faults: dict[str, str] = {}
+        rows: dict[str, Checksum | None] = {}
+        for utterance, line in members:
+            if line is None:
+                continue
+            for file, recorded in (line.files or {}).items():
+                fault = fault_of(file, recorded, out_dir)
+                if fault is not None:
+                    faults.setdefault(utterance.id, f"{file} {fault}")
+            if name is not None and not self._pending.holds(utterance.id):
+                rows[utterance.id] = line.row
+        if name is not None:
+            faults = self._files.faults(name, [utterance for utterance, _ in members], rows) | faults
+        return faults
 
     def remove_stale(self, utterance: Utterance, line: Line | None) -> None:
         """Remove the files that an earlier run made of an utterance that fails now; inputs and others' files stay.

@@ -6,10 +6,11 @@ import io
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ctc_align.corpus.outputs.records import checksum
 from ctc_align.corpus.outputs.shared_files import GroupedUtterance
 from ctc_align.corpus.state.journal_lines import Checksum
 from ctc_align.errors import InputError
@@ -62,6 +63,25 @@ class RecordingGrids:
     def holds(self, group: str, id: str, row: Checksum | None = None) -> bool:
         return os.path.isfile(self.targets(group)[0])
 
+    def faults(
+        self, group: str, utterances: Sequence[GroupedUtterance], rows: Mapping[str, Checksum | None]
+    ) -> dict[str, str]:
+        """Compare the rows, and the file with what is written of them.
+
+        Where utterances of one speaker overlap, words are cut: those rows are not compared.
+        """
+        path = self.targets(group)[0]
+        found = {id: row for id, row in self.rows(group, utterances) if id in rows} if path.is_file() else {}
+        cut = _overlapping(utterances)
+        faults = {}
+        for id, row in rows.items():
+            is_same = id in found and (row is None or id in cut or checksum(self.content(found[id])) == tuple(row))
+            if not is_same:
+                faults[id] = f"its part of {path.name} is not there, or not what was written"
+        if rows and not faults and path.read_bytes() != _rendered(utterances, found.items()):
+            faults[next(iter(rows))] = f"{path.name} is not what was written"
+        return faults
+
     def is_of(self, group: str, ids: Sequence[str]) -> bool:
         return os.path.isfile(self.targets(group)[0]) == bool(ids)
 
@@ -87,26 +107,46 @@ class RecordingGrids:
         self, group: str, utterances: Sequence[GroupedUtterance], rows: Iterable[tuple[str, bytes]]
     ) -> list[Path]:
         target = self.targets(group)[0]
-        speakers = {utterance.id: utterance.speaker for utterance in utterances}
-        prefixes = _prefixes(utterances)
-        words: dict[str, list[TimedLabel]] = {speaker: [] for speaker in prefixes}
-        tokens: dict[str, list[TimedLabel]] = {speaker: [] for speaker in prefixes}
-        end, kind = 1, _KINDS[1]
-        for id, data in rows:
-            part = json.loads(data)
-            words[speakers[id]] += [TimedLabel(*row) for row in part["words"]]
-            tokens[speakers[id]] += [TimedLabel(*row) for row in part["tokens"]]
-            end, kind = max(end, part["end"]), part["kind"]
-        tiers = []
-        for speaker, prefix in prefixes.items():
-            tiers += [(prefix + _WORDS, _apart(words[speaker])), (prefix + kind, _apart(tokens[speaker]))]
-        end = max([end, *(row.end for _, tier in tiers for row in tier[-1:])])
-        text = io.StringIO()
-        write_tiers(text, tiers, end)
+        data = _rendered(utterances, rows)
         with placing([target], self._parts) as parts:
             for _, part in parts:
-                part.write_bytes(text.getvalue().encode("utf-8", "replace"))
+                part.write_bytes(data)
         return [target]
+
+
+def _rendered(utterances: Sequence[GroupedUtterance], rows: Iterable[tuple[str, bytes]]) -> bytes:
+    """Return the file of these rows."""
+    speakers = {utterance.id: utterance.speaker for utterance in utterances}
+    prefixes = _prefixes(utterances)
+    words: dict[str, list[TimedLabel]] = {speaker: [] for speaker in prefixes}
+    tokens: dict[str, list[TimedLabel]] = {speaker: [] for speaker in prefixes}
+    end, kind = 1, _KINDS[1]
+    for id, data in rows:
+        part = json.loads(data)
+        words[speakers[id]] += [TimedLabel(*row) for row in part["words"]]
+        tokens[speakers[id]] += [TimedLabel(*row) for row in part["tokens"]]
+        end, kind = max(end, part["end"]), part["kind"]
+    tiers = []
+    for speaker, prefix in prefixes.items():
+        tiers += [(prefix + _WORDS, _apart(words[speaker])), (prefix + kind, _apart(tokens[speaker]))]
+    end = max([end, *(row.end for _, tier in tiers for row in tier[-1:])])
+    text = io.StringIO()
+    write_tiers(text, tiers, end)
+    return text.getvalue().encode("utf-8", "replace")
+
+
+def _overlapping(utterances: Sequence[GroupedUtterance]) -> set[str]:
+    """Return the utterances that overlap another one of their speaker."""
+    overlapping: set[str] = set()
+    last: dict[str, tuple[float, str]] = {}
+    for utterance in sorted(utterances, key=lambda utterance: utterance.offset_s):
+        end_s = math.inf if utterance.duration_s is None else utterance.offset_s + utterance.duration_s
+        before_s, before = last.get(utterance.speaker, (-math.inf, ""))
+        if utterance.offset_s < before_s:
+            overlapping |= {before, utterance.id}
+        if end_s >= before_s:
+            last[utterance.speaker] = (end_s, utterance.id)
+    return overlapping
 
 
 def _prefixes(utterances: Sequence[GroupedUtterance]) -> dict[str, str]:

@@ -9,7 +9,7 @@ import json
 import os
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -73,6 +73,15 @@ class ShardFiles:
     def holds(self, group: str, id: str, row: Checksum | None = None) -> bool:
         found = self._checksums(group).get(id)
         return found is not None and (row is None or found == tuple(row))
+
+    def faults(
+        self, group: str, utterances: Sequence[GroupedUtterance], rows: Mapping[str, Checksum | None]
+    ) -> dict[str, str]:
+        reason = f"its rows of {group} are not there, or not what was written"
+        faults = {id: reason for id, row in rows.items() if not self.holds(group, id, row)}
+        if rows and not faults and not _has_zero_padding(self.targets(group)[0]):
+            faults[next(iter(rows))] = f"{group}.jsonl.gz is not what was written"
+        return faults
 
     def is_of(self, group: str, ids: Sequence[str]) -> bool:
         return list(self._checksums(group)) == list(ids)
@@ -182,3 +191,26 @@ def _has_frame(path: Path, crc: int, length: int) -> bool:
         start = file.read(10)
         file.seek(-8, os.SEEK_END)
         return start == head.getvalue()[:10] and file.read() == struct.pack("<II", crc, length & 0xFFFFFFFF)
+
+
+def _has_zero_padding(path: Path) -> bool:
+    """Return whether the last bits of a gzip file's content, which mean nothing, are zeros as they were written.
+
+    If the highest bit that is set could be cleared, and the content were the same, it is one of them.
+    """
+    content, crc = zlib.decompressobj(-zlib.MAX_WBITS), 0
+    with open(path, "rb") as file:
+        left = file.seek(0, os.SEEK_END) - 19
+        file.seek(10)
+        while left > 0 and (chunk := file.read(min(left, 1 << 16))):
+            left -= len(chunk)
+            crc = zlib.crc32(content.decompress(chunk), crc)
+        last, expected = file.read(1)[0], file.read(4)
+    if not last:
+        return True
+    cleared = last & ~(1 << last.bit_length() - 1)
+    try:
+        crc = zlib.crc32(content.decompress(bytes([cleared])), crc)
+    except zlib.error:
+        return True
+    return not (content.eof and struct.pack("<I", crc) == expected)

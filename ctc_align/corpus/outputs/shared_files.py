@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -40,6 +40,16 @@ class SharedFiles(Protocol):
 
     def holds(self, group: str, id: str, row: Checksum | None = None) -> bool:
         """Return whether the group's files exist, with this utterance (and its `row`) in them as far as they show."""
+        ...
+
+    def faults(
+        self, group: str, utterances: Sequence[GroupedUtterance], rows: Mapping[str, Checksum | None]
+    ) -> dict[str, str]:
+        """Return what is wrong, by utterance, with the group's files, of which all bytes are looked at.
+
+        Args:
+            utterances: all of the group; rows: those that are in its files, with what the journal has of them.
+        """
         ...
 
     def is_of(self, group: str, ids: Sequence[str]) -> bool:

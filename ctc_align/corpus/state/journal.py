@@ -6,6 +6,7 @@ utterance done again.
 
 from __future__ import annotations
 
+import codecs
 import errno
 import json
 import logging
@@ -59,16 +60,21 @@ def shard_of(path: Path) -> Shard:
     return Shard(int(match[1]), int(match[2])) if match[1] else Shard()
 
 
-def torn_id(path: Path) -> str | None:
-    """Return the utterance of a last line that is not whole, None where there is none or it does not say."""
+def torn_end(path: Path) -> tuple[bytes, str | None]:
+    """Return what stands after the last line end of a journal, and the utterance that it is of, if a kill left it.
+
+    The utterance is None where there is nothing, or where it is not the beginning of a line.
+    """
     with open(path, "rb") as file:
         file.seek(_whole_length(file.fileno()))
-        torn = file.read(1 << 16)
+        torn = file.read(1 << 20)
     match = re.match(rb'\{"id": ("(?:[^"\\]|\\.)*"), "status', torn)
     try:
-        return None if match is None else str(json.loads(match[1]))
+        codecs.getincrementaldecoder("utf-8")().decode(torn)
+        id = None if match is None or min(torn) < ord(" ") else str(json.loads(match[1]))
     except ValueError:
-        return None
+        id = None
+    return torn, id
 
 
 class Journal:
@@ -93,7 +99,7 @@ class Journal:
             self._file = _opened(path)
             self._end = _whole_length(self._file)
             os.ftruncate(self._file, self._end)
-            self._lines = (
+            self.lines = (
                 max((entry.number for entry in read_entries(path, quiet=True)), default=0) if lines is None else lines
             )
             is_known = _identity(os.fstat(self._file)) == _identity(os.stat(path))  # false where numbers are made up
@@ -138,7 +144,7 @@ class Journal:
         return True
 
     def append(self, lines: Sequence[Line]) -> None:
-        data = b"".join(line.encoded(self.run, number) for number, line in enumerate(lines, start=self._lines + 1))
+        data = b"".join(line.encoded(self.run, number) for number, line in enumerate(lines, start=self.lines + 1))
         self.check()
         try:
             os.lseek(self._file, self._end, os.SEEK_SET)
@@ -148,7 +154,7 @@ class Journal:
             self._remove_partial()
             raise OutputError(f"{self.path}: the journal cannot be written ({error.strerror})") from error
         self._end += len(data)
-        self._lines += len(lines)
+        self.lines += len(lines)
         self.check()
 
     def _remove_partial(self) -> None:

@@ -4,21 +4,25 @@ Within a journal the order of the lines decides, between journals the number of 
 journals say different things in runs of one number (two that started at the same time), the utterance is done again.
 
 A damaged or missing line may have been about any utterance. So the lines before it are *unsure*: a later one may be
-lost. An unsure line counts only if the outputs are those that it records (`verification`).
+lost. An unsure line counts only if the outputs are those that it records (`verification`). That the last lines are gone
+is seen by the number of lines in the summary.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from ctc_align.corpus.state.journal import torn_id
+from ctc_align.corpus.state.journal import torn_end
 from ctc_align.corpus.state.journal_lines import DONE, FAILED, Line, line_at, line_key, read_entries
+
+logger = logging.getLogger(__name__)
 
 
 class Outcomes:
@@ -26,14 +30,15 @@ class Outcomes:
 
     Args:
         paths: the journals; lines that others append meanwhile do not count.
+        lines: of journals, as far as known, how many lines the last run left in them.
         quiet: do not tell of damaged lines.
     """
 
-    def __init__(self, paths: Sequence[Path], *, quiet: bool = False) -> None:
+    def __init__(self, paths: Sequence[Path], lines: Mapping[Path, int] | None = None, *, quiet: bool = False) -> None:
         self._paths = list(paths)
         table = _Table()
         for path in paths:
-            table.read(path, quiet)
+            table.read(path, (lines or {}).get(path, 0), quiet)
         self.last_run = table.last_run
         """The highest number of a run, 0 where there is none."""
         self.last_lines = dict(zip(paths, table.last_lines))
@@ -141,8 +146,8 @@ class _Table:
     torn: list[int] = field(default_factory=list)
     last_run: int = 0
 
-    def read(self, path: Path, quiet: bool) -> None:
-        """Add the lines of a journal."""
+    def read(self, path: Path, lines: int, quiet: bool) -> None:
+        """Add the lines of a journal, of which the last run left so many."""
         journal, run = len(self.breaks), 0
         last_break, last = (0, 0), 0
         for entry in read_entries(path, quiet=quiet):
@@ -161,12 +166,17 @@ class _Table:
             self.runs.append(run)
             self.good.append(line.status == DONE)
             self.says.append(hash((line.status, line.fingerprint, line.reason, line.loss, repr(line.files), line.row)))
+        end, torn = torn_end(path)
+        if torn is not None:
+            self.torn.append(line_key(torn))
+        if (end and torn is None) or last < lines:
+            last_break = (len(self.keys), run + 1)
+            if not quiet:
+                found = "is not the beginning of a line" if end and torn is None else f"is line {last} of {lines}"
+                logger.warning("%s: its end %s: lines are missing", path, found)
         self.breaks.append(last_break)
         self.last_lines.append(last)
         self.last_run = max(self.last_run, run)
-        torn = torn_id(path)
-        if torn is not None:
-            self.torn.append(line_key(torn))
 
     def latest(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return for each key, ascending: the key, the row that counts, whether it is tied, whether it is unsure."""

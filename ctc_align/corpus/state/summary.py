@@ -53,6 +53,7 @@ class Summary:
         in_doubt: utterances whose confidence is not what `min_confidence` asked for, with `doubtful_words` in all and
             `unexplained` stretches of speech; doubtful: those with the least confidence of a word, the least first.
         fit: how many utterances fit well, doubtfully, poorly and not at all; skipped_words: of all of them.
+        journal_lines: of the run's own journal, at its end: fewer in a later run are lost lines.
         failures: (utterance, reason), at most MOST_FAILURES of them.
     """
 
@@ -72,6 +73,7 @@ class Summary:
     doubtful: list[dict[str, Any]] = field(default_factory=list)
     fit: dict[str, int] = field(default_factory=dict)
     skipped_words: int = 0
+    journal_lines: int = 0
     failures: list[dict[str, Any]] = field(default_factory=list)
     run: Effort = field(default_factory=Effort)
 
@@ -109,11 +111,11 @@ def summarize(paths: Sequence[Path], keys: array[int] | None = None, **about: An
 
     Args:
         keys: of the utterances that count, in a run, which has told of damaged lines; None for all.
-        about: `source`, `shard`, `complete`, `skipped`, `run` of the Summary.
+        about: `source`, `shard`, `complete`, `skipped`, `journal_lines`, `run` of the Summary.
     """
     counter = _Counter()
     wanted = None if keys is None else np.frombuffer(keys, np.uint64) if keys else np.empty(0, np.uint64)
-    with Outcomes(paths, quiet=keys is not None) as outcomes:
+    with Outcomes(paths, lines_left(paths) if keys is None else None, quiet=keys is not None) as outcomes:
         for line in outcomes.lines(wanted):
             counter.add(line)
     return Summary(
@@ -232,6 +234,12 @@ def joined(out_dir: Path) -> tuple[Summary, list[str]]:
     notes += _missing(paths)
     sources = sorted({str(data["source"]) for data in ended.values() if data.get("source")})
     return summarize(paths, source=", ".join(sources), complete=_whole(ended)), notes
+
+
+def lines_left(paths: Sequence[Path]) -> dict[Path, int]:
+    """Return how many lines the last runs left in journals, as far as their summaries say."""
+    counts = {path: _read(summary_path(path.parent, shard_of(path))).get("journal_lines") for path in paths}
+    return {path: count for path, count in counts.items() if type(count) is int}
 
 
 def _whole(ended: dict[Path, dict[str, Any]]) -> bool:

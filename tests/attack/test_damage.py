@@ -1,0 +1,177 @@
+"""Random damage of journals and of outputs: nothing is believed that was not written, and a rerun mends it all.
+
+    DAMAGES=20000 python -m pytest tests/attack/test_damage.py
+
+damages journals for minutes, and the outputs of real runs in both layouts.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import corpus_runs as runs
+import pytest
+
+from ctc_align.corpus.state.journal import Shard, journal_path
+from ctc_align.corpus.state.journal_lines import DONE, FAILED, Line, line_key
+from ctc_align.corpus.state.outcomes import Outcomes
+
+DAMAGES = int(os.environ.get("DAMAGES", "250"))
+UTTERANCES = 40
+
+
+def flip(data: bytearray, chance: random.Random) -> None:
+    for _ in range(chance.choice((1, 1, 2, 8))):
+        data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+
+
+def overwrite(data: bytearray, chance: random.Random) -> None:
+    """A sector of zeros or of noise, as disks have it."""
+    place, size = chance.randrange(len(data)), chance.choice((1, 16, 512))
+    size = min(size, len(data) - place)
+    data[place : place + size] = bytes(size) if chance.random() < 0.5 else chance.randbytes(size)
+
+
+def digit(data: bytearray, chance: random.Random) -> None:
+    """Another digit: the line stays JSON."""
+    places = [place for place, byte in enumerate(data) if chr(byte).isdigit()]
+    if places:
+        place = chance.choice(places)
+        data[place] = ord(str((int(chr(data[place])) + chance.randrange(1, 10)) % 10))
+
+
+def cut_out(data: bytearray, chance: random.Random) -> None:
+    place = chance.randrange(len(data))
+    del data[place : place + chance.choice((1, 3, 40, 400))]
+
+
+def line_by_line(change: Callable[[list[bytes], random.Random], None]) -> Callable[[bytearray, random.Random], None]:
+    def damage(data: bytearray, chance: random.Random) -> None:
+        rows = bytes(data).splitlines(keepends=True)
+        change(rows, chance)
+        data[:] = b"".join(rows)
+
+    return damage
+
+
+def delete_line(rows: list[bytes], chance: random.Random) -> None:
+    place = chance.randrange(len(rows))
+    del rows[place : place + chance.choice((1, 1, 3))]
+
+
+def duplicate_line(rows: list[bytes], chance: random.Random) -> None:
+    rows.insert(chance.randrange(len(rows) + 1), chance.choice(rows))
+
+
+def swap_lines(rows: list[bytes], chance: random.Random) -> None:
+    one, other = chance.sample(range(len(rows)), 2)
+    rows[one], rows[other] = rows[other], rows[one]
+
+
+def join_lines(rows: list[bytes], chance: random.Random) -> None:
+    place = chance.randrange(len(rows))
+    rows[place] = rows[place][:-1]
+
+
+BYTES = (flip, overwrite, digit, cut_out)
+LINES = tuple(map(line_by_line, (delete_line, duplicate_line, swap_lines, join_lines)))
+
+
+def made_journals(folder: Path, chance: random.Random) -> list[Path]:
+    """Two journals, of runs that did some utterances again, with other outcomes."""
+    paths = [folder / "journal.0-of-2.jsonl", folder / "journal.jsonl"]
+    rows: dict[Path, list[bytes]] = {path: [] for path in paths}
+    for run in range(1, 4):
+        mine = rows[paths[run % 2]]
+        for id in chance.sample(range(12), 8):
+            status = chance.choice((DONE, FAILED))
+            loss = chance.randrange(1000) / 8 if status == DONE else None
+            files = {f"u{id}.json": (chance.randrange(999), f"{chance.getrandbits(64):016x}")}
+            reason = None if status == DONE else f"reason {chance.random()}"
+            line = Line(f"u{id}", status, reason, loss, fingerprint=f"{id:016x}", files=files)
+            mine.append(line.encoded(run, len(mine) + 1))
+    for path in paths:
+        path.write_bytes(b"".join(rows[path]))
+    return paths
+
+
+def believed(paths: list[Path], lines: dict[Path, int]) -> dict[str, Line | None]:
+    """The lines that a run would rely on without looking at the outputs; `lines` are what the summaries say."""
+    with Outcomes(paths, lines, quiet=True) as outcomes:
+        keys = {f"u{id}": line_key(f"u{id}") for id in range(12)}
+        sure = {id: outcomes.find(key) is not None and not outcomes.is_unsure(key) for id, key in keys.items()}
+        return {id: outcomes.line(key) if sure[id] else None for id, key in keys.items()}
+
+
+def test_no_damage_changes_a_recorded_value_silently(tmp_path):
+    """Also the value of an older line, which a later one had replaced, is a changed one."""
+    changed = []
+    for seed in range(DAMAGES):
+        chance = random.Random(seed)
+        paths = made_journals(tmp_path, chance)
+        lines = {path: path.read_bytes().count(b"\n") for path in paths}
+        before = believed(paths, lines)
+        path, damage = chance.choice(paths), chance.choice((*BYTES, *LINES))
+        data = bytearray(path.read_bytes())
+        damage(data, chance)
+        path.write_bytes(data)
+        after = believed(paths, lines)
+        wrong = [id for id, line in after.items() if line is not None and line != before[id]]
+        if wrong:
+            changed.append((seed, path.name, damage, wrong))
+    assert not changed, f"{len(changed)} of {DAMAGES} damages: {changed[:5]}"
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory) -> Path:
+    return runs.make_corpus(tmp_path_factory.mktemp("corpus"), UTTERANCES)
+
+
+OPTIONS = {
+    "files": ["--format", "json,ctm,textgrid", "--cut-audio", "--manifest", "nemo"],
+    "shards": ["--layout", "shards", "--shard-size", 7, "--manifest", "nemo,lhotse"],
+}
+
+
+LONG = [pytest.param(layout, 12, marks=pytest.mark.long) for layout in OPTIONS]
+
+
+@pytest.mark.parametrize(("layout", "rounds"), [("files", 1), *LONG])
+def test_verify_mends_outputs_and_journals_at_random(layout, rounds, corpus, tmp_path):
+    out_dir, chance = tmp_path / "out", random.Random(layout)
+    options = (corpus, "--out-dir", out_dir, "--workers", 1, *OPTIONS[layout])
+    assert runs.run(*options).returncode == 1
+    expected = runs.outputs(out_dir)
+    for _ in range(rounds):
+        for name in chance.sample(sorted(expected), 4):
+            damage_file(out_dir / name, chance)
+        journal = journal_path(out_dir, Shard())
+        data = bytearray(journal.read_bytes())
+        chance.choice((*BYTES, *LINES))(data, chance)
+        journal.write_bytes(data)
+        result = runs.run(*options, "--verify")
+        assert result.returncode == 1, result.stderr
+        assert runs.outputs(out_dir) == expected, result.stderr
+        assert "utterances checked" in result.stderr
+        summary = runs.summary(out_dir)
+        assert (summary["done"], summary["failed"]) == (37, 3)
+    before = (out_dir / "journal.jsonl").read_bytes()
+    result = runs.run(*options, "--verify")
+    assert "37 utterances checked: 37 whole, 0 not" in result.stderr
+    assert (out_dir / "journal.jsonl").read_bytes() == before, "what was mended stays so"
+
+
+def damage_file(path: Path, chance: random.Random) -> None:
+    """Leave the size as it is, half of the time: only the checksum tells."""
+    if chance.random() < 0.2:
+        path.unlink()
+        return
+    data = bytearray(path.read_bytes())
+    if chance.random() < 0.5:
+        flip(data, chance)
+    else:
+        cut_out(data, chance)
+    path.write_bytes(data)
