@@ -113,3 +113,19 @@ def test_a_file_system_without_locks_has_a_file_in_their_place(monkeypatch, tmp_
 def test_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(OutputError, match="cannot be written"):
         FolderLock(tmp_path / "nowhere", Shard()).__enter__()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="open files cannot be renamed there")
+def test_a_run_in_a_renamed_folder_leaves_the_lock_of_the_next_one_alone(tmp_path):
+    out_dir = tmp_path / "out"
+    out_dir.mkdir()
+    with FolderLock(out_dir, Shard()):
+        out_dir.rename(tmp_path / "elsewhere")
+        out_dir.mkdir()
+        later = FolderLock(out_dir, Shard())
+        later.__enter__()
+    assert lock.lock_path(out_dir, Shard()).exists()
+    with pytest.raises(UsageError, match="another run works on it: process"):
+        FolderLock(out_dir, Shard()).__enter__()
+    later.__exit__()
+    assert list(out_dir.iterdir()) == []

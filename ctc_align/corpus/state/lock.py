@@ -45,6 +45,7 @@ class FolderLock:
         self.shard = shard
         self.path = lock_path(out_dir, shard)
         self._lock: BaseFileLock | None = None
+        self._identity: tuple[int, int] | None = None
 
     def __enter__(self) -> FolderLock:
         try:
@@ -55,6 +56,7 @@ class FolderLock:
                 raise UsageError(
                     f"{self.out_dir}: another run works on {what}: {holder_of(self.path)}; wait for its end, or stop it"
                 )
+            self._identity = _identity(self.path)
             _write_holder(self.path)
             self._refuse_other_counts()
         except OSError as error:
@@ -83,7 +85,10 @@ class FolderLock:
 
     def _release(self) -> None:
         if self._lock is not None:
-            _release(self._lock, self.path)
+            if self._identity is not None and _identity(self.path) == self._identity:
+                _release(self._lock, self.path)
+            else:  # in a folder that has gone: what is there now is another run's
+                self._lock.release()
             self._lock = None
 
 
@@ -159,6 +164,15 @@ def _release(lock: BaseFileLock, path: Path) -> None:
         with contextlib.suppress(OSError):
             file.unlink()
     lock.release()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return what tells a file from one that took its place, None where there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _holder_path(path: Path) -> Path:
