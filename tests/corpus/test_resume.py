@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import os
 import signal
@@ -222,10 +223,15 @@ def test_an_utterance_that_fails_now_has_no_outputs_whatever_the_clock_said(layo
     assert found.pop("part 0/u0.theirs") == b"precious"
     assert found == runs.outputs(whole)
     runs.write_clip(clip)
-    edit(corpus, lambda rows: rows[2].update(text="word " * 60))
+    edit(corpus, lambda rows: (rows[2].update(text="word " * 60), rows[11].update(text=""), rows.append(rows[8])))
     run(corpus, out_dir, *options)
-    assert not list((out_dir / "part 2").glob("u2.*"))
-    assert runs.summary(out_dir)["failed"] == 3
+    stale = [path.name for number in (2, 11) for path in (out_dir / "part 2").glob(f"u{number}.*")]
+    assert not stale, "one has failed, one is no utterance any more"
+    assert layout == "shards" or (out_dir / "part 2" / "u8.json").exists(), "a line of the same id is refused"
+    assert runs.summary(out_dir)["failed"] == 5
+    if layout == "shards":
+        texts = b"".join(gzip.decompress(path.read_bytes()) for path in out_dir.glob("alignments*.gz"))
+        assert (b'"part 2/u11"' in texts, b'"part 2/u8"' in texts) == (False, True)
 
 
 def test_what_somebody_else_made_is_not_replaced(corpus, tmp_path):

@@ -91,6 +91,8 @@ class Engine:
         self.tally = Tally()
         self.keys = array("Q")
         self.stopping = False
+        self._were_done: list[int] = []
+        """Keys of lines of the source that are no utterances, under whose ids an earlier run has done some."""
         self._waiting: deque[UtteranceBatch] = deque()
         self._numbers = itertools.count(1)
         self._suspects = Suspects(lambda: next(self._numbers))
@@ -181,9 +183,23 @@ class Engine:
             self.keys.append(line.key)
             if self.outcomes.find(line.key) != (FAILED, says):
                 lines.append(line)
+            earlier = self.outcomes.find(line_key(entry.id))
+            if earlier is not None and earlier[0] == DONE:
+                self._were_done.append(line_key(entry.id))
         if lines:
             self._journal.append(lines)
         self.tally.failed += len(refused)
+
+    def remove_stale(self) -> None:
+        """Remove the files of what was an utterance in an earlier run and is refused now, at the source's end.
+
+        A duplicate of an utterance's id is refused, too: that utterance keeps its files.
+        """
+        of_utterances = set(self.keys).intersection(self._were_done) if self._were_done else set()
+        for key in self._were_done:
+            line = self.outcomes.line(key) if key not in of_utterances else None
+            if line is not None:
+                self.assembly.remove_recorded(line)
 
     def _handle(self, event: BatchDone | RunFailed | WorkerDied) -> None:
         if isinstance(event, RunFailed):

@@ -138,14 +138,26 @@ class Assembly:
             paths = [out_dir / name for name in names] if line.files is not None else outputs
         protect = (*inputs_of(utterance), *self._layout.settings.protect)
         for path in paths:
-            try:
-                refuse_inputs([path], protect)
-            except OutputError:
-                continue
-            try:
-                remove_file(path, out_dir)
-            except OutputError as error:
-                logger.warning("%s; it is of an earlier run, and %s failed now", error, utterance.id)
+            self._remove_output(path, protect, utterance.id)
+
+    def remove_recorded(self, line: Line) -> None:
+        """Remove the files of a line that are still exactly what it records, and no inputs."""
+        out_dir = Path(self._layout.settings.out_dir)
+        for name, recorded in (line.files or {}).items():
+            is_below = not Path(name).is_absolute() and ".." not in Path(name).parts
+            if is_below and fault_of(name, recorded, out_dir) is None:
+                self._remove_output(out_dir / name, self._layout.settings.protect, line.id)
+
+    def _remove_output(self, path: Path, protect: Sequence[str | Path], id: str) -> None:
+        """Remove a file of an earlier run, unless it is an input; tell where it cannot be removed."""
+        try:
+            refuse_inputs([path], protect)
+        except OutputError:
+            return
+        try:
+            remove_file(path, Path(self._layout.settings.out_dir))
+        except OutputError as error:
+            logger.warning("%s; it is of an earlier run, and %s failed now", error, id)
 
     def announce(self, index: int, utterance: Utterance, done: bool | None = None) -> list[Path]:
         """Add an utterance of the source, in order; `done` is its outcome in an earlier run, None where it is to come.
