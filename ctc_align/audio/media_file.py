@@ -72,11 +72,14 @@ class ByteRange(io.RawIOBase):
         return self._file.readinto(memoryview(buffer)[:left]) or 0
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        if whence == io.SEEK_SET:
-            return self._file.seek(self._first + offset) - self._first
-        if whence == io.SEEK_END and self._end is not None:
-            return self._file.seek(self._end + offset) - self._first
-        return self._file.seek(offset, whence) - self._first
+        try:
+            if whence == io.SEEK_SET:
+                return self._file.seek(self._first + offset) - self._first
+            if whence == io.SEEK_END and self._end is not None:
+                return self._file.seek(self._end + offset) - self._first
+            return self._file.seek(offset, whence) - self._first
+        except (OSError, ValueError, OverflowError):
+            return -1  # a place that no file has, as damaged ones name: FFmpeg's error; PyAV prints exceptions
 
     def tell(self) -> int:
         return self._file.tell() - self._first
@@ -248,7 +251,7 @@ class MediaFile:
                     failures = 0
                     yield packet
                 return
-            except FFmpegError:
+            except (FFmpegError, IndexError):  # the latter of a packet of a stream that was not there before
                 failures += 1
                 self.damage.read_failed = True
             except OSError as error:

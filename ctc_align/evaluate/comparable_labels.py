@@ -11,7 +11,7 @@ from ctc_align.errors import InputError, UsageError
 from ctc_align.evaluate.measure_options import PHONES
 from ctc_align.evaluate.pairing import SAME_EDGE_S, normalised_label
 from ctc_align.formats.textgrid import Interval
-from ctc_align.reading.input_files import read_input
+from ctc_align.reading.input_files import read_input, shown
 
 BUILT_IN = ("timit",)
 SILENCES = frozenset({"", "<eps>", "<sil>", "sil", "sp", "<p:>", "[sil]", "!sil", "<silence>"})
@@ -159,10 +159,14 @@ def _parsed(text: str, name: str) -> dict[str, str]:
         if not columns:
             continue
         if len(columns) > 2:
-            raise InputError(f"{name}:{number}: expected two columns, 'from to', got {len(columns)}: {line.strip()}")
+            raise InputError(
+                f"{name}:{number}: expected two columns, 'from to', got {len(columns)}: {line.strip()[:100]}"
+            )
         label, target = columns[0].casefold(), columns[1] if len(columns) == 2 else ""
         if labels.setdefault(label, target) != target:
-            raise InputError(f"{name}:{number}: {columns[0]} becomes {target!r}, but {labels[label]!r} further up")
+            raise InputError(
+                f"{name}:{number}: {columns[0][:60]} becomes {shown(target)}, but {shown(labels[label])} further up"
+            )
     if not labels:
         raise InputError(f"{name}: expected lines with two columns, 'from to', got none")
     return labels

@@ -180,10 +180,10 @@ class _Parser:
     def textgrid(self) -> TextGrid:
         kind = self.take("string", 'File type = "ooTextFile"')
         if not kind.startswith("ooTextFile"):
-            raise self.fault(f'expected the file type "ooTextFile", got "{kind}"')
+            raise self.fault(f'expected the file type "ooTextFile", got "{_cut(kind)}"')
         name = self.take("string", 'Object class = "TextGrid"')
         if name.split(" ")[0] != "TextGrid":
-            raise self.fault(f'expected the object class "TextGrid", got "{name}"')
+            raise self.fault(f'expected the object class "TextGrid", got "{_cut(name)}"')
         start_s, end_s = self.time(), self.time()
         has_tiers = self.take("flag", "<exists> or <absent>") == "exists"
         count = self.count("number of tiers") if has_tiers else 0
@@ -194,13 +194,13 @@ class _Parser:
         kind = self.take("string", 'a tier class, "IntervalTier" or "TextTier"')
         name = self.take("string", "the tier's name")
         self.time(), self.time()
-        count = self.count(f'number of intervals of tier "{name}"')
+        count = self.count(f'number of intervals of tier "{_cut(name)}"')
         if kind == "TextTier":
             for _ in range(count):
                 self.time(), self.take("string", "a point's label")
             return None
         if kind != "IntervalTier":
-            raise self.fault(f'expected "IntervalTier" or "TextTier", got "{kind}"')
+            raise self.fault(f'expected "IntervalTier" or "TextTier", got "{_cut(kind)}"')
         return Tier(name, tuple(self.interval() for _ in range(count)), number)
 
     def interval(self) -> Interval:
@@ -221,7 +221,7 @@ class _Parser:
         try:
             return as_whole(float(value))
         except (ValueError, OverflowError):
-            raise self.fault(f"expected the {what}, got {value[:40]}") from None
+            raise self.fault(f"expected the {what}, got {_cut(value)}") from None
 
     def take(self, kind: str, what: str) -> str:
         match = next(self.values, None)
@@ -229,10 +229,15 @@ class _Parser:
             raise self.fault(f"expected {what}, got the end of the file")
         self.position = match.start()
         if match.lastgroup != kind:
-            raise self.fault(f"expected {what}, got {match.group()[:40]}")
+            raise self.fault(f"expected {what}, got {_cut(match.group())}")
         value = match.group(kind)
         return value.replace('""', '"') if kind == "string" else value
 
     def fault(self, message: str) -> InputError:
         line = self.text.count("\n", 0, self.position) + 1
         return InputError(f"{self.path}:{line}: not a TextGrid that can be read: {message}")
+
+
+def _cut(text: str) -> str:
+    """Return a text of the file for a message: on one line, and not long."""
+    return " ".join(text[:60].split())

@@ -14,6 +14,7 @@ from made_sounds import babble
 from rows import over_rows
 
 from ctc_align.audio.loading import load_audio
+from ctc_align.audio.media_file import ByteRange
 from ctc_align.errors import AudioError
 
 RATE = 16000
@@ -175,3 +176,10 @@ def test_sockets_and_devices_end_with_an_error(tmp_path: Path) -> None:
             load_audio(tmp_path / "s.wav")
     with pytest.raises(AudioError, match=r"got a device.*give - as AUDIO"):
         load_audio("/dev/zero")
+
+
+def test_places_that_no_file_has(tmp_path: Path) -> None:
+    """Damaged files name them; an exception would be printed by PyAV, a traceback in the user's terminal."""
+    (tmp_path / "a").write_bytes(b"abc")
+    file = ByteRange(str(tmp_path / "a"), 1)
+    assert [file.seek(-2), file.seek(2**70), file.seek(-9, 2), file.seek(-9, 1), file.seek(1)] == [-1, -1, -1, -1, 1]

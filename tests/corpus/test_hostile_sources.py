@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import socket
@@ -10,9 +11,9 @@ from pathlib import Path
 import pytest
 from rows import over_rows
 
-from ctc_align.corpus.sources import open_source
+from ctc_align.corpus.sources import open_source, text_lines
 from ctc_align.corpus.utterance import Refused, Utterance
-from ctc_align.errors import CtcAlignError
+from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.evaluate.file_pairs import open_source as alignments_in
 from ctc_align.evaluate.tiers import read_intervals
 
@@ -111,7 +112,7 @@ CUT = (
     '"text": "a"}]}'
 )
 CUTS = [(place, value) for place in ('"start": 0', '"duration": 9', '"duration": 1') for value in (*NUMBERS, DEEP)]
-CUTS += [('"channels": [0]', value) for value in ("[1e999]", LONG, "[-1]", DEEP)]
+CUTS += [('"channels": [0]', value) for value in ("[1e999]", "[3, 4]", LONG, "[-1]", DEEP)]
 CUTS += [('"type": "MonoCut"', value) for value in ("[]", "{}", DEEP, LONG, "1e999")]
 CUTS += [('"type": "file"', value) for value in ("[]", "{}", LONG)]
 
@@ -160,3 +161,31 @@ def test_alignments_that_are_no_files(tmp_path_factory, monkeypatch, name: str, 
     assert "expected a regular file" in reasons[0]
     with pytest.raises(CtcAlignError, match="expected a regular file"):
         read_intervals(path)
+
+
+def test_a_packed_file_of_a_kaldi_folder_is_named(tmp_path: Path):
+    """Its lines are looked up by their place, which a packed file does not have."""
+    (tmp_path / "wav.scp").write_text("u a.wav\n")
+    (tmp_path / "text").write_bytes(gzip.compress(b"u hello\nv world\n"))
+    with pytest.raises(UsageError, match="text: expected a text file, got a gzip archive"):
+        open_source(tmp_path, "kaldi")
+    (tmp_path / "text").write_text("u hello\n")
+    os.mkfifo(tmp_path / "segments")
+    with pytest.raises(UsageError, match="segments: expected segments of a Kaldi data folder, got a pipe"):
+        open_source(tmp_path, "kaldi")
+
+
+def test_a_small_packed_file_of_endless_text_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A line that does not end, and blank lines that do not, are told and left; what came before is there."""
+    monkeypatch.setattr(text_lines, "MAX_LINE_BYTES", 2**10)
+    monkeypatch.setattr(text_lines, "_MOST_SKIPPED", 2**12)
+    monkeypatch.setattr(text_lines, "_MOST_BLANK", 100)
+    first = b'{"audio": "a.wav", "text": "a"}\n'
+    for endless in (b"x" * 2**14, b"\n" * 101 + first):
+        (tmp_path / "m.jsonl").write_bytes(gzip.compress(first + b"y" * 2**11 + b"\n" + first + endless))
+        done, refused = entries(tmp_path / "m.jsonl", "manifest")
+        assert done == ["a", "a-2"]
+        assert [item.reason.partition(":")[0] for item in refused] == [
+            "expected a line of text, got one of more than 0 MiB",
+            "the file cannot be read from here on",
+        ]

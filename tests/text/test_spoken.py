@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
+import pytest
 from rows import over_rows
 from spoken_tables import rows
 
 from ctc_align.text import split
+from ctc_align.text.english.scanner import Context
+from ctc_align.text.english.spoken_english import speak
 
 TABLE = """
 # letters, quotes, apostrophes
@@ -186,3 +191,13 @@ OTHER = [
 @over_rows(("language", "written", "said"), OTHER)
 def test_other_languages(language: str, written: str, said: list[str]) -> None:
     assert [word.spoken for word in split(written, language=language).words] == said
+
+
+@pytest.mark.parametrize(
+    "word", ["\u0301" * 3000 + "\\aughs", "9," * 5_000, "a@" * 20_000, "1-" * 20_000, "x." * 20_000]
+)
+def test_a_word_without_end_is_read_in_time(word: str) -> None:
+    """Some rules take the square or the cube of a word's length: the first of these took hours."""
+    start = time.process_time()
+    assert speak(word, Context())
+    assert time.process_time() - start < 5

@@ -19,11 +19,12 @@ from ctc_align.corpus.sources.source import (
     checked_seconds,
     checked_text,
     parsed_number,
+    printable,
     require_file,
     resolved,
     shown,
 )
-from ctc_align.corpus.sources.text_lines import BOM, TextLine, decoded, read_lines
+from ctc_align.corpus.sources.text_lines import BOM, MAX_LINE_BYTES, TextLine, decoded, is_gzip, read_lines
 from ctc_align.corpus.sources.utterance_ids import HashIndex, hash64
 from ctc_align.errors import InputError, UsageError
 from ctc_align.reading.input_files import open_input
@@ -58,6 +59,10 @@ class Kaldi(FolderSource):
         self.has = {name for name in wanted if os.path.lexists(os.path.join(options.path, name))}
         for name in self.has:
             require_file(os.path.join(options.path, name), f"{name} of a Kaldi data folder")
+            if is_gzip(os.path.join(options.path, name)):
+                raise UsageError(
+                    f"{printable(self.path(name))}: expected a text file, got a gzip archive; unpack it first"
+                )
         self.files = tuple(os.path.join(options.path, name) for name in wanted if name in self.has)
         self.first = "segments" if "segments" in self.has else self.scp
         if next(read_lines(self.path(self.first)), None) is None:
@@ -131,9 +136,13 @@ class _LineIndex:
         self.offsets = array("Q", [0])
         """The offset of line n, from 1, is at n - 1."""
         self.file = open_input(path)
-        for number, data in enumerate(self.file, 1):
-            self.offsets.append(self.offsets[-1] + len(data))
+        number = 0
+        while data := self.file.readline(MAX_LINE_BYTES):
+            number += 1
             key = hash64(_key(data, number))
+            while len(data) == MAX_LINE_BYTES and not data.endswith(b"\n"):
+                data = self.file.readline(MAX_LINE_BYTES)
+            self.offsets.append(self.file.tell())
             if self.numbers.get(key) is None:
                 self.numbers.put(key, number)
 
@@ -153,7 +162,10 @@ class _LineIndex:
         number = self.number_of(key)
         if number is None:
             return None
-        line = decoded(number, self._data(number))
+        data = self._data(number)
+        line = decoded(number, data)
+        if len(data) == MAX_LINE_BYTES:
+            line = TextLine(number, "", f"expected a line of text, got one of {MAX_LINE_BYTES >> 20} MiB or more")
         if line.fault:
             raise InputError(f"{self.name}, line {number}: {line.fault}")
         found, rest = _key_and_rest(line)
@@ -161,7 +173,7 @@ class _LineIndex:
 
     def _data(self, number: int) -> bytes:
         self.file.seek(self.offsets[number - 1])
-        return self.file.readline()
+        return self.file.readline(MAX_LINE_BYTES)
 
     def close(self) -> None:
         self.file.close()

@@ -112,7 +112,7 @@ def _source(recording: dict[str, Any], channel: Any) -> tuple[str, int | None]:
     held = sorted(_channels(source.get("channels")))
     if len(held) <= 1 or not channels or channels == set(held):
         return path, None
-    if len(channels) > 1:
+    if len(channels) > 1 or not channels <= set(held):
         raise InputError(f"channel: expected one of the file's channels or all, got {sorted(channels)} of {held}")
     return path, held.index(min(channels)) + 1
 

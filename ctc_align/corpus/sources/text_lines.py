@@ -79,6 +79,12 @@ def read_head(path: str, lines: int, most_bytes: int = 2 * MAX_LINE_BYTES) -> li
     return found
 
 
+def is_gzip(path: str) -> bool:
+    """Return whether a file begins as gzip does."""
+    with open_input(path) as file:
+        return file.read(2) == _GZIP
+
+
 def is_utf16(path: str) -> bool:
     """Return whether a file begins with the byte order mark of UTF-16."""
     with open_input(path) as file:
@@ -88,9 +94,9 @@ def is_utf16(path: str) -> bool:
 @contextmanager
 def _opened(path: str) -> Iterator[BinaryIO | gzip.GzipFile]:
     with open_input(path) as file:
-        is_gzip = file.read(2) == _GZIP
+        is_packed = file.read(2) == _GZIP
         file.seek(0)
-        if not is_gzip:
+        if not is_packed:
             yield file
             return
         with gzip.GzipFile(fileobj=file, mode="rb") as unpacked:

@@ -20,6 +20,7 @@ from ctc_align.corpus.state.journal_lines import DONE, Line
 from ctc_align.corpus.state.outcomes import Outcomes
 from ctc_align.errors import UsageError
 from ctc_align.formats.whole_files import placing
+from ctc_align.reading.input_files import parse_json
 from ctc_align.types import FITS
 
 FORMAT = "ctc-align-corpus/1"
@@ -264,7 +265,7 @@ def _complete(data: dict[str, Any]) -> bool:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        data = json.loads(path.read_bytes())
+        data = parse_json(path.read_bytes())
         return data if isinstance(data, dict) and data.get("format") == FORMAT else {}
     except (OSError, ValueError):
         return {}

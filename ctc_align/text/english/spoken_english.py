@@ -13,6 +13,10 @@ from ctc_align.text.english.scanner import Context, Scan, apply, rule
 
 _SIMPLE = re.compile(r"[\"“(\[]?([A-Za-z]+)[\"”)\],;:!?.]*")
 _WHOLE = re.compile(rf"\W*?({LETTER}+|[°µ]?[A-Za-z]+(?:/[a-z]+)?(?:⁺?[23])?)(\.|'s)?\W*")
+_LONGEST_WHOLE = 80
+"""No abbreviation or numeral is longer; the pattern takes the cube of a word's length, where marks are letters, too."""
+_LONGEST = 1000
+"""A longer word is none, and is read in pieces: some rules take the square of its length."""
 _WORD = rf"{LETTER}+(?:'{LETTER}+)*"
 _SIGNS = {
     "&": "and", "+": "plus", "=": "equals", "@": "at", "%": "percent", "×": "times", "÷": "divided by",
@@ -50,6 +54,9 @@ def speak(word: str, context: Context) -> str:
     >>> [speak(word, Context()) for word in ("Well-known,", "1999", "€9.99", "U.S.", "—")]
     ['well known', 'nineteen ninety nine', 'nine euros and ninety nine cents', 'u s', '']
     """
+    if len(word) > _LONGEST:
+        pieces = (speak(word[at : at + _LONGEST], Context()) for at in range(0, len(word), _LONGEST))
+        return " ".join(filter(None, pieces))
     simple = _SIMPLE.fullmatch(word)
     if simple and simple[1].lower() not in _SPECIAL:
         letters = simple[1]
@@ -70,7 +77,7 @@ def _whole(text: str, context: Context) -> str | None:
     bare = text.strip("\"'()[],.;:!?" + GAP)
     if bare.lower() in _READ_WHOLE:
         return _READ_WHOLE[bare.lower()]
-    match = _WHOLE.fullmatch(text)
+    match = _WHOLE.fullmatch(text) if len(text) <= _LONGEST_WHOLE else None
     if not match:
         return None
     letters, ending = match[1], match[2]

@@ -1,0 +1,134 @@
+"""Every reader, given anything: a value, or an error of ours that names the file; and the attack sees what it should.
+
+`python tests/attack/fuzz_readers.py --cases 1000000` goes on for hours, native code in processes of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attack_samples
+import pytest
+import tomllib
+from attacked_readers import READERS
+from reader_attack import Attack, most_memory, table
+from rows import over_rows
+
+from ctc_align import config
+from ctc_align.corpus.sources import lhotse_cuts
+from ctc_align.errors import InputError
+from ctc_align.formats import json_reading, textgrid
+from ctc_align.models import vocabulary
+
+ROOT = Path(__file__).resolve().parents[2]
+PLAIN = [name for name, reader in READERS.items() if not reader.native]
+SEED = 20
+
+
+def faults(attack: Attack) -> list[str]:
+    return [fault for tally in attack.tallies.values() for fault in tally.faults]
+
+
+@pytest.mark.long
+def test_the_samples_are_read(tmp_path: Path) -> None:
+    """An attack on samples that no reader takes would prove nothing."""
+    attack = Attack(tmp_path, PLAIN)
+    for name in PLAIN:
+        for case in READERS[name].seeds():
+            assert attack.attack(READERS[name], case) == ""
+        assert attack.tallies[name].values, name
+
+
+def test_some_cases(tmp_path: Path) -> None:
+    attack = Attack(tmp_path, PLAIN, SEED)
+    for _ in attack.run(0, 800):
+        pass
+    assert faults(attack) == [], table(attack.tallies)
+    assert sum(tally.values for tally in attack.tallies.values()) > 300
+    assert sum(tally.refusals for tally in attack.tallies.values()) > 300
+
+
+@pytest.mark.long
+def test_eight_thousand_cases_of_all_readers(tmp_path: Path) -> None:
+    """Native code, too; a process that ends or hangs is a fault."""
+    command = [sys.executable, ROOT / "tests" / "attack" / "fuzz_readers.py", "--cases", "8000", "--out", tmp_path]
+    result = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-1000:]
+
+
+def _old_count(parser: Any, what: str) -> int:
+    number = float(parser.take("number", what))
+    if number < 0 or number != int(number):
+        raise parser.fault(f"expected the {what}, got {number}")
+    return int(number)
+
+
+FAULTS = [
+    ("textgrid", textgrid._Parser, "count", _old_count),
+    ("mfa folder", textgrid._Parser, "count", _old_count),
+    ("alignment json", json_reading, "as_seconds", lambda value: value),
+    ("vocabulary json", vocabulary, "parse_json", json.loads),
+    ("settings", config, "parse_toml", tomllib.loads),
+    ("lhotse", lhotse_cuts, "_channels", lambda value: set(value or ())),
+]
+
+
+def test_the_attack_sees_a_count_of_1e999(tmp_path: Path) -> None:
+    assert was_seen(tmp_path, *FAULTS[0])
+
+
+@pytest.mark.long
+@over_rows(("reader", "owner", "name", "fault"), FAULTS)
+def test_the_attack_sees_faults_that_were_there(tmp_path_factory, reader: str, owner: Any, name: str, fault: Any):
+    assert was_seen(tmp_path_factory.mktemp("attack"), reader, owner, name, fault), f"nothing was seen in {reader}"
+
+
+def was_seen(folder: Path, reader: str, owner: Any, name: str, fault: Any) -> bool:
+    """Return whether the attack finds a reader as it was before, within the cases of seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, name, fault)
+        attack = Attack(folder, [reader], SEED)
+        return any(faults(attack) for _ in attack.run(0, 1500))
+
+
+@pytest.mark.long
+def test_what_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another exception, a message without the file or of pages, a hang, memory: each is told with its place."""
+    reader = READERS["labels map"]
+
+    def raising(error: BaseException) -> Callable[[Path], object]:
+        def read(folder: Path) -> object:
+            raise error
+
+        return read
+
+    def hangs(folder: Path) -> object:
+        while True:
+            pass
+
+    monkeypatch.setattr("reader_attack.LONGEST_S", 1.0)
+    monkeypatch.setattr("reader_attack.MOST_BYTES", 2**26)
+    wrong: dict[str, Callable[[Path], object]] = {
+        "ZeroDivisionError": raising(ZeroDivisionError("division")),
+        "names no file": raising(InputError("something is wrong")),
+        "names no file: ''": raising(InputError("a.map: two\n\nlines")),
+        "a message of 9005 characters": raising(InputError("a.map" + "x" * 9000)),
+        "no end within 1 s": hangs,
+        "MiB of memory": lambda folder: bytearray(most_memory() + 2**28),
+    }
+    for says, read in wrong.items():
+        attack = Attack(tmp_path, [reader.name])
+        broken = type(reader)(reader.name, reader.seeds, read)
+        assert says in attack.attack(broken, attack_samples.label_maps()[0])
+    assert list((tmp_path / "faults" / "labels_map").glob("*.txt"))
+
+
+def test_a_case_follows_from_its_seed(tmp_path: Path) -> None:
+    one, two = (Attack(tmp_path / name, ["npz"], 3).case("npz", random.Random("3 7")) for name in ("a", "b"))
+    assert one == two

@@ -1,0 +1,374 @@
+"""Valid samples of everything that the package reads, made on the spot: the seeds of the attack on its readers."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import struct
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from hostile_inputs import Case
+from made_alignments import CTM, alignment
+
+VOCAB = ["<b>", "|", *"abcdefghijklmnopqrstuvwxyz'"]
+FRAMES = 20
+
+LONG_GRID = """File type = "ooTextFile"
+Object class = "TextGrid"
+
+xmin = 0
+xmax = 2.5
+tiers? <exists>
+size = 2
+item []:
+    item [1]:
+        class = "IntervalTier"
+        name = "Ann - words"
+        xmin = 0
+        xmax = 2.5
+        intervals: size = 2
+        intervals [1]:
+            xmin = 0
+            xmax = 1e0
+            text = "She said ""hello"" twice"
+        intervals [2]:
+            xmin = 1
+            xmax = 2.5
+            text = ""
+    item [2]:
+        class = "TextTier"
+        name = "points"
+        xmin = 0
+        xmax = 2.5
+        points: size = 1
+        points [1]:
+            number = 0.5
+            mark = "here"
+"""
+SHORT_GRID = '"ooTextFile"\n"TextGrid"\n0\n1\n<exists>\n1\n"IntervalTier"\n"words"\n0\n1\n1\n0\n1\n"hello"\n'
+
+
+def _of(name: str, *contents: bytes | str) -> list[Case]:
+    return [{name: content.encode() if isinstance(content, str) else content} for content in contents]
+
+
+def textgrids() -> list[Case]:
+    return _of("a.TextGrid", LONG_GRID, SHORT_GRID, LONG_GRID.encode("utf-16"))
+
+
+def ctms() -> list[Case]:
+    return _of("a.ctm", CTM.format("a", "a", "a"), ";; a loss 1 loss_per_token 0.1\n" + CTM.format("a", "b", "b"))
+
+
+@cache
+def _object(utterance: str = "a") -> str:
+    from ctc_align.formats import to_dict
+    from ctc_align.types import Region, SourceCue, Subtitles
+
+    cues = (SourceCue(0, 3, 0.1, 0.4, "1"), SourceCue(4, 13, 0.4, 1.3, "2", "line:0", "NOTE x", "two &amp; three"))
+    fields: dict[str, Any] = {
+        "regions": (Region("unexplained", 0.1, 0.2), Region("misfit", None, None, 0, 3, "why")),
+        "subtitles": Subtitles("vtt", "WEBVTT", cues, ""),
+        "unexplained": ((1.4, 1.9),),
+        "config": {"min_confidence": 0.5, "times": "recording"},
+        "fit": "good",
+        "unknown_letters": {"ß": 1},
+        "offset_s": 1.5,
+    }
+    whole = alignment(utterance)
+    data = to_dict(type(whole)(**(vars(whole) | fields)))
+    del data["version"]  # so that nobody takes what becomes of it for what ctc-align wrote
+    return json.dumps(data, ensure_ascii=False)
+
+
+def alignments() -> list[Case]:
+    plain = json.loads(_object())
+    del plain["subtitles"]
+    plain["config"] = {}
+    return _of("a.json", _object(), json.dumps(plain, indent=1))
+
+
+def shards() -> list[Case]:
+    return _of("a.jsonl", _object("a") + "\n" + _object("b") + "\n")
+
+
+def packed_shards() -> list[Case]:
+    return _of("a.jsonl.gz", gzip.compress((_object("a") + "\n" + _object("b") + "\n").encode(), mtime=0))
+
+
+MANIFEST = (
+    '{"audio_filepath": "a.wav", "text": "hello world", "utterance": "u1", "duration": 2.5, "offset": 0.5, '
+    '"channel": 1}\n'
+    '{"audio": "b.wav", "texts": ["one", "two"], "duration_s": 1, "speaker": "ann"}\n'
+    '{"log_probs": "c.npy", "text": "three", "utterance": 3, "speaker": 4}\n'
+)
+
+
+def manifests() -> list[Case]:
+    return _of("m.jsonl", MANIFEST)
+
+
+def packed_manifests() -> list[Case]:
+    return _of("m.jsonl", gzip.compress(MANIFEST.encode(), mtime=0))
+
+
+def tables() -> list[Case]:
+    return _of(
+        "t.csv",
+        "audio,text,start,duration,channel,id,speaker\n"
+        'a.wav,"hello, ""you""",0.5,1.5,1,u1,ann\nb.wav,"two\nlines",,,,,\n',
+        "path;sentence;end\na.wav;hello;2.5\nb.wav;world;\n",
+    )
+
+
+def tab_tables() -> list[Case]:
+    return _of("t.csv", 'path\tsentence\tend\tclient_id\na.wav\tso "it is\t2\tann\nb.wav\tworld\t\t\n')
+
+
+def sources() -> list[Case]:
+    return _of(
+        "m.jsonl", MANIFEST, tables()[0]["t.csv"], tab_tables()[0]["t.csv"], CUT, gzip.compress(CUT.encode(), mtime=0)
+    )
+
+
+def kaldi_folders() -> list[Case]:
+    scp = b"r1 a.wav\nr2 sub/b.flac\n"
+    return [
+        {
+            "wav.scp": scp,
+            "text": b"u1 hello world\nu2 again\n",
+            "segments": b"u1 r1 0.5 2.5\nu2 r2 1 -1 0\n",
+            "utt2spk": b"u1 ann\nu2 ben\n",
+        },
+        {"wav.scp": scp, "text": b"r1 hello\nr2 world\n"},
+        {"logprobs.scp": b"u1 a.ark:17\nu2 b.npy\n", "text": b"u1 hello\nu2 world\n"},
+    ]
+
+
+CUT = (
+    '{"id": "c1", "type": "MonoCut", "start": 0.5, "duration": 2, "channel": 0, "recording": {"id": "r", "sources": '
+    '[{"type": "file", "channels": [0, 1], "source": "a.wav"}], "sampling_rate": 16000, "num_samples": 64000, '
+    '"duration": 4.0}, "supervisions": [{"id": "s1", "start": 0.1, "duration": 1.5, "channel": 0, "text": "hello", '
+    '"speaker": "ann"}, {"id": "s2", "start": -0.2, "duration": 0.5, "text": "world"}]}\n'
+)
+
+
+def cuts() -> list[Case]:
+    return _of("cuts.jsonl", CUT, CUT + CUT.replace('"s', '"t'), gzip.compress(CUT.encode(), mtime=0))
+
+
+def librispeech_folders() -> list[Case]:
+    return [
+        {"1-2.trans.txt": b"1-2-0000 HELLO WORLD\n1-2-0001 AGAIN\n", "1-2-0000.flac": b"fLaC", "1-2-0001.flac": b""}
+    ]
+
+
+def mfa_folders() -> list[Case]:
+    return [
+        {"a.wav": b"RIFF", "a.TextGrid": LONG_GRID.encode(), "b.wav": b"", "b.lab": b"hello there"},
+        {"a.mp3": b"ID3", "a.srt": subtitles()[0]["a.srt"], "c.mp4": b"", "c.txt": b"x", "c.TextGrid": b""},
+    ]
+
+
+def lexicons() -> list[Case]:
+    return _of(
+        "a.dict",
+        "hello\tHH AH L OW\nworld\t0.99\t0.2\t1.0\t1.0\tW ER L D\nthe DH AH\nthe DH IY\n",
+        ";;; comment\nHELLO(2)  HH EH1 L OW0 # remark\na AH\n",
+    )
+
+
+def vocabularies() -> list[Case]:
+    return _of("v.txt", "\n".join(VOCAB), "<b> 0\na 2\n  1\n", '["<b>", "a"]', '{"<b>": 0, "a": 1}')
+
+
+def json_vocabularies() -> list[Case]:
+    return _of("v.json", json.dumps(VOCAB), json.dumps({token: index for index, token in enumerate(VOCAB)}))
+
+
+def settings() -> list[Case]:
+    text = (Path(__file__).parents[2] / "configs" / "default.toml").read_text("utf-8")
+    return _of("a.toml", text, 'chunk_s = 30\nlabels = "written"\nmin_confidence = 0.5\nromanize = true\n')
+
+
+def assignments() -> list[Case]:
+    return _of("a.set", "chunk_s=30\nlabels=written", 'channel=2\nlanguage="de"\nmin_confidence = 1')
+
+
+def recipes() -> list[Case]:
+    return _of("a.toml", (Path(__file__).parents[2] / "configs" / "english.toml").read_text("utf-8"))
+
+
+def calibrations() -> list[Case]:
+    text = (Path(__file__).parents[2] / "ctc_align" / "models" / "english" / "calibration.toml").read_text("utf-8")
+    return _of("calibration.toml", text, 'format = "ctc-align-calibration/1"\nblank_cost = 1.5\nspike_gap_s = 0.2\n')
+
+
+def onnx_settings() -> list[Case]:
+    text = 'features = "nemo-mel"\nframe-shift-s = 0.08\ntokens = "tokens.txt"\nlayers = [[3, 2], [5, 1, 2, 2]]\n'
+    return [{"a.toml": (text + '[nemo_mel]\nbins = 80\nnormalise = "per_feature"\n').encode(), "a.onnx": b""}]
+
+
+def journals() -> list[Case]:
+    from ctc_align.corpus.state.journal import Journal, Line
+    from ctc_align.corpus.state.summary import summarize
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "journal.jsonl")
+        with Journal(path) as journal:
+            journal.append([Line("a", "done", loss=1.5, seconds=0.1, duration_s=2.0, loss_per_token=0.1)])
+            journal.append(
+                [
+                    Line(
+                        "b",
+                        "failed",
+                        reason="no such audio file",
+                        doubt={"words": 1, "unexplained": 0, "least_confidence": 0.5},
+                    )
+                ]
+            )
+        summary = summarize([path], complete=True)
+        summary.write(Path(folder, "summary.json"))
+        files = {name: Path(folder, name).read_bytes() for name in ("journal.jsonl", "summary.json")}
+    return [files, {"journal.jsonl": files["journal.jsonl"], "journal.0-of-2.jsonl": files["journal.jsonl"]}]
+
+
+def label_maps() -> list[Case]:
+    return _of("a.map", "# comment\nax ah\nix ih # remark\nq\n")
+
+
+def subtitles() -> list[Case]:
+    return _of(
+        "a.srt",
+        "1\n00:00:01,000 --> 00:00:02,500 X1:10\nCall me <i>Ishmael</i>.\n\n"
+        "2\n00:00:03,000 --> 00:00:04,000\n[MUSIC]\n- Yes.\n",
+        "00:01.5 -> 00:02.5\nhello\n\n7\n1:00:03,5 --> 1:00:04,0\n{\\an8}<font color=red>5 % of $3.50</font>\n",
+    )
+
+
+def vtts() -> list[Case]:
+    return _of(
+        "a.vtt",
+        "WEBVTT - x\n\nSTYLE\n::cue {}\n\nNOTE hello\n\none\n"
+        "00:01.000 --> 00:02.000 line:0\n<v Mary>Hello <00:01.500>there &amp; you\n"
+        "\n00:03.000 --> 00:04.000\n<c.loud>OK</c>\n",
+    )
+
+
+def transcripts() -> list[Case]:
+    return _of(
+        "a.txt",
+        "JOHN: We call it bear. (laughs) It’s the 21st of May 1999, 5:30 p.m.; $3.50, 7/8, 50 % of 1,234,567 km/h!\n",
+        "# Title\n\n*Hello*, **world** [link](http://x.org) `code` <b>bold</b> &amp; <!-- gone -->\n\n- one\n- two\n",
+        "<html><body><p>Hello</p><script>x()</script></body></html>",
+        "Mr. Smith—née Jones—said: “Dr. No, call 555-0199 or mail a.b@c.org …” [00:01:02] >> SPEAKER 2: X² + ½ = №5.\n",
+        "日本語 と 中文，ไทย العربية עברית Ελληνικά\n",
+    )
+
+
+@cache
+def _sound(seconds: float = 0.3, rate: int = 16000) -> np.ndarray:
+    generator = np.random.default_rng(0)
+    return (
+        0.3 * np.sin(np.arange(int(seconds * rate)) * 0.05) + 0.1 * generator.normal(size=int(seconds * rate))
+    ).clip(-1, 1)
+
+
+def _sound_file(format: str, subtype: str | None = None, channels: int = 1) -> bytes:
+    import soundfile
+
+    file = io.BytesIO()
+    samples = np.repeat(_sound()[:, None], channels, 1)
+    soundfile.write(file, samples, 16000, format=format, subtype=subtype)
+    return file.getvalue()
+
+
+def waves() -> list[Case]:
+    kinds = (
+        ("WAV", "PCM_16", 1),
+        ("WAV", "FLOAT", 2),
+        ("AIFF", "PCM_16", 1),
+        ("CAF", "ALAC_16", 1),
+        ("RF64", "PCM_16", 1),
+    )
+    return _of("a.wav", *(_sound_file(*kind) for kind in kinds), _sound_file("AU"), _sound_file("W64"))
+
+
+def flacs() -> list[Case]:
+    return _of("a.flac", _sound_file("FLAC"), _sound_file("FLAC", channels=2))
+
+
+def oggs() -> list[Case]:
+    return _of("a.ogg", _sound_file("OGG", "VORBIS"), _sound_file("OGG", "OPUS"), _sound_file("OGG", "VORBIS") * 2)
+
+
+def _media(name: str, codec: str, container: str) -> list[Case]:
+    from made_media import Coding, write_media
+
+    with TemporaryDirectory() as folder:
+        samples = _sound(0.3, 48000)[:, None].astype(np.float32)
+        path = write_media(Path(folder, name), [(0.0, samples)], 48000, Coding(codec, container))
+        return [{name: path.read_bytes()}]
+
+
+def mp3s() -> list[Case]:
+    return _of("a.mp3", _sound_file("MP3", "MPEG_LAYER_III"))
+
+
+def mp4s() -> list[Case]:
+    return _media("a.m4a", "aac", "mp4")
+
+
+def webms() -> list[Case]:
+    return _media("a.webm", "libopus", "webm")
+
+
+@cache
+def _log_probs() -> np.ndarray:
+    logits = np.random.default_rng(1).normal(size=(FRAMES, len(VOCAB)))
+    return (logits - np.log(np.exp(logits).sum(1, keepdims=True))).astype(np.float32)
+
+
+def arrays(suffix: str) -> list[Case]:
+    import torch
+    from safetensors.numpy import save
+
+    array = _log_probs()
+    kinds = (array, array.astype(np.float16), np.asfortranarray(array.astype(np.float64))[None])
+    contents: list[bytes] = []
+    for each in kinds:
+        file = io.BytesIO()
+        if suffix == ".npy":
+            np.save(file, each)
+        elif suffix == ".npz":
+            np.savez_compressed(file, log_probs=each) if each is array else np.savez(file, each)
+        elif suffix == ".safetensors":
+            file.write(save({"log_probs": np.ascontiguousarray(each)}, {"format": "pt"}))
+        elif suffix == ".pt":
+            torch.save({"log_probs": torch.from_numpy(np.ascontiguousarray(each))}, file)
+        else:
+            kind = b"\0BDM " if each.dtype == np.float64 else b"\0BFM "
+            rows = np.ascontiguousarray(each[0] if each.ndim == 3 else each.astype(np.float32))
+            file.write(
+                kind + b"\4" + struct.pack("<i", FRAMES) + b"\4" + struct.pack("<i", len(VOCAB)) + rows.tobytes()
+            )
+        contents.append(file.getvalue())
+    if suffix == ".pt":
+        file = io.BytesIO()
+        torch.save(torch.from_numpy(array), file, _use_new_zipfile_serialization=False)
+        contents.append(file.getvalue())
+    return _of(f"a{suffix}", *contents)
+
+
+def model_folders() -> list[Case]:
+    from made_models import tiny_folder
+
+    with TemporaryDirectory() as folder:
+        path = tiny_folder(Path(folder, "model"), VOCAB[:6])
+        files = {file.name: file.read_bytes() for file in path.iterdir()}
+    return [files, files | calibrations()[0]]

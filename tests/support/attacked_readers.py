@@ -1,0 +1,259 @@
+"""Every reader of the package, each with valid samples and what its values must allow.
+
+`Reader.read(folder)` reads the files of a case in `folder`. It returns a value or raises a CtcAlignError that names a
+file of it; anything else is a fault.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+
+import attack_samples as samples
+from hostile_inputs import Case
+
+from ctc_align.errors import CtcAlignError
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A reader: its cases are files by name; `weight` is its share of a campaign, `native`: code that may crash."""
+
+    name: str
+    seeds: Callable[[], list[Case]]
+    read: Callable[[Path], object]
+    weight: float = 1.0
+    native: bool = False
+
+
+def _textgrid(folder: Path) -> object:
+    from ctc_align.evaluate.tiers import read_one
+    from ctc_align.formats.textgrid import read_textgrid
+
+    grid = read_textgrid(folder / "a.TextGrid")
+    assert all(abs(each.start_s) <= 1e9 and abs(each.end_s) <= 1e9 for tier in grid.tiers for each in tier.intervals)
+    return _tolerant(partial(read_one, folder / "a.TextGrid", "words")), grid
+
+
+def _tolerant(read: Callable[[], object]) -> object:
+    """Return a value, or the refusal in its place."""
+    try:
+        return read()
+    except CtcAlignError as error:
+        _check_message(error)
+        return error
+
+
+def _check_message(error: CtcAlignError) -> None:
+    assert str(error).strip(), "an error without a message"
+
+
+def _table(name: str, folder: Path) -> object:
+    from ctc_align.evaluate.tiers import read_table
+
+    return read_table(folder / name, "words"), _tolerant(partial(read_table, folder / name, "phones"))
+
+
+def _alignment(folder: Path) -> object:
+    from ctc_align.formats import from_dict, read_alignment, to_dict
+    from ctc_align.formats.alignment_files import WRITERS
+
+    alignment = read_alignment(folder / "a.json")
+    for writers in WRITERS.values():
+        for writer in writers:
+            file = io.StringIO()
+            writer().write(alignment, file)
+            file.getvalue().encode("utf-8", writer.encoding_errors)
+    again = json.loads(json.dumps(to_dict(alignment), allow_nan=False))
+    assert to_dict(from_dict(again)) == to_dict(from_dict(json.loads(json.dumps(to_dict(from_dict(again))))))
+    return alignment
+
+
+def _source(name: str, kind: str, folder: Path) -> object:
+    from ctc_align.corpus.sources import open_source
+    from ctc_align.corpus.utterance import Refused
+
+    items = list(open_source(folder / name, kind))
+    for item in items:
+        json.dumps([item.id, item.origin], ensure_ascii=False).encode("utf-8", "backslashreplace")
+        if isinstance(item, Refused):
+            assert item.reason.strip()
+            continue
+        item.id.encode()
+        item.text.encode()
+        assert item.text.strip() or item.texts
+        assert not item.output.startswith("/")
+        assert ".." not in item.output.split("/")
+        assert item.offset_s is None or 0 <= item.offset_s <= 1e9
+        assert item.duration_s is None or 0 < item.duration_s <= 1e9
+        assert item.channel is None or 1 <= item.channel <= 1024
+    ids = [item.id for item in items]
+    assert len(ids) == len(set(ids)), "an id twice"
+    return items
+
+
+def _detected(name: str, folder: Path) -> object:
+    from ctc_align.corpus.sources import open_source
+
+    return list(open_source(folder / name))
+
+
+def _transcript(name: str, folder: Path) -> object:
+    from ctc_align.config import Settings
+    from ctc_align.text import read_transcript_file, words_of
+
+    transcript = read_transcript_file(folder / name)
+    words = words_of(transcript.text, Settings())
+    for word in words.words:
+        assert word.text == transcript.text[word.char_start : word.char_end]
+    return words
+
+
+def _lexicon(folder: Path) -> object:
+    from ctc_align.text.lexicon import read_lexicon
+
+    lexicon = read_lexicon(folder / "a.dict")
+    return lexicon.phones()
+
+
+def _vocabulary(name: str, folder: Path) -> object:
+    from ctc_align.models.vocabulary import load_vocab, resolve_blank
+
+    vocab = load_vocab(folder / name)
+    assert len(set(vocab)) == len(vocab)
+    return resolve_blank(0, vocab)
+
+
+def _settings(folder: Path) -> object:
+    from ctc_align.config import load_settings
+
+    return json.dumps(load_settings(folder / "a.toml").to_dict(), allow_nan=False)
+
+
+def _assignments(folder: Path) -> object:
+    from ctc_align.config import load_settings
+
+    text = (folder / "a.set").read_bytes().decode("utf-8", "surrogateescape")
+    return load_settings(None, text.split("\n")[:30])
+
+
+def _recipe(folder: Path) -> object:
+    from ctc_align.config import load_config
+    from ctc_align.training.recipe import Recipe
+
+    return load_config(Recipe, folder / "a.toml", {})
+
+
+def _calibration(folder: Path) -> object:
+    from ctc_align.models.calibration import as_toml, read_calibration
+
+    return as_toml(read_calibration(folder / "calibration.toml"))
+
+
+def _onnx_settings(folder: Path) -> object:
+    from ctc_align.models.onnx.description import describe
+
+    return describe(folder / "a.onnx", {"model_type": "EncDecCTCModelBPE", "subsampling_factor": "8"}, "onnx:a.onnx")
+
+
+def _state(folder: Path) -> object:
+    from ctc_align.corpus.state.summary import joined
+
+    summary, notes = joined(folder)
+    json.dumps(summary.to_dict(), allow_nan=False)
+    return notes
+
+
+def _labels(folder: Path) -> object:
+    from ctc_align.evaluate.comparable_labels import read_labels
+
+    return read_labels(folder / "a.map")
+
+
+def _audio(name: str, folder: Path) -> object:
+    from ctc_align.audio.loading import estimated_duration_s, load_segment
+
+    _tolerant(partial(estimated_duration_s, folder / name))
+    audio = load_segment(folder / name)
+    assert len(audio.samples) < 16000 * 3600
+    return _tolerant(partial(load_segment, folder / name, offset_s=0.1, duration_s=0.1, channel=1))
+
+
+@cache
+def _vocab_of(folder: str) -> str:
+    path = os.path.join(folder, "vocab.txt")
+    Path(path).write_text("\n".join(samples.VOCAB), encoding="utf-8")
+    return path
+
+
+def _log_probs(name: str, folder: Path) -> object:
+    from ctc_align.models.log_probs import Reader as LogProbs
+    from ctc_align.models.log_probs import estimated_seconds
+
+    assert estimated_seconds(folder / name) >= 0
+    vocab = _vocab_of(str(folder.parent))
+    _tolerant(partial(LogProbs(vocab, 0.01).read, folder / name, offset_s=0.02, duration_s=0.03))
+    return LogProbs(vocab, 0.01).read(folder / name)
+
+
+def _model(folder: Path) -> object:
+    import torch
+
+    from ctc_align.models.convnet.model_folder import load_folder
+
+    return load_folder(folder, torch.device("cpu"))
+
+
+def _folder(kind: str) -> Callable[[Path], object]:
+    return partial(_source, "", kind)
+
+
+READERS: dict[str, Reader] = {
+    reader.name: reader
+    for reader in (
+        Reader("textgrid", samples.textgrids, _textgrid),
+        Reader("ctm", samples.ctms, partial(_table, "a.ctm")),
+        Reader("alignment json", samples.alignments, _alignment),
+        Reader("alignments jsonl", samples.shards, partial(_table, "a.jsonl"), 0.5),
+        Reader("alignments jsonl.gz", samples.packed_shards, partial(_table, "a.jsonl.gz"), 0.5),
+        Reader("manifest", samples.manifests, partial(_source, "m.jsonl", "manifest")),
+        Reader("manifest gz", samples.packed_manifests, partial(_source, "m.jsonl", "manifest"), 0.5),
+        Reader("csv", samples.tables, partial(_source, "t.csv", "table")),
+        Reader("tsv", samples.tab_tables, partial(_source, "t.csv", "table"), 0.5),
+        Reader("detected source", samples.sources, partial(_detected, "m.jsonl"), 0.5),
+        Reader("kaldi", samples.kaldi_folders, _folder("kaldi")),
+        Reader("lhotse", samples.cuts, partial(_source, "cuts.jsonl", "lhotse")),
+        Reader("librispeech", samples.librispeech_folders, _folder("librispeech"), 0.5),
+        Reader("mfa folder", samples.mfa_folders, _folder("mfa")),
+        Reader("lexicon", samples.lexicons, _lexicon),
+        Reader("vocabulary lines", samples.vocabularies, partial(_vocabulary, "v.txt")),
+        Reader("vocabulary json", samples.json_vocabularies, partial(_vocabulary, "v.json")),
+        Reader("settings", samples.settings, _settings),
+        Reader("--set", samples.assignments, _assignments),
+        Reader("recipe", samples.recipes, _recipe, 0.5),
+        Reader("calibration", samples.calibrations, _calibration),
+        Reader("onnx settings", samples.onnx_settings, _onnx_settings, 0.5),
+        Reader("journal, summary", samples.journals, _state),
+        Reader("labels map", samples.label_maps, _labels, 0.5),
+        Reader("subtitles", samples.subtitles, partial(_transcript, "a.srt")),
+        Reader("vtt", samples.vtts, partial(_transcript, "a.vtt")),
+        Reader("transcript", samples.transcripts, partial(_transcript, "a.txt")),
+        Reader("wav", samples.waves, partial(_audio, "a.wav"), 0.2, True),
+        Reader("flac", samples.flacs, partial(_audio, "a.flac"), 0.2, True),
+        Reader("ogg", samples.oggs, partial(_audio, "a.ogg"), 0.2, True),
+        Reader("mp3", samples.mp3s, partial(_audio, "a.mp3"), 0.1, True),
+        Reader("mp4", samples.mp4s, partial(_audio, "a.m4a"), 0.1, True),
+        Reader("webm", samples.webms, partial(_audio, "a.webm"), 0.1, True),
+        Reader("npy", partial(samples.arrays, ".npy"), partial(_log_probs, "a.npy"), 0.4, True),
+        Reader("npz", partial(samples.arrays, ".npz"), partial(_log_probs, "a.npz"), 0.3, True),
+        Reader("safetensors", partial(samples.arrays, ".safetensors"), partial(_log_probs, "a.safetensors"), 0.4, True),
+        Reader("pt", partial(samples.arrays, ".pt"), partial(_log_probs, "a.pt"), 0.2, True),
+        Reader("ark", partial(samples.arrays, ".ark"), partial(_log_probs, "a.ark:0"), 0.3, True),
+        Reader("model folder", samples.model_folders, _model, 0.15, True),
+    )
+}
