@@ -24,7 +24,7 @@ from reader_attack import LONGEST_S, Attack, Tally, from_json, table, to_json  #
 PIECE = 20_000
 """Cases of a process: it takes seconds to start, and a process that has read damaged files for long proves less."""
 SAVED_EVERY = 200
-_GRACE_S = 15.0
+_GRACE_S = 100.0
 _ADDRESSES = 12 * 2**30
 
 

@@ -180,7 +180,7 @@ FLOATS = (float("nan"), float("inf"), -1.0, 1e300, 1e-310)
 
 _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _WORD = re.compile(rb'"[^"\n]{0,200}"|[^\s"=:,\[\]{}]{2,200}')
-_MOST_BYTES = 300_000
+_MOST_BYTES = 150_000
 
 
 def mutated(case: Case, others: list[Case], chance: random.Random) -> Case:

@@ -69,11 +69,11 @@ def _read_description(path: Path) -> ModelDescription:
         _check(description)
         return description
     except KeyError as error:
-        raise UsageError(f"{path}: expected the description of a {FORMAT} model, it lacks {error}") from error
+        raise UsageError(f"{path}: expected the description of a {FORMAT} model, it lacks {one_line(error)}") from error
     except ConfigError as error:
         raise UsageError(str(error)) from error
     except (ValueError, TypeError) as error:
-        raise UsageError(f"{path}: expected the description of a {FORMAT} model, got: {error}") from error
+        raise UsageError(f"{path}: expected the description of a {FORMAT} model, got: {one_line(error)}") from error
 
 
 def _check_sizes(shape: NetworkShape, weights: dict[str, torch.Tensor]) -> None:
