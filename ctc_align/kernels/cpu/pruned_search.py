@@ -32,6 +32,10 @@ LEAST_CELLS = 2**39
 """From so many states times frames on that a path can be in, those that cannot matter are left out."""
 MOST_CELLS = 2**41
 """More are refused."""
+MOST_BEAM_CELLS = 2**36
+"""The most that a beam looks at for a first path."""
+CELLS_PER_S = 5e9
+"""The speed of a core, roughly, for messages."""
 STEP_FRAMES = 256
 """Frames after which states are dropped; a multiple of WIDTH."""
 BEAMS = (500.0, 5e3, 5e4)
@@ -156,11 +160,12 @@ class _Search:
                 return self._pass(known - self.slack - RELATIVE_SLACK * abs(known), np.inf)
             except _TooManyError:
                 continue
+        every = cells(self.frames, self.size)
         raise KernelError(
             f"{self.what} of utterance {self.b}: {self.frames} frames x {self.size} states: text and sound are so far "
-            f"apart that more than {MOST_CELLS:.1e} pairs of a frame and a state would have to be looked at "
-            f"(all are {cells(self.frames, self.size):.1e}), at most so many are; cut the recording and its transcript "
-            "into parts"
+            f"apart that most of {every:.1e} pairs of a frame and a state would have to be looked at (about "
+            f"{every / CELLS_PER_S / 3600:.1f} hours), at most {MOST_CELLS:.1e} are; cut recording and transcript into "
+            "parts, or give the transcript of this recording"
         )
 
     def _pass(self, least: float, beam: float) -> float | None:
@@ -182,8 +187,9 @@ class _Search:
                 return None
             self.cells += (f1 - f0) * (high - low) * 2 * WIDTH
             share = f1 / self.frames
+            most = MOST_CELLS if exact else MOST_BEAM_CELLS
             # The range is widest before the middle: it may be half as wide on average.
-            if self.cells > MOST_CELLS or (self.cells > MOST_CELLS / 16 and self.cells > 2 * share * MOST_CELLS):
+            if self.cells > most or (exact and most / 16 < self.cells > 2 * share * most):
                 raise _TooManyError
             if f1 < self.frames:
                 reaching = max(0, self.size - self.finals - 2 * (self.frames - 1 - f1)) // 2 // WIDTH
