@@ -31,7 +31,14 @@ SETTINGS = {
     "grids": OutputSettings("", formats=("textgrid",)),
     "failing": OutputSettings("", formats=("textgrid",)),
 }
-OF_ALL = (".ctc-align-parts", ".ctc-align.lock", ".ctc-align.holder", f".ctc-align.{os.getpid()}.part", "summary.json")
+OF_ALL = (
+    "journal.jsonl",
+    ".ctc-align-parts",
+    ".ctc-align.lock",
+    ".ctc-align.holder",
+    f".ctc-align.{os.getpid()}.part",
+    "summary.json",
+)
 PLACES = {
     "files": (
         *("spk", "spk/deep", "cuts", "cuts/spk", "spk/u0.json", "spk/u0.ctm", "spk/u0.tokens.ctm", "spk/u0.srt"),
@@ -51,11 +58,12 @@ EVERY = [
     for target in ("", "spk", "file", "empty", "new")
 ]
 SOME = [
-    ("files", "spk", "spk"), ("files", "cuts", ""), ("files", "spk/deep", ""), ("files", "spk/u0.json", "file"),
-    ("files", ".ctc-align-parts", ""), ("files", ".ctc-align.lock", "file"), ("files", ".ctc-align.holder", "file"),
-    ("files", "manifest.nemo.jsonl", "file"), ("shards", ".ctc-align-spool.sqlite", "empty"),
-    ("shards", "alignments-00000.ctm", "file"), ("grids", "spk", "spk"), ("failing", "spk", "spk"),
-]  # fmt: skip
+    *(("files", "spk", "spk"), ("files", "cuts", ""), ("files", "spk/deep", ""), ("files", "spk/u0.json", "file")),
+    *(("files", ".ctc-align-parts", ""), ("files", ".ctc-align.lock", "file"), ("files", ".ctc-align.holder", "file")),
+    *(("files", "manifest.nemo.jsonl", "file"), ("files", "journal.jsonl", "file"), ("shards", "journal.jsonl", "new")),
+    *(("shards", ".ctc-align-spool.sqlite", "empty"), ("shards", "alignments-00000.ctm", "file")),
+    *(("grids", "spk", "spk"), ("failing", "spk", "spk")),
+]
 """Cases that found faults, one of each kind."""
 
 

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ctc_align.text.control_characters import json_escaped
 from ctc_align.types import FITS
 
 DONE, FAILED = "done", "failed"
@@ -78,10 +79,7 @@ class Line:
         data = {name: value for name, value in asdict(self).items() if name not in _AT_TIMES or value is not None}
         first = {name: data[name] for name in _FIRST}
         data = first | {"run": run, "line": number} | {name: data[name] for name in data if name not in _OF_JOURNAL}
-        try:
-            body = json.dumps(data, ensure_ascii=False, allow_nan=False).encode()
-        except UnicodeEncodeError:  # a file name that is not UTF-8
-            body = json.dumps(data, allow_nan=False).encode()
+        body = json_escaped(json.dumps(data, ensure_ascii=False, allow_nan=False)).encode()
         return body[:-1] + b', "crc": "%08x"}\n' % zlib.crc32(body[:-1])
 
 

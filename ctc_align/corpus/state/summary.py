@@ -21,6 +21,7 @@ from ctc_align.corpus.state.outcomes import Outcomes
 from ctc_align.errors import UsageError
 from ctc_align.formats.whole_files import placing
 from ctc_align.reading.input_files import parse_json
+from ctc_align.text.control_characters import json_escaped
 from ctc_align.types import FITS
 
 FORMAT = "ctc-align-corpus/1"
@@ -96,7 +97,7 @@ class Summary:
         Raises:
             OutputError: it cannot be written.
         """
-        text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        text = json_escaped(json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)) + "\n"
         with placing([path], parts) as files:
             for _, part in files:
                 part.write_bytes(text.encode("utf-8", "backslashreplace"))
