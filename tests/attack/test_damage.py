@@ -98,6 +98,18 @@ def made_journals(folder: Path, chance: random.Random) -> list[Path]:
     return paths
 
 
+def test_a_journal_of_which_no_line_is_left_lets_no_older_one_win(tmp_path):
+    """Every line of a later run is damaged; what it says of its run still tells that it was later."""
+    paths = [tmp_path / "journal.0-of-2.jsonl", tmp_path / "journal.jsonl"]
+    lines = [Line(f"u{i}", DONE, fingerprint=f"{i:016x}") for i in range(3)]
+    for run, path in enumerate(paths, start=1):
+        path.write_bytes(b"".join(line.encoded(run, number) for number, line in enumerate(lines, start=1)))
+    paths[1].write_bytes(paths[1].read_bytes().replace(b"done", b"dine"))
+    outcomes = Outcomes(paths)
+    assert all(outcomes.is_unsure(line.key) for line in lines)
+    assert outcomes.last_run == 2
+
+
 def believed(paths: list[Path], lines: dict[Path, int]) -> dict[str, Line | None]:
     """The lines that a run would rely on without looking at the outputs; `lines` are what the summaries say."""
     with Outcomes(paths, lines, quiet=True) as outcomes:

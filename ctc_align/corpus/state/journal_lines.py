@@ -27,6 +27,7 @@ _AT_TIMES = ("origin", "doubt", "fit", "skipped", "files", "row")
 _PRINT = re.compile(r"[0-9a-f]{0,16}")
 _CRC = re.compile(rb', "crc": "([0-9a-f]{8})"\}\n\Z')
 _CRC_LENGTH = 21
+_RUN = re.compile(rb'"run": ([0-9]{1,9}),')
 _MOST_NAMED = 10
 """Damaged lines of a journal that are named."""
 Checksum = tuple[int, str]
@@ -92,13 +93,15 @@ def line_key(id: str, origin: str | None = None) -> int:
 class Entry(NamedTuple):
     """A whole line of a journal: where it begins, and the line, None where it is damaged or out of its place.
 
-    `is_after_gap`: lines before this one are missing; `number`: the line's own, or the one that it should have.
+    `is_after_gap`: lines before this one are missing; `number`: the line's own, or the one that it should have;
+    `run`: the one that a damaged line seems to be of.
     """
 
     offset: int
     line: Line | None
     is_after_gap: bool
     number: int
+    run: int = 0
 
 
 def read_entries(path: Path, *, quiet: bool = False) -> Iterator[Entry]:
@@ -119,7 +122,8 @@ def read_entries(path: Path, *, quiet: bool = False) -> Iterator[Entry]:
                 faults += 1
                 if faults <= _MOST_NAMED and not quiet:
                     logger.warning("%s, line %d: %s", path, place, fault)
-            yield Entry(offset, line, number != expected, number)
+            seen = _RUN.search(raw) if line is None else None
+            yield Entry(offset, line, number != expected, number, int(seen[1]) if seen else 0)
             last, damaged = (number, 0) if line is not None else (last, damaged + 1)
             offset += len(raw)
     if faults > _MOST_NAMED and not quiet:

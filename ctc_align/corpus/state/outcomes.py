@@ -153,7 +153,8 @@ class _Table:
         for entry in read_entries(path, quiet=quiet):
             line, last = entry.line, entry.number
             if line is None:
-                last_break = (len(self.keys), run + 1)
+                last_break = (len(self.keys), max(run, entry.run, last_break[1] - 1) + 1)
+                self.last_run = max(self.last_run, entry.run)
                 continue
             is_first_after = last_break[0] == len(self.keys) and last_break[1] > 0
             run = max(run, line.run)
