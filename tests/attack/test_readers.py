@@ -15,7 +15,6 @@ from typing import Any
 
 import attack_samples
 import pytest
-import tomllib
 from attacked_readers import READERS
 from reader_attack import Attack, most_memory, table
 from rows import over_rows
@@ -25,6 +24,7 @@ from ctc_align.corpus.sources import lhotse_cuts
 from ctc_align.errors import InputError
 from ctc_align.formats import json_reading, textgrid
 from ctc_align.models import vocabulary
+from ctc_align.reading.input_files import tomllib
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAIN = [name for name, reader in READERS.items() if not reader.native]
