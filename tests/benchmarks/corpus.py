@@ -3,6 +3,7 @@
     throughput   2,000 utterances of the speech data beside the checkout, in one call with --profile
     memory       1,000 and 10,000 short utterances: the peaks of the whole run and of each kind of process
     resume       the same 10,000 again, with nothing left to do
+    lines        10,000 and 100,000 lines of a manifest, with an aligner that does not listen: the peaks
 
 Promised: at least 100 times real time on 2 cores; the peak of 10,000 within 20 % of that of 1,000. Figures are of this
 machine as it is: other work on it counts against us, so the processor's seconds are told too.
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import soundfile
@@ -25,20 +27,23 @@ import soundfile
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT.parent / "shared" / "data" / "english"
 SHORT_S = 0.8
+LIGHT = ROOT / "tests" / "support" / "corpus_program.py"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--utterances", type=int, default=2000)
     parser.add_argument("--many", type=int, default=10_000)
-    parser.add_argument("--only", choices=["throughput", "memory"])
+    parser.add_argument("--only", choices=["throughput", "memory", "lines"])
     options = parser.parse_args()
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory() as folder:
-        if options.only != "memory":
+        if options.only in (None, "throughput"):
             throughput(Path(folder), options.utterances)
-        if options.only != "throughput":
+        if options.only in (None, "memory"):
             memory(Path(folder), options.many)
+        if options.only in (None, "lines"):
+            lines(Path(folder), 10 * options.many)
 
 
 def rows() -> list[dict]:
@@ -75,9 +80,26 @@ def memory(folder: Path, many: int) -> None:
     print(f"{many} utterances, all done: {wall_s:.1f} s, {peak['parent'] / 2**20:.0f} MB")
 
 
-def clip(path: Path, row: dict) -> str:
+def lines(folder: Path, many: int) -> None:
+    clips = [clip(folder / f"line{i}.wav", row, 0.2) for i, row in enumerate(rows()[:40])]
+    peaks = {}
+    for count in (many // 10, many):
+        manifest = folder / f"lines{count}.jsonl"
+        with open(manifest, "w", encoding="utf-8") as file:
+            for i in range(count):
+                row = {"audio": clips[i % len(clips)], "text": "a few words", "utterance": f"u{i}", "duration": 0.2}
+                file.write(json.dumps(row) + "\n")
+        options = ("--layout", "shards", "--workers", "1")
+        wall_s, _, peaks[count] = run(manifest, folder / f"lines{count}", *options, program=[str(LIGHT)])
+        told = ", ".join(f"{name} {size / 2**20:.0f} MB" for name, size in peaks[count].items())
+        print(f"{count} lines: peaks {told}; {wall_s:.1f} s", flush=True)
+    for name in peaks[many]:
+        print(f"  {name}: {peaks[many][name] / peaks[many // 10][name] - 1:+.1%}")
+
+
+def clip(path: Path, row: dict, seconds: float = SHORT_S) -> str:
     samples, rate = soundfile.read(row["audio"])
-    soundfile.write(path, samples[: int(SHORT_S * rate)], rate)
+    soundfile.write(path, samples[: int(seconds * rate)], rate)
     return str(path)
 
 
@@ -86,9 +108,11 @@ def write(path: Path, utterances: list[dict]) -> Path:
     return path
 
 
-def run(manifest: Path, out_dir: Path, *options: str, show: bool = False) -> tuple[float, float, dict[str, int]]:
+def run(
+    manifest: Path, out_dir: Path, *options: str, show: bool = False, program: Sequence[str] = ("-m", "ctc_align")
+) -> tuple[float, float, dict[str, int]]:
     """Seconds of wall and processor, and peaks of memory in bytes."""
-    command = [sys.executable, "-m", "ctc_align", "corpus", str(manifest), "--out-dir", str(out_dir), *options]
+    command = [sys.executable, *program, "corpus", str(manifest), "--out-dir", str(out_dir), *options]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()
     process = subprocess.Popen(command, stderr=None if show else subprocess.DEVNULL)

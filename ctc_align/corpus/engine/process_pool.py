@@ -186,6 +186,9 @@ def _signals_held() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # its start, in the first worker's, would let the signals pass
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
     try:
         yield
