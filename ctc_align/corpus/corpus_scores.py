@@ -97,6 +97,9 @@ class ScoreTask:
         outcome: Outcome = state.result
         return outcome
 
+    def keep(self, outcomes: Sequence[Outcome]) -> None:
+        """Nothing was written."""
+
 
 def score_source(source: Source, options: ScoreOptions | None = None) -> Iterator[ScoredUtterance]:
     """Yield every entry of a source in its order, streaming; what cannot be scored has its error.

@@ -10,6 +10,7 @@ import errno
 import os
 import secrets
 import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -35,8 +36,11 @@ class Parts:
 
 
 @contextmanager
-def placing(targets: Sequence[Path], folder: Path | None = None) -> Iterator[Parts]:
+def placing(targets: Sequence[Path], folder: Path | None = None, *, sync: bool = False) -> Iterator[Parts]:
     """Yield parts to write in the block; at its end each replaces its target.
+
+    After a power loss a target that was there before is the old file or the new one, both whole. A new one may be
+    missing or empty, until somebody has the disk written (`write_to_disk`); with `sync` that is done here.
 
     Args:
         targets: the files; their folders are made.
@@ -64,9 +68,13 @@ def placing(targets: Sequence[Path], folder: Path | None = None) -> Iterator[Par
             if folder is not None:
                 refuse_links(folder.parent, target.parent)
             is_new = not os.path.lexists(target)
+            if sync or not is_new:
+                sync_file(part)
             os.replace(part, target)
             if is_new:
                 placed.append(target)
+        for parent in {target.parent for target in targets} if sync else ():
+            sync_folder(parent)
     except BaseException as error:
         for path in (*(part for _, part in parts.pairs), *placed):
             with suppress(OSError):
@@ -132,3 +140,66 @@ def remove_tree(path: Path) -> None:
             path.unlink(missing_ok=True)
         return
     shutil.rmtree(path, ignore_errors=True)
+
+
+def write_to_disk(root: Path, names: Sequence[str]) -> None:
+    """Have files below `root`, and the folders that they are in, survive a loss of power.
+
+    Where the system can, by one call for its whole file system: a call for each of many small files would take longer
+    than making them.
+
+    Raises:
+        OSError: the disk cannot be written.
+    """
+    if not names or sync_file_system(root):
+        return
+    folders = {root}
+    for name in names:
+        with suppress(FileNotFoundError):  # removed since: the next run makes it again
+            sync_file(root / name)
+        folders.update(_between(root, (root / name).parent))
+    for folder in folders:
+        sync_folder(folder)
+
+
+def sync_file_system(path: Path) -> bool:
+    """Write all of a path's file system to its disk (`syncfs` of Linux); return False where there is no such call.
+
+    Raises:
+        OSError: the disk cannot be written.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    import ctypes
+
+    try:
+        call = ctypes.CDLL(None, use_errno=True).syncfs
+    except (OSError, AttributeError):
+        return False
+    file = os.open(path, os.O_RDONLY)
+    try:
+        code = ctypes.get_errno() if call(file) else 0
+    finally:
+        os.close(file)
+    if code not in (0, errno.ENOSYS):
+        raise OSError(code, os.strerror(code), str(path))
+    return code == 0
+
+
+def sync_file(path: Path) -> None:
+    """Write a file to its disk; its name is its folder's."""
+    file = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0))
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def sync_folder(path: Path) -> None:
+    """Write the names in a folder to its disk, as far as the system does that."""
+    with suppress(OSError):
+        file = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)

@@ -20,6 +20,7 @@ from ctc_align.corpus.engine.pool_messages import Finished, Outcome, RunFailed
 from ctc_align.corpus.state.journal_lines import DONE, FAILED
 from ctc_align.corpus.state.lock import exclusive
 from ctc_align.errors import CtcAlignError, InputError, LostFolderError, OutputError
+from ctc_align.formats.whole_files import write_to_disk
 
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
@@ -65,6 +66,9 @@ class Task(Protocol):
     def write(self, state: JobState) -> Outcome:
         """Return the outcome of a job that has a result, with its outputs in place; raise CtcAlignError if it fails."""
 
+    def keep(self, outcomes: Sequence[Outcome]) -> None:
+        """Have the outputs of a batch survive a loss of power; raise OutputError where the disk cannot be written."""
+
 
 @dataclass(frozen=True)
 class AlignTask:
@@ -94,6 +98,14 @@ class AlignTask:
             job.index, DONE, None, loss, per_token, duration_s, seconds, placed.pending, doubt, fit, skipped
         )
         return replace(outcome, files=placed.files, row=placed.row)
+
+    def keep(self, outcomes: Sequence[Outcome]) -> None:
+        """Write the files of a batch to the disk."""
+        out_dir = Path(self.layout.settings.out_dir)
+        try:
+            write_to_disk(out_dir, [name for outcome in outcomes for name in outcome.files or ()])
+        except OSError as error:
+            raise OutputError(f"{out_dir}: writing to the disk failed ({error.strerror or error})") from error
 
 
 @dataclass(frozen=True)
@@ -209,6 +221,10 @@ class Stages:
                 outcomes.append(self._outcome(state))
             except OutputError as error:
                 return RunFailed(error)
+        try:
+            self.task.keep(outcomes)
+        except OutputError as error:
+            return RunFailed(error)
         batch_state.stages["writing"] = time.thread_time() - before
         warnings = self.warnings.take() if self.warnings is not None else ()
         return Finished(batch_state.batch.number, tuple(outcomes), batch_state.stages, warnings)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ctc_align.errors import OutputError
-from ctc_align.formats.whole_files import is_link
+from ctc_align.formats.whole_files import is_link, sync_folder
 
 _VERSION = "1"
 
@@ -25,7 +25,7 @@ def pending_parts_name(job: str = "") -> str:
 class PendingParts:
     """Rows of bytes by utterance id, on disk, not in memory; the file is made with the first row.
 
-    Rows survive a `kill -9` once `put` has returned. One process writes at a time.
+    Rows survive a `kill -9` and a loss of power once `put` has returned. One process writes at a time.
 
     Args:
         path: the SQLite file; one that another version or another layout wrote, or that cannot be read, is replaced.
@@ -106,7 +106,8 @@ class PendingParts:
         try:
             # a rollback journal, not a write-ahead log: that needs shared memory, which network folders do not have
             connection.execute("PRAGMA journal_mode = DELETE")
-            connection.execute("PRAGMA synchronous = OFF")  # safe against a killed process, which is what is promised
+            # journal lines rely on rows: they outlive a loss of power, one transaction a batch
+            connection.execute("PRAGMA synchronous = EXTRA")
             connection.execute("PRAGMA cache_size = -8192")
             with connection:
                 connection.execute("CREATE TABLE IF NOT EXISTS about (signature TEXT)")
@@ -116,6 +117,7 @@ class PendingParts:
                     connection.execute("DELETE FROM about")
                     connection.execute("INSERT INTO about VALUES (?)", (self._signature,))
                 connection.execute("CREATE TABLE IF NOT EXISTS rows (id BLOB PRIMARY KEY, data BLOB) WITHOUT ROWID")
+            sync_folder(self.path.parent)
         except BaseException:
             connection.close()
             raise

@@ -108,7 +108,7 @@ class RecordingGrids:
     ) -> list[Path]:
         target = self.targets(group)[0]
         data = _rendered(utterances, rows)
-        with placing([target], self._parts) as parts:
+        with placing([target], self._parts, sync=True) as parts:
             for _, part in parts:
                 part.write_bytes(data)
         return [target]

@@ -138,7 +138,7 @@ class ShardFiles:
     ) -> list[Path]:
         targets = self.targets(group)
         self._cached = ("", {})
-        with placing(targets, self._parts) as parts, ExitStack() as stack:
+        with placing(targets, self._parts, sync=True) as parts, ExitStack() as stack:
             raw = [stack.enter_context(open(part, "xb")) for _, part in parts]
             # no name and no time in the header: the same rows are the same bytes
             packer = gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=raw[0], mtime=0)

@@ -21,6 +21,7 @@ from typing import Any
 
 from ctc_align.corpus.state.journal_lines import Line, read_entries
 from ctc_align.errors import LostFolderError, OutputError
+from ctc_align.formats.whole_files import sync_folder
 
 _NAME = re.compile(r"journal(?:\.(\d+)-of-(\d+))?\.jsonl")
 
@@ -99,6 +100,7 @@ class Journal:
             self._file = _opened(path)
             self._end = _whole_length(self._file)
             os.ftruncate(self._file, self._end)
+            sync_folder(path.parent)  # its name lasts as its lines do
             self.lines = (
                 max((entry.number for entry in read_entries(path, quiet=True)), default=0) if lines is None else lines
             )
@@ -139,6 +141,7 @@ class Journal:
                 os.fsync(file)
             finally:
                 os.close(file)
+            sync_folder(self.path.parent)
         except OSError:
             return False
         return True

@@ -17,7 +17,7 @@ from ctc_align.corpus.state.lock import is_held
 from ctc_align.corpus.state.summary import is_summary
 from ctc_align.corpus.utterance import Source, Utterance
 from ctc_align.errors import UsageError
-from ctc_align.formats.whole_files import remove_tree
+from ctc_align.formats.whole_files import remove_tree, sync_folder
 
 _PARTS = ".ctc-align-parts"
 _PROBE = ".ctc-align.probe"
@@ -32,6 +32,7 @@ def make_folder(out_dir: Path) -> None:
     """
     try:
         out_dir.mkdir(parents=True, exist_ok=True)
+        sync_folder(out_dir.parent)
         with _probe(out_dir, Shard()):
             pass
     except FileExistsError:

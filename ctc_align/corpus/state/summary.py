@@ -98,7 +98,7 @@ class Summary:
             OutputError: it cannot be written.
         """
         text = json_escaped(json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)) + "\n"
-        with placing([path], parts) as files:
+        with placing([path], parts, sync=True) as files:
             for _, part in files:
                 part.write_bytes(text.encode("utf-8", "backslashreplace"))
 
