@@ -7,7 +7,7 @@ import logging
 import time
 from array import array
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -117,8 +117,7 @@ class Engine:
                 if not pool.busy and (done or self.stopping):
                     return
                 starved = not self.stopping and not self._waiting and not planner.is_over
-                for event in pool.events(0.02 if starved else _TICK_S):
-                    self._handle(event)
+                self._handle(list(pool.events(0.02 if starved else _TICK_S)))
                 self.observer.progress(self.tally)
 
     def _feed(self, pool: Pool) -> None:
@@ -201,20 +200,24 @@ class Engine:
             if line is not None:
                 self.assembly.remove_recorded(line)
 
-    def _handle(self, event: BatchDone | RunFailed | WorkerDied) -> None:
-        if isinstance(event, RunFailed):
-            raise event.error
-        if isinstance(event, WorkerDied):
-            self._replace(event)
-            return
-        self._suspects.done(event.batch)
-        for line in event.finished.warnings:
-            self.observer.warn(line)
-        for stage, seconds in event.finished.seconds.items():
-            self.tally.stages[stage] = self.tally.stages.get(stage, 0.0) + seconds
-        self._record(event.batch.jobs, event.finished.outcomes)
+    def _handle(self, events: Sequence[BatchDone | RunFailed | WorkerDied]) -> None:
+        """Record what workers have done, all of it together: the disk is waited for once."""
+        done = [event for event in events if isinstance(event, BatchDone)]
+        for each in done:
+            self._suspects.done(each.batch)
+            for line in each.finished.warnings:
+                self.observer.warn(line)
+            for stage, seconds in each.finished.seconds.items():
+                self.tally.stages[stage] = self.tally.stages.get(stage, 0.0) + seconds
+        jobs = [job for each in done for job in each.batch.jobs]
+        self._record(jobs, [outcome for each in done for outcome in each.finished.outcomes])
+        for event in events:
+            if isinstance(event, RunFailed):
+                raise event.error
+            if isinstance(event, WorkerDied):
+                self._replace(event)
 
-    def _record(self, jobs: tuple[Job, ...], outcomes: tuple[Outcome, ...]) -> None:
+    def _record(self, jobs: Iterable[Job], outcomes: Sequence[Outcome]) -> None:
         """Keep pending parts, then the journal, then assemble: in this order nothing is lost, whenever it ends."""
         if not outcomes:
             return
@@ -250,7 +253,7 @@ class Engine:
             reason = f"the worker process died of this utterance ({how})"
             for job in batch.jobs:
                 self.assembly.forget(job.utterance)
-            self._record(batch.jobs, tuple(Outcome(job.index, FAILED, reason) for job in batch.jobs))
+            self._record(batch.jobs, [Outcome(job.index, FAILED, reason) for job in batch.jobs])
         self._suspects.convicted.clear()
 
 
