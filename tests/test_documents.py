@@ -13,16 +13,25 @@ import ctc_align
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
-PATH = re.compile(r"`((?:ctc_align|tests|examples|configs)/[\w./-]*)`")
+PATH = re.compile(r"`((?:ctc_align|tests|examples|configs|docs)/[\w./-]*)`")
 
 
 MODEL_CARD = "ctc_align/models/english/README.md"
 
 
-@pytest.mark.parametrize("document", ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", MODEL_CARD])
+@pytest.mark.parametrize("document", ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "docs/corpora.md", MODEL_CARD])
 def test_every_path_that_is_named_is_there(document: str) -> None:
     named = set(PATH.findall((ROOT / document).read_text(encoding="utf-8")))
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
+def test_every_promise_names_a_test_that_is_there() -> None:
+    text = (ROOT / "docs" / "corpora.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| ") and not line.endswith("| test |")]
+    assert len(rows) > 15
+    assert [row for row in rows if "`tests/" not in row.rpartition(" | ")[2]] == []
+    named = re.findall(r"`(tests/[\w/.]+)::(\w+)`", text)
+    assert [f"{path}::{name}" for path, name in named if f"def {name}(" not in (ROOT / path).read_text("utf-8")] == []
 
 
 def test_every_example_is_described() -> None:
@@ -40,7 +49,9 @@ def test_links_lead_to_headings() -> None:
     assert set(anchors) <= {heading.lower().replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("document", ["CONTRIBUTING.md", "README.md", "examples/README.md", MODEL_CARD])
+@pytest.mark.parametrize(
+    "document", ["CONTRIBUTING.md", "README.md", "docs/corpora.md", "examples/README.md", MODEL_CARD]
+)
 def test_commands_and_options_that_are_named_exist(document: str) -> None:
     from ctc_align.cli import COMMANDS
 

@@ -1,6 +1,6 @@
 """A loss of power at each call that changes files: what the journal calls done is there, and a rerun ends as ever.
 
-    pytest --long tests/attack/test_power_loss.py        every call; without --long some of them, by chance
+    EVERY_CALL=1 pytest tests/attack/test_power_loss.py        (else some of the calls, by chance)
 
 The run is in this process. Of each file the bytes are kept that it had when it was last written to the disk (`fsync`,
 `syncfs`), and of each folder its names. What a loss of power leaves is made of those: nothing but them; or the newest
@@ -39,8 +39,7 @@ LAYOUTS = {
 }
 LOSSES = ("all that is not on the disk", "the bytes", "half of the bytes", "anything")
 CASES = [("files", True), ("files", False), ("shards", True)]
-SAMPLED = 3
-"""Calls of each run at which power is lost where not all of them are tried."""
+"""The layout, and whether the system has `syncfs`."""
 OBSERVER = SimpleNamespace(progress=lambda tally: None, warn=lambda line: None)
 
 
@@ -212,8 +211,11 @@ def run(corpus: Path, out_dir: Path, layout: str) -> dict[str, bytes]:
     return {name: data for name, data in runs.outputs(out_dir).items() if not name.startswith(".ctc-align")}
 
 
-def losses(disk: Disk, every: bool) -> list[tuple[dict[str, Any], str]]:
-    states = disk.states if every else random.Random(0).sample(disk.states, min(SAMPLED, len(disk.states)))
+def losses(disk: Disk, calls: int) -> list[tuple[dict[str, Any], str]]:
+    """Return the losses after each call, or after so many of them."""
+    states = disk.states
+    if "EVERY_CALL" not in os.environ:
+        states = random.Random(calls).sample(states, min(calls, len(states)))
     return [(state, loss) for state in states for loss in LOSSES]
 
 
@@ -229,14 +231,14 @@ def assert_kept(folder: Path, layout: str, expected: list[dict[str, bytes]], wha
 
 
 @pytest.mark.parametrize(
-    ("layout", "has_syncfs", "every"),
+    ("layout", "has_syncfs", "calls"),
     [
-        ("files", True, False),
-        ("shards", True, False),
-        *(pytest.param(*case, True, marks=pytest.mark.long) for case in CASES),
+        ("files", True, 2),
+        ("shards", True, 2),
+        *(pytest.param(*case, 12, marks=pytest.mark.long) for case in CASES),
     ],
 )
-def test_a_loss_of_power(layout, has_syncfs, every, disk, inline_corpus, monkeypatch, tmp_path):  # noqa: F811
+def test_a_loss_of_power(layout, has_syncfs, calls, disk, inline_corpus, monkeypatch, tmp_path):  # noqa: F811
     if not has_syncfs:
         monkeypatch.setattr(whole_files, "sync_file_system", lambda path: False)
     corpus = corpus_of(tmp_path / "corpus", "some words")
@@ -244,11 +246,11 @@ def test_a_loss_of_power(layout, has_syncfs, every, disk, inline_corpus, monkeyp
         patch.setattr(disk, "root", tmp_path / "nothing")
         first = run(corpus, tmp_path / "first", layout)
     assert run(corpus, disk.root, layout) == first
-    stages = [(corpus.read_bytes(), [first], losses(disk, every))]
+    stages = [(corpus.read_bytes(), [first], losses(disk, calls))]
     disk.states.clear()
     corpus_of(tmp_path / "corpus", "other words")
     second = run(corpus, disk.root, layout)
-    stages.append((corpus.read_bytes(), [first, second], losses(disk, every)))
+    stages.append((corpus.read_bytes(), [first, second], losses(disk, calls)))
     disk.root = tmp_path / "nothing"
     chance, count = random.Random(1), 0
     for rows, expected, lost in stages:
@@ -260,4 +262,4 @@ def test_a_loss_of_power(layout, has_syncfs, every, disk, inline_corpus, monkeyp
             Disk(tmp_path / "out").restore(state, loss, folder, chance)
             assert_kept(folder, layout, expected, what)
             assert run(corpus, folder, layout) == expected[-1], what
-    assert count >= 2 * len(LOSSES) * (SAMPLED if not every else 40)
+    assert count >= 2 * len(LOSSES) * calls
