@@ -23,8 +23,8 @@ from ctc_align.corpus.state.outcomes import Outcomes
 from ctc_align.corpus.utterance import Refused, Utterance
 
 _TICK_S = 0.2
-_MOST_WAITING = 64
-"""Batches that wait for workers at most before the next window is taken."""
+_MOST_WAITING, _MOST_JOBS_WAITING = 64, 4096
+"""Batches, and utterances in them, that wait for workers at most before the next window is taken."""
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ class Engine:
         self._journal = journal
         with Planner(items, self.options, self.outcomes, self.prints) as planner:
             while True:
-                while not self.stopping and len(self._waiting) < _MOST_WAITING and planner.has_window():
+                while not self.stopping and self._is_hungry() and planner.has_window():
                     self._take(planner.window())
                 if planner.is_over and not self._waiting and not pool.busy:
                     self._suspects.conclude()
@@ -119,6 +119,11 @@ class Engine:
                 starved = not self.stopping and not self._waiting and not planner.is_over
                 self._handle(list(pool.events(0.02 if starved else _TICK_S)))
                 self.observer.progress(self.tally)
+
+    def _is_hungry(self) -> bool:
+        """Return whether the next window may be taken; memory holds what waits."""
+        jobs = sum(len(batch.jobs) for batch in self._waiting)
+        return len(self._waiting) < _MOST_WAITING and jobs < _MOST_JOBS_WAITING
 
     def _feed(self, pool: Pool) -> None:
         if self.stopping:
