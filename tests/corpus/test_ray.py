@@ -183,13 +183,15 @@ class TestOnACluster:
         assert_whole(tmp_path / "out", expected)
 
     @pytest.mark.long
-    def test_an_utterance_that_kills_its_workers_has_failed_and_the_others_have_not(self, corpus, expected, tmp_path):
-        code, lines = ended(start(corpus, tmp_path / "out", "--workers", 1, KILLS_ITS_WORKER="part 2/u20"))
+    def test_utterances_that_kill_their_workers_have_failed_and_the_others_have_not(self, corpus, expected, tmp_path):
+        killers = ("part 2/u20", "part 0/u21", "part 2/u26")
+        code, lines = ended(start(corpus, tmp_path / "out", KILLS_ITS_WORKER=",".join(killers)))
         assert code == 1, lines
-        assert any("part 2/u20: the worker process died of this utterance" in line for line in lines), lines
-        lost = {name for name in expected if name.startswith(os.path.join("part 2", "u20."))}
+        died = [line for line in lines if ": the worker process died of this utterance" in line]
+        assert sorted(line.split(": ")[1] for line in died) == sorted(killers), lines
+        lost = {name for name in expected if name.startswith(tuple(f"{id}." for id in killers))}
         kept = {name: data for name, data in expected.items() if name not in lost}
-        assert len(lost) == 4
+        assert len(lost) == 4 * len(killers)
         assert runs.outputs(tmp_path / "out") == kept
         assert len(runs.lines(tmp_path / "out")) == UTTERANCES
 
