@@ -18,6 +18,7 @@ import torch
 from ctc_align.corpus.state.journal import Shard
 from ctc_align.corpus.state.lock import FolderLock
 from ctc_align.errors import EmissionsError, InputError, OutputError, UsageError, one_line
+from ctc_align.formats.whole_files import is_link, refuse_link
 from ctc_align.models import FOLDER_FILES
 from ctc_align.models.array_files import load_torch_file
 
@@ -50,10 +51,14 @@ def run_folder(folder: Path, settings: dict[str, object], *, force: bool, keep: 
     """
     work = folder / NAME
     try:
-        work.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        refuse_link(work)
+        work.mkdir(exist_ok=True)
     except OSError as error:
         raise OutputError(f"--out-dir {folder}: the folder cannot be made ({error.strerror})") from error
     with FolderLock(folder, Shard()):
+        for path in filter(is_link, work.rglob("*")):  # none is ours, and what is written here would follow it
+            path.unlink()
         _check_settings(work, settings, force)
         yield work
         if not keep:

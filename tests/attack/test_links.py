@@ -191,3 +191,23 @@ def test_a_file_beside_its_target_replaces_a_link_alone(tmp_path: Path) -> None:
             part.write_text("theirs")
     assert ((tmp_path / "file").read_text(), (tmp_path / "new").read_text()) == ("mine", "theirs")
     assert not (tmp_path / "new").is_symlink()
+
+
+def test_no_link_in_the_folder_of_a_training_is_followed(tmp_path):
+    from ctc_align.training.run_folder import NAME, run_folder, save_checkpoint
+
+    (tmp_path / "file").write_text("mine")
+    work = tmp_path / "model" / NAME
+    work.mkdir(parents=True)
+    for name in ("run.part", "checkpoint.part", "frames.f16.part"):
+        (work / name).symlink_to(tmp_path / "file")
+    with run_folder(tmp_path / "model", {}, force=False, keep=False):
+        save_checkpoint(work / "checkpoint.pt", {})
+        assert not (work / "frames.f16.part").is_symlink()
+    work.symlink_to(tmp_path)
+    with (
+        pytest.raises(CtcAlignError, match="is a link"),
+        run_folder(tmp_path / "model", {}, force=False, keep=False),
+    ):
+        pass
+    assert (tmp_path / "file").read_text() == "mine"
