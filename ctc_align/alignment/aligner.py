@@ -125,8 +125,8 @@ class Aligner:
         name, source = names_of(audio, utterance)
         words = self.split(text, name)
         with error_context(name, source):
-            loaded = self._load(audio)
-        return batching.run([self._align(loaded, words, name, source, progress)])[0]
+            steps = self._align(self._load(audio), words, name, source, progress)
+        return batching.run([steps])[0]
 
     @overload
     def align_batch(
@@ -272,6 +272,7 @@ class Aligner:
     ) -> Steps[Alignment]:
         with error_context(name, source):
             emissions = yield from self._emit(loaded, progress)
+        del loaded  # three hours of samples are 700 MB
         with error_context(name):
             return (yield from align_utterance(self._inputs(emissions, words, name, source)))
 

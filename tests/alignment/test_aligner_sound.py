@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 from alignment_checks import check
 from made_models import LETTERS, planted, spelt, tiny_folder
 from made_sounds import babble
 
+from ctc_align.alignment import align_utterance
 from ctc_align.alignment.aligner import Aligner, align
 from ctc_align.config import Settings
 from ctc_align.errors import AudioError, CtcAlignError, TooShortError, UsageError
@@ -47,6 +50,27 @@ def test_a_file_and_its_samples_are_one(listener: Aligner, tmp_path: Path) -> No
     assert two.utterance == "utterance"
     assert listener.score(str(path), "we call it") == one.loss
     assert listener.align(listener.emissions(path), "we call it").words == one.words
+
+
+def test_samples_are_let_go_once_they_are_heard(listener: Aligner, tmp_path: Path, monkeypatch) -> None:
+    """Those of hours are most of the memory that an alignment would take."""
+    soundfile.write(tmp_path / "a.wav", babble(2.0), 16000)
+    loaded, left = [], []
+    load, judge = Aligner._load, align_utterance.judge
+
+    def watched(self: Aligner, audio: object) -> object:
+        sound = load(self, audio)
+        loaded.append(weakref.ref(sound))
+        return sound
+
+    def judged(*arguments: object) -> object:
+        left.extend(sound() for sound in loaded)
+        return judge(*arguments)
+
+    monkeypatch.setattr(Aligner, "_load", watched)
+    monkeypatch.setattr(align_utterance, "judge", judged)
+    listener.align(tmp_path / "a.wav", "we call it")
+    assert left == [None]
 
 
 def test_the_short_way(tmp_path: Path) -> None:
