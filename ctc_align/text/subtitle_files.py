@@ -165,7 +165,7 @@ def _id_index(lines: Sequence[str], index: int, free: int, format: str, rows: Se
     if alone and above - 1 >= free and _NUMBER.fullmatch(lines[above - 1]):
         before = lines[rows[-1].id_index].strip() if rows else "0"
         count = len(rows) + 1
-        expected = {count, int(before) + 1 if before.isdecimal() else count}
+        expected = {count, int(before) + 1 if _NUMBER.fullmatch(before) else count}
         if int(lines[above - 1]) in expected:
             return above - 1
     return index

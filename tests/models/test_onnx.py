@@ -232,6 +232,7 @@ FAULTS = {
         "'feature'.*\n.*blank.*\n.*input.axes",
     ),
     "layers": (NEMO + "layers = [[3]]\n", ConfigError, "layers: expected lists of kernel"),
+    "layers of huge numbers": (f"{NEMO}layers = [[0x{'f' * 5000}]]\n", ConfigError, "layers: .* that cannot be shown"),
     "wrong layers": (
         NEMO + "layers = [[3, 4]]\n",
         UsageError,

@@ -26,6 +26,7 @@ from ctc_align.config import checked_values, merged, read_toml, setting
 from ctc_align.errors import ConfigError, UsageError
 from ctc_align.models.onnx.filter_banks import ALL_FEATURES, NONE, PER_FEATURE, KaldiFbank, NemoMel
 from ctc_align.models.vocabulary import load_vocab, resolve_blank
+from ctc_align.reading.input_files import shown
 
 WAVEFORM, NEMO_MEL, KALDI_FBANK = "waveform", "nemo-mel", "kaldi-fbank"
 LIKELY_BLANKS = ("<blk>", "<blank>", "<eps>", "<pad>", "[PAD]", "[blank]", "<ctc>")
@@ -197,7 +198,7 @@ def _faults(description: OnnxDescription, values: dict[str, Any]) -> list[str]:
     for layer in description.layers:
         whole = isinstance(layer, tuple) and all(type(number) is int for number in layer)
         if not whole or not 2 <= len(layer) <= 4 or min(layer[:2]) < 1:
-            faults.append(f"layers: expected lists of kernel, stride and paddings in whole numbers, got {layer!r}")
+            faults.append(f"layers: expected lists of kernel, stride and paddings in whole numbers, got {shown(layer)}")
     return faults
 
 
@@ -208,4 +209,4 @@ def _hint(name: str, toml: Path, metadata: dict[str, str]) -> str:
 
 
 def _number(text: str) -> int:
-    return int(text) if text.strip().isdecimal() else 0
+    return int(text) if text.strip().isdecimal() and len(text) < 10 else 0
