@@ -34,7 +34,6 @@ MAX_WORKERS = 4
 WATCH = pytest.StashKey[Watch]()
 PROCESSES = (
     "tests/corpus/test_ray.py",
-    "tests/attack/test_kills.py",
     "tests/corpus/test_kill.py",
     "tests/corpus/test_resume.py",
     "tests/corpus/test_suspects.py",
@@ -47,7 +46,14 @@ PROCESSES = (
     "tests/kernels/test_memory.py",
     "tests/cli/test_processes.py",
 )
-LONG = ("tests/test_readme.py", "tests/alignment/test_gold.py", "tests/kernels/", "tests/ctc/", "tests/alignment/")
+LONG = (
+    "tests/test_readme.py",
+    "tests/attack/",
+    "tests/alignment/test_gold.py",
+    "tests/kernels/",
+    "tests/ctc/",
+    "tests/alignment/",
+)
 """Files and folders that take long: next in the queue, so that no worker waits for the last of them."""
 
 

@@ -148,10 +148,10 @@ OPTIONS = {
 }
 
 
-LONG = [pytest.param(layout, 12, marks=pytest.mark.long) for layout in OPTIONS]
+LONG = [pytest.param(layout, 4, marks=pytest.mark.long) for layout in OPTIONS]
 
 
-@pytest.mark.parametrize(("layout", "rounds"), [("files", 1), *LONG])
+@pytest.mark.parametrize(("layout", "rounds"), LONG)
 def test_verify_mends_outputs_and_journals_at_random(layout, rounds, corpus, tmp_path):
     out_dir, chance = tmp_path / "out", random.Random(layout)
     options = (corpus, "--out-dir", out_dir, "--workers", 1, *OPTIONS[layout])

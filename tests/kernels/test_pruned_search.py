@@ -154,6 +154,7 @@ def test_a_bound_that_is_too_low_is_seen(bound: str, monkeypatch: pytest.MonkeyP
     assert path_faults(given) or scores.item() == -np.inf
 
 
+@pytest.mark.long
 def test_bounds_hold_for_every_text() -> None:
     """R(t, tilt) - tilt * n is above the score of any text of n tokens over the frames from t on."""
     rng = np.random.default_rng(97)

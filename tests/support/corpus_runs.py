@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -50,11 +51,14 @@ def start(
 ) -> subprocess.Popen[str]:
     """Start a run, with its output piped or at a terminal of its own, or as a process group of its own."""
 
-    def take_terminal() -> None:
-        import fcntl
-        import termios
+    def prepare() -> None:
+        # under nohup the tests ignore it, and so would the run
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        if terminal is not None:
+            import fcntl
+            import termios
 
-        fcntl.ioctl(2, termios.TIOCSCTTY, 0)
+            fcntl.ioctl(2, termios.TIOCSCTTY, 0)
 
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     environment |= {"PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"}
@@ -65,7 +69,7 @@ def start(
         stdout=subprocess.PIPE if terminal is None else terminal,
         stderr=subprocess.PIPE if terminal is None else terminal,
         start_new_session=group or terminal is not None,
-        preexec_fn=None if terminal is None else take_terminal,
+        preexec_fn=prepare,
         text=True,
         encoding="utf-8",
     )
