@@ -34,9 +34,7 @@ MAX_WORKERS = 4
 WATCH = pytest.StashKey[Watch]()
 PROCESSES = (
     "tests/corpus/test_ray.py",
-    "tests/corpus/test_kill.py",
     "tests/corpus/test_resume.py",
-    "tests/corpus/test_suspects.py",
     "tests/corpus/test_score.py",
     "tests/corpus/test_faults.py",
     "tests/corpus/test_layout.py",
