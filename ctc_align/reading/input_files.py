@@ -1,6 +1,7 @@
 """Regular files that fit into memory, and JSON, TOML and numbers that may be anything at all.
 
 open_input, read_input      a file for reading; what is no regular file, or too large, is an OSError with a sentence
+content_hash                a hash of all bytes of a file
 parse_json, parse_toml      values of a text; whatever is wrong with it is a ValueError of one line
 as_seconds, as_whole        a value that must be a number in a sensible range, else a ValueError that says what it got
 shown                       any value for a message
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import json
 import math
 import os
@@ -41,6 +43,7 @@ _UNCHECKED_BYTES = 2**26
 _PIPES = re.compile(r"/dev/stdin|/dev/fd/[0-9]{1,9}|/proc/self/fd/[0-9]{1,9}")
 _SHOWN = 60
 _DEEPEST = 200
+_BLOCK = 2**20
 
 
 def open_input(path: str | os.PathLike[str], *, pipes: bool = False) -> BinaryIO:
@@ -83,6 +86,19 @@ def read_input(path: str | os.PathLike[str], *, pipes: bool = False, factor: int
     with open_input(path, pipes=pipes) as file:
         require_memory(os.fstat(file.fileno()).st_size * factor, os.fspath(path))
         return file.read()
+
+
+def content_hash(path: str | os.PathLike[str], size: int) -> str:
+    """Return the BLAKE2b hash of a regular file's bytes, of `size` bytes, in hexadecimal digits.
+
+    Raises:
+        OSError: as `open_input`.
+    """
+    hasher = hashlib.blake2b(digest_size=size)
+    with open_input(path) as file:
+        while block := file.read(_BLOCK):
+            hasher.update(block)
+    return hasher.hexdigest()
 
 
 def require_regular(path: str | os.PathLike[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Iterable, Sequence
@@ -19,6 +18,7 @@ from ctc_align.corpus.state.journal_lines import DONE, Checksum, Line
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import OutputError
 from ctc_align.formats.whole_files import remove_file
+from ctc_align.reading.input_files import JSON_BYTES, parse_json, read_input
 from ctc_align.types import FORMAT
 
 logger = logging.getLogger(__name__)
@@ -257,10 +257,10 @@ class Assembly:
 
 def _is_alignment_of(path: Path, id: str) -> bool:
     """Return whether a file is the JSON of an alignment of this utterance."""
-    if path.suffix != ".json" or not path.is_file():
+    if path.suffix != ".json":
         return False
     try:
-        data = json.loads(path.read_bytes())
-        return isinstance(data, dict) and (data.get("format"), data.get("utterance")) == (FORMAT, id)
-    except (OSError, ValueError, RecursionError):
+        data = parse_json(read_input(path, factor=JSON_BYTES))
+    except (OSError, ValueError):
         return False
+    return isinstance(data, dict) and (data.get("format"), data.get("utterance")) == (FORMAT, id)

@@ -13,6 +13,7 @@ from pathlib import Path
 from ctc_align.corpus.state.journal_lines import Checksum
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.formats import WRITERS
+from ctc_align.reading.input_files import content_hash
 
 CUTS = "cuts"
 """The folder of cut audio in an output folder."""
@@ -66,13 +67,10 @@ def fault_of(name: str, recorded: Checksum, out_dir: Path) -> str | None:
     if size != recorded[0]:
         return f"has {size} bytes, expected {recorded[0]}"
     try:
-        hasher = hashlib.blake2b(digest_size=_DIGEST_BYTES)
-        with open(out_dir / name, "rb") as file:
-            while block := file.read(1 << 20):
-                hasher.update(block)
+        digest = content_hash(out_dir / name, _DIGEST_BYTES)
     except OSError as error:
         return f"cannot be read ({error.strerror or error})"
-    return None if hasher.hexdigest() == recorded[1] else "is not what was written"
+    return None if digest == recorded[1] else "is not what was written"
 
 
 def is_own_name(name: str, utterance: Utterance) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.models.log_probs import Reader, file_of
+from ctc_align.reading.input_files import content_hash
 
 _PLACES = ("calibration", "cache_dir")
 """Settings that are paths; the content of the files counts."""
@@ -67,11 +68,7 @@ def model_identity(model: str) -> str:
 
 def _content(path: Path) -> str:
     try:
-        with open(path, "rb") as file:
-            hasher = hashlib.blake2b(digest_size=16)
-            while block := file.read(1 << 20):
-                hasher.update(block)
-            return hasher.hexdigest()
+        return content_hash(path, 16)
     except OSError:  # reported when it is opened
         return str(path)
 
