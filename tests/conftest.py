@@ -18,7 +18,8 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -172,6 +173,36 @@ def schema_watch(pytestconfig: pytest.Config) -> Iterator[Watch]:
     yield watch
     faults, watch.faults = watch.faults, []
     assert faults == []
+
+
+@dataclass(frozen=True)
+class Result:
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def error(self) -> str:
+        """The one line that says what is wrong."""
+        lines = self.stderr.splitlines()
+        assert len(lines) == 1, self.stderr
+        assert lines[0].startswith("ctc-align: error: "), self.stderr
+        assert self.stdout == ""
+        return lines[0].removeprefix("ctc-align: error: ")
+
+
+@pytest.fixture
+def cli(capsys) -> Callable[..., Result]:
+    """Runs one command line: `cli("a.wav", "a.txt")`."""
+    from ctc_align.cli import run
+
+    def call(*arguments: object) -> Result:
+        capsys.readouterr()
+        code = run([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return Result(code, captured.out, captured.err)
+
+    return call
 
 
 @pytest.fixture(scope="session")

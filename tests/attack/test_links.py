@@ -83,7 +83,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     rows = [{"audio_filepath": str(sound), "text": "one two", "utterance": name} for name in ("spk/u0", "spk/deep/u1")]
     manifest = runs.write_manifest(folder / "corpus.jsonl", rows)
     made = {"files": manifest, "shards": manifest}
-    for name, text in (("grids", "one two"), ("failing", "fails")):
+    for name, text in (("grids", "one two"), ("failing", "word " * 60)):
         runs.write_clip(folder / name / "spk" / "rec.wav", 0.4)
         tier = f'"IntervalTier" "ann" 0 0.4 2 0 0.2 "{text}" 0.2 0.4 "{text}"'
         grid = f'"ooTextFile"\n"TextGrid"\n0 0.4 <exists> 1 {tier}\n'

@@ -6,7 +6,7 @@ import sys
 import types
 import wave
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,36 +14,6 @@ import pytest
 
 from ctc_align.formats import Alignment
 from ctc_align.types import AlignedToken, AlignedWord, Transcript, Word, Words
-
-
-@dataclass(frozen=True)
-class Result:
-    code: int
-    stdout: str
-    stderr: str
-
-    @property
-    def error(self) -> str:
-        """The one line that says what is wrong."""
-        lines = self.stderr.splitlines()
-        assert len(lines) == 1, self.stderr
-        assert lines[0].startswith("ctc-align: error: "), self.stderr
-        assert self.stdout == ""
-        return lines[0].removeprefix("ctc-align: error: ")
-
-
-@pytest.fixture
-def cli(capsys) -> Callable[..., Result]:
-    """Runs one command line: `cli("a.wav", "a.txt")`."""
-    from ctc_align.cli import run
-
-    def call(*arguments: object) -> Result:
-        capsys.readouterr()
-        code = run([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return Result(code, captured.out, captured.err)
-
-    return call
 
 
 class FakeAligner:

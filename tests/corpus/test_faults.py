@@ -13,8 +13,6 @@ from typing import Any
 import corpus_runs as runs
 import pytest
 
-pytestmark = pytest.mark.long
-
 UTTERANCES = 40
 MEGABYTES = 1
 
@@ -24,14 +22,18 @@ def corpus(tmp_path_factory) -> Path:
     return runs.make_corpus(tmp_path_factory.mktemp("corpus"), UTTERANCES)
 
 
-def run_of(rows: list[dict[str, Any]], folder: Path, code: int, *options: Any):
-    manifest = runs.write_manifest(folder / "corpus.jsonl", rows)
-    result = runs.run(manifest, "--out-dir", folder / "out", "--workers", 1, *options)
-    assert result.returncode == code, result.stderr
-    return result
+@pytest.fixture
+def run_of(run):
+    """Runs of rows as a manifest in a folder."""
+
+    def call(rows: list[dict[str, Any]], folder: Path, code: int) -> Any:
+        manifest = runs.write_manifest(folder / "corpus.jsonl", rows)
+        return run(manifest, "--out-dir", folder / "out", code=code)
+
+    return call
 
 
-def named(result: subprocess.CompletedProcess[str]) -> dict[str, str]:
+def named(result: Any) -> dict[str, str]:
     """Reasons by utterance, as stderr names them."""
     found = [line.removeprefix("ctc-align: ").split(": ", 1) for line in result.stderr.splitlines() if ": " in line]
     return {pair[0]: pair[1] for pair in found}
@@ -42,58 +44,64 @@ class TestInputs:
     def clip(self, tmp_path) -> Path:
         return runs.write_clip(tmp_path / "clip.wav", 0.5)
 
-    def fails(self, tmp_path: Path, clip: Path, bad: dict[str, Any]) -> str:
-        """The reason for which `bad` fails; the utterance beside it does not."""
-        good = {"audio": str(clip), "text": "all is well", "utterance": "good"}
-        result = run_of([{"audio": str(clip), "text": "bad one", "utterance": "bad", **bad}, good], tmp_path, 1)
-        lines = {line["id"]: line for line in runs.lines(tmp_path / "out")}
-        assert lines["good"]["status"] == "done"
-        assert lines["bad"]["status"] == "failed"
-        assert named(result)["bad"] == lines["bad"]["reason"]
-        assert {path.name for path in (tmp_path / "out").glob("bad*")} == set()
-        assert runs.summary(tmp_path / "out")["failures"] == [{"utterance": "bad", "reason": lines["bad"]["reason"]}]
-        return lines["bad"]["reason"]
+    @pytest.fixture
+    def fails(self, run_of, tmp_path, clip):
+        """Gives the reason for which a row fails; the utterance beside it does not."""
 
-    def test_no_file(self, tmp_path, clip):
-        assert "no such audio file" in self.fails(tmp_path, clip, {"audio": "nowhere.wav"})
+        def call(**bad: Any) -> str:
+            good = {"audio": str(clip), "text": "all is well", "utterance": "good"}
+            result = run_of([{"audio": str(clip), "text": "bad one", "utterance": "bad", **bad}, good], tmp_path, 1)
+            lines = {line["id"]: line for line in runs.lines(tmp_path / "out")}
+            assert lines["good"]["status"] == "done"
+            assert lines["bad"]["status"] == "failed"
+            assert named(result)["bad"] == lines["bad"]["reason"]
+            assert {path.name for path in (tmp_path / "out").glob("bad*")} == set()
+            failures = runs.summary(tmp_path / "out")["failures"]
+            assert failures == [{"utterance": "bad", "reason": lines["bad"]["reason"]}]
+            return lines["bad"]["reason"]
 
-    def test_a_file_that_cannot_be_read(self, tmp_path, clip):
+        return call
+
+    def test_no_file(self, fails):
+        assert "no such audio file" in fails(audio="nowhere.wav")
+
+    def test_a_file_that_cannot_be_read(self, fails, tmp_path):
         (tmp_path / "loop.wav").symlink_to("loop.wav")  # also for root, whom no mode stops
-        self.fails(tmp_path, clip, {"audio": "loop.wav"})
+        fails(audio="loop.wav")
 
-    def test_a_file_that_may_not_be_read(self, tmp_path, clip):
+    def test_a_file_that_may_not_be_read(self, fails, tmp_path):
         path = runs.write_clip(tmp_path / "secret.wav")
         path.chmod(0)
         if os.access(path, os.R_OK):
             pytest.skip("no mode of a file stops this user")
-        assert "Permission denied" in self.fails(tmp_path, clip, {"audio": "secret.wav"})
+        assert "Permission denied" in fails(audio="secret.wav")
 
-    def test_a_folder_and_a_text(self, tmp_path, clip):
+    def test_a_folder_and_a_text(self, fails, tmp_path):
         (tmp_path / "text.wav").write_text("this is no sound")
-        assert "expected audio" in self.fails(tmp_path, clip, {"audio": "text.wav"})
+        assert "expected audio" in fails(audio="text.wav")
         shutil.rmtree(tmp_path / "out")
-        assert "got a folder" in self.fails(tmp_path, clip, {"audio": "."})
+        assert "got a folder" in fails(audio=".")
 
-    def test_a_corrupt_flac(self, tmp_path, clip):
+    def test_a_corrupt_flac(self, fails, tmp_path):
         flac = runs.write_clip(tmp_path / "bad.flac", 2.0)
         data = bytearray(flac.read_bytes())
         data[200:] = bytes(255 - byte for byte in data[200:])
         flac.write_bytes(data)
-        assert "damaged" in self.fails(tmp_path, clip, {"audio": "bad.flac"})
+        assert "damaged" in fails(audio="bad.flac")
 
-    def test_a_flac_whose_header_is_all_there_is(self, tmp_path, clip):
+    def test_a_flac_whose_header_is_all_there_is(self, fails, tmp_path):
         flac = runs.write_clip(tmp_path / "bad.flac", 2.0)
         flac.write_bytes(flac.read_bytes()[:60])
-        self.fails(tmp_path, clip, {"audio": "bad.flac"})
+        fails(audio="bad.flac")
 
     @pytest.mark.parametrize("text", ["", " \t ", None, 7])
-    def test_a_transcript_without_words(self, text, tmp_path, clip):
-        self.fails(tmp_path, clip, {"text": text})
+    def test_a_transcript_without_words(self, fails, text):
+        fails(text=text)
 
-    def test_a_part_beyond_the_recording(self, tmp_path, clip):
-        assert "part of the recording" in self.fails(tmp_path, clip, {"offset": 0.4, "duration": 3.0})
+    def test_a_part_beyond_the_recording(self, fails):
+        assert "part of the recording" in fails(offset=0.4, duration=3.0)
 
-    def test_a_duplicate_id(self, tmp_path, clip):
+    def test_a_duplicate_id(self, run_of, tmp_path, clip):
         rows = [{"audio": str(clip), "text": f"number {i}", "utterance": "same"} for i in range(2)]
         result = run_of(rows, tmp_path, 1)
         assert "duplicate id 'same'" in result.stderr
@@ -104,16 +112,15 @@ class TestInputs:
         assert runs.outputs(tmp_path / "out") == before
         assert len(runs.lines(tmp_path / "out")) == 2
 
-    def test_the_same_audio_twice_without_ids(self, tmp_path, clip):
+    def test_the_same_audio_twice_without_ids(self, run_of, tmp_path, clip):
         run_of([{"audio": str(clip), "text": f"number {i}"} for i in range(3)], tmp_path, 0)
         assert len(list((tmp_path / "out").glob("clip*.json"))) == 3
 
-    def test_lines_that_are_no_utterances(self, tmp_path, clip):
+    def test_lines_that_are_no_utterances(self, run, tmp_path, clip):
         manifest = tmp_path / "corpus.jsonl"
         good = json.dumps({"audio": str(clip), "text": "all is well", "utterance": "good"})
         manifest.write_text(f'{good}\nnot JSON\n[1]\n{{"text": "no audio"}}\n', "utf-8")
-        result = runs.run(manifest, "--out-dir", tmp_path / "out", "--workers", 1)
-        assert result.returncode == 1
+        result = run(manifest, "--out-dir", tmp_path / "out", code=1)
         assert runs.summary(tmp_path / "out")["failed"] == 3
         assert result.stderr.count("line ") >= 3
         assert runs.summary(tmp_path / "out")["done"] == 1
@@ -132,7 +139,7 @@ ODD = [
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_odd_paths(name, tmp_path):
+def test_odd_paths(run_of, name, tmp_path):
     runs.write_clip(tmp_path / "audio" / name)
     (tmp_path / "audio" / "sub").mkdir()
     row = {"audio": f"audio/sub/../{name}", "text": "some words"}
@@ -144,7 +151,7 @@ def test_odd_paths(name, tmp_path):
 
 
 @pytest.mark.parametrize("id", ["../../escaped", "/escaped", "a/../../escaped", "..", ".", "journal", "x/", "C:\\x"])
-def test_nothing_is_written_outside(id, tmp_path):
+def test_nothing_is_written_outside(run_of, id, tmp_path):
     clip = runs.write_clip(tmp_path / "in" / "clip.wav")
     (tmp_path / "in" / "out").mkdir()
     run_of([{"audio": str(clip), "text": "some words", "utterance": id}], tmp_path / "in", 0)
@@ -154,6 +161,7 @@ def test_nothing_is_written_outside(id, tmp_path):
     assert not Path("/escaped.json").exists()
 
 
+@pytest.mark.long
 class TestOutput:
     @pytest.fixture
     def small_disk(self, tmp_path) -> Iterator[Path]:
@@ -167,29 +175,29 @@ class TestOutput:
         finally:
             subprocess.run(["umount", str(folder)], check=True)
 
-    def test_a_full_disk(self, corpus, small_disk, tmp_path):
+    def test_a_full_disk(self, run, corpus, small_disk, tmp_path):
         filler = small_disk / "filler"
         filler.write_bytes(bytes(MEGABYTES * 2**20 - 200 * 1024))
         out_dir = small_disk / "out"
-        options = (corpus, "--workers", 1, "--batch-seconds", 1)
-        result = runs.run(*options, "--out-dir", out_dir)
+        options = (corpus, "--batch-seconds", 1)
+        result = runs.run(*options, "--out-dir", out_dir, "--workers", 1)
         self.stopped(result, out_dir)
         filler.unlink()
-        assert runs.run(*options, "--out-dir", out_dir).returncode == 1
+        run(*options, "--out-dir", out_dir, code=1)
         whole = tmp_path / "whole"
-        runs.run(*options, "--out-dir", whole)
+        run(*options, "--out-dir", whole)
         assert runs.outputs(out_dir) == runs.outputs(whole)
 
     @pytest.mark.parametrize("fault", ["nospace:20", "journal-nospace:3"])
-    def test_a_disk_that_says_it_is_full(self, fault, corpus, tmp_path):
-        options = (corpus, "--workers", 1, "--batch-seconds", 1)
+    def test_a_disk_that_says_it_is_full(self, run, fault, corpus, tmp_path):
+        options = (corpus, "--batch-seconds", 1)
         out_dir, whole = tmp_path / "out", tmp_path / "whole"
-        result = runs.run(*options, "--out-dir", out_dir, FAULT=fault)
+        result = runs.run(*options, "--out-dir", out_dir, "--workers", 1, FAULT=fault)
         self.stopped(result, out_dir)
         assert runs.summary(out_dir)["utterances"] == len(runs.lines(out_dir))
         assert not runs.summary(out_dir)["complete"]
-        assert runs.run(*options, "--out-dir", out_dir).returncode == 1
-        runs.run(*options, "--out-dir", whole)
+        run(*options, "--out-dir", out_dir, code=1)
+        run(*options, "--out-dir", whole)
         assert runs.outputs(out_dir) == runs.outputs(whole)
         assert len(runs.lines(out_dir)) == UTTERANCES
 
@@ -203,32 +211,28 @@ class TestOutput:
         for path in out_dir.rglob("u*.json"):
             assert json.loads(path.read_text("utf-8"))["words"]
 
-    def test_a_folder_that_cannot_be_written(self, corpus, small_disk):
+    def test_a_folder_that_cannot_be_written(self, run, corpus, small_disk):
         subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
-        result = runs.run(corpus, "--out-dir", small_disk / "out")
-        assert result.returncode == 2
+        result = run(corpus, "--out-dir", small_disk / "out", code=2)
         assert "cannot be written (Read-only file system)" in result.stderr
         assert result.stderr.count("\n") == 1
 
-    def test_a_folder_that_may_not_be_written(self, corpus, tmp_path):
+    def test_a_folder_that_may_not_be_written(self, run, corpus, tmp_path):
         folder = tmp_path / "locked"
         folder.mkdir(mode=0o500)
         if os.access(folder, os.W_OK):
             pytest.skip("no mode of a folder stops this user")
-        result = runs.run(corpus, "--out-dir", folder / "out")
-        assert result.returncode == 2
+        result = run(corpus, "--out-dir", folder / "out", code=2)
         assert "cannot be written (Permission denied)" in result.stderr
 
-    def test_a_file_where_the_folder_should_be(self, corpus, tmp_path):
+    def test_a_file_where_the_folder_should_be(self, run, corpus, tmp_path):
         (tmp_path / "out").write_text("precious")
-        result = runs.run(corpus, "--out-dir", tmp_path / "out")
-        assert result.returncode == 2
+        result = run(corpus, "--out-dir", tmp_path / "out", code=2)
         assert "got a file" in result.stderr
         assert (tmp_path / "out").read_text() == "precious"
 
-    def test_a_folder_where_a_file_should_be_fails_one_utterance(self, corpus, tmp_path):
+    def test_a_folder_where_a_file_should_be_fails_one_utterance(self, run, corpus, tmp_path):
         (tmp_path / "out" / "part 0" / "u0.json").mkdir(parents=True)
-        result = runs.run(corpus, "--out-dir", tmp_path / "out", "--force", "--workers", 1)
-        assert result.returncode == 1
+        result = run(corpus, "--out-dir", tmp_path / "out", "--force", code=1)
         assert "is a folder" in named(result)["part 0/u0"]
         assert runs.summary(tmp_path / "out")["failed"] == 4

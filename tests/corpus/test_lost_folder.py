@@ -6,9 +6,11 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import corpus_runs as runs
 import pytest
+from even_aligner import EvenAligner
 
 UTTERANCES = 40
 LAYOUTS = {"files": [], "shards": ["--layout", "shards", "--shard-size", 7, "--manifest", "nemo"]}
@@ -73,49 +75,65 @@ def delete_pending_parts(out_dir: Path) -> None:
 
 
 CASES = [
-    ("files", rename),
-    ("shards", rename_and_make_anew),
-    ("files", delete_journal),
-    *(
-        pytest.param(layout, what, marks=pytest.mark.long)
-        for layout, what in [
-            ("files", delete),
-            ("files", rename_and_make_anew),
-            ("files", replace_journal),
-            ("files", empty_journal),
-            ("files", add_to_journal),
-            ("files", delete_lock),
-            ("shards", rename),
-            ("shards", delete),
-            ("shards", delete_journal),
-            ("shards", empty_journal),
-            ("shards", delete_pending_parts),
-        ]
-    ),
+    *(("files", what) for what in (rename, delete, rename_and_make_anew, delete_lock)),
+    *(("files", what) for what in (delete_journal, replace_journal, empty_journal, add_to_journal)),
+    *(("shards", what) for what in (rename, delete, rename_and_make_anew)),
+    *(("shards", what) for what in (delete_journal, empty_journal, delete_pending_parts)),
 ]
+
+
+def require_it_stopped(out_dir: Path, disturb: Callable[[Path], None], there: object, stderr: str) -> None:
+    """It says what to do, and nothing was made in a folder that is another one."""
+    assert "Traceback" not in stderr
+    assert "give the same command again" in stderr
+    if "rename" in disturb.__name__ or disturb is delete:
+        assert "out" in stderr
+        assert contents(out_dir) == there
+
+
+def contents(out_dir: Path) -> dict[str, bytes] | None:
+    return runs.outputs(out_dir) if out_dir.is_dir() else None
 
 
 @pytest.mark.skipif(os.name == "nt", reason="open files cannot be renamed there")
 @pytest.mark.parametrize(("layout", "disturb"), CASES)
 def test_a_run_that_loses_its_files_stops_and_a_rerun_completes(
-    layout: str, disturb: Callable[[Path], None], corpus: Path, expected: dict[str, dict[str, bytes]], tmp_path: Path
+    run, layout, disturb, corpus, expected, tmp_path, monkeypatch
 ):
     out_dir = tmp_path / "out"
-    options = (corpus, "--out-dir", out_dir, "--workers", 2, *LAYOUTS[layout])
-    process = runs.start(*options, "--batch-seconds", 0.7, BATCH_S=0.15)
+    options = (corpus, "--out-dir", out_dir, *LAYOUTS[layout])
+    batches, there = [], []
+    align_batch = EvenAligner.align_batch
+
+    def disturbed(*arguments: Any, **options: Any) -> Any:
+        batches.append(arguments)
+        if len(batches) == 4:
+            disturb(out_dir)
+            there.append(contents(out_dir))
+        return align_batch(*arguments, **options)
+
+    monkeypatch.setattr(EvenAligner, "align_batch", disturbed)
+    stopped = run(*options, "--batch-seconds", 0.7, code=1)
+    require_it_stopped(out_dir, disturb, there[0], stopped.stderr)
+    run(*options, code=1)
+    assert runs.outputs(out_dir) == expected[layout]
+    assert runs.summary(out_dir)["utterances"] == UTTERANCES
+
+
+@pytest.mark.long
+@pytest.mark.skipif(os.name == "nt", reason="open files cannot be renamed there")
+@pytest.mark.parametrize(("layout", "disturb"), [("files", delete_journal), ("shards", rename_and_make_anew)])
+def test_so_does_a_run_of_processes(run, layout, disturb, corpus, expected, tmp_path):
+    out_dir = tmp_path / "out"
+    options = (corpus, "--out-dir", out_dir, *LAYOUTS[layout])
+    process = runs.start(*options, "--workers", 2, "--batch-seconds", 0.7, BATCH_S=0.15)
     for _ in runs.wait_until(20):
         if (out_dir / "journal.jsonl").is_file() and (out_dir / "journal.jsonl").read_bytes().count(b"\n") > 5:
             break
     disturb(out_dir)
-    there = runs.outputs(out_dir) if out_dir.is_dir() else None
+    there = contents(out_dir)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 1, stderr
-    assert "Traceback" not in stderr
-    assert "give the same command again" in stderr
-    if "rename" in disturb.__name__ or disturb is delete:
-        assert "out" in stderr
-        after = runs.outputs(out_dir) if out_dir.is_dir() else None
-        assert after == there, "nothing was made in a folder that is another one"
-    assert runs.run(*options).returncode == 1
+    require_it_stopped(out_dir, disturb, there, stderr)
+    run(*options, code=1)
     assert runs.outputs(out_dir) == expected[layout]
-    assert runs.summary(out_dir)["utterances"] == UTTERANCES

@@ -36,11 +36,14 @@ def copied(original: Path, folder: Path) -> str:
     return "corpus.jsonl"
 
 
-def run(corpus: Path, out_dir: Path, *options, code: int = 1, **environment):
-    """A run with three utterances that fail."""
-    result = runs.run(corpus, "--out-dir", out_dir, "--workers", 1, *options, **environment)
-    assert result.returncode == code, result.stderr
-    return result
+@pytest.fixture
+def run(run):
+    """Runs of three utterances that fail."""
+
+    def call(corpus: Path, out_dir: Path, *options, code: int = 1):
+        return run(corpus, "--out-dir", out_dir, *options, code=code)
+
+    return call
 
 
 def edit(corpus: Path, change) -> None:
@@ -53,7 +56,7 @@ def ids_after(out_dir: Path, before: int) -> list[str]:
     return sorted(line["id"] for line in runs.lines(out_dir)[before:])
 
 
-def test_a_second_run_does_nothing_and_reports_the_same(corpus, tmp_path):
+def test_a_second_run_does_nothing_and_reports_the_same(run, corpus, tmp_path):
     out_dir = tmp_path / "out"
     first = run(corpus, out_dir)
     times = {path: path.stat().st_mtime_ns for path in out_dir.rglob("*.json") if path.name != "summary.json"}
@@ -68,7 +71,7 @@ def test_a_second_run_does_nothing_and_reports_the_same(corpus, tmp_path):
     assert summary["complete"]
 
 
-def test_the_journal_says_what_is_promised(corpus, tmp_path):
+def test_the_journal_says_what_is_promised(run, corpus, tmp_path):
     run(corpus, tmp_path / "out")
     lines = runs.lines(tmp_path / "out")
     assert {"id", "status", "reason", "loss", "seconds"} <= set(lines[0])
@@ -79,7 +82,7 @@ def test_the_journal_says_what_is_promised(corpus, tmp_path):
     assert all(line["loss"] > 0 and line["reason"] is None for line in lines if line["status"] == "done")
 
 
-def test_what_changed_is_done_again(corpus, tmp_path):
+def test_what_changed_is_done_again(run, corpus, tmp_path):
     out_dir = tmp_path / "out"
     run(corpus, out_dir)
 
@@ -94,7 +97,7 @@ def test_what_changed_is_done_again(corpus, tmp_path):
     assert runs.summary(out_dir)["failed"] == 2
 
 
-def test_audio_that_changed_is_done_again(corpus, tmp_path):
+def test_audio_that_changed_is_done_again(run, corpus, tmp_path):
     out_dir = tmp_path / "out"
     clip = runs.write_clip(tmp_path / "own.wav")
     edit(corpus, lambda rows: rows[0].update(audio_filepath=str(clip)))
@@ -104,8 +107,7 @@ def test_audio_that_changed_is_done_again(corpus, tmp_path):
     assert ids_after(out_dir, UTTERANCES) == ["part 0/u0"]
 
 
-@pytest.mark.long
-def test_other_settings_and_formats_do_everything_again(corpus, tmp_path):
+def test_other_settings_and_formats_do_everything_again(run, corpus, tmp_path):
     out_dir = tmp_path / "out"
     run(corpus, out_dir, "--format", "json")
     run(corpus, out_dir, "--format", "json", "--batch-seconds", 7, "--workers", 2)
@@ -114,15 +116,14 @@ def test_other_settings_and_formats_do_everything_again(corpus, tmp_path):
     assert len(runs.lines(out_dir)) == UTTERANCES + 39  # the line without a transcript says the same as before
 
 
-def test_failures_are_tried_again_when_asked(corpus, tmp_path):
+def test_failures_are_tried_again_when_asked(run, corpus, tmp_path):
     out_dir = tmp_path / "out"
     run(corpus, out_dir)
     run(corpus, out_dir, "--retry-failed")
     assert ids_after(out_dir, UTTERANCES) == ["part 0/u3", "part 2/u11"]
 
 
-@pytest.mark.long
-def test_force_does_everything_again(corpus, tmp_path):
+def test_force_does_everything_again(run, corpus, tmp_path):
     out_dir = tmp_path / "out"
     run(corpus, out_dir)
     expected = runs.outputs(out_dir)
@@ -134,10 +135,8 @@ def test_force_does_everything_again(corpus, tmp_path):
     assert runs.outputs(out_dir) == expected
 
 
-@pytest.mark.parametrize(
-    "journal", ["torn", *(pytest.param(how, marks=pytest.mark.long) for how in ("shorter", "gone", "not JSON"))]
-)
-def test_outputs_that_are_not_in_the_journal_are_replaced(journal, corpus, tmp_path):
+@pytest.mark.parametrize("journal", ["torn", "shorter", "gone", "not JSON"])
+def test_outputs_that_are_not_in_the_journal_are_replaced(run, journal, corpus, tmp_path):
     out_dir = tmp_path / "out"
     run(corpus, out_dir)
     expected = runs.outputs(out_dir)
@@ -158,7 +157,7 @@ def test_outputs_that_are_not_in_the_journal_are_replaced(journal, corpus, tmp_p
     assert runs.summary(out_dir)["done"] == 37
 
 
-def test_outputs_that_are_gone_or_have_another_size_are_made_again(corpus, tmp_path):
+def test_outputs_that_are_gone_or_have_another_size_are_made_again(run, corpus, tmp_path):
     out_dir = tmp_path / "out"
     run(corpus, out_dir)
     expected = runs.outputs(out_dir)
@@ -171,7 +170,7 @@ def test_outputs_that_are_gone_or_have_another_size_are_made_again(corpus, tmp_p
     assert ids_after(out_dir, UTTERANCES) == ["part 0/u6", "part 1/u4", "part 2/u5"]
 
 
-def test_a_damaged_line_of_a_mended_utterance_does_not_let_its_failure_win(corpus, tmp_path):
+def test_a_damaged_line_of_a_mended_utterance_does_not_let_its_failure_win(run, corpus, tmp_path):
     out_dir, journal = tmp_path / "out", tmp_path / "out" / "journal.jsonl"
     edit(corpus, lambda rows: rows[11].update(audio_filepath="mine.wav"))
     run(corpus, out_dir)
@@ -195,8 +194,8 @@ def test_a_damaged_line_of_a_mended_utterance_does_not_let_its_failure_win(corpu
     assert journal.read_bytes() == whole
 
 
-@pytest.mark.parametrize("layout", ["files", pytest.param("shards", marks=pytest.mark.long)])
-def test_an_utterance_that_fails_now_has_no_outputs_whatever_the_clock_said(layout, corpus, tmp_path):
+@pytest.mark.parametrize("layout", ["files", "shards"])
+def test_an_utterance_that_fails_now_has_no_outputs_whatever_the_clock_said(run, layout, corpus, tmp_path):
     """The lines are of an earlier version, from a clock that was an hour fast; one has failed, and is mended."""
     out_dir = tmp_path / "out"
     options = ["--layout", layout, "--shard-size", 7]
@@ -234,7 +233,7 @@ def test_an_utterance_that_fails_now_has_no_outputs_whatever_the_clock_said(layo
         assert (b'"part 2/u11"' in texts, b'"part 2/u8"' in texts) == (False, True)
 
 
-def test_what_somebody_else_made_is_not_replaced(corpus, tmp_path):
+def test_what_somebody_else_made_is_not_replaced(run, corpus, tmp_path):
     out_dir = tmp_path / "out"
     theirs = out_dir / "part 0" / "u0.json"
     theirs.parent.mkdir(parents=True)
@@ -248,17 +247,16 @@ def test_what_somebody_else_made_is_not_replaced(corpus, tmp_path):
     assert json.loads(theirs.read_text("utf-8"))["utterance"] == "part 0/u0"
 
 
-def test_inputs_are_never_replaced_not_even_by_force(tmp_path):
+def test_inputs_are_never_replaced_not_even_by_force(run, tmp_path):
     clip = runs.write_clip(tmp_path / "clip.wav")
     manifest = runs.write_manifest(tmp_path / "u0.json", [{"audio": str(clip), "text": "a b", "utterance": "u0"}])
     before = manifest.read_bytes()
-    result = runs.run(manifest, "--out-dir", tmp_path, "--force", "--workers", 1)
-    assert result.returncode != 0
+    result = run(manifest, tmp_path, "--force")
     assert "input" in result.stderr
     assert manifest.read_bytes() == before
 
 
-def test_lines_that_are_gone_from_the_source_are_gone_from_the_summary(corpus, tmp_path):
+def test_lines_that_are_gone_from_the_source_are_gone_from_the_summary(run, corpus, tmp_path):
     out_dir = tmp_path / "out"
     run(corpus, out_dir)
     edit(corpus, lambda rows: [rows.pop(i) for i in (11, 7, 3)])
@@ -268,7 +266,7 @@ def test_lines_that_are_gone_from_the_source_are_gone_from_the_summary(corpus, t
 
 
 class TestTwoRuns:
-    def test_the_second_is_refused_and_told_who(self, corpus, tmp_path):
+    def test_the_second_is_refused_and_told_who(self, run, corpus, tmp_path):
         out_dir = tmp_path / "out"
         first = runs.start(corpus, "--out-dir", out_dir, "--workers", 1, BATCH_S=20)
         try:
@@ -285,7 +283,7 @@ class TestTwoRuns:
             first.communicate()
         run(corpus, out_dir)
 
-    def test_the_lock_of_a_dead_process_is_taken_over(self, corpus, tmp_path):
+    def test_the_lock_of_a_dead_process_is_taken_over(self, run, corpus, tmp_path):
         out_dir = tmp_path / "out"
         out_dir.mkdir()
         (out_dir / ".ctc-align.lock").write_text('{"pid": 1, "host": "elsewhere", "since": "long ago"}\n')
@@ -297,7 +295,7 @@ class TestInterrupts:
     @pytest.mark.parametrize(
         "number", [signal.SIGINT, *(pytest.param(n, marks=pytest.mark.long) for n in (signal.SIGTERM, signal.SIGHUP))]
     )
-    def test_the_batch_in_flight_ends_and_the_summary_is_written(self, number, corpus, tmp_path):
+    def test_the_batch_in_flight_ends_and_the_summary_is_written(self, run, number, corpus, tmp_path):
         out_dir = tmp_path / "out"
         options = (corpus, "--out-dir", out_dir, "--workers", 1, "--batch-seconds", 0.5)
         process = runs.start(*options, BATCH_S=0.2)
@@ -335,7 +333,7 @@ class TestInterrupts:
         assert list(out_dir.glob(".ctc-align*")) == []
 
     @pytest.mark.long
-    def test_a_second_interrupt_ends_it_at_once(self, corpus, tmp_path):
+    def test_a_second_interrupt_ends_it_at_once(self, run, corpus, tmp_path):
         out_dir = tmp_path / "out"
         process = runs.start(corpus, "--out-dir", out_dir, "--workers", 1, "--batch-seconds", 0.5, BATCH_S=30)
         self.wait_for_lines(out_dir, 1)
@@ -359,15 +357,16 @@ class TestInterrupts:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="kills by SIGKILL")
-def test_an_utterance_that_kills_its_worker_has_failed_and_the_others_have_not(corpus, tmp_path):
-    result = run(corpus, tmp_path / "out", KILLS_ITS_WORKER="part 2/u20")
+def test_an_utterance_that_kills_its_worker_has_failed_and_the_others_have_not(run, corpus, tmp_path):
+    out_dir = tmp_path / "out"
+    result = runs.run(corpus, "--out-dir", out_dir, "--workers", 1, KILLS_ITS_WORKER="part 2/u20")
     assert "part 2/u20: the worker process died of this utterance (killed by SIGKILL: out of memory?)" in result.stderr
     summary = runs.summary(tmp_path / "out")
     assert (summary["done"], summary["failed"]) == (36, 4)
     assert len(runs.lines(tmp_path / "out")) == UTTERANCES
 
 
-def test_an_error_nobody_thought_of_fails_one_utterance(corpus, tmp_path):
+def test_an_error_nobody_thought_of_fails_one_utterance(run, corpus, tmp_path):
     edit(corpus, lambda rows: rows[5].update(text="raise"))
     result = run(corpus, tmp_path / "out")
     assert "part 2/u5: RuntimeError: no good" in result.stderr

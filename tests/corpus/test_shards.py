@@ -21,9 +21,9 @@ def start(corpus: Path, out_dir: Path, shard: str, *options, **environment):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_shards_at_once_make_what_one_run_makes(layout, corpus, tmp_path):
+def test_shards_at_once_make_what_one_run_makes(run, layout, corpus, tmp_path):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    runs.run(corpus, "--out-dir", whole, "--workers", 1, *LAYOUTS[layout])
+    run(corpus, "--out-dir", whole, *LAYOUTS[layout])
     jobs = [start(corpus, parts, f"{i}/3", *LAYOUTS[layout]) for i in range(3)]
     for job in jobs:
         _, stderr = job.communicate(timeout=60)
@@ -36,70 +36,70 @@ def test_shards_at_once_make_what_one_run_makes(layout, corpus, tmp_path):
 
 
 @pytest.mark.long
-def test_the_summary_joins_the_journals(corpus, tmp_path):
+def test_the_summary_joins_the_journals(run, corpus, tmp_path):
     out_dir = tmp_path / "out"
-    runs.run(corpus, "--out-dir", out_dir, "--workers", 1, "--shard", "0/2")
+    run(corpus, "--out-dir", out_dir, "--shard", "0/2")
     process = runs.start("--summary", out_dir)
     stdout, stderr = process.communicate(timeout=30)
     assert "there is no journal of 1" in stderr
     assert "30" in stdout
     assert not runs.summary(out_dir)["complete"]
-    runs.run(corpus, "--out-dir", out_dir, "--workers", 1, "--shard", "1/2")
+    run(corpus, "--out-dir", out_dir, "--shard", "1/2")
     process = runs.start("--summary", out_dir)
     stdout, stderr = process.communicate(timeout=30)
     assert process.returncode == 1
     assert "note" not in stderr
     assert stderr.count("ctc-align: part") == 3
     whole = tmp_path / "whole"
-    runs.run(corpus, "--out-dir", whole, "--workers", 1)
+    run(corpus, "--out-dir", whole)
     mine, other = runs.summary(out_dir), runs.summary(whole)
     for fact in ("utterances", "done", "failed", "audio_hours", "loss_per_token", "worst", "complete", "failures"):
         assert mine[fact] == other[fact], fact
 
 
 @pytest.mark.parametrize("layout", [pytest.param("files", marks=pytest.mark.long), "shards"])
-def test_another_number_of_shards_goes_on(layout, corpus, tmp_path):
+def test_another_number_of_shards_goes_on(run, layout, corpus, tmp_path):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    runs.run(corpus, "--out-dir", whole, "--workers", 1, *LAYOUTS[layout])
+    run(corpus, "--out-dir", whole, *LAYOUTS[layout])
     expected = runs.outputs(whole)
-    runs.run(corpus, "--out-dir", parts, "--workers", 1, "--shard", "1/3", *LAYOUTS[layout])
+    run(corpus, "--out-dir", parts, "--shard", "1/3", *LAYOUTS[layout])
     # stopped in the middle: some of it is in the journal
     killed = start(corpus, parts, "0/3", *LAYOUTS[layout], "--batch-seconds", 0.5, BATCH_S=0.1, FAULT="append-after:4")
     killed.communicate(timeout=60)
     assert killed.returncode < 0
     for i in range(2):
-        runs.run(corpus, "--out-dir", parts, "--workers", 1, "--shard", f"{i}/2", *LAYOUTS[layout])
+        run(corpus, "--out-dir", parts, "--shard", f"{i}/2", *LAYOUTS[layout])
     assert runs.outputs(parts) == expected
     names = sorted(path.name for path in parts.glob("journal*"))
     ids = [line["id"] for name in names for line in runs.lines(parts, name)]
     assert set(ids) == {line["id"] for line in runs.lines(whole)}
     if layout == "files":
         assert len(ids) == UTTERANCES, "nothing twice"
-    result = runs.run(corpus, "--out-dir", parts, "--workers", 1, *LAYOUTS[layout])
+    result = run(corpus, "--out-dir", parts, *LAYOUTS[layout])
     assert runs.summary(parts)["skipped"] == 57, result.stderr
     assert runs.outputs(parts) == expected
 
 
 @pytest.mark.long
-def test_the_same_shard_twice_is_refused_and_another_is_not(corpus, tmp_path):
+def test_the_same_shard_twice_is_refused_and_another_is_not(run, corpus, tmp_path):
     out_dir = tmp_path / "out"
     first = start(corpus, out_dir, "0/2", BATCH_S=20)
     try:
         for _ in runs.wait_until(20):
             if (out_dir / "journal.0-of-2.jsonl").exists():
                 break
-        second = runs.run(corpus, "--out-dir", out_dir, "--shard", "0/2")
-        assert second.returncode == 2
+        second = run(corpus, "--out-dir", out_dir, "--shard", "0/2")
+        assert second.code == 2
         assert f"another run works on shard 0/2 of it: process {first.pid} on " in second.stderr
-        assert runs.run(corpus, "--out-dir", out_dir, "--shard", "1/2", "--workers", 1).returncode == 1
+        assert run(corpus, "--out-dir", out_dir, "--shard", "1/2").code == 1
     finally:
         first.kill()
         first.communicate()
 
 
 @pytest.mark.parametrize("shard", ["2/2", "-1/2", "1", "a/b", "1/0"])
-def test_what_is_no_shard_is_refused(shard, corpus, tmp_path):
-    result = runs.run(corpus, "--out-dir", tmp_path / "out", f"--shard={shard}")
-    assert result.returncode == 2
+def test_what_is_no_shard_is_refused(run, shard, corpus, tmp_path):
+    result = run(corpus, "--out-dir", tmp_path / "out", f"--shard={shard}")
+    assert result.code == 2
     assert "--shard: expected I/N" in result.stderr
     assert not (tmp_path / "out").exists()

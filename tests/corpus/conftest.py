@@ -1,0 +1,22 @@
+"""Runs over corpora in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from inline_corpus import inline_corpus  # noqa: F401 (a fixture)
+
+
+@pytest.fixture
+def run(cli: Any, inline_corpus: None) -> Callable[..., Any]:  # noqa: F811
+    """Runs `ctc-align corpus` here, with an aligner that does not listen: `run(corpus, "--out-dir", folder)`."""
+
+    def call(*arguments: Any, code: int | None = None) -> Any:
+        result = cli("corpus", *arguments)
+        assert result.stdout == ""
+        assert code in (None, result.code), result.stderr
+        return result
+
+    return call
