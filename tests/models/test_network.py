@@ -6,6 +6,7 @@ import pytest
 import torch
 from made_models import TINY, tiny_network
 
+from ctc_align.models.convnet.inference import InferenceNetwork
 from ctc_align.models.convnet.network import NetworkShape
 
 WIDE = NetworkShape(4, 3, 5, stem=4, body=6, head=4, dilations=(1, 2, 1, 4, 1, 8, 2, 4))
@@ -49,6 +50,25 @@ def test_a_padded_batch_is_its_utterances_alone() -> None:
     for row, frames in enumerate((60, 22, 8)):
         alone, _ = network(x[row : row + 1, : frames + 2 * context])
         torch.testing.assert_close(alone[0], batch[row, :frames], atol=1e-5, rtol=0)
+
+
+NARROW = NetworkShape(3, 2, 0, stem=1, body=1, head=1, dilations=(3,))
+
+
+@pytest.mark.parametrize("shape", [TINY, WIDE, NARROW])
+@pytest.mark.parametrize("frames", [2, 64])
+@torch.no_grad()
+def test_what_runs_after_training_is_what_was_trained(shape: NetworkShape, frames: int) -> None:
+    trained = tiny_network(shape)
+    norms = [module for module in trained.modules() if isinstance(module, torch.nn.BatchNorm1d)]
+    for i, norm in enumerate(norms):
+        norm.weight.uniform_(0.5, 2.0, generator=torch.Generator().manual_seed(i))
+        norm.bias.normal_(generator=torch.Generator().manual_seed(i))
+    x = features(frames + 2 * shape.context_frames, shape.inputs, batch=3)
+    expected, found = trained(x), InferenceNetwork(trained)(x)
+    assert float(expected[0].std()) > 0.01
+    torch.testing.assert_close(found[0], expected[0], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(found[1], expected[1], atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [TINY, WIDE, NetworkShape(3, 2, 2, stem=8, body=8, head=8, dilations=(1, 1, 1))])

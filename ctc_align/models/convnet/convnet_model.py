@@ -17,12 +17,15 @@ from ctc_align.models.calibration import Calibration
 from ctc_align.models.confidence_network import ConfidenceNetwork
 from ctc_align.models.convnet import features
 from ctc_align.models.convnet.gaussian_mixtures import MIXTURES, REACH, Mixtures, from_weights, share_of_weight
+from ctc_align.models.convnet.inference import InferenceNetwork
 from ctc_align.models.convnet.network import STRIDE, AcousticNetwork, NetworkShape
 from ctc_align.types import Audio, Emissions
 from ctc_align.units import samples_to_seconds
 
 PIECE_FRAMES = 1024
 """Frames that go through the network in a row, a multiple of its stride; a chunk is several pieces side by side."""
+STEP_FRAMES = 32
+"""A recording shorter than a piece is as long as it must be, in steps: what is prepared for a length serves again."""
 LAST_PIECES = 4
 """The last piece of several is as long as it must be, in quarters of a piece."""
 KEPT_FRAMES = 12_000
@@ -78,7 +81,7 @@ class ConvNet:
         self.device = device
         self.pieces_at_once = max(1, round(chunk_s / self.frame_shift_s) // PIECE_FRAMES)
         self._state_offset = _state_offset(description, weights).to(device)
-        self.network = network_with(description.shape, weights).to(device)
+        self.network = InferenceNetwork(network_with(description.shape, weights)).to(device)
         mixtures = mixtures_of(description, weights)
         self.mixtures = None if mixtures is None else mixtures.to(device)
 
@@ -220,7 +223,7 @@ class _Recording:
     def pieces(self) -> list[tuple[int, int]]:
         """Return first frame and length (a multiple of the stride) of each piece; they depend on the audio alone."""
         if self.frames <= PIECE_FRAMES:
-            return [(0, self.frames + self.frames % STRIDE)]
+            return [(0, min(PIECE_FRAMES, -(-self.frames // STEP_FRAMES) * STEP_FRAMES))]
         whole, rest = divmod(self.frames, PIECE_FRAMES)
         pieces = [(first * PIECE_FRAMES, PIECE_FRAMES) for first in range(whole)]
         if rest:

@@ -74,7 +74,8 @@ def log_mel(samples: np.ndarray, first: int, last: int) -> torch.Tensor:
     left, right = max(0, -begin), max(0, end - len(samples))
     piece = torch.nn.functional.pad(piece, (left, right))
     windows = piece.unfold(0, WINDOW_SAMPLES, HOP_SAMPLES) * window
-    power = torch.fft.rfft(windows, FFT_SAMPLES).abs().square_()
+    spectrum = torch.fft.rfft(windows, FFT_SAMPLES)
+    power = spectrum.real.square().addcmul_(spectrum.imag, spectrum.imag)
     # Products of a few rows are summed in another order: a frame must not depend on how many are computed with it.
     lacking = max(0, LEAST_ROWS - len(power))
     channels = torch.nn.functional.pad(power, (0, 0, 0, lacking)) @ filters if lacking else power @ filters
