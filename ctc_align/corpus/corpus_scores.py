@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import chain, count, islice
 from typing import TYPE_CHECKING, Any
 
 from ctc_align import units
@@ -19,9 +19,10 @@ from ctc_align.corpus.engine.planner import length_of
 from ctc_align.corpus.engine.pool_messages import BatchDone, Finished, Outcome, Pool, RunFailed, WorkerDied
 from ctc_align.corpus.engine.process_pool import ProcessPool
 from ctc_align.corpus.engine.stages import JobState, Stages, WorkerOptions, new_aligner, source_of
+from ctc_align.corpus.engine.suspects import Suspects
 from ctc_align.corpus.engine.worker_pools import cpu_count
 from ctc_align.corpus.sources import with_channel
-from ctc_align.corpus.state.journal_lines import DONE
+from ctc_align.corpus.state.journal_lines import DONE, FAILED
 from ctc_align.corpus.utterance import Refused, Source, Utterance
 from ctc_align.errors import CtcAlignError, UsageError
 
@@ -102,11 +103,11 @@ class ScoreTask:
 
 
 def score_source(source: Source, options: ScoreOptions | None = None) -> Iterator[ScoredUtterance]:
-    """Yield every entry of a source in its order, streaming; what cannot be scored has its error.
+    """Yield every entry of a source in its order, streaming; what cannot be scored, or kills its worker, has its error.
 
     Raises:
         UsageError, BackendError: the options are wrong; raised before anything is read.
-        CtcAlignError: a worker died.
+        CtcAlignError: while it is read, where the run cannot go on, as where workers die of everything.
     """
     options = options or ScoreOptions()
     if options.workers is not None and options.workers < 1:
@@ -129,73 +130,105 @@ def score_source(source: Source, options: ScoreOptions | None = None) -> Iterato
 
 @dataclass
 class _Window:
-    """Consecutive entries of a source, numbered from `first`, and the batches that they are in; `seconds` of audio."""
+    """Consecutive entries of a source, numbered from `first`, with the jobs of those that are utterances."""
 
     first: int
     entries: list[Utterance | Refused]
-    batches: list[UtteranceBatch]
-    seconds: float
+    jobs: list[Job]
+
+    @property
+    def lengths_s(self) -> list[float]:
+        return [job.length_s for job in self.jobs]
+
+
+class _Dispatch:
+    """Gives utterances to a pool, and keeps their outcomes until they are asked for."""
+
+    def __init__(self, pool: Pool, batch_seconds: float) -> None:
+        self._pool = pool
+        self._batch_seconds = batch_seconds
+        self._waiting: deque[UtteranceBatch] = deque()
+        self._numbers = count()
+        self._suspects = Suspects(lambda: next(self._numbers))
+        self._outcomes: dict[int, Outcome] = {}
+        """By the index of the utterance."""
+
+    def add(self, window: _Window) -> None:
+        """Have the utterances of a window scored, those of about the same length together."""
+        for places in batches_by_length(window.lengths_s, self._batch_seconds):
+            self._waiting.append(UtteranceBatch(next(self._numbers), tuple(window.jobs[i] for i in places)))
+
+    def results(self, window: _Window) -> Iterator[ScoredUtterance]:
+        """Yield the results of a window in its order when all of them are there.
+
+        Raises:
+            CtcAlignError: the run cannot go on.
+        """
+        while not all(job.index in self._outcomes for job in window.jobs):
+            self._step()
+        for index, entry in enumerate(window.entries, window.first):
+            if isinstance(entry, Refused):
+                yield ScoredUtterance(entry.id, entry.origin, "", (), entry.reason)
+            else:
+                outcome = self._outcomes.pop(index)
+                yield ScoredUtterance(
+                    entry.id, entry.origin, entry.text, outcome.scored, outcome.reason, outcome.duration_s or 0.0
+                )
+
+    def _step(self) -> None:
+        if not self._waiting and not self._pool.busy:
+            self._suspects.conclude()
+        for job, reason in self._suspects.convicted():
+            self._outcomes[job.index] = Outcome(job.index, FAILED, reason)
+        self._suspects.give(self._pool, self._waiting)
+        for event in self._pool.events(_TICK_S):
+            if isinstance(event, RunFailed):
+                raise event.error
+            if isinstance(event, WorkerDied):
+                self._suspects.take_back(event, self._waiting)
+            else:
+                self._keep(event)
+
+    def _keep(self, done: BatchDone) -> None:
+        self._suspects.done(done.batch)
+        for line in done.finished.warnings:
+            logger.warning("%s", line)
+        jobs = {job.index: job for job in done.batch.jobs}
+        for outcome in done.finished.outcomes:
+            self._outcomes[outcome.index] = outcome
+            if outcome.status == DONE:
+                self._suspects.know_good(jobs[outcome.index])
 
 
 def _scored(
     source: Source, options: ScoreOptions, worker_options: WorkerOptions, aligner: Aligner
 ) -> Iterator[ScoredUtterance]:
-    plan = _windows(source, options.batch_seconds)
+    plan = _windows(source)
     begin = list(islice(plan, 2))
-    is_small = len(begin) < 2 and sum(window.seconds for window in begin) < SMALL_S
-    waiting: deque[UtteranceBatch] = deque()
+    is_small = len(begin) < 2 and sum(sum(window.lengths_s) for window in begin) < SMALL_S
     windows: deque[_Window] = deque()
-    done: dict[int, Finished] = {}
     with _pool(options, worker_options, aligner, is_small) as pool:
+        dispatch = _Dispatch(pool, options.batch_seconds)
         for window in chain(begin, plan):
-            waiting.extend(window.batches)
+            dispatch.add(window)
             windows.append(window)
             if len(windows) > 1:
-                yield from _results(windows.popleft(), pool, waiting, done)
+                yield from dispatch.results(windows.popleft())
         while windows:
-            yield from _results(windows.popleft(), pool, waiting, done)
+            yield from dispatch.results(windows.popleft())
 
 
-def _windows(source: Iterable[Utterance | Refused], batch_seconds: float) -> Iterator[_Window]:
+def _windows(source: Iterable[Utterance | Refused]) -> Iterator[_Window]:
     entries = iter(source)
-    first = number = 0
+    first = 0
     while window := list(islice(entries, WINDOW)):
         jobs = [
             Job(i, entry, None, 0, length_of(entry))
             for i, entry in enumerate(window, first)
             if isinstance(entry, Utterance)
         ]
-        lengths_s = [job.length_s for job in jobs]
-        places = batches_by_length(lengths_s, batch_seconds)
-        batches = [UtteranceBatch(number + k, tuple(jobs[i] for i in batch)) for k, batch in enumerate(places)]
-        yield _Window(first, window, batches, sum(lengths_s))
-        first, number = first + len(window), number + len(batches)
-
-
-def _results(
-    window: _Window, pool: Pool, waiting: deque[UtteranceBatch], done: dict[int, Finished]
-) -> Iterator[ScoredUtterance]:
-    """Yield the results of a window in its order when its batches are done; `done` keeps those of the next."""
-    while not all(batch.number in done for batch in window.batches):
-        while waiting and pool.offer(waiting[0]):
-            waiting.popleft()
-        for event in pool.events(_TICK_S):
-            if isinstance(event, RunFailed):
-                raise event.error
-            if isinstance(event, WorkerDied):
-                raise CtcAlignError("a worker process ended before its work was done: is memory short? try --workers 1")
-            for line in event.finished.warnings:
-                logger.warning("%s", line)
-            done[event.batch.number] = event.finished
-    outcomes = {outcome.index: outcome for batch in window.batches for outcome in done.pop(batch.number).outcomes}
-    for index, entry in enumerate(window.entries, window.first):
-        if isinstance(entry, Refused):
-            yield ScoredUtterance(entry.id, entry.origin, "", (), entry.reason)
-        else:
-            outcome = outcomes[index]
-            yield ScoredUtterance(
-                entry.id, entry.origin, entry.text, outcome.scored, outcome.reason, outcome.duration_s or 0.0
-            )
+        yield _Window(first, window, jobs)
+        first += len(window)
 
 
 def _pool(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import signal
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count, islice
 from pathlib import Path
 
+import corpus_runs as runs
 import numpy as np
 import pytest
 import soundfile
@@ -23,7 +25,7 @@ from ctc_align.alignment.aligner import Aligner
 from ctc_align.corpus import corpus_scores
 from ctc_align.corpus.corpus_scores import ScoreOptions, score_source
 from ctc_align.corpus.utterance import Refused, Utterance
-from ctc_align.errors import CtcAlignError, UsageError
+from ctc_align.errors import UsageError
 
 TESTS = Path(__file__).resolve().parent.parent
 
@@ -179,15 +181,33 @@ def test_options_that_cannot_be(folder: Path, more: dict[str, object], says: str
         score_source(ListSource([]), ScoreOptions("no-such-model"))
 
 
-def test_a_worker_that_dies_is_an_error_and_no_hang(folder: Path, monkeypatch) -> None:
+@pytest.mark.long
+def test_what_dead_workers_had_is_done_again(folder: Path, monkeypatch) -> None:
     monkeypatch.setattr(corpus_scores, "WINDOW", 2)
-    items = utterances(folder) * 50
+    items = utterances(folder) * 10
+    expected = list(score_source(ListSource(items), options(folder, workers=1)))
     results = score_source(ListSource(items), options(folder, workers=2))
-    next(results)
+    first = next(results)
     for child in multiprocessing.active_children():
         child.kill()
-    with pytest.raises(CtcAlignError, match="a worker process ended"):
-        list(results)
+    assert [first, *results] == expected
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="kills by SIGKILL")
+def test_an_utterance_that_kills_its_worker_has_its_error_and_the_others_their_scores(folder: Path, tmp_path) -> None:
+    rows = [{"audio": item.audio, "text": item.text, "utterance": item.id} for item in utterances(folder)]
+    manifest = runs.write_manifest(tmp_path / "corpus.jsonl", rows)
+    killers = tmp_path / "killers.json"
+    killers.write_text(json.dumps({"u1": ("read", "kill"), "u4": ("read", "abort")}))
+    command = [manifest, "--model", folder / "model", "--workers", 2, "--batch-seconds", 5]
+    process = runs.start(*command, command="score", REAL=1, KILLERS=killers)
+    stdout, stderr = process.communicate(timeout=120)
+    assert process.returncode == 1, stderr
+    for id, how in (("u1", "killed by SIGKILL"), ("u4", "killed by SIGABRT")):
+        assert f"{id}: the worker process died of this utterance ({how}" in stderr
+    scored = [line.split()[0] for line in stdout.splitlines()]
+    assert {row["utterance"] for row in rows} - {"u1", "u4"} <= set(scored)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")

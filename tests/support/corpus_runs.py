@@ -47,7 +47,7 @@ def make_corpus(folder: Path, utterances: int) -> Path:
 
 
 def start(
-    *arguments: Any, terminal: int | None = None, group: bool = False, **environment: Any
+    *arguments: Any, command: str = "corpus", terminal: int | None = None, group: bool = False, **environment: Any
 ) -> subprocess.Popen[str]:
     """Start a run, with its output piped or at a terminal of its own, or as a process group of its own."""
 
@@ -63,7 +63,7 @@ def start(
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     environment |= {"PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"}
     return subprocess.Popen(
-        [sys.executable, str(PROGRAM), "corpus", *map(str, arguments)],
+        [sys.executable, str(PROGRAM), command, *map(str, arguments)],
         env={**os.environ, **{name: str(value) for name, value in environment.items()}},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE if terminal is None else terminal,

@@ -112,7 +112,8 @@ class Engine:
                 if planner.is_over and not self._waiting and not pool.busy:
                     self._suspects.conclude()
                 self._record_convicted()
-                self._feed(pool)
+                if not self.stopping:
+                    self._suspects.give(pool, self._waiting)
                 done = not (self._waiting or self._suspects) and planner.is_over
                 if not pool.busy and (done or self.stopping):
                     return
@@ -124,16 +125,6 @@ class Engine:
         """Return whether the next window may be taken; memory holds what waits."""
         jobs = sum(len(batch.jobs) for batch in self._waiting)
         return len(self._waiting) < _MOST_WAITING and jobs < _MOST_JOBS_WAITING
-
-    def _feed(self, pool: Pool) -> None:
-        if self.stopping:
-            return
-        while (suspect := self._suspects.first()) is not None:
-            if not pool.offer(suspect, alone=True):
-                return
-            self._suspects.remove_first()
-        while self._waiting and not self._suspects.in_doubt and pool.offer(self._waiting[0]):
-            self._waiting.popleft()
 
     def _take(self, window: list[PlannedItem]) -> None:
         """Announce the utterances of a window, and divide what is to be done into batches."""
@@ -220,7 +211,7 @@ class Engine:
             if isinstance(event, RunFailed):
                 raise event.error
             if isinstance(event, WorkerDied):
-                self._replace(event)
+                self._suspects.take_back(event, self._waiting)
 
     def _record(self, jobs: Iterable[Job], outcomes: Sequence[Outcome]) -> None:
         """Keep pending parts, then the journal, then assemble: in this order nothing is lost, whenever it ends."""
@@ -245,21 +236,11 @@ class Engine:
             else:
                 self.tally.failed += 1
 
-    def _replace(self, died: WorkerDied) -> None:
-        """Have what a dead worker had done again."""
-        if died.was_ready:
-            self._suspects.died(died)
-        else:
-            self._waiting.extendleft(reversed(self._suspects.unstarted(died)))
-
     def _record_convicted(self) -> None:
         """Record the utterances that killed their workers."""
-        for batch, how in self._suspects.convicted:
-            reason = f"the worker process died of this utterance ({how})"
-            for job in batch.jobs:
-                self.assembly.forget(job.utterance)
-            self._record(batch.jobs, [Outcome(job.index, FAILED, reason) for job in batch.jobs])
-        self._suspects.convicted.clear()
+        for job, reason in self._suspects.convicted():
+            self.assembly.forget(job.utterance)
+            self._record([job], [Outcome(job.index, FAILED, reason)])
 
 
 def _line(job: Job, outcome: Outcome, finished: float) -> Line:

@@ -11,12 +11,12 @@ since: a machine where all of them die blames nobody.
 from __future__ import annotations
 
 import random
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from ctc_align.corpus.engine.batch_plan import Job, UtteranceBatch
-from ctc_align.corpus.engine.pool_messages import WorkerDied
+from ctc_align.corpus.engine.pool_messages import Pool, WorkerDied
 from ctc_align.errors import BackendError
 
 _TRIES = 2
@@ -34,7 +34,7 @@ class Suspects:
     everything. So after some deaths in a row an utterance that is known to be good is done again, alone (a *probe*:
     a batch in which nothing is to do). Where none is known, twice as many deaths end the run: suspects are taken by
     chance, so that those which are alike (the longest) do not follow each other. What was blamed waits for the next
-    batch that is done, at the end for a probe, and is then in `convicted`.
+    batch that is done, at the end for a probe, and is then one of `convicted`.
 
     `number` returns a number for each batch that is made here.
     """
@@ -52,25 +52,28 @@ class Suspects:
         self._probe_waits = False
         """The probe is still to be given to a worker."""
         self._blamed: list[tuple[UtteranceBatch, str]] = []
-        self.convicted: list[tuple[UtteranceBatch, str]] = []
-        """Batches of one utterance that killed its worker, and what ended that; the reader empties it."""
+        self._convicted: list[tuple[UtteranceBatch, str]] = []
         self._chance = random.Random(0)
 
     def __bool__(self) -> bool:
-        return bool(self._queue or self._probe or self._blamed or self.convicted)
+        return bool(self._queue or self._probe or self._blamed or self._convicted)
 
-    @property
-    def in_doubt(self) -> bool:
-        """Nothing but a probe may be given to workers."""
-        return self._probe is not None
+    def give(self, pool: Pool, waiting: deque[UtteranceBatch]) -> None:
+        """Give a pool what it has room for: suspects first, each alone, then batches that wait."""
+        while (suspect := self._first()) is not None:
+            if not pool.offer(suspect, alone=True):
+                return
+            self._remove_first()
+        while waiting and self._probe is None and pool.offer(waiting[0]):
+            waiting.popleft()
 
-    def first(self) -> UtteranceBatch | None:
+    def _first(self) -> UtteranceBatch | None:
         """Return the batch that is to be given next, alone; None where there is none, or it has to wait."""
         if self._probe is not None:
             return self._probe if self._probe_waits else None
         return self._queue[0] if self._queue else None
 
-    def remove_first(self) -> None:
+    def _remove_first(self) -> None:
         """Remove the batch that was given to a worker."""
         given = self._probe or self._queue.pop(0)
         self._probe_waits = False
@@ -88,12 +91,19 @@ class Suspects:
         self._convict()
         self._probe = None
 
-    def unstarted(self, died: WorkerDied) -> list[UtteranceBatch]:
-        """Return the batches of a worker that was never ready; one that was given alone is kept.
+    def take_back(self, died: WorkerDied, waiting: deque[UtteranceBatch]) -> None:
+        """Have what a worker had when it died done again: alone, or blamed; where it was never ready, as before.
 
         Raises:
-            BackendError: workers do not start.
+            BackendError: workers do not start, or die of everything.
         """
+        if died.was_ready:
+            self._died(died)
+        else:
+            waiting.extendleft(reversed(self._unstarted(died)))
+
+    def _unstarted(self, died: WorkerDied) -> list[UtteranceBatch]:
+        """Return the batches of a worker that was never ready; one that was given alone is kept."""
         self._failed_starts += 1
         if self._failed_starts > _FAILED_STARTS:
             raise _sick(died.how)
@@ -104,12 +114,7 @@ class Suspects:
                 self._queue.insert(0, batch)
         return [batch for batch in died.batches if batch.number not in self._alone]
 
-    def died(self, died: WorkerDied) -> None:
-        """Keep what a worker had when it died, to be done alone or blamed.
-
-        Raises:
-            BackendError: workers die of everything.
-        """
+    def _died(self, died: WorkerDied) -> None:
         if not died.batches:
             return
         self._deaths += 1
@@ -121,6 +126,13 @@ class Suspects:
             raise _sick(died.how)
         if self._deaths > _MOST_DEATHS:
             self._add_probe()
+
+    def convicted(self) -> Iterator[tuple[Job, str]]:
+        """Yield the utterances that killed their workers since the last call, each with the reason why it failed."""
+        found, self._convicted = self._convicted, []
+        for batch, how in found:
+            for job in batch.jobs:
+                yield job, f"the worker process died of this utterance ({how})"
 
     def conclude(self) -> None:
         """Look at what is blamed so far, where workers have nothing to do any more."""
@@ -151,7 +163,7 @@ class Suspects:
                 self._blamed.append((batch, died.how))
 
     def _convict(self) -> None:
-        self.convicted += self._blamed
+        self._convicted += self._blamed
         self._blamed.clear()
 
     def _add(self, batches: Iterable[UtteranceBatch]) -> None:
