@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 MAX_WORKERS = 4
+collect_ignore = ["support/absent_card.py", "support/gpu_compiled.py"]
+"""They import Triton, not interpreted, and have no doctests; other tests import it interpreted."""
 WATCH = pytest.StashKey[Watch]()
 PROCESSES = (
     "tests/corpus/test_ray.py",

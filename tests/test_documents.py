@@ -19,7 +19,9 @@ PATH = re.compile(r"`((?:ctc_align|tests|examples|configs|docs)/[\w./-]*)`")
 MODEL_CARD = "ctc_align/models/english/README.md"
 
 
-@pytest.mark.parametrize("document", ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "docs/corpora.md", MODEL_CARD])
+@pytest.mark.parametrize(
+    "document", ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "docs/corpora.md", "docs/gpu.md", MODEL_CARD]
+)
 def test_every_path_that_is_named_is_there(document: str) -> None:
     named = set(PATH.findall((ROOT / document).read_text(encoding="utf-8")))
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []

@@ -1,0 +1,178 @@
+"""Compile the GPU's kernels as the package's own calls launch them, for many cards, none of which need be there.
+
+    python tests/benchmarks/gpu_matrix.py [--targets sm_90,gfx942] [--parts N] [--keep FILE] [--table]
+
+Every call of `tests/support/gpu_calls.py` is made on a card that is not there (`tests/support/absent_card.py`); what it
+launches is compiled for each target, and registers, stack, shared memory and barriers are read from the machine code.
+Each target gets one of eight parts of the calls, so that nine get everything between them; `--parts 1` gives everything
+to all, which takes hours. What has been compiled is kept in a file and not compiled again: a run that was ended goes
+on, and after a change of a kernel only what changed is done.
+
+`--table` writes `docs/gpu-kernels.tsv` from what has been compiled of today's kernels, and the summary in
+`docs/gpu.md`. Exits 1 where something does not compile or takes more than `LIMITS`. Needs Triton, on Linux;
+TRITON_INTERPRET must not be set.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import hashlib
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+import absent_card
+import gpu_calls
+import triton
+from absent_card import CARD, TARGETS, Resources, Specialisation
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+TABLE, PAGE = DOCS / "gpu-kernels.tsv", DOCS / "gpu.md"
+PARTS = 8
+Wanted = dict[str, dict[str, tuple[Specialisation, str]]]
+"""By target and key: what to compile, and the call that launches it."""
+
+
+def limits_broken(found: Resources) -> list[str]:
+    """Return which of the limits a program breaks; they stand in `gpu_calls.LIMITS`."""
+    return [
+        f"{name} {getattr(found, name)}, at most {most}"
+        for name, most in gpu_calls.LIMITS.items()
+        if getattr(found, name) > most
+    ]
+
+
+def calls_of(target: str, parts: int) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield the calls that a target gets."""
+    number = list(TARGETS).index(target)
+    for one in gpu_calls.combinations():
+        if (one.number + number) % parts == 0:
+            yield from one.calls(CARD)
+    yield from gpu_calls.long_calls(CARD)
+
+
+def mark(one: Specialisation, target: str) -> str:
+    """Return what a compilation is kept under."""
+    return hashlib.sha256(f"{triton.__version__} {target} {one.key}".encode()).hexdigest()
+
+
+def compile_one(one: Specialisation, target: str) -> Resources | str:
+    """Return what a program takes, or why it cannot be compiled."""
+    with tempfile.TemporaryDirectory() as folder, triton.knobs.cache.scope():
+        triton.knobs.cache.dir = folder
+        try:
+            return absent_card.compiled(one, target)[0]
+        except Exception as error:
+            return f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
+
+
+def read_kept(path: Path) -> dict[str, dict]:
+    """Return the lines of earlier runs by their marks; the last one may have been cut."""
+    kept = {}
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        with contextlib.suppress(json.JSONDecodeError):
+            found = json.loads(line)
+            kept[found["mark"]] = found
+    return kept
+
+
+def compile_missing(wanted: Wanted, kept: dict[str, dict], keep: Path) -> None:
+    """Compile what is not kept, all targets in turn, and keep it."""
+    missing = [
+        (number, target, one, name)
+        for target, found in wanted.items()
+        for number, (one, name) in enumerate(found.values())
+        if mark(one, target) not in kept
+    ]
+    since = time.monotonic()
+    with keep.open("a", encoding="utf-8") as file:
+        for done, (_, target, one, name) in enumerate(sorted(missing, key=lambda each: each[0]), 1):
+            made = compile_one(one, target)
+            line = {
+                "mark": mark(one, target), "target": target, "kernel": one.kernel, "of": str(one), "call": name,
+                "error": made if isinstance(made, str) else None,
+                "resources": None if isinstance(made, str) else dataclasses.asdict(made),
+            }  # fmt: skip
+            kept[line["mark"]] = line
+            print(json.dumps(line), file=file, flush=True)
+            if done % 50 == 0:
+                each = (time.monotonic() - since) / done
+                print(f"{done} of {len(missing)}, {each:.2f} s each", file=sys.stderr, flush=True)
+
+
+def rows(wanted: Wanted, kept: dict[str, dict]) -> Iterator[list[str]]:
+    """Yield for each kernel and target how many compilations there are, and the most that one takes of each."""
+    for target, found in wanted.items():
+        kernels: dict[str, list[tuple[Resources, str]]] = {}
+        for one, _name in found.values():
+            line = kept.get(mark(one, target))
+            if line is not None and line["resources"] is not None:
+                kernels.setdefault(one.kernel, []).append((Resources(**line["resources"]), str(one)))
+        for kernel, made in sorted(kernels.items()):
+            most = [max(getattr(one, name) for one, _ in made) for name in ("registers", "stack", "shared", "barriers")]
+            worst = max(made, key=lambda pair: (pair[0].stack, pair[0].registers))[1]
+            yield [kernel, target, str(len(made)), *map(str, most), worst]
+
+
+def write_table(table: list[list[str]], missing: int) -> None:
+    """Write the table, and its summary on the page: registers and stack, kernels × targets."""
+    head = "kernel\ttarget\tcompilations\tregisters\tstack_bytes\tshared_bytes\tbarriers\tworst"
+    lines = [
+        f"# kernels {gpu_calls.source_hash()}",
+        f"# triton {triton.__version__}",
+        f"# not compiled {missing}",
+        head,
+    ]
+    TABLE.write_text("\n".join((*lines, *("\t".join(row) for row in table))) + "\n", encoding="utf-8")
+    cells = {(row[0], row[1]): f"{row[3]} / {row[4]} / {row[5]}" for row in table}
+    counts = {target: sum(int(row[2]) for row in table if row[1] == target) for target in TARGETS}
+    summary = [
+        "| kernel | " + " | ".join(TARGETS) + " |",
+        "|---|" + "---|" * len(TARGETS),
+        *(
+            f"| {kernel} | " + " | ".join(cells.get((kernel, target), "") for target in TARGETS) + " |"
+            for kernel in sorted({row[0] for row in table})
+        ),
+        "| compilations | " + " | ".join(str(counts[target]) for target in TARGETS) + " |",
+    ]
+    gpu_calls.replace_block(PAGE, "resources", "\n".join(summary))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Compile the GPU's kernels for cards that need not be there.")
+    parser.add_argument("--targets", default=",".join(TARGETS), help="names, by commas")
+    parser.add_argument("--parts", type=int, default=PARTS, help="each target gets one of so many; 1: hours")
+    parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()) / "ctc-align-gpu-matrix.jsonl")
+    parser.add_argument("--table", action="store_true", help="only write the table of what has been compiled")
+    arguments = parser.parse_args()
+    kept = read_kept(arguments.keep)
+    wanted = {}
+    for target in arguments.targets.split(","):
+        wanted[target] = absent_card.specialisations(dict(calls_of(target, arguments.parts)))
+        print(f"{target}: {len(wanted[target])} specialisations", file=sys.stderr, flush=True)
+    if not arguments.table:
+        compile_missing(wanted, kept, arguments.keep)
+    lines = [kept.get(mark(one, target)) for target, found in wanted.items() for one, _ in found.values()]
+    made = [line for line in lines if line is not None]
+    bad = 0
+    for line in made:
+        faults = [line["error"]] if line["error"] else limits_broken(Resources(**line["resources"]))
+        bad += bool(faults)
+        if faults:
+            print(f"{line['target']} {line['kernel']} ({line['of']}), launched by {line['call']}: {'; '.join(faults)}")
+    missing = len(lines) - len(made)
+    if arguments.table:
+        write_table(list(rows(wanted, kept)), missing)
+    print(f"{len(made)} compiled, {bad} faults, {missing} not compiled")
+    return 1 if bad or missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
