@@ -107,6 +107,53 @@ def test_thousands_of_states(topology: str, monkeypatch: pytest.MonkeyPatch) -> 
                 assert path_faults(given, None, right) == []
 
 
+def spoken_batch(rng: np.random.Generator, topology: str, kind: str, sure: float, *, wild: bool) -> Batch:
+    """Utterances whose scores fit a path of their topology, by `sure` nats in each frame, but for a stretch."""
+    given = random_batch(rng, 4, 330, 120, 9, kind, topology=topology, wild=wild)
+    path = kernels.best_path(
+        torch.randn(given.log_probs.shape), given.topology, given.lengths, wildcard=given.wildcard, backend="reference"
+    )
+    x = given.log_probs.clone()
+    for b, count in enumerate(given.lengths.tolist()):
+        classes = torch.from_numpy(given.topology.emit[b]).long()[path.states[b, :count].clamp(min=0).long()]
+        from_frame, to_frame = sorted(rng.integers(0, count + 1, 2).tolist())
+        better = torch.full((count,), sure)
+        better[from_frame : min(to_frame, from_frame + 40)] = 0
+        x[b, torch.arange(count), classes.clamp(min=0)] += better
+    return Batch(x, given.lengths, given.topology, given.wildcard)
+
+
+@pytest.mark.parametrize("topology", WALKED)
+def test_what_cannot_matter_is_left_out(topology: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not a bit is another, however much is left out at first: all that is needed, too much, or nothing."""
+    rng = np.random.default_rng(40)
+    for number, (kind, sure) in enumerate(
+        itertools.product(("tied", "continuous", "holes", "unnormalised"), (2.0, 9.0))
+    ):
+        given = spoken_batch(rng, topology, kind, sure, wild=number % 2 == 1)
+        bands = random_bands(rng, given) + np.array([-60, 60]) if number % 4 > 1 else None
+        right = best_path(given, bands, "reference")
+        for pruning in ((1, 2.0, 20.0, 200.0), (1, 1.0, 0.01, 1.0), (1, 0.0, 0.0, 1.0), (1, 50.0, 20.0, 200.0)):
+            monkeypatch.setattr(viterbi, "PRUNING", pruning)
+            assert path_faults(given, bands, right) == [], (kind, sure, pruning)
+            with monkeypatch.context() as patch:
+                patch.setattr(cpu_backend, "LONG_CELLS", 1)
+                patch.setattr(long_viterbi, "WHOLE_CHOICES_BYTES", 0)
+                for narrow in (1, 4, 64):
+                    patch.setattr(cpu_backend, "NARROW", narrow)
+                    assert path_faults(given, bands, right) == [], (kind, sure, pruning, narrow)
+
+
+def test_bands_that_stay_where_a_strip_begins() -> None:
+    """What lies below has values of an earlier frame, which nobody may take over."""
+    rng = np.random.default_rng(41)
+    given = one(rng, 330, 80, 30, "continuous")
+    bands = np.tile(np.array([0, 661]), (1, given.log_probs.shape[1], 1))
+    for frame in (256, 272, 288):
+        bands[0, frame:, 0] = 512
+        assert path_faults(given, bands) == []
+
+
 @pytest.mark.parametrize("topology", WALKED)
 def test_sums_that_tie_without_being_exact(topology: str) -> None:
     """Tenths: whether two sums of them are equal depends on the order in which they were added."""

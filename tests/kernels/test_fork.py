@@ -78,6 +78,7 @@ def shared_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """All work goes to two threads, whatever its size."""
     monkeypatch.setattr(problem, "SMALL_CELLS", 1)
     monkeypatch.setattr(cpu_backend, "LONG_CELLS", 10_000)
+    monkeypatch.setattr(cpu_backend, "MOST_NARROW_CHOICES", 0)
 
 
 @pytest.fixture(autouse=True)
@@ -239,7 +240,7 @@ def started() -> None:
     """Set the threads of a worker, and an end to what hangs."""
     ends_in_time()
     torch.set_num_threads(2)
-    problem.SMALL_CELLS, cpu_backend.LONG_CELLS = 1, 10_000
+    problem.SMALL_CELLS, cpu_backend.LONG_CELLS, cpu_backend.MOST_NARROW_CHOICES = 1, 10_000, 0
 
 
 @pytest.mark.parametrize("method", [pytest.param("fork", marks=forks), "spawn"])

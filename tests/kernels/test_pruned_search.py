@@ -21,6 +21,7 @@ CLASSES = 7
 @pytest.fixture(autouse=True)
 def every_utterance_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu_backend, "LONG_CELLS", 1)
+    monkeypatch.setattr(cpu_backend, "MOST_NARROW_CHOICES", 0)
     monkeypatch.setattr(long_viterbi, "WHOLE_CHOICES_BYTES", 0)
     monkeypatch.setattr(pruned_search, "LEAST_CELLS", 1)
     monkeypatch.setattr(pruned_search, "STEP_FRAMES", 16)

@@ -66,6 +66,7 @@ def split(patch: pytest.MonkeyPatch, *, block: int = 0, part_cells: int = 1, rin
     are kept whole, but rows every `block` frames."""
     long_path = cpu_backend.long_viterbi
     patch.setattr(cpu_backend, "LONG_CELLS", 1)
+    patch.setattr(cpu_backend, "MOST_NARROW_CHOICES", 0)
     patch.setattr(long_path, "PART_CELLS", part_cells)
     patch.setattr(long_path, "RING", ring)
     if block:

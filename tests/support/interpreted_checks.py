@@ -56,6 +56,13 @@ def paths() -> list[str]:
     return next((found for given, bands, right in batches() if (found := path_faults(given, bands, right))), [])
 
 
+def pruned_paths() -> list[str]:
+    """As `paths`, where at first more is left out than may be."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cpu_backend.viterbi, "PRUNING", (1, 0.5, 0.5, 1.0))
+        return paths()
+
+
 def shared_paths(block: int) -> Callable[[], list[str]]:
     """As `paths`, each shared by two threads, and in blocks if there is a block."""
 

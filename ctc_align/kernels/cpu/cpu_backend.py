@@ -21,6 +21,9 @@ from ctc_align.lattice import Topology
 LONG_CELLS = 2**22
 """An utterance with more work than this is shared by the threads if it is most of the batch's work."""
 
+MOST_NARROW_CHOICES, NARROW = 2**22, 8
+"""Such an utterance is done by one thread, before, if no more choices are needed, and one NARROW-th of all."""
+
 _NO_BANDS = np.empty((0, 0, 2), np.int64)
 
 ROWS_BYTES = 2**19
@@ -79,7 +82,7 @@ def _best_path(
         return torch.from_numpy(states), torch.from_numpy(scores)
     inputs = flat_problem(log_probs, topology, lengths, wildcard)
     limits = _NO_BANDS if bands is None else bands
-    cells, these = frames * topology.states, np.arange(shape[0])
+    cells = frames * topology.states
     targets = long_viterbi.UNREAD[inputs.like.dtype] if read is None else read
 
     def later(b: int) -> None:
@@ -89,8 +92,30 @@ def _best_path(
             emitted = (inputs.source[0], b * steps[0], steps[1], steps[2])
             viterbi.read_off(emitted, int(frames[b]), inputs.fields[0][b], states[b], b * shape[1], read)
 
-    for b in _long(frames, topology.states, cells):
-        these = these[these != b]
+    def walk_all(these: np.ndarray, most_choices: int) -> None:
+        def make() -> Callable[[np.ndarray], None]:
+            scratch = _path_scratch(inputs, topology.states[these], frames[these], most_choices)
+            fixed = (*inputs[:4], limits, inputs.general, inputs.dense)
+
+            def walk(todo: np.ndarray) -> None:
+                rest = *long_viterbi.WHOLE, states, scores, targets, viterbi.PRUNING
+                while len(todo):
+                    done = viterbi.walk(*fixed, todo, (), scratch.arrays, *rest)
+                    for b in todo[done : done + 1].tolist():
+                        slow.best_path(b, bands, states, scores)
+                        later(b)
+                    todo = todo[done + 1 :]
+
+            return walk
+
+        deal(make, cells, these)
+
+    long = _long(frames, topology.states, cells)
+    these = np.setdiff1d(np.arange(shape[0]), long) if len(long) else np.arange(shape[0])
+    if len(long) and MOST_NARROW_CHOICES:
+        walk_all(long, min(MOST_NARROW_CHOICES, int(cells[long].max()) // 16 // NARROW))
+        long = long[scores[long] == np.inf]
+    for b in long.tolist():
         if bands is None and pruned_search.applies(inputs, b):
             found = pruned_search.PrunedPath(inputs, b, states, scores).find()
         else:
@@ -98,45 +123,34 @@ def _best_path(
         if not found:
             slow.best_path(b, bands, states, scores)
         later(b)
-
-    def make() -> Callable[[np.ndarray], None]:
-        scratch = _path_scratch(inputs, topology.states[these], frames[these])
-        fixed = (*inputs[:4], limits, inputs.general, inputs.dense)
-
-        def walk(todo: np.ndarray) -> None:
-            while len(todo):
-                done = viterbi.walk(*fixed, todo, (), scratch.arrays, *long_viterbi.WHOLE, states, scores, targets)
-                for b in todo[done : done + 1].tolist():
-                    slow.best_path(b, bands, states, scores)
-                    later(b)
-                todo = todo[done + 1 :]
-
-        return walk
-
-    deal(make, cells, these)
+    walk_all(these, 2**62)
     return torch.from_numpy(states), torch.from_numpy(scores)
 
 
-def _path_scratch(inputs: FlatProblem, states: np.ndarray, frames: np.ndarray) -> Scratch:
-    """Return the arrays that `viterbi.walk` needs for utterances of so many states and frames."""
+def _path_scratch(inputs: FlatProblem, states: np.ndarray, frames: np.ndarray, most_choices: int = 2**62) -> Scratch:
+    """Return the arrays that `viterbi.walk` needs for utterances of so many states and frames; no more choices than
+    `most_choices`."""
+    words = 2 if inputs.general.any() else 1
     if len(states) == 1:
-        most, choices = int(states[0]), 2 * int(frames[0]) * vectors_of(int(states[0]))
+        most, longest, choices = int(states[0]), int(frames[0]), words * int(frames[0]) * vectors_of(int(states[0]))
     else:
-        most, choices = int(states.max()), int((2 * frames * vectors_of(states)).max())
+        most, longest = int(states.max()), int(frames.max())
+        choices = int((words * frames * vectors_of(states)).max())
+    choices = min(choices, most_choices)
     needed = vectors_of(most), choices, min(most, inputs.source[1] + 1)
-    key = ("path", *needed, inputs.source[1], inputs.dense, inputs.like.dtype.char, bool(inputs.general.any()))
-    return Scratch(key, lambda: (tuple(long_viterbi.scratch_arrays(*needed, inputs)), 4 * choices))
+    key = ("path", *needed, longest, inputs.source[1], inputs.dense, inputs.like.dtype.char, bool(inputs.general.any()))
+    return Scratch(key, lambda: (tuple(long_viterbi.scratch_arrays(*needed, inputs, longest)), 4 * choices))
 
 
-def _long(frames: np.ndarray, states: np.ndarray, cells: np.ndarray) -> list[int]:
+def _long(frames: np.ndarray, states: np.ndarray, cells: np.ndarray) -> np.ndarray:
     """Return the utterances that all threads work on together, or that are too long to keep all choices."""
     if not len(cells) or (cells[0] if len(cells) == 1 else cells.max()) < LONG_CELLS:
-        return []
+        return np.empty(0, np.int64)
     threads = torch.get_num_threads()
     most = (cells >= LONG_CELLS) & (cells * 2 * threads > cells.sum()) & (threads > 1)
     large = frames * vectors_of(states) * 8 > long_viterbi.WHOLE_CHOICES_BYTES
     fits = frames > 0
-    return np.flatnonzero((most | large) & fits).tolist()
+    return np.flatnonzero((most | large) & fits)
 
 
 def forward(

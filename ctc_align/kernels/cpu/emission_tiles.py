@@ -68,9 +68,13 @@ def fetch(source, t0, frames, count, used, row_of_used, dense, tile):
     if dense and frames == WIDTH:
         for c in range(0, classes - WIDTH + 1, WIDTH):
             transpose_into(x, first + c, stride, tile, c * WIDTH)
-        for k in range(frames):
-            for c in range(classes - classes % WIDTH, classes):
-                put(tile, c * WIDTH + k, number(get(x, first + k * stride + c)))
+        if classes >= WIDTH:
+            if classes % WIDTH:  # some of them once more
+                transpose_into(x, first + classes - WIDTH, stride, tile, (classes - WIDTH) * WIDTH)
+        else:
+            for k in range(frames):
+                for c in range(classes):
+                    put(tile, c * WIDTH + k, number(get(x, first + k * stride + c)))
     else:
         for k in range(frames):
             row = first + k * stride

@@ -65,8 +65,8 @@ def plan(frames: int, states: int) -> PathPlan:
     return PathPlan(block, blocks, row, window, 16 * row * (blocks + 1) + 8 * (block + 1) * window)
 
 
-def scratch_arrays(vectors: int, choices: int, used: int, inputs: FlatProblem) -> list[np.ndarray]:
-    """Return the arrays that `viterbi.walk` needs for so many vectors, used classes and choices."""
+def scratch_arrays(vectors: int, choices: int, used: int, inputs: FlatProblem, frames: int = 0) -> list[np.ndarray]:
+    """Return the arrays that `viterbi.walk` needs for so many vectors, used classes, choices, and whole frames."""
     classes, kind = inputs.source[1], inputs.like.dtype
     scores = STRIP * WIDTH * WIDTH
     row_of_class, *rest = aligned(
@@ -82,6 +82,8 @@ def scratch_arrays(vectors: int, choices: int, used: int, inputs: FlatProblem) -
         (scores, kind),
         (scores if inputs.general.any() else 1, kind),
         (4 * WIDTH, np.float64),
+        (WIDTH, kind),
+        (2 * -(-frames // WIDTH), np.int64),
         (choices, np.uint32),
     )
     row_of_class.fill(-1)
@@ -187,8 +189,8 @@ class LongPath:
         """Return a thread's arrays: rows, lattice and choices are shared; choices that are not kept are its own."""
         shared = self.arrays
         mine = scratch_arrays(1, 0, len(shared[1]), self.inputs)
-        choices = shared[12] if self.whole else np.empty(self.vectors * 2, np.uint32)
-        return [*shared[:8], *mine[8:12], choices]
+        choices = shared[-1] if self.whole else np.empty(self.vectors * 2, np.uint32)
+        return [*shared[:8], *mine[8:14], choices]
 
     def _walk(self, arrays: list[np.ndarray], part: tuple[int, ...], columns: Any, saved: Any) -> bool:
         inputs, todo = self.inputs, np.array([self.b])
@@ -208,6 +210,7 @@ class LongPath:
             self.states,
             self.scores,
             UNREAD[self.inputs.like.dtype],
+            viterbi.PRUNING,
         )
         return bool(done)
 
@@ -216,11 +219,11 @@ class LongPath:
         general, flags, states = bool(self.inputs.general[self.b]), self.arrays[4], self.states[self.b]
         if self.whole:
             by_frame = self.vectors * self.words
-            viterbi.trace(self.arrays[12], 0, by_frame, general, flags, 0, self.frames - 1, state, states)
+            viterbi.trace(self.arrays[-1], 0, by_frame, general, flags, 0, self.frames - 1, state, states)
             return
         block = self.plan.block
         choices = np.empty(self.plan.window * 2 * (block + 1), np.uint32)
-        arrays = [*self.arrays[:12], choices]
+        arrays = [*self.arrays[:14], choices]
         odd, even = self.arrays[6:8]
         last = self.frames - 1
         for k in range(len(self.saved[0]) - 1, -1, -1):

@@ -284,18 +284,19 @@ class PrunedPath(_Search):
             inputs.dense,
             np.array([self.b]),
             tuple(int(each) for each in part),
-            (*self.arrays[:12], choices),
+            (*self.arrays[:14], choices),
             (self.below, WHOLE[0][1]),
             WHOLE[1],
             self.states,
             self.scores,
             UNREAD[inputs.like.dtype],
+            viterbi.PRUNING,
         )
         return bool(done)
 
     def _advance(self, f0: int, f1: int, low: int, high: int) -> bool:
         goal = self.frames - 1, self.size - self.finals, self.size - 1
-        return self._walk((f0, f1, low, high, *goal, self.used, 0, 0), self.arrays[12])
+        return self._walk((f0, f1, low, high, *goal, self.used, 0, 0), self.arrays[-1])
 
     def _kept(self, low: int, high: int, rest: np.ndarray, least: float, beam: float) -> tuple[int, int, float]:
         return paths_kept(self.odd, self.even, low, high, self.tokens, rest, self.tilts, least, beam)
