@@ -3,6 +3,7 @@ comparisons, with enumeration and with the reference."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import sys
@@ -13,7 +14,7 @@ import gpu_interpreted
 import numpy as np
 import pytest
 import torch
-from gpu_problems import path_faults, same_paths, same_sums, sum_faults
+from gpu_problems import on, optional_over_tiles, path_faults, same_paths, same_sums, sum_faults
 from kernel_problems import Batch, Problem, scores, target, tiny_any, tiny_ctc, tiny_segments
 
 from ctc_align import kernels, lattice
@@ -228,3 +229,34 @@ def test_planted_faults_of_strips_and_blocks_are_told(
 ) -> None:
     plant(tmp_path, monkeypatch, name, old, new, **{"PATH_FRAMES": 8, "TILE_FRAMES": 8, **sizes})
     assert not check()
+
+
+RACES = {**TILES, "MOST_STRIPS": 1, "TILE_FRAMES": 4, "ROWS_BYTES": 1}
+TOGETHER = "return [(0, tiles)]"
+APART = "return [(tile, 1) for tile in range(tiles)] if self.problem.most else [(0, tiles)]"
+
+
+@pytest.mark.parametrize(
+    ("checker", "name", "old", "new"),
+    [
+        (gpu_interpreted.in_every_order, "launches", APART, TOGETHER),
+        (gpu_interpreted.watched, "launches", APART, TOGETHER),
+        (gpu_interpreted.watched, "launches", "form.tiles * span + 1)", "2 * span)"),
+        (gpu_interpreted.watched, SUM, "        tl.debug_barrier()\n    return even, odd", "    return even, odd"),
+        (gpu_interpreted.watched, SUM, "m % 2, line, strip, lane", "m * 0, line, strip, lane"),
+    ],
+)
+def test_planted_races_are_told(
+    checker: Callable[[], contextlib.AbstractContextManager[None]],
+    name: str,
+    old: str,
+    new: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Programs that read what others of their launch write, threads that do not wait for each other."""
+    sizes = {**STRIPS, **BLOCKS} if "strip" in old else RACES
+    plant(tmp_path, monkeypatch, name, old, new, **sizes)
+    given = optional_over_tiles() if "strip" not in old else longer("continuous")
+    with checker(), pytest.raises(AssertionError, match=r"order changes|a race of"):
+        kernels.occupancy(**on(given, torch.float32), backend="gpu")

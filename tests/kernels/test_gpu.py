@@ -9,13 +9,23 @@ from __future__ import annotations
 import dataclasses
 import sys
 import types
+from collections.abc import Iterator
 
 import gpu_interpreted
 import numpy as np
 import pytest
 import torch
-from gpu_problems import DEVICE, faults, on, same_paths, same_sums
-from kernel_problems import TOPOLOGIES, Batch, Problem, random_bands, tiny_any, tiny_ctc, tiny_segments, tiny_simple
+from gpu_problems import DEVICE, faults, on, optional_over_tiles, same_paths, same_sums
+from kernel_problems import (
+    TOPOLOGIES,
+    Batch,
+    Problem,
+    random_bands,
+    tiny_any,
+    tiny_ctc,
+    tiny_segments,
+    tiny_simple,
+)
 from kernel_problems import batch as random_batch
 
 from ctc_align import kernels
@@ -31,15 +41,17 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Modules:
 
 
 @pytest.fixture(autouse=True)
-def modules(loaded: Modules, monkeypatch: pytest.MonkeyPatch) -> Modules:
+def modules(loaded: Modules, monkeypatch: pytest.MonkeyPatch) -> Iterator[Modules]:
     monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu.gpu_backend", loaded["gpu_backend"])
-    return loaded
+    with gpu_interpreted.in_every_order():
+        yield loaded
 
 
 SHAPES = {
     "one strip": {},
     "strips": {"LANES": 8, "MOST_STRIPS": 8, "LEAST_HALO": 4},
     "tiles": {"LANES": 8, "MOST_STRIPS": 2, "LEAST_HALO": 4, "TILED_HALO": 4},
+    "tiles of a strip": {"LANES": 8, "MOST_STRIPS": 1, "LEAST_HALO": 4, "TILED_HALO": 4},
 }
 """How states are dealt to threads; on a card a strip is a warp."""
 STEPS = {"STATES": 8, "CLASSES": 2, "EACH": 2, "STEP": 8}
@@ -52,7 +64,7 @@ def small(modules: Modules, monkeypatch: pytest.MonkeyPatch, shape: str, **limit
         pytest.skip("on a card a strip is a warp")
     for name, value in SHAPES[shape].items():
         monkeypatch.setattr(modules["launch_plan"], name, value)
-    for name, value in {**(STEPS if shape == "tiles" else {}), **limits}.items():
+    for name, value in {**(STEPS if shape.startswith("tiles") else {}), **limits}.items():
         monkeypatch.setattr(modules["launches"], name, value)
 
 
@@ -106,7 +118,7 @@ def test_every_topology(topology: str, shape: str, modules: Modules, monkeypatch
     same_sums(given)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", ["one strip", "strips", "tiles"])
 def test_float64_and_bands(shape: str, modules: Modules, monkeypatch: pytest.MonkeyPatch) -> None:
     small(modules, monkeypatch, shape, TILE_FRAMES=8, PATH_FRAMES=4)
     given = mixed(42, "ctc")
@@ -124,7 +136,6 @@ def test_float64_and_bands(shape: str, modules: Modules, monkeypatch: pytest.Mon
         ("ctc", "tiles", 1),
         ("segments", "tiles", 2**17),
         ("optional", "strips", 1),
-        ("optional", "tiles", 1),
     ],
 )
 def test_from_checkpoints(
@@ -138,6 +149,36 @@ def test_from_checkpoints(
     bands = random_bands(np.random.default_rng(2), given)
     same_paths(given, bands=bands)
     same_sums(given)
+
+
+@pytest.mark.parametrize("room", [1, 2**40])
+def test_detours_between_tiles(room: int, modules: Modules, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Optional tokens over several tiles: a tile reads rows of the others, of which some blocks fit or all."""
+    small(modules, monkeypatch, "tiles of a strip", ROWS_BYTES=room, TILE_FRAMES=4)
+    given = optional_over_tiles()
+    assert modules["launch_plan"].shape(given.topology.emit.shape[1], 2).tiles == 3
+    arguments = on(given, torch.float32)
+    met, right = (kernels.occupancy(**arguments, backend=name) for name in ("gpu", "reference"))
+    torch.testing.assert_close(met.posteriors.cpu(), right.posteriors, rtol=0, atol=1e-5)
+    torch.testing.assert_close(met.scores.cpu(), right.scores)
+    if room > 1:
+        assert same_paths(given) == 2
+
+
+@pytest.mark.skipif(DEVICE == "cuda", reason="loads and stores are watched in the interpreter")
+@pytest.mark.parametrize(
+    ("topology", "shape", "room"),
+    [("ctc", "tiles", 1), ("optional", "tiles of a strip", 4096), ("segments", "strips", 1), ("ctc", "tiles", 2**40)],
+)
+def test_no_thread_meets_what_another_writes(
+    topology: str, shape: str, room: int, modules: Modules, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = {"ROWS_BYTES": room, "POINTERS_BYTES": room, "TILE_FRAMES": 8, "LEAST_BLOCK": 4, "PATH_FRAMES": 4}
+    small(modules, monkeypatch, shape, **limits)
+    given = optional_over_tiles() if topology == "optional" else mixed(48, topology, frames=19, count=3)
+    with gpu_interpreted.watched():
+        kernels.best_path(**on(given, torch.float32), backend="gpu")
+        kernels.occupancy(**on(given, torch.float32), backend="gpu")
 
 
 def test_a_batch_is_its_utterances(modules: Modules, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 import types
+from collections.abc import Iterator
 
 import gpu_interpreted
 import numpy as np
@@ -29,9 +30,10 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Modules:
 
 
 @pytest.fixture(autouse=True)
-def modules(loaded: Modules, monkeypatch: pytest.MonkeyPatch) -> Modules:
+def modules(loaded: Modules, monkeypatch: pytest.MonkeyPatch) -> Iterator[Modules]:
     monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu.gpu_backend", loaded["gpu_backend"])
-    return loaded
+    with gpu_interpreted.in_every_order():
+        yield loaded
 
 
 def noise(utterances: int, frames: int, seed: int = 0) -> torch.Tensor:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from kernel_problems import Batch, Problem
+from kernel_problems import Batch, Problem, scores, target
 from oracles import close
 
-from ctc_align import kernels
+from ctc_align import kernels, lattice
 from ctc_align.lattice import Detours, Topology
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -40,6 +40,15 @@ def together(topologies: Sequence[Topology]) -> Topology:
         **{name: np.concatenate([getattr(one, name) for one in topologies]) for name in columns},
         detours=detours,
     )
+
+
+def optional_over_tiles() -> Batch:
+    """Utterances of which some tokens are optional, over three tiles of four units and four blocks of four frames."""
+    rng = np.random.default_rng(47)
+    rows = [target(rng, tokens, 5, 0) for tokens in (8, 7)]
+    topology = lattice.ctc(rows, 0, [[k % 3 == 1 for k in range(len(row))] for row in rows])
+    x = torch.as_tensor(np.stack([scores(rng, 14, 5, "continuous") for _ in rows])).float()
+    return Batch(x, torch.tensor([14, 11]), topology)
 
 
 def plain_ways(topology: Topology) -> Detours:

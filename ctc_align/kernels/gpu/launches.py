@@ -6,7 +6,7 @@ than memory holds, their number grows with the blocks of frames. Nothing waits i
 Arguments of the passes (`sweep` of `sum_kernels` and `path_kernels`) besides tensors: tile p computes block n =
 `diagonal` - p, for the tiles from `first` on; a block has `span` frames, and every `keep` frames a row is saved (an
 entry). When blocks are computed again from the entries: those from `first` on, `slots` of them (in the mirrored pass
-those of the same frames).
+those of the same frames), in the tiles from `diagonal` on.
 """
 
 from __future__ import annotations
@@ -65,6 +65,12 @@ def diagonals(tiles: int, blocks: int) -> list[tuple[int, int, int]]:
     return steps
 
 
+def ring_frames(form: RowShape, span: int, longest: int) -> int:
+    """Return how many rows a ring holds: while the last tile computes a block of `span` frames, the first is as many
+    blocks ahead as there are other tiles."""
+    return min(longest, form.tiles * span + 1) if form.tiled else 2
+
+
 @dataclass
 class SumLaunches:
     """Totals of a problem and, with `both`, its posteriors."""
@@ -93,9 +99,9 @@ class SumLaunches:
         entries = form.tiled or self.again
         edge_blocks = self.blocks if self.again else 2
         edges = walks * form.tiles * edge_blocks * (self.span // form.halo) * 2 * form.halo if form.tiled else 1
-        rings = 0
-        if problem.most:
-            rings = walks * self.slots * (longest if form.tiled else 2) * row
+        # Detours read kept rows where there are any; the pass that only saves entries has a ring of the newest.
+        self.ring_frames = ring_frames(form, self.span, longest)
+        rings = walks * self.ring_frames * row if problem.most and (self.again or not self.both) else 1
         self.buffers = {
             "centres": self._allocate((problem.batch, problem.frames), torch.float64 if self.double else torch.float32),
             "edges": self._allocate((edges,), what="edges of tiles"),
@@ -117,7 +123,7 @@ class SumLaunches:
             "edge_blocks": edge_blocks,
             "entry_blocks": entry_blocks,
             "row_frames": self.row_frames,
-            "ring_frames": longest if form.tiled else 2,
+            "ring_frames": self.ring_frames,
         }
         self.constants = {**form.constants(), **problem.kinds(), "TILED": form.tiled}
 
@@ -142,7 +148,7 @@ class SumLaunches:
         )  # fmt: skip
         for log, second in self._kinds():
             for diagonal, first, tiles in diagonals(form.tiles, self.blocks if form.tiled else 1):
-                self._sweep((tiles, 1), first, diagonal, log, second, again=False)
+                self._sweep(tiles, first, diagonal, log, second, again=False)
         self.scores = self._allocate((problem.batch,), torch.float64)
         self.states = self._allocate((problem.batch,), torch.int32)
         self.total = self._allocate((problem.batch,))
@@ -154,11 +160,11 @@ class SumLaunches:
         )  # fmt: skip
         return self.scores
 
-    def _sweep(self, tiles: tuple[int, int], first: int, diagonal: int, log: bool, second: bool, again: bool) -> None:
+    def _sweep(self, programs: int, first: int, diagonal: int, log: bool, second: bool, again: bool) -> None:
         form = self.form
         kept = self.both and (again or not self.again)
         launch(
-            sum_kernels.sweep, (form.groups(self.problem.batch), tiles[0] * tiles[1], self.ways), form.warps,
+            sum_kernels.sweep, (form.groups(self.problem.batch), programs, self.ways), form.warps,
             **{**self.arguments, "span": self.keep if again else self.span},
             **self.constants, first=first, diagonal=diagonal, slots=self.slots,
             LOG=log, SECOND=second, ENTRIES=not again and (form.tiled or self.again), KEPT=kept, AGAIN=again,
@@ -177,9 +183,16 @@ class SumLaunches:
         else:
             for first in range(0, self.blocks_of_frames(), self.slots - 1):
                 for log, second in self._kinds():
-                    self._sweep((self.form.tiles, self.slots), first, 0, log, second, again=True)
+                    for tile, tiles in self._tiles_again():
+                        self._sweep(tiles * self.slots, first, tile, log, second, again=True)
                 self._posteriors(out, wild, order, bounds, first)
         return out, wild if problem.has_wild else None
+
+    def _tiles_again(self) -> list[tuple[int, int]]:
+        """Return the first tile and the number of tiles of each launch that computes blocks again: the edges of tiles
+        are known then, but not the rows of other tiles, which detours read."""
+        tiles = self.form.tiles
+        return [(tile, 1) for tile in range(tiles)] if self.problem.most else [(0, tiles)]
 
     def blocks_of_frames(self) -> int:
         """Return the number of blocks of all frames, including padding."""
@@ -267,7 +280,8 @@ class PathLaunches:
             self.slots = min(max(POINTERS_BYTES // (words * self.word.itemsize), 1), self.blocks)
             words *= self.slots
         edges = batch * form.tiles * 2 * (self.span // form.halo) * 2 * form.halo if form.tiled else 1
-        rings = batch * self.slots * (longest if form.tiled else 2) * row if problem.most else 1
+        frames_back = ring_frames(form, self.span, longest)
+        rings = batch * self.slots * frames_back * row if problem.most else 1
         meetings = form.groups(batch) * max(form.tiles, self.slots) * 4 * form.rows * form.strips * form.halo
         entries = (batch, self.blocks, row) if form.tiled or self.again else (1,)
         self.exits = self._allocate((batch, self.blocks), torch.int32)
@@ -297,7 +311,7 @@ class PathLaunches:
             "blocks": self.blocks,
             "row_units": form.units,
             "word_frames": self.word_frames,
-            "ring_frames": longest if form.tiled else 2,
+            "ring_frames": frames_back,
             "slots": self.slots,
             "BITS": self.bits,
             "BANDED": problem.banded,

@@ -64,7 +64,7 @@ def detour(best, origin, choice, table, here, most, row, origins, units):
 
 
 @jit
-def step(even, odd, even_origin, odd_origin, seen, ways, row, origins,
+def step(even, odd, even_origin, odd_origin, seen, ways, now, row, origins,
          LANES: tl.constexpr, PLAIN: tl.constexpr, STAYS: tl.constexpr, DETOURS: tl.constexpr,
          BANDED: tl.constexpr):  # fmt: skip
     """Compute a frame's row from the one before, its origins, and the best transition into each state."""
@@ -88,10 +88,10 @@ def step(even, odd, even_origin, odd_origin, seen, ways, row, origins,
         new_even, new_even_origin, even_choice = better(new_even, new_even_origin, even_choice, jump, jump_origin, 2)
     if DETOURS:
         new_even, new_even_origin, even_choice = detour(
-            new_even, new_even_origin, even_choice, tables[0], here[0], most, row, origins, units
+            new_even, new_even_origin, even_choice, tables[0], here[0] & now, most, row, origins, units
         )
         new_odd, new_odd_origin, odd_choice = detour(
-            new_odd, new_odd_origin, odd_choice, tables[1], here[1], most, row, origins, units
+            new_odd, new_odd_origin, odd_choice, tables[1], here[1] & now, most, row, origins, units
         )
     # Where no path comes, what is emitted is not met, even if it is NaN.
     new_even = tl.where(new_even == NEVER, NEVER, new_even + seen[0])
@@ -111,7 +111,7 @@ def follow(row, words, seen, t, turn, ways, places, LANES: tl.constexpr, PLAIN: 
     wide = 2 * ways[7]
     before = ((t - 1) % ring_frames).to(tl.int64) * wide
     new_even, new_odd, new_even_origin, new_odd_origin, even_choice, odd_choice = step(
-        even, odd, even_origin, odd_origin, seen, ways, ring + before, ring_origins + before,
+        even, odd, even_origin, odd_origin, seen, ways, t <= end, ring + before, ring_origins + before,
         LANES, PLAIN, STAYS, DETOURS, BANDED,
     )  # fmt: skip
     now = t <= end

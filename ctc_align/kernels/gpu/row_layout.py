@@ -7,9 +7,12 @@ they are fetched anew every HALO frames. Within a frame threads communicate only
 
 Strips communicate through global memory: write, barrier, read. Two halves of that memory alternate, so that one
 exchange does not overwrite what slower threads may still read of the one before: one barrier each is enough. Rows that
-detours read (the ring) are exchanged likewise at every frame, again in two halves. Programs communicate only from
-launch to launch: tile p of block n of the frames runs in launch p + n, after tile p - 1 of that block, whose last units
-are in `edges`, and after block n - 1, whose last row is its entry. In memory a row is its even states, then the odd.
+detours read are exchanged likewise at every frame: all rows are kept, or the newest (the ring, of two rows if there is
+one tile). Programs communicate only from launch to launch: tile p of block n of the frames runs in launch p + n, after
+tile p - 1 of that block, whose last units are in `edges`, and after block n - 1, whose last row is its entry; a ring of
+several tiles holds the blocks from the last tile's to the first's. Where blocks are computed again, all at once, edges
+and entries are known, and tiles depend on each other only by detours: then they run in a launch each. In memory a row
+is its even states, then the odd.
 """
 
 from __future__ import annotations

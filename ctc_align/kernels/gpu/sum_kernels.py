@@ -80,6 +80,7 @@ def step(
     odd,
     seen,
     ways,
+    now,
     row,
     LANES: tl.constexpr,
     LOG: tl.constexpr,
@@ -102,8 +103,8 @@ def step(
         even_before = tl.where(lane > 0, shift(even, lane, LANES), NEVER)
         even_skips = tl.where(skips[0], even_before, NEVER)
         if DETOURS:
-            even_skips = detour(even_skips, tables[0], here[0], most, row, units, LOG)
-            odd_skips = detour(odd_skips, tables[1], here[1], most, row, units, LOG)
+            even_skips = detour(even_skips, tables[0], here[0] & now, most, row, units, LOG)
+            odd_skips = detour(odd_skips, tables[1], here[1] & now, most, row, units, LOG)
         new_even = weighted_sum(even_stays, odd_before, even_skips, even_score, centre, LOG)
     return new_even, weighted_sum(odd_stays, even, odd_skips, odd_score, centre, LOG)
 
@@ -111,13 +112,16 @@ def step(
 @jit
 def follow(even, odd, seen, t, ways, places, LANES: tl.constexpr, LOG: tl.constexpr, PLAIN: tl.constexpr,
            STAYS: tl.constexpr, DETOURS: tl.constexpr, KEPT: tl.constexpr, AGAIN: tl.constexpr):  # fmt: skip
-    """Compute the row of frame t from that of t - 1, and write it to the rings and kept rows."""
+    """Compute the row of frame t from that of t - 1, and write it to the kept rows, or to the ring."""
     own, start, end, kept, ring, ring_frames, span, unit = places
     wide = 2 * ways[6]
     before = ring
     if DETOURS:
-        before = ring + ((t - 1) % ring_frames).to(tl.int64) * wide
-    new_even, new_odd = step(even, odd, seen, ways, before, LANES, LOG, PLAIN, STAYS, DETOURS)
+        if KEPT:
+            before = kept - unit + (t - 1).to(tl.int64) * wide
+        else:
+            before = ring + ((t - 1) % ring_frames).to(tl.int64) * wide
+    new_even, new_odd = step(even, odd, seen, ways, t <= end, before, LANES, LOG, PLAIN, STAYS, DETOURS)
     even, odd = tl.where(t <= end, new_even, even), tl.where(t <= end, new_odd, odd)
     now = own & (t <= end)
     if KEPT:
@@ -125,7 +129,8 @@ def follow(even, odd, seen, t, ways, places, LANES: tl.constexpr, LOG: tl.conste
         mine = now & (t < start + span) if AGAIN else now
         put(kept + t.to(tl.int64) * wide, even, odd, ways[6], mine)
     if DETOURS:
-        put(ring + (t % ring_frames).to(tl.int64) * wide + unit, even, odd, ways[6], now)
+        if not KEPT:
+            put(ring + (t % ring_frames).to(tl.int64) * wide + unit, even, odd, ways[6], now)
         tl.debug_barrier()
     return even, odd
 
@@ -179,15 +184,14 @@ def sweep(
     # Which tile and which block: the frames (start, end].
     base = lane * 0
     if AGAIN:
-        tile, slot = tl.program_id(1) % tiles, tl.program_id(1) // tiles
+        together = tl.num_programs(1) // slots
+        tile, slot = diagonal + tl.program_id(1) % together, tl.program_id(1) // together
         base += tl.where(forwards, first, tl.maximum(length - (first + slots - 1) * span, 0) // span)
         length = tl.where((slot + lane * 0 < slots - 1) | ~forwards, length, 0)
         n = base + slot
-        ring += (walk * slots + slot) * ring_frames * (2 * tiles * STRIPS * (LANES - HALO))
     else:
         tile = first + tl.program_id(1)
         n = base + (diagonal - tile)
-        ring += walk * ring_frames * (2 * tiles * STRIPS * (LANES - HALO))
     start = n * span
     # Walked again, a block that begins with the last frame has that one's row to give.
     active = (length > 0) & ((n == 0) | (start < length - (0 if AGAIN else 1)))
@@ -227,6 +231,7 @@ def sweep(
     )
     source = at, classes, here, (x_t, wild_t), end, length, way
     entry = entries + walk * entry_blocks * 2 * units + unit
+    ring += walk * ring_frames * 2 * units
     kept = rows + (walk * row_frames - base * span) * 2 * units + unit
     places = own, start, end, kept, ring, ring_frames, span, unit
     program = (way * tl.num_programs(1) + tl.program_id(1)).to(tl.int64) * tl.num_programs(0) + tl.program_id(0)
@@ -247,7 +252,8 @@ def sweep(
     if KEPT:
         put(kept + start.to(tl.int64) * 2 * units, even, odd, units, own & (AGAIN | (n == 0)))
     if DETOURS:
-        put(ring + (start % ring_frames).to(tl.int64) * 2 * units + unit, even, odd, units, own)
+        if not KEPT:
+            put(ring + (start % ring_frames).to(tl.int64) * 2 * units + unit, even, odd, units, own)
         tl.debug_barrier()
 
     # Scores are fetched four frames ahead.
