@@ -1,6 +1,7 @@
 """How fast a corpus is aligned end to end, and what memory it takes: python tests/benchmarks/corpus.py
 
-    throughput   2,000 utterances of the speech data beside the checkout, in one call with --profile
+    throughput   2,000 utterances of the speech data beside the checkout, in one call with --profile; with --against
+                 CHECKOUT by that one too, in turns of 250 utterances, each checkout first in every other turn
     memory       1,000 and 10,000 short utterances: the peaks of the whole run and of each kind of process
     resume       the same 10,000 again, with nothing left to do
     lines        10,000 and 100,000 lines of a manifest, with an aligner that does not listen: the peaks
@@ -27,6 +28,7 @@ import soundfile
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT.parent / "shared" / "data" / "english"
 SHORT_S = 0.8
+IN_A_TURN = 250
 LIGHT = ROOT / "tests" / "support" / "corpus_program.py"
 
 
@@ -34,12 +36,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--utterances", type=int, default=2000)
     parser.add_argument("--many", type=int, default=10_000)
+    parser.add_argument("--against", type=Path, help="another checkout, for the throughput")
     parser.add_argument("--only", choices=["throughput", "memory", "lines"])
     options = parser.parse_args()
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory() as folder:
         if options.only in (None, "throughput"):
-            throughput(Path(folder), options.utterances)
+            if options.against:
+                against(Path(folder), options.utterances, options.against.resolve())
+            else:
+                throughput(Path(folder), options.utterances)
         if options.only in (None, "memory"):
             memory(Path(folder), options.many)
         if options.only in (None, "lines"):
@@ -60,6 +66,25 @@ def throughput(folder: Path, count: int) -> None:
     print(f"{count} utterances, {hours:.2f} h: {wall_s:.1f} s, {hours * 3600 / wall_s:.0f} × real time")
     print(f"  {cpu_s:.1f} s of processor: {hours * 3600 / cpu_s:.0f} × real time on one core that does nothing else")
     print(f"  load {os.getloadavg()[0]:.1f}")
+
+
+def against(folder: Path, count: int, other: Path) -> None:
+    """Both checkouts on the same files, in turns."""
+    every = rows()
+    chosen = [every[i * len(every) // count] for i in range(count)]
+    checkouts, cpu_s, audio_s = {"here": ROOT, "there": other}, dict.fromkeys(("here", "there"), 0.0), 0.0
+    first = write(folder / "first.jsonl", chosen[:8])
+    for name, checkout in checkouts.items():  # what is not compiled yet is compiled
+        run(first, folder / f"{name}-first", "--workers", "1", checkout=checkout)
+    for turn, start in enumerate(range(0, count, IN_A_TURN)):
+        some = chosen[start : start + IN_A_TURN]
+        manifest = write(folder / f"{turn}.jsonl", some)
+        audio_s += sum(row["duration_s"] for row in some)
+        for name in sorted(checkouts, reverse=bool(turn % 2)):
+            cpu_s[name] += run(manifest, folder / f"{name}{turn}", "--workers", "1", checkout=checkouts[name])[1]
+        told = ", ".join(f"{name} {audio_s / seconds:.0f}" for name, seconds in cpu_s.items())
+        print(f"{audio_s / 3600:.2f} h, seconds of audio in a second of processor: {told}; "
+              f"{cpu_s['there'] / cpu_s['here']:.2f} times as many here", flush=True)  # fmt: skip
 
 
 def memory(folder: Path, many: int) -> None:
@@ -109,13 +134,19 @@ def write(path: Path, utterances: list[dict]) -> Path:
 
 
 def run(
-    manifest: Path, out_dir: Path, *options: str, show: bool = False, program: Sequence[str] = ("-m", "ctc_align")
+    manifest: Path,
+    out_dir: Path,
+    *options: str,
+    show: bool = False,
+    program: Sequence[str] = ("-m", "ctc_align"),
+    checkout: Path = ROOT,
 ) -> tuple[float, float, dict[str, int]]:
     """Seconds of wall and processor, and peaks of memory in bytes."""
     command = [sys.executable, *program, "corpus", str(manifest), "--out-dir", str(out_dir), *options]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()
-    process = subprocess.Popen(command, stderr=None if show else subprocess.DEVNULL)
+    environment = {**os.environ, "PYTHONPATH": str(checkout)}
+    process = subprocess.Popen(command, stderr=None if show else subprocess.DEVNULL, env=environment)
     peaks = {"all together": 0, "parent": 0, "largest worker": 0}
     while process.poll() is None:
         sizes = {pid: status(pid, "VmRSS") for pid in (process.pid, *children(process.pid))}
@@ -128,7 +159,8 @@ def run(
     cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     summary = json.loads((out_dir / "summary.json").read_text("utf-8"))
     assert summary["complete"], "the run has not come to its end"
-    print(f"{summary['done']} done, {summary['failed']} failed")
+    if show or summary["failed"]:
+        print(f"{summary['done']} done, {summary['failed']} failed")
     return time.perf_counter() - started, cpu_s, peaks
 
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rows import over_rows
 
@@ -17,6 +18,12 @@ from ctc_align.kernels.cpu import compilation
 
 def twice(x: float) -> float:
     return x + x
+
+
+def total(x: np.ndarray) -> float:
+    copy = np.empty(len(x))
+    copy[:] = x
+    return copy.sum()
 
 
 @pytest.fixture
@@ -108,6 +115,26 @@ def test_kernels_of_other_versions_go_after_a_month(place: Path) -> None:
         os.utime(folder, (1e9, 1e9))
     calls()
     assert [folder.exists() for folder in (old, recent, foreign)] == [False, True, True]
+
+
+@pytest.mark.long
+def test_what_was_compiled_runs_without_the_compiler(place: Path) -> None:
+    """Half of the seconds that Numba takes at a start, and what is compiled still finds the memory that it asks for."""
+    kernel = compilation.compiled(total)
+    assert kernel(np.ones(3)) == 3.0
+    program = "\n".join(
+        (
+            "import sys, numpy",
+            f"sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parents[1] / 'support')]!r}",
+            "from test_compilation import compilation, total",
+            "kernel = compilation.compiled(total)",
+            "found = kernel(numpy.ones(3)), sum(kernel.stats.cache_hits.values())",
+            "print(*found, 'numba.cpython.setobj' in sys.modules)",
+        )
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(place)}
+    ran = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert ran.stdout.split() == ["3.0", "1", "False"], ran.stderr
 
 
 @pytest.mark.long

@@ -31,6 +31,7 @@ from typing import Any
 import numba
 from numba import njit
 from numba.core.compiler import CompileResult
+from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 from numba.misc.appdirs import AppDirs
 
@@ -77,7 +78,9 @@ class KernelCache:
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the compiled function for types of arguments, None where no folder has it whole."""
-        target_context.refresh()
+        rtsys.initialize(
+            target_context
+        )  # what compiled code calls; all of Numba's types (refresh) only a compiler needs
         if not self._is_enabled:
             return None
         key = self._key(sig, target_context.codegen())
