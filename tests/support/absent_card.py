@@ -106,13 +106,25 @@ class Specialisation:
 def card() -> Iterator[list[Specialisation]]:
     """Pretend that there is a card; the list gets each launch, in order."""
     launched: list[Specialisation] = []
+    grids: list[tuple[int, ...]] = []
+    run = triton.runtime.jit.JITFunction.run
+
+    def launch(function: Any, *values: Any, grid: tuple[int, ...], **named: Any) -> Any:
+        grids.append(tuple(grid))
+        return run(function, *values, grid=grid, **named)
 
     def note(*, fn: Any, compile: dict[str, Any], **rest: Any) -> bool:
         options = {name: compile[name] for name in OPTIONS}
         name = f"{fn.module.rpartition('.')[2].removesuffix('_kernels')} {fn.name.rpartition('.')[2]}"
         launched.append(
             Specialisation(
-                name, fn.jit_function, compile["signature"], compile["constants"], compile["configs"][0], options
+                name,
+                fn.jit_function,
+                compile["signature"],
+                compile["constants"],
+                compile["configs"][0],
+                options,
+                grids[-1],
             )
         )
         return True  # neither compiled nor run
@@ -123,6 +135,7 @@ def card() -> Iterator[list[Specialisation]]:
         mock.patch.object(torch.cuda, "device", mock.MagicMock()),
         mock.patch.object(triton.runtime.driver, "_active", Driver()),
         mock.patch.object(knobs.runtime, "jit_cache_hook", note),
+        mock.patch.object(triton.runtime.jit.JITFunction, "run", launch),
         Pretence(),
     ):
         yield launched

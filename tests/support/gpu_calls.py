@@ -63,10 +63,17 @@ TOPOLOGIES: dict[str, Callable[[int, int], Topology]] = {
 
 
 def call(
-    function: str, topology: Topology, frames: int, dtype: torch.dtype, device: torch.device, bands: bool = False
+    function: str,
+    topology: Topology,
+    frames: int,
+    dtype: torch.dtype,
+    device: torch.device,
+    classes: int = CLASSES,
+    *,
+    bands: bool = False,
 ) -> Any:
     """Call a function of the kernels' door with log-probs that nobody has written."""
-    x = torch.empty(topology.batch, frames, CLASSES, dtype=dtype, device=device)
+    x = torch.empty(topology.batch, frames, classes, dtype=dtype, device=device)
     wildcard = torch.empty(topology.batch, frames, device=device) if topology.has_wildcard else None
     limits = {}
     if bands:
