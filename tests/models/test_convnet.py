@@ -13,6 +13,7 @@ import torch
 from made_models import TINY, tiny_folder, tiny_network
 from made_sounds import babble
 
+from ctc_align.config import Settings
 from ctc_align.errors import AudioError, UsageError
 from ctc_align.models.convnet import convnet_model, features
 from ctc_align.models.convnet.convnet_model import ConvNet, ModelDescription
@@ -27,7 +28,7 @@ DESCRIPTION = ModelDescription("tiny", ("<blank>", *"abcde"), TINY, parts=3)
 def model(chunk_s: float = 60.0) -> ConvNet:
     weights = dict(tiny_network().state_dict())
     weights["log_priors"] = torch.linspace(-4.0, -2.0, TINY.states)
-    return ConvNet(DESCRIPTION, weights, CPU, chunk_s)
+    return ConvNet(DESCRIPTION, weights, CPU, Settings(chunk_s=chunk_s))
 
 
 def sound(samples: int) -> Audio:
@@ -77,6 +78,18 @@ def test_outside_the_recording_stands_its_silence_as_in_training() -> None:
     torch.testing.assert_close(model().emissions(heard).log_probs, logits[0, :51].log_softmax(1), atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_a_precision_that_is_asked_for_is_the_networks(precision: str) -> None:
+    weights = dict(tiny_network().state_dict())
+    found = ConvNet(DESCRIPTION, weights, CPU, Settings(precision=precision)).emissions(sound(16000))
+    exact = ConvNet(DESCRIPTION, weights, CPU).emissions(sound(16000))
+    assert found.states is not None
+    assert (found.log_probs.dtype, found.states.dtype) == (torch.float32, torch.float32)
+    assert not torch.equal(found.log_probs, exact.log_probs)
+    torch.testing.assert_close(found.log_probs, exact.log_probs, atol=0.05, rtol=0)
+    torch.testing.assert_close(found.states, exact.states, atol=0.05, rtol=0)
+
+
 def test_priors_are_taken_off_the_states_only() -> None:
     plain = ConvNet(DESCRIPTION, dict(tiny_network().state_dict()), CPU).emissions(sound(8000))
     priors = model().emissions(sound(8000))
@@ -95,7 +108,7 @@ def mixed(weight: float = 0.5, chunk_s: float = 60.0) -> ConvNet:
     weights["mixtures.weights"] = torch.full((TINY.states, 2), -math.log(2))
     weights["mixtures.means"] = torch.randn(TINY.states, 2, VALUES, generator=generator)
     weights["mixtures.variances"] = torch.rand(TINY.states, 2, VALUES, generator=generator) + 2.0
-    return ConvNet(replace(DESCRIPTION, mixture_weight=weight), weights, CPU, chunk_s)
+    return ConvNet(replace(DESCRIPTION, mixture_weight=weight), weights, CPU, Settings(chunk_s=chunk_s))
 
 
 def paused(samples: int) -> Audio:
@@ -227,7 +240,7 @@ def test_memory_of_a_long_recording_is_emissions_and_a_chunk() -> None:
     samples = np.random.default_rng(0).standard_normal(600 * 16000, dtype=np.float32)
     seen: list[int] = []
 
-    watched = ConvNet(DESCRIPTION, dict(tiny_network().state_dict()), CPU, 10.0)
+    watched = ConvNet(DESCRIPTION, dict(tiny_network().state_dict()), CPU, Settings(chunk_s=10.0))
     watched.network.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].nbytes))
     tracemalloc.start()
     emissions = watched.emissions(Audio(samples, 16000))

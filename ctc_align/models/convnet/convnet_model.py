@@ -69,7 +69,7 @@ class ConvNet:
         description: ModelDescription,
         weights: dict[str, torch.Tensor],
         device: torch.device,
-        chunk_s: float = Settings.chunk_s,
+        settings: Settings | None = None,
         calibration: Calibration | None = None,
         confidence_network: ConfidenceNetwork | None = None,
     ) -> None:
@@ -79,9 +79,11 @@ class ConvNet:
         self.vocab = description.vocab
         self.token_kind = description.token_kind
         self.device = device
-        self.pieces_at_once = max(1, round(chunk_s / self.frame_shift_s) // PIECE_FRAMES)
+        settings = settings or Settings()
+        self.pieces_at_once = max(1, round(settings.chunk_s / self.frame_shift_s) // PIECE_FRAMES)
         self._state_offset = _state_offset(description, weights).to(device)
-        self.network = InferenceNetwork(network_with(description.shape, weights)).to(device)
+        precision = torch.float32 if settings.precision == "auto" else getattr(torch, settings.precision)
+        self.network = InferenceNetwork(network_with(description.shape, weights), precision).to(device)
         mixtures = mixtures_of(description, weights)
         self.mixtures = None if mixtures is None else mixtures.to(device)
 

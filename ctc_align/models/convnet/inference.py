@@ -16,15 +16,16 @@ from ctc_align.models.convnet.network import STRIDE, AcousticNetwork
 
 
 class InferenceNetwork(nn.Module):
-    """A trained network in evaluation mode, float32; it is called as `AcousticNetwork` is, and has no parameters.
+    """A trained network in evaluation mode; it is called as `AcousticNetwork` is, and has no parameters.
 
     Args:
         trained: its weights are copied, and it may be trained further.
+        precision: of weights and of all that is between input and output, which are float32.
     """
 
-    def __init__(self, trained: AcousticNetwork) -> None:
+    def __init__(self, trained: AcousticNetwork, precision: torch.dtype = torch.float32) -> None:
         super().__init__()
-        self.shape = trained.shape
+        self.shape, self.precision = trained.shape, precision
         with torch.no_grad():
             self._add("stem", *_folded(trained.stem[0], *_affine(trained.stem[1])))
             self._add("down", *_folded(trained.down[0], *_affine(trained.down[1])))
@@ -42,7 +43,7 @@ class InferenceNetwork(nn.Module):
     def forward(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Return logits (B, T, C) and (B, T, K) of features (B, T + 2 * context_frames, inputs); T is even."""
         batch, width, _ = features.shape
-        stem = F.conv2d(_as_image(features), *self._of("stem")).relu_()
+        stem = F.conv2d(_as_image(features.to(self.precision)), *self._of("stem")).relu_()
         x = F.conv2d(stem, *self._of("down"), stride=(1, STRIDE)).relu_()
         for i, dilation in enumerate(self.shape.dilations):
             y = F.conv2d(x, *self._of(f"body{i}"), dilation=(1, dilation)).relu_()
@@ -57,15 +58,15 @@ class InferenceNetwork(nn.Module):
         frames = width - 2 * self.shape.context_frames
         trim = (head.shape[3] - frames) // 2
         logits = F.linear(_as_rows(head)[:, trim : trim + frames], *self._of("out"))
-        tokens, states = logits.split((self.shape.classes, self.shape.states), 2)
+        tokens, states = logits.float().split((self.shape.classes, self.shape.states), 2)
         return tokens, states if self.shape.states else None
 
     def _add(self, name: str, weight: torch.Tensor, bias: torch.Tensor) -> None:
         """Keep a convolution (out, in, taps); with a single tap it is a linear map."""
         weight = weight[:, :, None] if weight.shape[2] > 1 else weight[:, :, 0]
         layout = torch.channels_last if weight.dim() == 4 else torch.contiguous_format
-        self.register_buffer(f"{name}_weight", weight.clone(memory_format=layout))
-        self.register_buffer(f"{name}_bias", bias.clone())
+        self.register_buffer(f"{name}_weight", weight.to(self.precision).clone(memory_format=layout))
+        self.register_buffer(f"{name}_bias", bias.to(self.precision).clone())
 
     def _of(self, name: str) -> tuple[torch.Tensor, torch.Tensor]:
         return self.get_buffer(f"{name}_weight"), self.get_buffer(f"{name}_bias")

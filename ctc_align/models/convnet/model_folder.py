@@ -48,7 +48,7 @@ def load_folder(folder: Path, device: torch.device, settings: Settings | None = 
     try:
         weights = load_file(str(folder / "model.safetensors"))
         _check_sizes(description.shape, weights)
-        return ConvNet(description, weights, device, (settings or Settings()).chunk_s, calibration, confidence)
+        return ConvNet(description, weights, device, settings, calibration, confidence)
     except Exception as error:  # safetensors and torch have their own kinds, and all mean the same here
         raise UsageError(
             f"model {folder}: the weights cannot be loaded as model.toml describes them: {one_line(error, 300)}"
