@@ -52,11 +52,12 @@ def test_no_fault_without_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
         ("s == size - 1 or value > best", "s == size - 1 or value >= best"),
         # Skips: none, everywhere, read wrongly on the way back; staying where it is forbidden.
         ("into = choose(mask_of(get(flags, w * 4 + 2)), best, stays)", "into = stays"),
-        ("(skip[s] and s > 1) or", "s > 1 or"),
+        ("2 * odd_skip + skip[s]", "2 * odd_skip + 1"),
+        ("2 * even_skip + skip[s]", "2 * even_skip + 1"),
         ("state -= 1 + (chosen & (", "state -= 1 + (("),
         ("state -= 2 if chosen >> WIDTH & 1 else chosen & 1", "state -= chosen & 1"),
-        ("        if stay[s]:", "        if True:"),
-        ("(s == 1 and starts > 1)", "False"),
+        ("2 * odd_stay + stay[s]", "2 * odd_stay + 1"),
+        ("(size > 1 and starts > 1)", "0"),
         # One off: vectors that can reach the goal, those that can be reached, frames, states, lanes.
         ("low = max(0, goal - 2 * (goal_frame - t0)) // 2", "low = max(0, goal + 64 - 2 * (goal_frame - t0)) // 2"),
         ("high = min(last_of_all // 2 + 1, t0 + now)", "high = min(last_of_all // 2 + 1, t0 + now - 1)"),

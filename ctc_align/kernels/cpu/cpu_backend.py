@@ -272,9 +272,11 @@ def _new_sum_scratch(
 ) -> tuple[tuple[Any, ...], int]:
     used, vectors = min(states, classes + 1), vectors_of(states)
     width, row = vectors * WIDTH, (vectors + (vectors - 1) // STRIP + 1) * WIDTH
-    size = 8 * (rows_kept + rows_saved)
-    memory_limits.require(size, "forward passes")
     tile = (classes + 1 if dense else used) * WIDTH
+    # Emissions of a block are kept where rows are.
+    tiles = tile * (block // WIDTH if rows_kept else 1)
+    size = 8 * (rows_kept + rows_saved + tiles)
+    memory_limits.require(size, "forward passes")
     emitted = WIDTH * max(STRIP * WIDTH, width if rows_kept else 0)
     even_emitted, even_kept = (emitted, rows_kept // 2) if general else (0, 0)
     real, whole = np.float32, np.int32
@@ -287,7 +289,7 @@ def _new_sum_scratch(
         (4 * (vectors + 1), np.uint16),
         *[(row, real), (row, whole)] * 2,
         *[(width + WIDTH, real), (width + WIDTH, whole)] * 2,
-        *[(tile, real), (tile, real), (tile, whole), (WIDTH * WIDTH, real), (WIDTH, whole)],
+        *[(tile, real), (tiles, real), (tiles, whole), (WIDTH * WIDTH, real), (WIDTH, whole)],
         *[(WIDTH, real), (4 * WIDTH, real), (4 * WIDTH, whole)],
         *[(emitted, real), (emitted, whole), (even_emitted, real), (even_emitted, whole)],
         *[(rows_kept, real), (rows_kept, whole), (rows_kept // 2, real), (even_kept, real)],

@@ -24,12 +24,20 @@ def rows_of_classes(emit, classes, dense, row_of_class, used, row_of_used, rows)
     -1), and `row_of_used`. `row_of_class` (C + 1,) is scratch, -1 before and after; its last element is the wildcard's.
     """
     count, odd_rows = 0, rows.shape[0] // 2
-    for s in range(emit.shape[0]):
-        if row_of_class[emit[s]] < 0:
+    if dense:
+        for s in range(emit.shape[0]):
             row_of_class[emit[s]] = 0
-            used[count] = emit[s]
-            count += 1
-    _ascend(used, count)
+        for c in range(-1, classes):
+            if row_of_class[c] == 0:
+                used[count] = c
+                count += 1
+    else:
+        for s in range(emit.shape[0]):
+            if row_of_class[emit[s]] < 0:
+                row_of_class[emit[s]] = 0
+                used[count] = emit[s]
+                count += 1
+        _ascend(used, count)
     for u in range(count):
         row_of_used[u] = row_of_class[used[u]] = u if not dense else used[u] if used[u] >= 0 else classes
     # Lanes without a state emit a used class: the row of an unused one may hold anything.

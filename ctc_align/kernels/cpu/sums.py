@@ -215,7 +215,7 @@ def sums(source, strides, fields, lengths, generals, dense, like, todo, scratch,
         block,
     ) = scratch
     odd_m, odd_e, even_m, even_e = state_rows
-    tile, tile_m, tile_e, _, blank_rows, centres, hand_m, hand_e = tiles
+    tile, kept_tile_m, kept_tile_e, blanks, blank_rows, centres, hand_m, hand_e = tiles
     xm, xe, even_xm, even_xe = emitted_rows
     kept_m, kept_e, _, _ = kept_rows
     saved_m, saved_e = saved
@@ -269,6 +269,9 @@ def sums(source, strides, fields, lengths, generals, dense, like, todo, scratch,
                 end = min(vectors, (t0 + now + WIDTH - 1) // WIDTH)
                 if not fetch(emitted, t0, now, number, used, row_of_used, dense, tile):
                     return done
+                # The way back needs them, too.
+                at = (t0 - kept_from) // WIDTH * tile.shape[0] if out is not None and t0 >= kept_from else 0
+                tile_m, tile_e = kept_tile_m[at : at + tile.shape[0]], kept_tile_e[at : at + tile.shape[0]]
                 powers(tile, number, row_of_used, tile_m, tile_e, centres)
                 if stage < 0:
                     for k in range(now):
@@ -363,8 +366,8 @@ def sums(source, strides, fields, lengths, generals, dense, like, todo, scratch,
                     now = min(WIDTH, f1 - t0)
                     first = max(0, size - finals[b] - 2 * (frames - 1 - t0)) // 2 // WIDTH
                     end = min(vectors, (t0 + now + WIDTH - 1) // WIDTH)
-                    fetch(emitted, t0, now, number, used, row_of_used, dense, tile)
-                    powers(tile, number, row_of_used, tile_m, tile_e, centres)
+                    at = (t0 - f0) // WIDTH * tile.shape[0]
+                    tile_m, tile_e = kept_tile_m[at : at + tile.shape[0]], kept_tile_e[at : at + tile.shape[0]]
                     # Frames that fill the tile: all classes are written at once, the unused ones too.
                     together = 0
                     if dense and now == WIDTH and steps[2] == 1:
@@ -377,7 +380,7 @@ def sums(source, strides, fields, lengths, generals, dense, like, todo, scratch,
                         row_of_used,
                         rows,
                         flags,
-                        tiles[:5],
+                        (tile, tile_m, tile_e, blanks, blank_rows),
                         emitted_rows,
                         kept_rows,
                         back_rows,

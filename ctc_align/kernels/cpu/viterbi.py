@@ -66,15 +66,18 @@ def lay_out(emit, skip, stay, starts, flags):
     Four words a vector: even skip, even stay, odd skip, odd stay. Lane -1 holds the beginning: from it the first even
     state is stepped into, the first odd one skipped into.
     """
-    for v in range(flags.shape[0]):
-        flags[v] = 0
-    for s in range(emit.shape[0]):
-        bit = 1 << (s // 2 % WIDTH)
-        kind = s // 2 // WIDTH * 4 + 2 * (s % 2)
-        if (skip[s] and s > 1) or (s == 1 and starts > 1):
-            flags[kind] |= bit
-        if stay[s]:
-            flags[kind + 1] |= bit
+    size = emit.shape[0]
+    for v in range(flags.shape[0] // 4):
+        even_skip = even_stay = odd_skip = odd_stay = 0
+        for s in range(min(size, 2 * WIDTH * (v + 1)) - 1, 2 * WIDTH * v - 1, -1):
+            if s % 2:
+                odd_skip, odd_stay = 2 * odd_skip + skip[s], 2 * odd_stay + stay[s]
+            else:
+                even_skip, even_stay = 2 * even_skip + skip[s], 2 * even_stay + stay[s]
+        if v == 0:
+            # The first two are entered from the beginning.
+            even_skip, odd_skip = even_skip & -2, (odd_skip & -2) | (size > 1 and starts > 1)
+        flags[4 * v], flags[4 * v + 1], flags[4 * v + 2], flags[4 * v + 3] = even_skip, even_stay, odd_skip, odd_stay
 
 
 @compiled
