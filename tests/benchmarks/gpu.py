@@ -1,13 +1,14 @@
-"""How many times as fast as PyTorch's and torchaudio's functions ours are on this machine's CUDA card. Every result is
-compared with the CPU kernels' first. Exits 1 where one of ours differs, 2 where there is no card.
+"""The one command for a machine with a CUDA card: whether the kernels are right there, race, do what PyTorch asks, and
+how many times as fast as PyTorch's and torchaudio's functions they are. Exits 1 where anything fails, 2 without a card.
 
-    python tests/benchmarks/gpu.py [--rounds N]
+    python tests/benchmarks/gpu.py [--only correctness,races,pytorch,models,speed] [--rounds N] [--out FILE]
+    TRITON_INTERPRET=1 python tests/benchmarks/gpu.py --small     # without a card: does the command itself run?
 
-The log-probs, float32, lie on the card: noise with a planted path (`ctc_align.kernels.benchmark.planted`). Timed is the
-call as users make it, from the arguments to results on the card, waiting for the card included. The rivals are
-torch.nn.functional.ctc_loss, with int64 targets, which cuDNN does not take, so that PyTorch's native kernels run; and
-torchaudio.functional.forced_align, which takes one utterance, in a loop, where it can be imported. Ours and theirs take
-turns; medians.
+First the checks of `gpu_checks.py`, a line each; then the table. The log-probs, float32, lie on the card: noise with a
+planted path (`ctc_align.kernels.benchmark.planted`). Timed is the call as users make it, from the arguments to results
+on the card, waiting for the card included. The rivals are torch.nn.functional.ctc_loss, with int64 targets, which cuDNN
+does not take, so that PyTorch's native kernels run; and torchaudio.functional.forced_align, which takes one utterance,
+in a loop, where it can be imported. Ours and theirs take turns; medians. `--out` writes all of it as Markdown.
 """
 
 from __future__ import annotations
@@ -16,10 +17,14 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+import gpu_checks
 
 from ctc_align import functional, kernels, lattice
 from ctc_align.errors import BackendError
@@ -33,7 +38,9 @@ from ctc_align.kernels.benchmark import (
     torchs_loss,
 )
 
-CASES = (Case(64, 1500, 250, 32), Case(256, 128, 30, 32))
+CASES = (Case(64, 1500, 250, 32), Case(256, 128, 30, 32), Case(32, 1024, 170, 32), Case(1, 1500, 250, 32))
+SMALL = (Case(2, 20, 4, 6),)
+SPEED = "speed"
 FORWARD, GRADIENT, PATHS = "forward", "forward + backward", "best path"
 SAME_SCORES, SAME_OCCUPANCIES = 1e-5, 1e-4
 """Largest differences from the CPU kernels: of losses and path scores relative, of occupancies absolute."""
@@ -93,39 +100,72 @@ def paths(log_probs: torch.Tensor, targets: np.ndarray, device: torch.device) ->
     yield Row(PATHS, "torchaudio, one by one", ours, theirs.call, differs, worse)
 
 
+def speed(device: torch.device, cases: tuple[Case, ...], rounds: int) -> Iterator[tuple[str, bool]]:
+    """Yield the lines of the table, and whether ours is right."""
+    align, reason = import_forced_align()
+    if align is None:
+        yield f"torchaudio {reason}; best paths are not measured", True
+    yield "", True
+    yield "| task | case | beside | ours, ms | theirs, ms | times | as the CPU's |", True
+    yield "|---|---|---|---:|---:|---:|---|", True
+    for case in cases:
+        log_probs, targets = planted(case)
+        rows = [*losses(log_probs, targets, device), *(paths(log_probs, targets, device) if align is not None else ())]
+        for row in rows:
+            ours_s, theirs_s = in_turns((row.ours, row.theirs), rounds, device)
+            note = "OURS DIFFERS" if row.differs else "theirs differs" if row.theirs_differ else "both"
+            yield (
+                f"| {row.task} | {case} | {row.rival} | {ours_s * 1e3:.3f} | {theirs_s * 1e3:.3f} | "
+                f"{theirs_s / ours_s:.1f} x | {note} |",
+                not row.differs,
+            )
+
+
+def report(device: torch.device, arguments: argparse.Namespace) -> Iterator[tuple[str, bool]]:
+    """Yield the lines of the report, and whether what they are about is right."""
+    here = machine([device] if device.type == "cuda" else [])
+    versions = ", ".join(f"{name} {version}" for name, version in here["versions"].items())
+    yield f"{here.get('gpu') or 'no card: interpreted'}; {versions}", True
+    groups = tuple(arguments.only.split(","))
+    chosen = tuple(group for group in gpu_checks.GROUPS if group in groups)
+    for check in gpu_checks.checks(chosen, device, arguments.small, arguments.few):
+        verdict, why = check.verdict()
+        yield f"{verdict}: {check.group}: {check.name}{': ' * bool(why)}{why}", verdict != "FAILED"
+    if SPEED in groups:
+        yield from speed(device, SMALL if arguments.small else CASES, arguments.rounds)
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description="How many times as fast as its rivals the CUDA kernels are.")
+    parser = argparse.ArgumentParser(description="Whether the CUDA kernels are right on this card, and how fast.")
+    parser.add_argument("--only", default=",".join((*gpu_checks.GROUPS, SPEED)), help="groups, by commas")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--small", action="store_true", help="problems for Triton's interpreter, without a card")
+    parser.add_argument("--few", action="store_true", help="every tenth check of each group")
+    parser.add_argument("--out", type=Path, help="write the report there, too")
     arguments = parser.parse_args()
+    unknown = set(arguments.only.split(",")) - {*gpu_checks.GROUPS, SPEED}
+    if unknown:
+        parser.error(f"--only: expected some of {', '.join((*gpu_checks.GROUPS, SPEED))}; got {', '.join(unknown)}")
     try:
         kernels.check_backend("gpu")
     except BackendError as error:
         print(f"cannot run here: {error}", file=sys.stderr)
         return 2
-    if not torch.cuda.is_available():
-        print("cannot run here: PyTorch sees no CUDA device", file=sys.stderr)
+    cuda = torch.cuda.is_available()
+    if not cuda and not arguments.small:
+        print("cannot run here: PyTorch sees no CUDA device; --small runs without", file=sys.stderr)
         return 2
-    device = torch.device("cuda", torch.cuda.current_device())
-    here, (align, reason) = machine([device]), import_forced_align()
-    print(f"{here['gpu']}; " + ", ".join(f"{name} {version}" for name, version in here["versions"].items()))
-    if align is None:
-        print(f"torchaudio {reason}; best paths are not measured")
-    print("\n| task | case | beside | ours, ms | theirs, ms | times | as the CPU's |")
-    print("|---|---|---|---:|---:|---:|---|", flush=True)
-    right = True
-    for case in CASES:
-        log_probs, targets = planted(case)
-        rows = [*losses(log_probs, targets, device), *(paths(log_probs, targets, device) if align is not None else ())]
-        for row in rows:
-            ours_s, theirs_s = in_turns((row.ours, row.theirs), arguments.rounds, device)
-            note = "OURS DIFFERS" if row.differs else "theirs differs" if row.theirs_differ else "both"
-            print(
-                f"| {row.task} | {case} | {row.rival} | {ours_s * 1e3:.3f} | {theirs_s * 1e3:.3f} | "
-                f"{theirs_s / ours_s:.1f} x | {note} |",
-                flush=True,
-            )
-            right &= not row.differs
-    return 0 if right else 1
+    device = torch.device("cuda", torch.cuda.current_device()) if cuda else torch.device("cpu")
+    lines, wrong = [], 0
+    for line, right in report(device, arguments):
+        print(line, flush=True)
+        lines.append(line)
+        wrong += not right
+    lines.append(f"\n{wrong} failed" if wrong else "\nall well")
+    print(lines[-1])
+    if arguments.out is not None:
+        arguments.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
