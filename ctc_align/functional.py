@@ -52,25 +52,20 @@ The best path and its tokens (`ctc_align.view.occupancy_figure` draws it over th
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from ctc_align import kernels, lattice
-from ctc_align.ctc import arguments, autograd
-from ctc_align.ctc.arguments import Lengths, loss_arguments
+from ctc_align.ctc import arguments, autograd, operators
+from ctc_align.ctc.arguments import Lengths, Targets, loss_arguments
 from ctc_align.errors import KernelError
 from ctc_align.kernels import memory_limits
-
-UNITS_CELLS = 2**20
-"""Unit vectors whose products are computed at once, times the numbers in each."""
 
 
 def ctc_loss(
     log_probs: torch.Tensor,
-    targets: torch.Tensor,
+    targets: Targets,
     input_lengths: Lengths,
     target_lengths: Lengths,
     blank: int = 0,
@@ -105,12 +100,12 @@ def ctc_loss(
     """
     arguments.check_reduction(reduction)
     batch = loss_arguments(log_probs, targets, input_lengths, target_lengths, blank)
-    return batch.reduce(autograd.losses(batch.log_probs, batch.topology, batch.frames), reduction, zero_infinity)
+    return batch.reduce(autograd.ctc_losses(batch.log_probs, batch.problem()), reduction, zero_infinity)
 
 
 def simple_ctc_loss(
     log_probs: torch.Tensor,
-    targets: torch.Tensor,
+    targets: Targets,
     input_lengths: Lengths,
     target_lengths: Lengths,
     blank: int = 0,
@@ -126,13 +121,13 @@ def simple_ctc_loss(
     tensor(2.)
     """
     arguments.check_reduction(reduction)
-    batch = loss_arguments(log_probs, targets, input_lengths, target_lengths, blank, arguments.simple_padded)
-    return batch.reduce(autograd.losses(batch.log_probs, batch.topology, batch.frames), reduction, zero_infinity)
+    batch = loss_arguments(log_probs, targets, input_lengths, target_lengths, blank)
+    return batch.reduce(autograd.ctc_losses(batch.log_probs, batch.problem("simple")), reduction, zero_infinity)
 
 
 def occupancy(
     log_probs: torch.Tensor,
-    targets: torch.Tensor,
+    targets: Targets,
     input_lengths: Lengths,
     target_lengths: Lengths,
     blank: int = 0,
@@ -157,13 +152,12 @@ def occupancy(
             [0.3333, 0.6667]])
     """
     batch = loss_arguments(log_probs, targets, input_lengths, target_lengths, blank)
-    posteriors = kernels.occupancy(batch.log_probs, batch.topology, batch.frames).posteriors
-    return batch.restore_order(posteriors.to(log_probs.device))
+    return batch.restore_order(autograd.ctc_occupancies(batch.log_probs.detach(), batch.problem()))
 
 
 def hessian(
     logits: torch.Tensor,
-    targets: torch.Tensor,
+    targets: Targets,
     input_lengths: Lengths,
     target_lengths: Lengths,
     blank: int = 0,
@@ -199,16 +193,12 @@ def hessian(
         dtype.itemsize * utterances * (frames * classes) ** 2, f"second derivatives of {tuple(logits.shape)}"
     )
     batch = loss_arguments(logits.detach().transpose(0, 1), targets, input_lengths, target_lengths, blank)
-    result = logits.new_zeros((utterances, frames, classes, frames, classes), dtype=dtype)
-    for b, (count, tokens) in enumerate(zip(batch.frames.tolist(), batch.tokens.tolist())):
-        target = batch.topology.emit[b, 1 : 2 * tokens : 2]
-        result[b, :count, :, :count] = _curvature(batch.log_probs[b, :count].cpu().double(), target, blank).to(result)
-    return result
+    return operators.hessian(batch.log_probs, *batch.problem())
 
 
 def forced_align(
     log_probs: torch.Tensor,
-    targets: torch.Tensor,
+    targets: Targets,
     input_lengths: Lengths | None = None,
     target_lengths: Lengths | None = None,
     blank: int = 0,
@@ -235,21 +225,14 @@ def forced_align(
     tensor([[1, 0, 1]])
     """
     arguments.check_log_probs(log_probs, "(B, T, C)", (3,))
-    batch, most, classes = log_probs.shape
-    rows = arguments.token_ids(targets)
-    if rows.ndim != 2 or len(rows) != batch:
-        raise KernelError(f"targets: expected token ids ({batch}, L), got shape {rows.shape}")
-    frames = np.full(batch, most) if input_lengths is None else arguments.frame_counts(input_lengths, log_probs)
-    if target_lengths is None:
-        tokens = np.full(batch, rows.shape[1])
-    else:
-        tokens = arguments.whole_numbers(target_lengths, "target_lengths", batch)
-    topology = arguments.ctc(rows, tokens, blank, classes)
-    _refuse_too_long(topology, tokens, frames)
-    lengths = None if input_lengths is None else torch.from_numpy(frames)
-    labels, scores, totals = kernels.best_labels(log_probs, topology, lengths, blank)
-    _refuse_pathless(totals)
-    return labels.to(targets.device, targets.dtype), scores
+    ids = arguments.as_targets(targets)
+    tokens = (
+        arguments.row_lengths(targets)
+        if target_lengths is None
+        else arguments.as_lengths(target_lengths, "target_lengths")
+    )
+    frames = None if input_lengths is None else arguments.as_lengths(input_lengths, "input_lengths")
+    return operators.forced_align(log_probs.detach(), ids, frames, tokens, blank)
 
 
 @dataclass(frozen=True)
@@ -292,53 +275,3 @@ def merge_tokens(tokens: torch.Tensor, scores: torch.Tensor, blank: int = 0) -> 
     means = np.add.reduceat(values, starts) / (ends - starts)
     rows = zip(labels[starts].tolist(), starts.tolist(), ends.tolist(), means.tolist())
     return [TokenSpan(*row) for row in rows if row[0] != blank]
-
-
-def _curvature(logits: torch.Tensor, target: np.ndarray, blank: int) -> torch.Tensor:
-    """Return the `hessian` (T, C, T, C) of one utterance (T, C) float64."""
-    frames, classes = logits.shape
-    if not frames:
-        return logits.new_zeros((0, classes, 0, classes))
-    log_probs, size = logits.log_softmax(1), frames * classes
-
-    def rows(count: int) -> tuple[torch.Tensor, lattice.Topology, None]:
-        ids = np.broadcast_to(target, (count, len(target)))
-        return (
-            log_probs.expand(count, frames, classes),
-            lattice.ctc_padded(ids, np.full(count, len(target)), blank),
-            None,
-        )
-
-    occupied = kernels.occupancy(*rows(1))
-    if not occupied.scores[0] > -torch.inf and not occupied.scores[0].isnan():
-        return logits.new_zeros((frames, classes, frames, classes))
-    softmax = log_probs.exp()
-    result = torch.diag_embed(softmax) - softmax[:, :, None] * softmax[:, None, :]
-    result = torch.einsum("tcd,tu->tcud", result, torch.eye(frames, dtype=logits.dtype)).reshape(size, size)
-    # A posterior of 0 does not change.
-    places = occupied.posteriors.reshape(-1).nonzero()[:, 0]
-    for some in places.split(max(1, UNITS_CELLS // size)):
-        units = torch.nn.functional.one_hot(some, size).double().view(len(some), frames, classes)
-        result[some] -= kernels.tangent(*rows(len(some)), units).tangents.reshape(len(some), size)
-    return ((result + result.T) / 2).view(frames, classes, frames, classes)
-
-
-def _refuse_too_long(topology: lattice.Topology, tokens: np.ndarray, frames: np.ndarray) -> None:
-    short = topology.min_frames > frames
-    if short.any():
-        b = int(np.argmax(short))
-        raise KernelError(
-            f"targets length is too long for CTC, utterance {b}: log_probs length {frames[b]}, targets length "
-            f"{tokens[b]}, and number of repeats {topology.min_frames[b] - tokens[b]} (each takes a blank)"
-        )
-
-
-def _refuse_pathless(scores: torch.Tensor) -> None:
-    totals = scores.tolist()
-    if all(total > -math.inf for total in totals):  # neither for NaN
-        return
-    values = np.array(totals)
-    b = int(np.argmin(np.isfinite(values)))
-    if np.isnan(values[b]):
-        raise KernelError(f"log_probs of utterance {b}: expected log-probs, got NaN or +inf where its target is")
-    raise KernelError(f"log_probs of utterance {b}: every path of its target meets a log-prob of -inf")

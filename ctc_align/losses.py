@@ -29,15 +29,16 @@ from dataclasses import dataclass
 
 import torch
 
-from ctc_align import functional, kernels
-from ctc_align.ctc import autograd
+from ctc_align import functional
+from ctc_align.ctc import autograd, operators
 from ctc_align.ctc.arguments import (
     Lengths,
     LossArguments,
+    Targets,
+    as_lengths,
     batch_first,
     check_log_probs,
     check_reduction,
-    frame_counts,
     frames_inside,
     loss_arguments,
 )
@@ -76,11 +77,17 @@ class CTCLoss(torch.nn.Module):
         self.blank, self.reduction, self.zero_infinity = blank, reduction, zero_infinity
 
     def forward(
-        self, log_probs: torch.Tensor, targets: torch.Tensor, input_lengths: Lengths, target_lengths: Lengths
+        self, log_probs: torch.Tensor, targets: Targets, input_lengths: Lengths, target_lengths: Lengths
     ) -> torch.Tensor:
         """Return the loss of log-probs (T, N, C) or (T, C)."""
         return functional.ctc_loss(
             log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity
+        )
+
+    def __prepare_scriptable__(self) -> CTCLoss:
+        raise KernelError(
+            "torch.jit.script does not take CTCLoss, whose kernels are called from Python: use torch.jit.trace, "
+            "torch.export or torch.compile"
         )
 
     def extra_repr(self) -> str:
@@ -103,16 +110,15 @@ class _Soft:
 
 
 def _soft(batch: LossArguments) -> _Soft:
-    occupied = kernels.occupancy(batch.log_probs, batch.topology, batch.frames)
-    posteriors = occupied.posteriors.to(batch.log_probs.device)
+    plain, posteriors = operators.sums(batch.log_probs.detach(), *batch.problem())
     # A posterior of 0 costs nothing, even where the log-prob is -inf or padding: 0 x inf would.
     log_probs = torch.where(posteriors == 0, 0.0, batch.log_probs.to(posteriors.dtype))
-    return _Soft(batch, log_probs, posteriors, (occupied.scores == -torch.inf).to(posteriors.device))
+    return _Soft(batch, log_probs, posteriors, plain == torch.inf)
 
 
 def soft_target_cross_entropy(
     log_probs: torch.Tensor,
-    targets: torch.Tensor,
+    targets: Targets,
     input_lengths: Lengths,
     target_lengths: Lengths,
     blank: int = 0,
@@ -136,7 +142,7 @@ def soft_target_cross_entropy(
 
 def reweighted_ctc_loss(
     log_probs: torch.Tensor,
-    targets: torch.Tensor,
+    targets: Targets,
     input_lengths: Lengths,
     target_lengths: Lengths,
     blank: int = 0,
@@ -191,7 +197,7 @@ def _frame_weights(soft: _Soft, focus: float) -> torch.Tensor:
 
 def focal_ctc_loss(
     log_probs: torch.Tensor,
-    targets: torch.Tensor,
+    targets: Targets,
     input_lengths: Lengths,
     target_lengths: Lengths,
     blank: int = 0,
@@ -221,7 +227,7 @@ def focal_ctc_loss(
     batch = loss_arguments(log_probs, targets, input_lengths, target_lengths, blank)
     if not gamma >= 0:
         raise KernelError(f"gamma: expected 0 or more, got {gamma}")
-    plain = autograd.losses(batch.log_probs, batch.topology, batch.frames)
+    plain = autograd.ctc_losses(batch.log_probs, batch.problem())
     if gamma:
         # A loss below 0 is no probability, and exp would overflow. A power below 1 has no derivative at 0.
         plain = plain.clamp(min=0)
@@ -232,7 +238,7 @@ def focal_ctc_loss(
 
 def label_smoothed_ctc_loss(
     log_probs: torch.Tensor,
-    targets: torch.Tensor,
+    targets: Targets,
     input_lengths: Lengths,
     target_lengths: Lengths,
     blank: int = 0,
@@ -257,7 +263,7 @@ def label_smoothed_ctc_loss(
     batch = loss_arguments(log_probs, targets, input_lengths, target_lengths, blank)
     if not 0 <= alpha < 1:
         raise KernelError(f"alpha: expected 0 to below 1, got {alpha}")
-    plain = autograd.losses(batch.log_probs, batch.topology, batch.frames)
+    plain = autograd.ctc_losses(batch.log_probs, batch.problem())
     if not alpha:
         return batch.reduce(plain, reduction, zero_infinity)
     inside = torch.where(batch.inside, batch.log_probs.to(plain.dtype), 0.0)
@@ -269,7 +275,7 @@ def label_smoothed_ctc_loss(
 
 def label_prior_ctc_loss(
     log_probs: torch.Tensor,
-    targets: torch.Tensor,
+    targets: Targets,
     input_lengths: Lengths,
     target_lengths: Lengths,
     blank: int = 0,
@@ -296,11 +302,11 @@ def label_prior_ctc_loss(
         KernelError: as `ctc_loss`; priors of another shape, or infinite.
     """
     check_log_probs(log_probs, "(T, N, C) or (T, C)", (2, 3))
-    if log_prior.shape != log_probs.shape[-1:] or not log_prior.isfinite().all():
+    if log_prior.shape != log_probs.shape[-1:]:
         raise KernelError(
             f"log_prior: expected finite numbers ({log_probs.shape[-1]},), got shape {tuple(log_prior.shape)}"
         )
-    divided = log_probs - scale * log_prior.detach().to(log_probs)
+    divided = log_probs - scale * operators.finite(log_prior.detach(), "log_prior").to(log_probs)
     return functional.ctc_loss(divided, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)
 
 
@@ -347,20 +353,20 @@ class LabelPrior(torch.nn.Module):
         rows = batch_first(log_probs)
         if rows.shape[2] != len(self.mean):
             raise KernelError(f"log_probs: expected {len(self.mean)} classes, got shape {tuple(log_probs.shape)}")
-        frames = torch.from_numpy(frame_counts(input_lengths, rows))
+        frames = operators.frame_counts(as_lengths(input_lengths, "input_lengths"), *rows.shape[:2])
         if self.training:
             rows = rows.to(self.mean)
             probs = torch.where(frames_inside(frames, rows), rows.exp(), 0.0)
             mean = probs.sum((0, 1)) / frames.sum().to(probs)
             # A batch without frames, or with NaN as in mixed precision, is ignored.
-            if mean.isfinite().all():
-                self.mean.lerp_(mean, 1 - self.decay)
+            followed = self.mean.lerp(mean, 1 - self.decay)
+            self.mean.copy_(torch.where(mean.isfinite().all(), followed, self.mean))
         return ((1 - self.floor) * self.mean + self.floor / len(self.mean)).log()
 
 
 def alignment_entropy(
     log_probs: torch.Tensor,
-    targets: torch.Tensor,
+    targets: Targets,
     input_lengths: Lengths,
     target_lengths: Lengths,
     blank: int = 0,
@@ -390,8 +396,8 @@ def alignment_entropy(
     """
     check_reduction(reduction)
     batch = loss_arguments(log_probs, targets, input_lengths, target_lengths, blank)
-    negative = autograd.losses(batch.log_probs, batch.topology, batch.frames)
-    posteriors = autograd.occupancies(batch.log_probs, batch.topology, batch.frames)
+    negative = autograd.ctc_losses(batch.log_probs, batch.problem())
+    posteriors = autograd.ctc_occupancies(batch.log_probs, batch.problem())
     finite = torch.where(posteriors == 0, 0.0, batch.log_probs.to(posteriors.dtype))
     entropy = -negative - (posteriors * finite).sum((1, 2))
     return batch.reduce(torch.where(negative == torch.inf, 0.0, entropy), reduction)

@@ -1,25 +1,24 @@
-"""Arguments in the forms of PyTorch and torchaudio, checked and converted for the kernels: ids, lengths, topologies.
+"""Arguments in the forms of PyTorch and torchaudio: tensors of them for the operators, which check what they hold.
 
-Errors are `KernelError`, which is a ValueError and a RuntimeError too.
+What stands here looks at types and shapes alone, so that it can be traced by `torch.compile`, `torch.export` and
+`torch.func`; numbers are read in `ctc_align.ctc.problems`. Errors are `KernelError`, which is a ValueError and a
+RuntimeError too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from ctc_align import lattice
-from ctc_align.ctc.autograd import refuse_transforms
+from ctc_align.ctc.problems import Problem
 from ctc_align.errors import KernelError
 
 Lengths = torch.Tensor | Sequence[int] | np.ndarray
+Targets = torch.Tensor | np.ndarray | Sequence[int] | Sequence[Sequence[int]]
 REDUCTIONS = ("none", "mean", "sum")
-
-MakeTopology = Callable[[np.ndarray, np.ndarray, int], lattice.Topology]
-"""A function of rows of ids (B, L), how many of each count (B,), and the blank."""
 
 
 @dataclass(frozen=True)
@@ -28,22 +27,28 @@ class LossArguments:
 
     Attributes:
         log_probs: (B, T, C), a view of the caller's.
-        topology: of the same B.
-        frames: (B,) int64, how many count.
-        tokens: (B,) int64, lengths of the targets.
+        targets: (B, L) token ids, or those of all utterances in a row.
+        frames: (B,), how many count.
+        tokens: (B,), lengths of the targets.
+        blank: the class of the blank.
         batched: whether the caller's log-probs are a batch, (T, N, C), not (T, C).
     """
 
     log_probs: torch.Tensor
-    topology: lattice.Topology
+    targets: torch.Tensor
     frames: torch.Tensor
-    tokens: np.ndarray
+    tokens: torch.Tensor
+    blank: int
     batched: bool
 
     @property
     def inside(self) -> torch.Tensor:
         """The frames that count, (B, T, 1) bool, on the device of the log-probs."""
         return frames_inside(self.frames, self.log_probs)
+
+    def problem(self, paths: str = "ctc") -> Problem:
+        """Return the arguments of an operator besides the log-probs."""
+        return Problem(self.targets, self.frames, self.tokens, self.blank, paths)
 
     def restore_order(self, values: torch.Tensor) -> torch.Tensor:
         """Return values (B, T, …) in the caller's order: (T, N, …), or (T, …)."""
@@ -57,29 +62,27 @@ class LossArguments:
         if reduction == "sum":
             return losses.sum()
         if reduction == "mean":
-            return (losses / torch.from_numpy(np.maximum(self.tokens, 1)).to(losses)).mean()
+            return (losses / self.tokens.to(losses.device, losses.dtype).clamp(min=1)).mean()
         return losses if self.batched else losses[0]
 
 
 def loss_arguments(
-    log_probs: torch.Tensor,
-    targets: torch.Tensor,
-    input_lengths: Lengths,
-    target_lengths: Lengths,
-    blank: int,
-    make: MakeTopology = lattice.ctc_padded,
+    log_probs: torch.Tensor, targets: Targets, input_lengths: Lengths, target_lengths: Lengths, blank: int
 ) -> LossArguments:
-    """Check and convert arguments in every form that `torch.nn.functional.ctc_loss` takes.
+    """Convert arguments in every form that `torch.nn.functional.ctc_loss` takes, and lists and arrays.
 
     Raises:
-        KernelError: arguments that do not fit together, a blank among the targets.
+        KernelError: what are no log-probs, targets or lengths.
     """
     rows = batch_first(log_probs)
-    batch, _, classes = rows.shape
-    tokens = whole_numbers(target_lengths, "target_lengths", batch)
-    topology = ctc(_padded(targets, tokens), tokens, blank, classes, make)
-    frames = torch.from_numpy(frame_counts(input_lengths, rows))
-    return LossArguments(rows, topology, frames, tokens, log_probs.dim() == 3)
+    return LossArguments(
+        rows,
+        as_targets(targets),
+        as_lengths(input_lengths, "input_lengths"),
+        as_lengths(target_lengths, "target_lengths"),
+        blank,
+        log_probs.dim() == 3,
+    )
 
 
 def check_reduction(reduction: str) -> None:
@@ -93,7 +96,6 @@ def check_log_probs(log_probs: torch.Tensor, shapes: str, dims: tuple[int, ...],
     if not isinstance(log_probs, torch.Tensor) or not log_probs.is_floating_point():
         got = log_probs.dtype if isinstance(log_probs, torch.Tensor) else type(log_probs).__name__
         raise KernelError(f"{name}: expected a floating-point tensor {shapes}, got {got}")
-    refuse_transforms(log_probs)
     if log_probs.dim() not in dims or not log_probs.shape[-1]:
         raise KernelError(f"{name}: expected {shapes} with at least one class, got shape {tuple(log_probs.shape)}")
 
@@ -102,84 +104,66 @@ def batch_first(log_probs: torch.Tensor) -> torch.Tensor:
     """Return log-probs (T, N, C) or (T, C) as a view (N, T, C)."""
     check_log_probs(log_probs, "(T, N, C) or (T, C)", (2, 3))
     rows = log_probs.transpose(0, 1) if log_probs.dim() == 3 else log_probs.unsqueeze(0)
-    if not len(rows):
+    if not rows.shape[0]:
         raise KernelError(f"log_probs: expected at least one utterance, got shape {tuple(log_probs.shape)}")
     return rows
 
 
-def whole_numbers(values: Lengths, name: str, batch: int) -> np.ndarray:
-    """Return (B,) int64 of a tensor, an array or a sequence with one number for each utterance, in any shape."""
-    if isinstance(values, torch.Tensor):
-        refuse_transforms(values)
-    array = values.cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
-    if array.size != batch or (batch and array.dtype.kind not in "iu"):
-        raise KernelError(f"{name}: expected {batch} whole numbers, got {array.dtype} of shape {array.shape}")
-    return array.reshape(batch).astype(np.int64)
+def as_targets(targets: Targets) -> torch.Tensor:
+    """Return token ids as a tensor; rows of different lengths are padded with 0.
+
+    >>> as_targets([[1, 2], [3]])
+    tensor([[1, 2],
+            [3, 0]])
+    """
+    if isinstance(targets, torch.Tensor):
+        return targets
+    rows = _rows(targets)
+    if rows is None:
+        return _tensor(targets, "targets", "token ids")
+    ids = [as_targets(row) for row in rows]
+    if any(row.dim() != 1 for row in ids):
+        raise KernelError("targets: expected token ids, one row for each utterance, got rows in rows")
+    return torch.nn.utils.rnn.pad_sequence(ids, batch_first=True)
 
 
-def frame_counts(input_lengths: Lengths, log_probs: torch.Tensor) -> np.ndarray:
-    """Return how many frames count of each utterance of log_probs (B, T, C)."""
-    batch, most, _ = log_probs.shape
-    frames = whole_numbers(input_lengths, "input_lengths", batch)
-    if batch and (frames.min() < 0 or frames.max() > most):
-        b = int(np.argmax((frames < 0) | (frames > most)))
-        raise KernelError(f"input_lengths: utterance {b} has {frames[b]} frames, expected 0 to {most} as in log_probs")
-    return frames
+def row_lengths(targets: Targets) -> torch.Tensor | None:
+    """Return the lengths (B,) of targets that are a list of rows; None for others, whose rows are equally long."""
+    rows = None if isinstance(targets, torch.Tensor) else _rows(targets)
+    return None if rows is None else torch.tensor([len(row) for row in rows])
+
+
+def _rows(values: object) -> Sequence | None:
+    """Return a list or tuple of rows, which are lists, tuples, or arrays or tensors of one dimension; else None."""
+    if not isinstance(values, (list, tuple)) or not values:
+        return None
+    for value in values:
+        if not (
+            isinstance(value, (list, tuple)) or (isinstance(value, (np.ndarray, torch.Tensor)) and value.ndim == 1)
+        ):
+            return None
+    return values
+
+
+def as_lengths(lengths: Lengths, name: str) -> torch.Tensor:
+    """Return numbers in any shape, one for each utterance, as a tensor (B,)."""
+    values = lengths if isinstance(lengths, torch.Tensor) else _tensor(lengths, name, "whole numbers")
+    return values if values.dim() == 1 else values.reshape(-1)
+
+
+def _tensor(values: object, name: str, what: str) -> torch.Tensor:
+    """Return a tensor of numbers in an array or a sequence; one of nothing holds whole numbers."""
+    if torch.compiler.is_compiling():
+        return torch.as_tensor(values)  # its compiler does not look into arrays
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise KernelError(f"{name}: expected {what}, a tensor, an array or a list, got {type(values).__name__}")
+    if not array.size:
+        array = array.astype(np.int64)
+    return torch.as_tensor(array)
 
 
 def frames_inside(frames: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
     """Return the frames that count, (B, T, 1) bool, on the device of the log-probs (B, T, C)."""
     frame = torch.arange(log_probs.shape[1], device=log_probs.device)
     return (frame < frames.to(frame.device)[:, None])[:, :, None]
-
-
-def token_ids(targets: torch.Tensor) -> np.ndarray:
-    """Return targets as an array of integers; floats that hold whole numbers are accepted, as by PyTorch."""
-    if not isinstance(targets, torch.Tensor):
-        raise KernelError(f"targets: expected a tensor of token ids, got {type(targets).__name__}")
-    refuse_transforms(targets)
-    if not targets.is_floating_point():
-        return targets.cpu().numpy()
-    ids = targets.detach().long()
-    if not torch.equal(ids.to(targets.dtype), targets):
-        raise KernelError(f"targets: expected whole numbers, got {targets.dtype} with fractions")
-    return ids.cpu().numpy()
-
-
-def _padded(targets: torch.Tensor, tokens: np.ndarray) -> np.ndarray:
-    """Return targets (N, S), or concatenated ones, as rows of ids of which the first `tokens` (N,) count."""
-    ids = token_ids(targets)
-    if ids.ndim == 2 and len(ids) == len(tokens):
-        return ids
-    total = int(tokens.sum())
-    if ids.shape != (total,) or tokens.min() < 0:
-        raise KernelError(
-            f"targets: expected ({len(tokens)}, S), or ({total},) as target_lengths add up to, got {ids.shape}"
-        )
-    inside = np.arange(tokens.max()) < tokens[:, None]
-    rows = np.zeros(inside.shape, ids.dtype)
-    rows[inside] = ids
-    return rows
-
-
-def ctc(
-    rows: np.ndarray, tokens: np.ndarray, blank: int, classes: int, make: MakeTopology = lattice.ctc_padded
-) -> lattice.Topology:
-    """Make the topology of rows of ids (B, L), each one a class."""
-    if not 0 <= blank < classes:
-        raise KernelError(f"blank: expected a class from 0 to {classes - 1}, got {blank}")
-    topology = make(rows, tokens, blank)
-    # -1 would be a wildcard.
-    if topology.max_class >= classes or topology.has_wildcard:
-        b, state = np.argwhere(topology.emit.view(np.uint32) >= classes)[0].tolist()
-        raise KernelError(
-            f"target {b}: token {state // 2} is {topology.emit[b, state]}; log_probs has the classes 0 to {classes - 1}"
-        )
-    return topology
-
-
-def simple_padded(rows: np.ndarray, tokens: np.ndarray, blank: int) -> lattice.Topology:
-    """Make `lattice.simple_ctc` of rows of ids (B, L), of which the first `tokens` (B,) count."""
-    if len(tokens) and (tokens.min() < 0 or tokens.max() > rows.shape[1]):
-        raise KernelError(f"target lengths: expected 0 to {rows.shape[1]}, got {tokens.tolist()[:8]}")
-    return lattice.simple_ctc([row[:count] for row, count in zip(rows, tokens.tolist())], blank)

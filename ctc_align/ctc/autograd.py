@@ -4,196 +4,302 @@ The gradient by the log-probs is minus the occupancy (Graves et al. 2006, eq. 14
 is right for unnormalised scores too; behind `log_softmax` it gives softmax - occupancy by the logits. The forward pass
 computes it already if log-probs require a gradient. The second derivatives are those of the occupancy, one product of
 the Hessian with a direction at a time, which costs about as much as two or three gradients.
+
+The derivatives are `torch.autograd.Function`s on the operators of `ctc_align.ctc.operators`: backward, forward mode and
+vmap. `torch.ops.ctc_align.losses` and `occupancies` are the same as operators, which `torch.compile` and `torch.export`
+see as one node.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch.autograd import forward_ad
 
-from ctc_align import kernels, lattice
+from ctc_align import lattice
+from ctc_align.ctc import operators
+from ctc_align.ctc.arguments import Lengths, as_lengths, check_log_probs
+from ctc_align.ctc.problems import Problem, packed
 from ctc_align.errors import KernelError
 
-Lengths = torch.Tensor | Sequence[int] | None
+_PROBLEM = len(Problem._fields)
+_NONE = (None,) * _PROBLEM
 
 
-@dataclass(frozen=True)
-class _Arguments:
-    """Arguments of a loss other than the log-probs."""
+class _Derivative(torch.autograd.Function):
+    """What the functions below have in common: their last arguments are a problem's, all tensors are saved."""
 
-    topology: lattice.Topology
-    lengths: Lengths
-    backend: str
-
-    def posteriors(self, log_probs: torch.Tensor) -> torch.Tensor:
-        """Return the occupancy (B, T, C)."""
-        return kernels.occupancy(log_probs, self.topology, self.lengths, backend=self.backend).posteriors
-
-    def tangents(self, log_probs: torch.Tensor, posteriors: torch.Tensor, direction: torch.Tensor) -> torch.Tensor:
-        """Return the product of the posteriors' Jacobian, the score's symmetric Hessian, with the direction."""
-        return kernels.tangent(
-            log_probs, self.topology, self.lengths, direction, posteriors=posteriors, backend=self.backend
-        ).tangents
+    @classmethod
+    def vmap(cls, info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> Any:
+        return operators.over_batches(cls.apply, info.batch_size, in_dims, arguments, len(arguments) - _PROBLEM)
 
 
-class _Losses(torch.autograd.Function):
-    """Losses (B,) of log-probs."""
+def _save(ctx: Any, inputs: tuple, *further: torch.Tensor) -> None:
+    """Save the inputs for `_saved`, which returns those before the problem with the further ones, and the problem."""
+    *before, targets, input_lengths, target_lengths, blank, paths, backend = inputs
+    tensors = (*before, *further, targets, input_lengths, target_lengths)
+    ctx.save_for_backward(*tensors)
+    ctx.save_for_forward(*tensors)
+    ctx.rest = blank, paths, backend
+    ctx.set_materialize_grads(False)
 
-    @staticmethod
-    def forward(ctx: Any, log_probs: torch.Tensor, arguments: _Arguments) -> torch.Tensor:
-        result = kernels.occupancy(log_probs, arguments.topology, arguments.lengths, backend=arguments.backend)
-        ctx.save_for_backward(log_probs)
-        ctx.arguments = arguments
-        ctx.posteriors = result.posteriors
-        return _negative(result.scores, log_probs)
+
+def _saved(ctx: Any) -> tuple[list[torch.Tensor], tuple]:
+    *tensors, targets, input_lengths, target_lengths = ctx.saved_tensors
+    return tensors, (targets, input_lengths, target_lengths, *ctx.rest)
+
+
+class _Losses(_Derivative):
+    """Losses (B,) of log-probs (B, T, C) and, as constants, their posteriors (B, T, C)."""
 
     @staticmethod
-    def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor, None]:
-        refuse_transforms(upstream)
-        # The posteriors are kept for the first call; those of a retained graph are computed again.
-        known, ctx.posteriors = ctx.posteriors, None
-        (log_probs,) = ctx.saved_tensors
-        posteriors = ctx.arguments.posteriors(log_probs) if known is None else known
-        if torch.is_grad_enabled():
-            return _Gradients.apply(log_probs, upstream, ctx.arguments, posteriors), None
-        return _weighted(posteriors, _weights(upstream, posteriors), log_probs), None
+    def forward(log_probs: torch.Tensor, *problem: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        return operators.sums(log_probs, *problem)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: tuple[torch.Tensor, torch.Tensor]) -> None:
+        ctx.mark_non_differentiable(output[1])
+        _save(ctx, inputs, output[1])
+        ctx.shared = ctx.spent = False
+
+    @staticmethod
+    def backward(ctx: Any, upstream: torch.Tensor | None, _: None = None) -> tuple[torch.Tensor | None, ...]:
+        if upstream is None:
+            return None, *_NONE
+        (log_probs, posteriors), problem = _saved(ctx)
+        # The posteriors become the gradient; a retained graph computes them again.
+        again, last = ctx.spent, not torch.is_grad_enabled()
+        if again:
+            _, posteriors = operators.sums(log_probs.detach(), *problem)
+        if not last:
+            ctx.shared = ctx.shared or not again
+            return _Gradient.apply(log_probs, upstream, posteriors, *problem), *_NONE
+        if (again or not ctx.shared) and _can_become_gradient(posteriors, upstream, log_probs):
+            operators.scale_(posteriors.data, upstream)  # without a new version, which a retained graph would refuse
+            ctx.spent = True
+            return posteriors, *_NONE
+        return operators.gradient(log_probs, upstream, posteriors, *problem), *_NONE
+
+    @staticmethod
+    def jvp(ctx: Any, along: torch.Tensor | None, *_: Any) -> tuple[torch.Tensor | None, None]:
+        if along is None:
+            return None, None
+        (log_probs, posteriors), problem = _saved(ctx)
+        ones = posteriors.new_ones(posteriors.shape[0])
+        gradient = _GradientAlong.apply(log_probs, ones, posteriors, *problem)
+        # What is infinite where no path goes has no effect.
+        return torch.where(gradient == 0, 0.0, gradient * along).sum((1, 2)).to(posteriors.dtype), None
 
 
-class _Gradients(torch.autograd.Function):
-    """The gradient of the losses, minus posteriors times upstream gradient, differentiable by both."""
+class _Gradient(_Derivative):
+    """The gradient of the losses, minus posteriors times upstream, differentiable by log-probs and upstream."""
 
     @staticmethod
     def forward(
-        ctx: Any, log_probs: torch.Tensor, upstream: torch.Tensor, arguments: _Arguments, posteriors: torch.Tensor
+        log_probs: torch.Tensor, upstream: torch.Tensor, posteriors: torch.Tensor, *problem: Any
     ) -> torch.Tensor:
-        ctx.save_for_backward(log_probs, upstream, posteriors)
-        ctx.arguments = arguments
-        return _product(posteriors, _weights(upstream, posteriors)).to(log_probs)
+        return operators.gradient(log_probs, upstream, posteriors, *problem)
 
     @staticmethod
-    def backward(ctx: Any, direction: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        refuse_transforms(direction)
-        log_probs, upstream, posteriors = ctx.saved_tensors
-        by_upstream = None
-        with torch.no_grad():
-            tangents = ctx.arguments.tangents(log_probs, posteriors, direction)
-            by_log_probs = _weighted(tangents, _weights(upstream, tangents), log_probs)
-            if ctx.needs_input_grad[1]:
-                by_upstream = -_product(posteriors, direction.to(posteriors)).sum((1, 2)).to(upstream)
-        if torch.is_grad_enabled():
-            depends = log_probs, upstream, direction
-            by_log_probs = _Last.apply(by_log_probs, *depends)
-            by_upstream = None if by_upstream is None else _Last.apply(by_upstream, *depends)
-        return by_log_probs, by_upstream, None, None
-
-
-def _weights(upstream: torch.Tensor, posteriors: torch.Tensor) -> torch.Tensor:
-    return -upstream.to(posteriors)[:, None, None]
-
-
-def _product(posteriors: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    if not weights.isfinite().all():
-        # A posterior of zero has gradient zero for any upstream gradient; 0 x inf would not.
-        return torch.where(posteriors == 0, 0.0, posteriors * weights)
-    if posteriors.device.type == "cpu":
-        # Not by torch's threads, which would go on spinning on the cores that the next kernels need.
-        return torch.from_numpy(np.multiply(posteriors.numpy(), weights.numpy()))
-    return posteriors * weights
-
-
-def _weighted(posteriors: torch.Tensor, weights: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
-    """Return the product in type and memory order of the log-probs, in one pass: autograd would copy another order."""
-    if not weights.isfinite().all():
-        return _product(posteriors, weights).to(log_probs)
-    if posteriors.dtype == log_probs.dtype and posteriors.stride() == log_probs.stride():
-        if posteriors.device.type == "cpu":  # as in `_product`
-            _scale(posteriors.numpy(), weights.numpy().reshape(-1))
-            return posteriors
-        return posteriors.mul_(weights)
-    if posteriors.device != log_probs.device:
-        return posteriors.mul_(weights).to(log_probs)
-    return torch.mul(posteriors, weights, out=torch.empty_like(log_probs))
-
-
-def _scale(posteriors: np.ndarray, weights: np.ndarray) -> None:
-    """Multiply each utterance of (B, T, C) by its weight, in place.
-
-    In rows as long as memory without gaps allows: a row of classes alone is short.
-    """
-    order = sorted(range(3), key=lambda axis: -posteriors.strides[axis])
-    dense = posteriors.transpose(order)
-    if not dense.flags.c_contiguous:
-        np.multiply(posteriors, weights[:, None, None], out=posteriors)
-        return
-    place = order.index(0)
-    inner = math.prod(dense.shape[place + 1 :])
-    rows = dense.reshape(math.prod(dense.shape[:place]), len(weights) * inner)
-    if place:
-        np.multiply(rows, np.repeat(weights, inner), out=rows)
-    else:
-        rows = rows.reshape(len(weights), inner)
-        np.multiply(rows, weights[:, None], out=rows)
-
-
-class _Occupancies(torch.autograd.Function):
-    """Posteriors (B, T, C) of log-probs."""
+    def setup_context(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
+        _save(ctx, inputs)
 
     @staticmethod
-    def forward(ctx: Any, log_probs: torch.Tensor, arguments: _Arguments) -> torch.Tensor:
-        posteriors = arguments.posteriors(log_probs).to(log_probs.device)
-        ctx.save_for_backward(log_probs, posteriors)
-        ctx.arguments = arguments
-        return posteriors
+    def backward(ctx: Any, direction: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        if direction is None:
+            return None, None, None, *_NONE
+        (log_probs, upstream, posteriors), problem = _saved(ctx)
+        return *_Second.apply(log_probs, upstream, posteriors, direction, *problem), None, *_NONE
 
     @staticmethod
-    def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor, None]:
-        refuse_transforms(upstream)
-        log_probs, posteriors = ctx.saved_tensors
-        with torch.no_grad():
-            tangents = ctx.arguments.tangents(log_probs, posteriors, upstream).to(log_probs)
-        return _Last.apply(tangents, log_probs, upstream) if torch.is_grad_enabled() else tangents, None
+    def jvp(ctx: Any, along: torch.Tensor | None, upstream_along: torch.Tensor | None, *_: Any) -> torch.Tensor | None:
+        (log_probs, upstream, posteriors), problem = _saved(ctx)
+        parts = []
+        if along is not None:  # the Hessian is symmetric
+            parts.append(_Second.apply(log_probs, upstream, posteriors, along, *problem)[0])
+        if upstream_along is not None:
+            parts.append(_Gradient.apply(log_probs, upstream_along, posteriors, *problem))
+        return sum(parts[1:], parts[0]) if parts else None
 
 
-class _Last(torch.autograd.Function):
-    """Derivatives tied to their inputs, so that a further derivative is an error instead of zero."""
-
-    @staticmethod
-    def forward(ctx: Any, derivatives: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
-        return derivatives.view_as(derivatives)
+class _GradientAlong(_Gradient):
+    """The gradient in a derivative in forward mode, of which PyTorch would lose a further one in forward mode."""
 
     @staticmethod
-    def backward(ctx: Any, *_: torch.Tensor) -> None:
+    def jvp(ctx: Any, *_: Any) -> Any:
         raise KernelError(
-            "the CTC loss is differentiable twice, its occupancies once, not once more: call backward for the last "
-            "derivative without create_graph=True"
+            "the CTC loss is not differentiable twice in forward mode, as no torch.autograd.Function is: use "
+            "torch.func.hessian, which is forward over reverse mode, or torch.func.jacrev for one of the two"
         )
 
 
-def refuse_transforms(tensor: torch.Tensor) -> None:
-    """Raise KernelError for tensors of torch.func and forward-mode derivatives, which kernels cannot see."""
+class _Occupancies(_Derivative):
+    """Posteriors (B, T, C) of log-probs (B, T, C)."""
+
+    @staticmethod
+    def forward(log_probs: torch.Tensor, *problem: Any) -> torch.Tensor:
+        return operators.sums(log_probs, *problem)[1]
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
+        _save(ctx, inputs, output)
+
+    @staticmethod
+    def backward(ctx: Any, direction: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        if direction is None:
+            return None, *_NONE
+        (log_probs, posteriors), problem = _saved(ctx)
+        return _Second.apply(log_probs, None, posteriors, direction, *problem)[0], *_NONE
+
+    @staticmethod
+    def jvp(ctx: Any, along: torch.Tensor | None, *_: Any) -> torch.Tensor | None:
+        if along is None:
+            return None
+        (log_probs, posteriors), problem = _saved(ctx)
+        return _Second.apply(log_probs, None, posteriors, along, *problem)[0].to(posteriors.dtype)
+
+
+class _Second(_Derivative):
+    """Derivatives of the gradient along a direction, tied to their inputs: a further one is an error, not zero."""
+
+    @staticmethod
+    def forward(log_probs: torch.Tensor, *arguments: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        return operators.second(log_probs, *arguments)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: tuple[torch.Tensor, torch.Tensor]) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        raise _third()
+
+    @staticmethod
+    def jvp(ctx: Any, *_: Any) -> Any:
+        raise _third()
+
+
+def _third() -> KernelError:
+    return KernelError(
+        "the CTC loss is differentiable twice, its occupancies once, not once more: call backward for the last "
+        "derivative without create_graph=True"
+    )
+
+
+class _EagerLosses(torch.autograd.Function):
+    """`_Losses` for tensors that no transform of torch.func wraps: without setup_context, whose `apply` takes long."""
+
+    backward, jvp = _Losses.backward, _Losses.jvp
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        output = _Losses.forward(*inputs)
+        _Losses.setup_context(ctx, inputs, output)
+        return output
+
+
+class _EagerOccupancies(torch.autograd.Function):
+    """`_Occupancies` in the same way."""
+
+    backward, jvp = _Occupancies.backward, _Occupancies.jvp
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> torch.Tensor:
+        output = _Occupancies.forward(*inputs)
+        _Occupancies.setup_context(ctx, inputs, output)
+        return output
+
+
+def _can_become_gradient(posteriors: torch.Tensor, upstream: torch.Tensor, log_probs: torch.Tensor) -> bool:
+    """Return whether posteriors on the CPU can be multiplied in place: no tensors of a transform or of a compiler."""
+    return (
+        type(posteriors) is type(upstream) is torch.Tensor
+        and posteriors.dtype == log_probs.dtype
+        and posteriors.device.type == "cpu"
+        and operators.same_order(posteriors, log_probs)
+        and not _are_wrapped(posteriors, upstream)
+    )
+
+
+def _are_wrapped(*tensors: torch.Tensor | None) -> bool:
+    """Return whether any is a tensor of torch.func or of batched gradients, which has no memory of its own."""
     try:
-        tensor.data_ptr()
-        plain = forward_ad.unpack_dual(tensor).tangent is None
+        for tensor in tensors:
+            if type(tensor) is torch.Tensor:
+                tensor.data_ptr()
     except RuntimeError:
-        plain = False
-    if not plain:
+        return True
+    return False
+
+
+def _needs_function(log_probs: torch.Tensor) -> bool:
+    if torch.is_grad_enabled() and log_probs.requires_grad:
+        return True
+    return forward_ad.unpack_dual(log_probs).tangent is not None
+
+
+def _apply(function: type[torch.autograd.Function], log_probs: torch.Tensor, problem: tuple) -> Any:
+    try:
+        return function.apply(log_probs, *problem)
+    except RuntimeError as error:
+        if "functorch" not in str(error):
+            raise
         raise KernelError(
-            "the CTC loss is differentiable by torch.autograd: torch.func (vmap, grad, jvp …), batched gradients and "
-            "forward-mode derivatives cannot see its kernels; call it on tensors themselves, and use "
-            "torch.autograd.grad or torch.autograd.functional"
-        )
+            "torch.func cannot differentiate the CTC loss inside torch.compile, which does not look into its "
+            "operators: use torch.autograd.grad there, or torch.func without torch.compile"
+        ) from error
+
+
+def _losses(log_probs: torch.Tensor, *problem: Any) -> torch.Tensor:
+    if _needs_function(log_probs):
+        return _apply(_EagerLosses, log_probs, problem)[0]
+    return operators.total(log_probs, *problem)
+
+
+def _occupancies(log_probs: torch.Tensor, *problem: Any) -> torch.Tensor:
+    if _needs_function(log_probs):
+        return _apply(_EagerOccupancies, log_probs, problem)
+    return operators.sums(log_probs, *problem)[1]
+
+
+_losses_operator = operators.define(
+    "losses", f"(Tensor log_probs, {operators.PROBLEM}) -> Tensor", operators.total, operators.fake_total, 1
+)
+_occupancies_operator = operators.define(
+    "occupancies",
+    f"(Tensor log_probs, {operators.PROBLEM}) -> Tensor",
+    lambda log_probs, *problem: operators.sums(log_probs, *problem)[1],
+    operators.fake_posteriors,
+    1,
+)
+operators.LIBRARY.impl("losses", _losses, "Autograd")
+operators.LIBRARY.impl("occupancies", _occupancies, "Autograd")
+
+
+def ctc_losses(log_probs: torch.Tensor, problem: Problem) -> torch.Tensor:
+    """Return -log p of each utterance (B,) of log-probs (B, T, C) over all paths of its problem; see `losses`."""
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return _losses_operator(log_probs, *problem)
+    # torch.func differentiates a Function, but no operator with derivatives in Python.
+    if _are_wrapped(log_probs, *problem[:3]):
+        return _Losses.apply(log_probs, *problem)[0]
+    return _losses(log_probs, *problem)
+
+
+def ctc_occupancies(log_probs: torch.Tensor, problem: Problem) -> torch.Tensor:
+    """Return the posteriors (B, T, C) of log-probs (B, T, C) over all paths of a problem; see `occupancies`."""
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return _occupancies_operator(log_probs, *problem)
+    if _are_wrapped(log_probs, *problem[:3]):
+        return _Occupancies.apply(log_probs, *problem)
+    return _occupancies(log_probs, *problem)
 
 
 def losses(
     log_probs: torch.Tensor,
     topology: lattice.Topology,
-    lengths: Lengths = None,
+    lengths: Lengths | None = None,
     backend: str = "auto",
 ) -> torch.Tensor:
     """Return -log p of each utterance over all paths of its topology.
@@ -211,13 +317,11 @@ def losses(
     Raises:
         KernelError: arguments that do not fit together; in backward, a third derivative.
     """
-    if _is_differentiable(log_probs):
-        return _Losses.apply(log_probs, _Arguments(topology, lengths, backend))
-    return _negative(kernels.forward(log_probs, topology, lengths, backend=backend).scores, log_probs)
+    return ctc_losses(_checked(log_probs), _problem(topology, lengths, backend))
 
 
 def occupancies(
-    log_probs: torch.Tensor, topology: lattice.Topology, lengths: Lengths = None, backend: str = "auto"
+    log_probs: torch.Tensor, topology: lattice.Topology, lengths: Lengths | None = None, backend: str = "auto"
 ) -> torch.Tensor:
     """Return the posterior of each class at each frame over all paths: the soft alignment, differentiable once.
 
@@ -231,20 +335,15 @@ def occupancies(
     Raises:
         KernelError: arguments that do not fit together; in backward, a second derivative.
     """
-    arguments = _Arguments(topology, lengths, backend)
-    if _is_differentiable(log_probs):
-        return _Occupancies.apply(log_probs, arguments)
-    return arguments.posteriors(log_probs).to(log_probs.device)
+    return ctc_occupancies(_checked(log_probs), _problem(topology, lengths, backend))
 
 
-def _is_differentiable(log_probs: torch.Tensor) -> bool:
-    if not isinstance(log_probs, torch.Tensor):
-        return False  # an error of the kernels
-    refuse_transforms(log_probs)
-    return torch.is_grad_enabled() and log_probs.requires_grad
+def _problem(topology: lattice.Topology, lengths: Lengths | None, backend: str) -> Problem:
+    rows, paths = packed(topology)
+    counts = None if lengths is None else as_lengths(lengths, "lengths")
+    return Problem(rows, counts, torch.from_numpy(topology.states), 0, paths, backend)
 
 
-def _negative(scores: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
-    """Return the losses of scores, in the precision and on the device of the log-probs."""
-    dtype = torch.float64 if log_probs.dtype == torch.float64 else torch.float32
-    return scores.to(log_probs.device, dtype).neg_().add_(0.0)  # never -0.0, which reads oddly
+def _checked(log_probs: torch.Tensor) -> torch.Tensor:
+    check_log_probs(log_probs, "(B, T, C)", (3,))
+    return log_probs

@@ -191,7 +191,7 @@ def test_hessian_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     logits = torch.as_tensor(np.random.default_rng(3).normal(size=(2, 5, 4)))
     given = torch.tensor([[1, 2], [2, 2]]), [5, 4], [2, 2]
     whole = hessian(logits, *given)
-    monkeypatch.setattr("ctc_align.functional.UNITS_CELLS", 70)
+    monkeypatch.setattr("ctc_align.ctc.operators.UNITS_CELLS", 70)
     assert torch.equal(hessian(logits, *given), whole)
 
 

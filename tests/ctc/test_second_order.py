@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from kernel_problems import TOPOLOGIES, target
-from torch.autograd import forward_ad, gradcheck, gradgradcheck
+from torch.autograd import gradcheck, gradgradcheck
 
 from ctc_align import kernels, lattice
 from ctc_align.ctc.autograd import losses, occupancies
@@ -196,29 +196,6 @@ def test_a_third_derivative_is_refused() -> None:
     (once,) = torch.autograd.grad((occupancies(x, topology, lengths) ** 2).sum(), x, create_graph=True)
     with pytest.raises(KernelError, match="not once more"):
         once.sum().backward()
-
-
-@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")  # torch's own
-def test_transforms_that_cannot_work_are_refused() -> None:
-    x, topology, lengths = problem(9, "ctc")
-
-    def loss(x: torch.Tensor) -> torch.Tensor:
-        return losses(x, topology, lengths).sum()
-
-    plain = x.detach()
-    for call in (
-        lambda: torch.func.grad(loss)(plain),
-        lambda: torch.func.jvp(loss, (plain,), (plain,)),
-        lambda: torch.func.vmap(loss)(plain[None]),
-        lambda: torch.func.hessian(loss)(plain),
-        lambda: torch.func.vmap(lambda x: occupancies(x, topology, lengths))(plain[None]),
-        lambda: torch.autograd.functional.hessian(loss, plain, vectorize=True),
-        lambda: torch.autograd.functional.jacobian(lambda x: occupancies(x, topology), plain, vectorize=True),
-    ):
-        with pytest.raises(KernelError, match="is differentiable by torch"):
-            call()
-    with forward_ad.dual_level(), pytest.raises(KernelError, match="forward-mode derivatives cannot see"):
-        loss(forward_ad.make_dual(plain, plain.clone()))
 
 
 def test_occupancies_are_those_of_the_kernels() -> None:

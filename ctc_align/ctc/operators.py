@@ -1,0 +1,364 @@
+"""The operators of PyTorch behind the CTC functions, `torch.ops.ctc_align.*`.
+
+    total           losses (B,)
+    sums            losses (B,) and posteriors (B, T, C)
+    gradient        minus the posteriors times the losses' upstream gradient, in the type of the log-probs
+    scale_          the same in place, of posteriors that nobody else needs
+    second          the derivatives of `gradient` along a direction, by the log-probs and by the upstream gradient
+    forced_align    best paths and their scores
+    hessian         all second derivatives of small problems
+    frame_counts    lengths, checked against the frames that there are
+    finite          numbers, checked to be finite
+
+`losses` and `occupancies`, which are differentiable, are made of these in `ctc_align.ctc.autograd`. Each operator has a
+kernel (all that reads numbers), a fake one (shapes, types and memory order alone: for `torch.compile`, `torch.export`
+and meta tensors) and a rule for `torch.vmap`. So the arguments are tensors, numbers and strings; `PROBLEM` are those of
+`problems.Problem`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from ctc_align import kernels, lattice
+from ctc_align.ctc import problems
+from ctc_align.ctc.problems import Problem
+from ctc_align.errors import KernelError
+
+PROBLEM = "Tensor targets, Tensor? input_lengths, Tensor target_lengths, int blank, str paths, str backend"
+UNITS_CELLS = 2**20
+"""Unit vectors whose products `hessian` computes at once, times the numbers in each."""
+
+LIBRARY = torch.library.Library("ctc_align", "DEF")
+defined: dict[str, Any] = {}
+"""The operators by name."""
+
+
+def define(name: str, schema: str, kernel: Callable, fake: Callable, targets_at: int | None = None) -> Any:
+    """Define an operator and return it; `targets_at` is the place of the targets among its arguments, for vmap."""
+    LIBRARY.define(f"{name}{schema}", tags=(torch.Tag.pt2_compliant_tag,))
+    torch.library.register_fake(f"ctc_align::{name}", fake, lib=LIBRARY)
+    LIBRARY.impl(name, kernel, "CompositeExplicitAutograd")
+    operator = defined[name] = getattr(torch.ops.ctc_align, name).default
+    if hasattr(torch.library, "register_vmap"):  # from PyTorch 2.5 on
+
+        def rule(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> Any:
+            return over_batches(operator, info.batch_size, in_dims, arguments, targets_at)
+
+        torch.library.register_vmap(f"ctc_align::{name}", rule, lib=LIBRARY)
+    return operator
+
+
+def over_batches(
+    call: Callable, size: int, in_dims: tuple[int | None, ...], arguments: tuple, targets_at: int | None
+) -> Any:
+    """Call for all batches at once, as `torch.vmap` asks: utterances of all are the utterances of one.
+
+    Raises:
+        KernelError: targets of several utterances in a row, whose places differ from batch to batch.
+    """
+    rows: list[Any] = []
+    for value, dim in zip(arguments, in_dims):
+        if isinstance(value, torch.Tensor):
+            value = value.expand(size, *value.shape) if dim is None else value.movedim(dim, 0)
+        rows.append(value)
+    if targets_at is not None and rows[targets_at].dim() == 2:
+        if rows[0].shape[1] != 1:
+            raise KernelError("targets: expected (N, S) under torch.vmap, got those of all utterances in a row")
+        rows[targets_at] = rows[targets_at].unsqueeze(1)
+    results = call(*(value.flatten(0, 1) if isinstance(value, torch.Tensor) else value for value in rows))
+    if isinstance(results, torch.Tensor):
+        return results.unflatten(0, (size, -1)), 0
+    parts = tuple(result.unflatten(0, (size, -1)) for result in results)
+    return parts, (0,) * len(parts)
+
+
+def _float_type(log_probs: torch.Tensor) -> torch.dtype:
+    """Return the type of losses and posteriors: half precision ends at 65504, which a loss may exceed."""
+    return torch.float64 if log_probs.dtype == torch.float64 else torch.float32
+
+
+def _total(log_probs: torch.Tensor, *arguments: Any) -> torch.Tensor:
+    problem = Problem(*arguments)
+    topology, frames = problem.topology(log_probs), problem.frames(log_probs)
+    return _negative(kernels.forward(log_probs, topology, frames, backend=problem.backend).scores, log_probs)
+
+
+def fake_total(log_probs: torch.Tensor, *_: Any) -> torch.Tensor:
+    """Return losses (B,) without values."""
+    return log_probs.new_empty(log_probs.shape[:1], dtype=_float_type(log_probs))
+
+
+def _sums(log_probs: torch.Tensor, *arguments: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    problem = Problem(*arguments)
+    topology, frames = problem.topology(log_probs), problem.frames(log_probs)
+    result = kernels.occupancy(log_probs, topology, frames, backend=problem.backend)
+    return _negative(result.scores, log_probs), _in_order(result.posteriors.to(log_probs.device), log_probs)
+
+
+def fake_posteriors(log_probs: torch.Tensor, *_: Any) -> torch.Tensor:
+    """Return posteriors (B, T, C) without values."""
+    return torch.empty_like(log_probs, dtype=_float_type(log_probs))
+
+
+def _negative(scores: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
+    """Return the losses of scores, in the precision and on the device of the log-probs."""
+    return scores.to(log_probs.device, _float_type(log_probs)).neg_().add_(0.0)  # never -0.0, which reads oddly
+
+
+def _no_posteriors(log_probs: torch.Tensor) -> torch.Tensor:
+    return log_probs.new_empty((log_probs.shape[0], 0), dtype=_float_type(log_probs))
+
+
+def same_order(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Return whether two tensors of one shape lie in memory alike; the stride of a dimension of 1 does not matter."""
+    if one.stride() == other.stride():
+        return True
+    return all(n == 1 or a == b for n, a, b in zip(one.shape, one.stride(), other.stride()))
+
+
+def _in_order(values: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
+    """Return values in the memory order that `torch.empty_like` gives, which the fake operator promises."""
+    if same_order(values, log_probs):
+        return values
+    expected = torch.empty_like(log_probs, dtype=values.dtype, device="meta")
+    return values if same_order(values, expected) else torch.empty_like(log_probs, dtype=values.dtype).copy_(values)
+
+
+def _gradient(log_probs: torch.Tensor, upstream: torch.Tensor, posteriors: torch.Tensor, *problem: Any) -> torch.Tensor:
+    return _weighted(posteriors, _weights(upstream, posteriors), log_probs)
+
+
+def _weights(upstream: torch.Tensor, posteriors: torch.Tensor) -> torch.Tensor:
+    return -upstream.detach().to(posteriors)[:, None, None]
+
+
+def _weighted(values: torch.Tensor, weights: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
+    """Return the product in type and memory order of the log-probs: autograd would copy another order."""
+    if values.device.type == "cpu" and values.dtype == log_probs.dtype and _are_finite(weights):
+        # Not by torch's threads, which would go on spinning on the cores that the next kernels need.
+        result = torch.empty_like(log_probs)
+        _scale(values.numpy(), weights.numpy(), result.numpy())
+        return result
+    product = _product(values, weights)
+    if product.dtype == log_probs.dtype and same_order(product, log_probs):
+        return product
+    return torch.empty_like(log_probs).copy_(product)
+
+
+def _product(values: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """Return the product, in which zero times infinity is zero: what cannot be has no gradient, whatever is above it.
+
+    Of a GPU no number is read here: that would wait for all that it still has to do.
+    """
+    if values.device.type == "cpu" and _are_finite(weights):
+        return torch.from_numpy(np.multiply(values.numpy(), weights.numpy()))
+    return torch.where(values == 0, 0.0, values * weights)
+
+
+def _are_finite(weights: torch.Tensor) -> bool:
+    return bool(np.isfinite(weights.numpy()).all())
+
+
+def _scale(values: np.ndarray, weights: np.ndarray, result: np.ndarray) -> None:
+    """Multiply each utterance of (B, T, C) by its weight (B, 1, 1).
+
+    In rows as long as memory without gaps allows: a row of classes alone is short.
+    """
+    order = sorted(range(3), key=lambda axis: -values.strides[axis])
+    dense, out = values.transpose(order), result.transpose(order)
+    if not dense.flags.c_contiguous or not out.flags.c_contiguous:
+        np.multiply(values, weights, out=result)
+        return
+    place, weights = order.index(0), weights.reshape(-1)
+    inner = math.prod(dense.shape[place + 1 :])
+    if place:
+        shape = math.prod(dense.shape[:place]), len(weights) * inner
+        np.multiply(dense.reshape(shape), np.repeat(weights, inner), out=out.reshape(shape))
+    else:
+        rows = dense.reshape(len(weights), inner)
+        np.multiply(rows, weights[:, None], out=out.reshape(len(weights), inner))
+
+
+def _scale_in_place(posteriors: torch.Tensor, upstream: torch.Tensor) -> None:
+    weights = _weights(upstream, posteriors)
+    if posteriors.device.type == "cpu" and _are_finite(weights):
+        _scale(posteriors.numpy(), weights.numpy(), posteriors.numpy())
+    else:
+        posteriors.copy_(_product(posteriors, weights))
+
+
+def _second(
+    log_probs: torch.Tensor,
+    upstream: torch.Tensor | None,
+    posteriors: torch.Tensor,
+    direction: torch.Tensor,
+    *arguments: Any,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    problem = Problem(*arguments)
+    topology, frames = problem.topology(log_probs), problem.frames(log_probs)
+    made = kernels.tangent(
+        log_probs, topology, frames, direction, posteriors=posteriors, backend=problem.backend
+    ).tangents
+    tangents = made.to(log_probs.device)
+    if upstream is None:
+        return torch.empty_like(log_probs).copy_(tangents), _no_posteriors(log_probs)
+    by_log_probs = _weighted(tangents, _weights(upstream, tangents), log_probs)
+    by_upstream = -_product(posteriors, direction.detach().to(posteriors)).sum((1, 2)).to(upstream.dtype)
+    return by_log_probs, by_upstream
+
+
+def _fake_second(log_probs: torch.Tensor, upstream: torch.Tensor | None, *_: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    nothing = _no_posteriors(log_probs) if upstream is None else torch.empty_like(upstream)
+    return torch.empty_like(log_probs), nothing
+
+
+def _forced_align(
+    log_probs: torch.Tensor,
+    targets: torch.Tensor,
+    input_lengths: torch.Tensor | None,
+    target_lengths: torch.Tensor | None,
+    blank: int,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    batch, most, classes = log_probs.shape
+    rows = problems.token_ids(targets)
+    if rows.ndim != 2 or len(rows) != batch:
+        raise KernelError(f"targets: expected token ids ({batch}, L), got shape {rows.shape}")
+    frames = np.full(batch, most) if input_lengths is None else problems.frame_counts(input_lengths, batch, most)
+    if target_lengths is None:
+        tokens = np.full(batch, rows.shape[1])
+    else:
+        tokens = problems.whole_numbers(target_lengths, "target_lengths", batch)
+    topology = problems.ctc(rows, tokens, blank, classes)
+    _refuse_too_long(topology, tokens, frames)
+    lengths = None if input_lengths is None else torch.from_numpy(frames)
+    labels, scores, totals = kernels.best_labels(log_probs, topology, lengths, blank)
+    _refuse_pathless(totals)
+    return labels.to(targets.device, targets.dtype), scores
+
+
+def _fake_forced_align(log_probs: torch.Tensor, targets: torch.Tensor, *_: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    return targets.new_empty(log_probs.shape[:2]), log_probs.new_empty(log_probs.shape[:2])
+
+
+def _refuse_too_long(topology: lattice.Topology, tokens: np.ndarray, frames: np.ndarray) -> None:
+    short = topology.min_frames > frames
+    if short.any():
+        b = int(np.argmax(short))
+        raise KernelError(
+            f"targets length is too long for CTC, utterance {b}: log_probs length {frames[b]}, targets length "
+            f"{tokens[b]}, and number of repeats {topology.min_frames[b] - tokens[b]} (each takes a blank)"
+        )
+
+
+def _refuse_pathless(scores: torch.Tensor) -> None:
+    totals = scores.tolist()
+    if all(total > -math.inf for total in totals):  # neither for NaN
+        return
+    values = np.array(totals)
+    b = int(np.argmin(np.isfinite(values)))
+    if np.isnan(values[b]):
+        raise KernelError(f"log_probs of utterance {b}: expected log-probs, got NaN or +inf where its target is")
+    raise KernelError(f"log_probs of utterance {b}: every path of its target meets a log-prob of -inf")
+
+
+def _hessian(logits: torch.Tensor, *arguments: Any) -> torch.Tensor:
+    problem = Problem(*arguments)
+    result = _fake_hessian(logits).zero_()
+    topology, lengths = problem.topology(logits), problem.frames(logits)
+    assert lengths is not None
+    for b, (frames, states) in enumerate(zip(lengths.tolist(), topology.states.tolist())):
+        target = topology.emit[b, 1:states:2]
+        curvature = _curvature(logits[b, :frames].detach().cpu().double(), target, problem.blank)
+        result[b, :frames, :, :frames] = curvature.to(result)
+    return result
+
+
+def _fake_hessian(logits: torch.Tensor, *_: Any) -> torch.Tensor:
+    return logits.new_empty((*logits.shape, *logits.shape[1:]), dtype=_float_type(logits))
+
+
+def _curvature(logits: torch.Tensor, target: np.ndarray, blank: int) -> torch.Tensor:
+    """Return the second derivatives (T, C, T, C) of the loss of one utterance by its logits (T, C) float64."""
+    frames, classes = logits.shape
+    if not frames:
+        return logits.new_zeros((0, classes, 0, classes))
+    log_probs, size = logits.log_softmax(1), frames * classes
+
+    def rows(count: int) -> tuple[torch.Tensor, lattice.Topology, None]:
+        ids = np.broadcast_to(target, (count, len(target)))
+        return (
+            log_probs.expand(count, frames, classes),
+            lattice.ctc_padded(ids, np.full(count, len(target)), blank),
+            None,
+        )
+
+    occupied = kernels.occupancy(*rows(1))
+    if not occupied.scores[0] > -torch.inf and not occupied.scores[0].isnan():
+        return logits.new_zeros((frames, classes, frames, classes))
+    softmax = log_probs.exp()
+    result = torch.diag_embed(softmax) - softmax[:, :, None] * softmax[:, None, :]
+    result = torch.einsum("tcd,tu->tcud", result, torch.eye(frames, dtype=logits.dtype)).reshape(size, size)
+    # A posterior of 0 does not change.
+    places = occupied.posteriors.reshape(-1).nonzero()[:, 0]
+    for some in places.split(max(1, UNITS_CELLS // size)):
+        units = torch.nn.functional.one_hot(some, size).double().view(len(some), frames, classes)
+        result[some] -= kernels.tangent(*rows(len(some)), units).tangents.reshape(len(some), size)
+    return ((result + result.T) / 2).view(frames, classes, frames, classes)
+
+
+def _frame_counts(input_lengths: torch.Tensor, batch: int, frames: int) -> torch.Tensor:
+    return torch.from_numpy(problems.frame_counts(input_lengths, batch, frames))
+
+
+def _finite(values: torch.Tensor, name: str) -> torch.Tensor:
+    if not values.isfinite().all():
+        raise KernelError(
+            f"{name}: expected finite numbers {tuple(values.shape)}, got {int((~values.isfinite()).sum())} that are not"
+        )
+    return values.clone()
+
+
+total = define("total", f"(Tensor log_probs, {PROBLEM}) -> Tensor", _total, fake_total, 1)
+sums = define(
+    "sums",
+    f"(Tensor log_probs, {PROBLEM}) -> (Tensor, Tensor)",
+    _sums,
+    lambda log_probs, *_: (fake_total(log_probs), fake_posteriors(log_probs)),
+    1,
+)
+gradient = define(
+    "gradient",
+    f"(Tensor log_probs, Tensor upstream, Tensor posteriors, {PROBLEM}) -> Tensor",
+    _gradient,
+    lambda log_probs, *_: torch.empty_like(log_probs),
+    3,
+)
+scale_ = define("scale_", "(Tensor(a!) posteriors, Tensor upstream) -> ()", _scale_in_place, lambda *_: None)
+second = define(
+    "second",
+    f"(Tensor log_probs, Tensor? upstream, Tensor posteriors, Tensor direction, {PROBLEM}) -> (Tensor, Tensor)",
+    _second,
+    _fake_second,
+    4,
+)
+forced_align = define(
+    "forced_align",
+    "(Tensor log_probs, Tensor targets, Tensor? input_lengths, Tensor? target_lengths, int blank) -> (Tensor, Tensor)",
+    _forced_align,
+    _fake_forced_align,
+    1,
+)
+hessian = define("hessian", f"(Tensor logits, {PROBLEM}) -> Tensor", _hessian, _fake_hessian, 1)
+frame_counts = define(
+    "frame_counts",
+    "(Tensor input_lengths, int batch, int frames) -> Tensor",
+    _frame_counts,
+    lambda input_lengths, batch, frames: torch.empty((batch,), dtype=torch.int64, device="cpu"),
+)
+finite = define("finite", "(Tensor values, str name) -> Tensor", _finite, lambda values, name: torch.empty_like(values))
