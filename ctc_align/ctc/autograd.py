@@ -28,7 +28,7 @@ _NONE = (None,) * _PROBLEM
 
 
 class _Derivative(torch.autograd.Function):
-    """What the functions below have in common: their last arguments are a problem's, all tensors are saved."""
+    """Base of the functions below, whose last arguments are those of a problem."""
 
     @classmethod
     def vmap(cls, info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What an operator gets, read and checked: token ids, lengths, and the topology that they make.
+"""Arguments of an operator, read and checked: token ids, lengths, and the topology that they make.
 
 An operator of PyTorch takes tensors, numbers and strings. CTC's paths are so given by targets, their lengths and the
 blank; any other `lattice.Topology` as one tensor of whole numbers, a row for each utterance (`packed`). Errors are
