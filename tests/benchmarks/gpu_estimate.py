@@ -86,28 +86,26 @@ TASKS = (
 
 
 def trips(task: Task, one: Specialisation) -> dict[str, int]:
-    """Return how often each loop of a kernel runs, by what its `for` goes over; "?" are loops over tiles."""
+    """Return how often each loop of a kernel runs, by what its `for` goes over; "?" are loops over
+    tiles, and over even states."""
     case, constants = task.case, one.named
     states, each = 2 * case.tokens + 1, constants.get("HALO") or 4
     alone = 0 if constants.get("SECOND") else 1
     blocks = -(-case.classes // 16)
-    blank = -(-(case.tokens + 1) // 8)
-    per_class = 1 + case.tokens // (8 * (case.classes - 1))
     return {
         "range(tl.cdiv(count, EACH))": alone * -(-(case.frames - 1) // each),
         "range(0, EACH, 4)": each // 4,
         "range(0, width, STATES)": -(-states // 128),
         "range(0, tl.max(size), STEP)": -(-states // 128),
         "range(0, tl.max(length), STEP)": -(-case.frames // 128),
-        "range(0, tl.max(size), STATES)": 0,  # of utterances in logarithms alone, as the next
-        "range(0, many, EACH)": 0,
-        "range(-CLASSES if WILD else 0, classes, CLASSES)": blocks,
-        "range(0, tl.max(scaled_stop - start), EACH)": (blank + (blocks - 1) * per_class) // blocks,
+        "range(0, tl.max(size), WIDE)": 0,  # of utterances in logarithms alone
+        "range(-CLASSES if WILD else 0, classes, CLASSES)": alone * blocks,
         "range(tl.max(newest) + 1)": -(-case.frames // 64),
         "range(tl.max(tl.where(here, end - start, 0)))": 64,
         "range(tiles)": 1,
         "range(most)": 0,
-        "?": 1,
+        "?": -(-(case.tokens + 1) // 128) if "posterior" in one.kernel else 1,
+        "EXIT": 1 - alone,
     }
 
 

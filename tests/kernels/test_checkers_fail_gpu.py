@@ -167,12 +167,14 @@ LOWEST = "state = tl.min(tl.where(best == score[:, None], best_state, 1000), 1)"
         (sums, "sum_numbers", "constant(0.693359375)", "constant(0.6933)"),
         (sums, AFTER, "exponent += exponent_of(total_of)", "exponent = exponent_of(total_of)"),
         (sums, AFTER, "taken + tl.where(logs", "tl.where(logs"),
-        (sums, AFTER, "tl.where(status == SCALED, stop, start)", "tl.where(status == SCALED, stop - 1, start)"),
+        (sums, AFTER, "inside = state + ahead < stop", "inside = state + ahead < stop - 1"),
+        (sums, AFTER, "own_one == own_even", "own_one == own_even + 1"),
+        (sums, "launches", "(state % 2 == 1) |", "(state >= 0) |"),
         # In logarithms; and the trust that leads there.
         (far_apart, SUM, "(best <= FAR_EXPONENT)", "(best < NEVER_EXPONENT)"),
-        (sums_in_logarithms, AFTER, "power + more - (score - centre_of)", "power + more - score"),
-        (sums_in_logarithms, AFTER, "power + more - level - top", "power + more - level"),
-        (sums_in_logarithms, AFTER, "tl.exp(power) / norm_of", "tl.exp(power)"),
+        (sums_in_logarithms, AFTER, "here, WILD).to(tl.float64) - centre_of", "here, WILD).to(tl.float64)"),
+        (sums_in_logarithms, AFTER, "level, inside) - top)", "level, inside))"),
+        (sums_in_logarithms, AFTER, "- top) / norm_of", "- top)"),
         # NaN and +inf: lost, or told where no path meets them.
         (met_or_not, PATH, "(value > best) | (value != value)", "value > best"),
         (met_or_not, PATH, "tl.where(new_odd == NEVER, NEVER, new_odd + seen[1])", "new_odd + seen[1]"),

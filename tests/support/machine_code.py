@@ -107,7 +107,8 @@ class Program:
         return found
 
     def cost(self, trips: Mapping[str, int], latencies: Mapping[str, float]) -> Cost:
-        """Follow one warp. `trips`: by what a `for` goes over, how often it runs, which all loops need.
+        """Follow one warp. `trips`: by what a `for` goes over, how often it runs, which all loops need; "EXIT": whether
+        a program with nothing to do leaves early.
 
         The loop that runs most is followed twice and four times; what each further time costs is their difference.
         """
@@ -134,7 +135,7 @@ class Program:
             if one.read != NONE:
                 ready[one.read] = max(ready[one.read], time + latencies["read"])
             time += max(one.stall, 1) + (latencies["BAR"] if one.name.startswith("BAR") else 0)
-            if one.name.startswith("EXIT") and not one.guarded:
+            if one.name.startswith("EXIT") and (not one.guarded or trips.get("EXIT")):
                 break
             at = self._next(at, trips, left, calls)
         return Cost(time, counts)

@@ -10,7 +10,7 @@ import torch
 
 from ctc_align.errors import KernelError
 from ctc_align.kernels.gpu import triton_import
-from ctc_align.lattice import Topology
+from ctc_align.lattice import WILDCARD, Topology
 
 LANES = 32
 """Units of a strip: the threads of a warp."""
@@ -83,7 +83,8 @@ def shape(states: int, batch: int) -> RowShape:
 class DeviceProblem:
     """The arguments of a call, on the device.
 
-    `numbers` (3, B) int32: frames to compute (0 where no path is possible), states, and 1 if no frames make a path;
+    `numbers` (4, B) int32: frames to compute (0 where no path is possible), states, 1 if no frames make a path, and the
+    class that all even states emit (less than the wildcard where there is none such);
     `flags` (B, S) uint8: SKIP, STAY, BEGIN, END; `detours` (2, B, S, P) int32: forwards and mirrored; `bands` (B, T, 2)
     int32. `wild` is `x` where there is no wildcard. `plain`: even states emit one class, are never skipped into and
     have no detours, and every number of states is odd.
@@ -151,7 +152,8 @@ def device_problem(
     width = topology.emit.shape[1]
     frames = lengths.numpy()
     walked = np.where(frames < topology.min_frames, 0, frames)
-    numbers = np.stack((walked, topology.states, (frames == 0) & (topology.min_frames == 0)))
+    even = np.where(_even_alike(topology), topology.emit[:, 0], WILDCARD - 1)
+    numbers = np.stack((walked, topology.states, (frames == 0) & (topology.min_frames == 0), even))
     sources = np.zeros((1, 1, 1, 0), np.int32)
     if topology.detours is not None:
         sources = (
@@ -175,7 +177,7 @@ def device_problem(
         bands=limits,
         longest=int(walked.max(initial=0)),
         most=sources.shape[-1],
-        plain=_is_plain(topology),
+        plain=_is_plain(topology, even),
         stays=topology.all_stay,
         has_wild=wildcard is not None,
         banded=bands is not None,
@@ -195,12 +197,15 @@ def _flags(topology: Topology) -> np.ndarray:
     return flags
 
 
-def _is_plain(topology: Topology) -> bool:
-    if topology.detours is not None or not (topology.states & 1).all() or topology.skip[:, ::2].any():
-        return False
+def _even_alike(topology: Topology) -> np.ndarray:
+    """Return (B,) bool: whether all even states emit the same, and the first and the last state are even."""
     even = topology.emit[:, ::2]
     beyond = np.arange(0, topology.emit.shape[1], 2) >= topology.states[:, None]
-    return bool(((even == even[:, :1]) | beyond).all())
+    return ((even == even[:, :1]) | beyond).all(1) & (topology.states & 1 == 1)
+
+
+def _is_plain(topology: Topology, even: np.ndarray) -> bool:
+    return topology.detours is None and bool((even >= WILDCARD).all()) and not topology.skip[:, ::2].any()
 
 
 def _with_mirrored(sources: np.ndarray, states: np.ndarray) -> np.ndarray:

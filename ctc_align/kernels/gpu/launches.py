@@ -20,6 +20,7 @@ from ctc_align.errors import KernelError
 from ctc_align.kernels.gpu import path_kernels, posterior_kernels, sum_kernels
 from ctc_align.kernels.gpu.launch_plan import DeviceProblem, RowShape, allocate, shape
 from ctc_align.kernels.gpu.triton_import import INTERPRETED
+from ctc_align.lattice import WILDCARD
 
 ROWS_BYTES = 4 * 2**30
 """Rows of both passes that occupancy keeps at once."""
@@ -38,6 +39,9 @@ LEAST_BLOCK = 48
 
 LINES, STATES, CLASSES, EACH, STEP, PAIRS = 1024 if INTERPRETED else 4, 128, 16, 8, 128, 1024 if INTERPRETED else 32
 """Sizes of the programs before and after the passes."""
+
+POSTERIOR_LINES = 1024 if INTERPRETED else 1
+"""Frames of a program of `posterior`: of one warp, which then adds up without a barrier."""
 
 
 def launch(kernel: Any, grid: tuple[int, ...], warps: int, **arguments: Any) -> None:
@@ -177,7 +181,6 @@ class SumLaunches:
         out = torch.empty_like(problem.x, dtype=dtype)
         wild = self._allocate((problem.batch, problem.frames) if problem.has_wild else (0,), dtype)
         order, bounds = by_class(problem)
-        self.norms = self._allocate((2, problem.batch, problem.frames), torch.float64)
         if not self.again:
             self._posteriors(out, wild, order, bounds, 0)
         else:
@@ -210,7 +213,6 @@ class SumLaunches:
             **{name: self.arguments[name] for name in names},
             "states": self.states,
             "totals": self.total,
-            "norms": self.norms,
             "batch": problem.batch,
             "frames": problem.frames,
             "units": self.form.units,
@@ -220,21 +222,22 @@ class SumLaunches:
             "row_frames": self.row_frames,
             "AGAIN": self.again,
         }
-        grid = (-(-problem.batch * frames // LINES),)
-        launch(posterior_kernels.norm, grid, 4, **shared, emit=problem.emit, LINES=LINES, STATES=STATES)
-        launch(
-            posterior_kernels.posterior, grid, 4, **shared, order=order, bounds=bounds, out=out, out_wild=wild,
-            out_b=out.stride(0), out_t=out.stride(1), out_c=out.stride(2), classes=problem.x.shape[2],
-            LINES=LINES, CLASSES=CLASSES, EACH=EACH, LOG=self.double, WILD=problem.has_wild,
-        )  # fmt: skip
+        grid = (-(-problem.batch * frames // POSTERIOR_LINES),)
+        for log, second in self._kinds():
+            launch(
+                posterior_kernels.posterior, grid, 1, **shared, emit=problem.emit, order=order,
+                bounds=bounds, out=out, out_wild=wild, out_b=out.stride(0), out_t=out.stride(1), out_c=out.stride(2),
+                classes=problem.x.shape[2], LINES=POSTERIOR_LINES, CLASSES=CLASSES, EACH=EACH, LOG=log, SECOND=second,
+                WILD=problem.has_wild,
+            )  # fmt: skip
 
 
 def by_class(problem: DeviceProblem) -> tuple[torch.Tensor, torch.Tensor]:
     """Return states (B, S) sorted by the class that they emit, and the index at which each class begins (B, C + 2), the
-    wildcard first."""
+    wildcard first; without the even states of an utterance where they all emit one class."""
     classes = problem.x.shape[2]
     state = torch.arange(problem.width, device=problem.emit.device)
-    real = state < problem.numbers[1][:, None]
+    real = (state < problem.numbers[1][:, None]) & ((state % 2 == 1) | (problem.numbers[3] < WILDCARD)[:, None])
     keys, order = torch.where(real, problem.emit, classes).sort(dim=1, stable=True)
     wanted = torch.arange(-1, classes + 1, dtype=torch.int32, device=keys.device)
     bounds = torch.searchsorted(keys, wanted.expand(problem.batch, -1).contiguous(), out_int32=True)

@@ -33,6 +33,8 @@ NOTHING = constant(0)
 SCALED = constant(1)
 LOGARITHMIC = constant(2)
 WRONG = constant(3)
+MIXED = constant(-2)
+"""In place of the class that all even states emit: they emit several."""
 
 
 @jit
@@ -155,53 +157,6 @@ def about(line, lattice, memory, sizes, AGAIN: tl.constexpr):
 
 
 @jit
-def norm(
-    x, wild, emit, numbers, centres, states, totals, rows, norms,
-    x_b, x_t, x_c, wild_b, wild_t, batch, frames, width, units, first, slots, span, row_frames,
-    LINES: tl.constexpr, STATES: tl.constexpr, AGAIN: tl.constexpr,
-):  # fmt: skip
-    """Write, for frames of utterances in logarithms, the sum over all states of forward * backward / emission, in two
-    parts: the logarithm of the greatest, and the sum in units of it.
-
-    Posteriors are normalised by it, not by the total: at 1e20 the difference of both has no digits in float64.
-    """
-    thread = tl.arange(0, LINES * STATES)
-    line = tl.program_id(0).to(tl.int64) * LINES + thread // STATES
-    b, t, status, _total, centre_of, size, forward, backward = about(
-        line, (numbers, centres, states, totals, rows), (first, slots, span, row_frames, units), (batch, frames), AGAIN
-    )
-    x += b.to(tl.int64) * x_b + t.to(tl.int64) * x_t
-    wild += b.to(tl.int64) * wild_b + t.to(tl.int64) * wild_t
-    emit += b.to(tl.int64) * width
-    size = tl.where(status == LOGARITHMIC, size, 0)
-    top = tl.full((LINES * STATES,), float("-inf"), tl.float64)
-    value = tl.zeros((LINES * STATES,), tl.float64)
-    for low in range(0, tl.max(size), STATES):
-        state = low + thread % STATES
-        here = state < size
-        class_of = tl.load(emit + state, mask=here, other=0)
-        score = tl.load(x + class_of.to(tl.int64) * x_c, mask=here & (class_of >= 0), other=0.0).to(tl.float64)
-        score = tl.where(class_of < 0, tl.load(wild, mask=here & (class_of < 0), other=0.0), score)
-        mirrored = size - 1 - state
-        one = tl.load(forward + (state & 1) * units + (state >> 1), mask=here, other=NEVER_LOG)
-        other = tl.load(backward + (mirrored & 1) * units + (mirrored >> 1), mask=here, other=NEVER_LOG)
-        power, more = one.to(tl.float64, bitcast=True), other.to(tl.float64, bitcast=True)
-        met = (power > float("-inf")) & (more > float("-inf"))
-        power = tl.where(met, power + more - (score - centre_of), float("-inf"))
-        higher = tl.maximum(top, power)
-        safe = tl.where(higher == float("-inf"), 0.0, higher)
-        value = value * tl.exp(top - safe) + tl.exp(power - safe)
-        top = higher
-    top, value = tl.reshape(top, (LINES, STATES)), tl.reshape(value, (LINES, STATES))
-    highest = tl.max(top, 1)
-    safe = tl.where(highest == float("-inf"), 0.0, highest)
-    place = tl.program_id(0).to(tl.int64) * LINES + tl.arange(0, LINES)
-    cells = batch.to(tl.int64) * frames
-    tl.store(norms + place, safe, mask=place < cells)
-    tl.store(norms + cells + place, tl.sum(value * tl.exp(top - safe[:, None]), 1), mask=place < cells)
-
-
-@jit
 def emitted(x, wild, one, b, t, strides, here, WILD: tl.constexpr):
     """Load the emission of class `one` at a frame; -1 is the wildcard."""
     x_b, x_t, x_c, wild_b, wild_t = strides
@@ -215,76 +170,149 @@ def emitted(x, wild, one, b, t, strides, here, WILD: tl.constexpr):
 
 
 @jit
+def scaled_term(state, size, rows, exponent, inside):
+    """Return forward * backward of a state, by the exponent that is divided out."""
+    forward, backward, units = rows
+    mirrored = size - 1 - state
+    ahead = tl.load(forward + (state & 1) * units + (state >> 1), mask=inside, other=NEVER_SCALED)
+    after = tl.load(backward + (mirrored & 1) * units + (mirrored >> 1), mask=inside, other=NEVER_SCALED)
+    # Not above 2**126: only what a lost resolution could make; there is nothing to keep.
+    power = tl.minimum(exponent_of(ahead) + exponent_of(after) - exponent, 126)
+    return mantissa_of(ahead) * mantissa_of(after) * power_of_2(power)
+
+
+@jit
+def log_term(state, size, rows, level, inside):
+    """Return the logarithm of forward * backward of a state, less `level`."""
+    forward, backward, units = rows
+    mirrored = size - 1 - state
+    ahead = tl.load(forward + (state & 1) * units + (state >> 1), mask=inside, other=NEVER_LOG)
+    after = tl.load(backward + (mirrored & 1) * units + (mirrored >> 1), mask=inside, other=NEVER_LOG)
+    power, more = ahead.to(tl.float64, bitcast=True), after.to(tl.float64, bitcast=True)
+    met = (power > float("-inf")) & (more > float("-inf"))
+    return tl.where(met, power + more - level, float("-inf"))
+
+
+@jit
+def over_line(values, LINES: tl.constexpr, WIDE: tl.constexpr):
+    """Return one value a line for each of its threads."""
+    return tl.reshape(tl.broadcast_to(values[:, None], (LINES, WIDE)), (LINES * WIDE,))
+
+
+@jit
+def norm(emit, x, wild, b, t, strides, size, rows, centre_of, lane,
+         LINES: tl.constexpr, WIDE: tl.constexpr, WILD: tl.constexpr):  # fmt: skip
+    """Return for lines in logarithms the sum over all states of forward * backward / emission, in two parts: the
+    logarithm of the greatest, and the sum in units of it.
+
+    Posteriors are normalised by it, not by the total: at 1e20 the difference of both has no digits in float64.
+    """
+    top = tl.full((LINES * WIDE,), float("-inf"), tl.float64)
+    value = tl.zeros((LINES * WIDE,), tl.float64)
+    for low in range(0, tl.max(size), WIDE):
+        state = low + lane
+        here = state < size
+        class_of = tl.load(emit + state, mask=here, other=0)
+        level = emitted(x, wild, class_of, b, t, strides, here, WILD).to(tl.float64) - centre_of
+        power = log_term(state, size, rows, level, here)
+        higher = tl.maximum(top, power)
+        safe = tl.where(higher == float("-inf"), 0.0, higher)
+        value = value * tl.exp(top - safe) + tl.exp(power - safe)
+        top = higher
+    highest = tl.max(tl.reshape(top, (LINES, WIDE)), 1)
+    safe = over_line(tl.where(highest == float("-inf"), 0.0, highest), LINES, WIDE)
+    value = tl.sum(tl.reshape(value * tl.exp(top - safe), (LINES, WIDE)), 1)
+    return safe, over_line(tl.where(value > 0.0, value, 1.0), LINES, WIDE)
+
+
+@jit
+def state_sum(state, further, stop, score, size, rows, total_of, centre_of, norms, order,
+              STRIDE: tl.constexpr, ORDERED: tl.constexpr, LOG: tl.constexpr):  # fmt: skip
+    """Return each thread's sum over its states that emit one score: posteriors of `state`, `state` + STRIDE, … below
+    `stop`, which are places in `order` if ORDERED, else numbers of even states."""
+    top, norm_of = norms
+    result = tl.zeros(state.shape, tl.float64 if LOG else tl.float32)
+    if LOG:
+        level = score.to(tl.float64) - centre_of
+        for ahead in range(0, further, STRIDE):
+            inside = state + ahead < stop
+            one = tl.load(order + state + ahead, mask=inside, other=0) if ORDERED else 2 * (state + ahead)
+            result += tl.exp(log_term(one, size, rows, level, inside) - top) / norm_of
+    else:
+        mantissa, exponent = scaled_emission(score.to(tl.float32), centre_of)
+        exponent += exponent_of(total_of)
+        for ahead in range(0, further, STRIDE):
+            inside = state + ahead < stop
+            one = tl.load(order + state + ahead, mask=inside, other=0) if ORDERED else 2 * (state + ahead)
+            result += scaled_term(one, size, rows, exponent, inside)
+        result = result / (mantissa * mantissa_of(total_of))
+    return result
+
+
+@jit
 def posterior(
-    x, wild, numbers, centres, states, totals, rows, norms, order, bounds, out, out_wild,
+    x, wild, emit, numbers, centres, states, totals, rows, order, bounds, out, out_wild,
     x_b, x_t, x_c, wild_b, wild_t, out_b, out_t, out_c, batch, frames, width, classes, units,
     first, slots, span, row_frames,
     LINES: tl.constexpr, CLASSES: tl.constexpr, EACH: tl.constexpr,
-    LOG: tl.constexpr, WILD: tl.constexpr, AGAIN: tl.constexpr,
+    LOG: tl.constexpr, SECOND: tl.constexpr, WILD: tl.constexpr, AGAIN: tl.constexpr,
 ):  # fmt: skip
-    """Write posteriors of (utterance, frame) pairs: all of them, or those of the blocks first … first + slots - 2.
+    """Write posteriors of (utterance, frame) pairs: all of them, or those of the blocks first … first + slots - 2. With
+    SECOND those of utterances in logarithms alone, of which a launch without LOG has written zeros.
 
-    EACH threads add up a class's states at a frame, every EACH-th one; then their sums are added.
+    Where all even states emit one class, mostly the blank, all threads of a line sum them, in their order in memory.
+    Of the other states, EACH threads add up a class's at a frame, every EACH-th one; then their sums are added.
     """
+    WIDE: tl.constexpr = CLASSES * EACH
     lattice, memory = (numbers, centres, states, totals, rows), (first, slots, span, row_frames, units)
     sizes, strides = (batch, frames), (x_b, x_t, x_c, wild_b, wild_t)
     base = tl.program_id(0).to(tl.int64) * LINES
-    thread = tl.arange(0, LINES * CLASSES * EACH)
-    line = base + thread // (CLASSES * EACH)
+    thread = tl.arange(0, LINES * WIDE)
+    line, lane = base + thread // WIDE, thread % WIDE
     b, t, status, total_of, centre_of, size, forward, backward = about(line, lattice, memory, sizes, AGAIN)
-    cell = tl.arange(0, LINES * CLASSES)
-    own_line = base + cell // CLASSES
-    own_b, own_t, own_status, _total, _centre, _size, _forward, _backward = about(
-        own_line, lattice, memory, sizes, AGAIN
-    )
-    order += b.to(tl.int64) * width
-    here = (b < batch) & ((status == SCALED) | (status == LOGARITHMIC))
-    for low in range(-CLASSES if WILD else 0, classes, CLASSES):
-        one = low + thread // EACH % CLASSES
-        known = here & (one >= (-1 if WILD else 0)) & (one < classes)
-        at_class = bounds + b.to(tl.int64) * (classes + 2) + one + 1
-        start = tl.load(at_class, mask=known, other=0)
-        stop = tl.load(at_class + 1, mask=known, other=0)
-        score = emitted(x, wild, one, b, t, strides, start < stop, WILD)
-        place = start + thread % EACH
-
-        result = tl.zeros((LINES * CLASSES * EACH,), tl.float64 if LOG else tl.float32)
-        if not LOG:
-            mantissa, exponent = scaled_emission(score.to(tl.float32), centre_of)
-            exponent += exponent_of(total_of)
-            mantissa *= mantissa_of(total_of)
-            scaled_stop = tl.where(status == SCALED, stop, start)
-            for further in range(0, tl.max(scaled_stop - start), EACH):
-                inside = place + further < scaled_stop
-                state = tl.load(order + place + further, mask=inside, other=0)
-                mirrored = size - 1 - state
-                ahead = tl.load(forward + (state & 1) * units + (state >> 1), mask=inside, other=NEVER_SCALED)
-                after = tl.load(backward + (mirrored & 1) * units + (mirrored >> 1), mask=inside, other=NEVER_SCALED)
-                # Not above 2**126: only what a lost resolution could make; there is nothing to keep.
-                power = tl.minimum(exponent_of(ahead) + exponent_of(after) - exponent, 126)
-                result += mantissa_of(ahead) * mantissa_of(after) * power_of_2(power)
-            result = tl.where(status == SCALED, result / mantissa, 0.0)
-        log_stop = tl.where(status == LOGARITHMIC, stop, start)
-        many = tl.max(log_stop - start)
-        level = score.to(tl.float64) - centre_of
-        top = tl.load(norms + line, mask=start < log_stop, other=0.0)
-        norm_of = tl.load(norms + batch.to(tl.int64) * frames + line, mask=start < log_stop, other=1.0)
-        for further in range(0, many, EACH):
-            inside = place + further < log_stop
-            state = tl.load(order + place + further, mask=inside, other=0)
-            mirrored = size - 1 - state
-            ahead = tl.load(forward + (state & 1) * units + (state >> 1), mask=inside, other=NEVER_LOG)
-            after = tl.load(backward + (mirrored & 1) * units + (mirrored >> 1), mask=inside, other=NEVER_LOG)
-            power, more = ahead.to(tl.float64, bitcast=True), after.to(tl.float64, bitcast=True)
-            met = (power > float("-inf")) & (more > float("-inf"))
-            power = tl.where(met, power + more - level - top, float("-inf"))
-            result += (tl.exp(power) / norm_of).to(result.dtype)
-
-        own_one = low + cell % CLASSES
-        sums = tl.sum(tl.reshape(result, (LINES * CLASSES, EACH)), 1)
-        sums = tl.where(own_status == WRONG, float("nan"), sums)
-        real = (own_b < batch) & (own_one < classes)
-        place = out + own_b.to(tl.int64) * out_b + own_t.to(tl.int64) * out_t + own_one.to(tl.int64) * out_c
-        tl.store(place, sums, mask=real & (own_one >= 0))
-        if WILD:
-            tl.store(out_wild + own_b.to(tl.int64) * frames + own_t, sums, mask=real & (own_one == -1))
+    here = (b < batch) & (status == (LOGARITHMIC if LOG else SCALED))
+    if not SECOND or tl.max(here.to(tl.int32)) > 0:
+        rows_of = forward, backward, units
+        cell = tl.arange(0, LINES * CLASSES)
+        own_line = base + cell // CLASSES
+        own_b, own_t, own_status, _total, _centre, _size, _forward, _backward = about(
+            own_line, lattice, memory, sizes, AGAIN
+        )
+        own_even = tl.load(numbers + 3 * batch + own_b, mask=own_b < batch, other=MIXED)
+        own_order = order + b.to(tl.int64) * width
+        norms = 0, 0
+        if LOG:
+            norms = norm(
+                emit + b.to(tl.int64) * width, x, wild, b, t, strides, tl.where(here, size, 0), rows_of, centre_of,
+                lane, LINES, WIDE, WILD,
+            )  # fmt: skip
+        even = tl.load(numbers + 3 * batch + b, mask=here, other=MIXED)
+        evens = tl.where(even != MIXED, (size + 1) // 2, 0)
+        score = emitted(x, wild, even, b, t, strides, evens > 0, WILD)
+        result = state_sum(
+            lane, tl.max(evens), evens, score, size, rows_of, total_of, centre_of, norms, own_order, WIDE, False, LOG
+        )
+        even_sums = over_line(tl.sum(tl.reshape(result, (LINES, WIDE)), 1), LINES, CLASSES)
+        for low in range(-CLASSES if WILD else 0, classes, CLASSES):
+            one = low + thread // EACH % CLASSES
+            known = here & (one >= (-1 if WILD else 0)) & (one < classes)
+            at_class = bounds + b.to(tl.int64) * (classes + 2) + one + 1
+            start = tl.load(at_class, mask=known, other=0)
+            stop = tl.load(at_class + 1, mask=known, other=0)
+            score = emitted(x, wild, one, b, t, strides, start < stop, WILD)
+            result = state_sum(
+                start + thread % EACH, tl.max(stop - start), stop, score, size, rows_of, total_of, centre_of, norms,
+                own_order, EACH, True, LOG,
+            )  # fmt: skip
+            own_one = low + cell % CLASSES
+            sums = tl.sum(tl.reshape(result, (LINES * CLASSES, EACH)), 1)
+            sums += tl.where(own_one == own_even, even_sums, 0.0)
+            sums = tl.where(own_status == (LOGARITHMIC if LOG else SCALED), sums, 0.0)
+            sums = tl.where(own_status == WRONG, float("nan"), sums)
+            real = (own_b < batch) & (own_one < classes)
+            if SECOND:
+                real &= own_status == LOGARITHMIC
+            place = out + own_b.to(tl.int64) * out_b + own_t.to(tl.int64) * out_t + own_one.to(tl.int64) * out_c
+            tl.store(place, sums, mask=real & (own_one >= 0))
+            if WILD:
+                tl.store(out_wild + own_b.to(tl.int64) * frames + own_t, sums, mask=real & (own_one == -1))
