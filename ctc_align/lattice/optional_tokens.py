@@ -105,10 +105,14 @@ def segmentation_row(
     first = last - parts + 1
     size = int(last[-1]) + 2 if tokens else 1
     emit, token = np.full(size, silence, np.int32), np.full(size, -1, np.int32)
-    for place, (unit, start, end) in enumerate(zip(target.tolist(), first.tolist(), last.tolist())):
-        token[start : end + 1] = place
-        emit[start : end + 1] = unit if unit < 0 else range(unit * states_per_token, (unit + 1) * states_per_token)
-    plan = _Plan(first, last, first[new_word] - 1, group, np.flatnonzero(new_word), optional)
+    gap = first[new_word] - 1
+    sounding = np.ones(size, np.bool_)
+    sounding[gap] = sounding[-1] = False
+    token[sounding] = np.repeat(np.arange(tokens), parts)
+    part = np.arange(size)[sounding] - np.repeat(first, parts)
+    unit = np.repeat(target, parts)
+    emit[sounding] = np.where(unit < 0, unit, unit * states_per_token + part)
+    plan = _Plan(first, last, gap, group, np.flatnonzero(new_word), optional)
     return _connected(emit, token, plan, None, int(parts[~optional].sum()))
 
 
@@ -117,6 +121,9 @@ def _connected(emit: np.ndarray, token: np.ndarray, plan: _Plan, apart: np.ndarr
     size, tokens = len(emit), len(plan.first)
     skip, begin, end = np.zeros((3, size), np.bool_)
     row = StateRow(emit, token, skip, begin, end, shortest, bool(plan.optional.any()))
+    if not row.optional:
+        _follow(row, plan, apart)
+        return row
     # Token k may be the first one kept after j, or the first of all (j = -1), for earliest[k] - 1 <= j < k.
     required = np.flatnonzero(~plan.optional)
     earliest = np.zeros(tokens + 1, np.int64)
@@ -139,3 +146,16 @@ def _connected(emit: np.ndarray, token: np.ndarray, plan: _Plan, apart: np.ndarr
         row.begin[state] = earliest[k] == 0
     row.end[[size - 1, *(lasts[j] for j in before(tokens))]] = True
     return row
+
+
+def _follow(row: StateRow, plan: _Plan, apart: np.ndarray | None) -> None:
+    """Set the transitions of a row without optional tokens: each follows the one before it, or the gap between them."""
+    row.end[-1] = True
+    row.begin[0] = True  # the first gap, which is the last one where there are no tokens
+    if not len(plan.first):
+        return
+    row.begin[plan.first[0]] = row.end[plan.last[-1]] = True
+    behind_gap = plan.group_start[1:]
+    if apart is not None:
+        behind_gap = behind_gap[apart[behind_gap] != apart[behind_gap - 1]]
+    row.skip[plan.first[behind_gap]] = True

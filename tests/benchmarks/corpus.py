@@ -146,7 +146,9 @@ def run(
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()
     environment = {**os.environ, "PYTHONPATH": str(checkout)}
-    process = subprocess.Popen(command, stderr=None if show else subprocess.DEVNULL, env=environment)
+    process = subprocess.Popen(
+        command, stderr=None if show else subprocess.DEVNULL, env=environment, cwd=out_dir.parent
+    )
     peaks = {"all together": 0, "parent": 0, "largest worker": 0}
     while process.poll() is None:
         sizes = {pid: status(pid, "VmRSS") for pid in (process.pid, *children(process.pid))}
