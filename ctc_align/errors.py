@@ -15,6 +15,8 @@ CtcAlignError                 whatever went wrong; catch this one
 │   └── LostFolderError       the output folder of a run, or its journal, was removed or replaced while it worked
 ├── KernelError               wrong arguments to a kernel or to ctc_align.functional (also ValueError and RuntimeError)
 └── BackendError              a backend or device that was asked for by name and cannot run
+
+BackendWarning                a GPU is there, and its kernels cannot run
 """
 
 from __future__ import annotations
@@ -78,6 +80,10 @@ class KernelError(CtcAlignError, ValueError, RuntimeError):
 
 class BackendError(CtcAlignError):
     """A backend or a device that was asked for by name cannot run here."""
+
+
+class BackendWarning(UserWarning):
+    """Work that another backend than the best one for its device has to do."""
 
 
 def one_line(error: BaseException, most: int = 200) -> str:

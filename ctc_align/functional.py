@@ -80,8 +80,9 @@ def ctc_loss(
 
     Args:
         log_probs: (T, N, C), or (T, C) of one utterance, natural log, floating point; differentiable twice.
-        targets: (N, S) token ids, padded with anything, or all of them in a row (sum of target_lengths,).
-        input_lengths: (N,) frames that count, tensor or sequence.
+        targets: (N, S) token ids, padded with anything, or all of them in a row (sum of target_lengths,); a tensor, an
+            array, or a list, also of rows of different lengths.
+        input_lengths: (N,) frames that count; a tensor, an array or a list.
         target_lengths: (N,) tokens that count.
         blank: the class of the blank.
         reduction: "none"; "mean", of the losses per token (of targets of length 0: per utterance); or "sum".
@@ -207,13 +208,14 @@ def forced_align(
 
     Args:
         log_probs: (B, T, C), natural log, normalised or not, floating point.
-        targets: (B, L) token ids; those beyond their lengths are never read.
-        input_lengths: (B,) frames that count, tensor or sequence; None means T for all.
-        target_lengths: (B,) tokens that count; None means L for all.
+        targets: (B, L) token ids; those beyond their lengths are never read. A tensor, an array, or a list of rows.
+        input_lengths: (B,) frames that count, a tensor, an array or a list; None means T for all.
+        target_lengths: (B,) tokens that count; None means L for all, or the lengths of the rows of a list.
         blank: the class of the blank.
 
     Returns:
-        paths: (B, T) the label of each frame, of the dtype and device of targets; blank beyond the length.
+        paths: (B, T) the label of each frame, of the dtype and device of targets (of a list: int64, on the device of
+            log_probs); blank beyond the length.
         scores: (B, T) the label's log-prob, of the dtype and device of log_probs; 0 beyond the length. No gradient.
 
     Raises:
@@ -226,13 +228,11 @@ def forced_align(
     """
     arguments.check_log_probs(log_probs, "(B, T, C)", (3,))
     ids = arguments.as_targets(targets)
-    tokens = (
-        arguments.row_lengths(targets)
-        if target_lengths is None
-        else arguments.as_lengths(target_lengths, "target_lengths")
-    )
+    counts = arguments.row_lengths(targets) if target_lengths is None else target_lengths
+    tokens = None if counts is None else arguments.as_lengths(counts, "target_lengths")
     frames = None if input_lengths is None else arguments.as_lengths(input_lengths, "input_lengths")
-    return operators.forced_align(log_probs.detach(), ids, frames, tokens, blank)
+    paths, scores = operators.forced_align(log_probs.detach(), ids, frames, tokens, blank)
+    return paths if isinstance(targets, torch.Tensor) else paths.to(log_probs.device), scores
 
 
 @dataclass(frozen=True)

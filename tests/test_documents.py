@@ -17,23 +17,38 @@ PATH = re.compile(r"`((?:ctc_align|tests|examples|configs|docs)/[\w./-]*)`")
 
 
 MODEL_CARD = "ctc_align/models/english/README.md"
+PAGES = ("docs/corpora.md", "docs/pytorch.md")
+"""Pages of promises, each with the test that holds it."""
 
 
 @pytest.mark.parametrize(
-    "document", ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "docs/corpora.md", "docs/gpu.md", MODEL_CARD]
+    "document", ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", *PAGES, "docs/gpu.md", MODEL_CARD]
 )
 def test_every_path_that_is_named_is_there(document: str) -> None:
     named = set(PATH.findall((ROOT / document).read_text(encoding="utf-8")))
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
 
 
-def test_every_promise_names_a_test_that_is_there() -> None:
-    text = (ROOT / "docs" / "corpora.md").read_text(encoding="utf-8")
-    rows = [line for line in text.splitlines() if line.startswith("| ") and not line.endswith("| test |")]
+@pytest.mark.parametrize("page", PAGES)
+def test_every_promise_names_a_test_that_is_there(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    tables = re.findall(r"^\|.*\| test \|\n\|[-|]+\n((?:\|.*\n)+)", text, re.MULTILINE)
+    rows = "".join(tables).splitlines()
     assert len(rows) > 15
     assert [row for row in rows if "`tests/" not in row.rpartition(" | ")[2]] == []
     named = re.findall(r"`(tests/[\w/.]+)::(\w+)`", text)
     assert [f"{path}::{name}" for path, name in named if f"def {name}(" not in (ROOT / path).read_text("utf-8")] == []
+
+
+def test_the_blocks_for_users_of_pytorch_run() -> None:
+    """In order, as one program; each asserts what the page says."""
+    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / "pytorch.md").read_text("utf-8"), re.M | re.S)
+    assert len(blocks) == 3
+    assert all("assert " in block for block in blocks)
+    program = "".join(blocks)
+    exec(compile(program, "docs/pytorch.md", "exec"), {})
+    with pytest.raises(AssertionError):
+        exec(compile(program.replace("-grad, soft", "grad, soft"), "docs/pytorch.md", "exec"), {})
 
 
 def test_every_example_is_described() -> None:
@@ -51,9 +66,7 @@ def test_links_lead_to_headings() -> None:
     assert set(anchors) <= {heading.lower().replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize(
-    "document", ["CONTRIBUTING.md", "README.md", "docs/corpora.md", "examples/README.md", MODEL_CARD]
-)
+@pytest.mark.parametrize("document", ["CONTRIBUTING.md", "README.md", *PAGES, "examples/README.md", MODEL_CARD])
 def test_commands_and_options_that_are_named_exist(document: str) -> None:
     from ctc_align.cli import COMMANDS
 

@@ -130,7 +130,13 @@ def _in_order(values: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
     return values if same_order(values, expected) else torch.empty_like(log_probs, dtype=values.dtype).copy_(values)
 
 
-def _gradient(log_probs: torch.Tensor, upstream: torch.Tensor, posteriors: torch.Tensor, *problem: Any) -> torch.Tensor:
+def gradient_kernel(
+    log_probs: torch.Tensor, upstream: torch.Tensor, posteriors: torch.Tensor, *problem: Any
+) -> torch.Tensor:
+    """Return minus the posteriors times the upstream gradient (B,), in type and memory order of the log-probs.
+
+    Of a GPU no number is read here: that would wait for all that it still has to do.
+    """
     return _weighted(posteriors, _weights(upstream, posteriors), log_probs)
 
 
@@ -152,10 +158,7 @@ def _weighted(values: torch.Tensor, weights: torch.Tensor, log_probs: torch.Tens
 
 
 def _product(values: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Return the product, in which zero times infinity is zero: what cannot be has no gradient, whatever is above it.
-
-    Of a GPU no number is read here: that would wait for all that it still has to do.
-    """
+    """Return the product, in which zero times infinity is zero: what cannot be has no gradient."""
     if values.device.type == "cpu" and _are_finite(weights):
         return torch.from_numpy(np.multiply(values.numpy(), weights.numpy()))
     return torch.where(values == 0, 0.0, values * weights)
@@ -185,7 +188,8 @@ def _scale(values: np.ndarray, weights: np.ndarray, result: np.ndarray) -> None:
         np.multiply(rows, weights[:, None], out=out.reshape(len(weights), inner))
 
 
-def _scale_in_place(posteriors: torch.Tensor, upstream: torch.Tensor) -> None:
+def scale_kernel(posteriors: torch.Tensor, upstream: torch.Tensor) -> None:
+    """Multiply posteriors by minus the upstream gradient (B,) in place."""
     weights = _weights(upstream, posteriors)
     if posteriors.device.type == "cpu" and _are_finite(weights):
         _scale(posteriors.numpy(), weights.numpy(), posteriors.numpy())
@@ -335,11 +339,11 @@ sums = define(
 gradient = define(
     "gradient",
     f"(Tensor log_probs, Tensor upstream, Tensor posteriors, {PROBLEM}) -> Tensor",
-    _gradient,
+    gradient_kernel,
     lambda log_probs, *_: torch.empty_like(log_probs),
     3,
 )
-scale_ = define("scale_", "(Tensor(a!) posteriors, Tensor upstream) -> ()", _scale_in_place, lambda *_: None)
+scale_ = define("scale_", "(Tensor(a!) posteriors, Tensor upstream) -> ()", scale_kernel, lambda *_: None)
 second = define(
     "second",
     f"(Tensor log_probs, Tensor? upstream, Tensor posteriors, Tensor direction, {PROBLEM}) -> (Tensor, Tensor)",

@@ -11,21 +11,23 @@ utterance. Frames beyond it are never read. If a topology has a wildcard, `wildc
 Scores are float64. An utterance without any path has score -inf, states -1 and occupancy 0; one whose paths meet NaN or
 +inf, which are no log-probs, has score NaN, states -1 and occupancy NaN. Every backend decides ties alike: stay, then
 step, then skip, then the detours in their order (so always the highest previous state); at the end the highest state.
-`backend` is "auto", "reference", "cpu" or "gpu"; the result names the one that ran. Results of `gpu` are on the device
-of `log_probs`, those of the others on the CPU.
+`backend` is "auto", "reference", "cpu" or "gpu"; the result names the one that ran, and `backend_of` the one that
+"auto" takes. Results of `gpu` are on the device of `log_probs`, those of the others on the CPU.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 import torch
 
-from ctc_align.errors import BackendError, KernelError, UsageError
+from ctc_align.errors import BackendError, BackendWarning, KernelError, UsageError
 from ctc_align.lattice import Topology
 
 BACKENDS = ("auto", "reference", "cpu", "gpu")
@@ -299,6 +301,31 @@ def check_backend(backend: str) -> None:
         raise BackendError(f"backend 'gpu' cannot run here: {reason}; use 'cpu', or 'auto'")
 
 
+def backend_of(log_probs: torch.Tensor) -> str:
+    """Return the backend that "auto" takes for log-probs on this device: "gpu" or "cpu".
+
+    It is "gpu" for CUDA tensors where the kernels can run there. Where they cannot, the work is done on the CPU, and a
+    `BackendWarning` says so, once for each reason.
+    """
+    if not log_probs.is_cuda:
+        return "cpu"
+    if reason := _gpu_is_missing():
+        say_that_cuda_is_idle(str(log_probs.device), reason)
+        return "cpu"
+    return "gpu"
+
+
+@lru_cache
+def say_that_cuda_is_idle(device: str, reason: str) -> None:
+    """Warn that kernels for tensors on a CUDA device run on the CPU; once, for what is cached is not called again."""
+    warnings.warn(
+        f"log-probs are on {device}, but CTC's kernels run on the CPU: {reason}; install a Triton that works with this "
+        "PyTorch, or ask for backend 'cpu' if that is meant",
+        BackendWarning,
+        stacklevel=3,
+    )
+
+
 def _gpu_is_missing() -> str | None:
     """Return why the GPU backend cannot run here, or None."""
     try:
@@ -311,5 +338,5 @@ def _open(backend: str, log_probs: torch.Tensor) -> tuple[str, Any]:
     """Return the backend's name and module, imported late: importing a compiled one takes long."""
     check_backend(backend)
     if backend == "auto":
-        backend = "gpu" if log_probs.is_cuda and _gpu_is_missing() is None else "cpu"
+        backend = backend_of(log_probs)
     return backend, import_module(_MODULES[backend])

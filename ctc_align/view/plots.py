@@ -78,7 +78,7 @@ def error_figure(evaluations: Mapping[str, Evaluation]) -> Figure:
 
 def occupancy_figure(
     log_probs: torch.Tensor,
-    target: torch.Tensor,
+    target: torch.Tensor | np.ndarray | Sequence[int],
     blank: int = 0,
     *,
     labels: Sequence[str] | None = None,
@@ -90,7 +90,7 @@ def occupancy_figure(
 
     Args:
         log_probs: (T, C) of one utterance, natural log; needs no gradient.
-        target: (L,) token ids.
+        target: (L,) token ids, a tensor, an array or a list.
         blank: the class of the blank.
         labels: (C,) a name for each class; None: its number.
         frame_shift_s: seconds from frame to frame; None: time is in frames.
@@ -110,8 +110,11 @@ def occupancy_figure(
     check_plotting()
     from matplotlib.figure import Figure
 
-    panels = _panels(log_probs, target, blank)
-    classes = list(dict.fromkeys([blank, *target.tolist()]))
+    from ctc_align.ctc.arguments import as_targets
+
+    ids = as_targets(target)
+    panels = _panels(log_probs, ids, blank)
+    classes = list(dict.fromkeys([blank, *ids.tolist()]))
     if labels is not None and len(labels) != log_probs.shape[1]:
         raise KernelError(f"labels: expected {log_probs.shape[1]}, one for each class, got {len(labels)}")
     names = [str(k) if labels is None else labels[k] for k in classes]
@@ -139,9 +142,8 @@ def _panels(log_probs: torch.Tensor, target: torch.Tensor, blank: int) -> dict[s
     if not isinstance(log_probs, torch.Tensor) or log_probs.dim() != 2:
         got = tuple(log_probs.shape) if isinstance(log_probs, torch.Tensor) else type(log_probs).__name__
         raise KernelError(f"log_probs: expected those of one utterance (T, C), got {got}")
-    if not isinstance(target, torch.Tensor) or target.dim() != 1:
-        got = tuple(target.shape) if isinstance(target, torch.Tensor) else type(target).__name__
-        raise KernelError(f"target: expected the token ids of one utterance (L,), got {got}")
+    if target.dim() != 1:
+        raise KernelError(f"target: expected the token ids of one utterance (L,), got {tuple(target.shape)}")
     scores, lengths = log_probs.detach(), ([len(log_probs)], [len(target)])
     paths, _ = functional.forced_align(scores[None], target[None], blank=blank)
     soft = functional.occupancy(scores, target, *lengths, blank)

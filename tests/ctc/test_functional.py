@@ -11,9 +11,9 @@ import pytest
 import torch
 from kernel_problems import target
 
-from ctc_align import kernels
+from ctc_align import kernels, lattice, losses
 from ctc_align.errors import CtcAlignError, KernelError
-from ctc_align.functional import ctc_loss
+from ctc_align.functional import ctc_loss, forced_align, occupancy
 
 theirs = torch.nn.functional.ctc_loss
 INF, NAN = float("inf"), float("nan")
@@ -193,6 +193,24 @@ def test_the_gradient_is_made_with_the_loss_and_only_where_it_is_wanted(monkeypa
     assert called == ["forward", "forward"]
     ctc_loss(leaf, *rest).backward()
     assert called == ["forward", "forward", "occupancy"]
+
+
+def test_targets_and_lengths_of_any_kind() -> None:
+    """Lists, tuples, arrays and tensors, and rows of different lengths."""
+    x = torch.randn(9, 3, 5, generator=torch.Generator().manual_seed(0))
+    ids, frames, tokens = torch.tensor([[1, 2, 2], [3, 4, 0], [1, 0, 0]]), torch.tensor([9, 8, 6]), [3, 2, 1]
+    ragged = [row[:count] for row, count in zip(ids.tolist(), tokens)]
+    kinds = [ids.tolist(), tuple(map(tuple, ragged)), ids.numpy(), ragged, list(map(torch.tensor, ragged))]
+    for n, targets in enumerate([*kinds, list(map(np.array, ragged)), [token for row in ragged for token in row]]):
+        kind = (list, tuple, np.array)[n % 3]
+        lengths = kind(frames.tolist()), kind(tokens)
+        for call in (ctc_loss, occupancy, losses.focal_ctc_loss, losses.alignment_entropy):
+            assert torch.equal(call(x, targets, *lengths), call(x, ids, frames, torch.tensor(tokens)))
+    best = forced_align(x.transpose(0, 1), ids, frames, torch.tensor(tokens))
+    for targets in kinds:
+        given = frames.tolist(), None if len(targets[1]) == 2 else tokens  # each row has its own length
+        assert all(map(torch.equal, forced_align(x.transpose(0, 1), targets, *given), best))
+    assert lattice.ctc_padded(ids.tolist(), tokens).states.tolist() == [7, 5, 3]
 
 
 def test_a_retained_graph_gives_the_same_gradient_again() -> None:

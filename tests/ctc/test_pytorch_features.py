@@ -339,6 +339,22 @@ def test_meta_and_fake_tensors() -> None:
         assert (fake.grad.shape, fake.grad.stride(), fake.grad.dtype) == (fake.shape, fake.stride(), torch.float32)  # type: ignore[union-attr]
 
 
+def test_backward_reads_no_number_from_a_device() -> None:
+    """Elsewhere than on the CPU, gradients are enqueued without a look at any number: meta tensors have none."""
+    posteriors, upstream = torch.rand(UTTERANCES, FRAMES, CLASSES), torch.tensor([1.0, float("inf"), 2.0])
+    posteriors[1, :3] = 0
+    far = [tensor.to("meta") for tensor in (posteriors, upstream)]
+    with pytest.raises(RuntimeError, match="meta"):
+        bool(far[1].isfinite().all())  # what a look at a number does
+    for x in (far[0], far[0].half(), far[0].transpose(1, 2).contiguous().transpose(1, 2)):
+        made = operators.gradient_kernel(x, far[1], far[0])
+        assert (made.shape, made.dtype, made.stride()) == (x.shape, x.dtype, x.stride())
+    operators.scale_kernel(*far)
+    # The values of that branch, on the CPU: 0 times infinity is 0.
+    met = operators.gradient_kernel(posteriors, upstream, posteriors)
+    torch.testing.assert_close(met, torch.where(posteriors == 0, 0.0, -posteriors * upstream[:, None, None]))
+
+
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
 def test_tracing() -> None:
     """torch.jit.trace and make_fx keep the operators: other numbers, other losses."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 import types
+import warnings
 
 import pytest
 import torch
 
 from ctc_align import kernels, lattice
-from ctc_align.errors import BackendError, KernelError
+from ctc_align.errors import BackendError, BackendWarning, KernelError
 from ctc_align.lattice import WILDCARD
 
 LOG_PROBS = torch.zeros(2, 5, 3)
@@ -81,5 +82,20 @@ def test_auto_goes_where_the_log_probs_are(monkeypatch: pytest.MonkeyPatch) -> N
     assert kernels._open("gpu", on_cpu) == ("gpu", module)
     assert kernels._open("auto", on_cpu)[0] == "cpu"
     assert kernels._open("cpu", on_card)[0] == "cpu"
-    monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu.gpu_backend", gpu("no card"))
-    assert kernels._open("auto", on_card)[0] == "cpu"
+
+
+def test_auto_says_once_that_a_gpu_is_left_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Triton that is missing or too old must not look like a slow GPU."""
+    on_card = types.SimpleNamespace(is_cuda=True, device="cuda:1")
+    kernels.say_that_cuda_is_idle.cache_clear()
+    for reason, fresh in (("Triton is not installed", 1), ("Triton is not installed", 0), ("Triton 3.4 or newer", 1)):
+        monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu.gpu_backend", gpu(reason))
+        with warnings.catch_warnings(record=True) as met:
+            warnings.simplefilter("always")
+            assert kernels.backend_of(on_card) == kernels._open("auto", on_card)[0] == "cpu"
+            assert kernels._open("cpu", on_card)[0] == "cpu"
+        assert [warning.category for warning in met] == [BackendWarning] * fresh
+        assert all(f"on cuda:1, but CTC's kernels run on the CPU: {reason}; " in str(one.message) for one in met)
+        assert all("\n" not in str(one.message) for one in met)
+    assert kernels.backend_of(LOG_PROBS) == kernels.best_path(LOG_PROBS, lattice.ctc([[1], [1]])).backend == "cpu"
+    kernels.say_that_cuda_is_idle.cache_clear()

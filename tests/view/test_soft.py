@@ -42,6 +42,14 @@ def test_both_panels(log_probs: torch.Tensor, tmp_path: Path) -> None:
     assert (tmp_path / "soft.png").read_bytes().startswith(b"\x89PNG")
 
 
+@over_rows("kind", [list, tuple, np.array])
+def test_targets_of_any_kind(kind: type, log_probs: torch.Tensor) -> None:
+    pytest.importorskip("matplotlib")
+    met, right = (occupancy_figure(log_probs, target) for target in (kind(TARGET.tolist()), TARGET))
+    for one, other in zip(met.axes[:2], right.axes[:2]):
+        np.testing.assert_array_equal(one.images[0].get_array(), other.images[0].get_array())
+
+
 def test_frames_and_numbers(log_probs: torch.Tensor) -> None:
     pytest.importorskip("matplotlib")
     figure = occupancy_figure(log_probs, TARGET)
@@ -68,7 +76,8 @@ def test_matplotlib_is_imported_late_and_its_absence_is_said(
         ({"log_probs": torch.zeros(4, 1, 3)}, "log_probs: expected those of one utterance (T, C), got (4, 1, 3)"),
         ({"log_probs": [[0.0]]}, "log_probs: expected those of one utterance (T, C), got list"),
         ({"target": torch.tensor([[1]])}, "target: expected the token ids of one utterance (L,), got (1, 1)"),
-        ({"target": [1]}, "target: expected the token ids of one utterance (L,), got list"),
+        ({"target": [[1], [2]]}, "target: expected the token ids of one utterance (L,), got (2, 1)"),
+        ({"target": "ab"}, "targets: expected token ids, a tensor, an array or a list, got str"),
         ({"target": torch.tensor([1, 1, 1])}, "targets length is too long for CTC"),
         ({"labels": "ab"}, "labels: expected 3, one for each class, got 2"),
     ],
