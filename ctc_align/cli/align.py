@@ -255,11 +255,13 @@ def load_aligner(model: ModelOptions, reader: Reader | None, settings: Settings,
 
 
 def say_if_compiling(talk: Talk) -> None:
-    """Note that the first run on a machine is slow, once."""
+    """Note that the first long recording on a machine takes longer."""
     from ctc_align.kernels.cpu.cpu_backend import is_compiled
 
     if not is_compiled():
-        talk.note("the kernels are compiled for this machine now: this once it takes about 6 seconds longer")
+        talk.note(
+            "kernels are not compiled for this machine yet: where there is much to do it takes seconds more, this once"
+        )
 
 
 def write_stdout(alignment: Alignment, format: str, settings: Settings) -> None:

@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -210,6 +211,7 @@ def planted(case: Case, seed: int = 0) -> tuple[torch.Tensor, np.ndarray]:
 
 def run(cases: Sequence[Case], devices: Sequence[torch.device], rounds: int = 5) -> Iterator[list[Measurement]]:
     """Yield the rows of each case: every task on every device, `rounds` times after one call that does not count."""
+    import_module("ctc_align.kernels.cpu.cpu_backend").compile_at_once()
     for case in cases:
         log_probs, targets = planted(case)
         truths = {task: _truth(task, log_probs, targets) for task in case.tasks}

@@ -34,6 +34,7 @@ from numba import njit
 import ctc_align
 from ctc_align import functional
 from ctc_align.kernels.benchmark import Case, import_forced_align, in_turns, machine, planted, torchaudios_path
+from ctc_align.kernels.cpu import cpu_backend
 
 PATHS, FORWARD, GRADIENT = "best path", "forward", "forward + gradient"
 ROUNDS_S = 1.0
@@ -286,6 +287,7 @@ def main() -> int:
     parser.add_argument("--align-file", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
+    cpu_backend.compile_at_once()
     if arguments.align_file:
         align_file(arguments.align_file)
         return 0

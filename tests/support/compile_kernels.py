@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from ctc_align import kernels, lattice
+from ctc_align.kernels.cpu.cpu_backend import compile_at_once
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16, "float16": torch.float16}
 FRAMES, CLASSES = 40, 9
@@ -45,5 +46,6 @@ def compile_kernels(dtype: torch.dtype) -> None:
 
 
 if __name__ == "__main__":
+    compile_at_once()
     for name in sys.argv[1:] or DTYPES:
         compile_kernels(DTYPES[name])

@@ -16,6 +16,9 @@ from kernel_problems import Batch, scores
 from ctc_align import kernels, lattice
 from ctc_align.kernels.cpu import cpu_backend, problem
 
+# What is checked is what is compiled; `row_kernels` have a test of their own.
+cpu_backend.compile_at_once()
+
 Outcome = tuple[list[list[int]], list[str]]
 
 

@@ -312,10 +312,11 @@ def load_aligner(options: WorkerOptions) -> tuple[Aligner, str]:
 
 def _compile_once(aligner: Aligner, lock: Path) -> None:
     """Compile the kernels, on a machine that has not aligned before, in one worker while the others wait for it."""
-    from ctc_align.kernels.cpu.cpu_backend import is_compiled
+    from ctc_align.kernels.cpu.cpu_backend import compile_at_once, is_compiled
 
     if is_compiled() or aligner.model is None:
         return
+    compile_at_once()
     import numpy as np
 
     with exclusive(lock) if lock.parent.is_dir() else contextlib.nullcontext():  # a folder that is gone stays so

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ctc_align.kernels import memory_limits
-from ctc_align.kernels.cpu import long_viterbi, pruned_search, sums, tangents, viterbi
+from ctc_align.kernels.cpu import long_viterbi, pruned_search, row_kernels, sums, tangents, viterbi
 from ctc_align.kernels.cpu.general_kernels import GeneralKernels
 from ctc_align.kernels.cpu.long_viterbi import LongPath
 from ctc_align.kernels.cpu.problem import FlatProblem, Scratch, aligned, deal, flat_problem, vectors_of
@@ -28,6 +28,20 @@ _NO_BANDS = np.empty((0, 0, 2), np.int64)
 
 ROWS_BYTES = 2**19
 """Rows of the forward pass that occupancy keeps at once: rows made twice in the cache beat rows fetched from memory."""
+
+
+_patience = row_kernels.Patience()
+
+
+def compile_at_once() -> None:
+    """Have kernels compiled at their first call in this process, however little there is to do."""
+    _patience.end()
+
+
+def _is_done_by_rows(kernel: Any, topology: Topology, frames: np.ndarray) -> bool:
+    """Return whether a kernel is not compiled, and there is too little to do to compile it."""
+    is_small = not kernel.overloads and _patience.lasts(frames, topology.states)
+    return is_small and not kernel._cache.is_filled()
 
 
 def is_compiled() -> bool:
@@ -80,6 +94,11 @@ def _best_path(
 
         deal(lambda: one_by_one, frames * topology.states)
         return torch.from_numpy(states), torch.from_numpy(scores)
+    if _is_done_by_rows(viterbi.walk, topology, frames):
+        with _patience.used():
+            if _paths_by_rows(slow, bands, states, scores, read):
+                return torch.from_numpy(states), torch.from_numpy(scores)
+        states.fill(-1)
     inputs = flat_problem(log_probs, topology, lengths, wildcard)
     limits = _NO_BANDS if bands is None else bands
     cells = frames * topology.states
@@ -125,6 +144,42 @@ def _best_path(
         later(b)
     walk_all(these, 2**62)
     return torch.from_numpy(states), torch.from_numpy(scores)
+
+
+def _paths_by_rows(
+    given: GeneralKernels,
+    bands: np.ndarray | None,
+    states: np.ndarray,
+    scores: np.ndarray,
+    read: tuple[np.ndarray, np.ndarray] | None,
+) -> bool:
+    """Fill all results without compiled code; return False where that refuses."""
+    for b, count in enumerate(given.lengths.tolist()):
+        if given.is_decided(b, scores):
+            continue
+        row = row_kernels.row_of(given.log_probs, given.topology, given.lengths, given.wildcard, b)
+        if row is None:
+            return False
+        states[b, :count], scores[b] = row_kernels.best_path(row, None if bands is None else bands[b, :count])
+        if read is not None and scores[b] > -math.inf:
+            labels, values = (each.reshape(states.shape)[b, :count] for each in read)
+            labels[:] = given.topology.emit[b][states[b, :count]]
+            values[:] = row.x[np.arange(count), labels]
+    return True
+
+
+def _sums_by_rows(given: GeneralKernels, scores: np.ndarray, out: np.ndarray, own: np.ndarray) -> bool:
+    """Do as `_paths_by_rows` for scores, posteriors and those of the wildcard; these may be empty."""
+    for b, count in enumerate(given.lengths.tolist()):
+        if given.is_decided(b, scores):
+            continue
+        row = row_kernels.row_of(given.log_probs, given.topology, given.lengths, given.wildcard, b)
+        wild = own[b, :count] if own.ndim == 2 else np.empty(0, out.dtype)
+        score = None if row is None else row_kernels.add_up(row, out[b, :count] if out.ndim == 3 else out, wild)
+        if score is None:
+            return False
+        scores[b] = score
+    return True
 
 
 def _path_scratch(inputs: FlatProblem, states: np.ndarray, frames: np.ndarray, most_choices: int = 2**62) -> Scratch:
@@ -205,7 +260,16 @@ def _sum(
         for b in todo.tolist():
             slow.add_up(b, scores, out, own)
 
-    if kind == np.float64 or topology.detours is not None:
+    done = False
+    if kind == np.float32 and topology.detours is None and _is_done_by_rows(sums.sums, topology, frames):
+        with _patience.used():
+            done = _sums_by_rows(slow, scores, out, own)
+        if not done:
+            out.fill(0)
+            own.fill(0)
+    if done:
+        pass
+    elif kind == np.float64 or topology.detours is not None:
         deal(lambda: add_up, cells)
     else:
         inputs = flat_problem(log_probs, topology, lengths, wildcard)

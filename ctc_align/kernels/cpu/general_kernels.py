@@ -30,7 +30,7 @@ class GeneralKernels:
 
     def best_path(self, b: int, bands: np.ndarray | None, states: np.ndarray, scores: np.ndarray) -> None:
         """Fill the utterance's row of `states` (B, T) and its score."""
-        if self._is_decided(b, scores):
+        if self.is_decided(b, scores):
             return
         length, size = int(self.lengths[b]), int(self.topology.states[b])
         band = np.empty((0, 2), np.int64) if bands is None else bands[b, :length]
@@ -46,7 +46,7 @@ class GeneralKernels:
     def add_up(self, b: int, scores: np.ndarray, out: np.ndarray, own: np.ndarray) -> None:
         """Write the total score, and the posteriors to `out` (B, T, C) and those of the wildcard to `own` (B, T) unless
         these are empty."""
-        if self._is_decided(b, scores):
+        if self.is_decided(b, scores):
             return
         length, size = int(self.lengths[b]), int(self.topology.states[b])
         x, stride = self._row(b)
@@ -69,7 +69,7 @@ class GeneralKernels:
         if own.ndim == 2:
             own[b, :length] = wild
 
-    def _is_decided(self, b: int, scores: np.ndarray) -> bool:
+    def is_decided(self, b: int, scores: np.ndarray) -> bool:
         """Return whether there are no frames, or fewer than any path needs; then write the score."""
         length, least = self.lengths[b], self.topology.min_frames[b]
         if length == 0 or length < least:

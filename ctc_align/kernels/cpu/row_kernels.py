@@ -1,0 +1,333 @@
+"""Best paths and sums without compilation: row by row in numpy, the very bits of `viterbi` and `sums`.
+
+Compiling those takes a new machine ten seconds and more; ten seconds of speech take a third of a second here. So the
+first utterances of a process are done by these functions, unless compiled code is at hand, until they have taken
+`PATIENCE_S` or would: then compiling pays. Numbers, recursions and the order of all additions are those of the compiled
+kernels, see there; what these refuse is refused here, too.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from ctc_align.kernels.cpu.problem import in_numpy
+from ctc_align.kernels.cpu.scaled_numbers import LEAST, LN_2, LN_2_HIGH, LN_2_LOW, NEVER
+from ctc_align.kernels.cpu.simd import WIDTH
+from ctc_align.kernels.cpu.sums import FAR, MOST_FRAMES, SLACK
+from ctc_align.lattice.topology import Topology
+
+PATIENCE_S = 2.0
+"""As long as this, all together, a process computes without compiled code."""
+FRAME_S, CELL_S = 1e-4, 2e-7
+"""Rough times of one frame, and of one state in it."""
+
+
+class Patience:
+    """How much of its `PATIENCE_S` a process has left."""
+
+    def __init__(self) -> None:
+        self.spent_s = 0.0
+
+    def lasts(self, frames: np.ndarray, states: np.ndarray) -> bool:
+        """Return whether utterances of so many frames and states may be done without compiled code."""
+        return self.spent_s + float((frames * (FRAME_S + CELL_S * states)).sum()) <= PATIENCE_S
+
+    def end(self) -> None:
+        """Have all that follows compiled."""
+        self.spent_s = math.inf
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Count the time that a block takes."""
+        started_s = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.spent_s += time.perf_counter() - started_s
+
+
+class Row(NamedTuple):
+    """One utterance: scores of its classes (T, C + 1), the wildcard's last; the column that each state emits (S,), skip
+    and stay (S,), in how many of the first states a path may begin, in how many of the last it may end, and whether it
+    is not interleaved (see `problem.FlatProblem`)."""
+
+    x: np.ndarray
+    column: np.ndarray
+    skip: np.ndarray
+    stay: np.ndarray
+    starts: int
+    finals: int
+    general: bool
+
+
+def row_of(
+    log_probs: torch.Tensor, topology: Topology, frames: np.ndarray, wildcard: torch.Tensor | None, b: int
+) -> Row | None:
+    """Return utterance b of a batch, float32 or float64; None where a class that it uses has NaN or +inf."""
+    size, count = int(topology.states[b]), int(frames[b])
+    x = in_numpy(log_probs[b, :count])
+    own = np.zeros((count, 1), x.dtype) if wildcard is None else in_numpy(wildcard[b, :count])[:, None].astype(x.dtype)
+    x = np.concatenate((x, own), 1)
+    emit = topology.emit[b, :size]
+    column = np.where(emit < 0, x.shape[1] - 1, emit)
+    if not (x[:, np.unique(column)] < np.inf).all():
+        return None
+    fields = topology.skip[b, :size].copy(), topology.stay[b, :size]
+    fields[0][:2] = False
+    ends = int(topology.starts[b]), int(topology.finals[b])
+    return Row(x, column, *fields, *ends, not bool(topology.interleaved[b]))
+
+
+def best_path(row: Row, band: np.ndarray | None = None) -> tuple[np.ndarray, float]:
+    """Return the states (T,) int32 of the best path, all -1 without one, and its score; as `viterbi.walk`.
+
+    `band` (T, 2): first and last (exclusive) state that the path may be in at each frame.
+    """
+    emitted = row.x[:, row.column].astype(np.float64)
+    frames, size = emitted.shape
+    no_stay, no_skip = ~row.stay, ~row.skip
+    choices = np.zeros((frames, size), np.int8)
+    scores = np.full(size + 2, -np.inf)
+    scores[2 : 2 + row.starts] = 0.0 + emitted[0, : row.starts]
+    limits = np.tile(np.array([0, size]), (frames, 1)) if band is None else band.clip(0, size)
+    for t, (low, high) in enumerate(limits.tolist()):
+        if t == 0:
+            scores[2 : 2 + low] = scores[2 + high :] = -np.inf
+            continue
+        best = scores[2:].copy()
+        best[no_stay] = -np.inf
+        step, skip = scores[1:-1], scores[:-2].copy()
+        skip[no_skip] = -np.inf
+        choice = choices[t]
+        better = step > best
+        choice[better] = 1
+        np.copyto(best, step, where=better)
+        better = skip > best
+        choice[better] = 2
+        np.copyto(best, skip, where=better)
+        scores[2:] = best + emitted[t]
+        scores[2 : 2 + low] = scores[2 + high :] = -np.inf
+    states = np.full(frames, -1, np.int32)
+    state = size - 1
+    if row.finals > 1 and scores[size] > scores[size + 1]:
+        state -= 1
+    score = float(scores[state + 2])
+    if score > -np.inf:
+        for t in range(frames - 1, -1, -1):
+            states[t] = state
+            state -= int(choices[t, state])
+    return states, score
+
+
+class Numbers(NamedTuple):
+    """Scaled numbers: mantissas float32 and exponents int32."""
+
+    m: np.ndarray
+    e: np.ndarray
+
+    def at(self, mask: np.ndarray) -> Numbers:
+        """Return the numbers where the mask is true, 0 elsewhere."""
+        return Numbers(self.m, np.where(mask, self.e, np.int32(NEVER)))
+
+
+def _bits(exponent: np.ndarray) -> np.ndarray:
+    """Return 2**(exponent - 127), 0 below 2**-126."""
+    return (np.maximum(exponent, np.int32(0)) << np.int32(23)).view(np.float32)
+
+
+def _added(a: Numbers, b: Numbers) -> Numbers:
+    top = np.maximum(a.e, b.e)
+    bias = top - np.int32(127)
+    return Numbers(a.m * _bits(a.e - bias) + b.m * _bits(b.e - bias), top)
+
+
+def _times(a: Numbers, b: Numbers) -> Numbers:
+    """Return the product, normalised."""
+    m, e = a.m * b.m, a.e + b.e
+    bits = m.view(np.int32)
+    e = e + (bits >> np.int32(23)) - np.int32(127)
+    m = ((bits & np.int32(0x7FFFFF)) | np.int32(0x3F800000)).view(np.float32)
+    return Numbers(m, np.maximum(e, np.int32(NEVER)))
+
+
+def _powers(x: np.ndarray) -> Numbers:
+    """Return e**x for x <= 0, as `scaled_numbers._exp`."""
+    real = np.float32
+    least = real(LEAST * LN_2)
+    x = np.where(x > least, x, least)
+    whole = (x * real(1 / LN_2) - real(0.5)).astype(np.int32)
+    count = whole.astype(real)
+    f = (x - count * real(LN_2_HIGH)) - count * real(LN_2_LOW)
+    p = real(1 / 5040) * f + real(1 / 720)
+    for factor in (1 / 120, 1 / 24, 1 / 6, 0.5, 1.0):
+        p = p * f + real(factor)
+    return Numbers(p * f + real(1.0), whole)
+
+
+class _Lanes:
+    """One utterance in lanes: lane i has state 2i (even) and 2i + 1 (odd); a last odd one may be none."""
+
+    def __init__(self, row: Row) -> None:
+        self.row, size = row, len(row.column)
+        self.count = (size + 1) // 2
+
+        def parted(states: np.ndarray, fill: object) -> tuple[np.ndarray, np.ndarray]:
+            padded = np.full(2 * self.count, fill, states.dtype)
+            padded[:size] = states
+            return padded[::2].copy(), padded[1::2].copy()
+
+        self.columns = parted(row.column, row.column[0])
+        self.stay, self.skip = parted(row.stay, False), parted(row.skip, False)
+        self.used = np.unique(row.column)
+        # The wildcard comes first: its class is -1.
+        wild = self.used == row.x.shape[1] - 1
+        self.used = np.concatenate((self.used[wild], self.used[~wild]))
+        x = row.x[:, self.used]
+        self.centres = x.max(1)
+        with np.errstate(invalid="ignore"):  # where all is -inf, which has no score
+            powers = _powers(x - self.centres[:, None])
+        place = np.zeros(row.x.shape[1], np.int64)
+        place[self.used] = np.arange(len(self.used))
+        self.rows = tuple(place[column] for column in self.columns)
+        self.emitted = tuple(Numbers(powers.m[:, rows], powers.e[:, rows]) for rows in self.rows)
+
+    def emissions(self, t: int) -> tuple[Numbers, Numbers]:
+        even, odd = self.emitted
+        return Numbers(even.m[t], even.e[t]), Numbers(odd.m[t], odd.e[t])
+
+    def nothing(self) -> Numbers:
+        return Numbers(np.ones(self.count, np.float32), np.full(self.count, NEVER, np.int32))
+
+    def forwards(self) -> list[tuple[Numbers, Numbers]]:
+        """Return alpha of each frame: of even and of odd states."""
+        even, odd, found = self.nothing(), self.nothing(), []
+        even_skip, odd_skip = self.skip
+        jump = odd_skip.copy()
+        jump[0] = self.row.starts > 1 and len(self.row.column) > 1
+        for t in range(len(self.row.x)):
+            below, lower = _up(odd, 0 if t == 0 else NEVER), _up(even, NEVER)
+            if not self.row.general:
+                into = _added(even, below)
+                other = _added(odd, Numbers(np.where(jump, into.m, even.m), np.where(jump, into.e, even.e)))
+            else:
+                into = _added(_added(even.at(self.stay[0]), below), lower.at(even_skip))
+                other = _added(_added(odd.at(self.stay[1]), even), below.at(jump))
+            even_x, odd_x = self.emissions(t)
+            even, odd = _times(into, even_x), _times(other, odd_x)
+            found.append((even, odd))
+        return found
+
+    def total(self, even: Numbers, odd: Numbers) -> tuple[float, int]:
+        """Return mantissa and exponent of the sum over the last states."""
+        size, finals = len(self.row.column), self.row.finals
+        ends = [(odd if s % 2 else even, s // 2) for s in (size - 1, size - 2)][:finals]
+        numbers = [(float(of.m[i]), int(of.e[i])) for of, i in ends]
+        if size % 2 == 0:
+            numbers.reverse()  # the even one first
+        top = max(e for _, e in numbers)
+        return sum(m * math.exp((e - top) * LN_2) for m, e in numbers), top
+
+    def backwards(self, alphas: list[tuple[Numbers, Numbers]], total_e: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the posteriors of even and odd states (T, lanes), not yet divided by their sums."""
+        frames, size = len(alphas), len(self.row.column)
+        even, odd = self.nothing(), self.nothing()
+        for s in range(size - self.row.finals, size):
+            (odd if s % 2 else even).e[s // 2] = 0
+        even_skip, odd_skip = (np.append(skip[1:], False) for skip in self.skip)
+        shape = frames, self.count
+        evens, odds = np.empty(shape, np.float32), np.empty(shape, np.float32)
+        for t in range(frames - 1, -1, -1):
+            b, c = even, odd
+            if t < frames - 1:
+                above = _down(even)
+                if not self.row.general:
+                    b = _added(even, odd)
+                    higher = _down(b)
+                    c = _added(
+                        odd, Numbers(np.where(odd_skip, higher.m, above.m), np.where(odd_skip, higher.e, above.e))
+                    )
+                else:
+                    b = _added(_added(even.at(self.stay[0]), odd), above.at(even_skip))
+                    c = _added(_added(odd.at(self.stay[1]), above), _down(odd).at(odd_skip))
+            evens[t], odds[t] = _posterior(alphas[t][0], b, total_e), _posterior(alphas[t][1], c, total_e)
+            even_x, odd_x = self.emissions(t)
+            even, odd = _times(b, even_x), _times(c, odd_x)
+        return evens, odds
+
+    def added_up(self, evens: np.ndarray, odds: np.ndarray) -> np.ndarray:
+        """Return the posteriors of the used classes (used, T), added in the order of the compiled kernels."""
+        sums = np.zeros((len(self.used), len(evens)), np.float32)
+        vectors = -(-self.count // WIDTH)
+        if not self.row.general:
+            padded = np.zeros((vectors * WIDTH, len(evens)), np.float32)
+            padded[: self.count] = evens.T
+            blanks = np.zeros((WIDTH, len(evens)), np.float32)
+            for v in range(vectors - 1, -1, -1):
+                blanks += padded[v * WIDTH : (v + 1) * WIDTH]
+            for blank in blanks:
+                sums[self.rows[0][0]] += blank
+        for v in range(vectors):
+            lanes = range(v * WIDTH, min((v + 1) * WIDTH, self.count))
+            for lane in lanes:
+                sums[self.rows[1][lane]] += odds[:, lane]
+            for lane in lanes if self.row.general else ():
+                sums[self.rows[0][lane]] += evens[:, lane]
+        return sums
+
+
+def _up(a: Numbers, lowest: int) -> Numbers:
+    """Return the numbers one lane up; the lowest gets the exponent `lowest`."""
+    m, e = np.empty_like(a.m), np.empty_like(a.e)
+    m[0], e[0] = 1.0, lowest
+    m[1:], e[1:] = a.m[:-1], a.e[:-1]
+    return Numbers(m, e)
+
+
+def _down(a: Numbers) -> Numbers:
+    m, e = np.empty_like(a.m), np.empty_like(a.e)
+    m[-1], e[-1] = 1.0, NEVER
+    m[:-1], e[:-1] = a.m[1:], a.e[1:]
+    return Numbers(m, e)
+
+
+def _posterior(a: Numbers, b: Numbers, total_e: int) -> np.ndarray:
+    up = np.minimum(a.e + b.e - np.int32(total_e - 127), np.int32(253))
+    return a.m * b.m * _bits(up)
+
+
+def add_up(row: Row, posteriors: np.ndarray, wild: np.ndarray) -> float | None:
+    """Return the score of an utterance over all its paths, float32, as `sums.sums`; None where that refuses.
+
+    Fill `posteriors` (T, C) and those of the wildcard (T,) unless these are empty.
+    """
+    lanes = _Lanes(row)
+    offset = 0.0
+    for centre in lanes.centres.tolist():
+        offset += centre
+    if not offset > -math.inf:
+        return -math.inf
+    alphas = lanes.forwards()
+    total_m, total_e = lanes.total(*alphas[-1])
+    score = offset + math.log(total_m) + total_e * LN_2
+    if total_e <= -FAR or len(row.x) > MOST_FRAMES:
+        return None
+    if posteriors.size:
+        sums = lanes.added_up(*lanes.backwards(alphas, total_e))
+        mass = np.zeros(len(row.x), np.float32)
+        for numbers in sums:
+            mass += numbers
+        if not (np.abs(mass - total_m) <= SLACK * total_m).all():
+            return None
+        for column, numbers in zip(lanes.used.tolist(), sums * (np.float32(1.0) / mass)):
+            if column < posteriors.shape[1]:
+                posteriors[:, column] = numbers
+            else:
+                wild[:] = numbers
+    return score
