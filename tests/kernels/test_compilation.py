@@ -139,7 +139,7 @@ def test_what_was_compiled_runs_without_the_compiler(place: Path) -> None:
 
 @pytest.mark.long
 def test_a_read_only_installation_without_a_cache_aligns(tmp_path: Path) -> None:
-    """The kernels are compiled in memory, by a user who can write nowhere but to the outputs."""
+    """By a user who can write nowhere but to the outputs; a short recording needs no compiled kernels."""
     nowhere = "/proc/nowhere"
     code = (
         "from ctc_align.kernels.cpu import compilation; from pathlib import Path;"
@@ -154,4 +154,4 @@ def test_a_read_only_installation_without_a_cache_aligns(tmp_path: Path) -> None
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    assert ran.stderr.count("compiled kernels cannot be kept") == 1, ran.stderr
+    assert "compiled kernels cannot be kept" not in ran.stderr
