@@ -35,6 +35,7 @@ from absent_card import Specialisation
 
 from ctc_align import lattice
 from ctc_align.kernels.benchmark import Case
+from ctc_align.kernels.gpu import launch_plan
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "gpu.md"
 
@@ -88,13 +89,14 @@ TASKS = (
 def trips(task: Task, one: Specialisation) -> dict[str, int]:
     """Return how often each loop of a kernel runs, by what its `for` goes over; "?" are loops over
     tiles, and over even states."""
-    case, constants = task.case, one.named
-    states, each = 2 * case.tokens + 1, constants.get("HALO") or 4
-    alone = 0 if constants.get("SECOND") else 1
+    case = task.case
+    states = 2 * case.tokens + 1
+    each = launch_plan.shape(states, case.batch).halo or 4
+    alone = 0 if one.named.get("SECOND") else 1
     blocks = -(-case.classes // 16)
     return {
-        "range(tl.cdiv(count, EACH))": alone * -(-(case.frames - 1) // each),
-        "range(0, EACH, 4)": each // 4,
+        "range(tl.cdiv(count, each))": alone * -(-(case.frames - 1) // each),
+        "range(0, each, 4)": each // 4,
         "range(0, width, STATES)": -(-states // 128),
         "range(0, tl.max(size), STEP)": -(-states // 128),
         "range(0, tl.max(length), STEP)": -(-case.frames // 128),
@@ -113,7 +115,7 @@ def traffic(task: Task, one: Specialisation) -> float:
     """Return the bytes that a launch moves from and to memory, at least."""
     case, kernel = task.case, one.kernel
     frames = case.batch * case.frames
-    units = one.named.get("STRIPS", 1) * (32 - one.named.get("HALO", 0))
+    units = launch_plan.shape(2 * case.tokens + 1, case.batch).units
     rows = frames * 2 * 2 * units * 8
     scores = frames * case.classes * 4
     if one.named.get("SECOND"):

@@ -158,7 +158,7 @@ LOWEST = "state = tl.min(tl.where(best == score[:, None], best_state, 1000), 1)"
         (sums, SUM, "2 * unit + way * (size - 1 - 4 * unit)", "2 * unit"),
         (sums, AFTER, "mirrored = length - 1 - t\n", "mirrored = t\n"),
         # One off: frames, bands of states in reach, four frames in a word.
-        (paths, PATH, "t = start + m * EACH + j + 1", "t = start + m * EACH + j"),
+        (paths, PATH, "t = start + m * each + j + 1", "t = start + m * each + j"),
         (sums, AFTER, "size - 2 * (length - t)", "size - 2 * (length - t) + 3"),
         (paths, PATH, "((t - 1) % 4) * BITS", "(t % 4) * BITS"),
         (sums, AFTER, "tl.load(numbers + 2 * batch + b", "0 * tl.load(numbers + 2 * batch + b"),
@@ -204,9 +204,9 @@ def test_planted_faults_are_told(
     ("check", "sizes", "name", "old", "new"),
     [
         # Strips that do not hear of each other, or too late.
-        (paths_of_longer, STRIPS, PATH, "(lane < HALO) & (strip > 0)", "(lane < HALO) & (strip > 2)"),
+        (paths_of_longer, STRIPS, PATH, "(lane < halo) & (strip > 0)", "(lane < halo) & (strip > 2)"),
         (paths_of_longer, LONG_BLOCKS, PATH, "(strip == 0) & (lane * 0 + tile > 0)", "(strip == 0) & (lane > 99)"),
-        (sums_of_longer, STRIPS, SUM, "(lane < HALO) & (strip > 0)", "(lane < HALO) & (strip > 2)"),
+        (sums_of_longer, STRIPS, SUM, "(lane < halo) & (strip > 0)", "(lane < halo) & (strip > 2)"),
         (sums_of_longer, LONG_BLOCKS, SUM, "(strip == 0) & (lane * 0 + tile > 0)", "(strip == 0) & (lane > 99)"),
         (sums_of_longer, STRIPS, SUM, "meet(even, odd, meeting, m % 2", "meet(even, even, meeting, m % 2"),
         # Blocks of frames: what comes from the one before, what is left for the next.

@@ -53,7 +53,7 @@ def main() -> None:
     for target, one, name in wanted(sys.argv[1:] == ["sample"]):
         made = dataclasses.asdict(absent_card.compiled(one, target)[0])
         print(json.dumps({"target": target, "kernel": one.kernel, "call": name, **one.named, **made}), flush=True)
-        if one.kernel == "posterior posterior" and target == "sm_90":
+        if one.kernel == "posterior posterior" and one.named["LOG"] and target == "sm_90":
             made = dataclasses.asdict(absent_card.compiled(one, target, maxnreg=32)[0])
             print(json.dumps({"target": target, "kernel": "starved", **made}), flush=True)
 

@@ -16,7 +16,7 @@ LANES = 32
 """Units of a strip: the threads of a warp."""
 
 MOST_STRIPS = 16
-"""Strips of a tile. A tile holds MOST_STRIPS * (LANES - HALO) units, about 900 states, then there are several."""
+"""Strips of a tile. A tile holds MOST_STRIPS * (LANES - halo) units, about 900 states, then there are several."""
 
 LEAST_HALO, TILED_HALO, MOST_HALO = 8, 8, 16
 """Frames between two exchanges of strips: multiples of four, since frames are computed by fours."""
@@ -58,8 +58,9 @@ class RowShape:
         """Return the number of programs for so many utterances."""
         return -(-batch // self.rows)
 
-    def constants(self) -> dict[str, int]:
-        return {"LANES": self.lanes, "STRIPS": self.strips, "ROWS": self.rows, "HALO": self.halo}
+    def arguments(self) -> dict[str, int]:
+        """Return the arguments of every pass. The halo is not compiled in, so that there are few shapes to compile."""
+        return {"LANES": self.lanes, "STRIPS": self.strips, "ROWS": self.rows, "halo": self.halo}
 
 
 def shape(states: int, batch: int) -> RowShape:

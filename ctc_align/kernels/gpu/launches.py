@@ -129,7 +129,7 @@ class SumLaunches:
             "row_frames": self.row_frames,
             "ring_frames": self.ring_frames,
         }
-        self.constants = {**form.constants(), **problem.kinds(), "TILED": form.tiled}
+        self.constants = {**form.arguments(), **problem.kinds(), "TILED": form.tiled}
 
     def _allocate(self, size: tuple[int, ...], dtype: torch.dtype = torch.int64, what: str = "rows") -> torch.Tensor:
         return allocate(size, dtype, self.device, what)
@@ -294,7 +294,7 @@ class PathLaunches:
         self.arguments = {
             **problem.arguments(),
             **problem.kinds(),
-            **form.constants(),
+            **form.arguments(),
             "bands": problem.bands,
             "detours": problem.detours,
             "meeting": self._allocate((meetings,)),

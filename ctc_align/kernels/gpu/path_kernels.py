@@ -129,31 +129,31 @@ def follow(row, words, seen, t, turn, ways, places, LANES: tl.constexpr, PLAIN: 
 
 
 @jit
-def meet(row, meeting, meeting_origins, half, line, strip, lane, active,
-         LANES: tl.constexpr, LINES: tl.constexpr, HALO: tl.constexpr):  # fmt: skip
-    """Fetch the first HALO units of every strip from the last of the strip before."""
+def meet(row, meeting, meeting_origins, half, line, strip, lane, active, halo,
+         LANES: tl.constexpr, LINES: tl.constexpr):  # fmt: skip
+    """Fetch the first `halo` units of every strip from the last of the strip before."""
     even, odd, even_origin, odd_origin = row
-    place = (half * 2 * LINES + line) * HALO + lane
-    give, get = active & (lane >= LANES - HALO), active & (lane < HALO) & (strip > 0)
-    put(meeting + place - (LANES - HALO), even, odd, LINES * HALO, give)
-    put(meeting_origins + place - (LANES - HALO), even_origin, odd_origin, LINES * HALO, give)
+    place = (half * 2 * LINES + line) * halo + lane
+    give, get = active & (lane >= LANES - halo), active & (lane < halo) & (strip > 0)
+    put(meeting + place - (LANES - halo), even, odd, LINES * halo, give)
+    put(meeting_origins + place - (LANES - halo), even_origin, odd_origin, LINES * halo, give)
     tl.debug_barrier()
-    even, odd = take(meeting + place - HALO, even, odd, LINES * HALO, get)
-    even_origin, odd_origin = take(meeting_origins + place - HALO, even_origin, odd_origin, LINES * HALO, get)
+    even, odd = take(meeting + place - halo, even, odd, LINES * halo, get)
+    even_origin, odd_origin = take(meeting_origins + place - halo, even_origin, odd_origin, LINES * halo, get)
     return even, odd, even_origin, odd_origin
 
 
 @jit
-def meet_tile(row, edges, edge_origins, tile_size, tile, strip, lane, active,
-              LANES: tl.constexpr, STRIPS: tl.constexpr, HALO: tl.constexpr):  # fmt: skip
+def meet_tile(row, edges, edge_origins, tile_size, tile, strip, lane, active, halo,
+              LANES: tl.constexpr, STRIPS: tl.constexpr):  # fmt: skip
     """Do as `meet`, between this tile and the one before, which an earlier launch computed."""
     even, odd, even_origin, odd_origin = row
-    give = active & (strip == STRIPS - 1) & (lane >= LANES - HALO)
-    get = active & (lane < HALO) & (strip == 0) & (lane * 0 + tile > 0)
-    put(edges + lane - (LANES - HALO), even, odd, HALO, give)
-    put(edge_origins + lane - (LANES - HALO), even_origin, odd_origin, HALO, give)
-    even, odd = take(edges + lane - tile_size, even, odd, HALO, get)
-    even_origin, odd_origin = take(edge_origins + lane - tile_size, even_origin, odd_origin, HALO, get)
+    give = active & (strip == STRIPS - 1) & (lane >= LANES - halo)
+    get = active & (lane < halo) & (strip == 0) & (lane * 0 + tile > 0)
+    put(edges + lane - (LANES - halo), even, odd, halo, give)
+    put(edge_origins + lane - (LANES - halo), even_origin, odd_origin, halo, give)
+    even, odd = take(edges + lane - tile_size, even, odd, halo, get)
+    even_origin, odd_origin = take(edge_origins + lane - tile_size, even_origin, odd_origin, halo, get)
     return even, odd, even_origin, odd_origin
 
 
@@ -162,14 +162,14 @@ def sweep(
     x, wild, bands, emit, flags, numbers, detours, meeting, meeting_origins, edges, edge_origins, entries, origins,
     pointers, last, ring, ring_origins, exits,
     x_b, x_t, x_c, wild_b, wild_t, batch, frames, width, most,
-    tiles, first, diagonal, slots, span, keep, blocks, row_units, word_frames, ring_frames,
-    LANES: tl.constexpr, STRIPS: tl.constexpr, ROWS: tl.constexpr, HALO: tl.constexpr, BITS: tl.constexpr,
+    tiles, first, diagonal, slots, span, keep, blocks, row_units, word_frames, ring_frames, halo,
+    LANES: tl.constexpr, STRIPS: tl.constexpr, ROWS: tl.constexpr, BITS: tl.constexpr,
     PLAIN: tl.constexpr, STAYS: tl.constexpr, WILD: tl.constexpr, DETOURS: tl.constexpr, BANDED: tl.constexpr,
     TILED: tl.constexpr, ENTRIES: tl.constexpr, POINTERS: tl.constexpr, AGAIN: tl.constexpr,
 ):  # fmt: skip
     """Compute one block of frames in one tile of states; the arguments are explained in `launches`."""
     LINES: tl.constexpr = ROWS * STRIPS
-    EACH: tl.constexpr = HALO if HALO > 0 else 4
+    each = tl.maximum(halo, 4)
     thread = tl.arange(0, LINES * LANES)
     lane, line = thread % LANES, thread // LANES
     strip = line % STRIPS
@@ -187,7 +187,7 @@ def sweep(
         leaving = tl.load(exits + walk * blocks + n, mask=(length > 0) & ((n == 0) | (n * keep < length - 1)), other=-1)
         length = tl.where(leaving >= 0, length, 0)
         tile = 0
-        if row_units > STRIPS * (LANES - HALO):
+        if row_units > STRIPS * (LANES - halo):
             base = tl.maximum(leaving // 2 - keep, 0)
     else:
         tile = first + tl.program_id(1)
@@ -198,9 +198,9 @@ def sweep(
     count = tl.max(tl.where(active, end - start, 0))
 
     # What the states are.
-    place = (tile * STRIPS + strip) * (LANES - HALO) + lane - HALO
+    place = (tile * STRIPS + strip) * (LANES - halo) + lane - halo
     unit = base + place
-    own = active & (lane >= HALO)
+    own = active & (lane >= halo)
     here = active & (unit >= 0) & (2 * unit < size), active & (unit >= 0) & (2 * unit + 1 < size)
     states = walk * width + 2 * unit
     classes = tl.load(emit + states, mask=here[0], other=0), tl.load(emit + states + 1, mask=here[1], other=0)
@@ -226,15 +226,15 @@ def sweep(
     entry = entries + walk * blocks * 2 * row_units + unit
     origins += walk * blocks * 2 * row_units + unit
     program = tl.program_id(1).to(tl.int64) * tl.num_programs(0) + tl.program_id(0)
-    meeting += program * 4 * LINES * HALO
-    meeting_origins += program * 4 * LINES * HALO
+    meeting += program * 4 * LINES * halo
+    meeting_origins += program * 4 * LINES * halo
     if TILED:
-        tile_size = 2 * (span // HALO) * 2 * HALO
-        edge = (walk * tiles + tile) * tile_size + (n % 2) * (span // HALO) * 2 * HALO
+        tile_size = 2 * (span // halo) * 2 * halo
+        edge = (walk * tiles + tile) * tile_size + (n % 2) * (span // halo) * 2 * halo
         edges += edge
         edge_origins += edge
     if AGAIN:
-        word_units = STRIPS * (LANES - HALO)
+        word_units = STRIPS * (LANES - halo)
         pointers += (walk * slots + slot) * word_frames * 2 * word_units + place
     else:
         word_units = row_units
@@ -262,16 +262,16 @@ def sweep(
     # Scores are fetched four frames ahead.
     seen_1, seen_2 = look(source, start + 1, WILD, BANDED), look(source, start + 2, WILD, BANDED)
     seen_3, seen_4 = look(source, start + 3, WILD, BANDED), look(source, start + 4, WILD, BANDED)
-    for m in range(tl.cdiv(count, EACH)):
-        if HALO > 0:
-            row = meet(row, meeting, meeting_origins, m % 2, line, strip, lane, active, LANES, LINES, HALO)
+    for m in range(tl.cdiv(count, each)):
+        if STRIPS > 1:
+            row = meet(row, meeting, meeting_origins, m % 2, line, strip, lane, active, halo, LANES, LINES)
         if TILED:
-            met = m * 2 * HALO
+            met = m * 2 * halo
             row = meet_tile(
-                row, edges + met, edge_origins + met, tile_size, tile, strip, lane, active, LANES, STRIPS, HALO
+                row, edges + met, edge_origins + met, tile_size, tile, strip, lane, active, halo, LANES, STRIPS
             )
-        for j in range(0, EACH, 4):
-            t = start + m * EACH + j + 1
+        for j in range(0, each, 4):
+            t = start + m * each + j + 1
             words = (lane * 0).to(pointers.dtype.element_ty), (lane * 0).to(pointers.dtype.element_ty)
             row, words = follow(row, words, seen_1, t, 0, ways, places, LANES, PLAIN, STAYS, DETOURS, BANDED, BITS)
             seen_1 = look(source, t + 4, WILD, BANDED)
@@ -282,7 +282,7 @@ def sweep(
             row, words = follow(row, words, seen_4, t + 3, 3, ways, places, LANES, PLAIN, STAYS, DETOURS, BANDED, BITS)
             seen_4 = look(source, t + 7, WILD, BANDED)
             if POINTERS:
-                word = (m * EACH + j) // 4 + (0 if AGAIN else start // 4)
+                word = (m * each + j) // 4 + (0 if AGAIN else start // 4)
                 put(pointers + word.to(tl.int64) * 2 * word_units, words[0], words[1], word_units, own & (t <= end))
             if not AGAIN:
                 # A block ends here.

@@ -2,8 +2,8 @@
 
 A unit is an even state 2u and the odd one above it, and belongs to one thread. LANES units are a strip, which is one
 warp; STRIPS strips are a tile, which is one program, and a program may compute ROWS utterances side by side. The first
-HALO units of a strip repeat the last of the strip before: each frame makes one more of them wrong, from the left, so
-they are fetched anew every HALO frames. Within a frame threads communicate only in their strip, by `tl.gather`.
+`halo` units of a strip repeat the last of the strip before: each frame makes one more of them wrong, from the left, so
+they are fetched anew every `halo` frames. Within a frame threads communicate only in their strip, by `tl.gather`.
 
 Strips communicate through global memory: write, barrier, read. Two halves of that memory alternate, so that one
 exchange does not overwrite what slower threads may still read of the one before: one barrier each is enough. Rows that

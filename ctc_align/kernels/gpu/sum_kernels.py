@@ -136,39 +136,37 @@ def follow(even, odd, seen, t, ways, places, LANES: tl.constexpr, LOG: tl.conste
 
 
 @jit
-def meet(
-    even, odd, meeting, half, line, strip, lane, active, LANES: tl.constexpr, LINES: tl.constexpr, HALO: tl.constexpr
-):
-    """Fetch the first HALO units of every strip from the last of the strip before."""
-    place = meeting + (half * 2 * LINES + line) * HALO + lane
-    put(place - (LANES - HALO), even, odd, LINES * HALO, active & (lane >= LANES - HALO))
+def meet(even, odd, meeting, half, line, strip, lane, active, halo, LANES: tl.constexpr, LINES: tl.constexpr):
+    """Fetch the first `halo` units of every strip from the last of the strip before."""
+    place = meeting + (half * 2 * LINES + line) * halo + lane
+    put(place - (LANES - halo), even, odd, LINES * halo, active & (lane >= LANES - halo))
     tl.debug_barrier()
-    return take(place - HALO, even, odd, LINES * HALO, active & (lane < HALO) & (strip > 0))
+    return take(place - halo, even, odd, LINES * halo, active & (lane < halo) & (strip > 0))
 
 
 @jit
-def meet_tile(even, odd, edge, tile_size, tile, strip, lane, active,
-              LANES: tl.constexpr, STRIPS: tl.constexpr, HALO: tl.constexpr, AGAIN: tl.constexpr):  # fmt: skip
+def meet_tile(even, odd, edge, tile_size, tile, strip, lane, active, halo,
+              LANES: tl.constexpr, STRIPS: tl.constexpr, AGAIN: tl.constexpr):  # fmt: skip
     """Do as `meet`, between this tile and the one before, which an earlier launch computed."""
     place = edge + lane
     if not AGAIN:
-        put(place - (LANES - HALO), even, odd, HALO, active & (strip == STRIPS - 1) & (lane >= LANES - HALO))
-    return take(place - tile_size, even, odd, HALO, active & (lane < HALO) & (strip == 0) & (lane * 0 + tile > 0))
+        put(place - (LANES - halo), even, odd, halo, active & (strip == STRIPS - 1) & (lane >= LANES - halo))
+    return take(place - tile_size, even, odd, halo, active & (lane < halo) & (strip == 0) & (lane * 0 + tile > 0))
 
 
 @jit
 def sweep(
     x, wild, centres, emit, flags, numbers, detours, meeting, edges, entries, rows, last, reach, ring,
     x_b, x_t, x_c, wild_b, wild_t, batch, frames, width, most,
-    tiles, first, diagonal, slots, span, keep, edge_blocks, entry_blocks, row_frames, ring_frames,
-    LANES: tl.constexpr, STRIPS: tl.constexpr, ROWS: tl.constexpr, HALO: tl.constexpr,
+    tiles, first, diagonal, slots, span, keep, edge_blocks, entry_blocks, row_frames, ring_frames, halo,
+    LANES: tl.constexpr, STRIPS: tl.constexpr, ROWS: tl.constexpr,
     LOG: tl.constexpr, PLAIN: tl.constexpr, STAYS: tl.constexpr, WILD: tl.constexpr, DETOURS: tl.constexpr,
     TILED: tl.constexpr, ENTRIES: tl.constexpr, KEPT: tl.constexpr, AGAIN: tl.constexpr, SECOND: tl.constexpr,
 ):  # fmt: skip
     """Compute one block of frames in one tile of states; the arguments are explained in `launches`."""
     NEVER: tl.constexpr = NEVER_LOG if LOG else NEVER_SCALED
     LINES: tl.constexpr = ROWS * STRIPS
-    EACH: tl.constexpr = HALO if HALO > 0 else 4
+    each = tl.maximum(halo, 4)
     thread = tl.arange(0, LINES * LANES)
     lane, line = thread % LANES, thread // LANES
     strip = line % STRIPS
@@ -199,9 +197,9 @@ def sweep(
     count = tl.max(tl.where(active, end - start, 0))
 
     # What the states are.
-    unit = (tile * STRIPS + strip) * (LANES - HALO) + lane - HALO
-    units = tiles * STRIPS * (LANES - HALO)
-    own = active & (lane >= HALO)
+    unit = (tile * STRIPS + strip) * (LANES - halo) + lane - halo
+    units = tiles * STRIPS * (LANES - halo)
+    own = active & (lane >= halo)
     here = active & (unit >= 0) & (2 * unit < size), active & (unit >= 0) & (2 * unit + 1 < size)
     even_index, odd_index = 2 * unit + way * (size - 1 - 4 * unit), 2 * unit + 1 + way * (size - 3 - 4 * unit)
     states = b.to(tl.int64) * width
@@ -235,10 +233,10 @@ def sweep(
     kept = rows + (walk * row_frames - base * span) * 2 * units + unit
     places = own, start, end, kept, ring, ring_frames, span, unit
     program = (way * tl.num_programs(1) + tl.program_id(1)).to(tl.int64) * tl.num_programs(0) + tl.program_id(0)
-    meeting += program * 4 * LINES * HALO
+    meeting += program * 4 * LINES * halo
     if TILED:
-        tile_size = edge_blocks * (span // HALO) * 2 * HALO
-        edges += (walk * tiles + tile) * tile_size + (n % edge_blocks) * (span // HALO) * 2 * HALO
+        tile_size = edge_blocks * (span // halo) * 2 * halo
+        edges += (walk * tiles + tile) * tile_size + (n % edge_blocks) * (span // halo) * 2 * halo
 
     # The row at `start`.
     seen = look(source, start, LOG, WILD)
@@ -261,14 +259,14 @@ def sweep(
     t = start + 1
     seen_1, seen_2 = look(source, t, LOG, WILD), look(source, t + 1, LOG, WILD)
     seen_3, seen_4 = look(source, t + 2, LOG, WILD), look(source, t + 3, LOG, WILD)
-    for m in range(tl.cdiv(count, EACH)):
-        if HALO > 0:
-            even, odd = meet(even, odd, meeting, m % 2, line, strip, lane, active, LANES, LINES, HALO)
+    for m in range(tl.cdiv(count, each)):
+        if STRIPS > 1:
+            even, odd = meet(even, odd, meeting, m % 2, line, strip, lane, active, halo, LANES, LINES)
         if TILED:
-            edge = edges + m * 2 * HALO
-            even, odd = meet_tile(even, odd, edge, tile_size, tile, strip, lane, active, LANES, STRIPS, HALO, AGAIN)
-        for j in range(0, EACH, 4):
-            t = start + m * EACH + j + 1
+            edge = edges + m * 2 * halo
+            even, odd = meet_tile(even, odd, edge, tile_size, tile, strip, lane, active, halo, LANES, STRIPS, AGAIN)
+        for j in range(0, each, 4):
+            t = start + m * each + j + 1
             wrong |= no_number(seen_1)
             even, odd = follow(even, odd, seen_1, t, ways, places, LANES, LOG, PLAIN, STAYS, DETOURS, KEPT, AGAIN)
             seen_1 = look(source, t + 4, LOG, WILD)
