@@ -131,7 +131,7 @@ def best_labels(
     name, module = _open(backend, log_probs)
     x = log_probs.detach()
     in_place = x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64)
-    if name == "cpu" and in_place and topology.detours is None:
+    if name == "gpu" or (name == "cpu" and in_place and topology.detours is None):
         return module.best_labels(x, topology, frames, blank)
     states, scores = module.best_path(x, topology, frames, None, None)
     states = states.to(x.device, torch.int64)

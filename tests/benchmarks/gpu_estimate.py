@@ -106,6 +106,7 @@ def trips(task: Task, one: Specialisation) -> dict[str, int]:
         "range(tl.max(tl.where(here, end - start, 0)))": 64,
         "range(tiles)": 1,
         "range(most)": 0,
+        "range(0, tl.max(size), OTHERS)": -(-states // 64),
         "?": -(-(case.tokens + 1) // 128) if "posterior" in one.kernel else 1,
         "EXIT": 1 - alone,
     }

@@ -169,7 +169,7 @@ LOWEST = "state = tl.min(tl.where(best == score[:, None], best_state, 1000), 1)"
         (sums, AFTER, "taken + tl.where(logs", "tl.where(logs"),
         (sums, AFTER, "inside = state + ahead < stop", "inside = state + ahead < stop - 1"),
         (sums, AFTER, "own_one == own_even", "own_one == own_even + 1"),
-        (sums, "launches", "(state % 2 == 1) |", "(state >= 0) |"),
+        (sums, AFTER, "(theirs < (state - 1)", "(theirs < (state + 0)"),
         # In logarithms; and the trust that leads there.
         (far_apart, SUM, "(best <= FAR_EXPONENT)", "(best < NEVER_EXPONENT)"),
         (sums_in_logarithms, AFTER, "here, WILD).to(tl.float64) - centre_of", "here, WILD).to(tl.float64)"),

@@ -22,7 +22,7 @@ from ctc_align.kernels.gpu.launches import PathLaunches, SumLaunches
 from ctc_align.kernels.gpu.triton_import import unavailable
 from ctc_align.lattice import Topology
 
-__all__ = ["best_path", "forward", "occupancy", "unavailable"]
+__all__ = ["best_labels", "best_path", "forward", "occupancy", "unavailable"]
 
 
 def best_path(
@@ -39,6 +39,25 @@ def best_path(
     with triton_import.on(x.device):
         states, scores = PathLaunches(launch_plan.device_problem(x, topology, lengths, wild, bands)).run()
     return states.to(log_probs.device), scores.to(log_probs.device)
+
+
+def best_labels(
+    log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, blank: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Run `ctc_align.kernels.best_labels`: the topology is transferred once, for the path and for its classes."""
+    x, _ = _on_device(log_probs, None)
+    if not x.shape[0] or not x.shape[1]:
+        labels = torch.full(x.shape[:2], blank, dtype=torch.int64, device=log_probs.device)
+        return labels, log_probs.new_zeros(x.shape[:2]), _no_frames(log_probs, topology)
+    with triton_import.on(x.device):
+        problem = launch_plan.device_problem(x, topology, lengths, None)
+        states, scores = PathLaunches(problem).run()
+        states = states.long()
+        labels = problem.emit.gather(1, states.clamp(min=0)).long()
+        values = x.gather(2, labels.unsqueeze(2)).squeeze(2)
+        labels, values = labels.masked_fill(states < 0, blank), values.masked_fill(states < 0, 0.0)
+    device = log_probs.device
+    return labels.to(device), values.to(device), scores.to(device)
 
 
 def forward(

@@ -20,7 +20,6 @@ from ctc_align.errors import KernelError
 from ctc_align.kernels.gpu import path_kernels, posterior_kernels, sum_kernels
 from ctc_align.kernels.gpu.launch_plan import DeviceProblem, RowShape, allocate, shape
 from ctc_align.kernels.gpu.triton_import import INTERPRETED
-from ctc_align.lattice import WILDCARD
 
 ROWS_BYTES = 4 * 2**30
 """Rows of both passes that occupancy keeps at once."""
@@ -39,6 +38,9 @@ LEAST_BLOCK = 48
 
 LINES, STATES, CLASSES, EACH, STEP, PAIRS = 1024 if INTERPRETED else 4, 128, 16, 8, 128, 1024 if INTERPRETED else 32
 """Sizes of the programs before and after the passes."""
+
+OWN, OTHERS = (16, 16) if INTERPRETED else (64, 64)
+"""States that a program of `by_class` sorts, and with how many it compares them at a time."""
 
 POSTERIOR_LINES = 1024 if INTERPRETED else 1
 """Frames of a program of `posterior`: of one warp, which then adds up without a barrier."""
@@ -180,7 +182,7 @@ class SumLaunches:
         dtype = torch.float64 if self.double else torch.float32
         out = torch.empty_like(problem.x, dtype=dtype)
         wild = self._allocate((problem.batch, problem.frames) if problem.has_wild else (0,), dtype)
-        order, bounds = by_class(problem)
+        order, bounds = self._by_class()
         if not self.again:
             self._posteriors(out, wild, order, bounds, 0)
         else:
@@ -190,6 +192,18 @@ class SumLaunches:
                         self._sweep(tiles * self.slots, first, tile, log, second, again=True)
                 self._posteriors(out, wild, order, bounds, first)
         return out, wild if problem.has_wild else None
+
+    def _by_class(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the states (B, S) sorted by class, and where each class begins (B, C + 2)."""
+        problem, form, classes = self.problem, self.form, self.problem.x.shape[2]
+        order = self._allocate((problem.batch, problem.width), torch.int32)
+        bounds = self._allocate((problem.batch, classes + 2), torch.int32)
+        launch(
+            posterior_kernels.by_class, (form.groups(problem.batch), -(-max(problem.width, classes + 2) // OWN)), 4,
+            emit=problem.emit, numbers=problem.numbers, order=order, bounds=bounds, batch=problem.batch,
+            width=problem.width, classes=classes, ROWS=form.rows, OWN=OWN, OTHERS=OTHERS,
+        )  # fmt: skip
+        return order, bounds
 
     def _tiles_again(self) -> list[tuple[int, int]]:
         """Return the first tile and the number of tiles of each launch that computes blocks again: the edges of tiles
@@ -230,18 +244,6 @@ class SumLaunches:
                 classes=problem.x.shape[2], LINES=POSTERIOR_LINES, CLASSES=CLASSES, EACH=EACH, LOG=log, SECOND=second,
                 WILD=problem.has_wild,
             )  # fmt: skip
-
-
-def by_class(problem: DeviceProblem) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return states (B, S) sorted by the class that they emit, and the index at which each class begins (B, C + 2), the
-    wildcard first; without the even states of an utterance where they all emit one class."""
-    classes = problem.x.shape[2]
-    state = torch.arange(problem.width, device=problem.emit.device)
-    real = (state < problem.numbers[1][:, None]) & ((state % 2 == 1) | (problem.numbers[3] < WILDCARD)[:, None])
-    keys, order = torch.where(real, problem.emit, classes).sort(dim=1, stable=True)
-    wanted = torch.arange(-1, classes + 1, dtype=torch.int32, device=keys.device)
-    bounds = torch.searchsorted(keys, wanted.expand(problem.batch, -1).contiguous(), out_int32=True)
-    return order.to(torch.int32), bounds
 
 
 def pointer_bits(most_detours: int) -> tuple[int, torch.dtype]:

@@ -157,6 +157,37 @@ def about(line, lattice, memory, sizes, AGAIN: tl.constexpr):
 
 
 @jit
+def by_class(
+    emit, numbers, order, bounds, batch, width, classes,
+    ROWS: tl.constexpr, OWN: tl.constexpr, OTHERS: tl.constexpr,
+):  # fmt: skip
+    """Write `order` (B, S), states sorted by the class that they emit, stably, without even states that all emit one;
+    and `bounds` (B, C + 2), at which of them each class begins, the wildcard first.
+
+    A state's place is the number of states that come before it, a class's bound that of states of lower classes: each
+    program counts for OWN of both.
+    """
+    b = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
+    state = tl.program_id(1) * OWN + tl.arange(0, OWN)[None, :]
+    size = tl.load(numbers + batch + b, mask=b < batch, other=0)
+    mixed = tl.load(numbers + 3 * batch + b, mask=b < batch, other=MIXED) == MIXED
+    emit += b.to(tl.int64) * width
+    sorted_here = (state < size) & (mixed | (state % 2 == 1))
+    own = tl.load(emit + state, mask=sorted_here, other=0)[:, :, None]
+    place = tl.zeros((ROWS, OWN), tl.int32)
+    bound = tl.zeros((ROWS, OWN), tl.int32)
+    for low in range(0, tl.max(size), OTHERS):
+        other = low + tl.arange(0, OTHERS)[None, :]
+        counts = ((other < size) & (mixed | (other % 2 == 1)))[:, None, :]
+        theirs = tl.load(emit + other, mask=other < size, other=0)[:, None, :]
+        before = (theirs < own) | ((theirs == own) & (other[:, None, :] < state[:, :, None]))
+        place += tl.sum((counts & before).to(tl.int32), 2)
+        bound += tl.sum((counts & (theirs < (state - 1)[:, :, None])).to(tl.int32), 2)
+    tl.store(order + b.to(tl.int64) * width + place, state + b * 0, mask=sorted_here)
+    tl.store(bounds + b.to(tl.int64) * (classes + 2) + state, bound, mask=(b < batch) & (state < classes + 2))
+
+
+@jit
 def emitted(x, wild, one, b, t, strides, here, WILD: tl.constexpr):
     """Load the emission of class `one` at a frame; -1 is the wildcard."""
     x_b, x_t, x_c, wild_b, wild_t = strides
