@@ -21,7 +21,7 @@ from ctc_align.lattice import Topology
 LONG_CELLS = 2**22
 """An utterance with more work than this is shared by the threads if it is most of the batch's work."""
 
-MOST_NARROW_CHOICES, NARROW = 2**22, 8
+MOST_NARROW_CHOICES, NARROW = 2**24, 8
 """Such an utterance is done by one thread, before, if no more choices are needed, and one NARROW-th of all."""
 
 _NO_BANDS = np.empty((0, 0, 2), np.int64)

@@ -425,7 +425,7 @@ def walk(
                             elif 2 * room > frames * vectors * words:
                                 best_of_all, adapts, prunes = np.inf, False, False
                                 break
-                        if not adapts or 6 * (t0 + now) >= v1 * WIDTH:
+                        if not adapts or t0 + now >= min(v1 * WIDTH // 6, 64 * WIDTH):
                             low_v, high_v, here = _drop(odd, even, first, end, best_of_all - budget, hands)
                             dropped = max(dropped, here - best_of_all)
                             if low_v < high_v < v1:
