@@ -40,8 +40,7 @@ def compile_at_once() -> None:
 
 def _is_done_by_rows(kernel: Any, topology: Topology, frames: np.ndarray) -> bool:
     """Return whether a kernel is not compiled, and there is too little to do to compile it."""
-    is_small = not kernel.overloads and _patience.lasts(frames, topology.states)
-    return is_small and not kernel._cache.is_filled()
+    return _patience.lasts(frames, topology.states) and not kernel.overloads and not kernel._cache.is_filled()
 
 
 def is_compiled() -> bool:
