@@ -41,6 +41,7 @@ from ctc_align.ctc.arguments import (
     check_reduction,
     frames_inside,
     loss_arguments,
+    to_device_of,
 )
 from ctc_align.errors import KernelError
 
@@ -267,8 +268,8 @@ def label_smoothed_ctc_loss(
     if not alpha:
         return batch.reduce(plain, reduction, zero_infinity)
     inside = torch.where(batch.inside, batch.log_probs.to(plain.dtype), 0.0)
-    uniform = torch.log(plain.new_tensor(float(inside.shape[2])))
-    far = -inside.mean(2).sum(1) - batch.frames.to(plain) * uniform
+    uniform = torch.full((), inside.shape[2], dtype=plain.dtype, device=plain.device).log()
+    far = -inside.mean(2).sum(1) - to_device_of(batch.frames, plain, plain.dtype) * uniform
     both = torch.where(plain == torch.inf, plain, (1 - alpha) * plain + alpha * far)
     return batch.reduce(both, reduction, zero_infinity)
 

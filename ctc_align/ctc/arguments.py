@@ -62,7 +62,7 @@ class LossArguments:
         if reduction == "sum":
             return losses.sum()
         if reduction == "mean":
-            return (losses / self.tokens.to(losses.device, losses.dtype).clamp(min=1)).mean()
+            return (losses / to_device_of(self.tokens, losses, losses.dtype).clamp(min=1)).mean()
         return losses if self.batched else losses[0]
 
 
@@ -130,7 +130,7 @@ def as_targets(targets: Targets) -> torch.Tensor:
 def row_lengths(targets: Targets) -> torch.Tensor | None:
     """Return the lengths (B,) of targets that are a list of rows; None for others, whose rows are equally long."""
     rows = None if isinstance(targets, torch.Tensor) else _rows(targets)
-    return None if rows is None else torch.tensor([len(row) for row in rows])
+    return None if rows is None else torch.tensor([len(row) for row in rows], device="cpu")
 
 
 def _rows(values: object) -> Sequence | None:
@@ -154,16 +154,21 @@ def as_lengths(lengths: Lengths, name: str) -> torch.Tensor:
 def _tensor(values: object, name: str, what: str) -> torch.Tensor:
     """Return a tensor of numbers in an array or a sequence; one of nothing holds whole numbers."""
     if torch.compiler.is_compiling():
-        return torch.as_tensor(values)  # its compiler does not look into arrays
+        return torch.as_tensor(values, device="cpu")  # its compiler does not look into arrays
     array = np.asarray(values)
     if array.dtype.kind not in "biuf":
         raise KernelError(f"{name}: expected {what}, a tensor, an array or a list, got {type(values).__name__}")
     if not array.size:
         array = array.astype(np.int64)
-    return torch.as_tensor(array)
+    return torch.as_tensor(array, device="cpu")
 
 
 def frames_inside(frames: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
     """Return the frames that count, (B, T, 1) bool, on the device of the log-probs (B, T, C)."""
     frame = torch.arange(log_probs.shape[1], device=log_probs.device)
-    return (frame < frames.to(frame.device)[:, None])[:, :, None]
+    return (frame < to_device_of(frames, frame, torch.int64)[:, None])[:, :, None]
+
+
+def to_device_of(numbers: torch.Tensor, there: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return numbers on the device of another tensor; a GPU is not waited for, as otherwise by copies to it."""
+    return numbers.to(there.device, dtype, non_blocking=there.is_cuda)

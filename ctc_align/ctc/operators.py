@@ -307,7 +307,9 @@ def _curvature(logits: torch.Tensor, target: np.ndarray, blank: int) -> torch.Te
         return logits.new_zeros((frames, classes, frames, classes))
     softmax = log_probs.exp()
     result = torch.diag_embed(softmax) - softmax[:, :, None] * softmax[:, None, :]
-    result = torch.einsum("tcd,tu->tcud", result, torch.eye(frames, dtype=logits.dtype)).reshape(size, size)
+    result = torch.einsum("tcd,tu->tcud", result, torch.eye(frames, dtype=logits.dtype, device=logits.device)).reshape(
+        size, size
+    )
     # A posterior of 0 does not change.
     places = occupied.posteriors.reshape(-1).nonzero()[:, 0]
     for some in places.split(max(1, UNITS_CELLS // size)):

@@ -245,7 +245,7 @@ def _check(log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor | 
     if topology.max_class >= classes:
         raise KernelError(f"topology: a state emits class {topology.max_class}, log_probs has only {classes} classes")
     if lengths is None:
-        return torch.full((batch,), frames, dtype=torch.int64)
+        return torch.full((batch,), frames, dtype=torch.int64, device="cpu")
     numbers = torch.as_tensor(lengths).detach()
     if numbers.numel() and (numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool):
         raise KernelError(f"lengths: expected whole numbers, got {numbers.dtype}")
