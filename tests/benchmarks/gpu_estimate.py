@@ -87,28 +87,30 @@ TASKS = (
 
 
 def trips(task: Task, one: Specialisation) -> dict[str, int]:
-    """Return how often each loop of a kernel runs, by what its `for` goes over; "?" are loops over
-    tiles, and over even states."""
-    case = task.case
+    """Return how often each loop of a kernel runs, by what its `for` goes over; nothing is in logarithms."""
+    case, constants = task.case, one.named
     states = 2 * case.tokens + 1
     each = launch_plan.shape(states, case.batch).halo or 4
-    alone = 0 if one.named.get("SECOND") else 1
-    blocks = -(-case.classes // 16)
+    alone = 0 if constants.get("SECOND") else 1
+    frames, classes = "range(tl.cdiv(count, each))", "range(-CLASSES if WILD else 0, classes, CLASSES)"
+    further = "range(0, further, STRIDE)"
+    of_a_class = -(-case.tokens // (case.classes - 1))
     return {
-        "range(tl.cdiv(count, each))": alone * -(-(case.frames - 1) // each),
-        "range(0, each, 4)": each // 4,
+        frames: alone * -(-(case.frames - 1) // each),
+        f"{frames} > range(0, each, 4)": each // 4,
         "range(0, width, STATES)": -(-states // 128),
         "range(0, tl.max(size), STEP)": -(-states // 128),
         "range(0, tl.max(length), STEP)": -(-case.frames // 128),
-        "range(0, tl.max(size), WIDE)": 0,  # of utterances in logarithms alone
-        "range(-CLASSES if WILD else 0, classes, CLASSES)": alone * blocks,
+        "range(0, tl.max(size), WIDE)": 0,
+        further: alone * -(-(case.tokens + 1) // (constants.get("CLASSES", 1) * constants.get("EACH", 1))),
+        classes: alone * -(-case.classes // constants.get("CLASSES", 1)),
+        f"{classes} > {further}": alone * -(-of_a_class // constants.get("EACH", 1)),
         "range(tl.max(newest) + 1)": -(-case.frames // 64),
         "range(tl.max(tl.where(here, end - start, 0)))": 64,
         "range(tiles)": 1,
-        "range(most)": 0,
         "range(0, tl.max(size), OTHERS)": -(-states // 64),
-        "?": -(-(case.tokens + 1) // 128) if "posterior" in one.kernel else 1,
         "EXIT": 1 - alone,
+        "?": alone,  # too few lines of Python are left in it
     }
 
 

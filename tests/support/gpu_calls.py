@@ -93,12 +93,6 @@ class Combination:
     def __str__(self) -> str:
         return f"{self.kind}; {self.length}; {str(self.dtype).rpartition('.')[2]}{'; walked again' * self.again}"
 
-    @property
-    def number(self) -> int:
-        """A number of which any eight consecutive ones, by any one of the four, are all different."""
-        places = list(TOPOLOGIES).index(self.kind), list(LENGTHS).index(self.length), DTYPES.index(self.dtype)
-        return places[0] + places[1] + 2 * places[2] + 4 * self.again
-
     def calls(self, device: torch.device) -> Iterator[tuple[str, Callable[[], Any]]]:
         """Yield the name of each call, and the call, of log-probs on a device."""
         batch, tokens = 64 if self.again else 2, LENGTHS[self.length]

@@ -52,11 +52,16 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Loop:
-    """The instructions first … last, which ends with the branch back; `source`: what the Python `for` goes over."""
+    """The instructions first … last, which ends with the branch back; `source`: what the Python `for` goes over, after
+    what those go over that it is in: "outer > inner"."""
 
     first: int
     last: int
     source: str
+
+    @property
+    def inner(self) -> str:
+        return self.source.rpartition(" > ")[2]
 
 
 @dataclass(frozen=True)
@@ -104,7 +109,13 @@ class Program:
             if one.name.startswith("BRA") and first < last:
                 lines = [each.place for each in self.code[first : last + 1]]
                 found.append(Loop(first, last, source_of(lines, kernel)))
-        return found
+        named = {}
+        for loop in found:
+            outer = [each for each in found if each.first <= loop.first and loop.last < each.last]
+            named[loop] = " > ".join(
+                [each.source for each in sorted(outer, key=lambda each: each.first)] + [loop.source]
+            )
+        return [Loop(loop.first, loop.last, named[loop]) for loop in found]
 
     def cost(self, trips: Mapping[str, int], latencies: Mapping[str, float]) -> Cost:
         """Follow one warp. `trips`: by what a `for` goes over, how often it runs, which all loops need; "EXIT": whether
@@ -112,6 +123,7 @@ class Program:
 
         The loop that runs most is followed twice and four times; what each further time costs is their difference.
         """
+        trips = {loop.source: trips[loop.inner] for loop in self.loops if loop.inner in trips} | dict(trips)
         unknown = {loop.source for loop in self.loops} - set(trips)
         assert not unknown, f"how often do these loops run: {sorted(unknown)}"
         most = max((loop.source for loop in self.loops), key=lambda source: trips[source], default="")
@@ -174,16 +186,24 @@ def latency(name: str, latencies: Mapping[str, float]) -> float:
 
 
 def source_of(lines: list[tuple[str, int]], kernel: str) -> str:
-    """Return what the innermost `for` of a kernel goes over that has most of these lines of its file."""
-    best, score = "?", (0.0, 0)
-    for file in {file for file, _ in lines if file}:
-        for node in ast.walk(ast.parse(Path(file).read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef) and node.name == kernel:
-                own = [line for name, line in lines if name == file and node.lineno <= line <= (node.end_lineno or 0)]
-                for loop in ast.walk(node):
-                    if isinstance(loop, ast.For) and own:
-                        inside = sum(loop.lineno <= line <= (loop.end_lineno or 0) for line in own) / len(own)
-                        span = loop.lineno - (loop.end_lineno or 0)
-                        if inside >= 0.5 and (round(inside, 1), span) > score:
-                            best, score = ast.unparse(loop.iter), (round(inside, 1), span)
-    return best
+    """Return what the `for` goes over that most of these lines of Python are of, the innermost; of a function that has
+    an eighth of the lines, else of the kernel."""
+    for least in (len(lines) / 8, 0):
+        best, score = "?", (0.0, False, 0)
+        for file in {file for file, _ in lines if file}:
+            for node in ast.walk(ast.parse(Path(file).read_text(encoding="utf-8"))):
+                if isinstance(node, ast.FunctionDef) and (least or node.name == kernel):
+                    own = [line for name, line in lines if name == file and _within(node, line)]
+                    for loop in ast.walk(node):
+                        if isinstance(loop, ast.For) and len(own) > least:
+                            inside = sum(_within(loop, line) for line in own) / len(own)
+                            found = round(inside, 1), node.name == kernel, loop.lineno - (loop.end_lineno or 0)
+                            if inside >= 0.5 and found > score:
+                                best, score = ast.unparse(loop.iter), found
+        if best != "?":
+            return best
+    return "?"
+
+
+def _within(node: ast.FunctionDef | ast.For, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or 0)
