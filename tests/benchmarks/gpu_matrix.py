@@ -4,7 +4,7 @@
 
 Every call of `tests/support/gpu_calls.py` is made on a card that is not there (`tests/support/absent_card.py`); what it
 launches is compiled for each target, and registers, stack, shared memory and barriers are read from the machine code.
-Each target gets every 37th combination, another one first, so that topologies, lengths, dtypes and walks all come;
+Each target gets every 74th combination, another one first, so that topologies, lengths, dtypes and walks all come;
 `--parts 1` gives everything to all, which takes hours. What has been compiled is kept in a file and not compiled again:
 a run that was ended goes on, and after a change of a kernel only what changed is done.
 
@@ -35,7 +35,7 @@ from absent_card import CARD, TARGETS, Resources, Specialisation
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 TABLE, PAGE = DOCS / "gpu-kernels.tsv", DOCS / "gpu.md"
-PARTS = 37
+PARTS = 74
 Wanted = dict[str, dict[str, tuple[Specialisation, str]]]
 """By target and key: what to compile, and the call that launches it."""
 

@@ -66,3 +66,13 @@ def test_launches_of_all_kinds_compile_for_all_cards(tmp_path: Path) -> None:
 
 def faults(row: dict[str, Any]) -> list[str]:
     return [name for name, most in gpu_calls.LIMITS.items() if row[name] > most]
+
+
+def test_the_table_is_of_todays_kernels() -> None:
+    """Wrong after a change of a kernel: run `python tests/benchmarks/gpu_matrix.py`, and again with `--table`."""
+    lines = (ROOT / "docs" / "gpu-kernels.tsv").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == f"# kernels {gpu_calls.source_hash()}"
+    rows = [dict(zip(lines[3].split("\t"), line.split("\t"))) for line in lines[4:]]
+    assert len({row["target"] for row in rows}) == 9
+    assert {row["kernel"] for row in rows} >= {"path sweep", "path inside", "sum sweep", "posterior posterior"}
+    assert [row for row in rows if int(row["stack_bytes"]) > gpu_calls.LIMITS["stack"]] == []
