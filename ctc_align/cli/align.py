@@ -119,7 +119,7 @@ def align(
     require_text(written.text, source)
     check_recording(audio, reader)
     talk.listen()
-    aligner = load_aligner(model, reader, settings, talk)
+    aligner = load_aligner(model, reader, settings)
     words = aligner.split(written, "standard input" if source == "-" else source)
     talk.notes(language_notes(spoken_text(words), model.name_for(reader), settings.language))
     files = (audio, transcript, model.lexicon, log_probs.vocab, config.config, times.calibration)
@@ -165,7 +165,7 @@ def demo(
     talk.listen()
     audio, transcript = _DEMO_FOLDER / "demo.flac", _DEMO_FOLDER / "demo.txt"
     outputs = output_files(out_dir, "demo", DEFAULT_FORMATS, True, [str(audio), str(transcript)])
-    aligner = load_aligner(ModelOptions(), None, Settings(), talk)
+    aligner = load_aligner(ModelOptions(), None, Settings())
     alignment = run_aligner(aligner, str(audio), read_transcript(transcript), "demo", talk)
     paths = outputs.write(alignment)
     if talk.quiet:
@@ -238,30 +238,17 @@ def sound_of(audio: str, reader: Reader | None, aligner: Aligner) -> AudioLike:
     return load_stdin(aligner.model.sample_rate, channel=aligner.settings.channel_number)
 
 
-def load_aligner(model: ModelOptions, reader: Reader | None, settings: Settings, talk: Talk) -> Aligner:
+def load_aligner(model: ModelOptions, reader: Reader | None, settings: Settings) -> Aligner:
     """Return the aligner of the options; without a model where `reader` reads log-probs."""
     from ctc_align.alignment.aligner import Aligner
 
-    aligner = Aligner(
+    return Aligner(
         model=model.name_for(reader),
         device=model.device,
         backend=model.backend,
         lexicon=model.lexicon,
         settings=settings,
     )
-    if talk.on_terminal and model.backend != "reference":
-        say_if_compiling(talk)
-    return aligner
-
-
-def say_if_compiling(talk: Talk) -> None:
-    """Note that the first long recording on a machine takes longer."""
-    from ctc_align.kernels.cpu.cpu_backend import is_compiled
-
-    if not is_compiled():
-        talk.note(
-            "kernels are not compiled for this machine yet: where there is much to do it takes seconds more, this once"
-        )
 
 
 def write_stdout(alignment: Alignment, format: str, settings: Settings) -> None:

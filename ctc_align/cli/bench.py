@@ -43,12 +43,11 @@ def bench(
     """
     if format not in FORMATS:
         raise UsageError(f"--format: expected {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, got {format!r}")
-    from ctc_align.cli.align import say_if_compiling
     from ctc_align.kernels import benchmark
     from ctc_align.models import resolve_device
 
     devices = benchmark.devices(None if device == "auto" else resolve_device(device))
-    say_if_compiling(Talk())
+    Talk().listen()
     machine = benchmark.machine(devices)
     if format == "table":
         put("\n".join(_heading(machine)))

@@ -39,12 +39,12 @@ class Talk:
             self.note(line)
 
     def listen(self) -> None:
-        """Print what the library logs from now on: warnings, and more when verbose."""
+        """Print what the library logs from now on: warnings, and more when verbose or at a terminal."""
         logger = logging.getLogger("ctc_align")
         for handler in [handler for handler in logger.handlers if isinstance(handler, _LogLines)]:
             logger.removeHandler(handler)
         logger.addHandler(_LogLines(self))
-        logger.setLevel(logging.INFO if self.verbose else logging.WARNING)
+        logger.setLevel(logging.INFO if self.verbose or self.on_terminal else logging.WARNING)
         logger.propagate = False
 
     def progress(self, what: str) -> ProgressBar:

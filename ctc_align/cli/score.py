@@ -245,7 +245,7 @@ def _rows_of_audio(
     from ctc_align.cli.score_rows import row_of
 
     texts = ["" if isinstance(text, Exception) else text for _, text, _ in transcripts]
-    aligner = load_aligner(model, reader, settings, talk)
+    aligner = load_aligner(model, reader, settings)
     source = sound_of(audio, reader, aligner)
     for name, text, is_file in transcripts:
         for note in language_notes(text, model.name_for(reader), settings.language) if isinstance(text, str) else ():

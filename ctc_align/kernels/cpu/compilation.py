@@ -78,9 +78,8 @@ class KernelCache:
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the compiled function for types of arguments, None where no folder has it whole."""
-        rtsys.initialize(
-            target_context
-        )  # what compiled code calls; all of Numba's types (refresh) only a compiler needs
+        # What compiled code calls. All of Numba's types, which `refresh` registers, only a compiler needs.
+        rtsys.initialize(target_context)
         if not self._is_enabled:
             return None
         key = self._key(sig, target_context.codegen())
@@ -89,6 +88,7 @@ class KernelCache:
                 stored, reduced = pickle.loads(_content(folder / self._file_name(key)))
                 if stored == key:
                     return CompileResult._rebuild(target_context, *reduced)
+        _tell_compiling()
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -192,6 +192,12 @@ def _remove_unused(place: Path) -> None:
             is_ours = re.fullmatch(r"ctc-align-[0-9a-f]{16}", folder.name) and not folder.is_symlink()
             if is_ours and folder.stat().st_mtime < time.time() - _UNUSED_S:
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+@functools.cache
+def _tell_compiling() -> None:
+    """Say once that a kernel is compiled, on which its first call waits."""
+    logger.info("kernels are compiled for this machine, which this once takes some seconds")
 
 
 @functools.cache
