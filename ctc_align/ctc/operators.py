@@ -252,7 +252,7 @@ def _fake_forced_align(log_probs: torch.Tensor, targets: torch.Tensor, *_: Any) 
 
 def _refuse_too_long(topology: lattice.Topology, tokens: np.ndarray, frames: np.ndarray) -> None:
     short = topology.min_frames > frames
-    if short.any():
+    if np.count_nonzero(short):
         b = int(np.argmax(short))
         raise KernelError(
             f"targets length is too long for CTC, utterance {b}: log_probs length {frames[b]}, targets length "

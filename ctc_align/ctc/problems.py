@@ -61,7 +61,8 @@ def whole_numbers(values: torch.Tensor, name: str, batch: int) -> np.ndarray:
 def frame_counts(input_lengths: torch.Tensor, batch: int, most: int) -> np.ndarray:
     """Return how many frames count of each utterance of log_probs (B, T, C)."""
     frames = whole_numbers(input_lengths, "input_lengths", batch)
-    if batch and (frames.min() < 0 or frames.max() > most):
+    counts = frames.tolist() or [0]
+    if min(counts) < 0 or max(counts) > most:
         b = int(np.argmax((frames < 0) | (frames > most)))
         raise KernelError(f"input_lengths: utterance {b} has {frames[b]} frames, expected 0 to {most} as in log_probs")
     return frames

@@ -130,7 +130,7 @@ def best_labels(
     frames = _check(log_probs, topology, lengths)
     name, module = _open(backend, log_probs)
     x = log_probs.detach()
-    in_place = x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64)
+    in_place = x.is_cpu and x.dtype in (torch.float32, torch.float64)
     if name == "gpu" or (name == "cpu" and in_place and topology.detours is None):
         return module.best_labels(x, topology, frames, blank)
     states, scores = module.best_path(x, topology, frames, None, None)
@@ -252,8 +252,9 @@ def _check(log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor | 
     result = numbers.to("cpu", torch.int64)
     if result.shape != (batch,):
         raise KernelError(f"lengths: expected shape ({batch},), got {tuple(result.shape)}")
-    if batch and (int(result.min()) < 0 or int(result.max()) > frames):
-        raise KernelError(f"lengths: expected 0 to {frames} (frames of log_probs), got {result.tolist()[:8]}")
+    counts = result.tolist() or [0]
+    if min(counts) < 0 or max(counts) > frames:
+        raise KernelError(f"lengths: expected 0 to {frames} (frames of log_probs), got {counts[:8]}")
     return result
 
 

@@ -49,7 +49,9 @@ def ctc(targets: Rows, blank: int = 0, optional: Rows | None = None) -> Topology
             for b, row in enumerate(rows):
                 _refuse_blank(row[None], np.ones((1, len(row)), np.bool_), blank, b)
             return stack([_one(ctc_row(row, free, blank)) for row, free in zip(rows, chosen)])
-    return _blanks_between(*_padded(rows), blank, repeats=True)
+    padded, lengths, inside = _padded(rows)
+    _refuse_blank(padded, inside, blank)
+    return _blanks_between(padded, lengths, inside, blank, repeats=True)
 
 
 def ctc_passages(target: Sequence[int] | np.ndarray, passages: Sequence[tuple[int, int]], blank: int = 0) -> Topology:
@@ -110,6 +112,8 @@ def ctc_padded(targets: np.ndarray, lengths: np.ndarray, blank: int = 0) -> Topo
         for b, length in enumerate(lengths.tolist()):
             _refuse_no_class(targets[b, :length], b)
     known = {"max_class": max(int(high), blank), "has_wildcard": bool(low < 0)} if inside is None else {}
+    if low <= blank <= high:
+        _refuse_blank(targets, inside, blank)
     return _blanks_between(targets, lengths.astype(np.int64), inside, blank, repeats=True, **known)
 
 
@@ -122,8 +126,9 @@ def simple_ctc(targets: Rows, blank: int = 0) -> Topology:
     ([[False, False, False, True, False]], [[True, False, True, False, True]])
     """
     _check_blank(blank)
-    rows = _ids(targets)
-    return _blanks_between(*_padded(rows), blank, repeats=False)
+    padded, lengths, inside = _padded(_ids(targets))
+    _refuse_blank(padded, inside, blank)
+    return _blanks_between(padded, lengths, inside, blank, repeats=False)
 
 
 def segmentation(
@@ -247,15 +252,16 @@ def _tokens_between(count: int) -> np.ndarray:
 def _blanks_between(
     targets: np.ndarray, lengths: np.ndarray, inside: np.ndarray | None, blank: int, *, repeats: bool, **known: int
 ) -> Topology:
-    """Make CTC topologies of targets (B, L), of which the elements `inside` count; without `repeats` simple CTC."""
-    _refuse_blank(targets, inside, blank)
+    """Make CTC topologies of targets (B, L), of which the elements `inside` count, none of them the blank; without
+    `repeats` simple CTC."""
     batch, longest = targets.shape
     shape = (batch, 2 * longest + 1)
     emit = np.empty(shape, np.int32)
     emit[:, ::2] = blank
     emit[:, 1::2] = targets
     token = _tokens_between(longest)[None] if batch == 1 else np.tile(_tokens_between(longest), (batch, 1))
-    skip, stay = np.zeros(shape, np.bool_), np.ones(shape, np.bool_)
+    skip, stay = np.zeros(shape, np.bool_), np.empty(shape, np.bool_)
+    stay.fill(True)
     min_frames = lengths.copy()
     if not repeats:
         stay[:, 1::2] = False
@@ -269,7 +275,8 @@ def _blanks_between(
             min_frames += differ.size - np.count_nonzero(differ)
         else:
             min_frames += np.count_nonzero(~differ, axis=1)
-    states = 2 * lengths + 1
+    states = lengths + lengths
+    states += 1
     if inside is not None:
         beyond = np.arange(shape[1]) >= states[:, None]
         emit[beyond], token[beyond], skip[beyond], stay[beyond] = 0, -1, False, True
@@ -286,7 +293,7 @@ def _blanks_between(
         stay=stay,
         detours=None,
         # Every kernel asks for these: known here, they need not be computed.
-        **({"interleaved": np.ones(batch, np.bool_), "all_stay": True} if repeats else {}),
+        **({"interleaved": stay[:, 0], "all_stay": True} if repeats else {}),
         **known,
     )
 

@@ -89,8 +89,7 @@ class Topology:
         """Make a topology of fields that are right by construction, without a check; further keywords preset the cached
         properties."""
         topology = object.__new__(cls)
-        for name, value in fields.items():
-            object.__setattr__(topology, name, value)
+        vars(topology).update(fields)
         return topology
 
     @property

@@ -40,7 +40,9 @@ def compile_at_once() -> None:
 
 def _is_done_by_rows(kernel: Any, topology: Topology, frames: np.ndarray) -> bool:
     """Return whether a kernel is not compiled, and there is too little to do to compile it."""
-    return _patience.lasts(frames, topology.states) and not kernel.overloads and not kernel._cache.is_filled()
+    if _patience.is_over or kernel.overloads:
+        return False
+    return _patience.lasts(frames, topology.states) and not kernel._cache.is_filled()
 
 
 def is_compiled() -> bool:
@@ -56,7 +58,8 @@ def best_path(
     bands: np.ndarray | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Run `ctc_align.kernels.best_path`."""
-    return _best_path(log_probs, topology, lengths, wildcard, bands, None)
+    states, scores = _best_path(log_probs, topology, lengths.numpy(), wildcard, bands, None)
+    return torch.from_numpy(states), torch.from_numpy(scores)
 
 
 def best_labels(
@@ -68,22 +71,23 @@ def best_labels(
     labels, values = np.zeros(batch * frames, np.int64), np.zeros(batch * frames, kind)
     if blank:
         labels.fill(blank)
-    _, scores = _best_path(log_probs, topology, lengths, None, None, (labels, values))
-    return torch.from_numpy(labels.reshape(batch, frames)), torch.from_numpy(values.reshape(batch, frames)), scores
+    _, scores = _best_path(log_probs, topology, lengths.numpy(), None, None, (labels, values))
+    shape = batch, frames
+    return torch.from_numpy(labels.reshape(shape)), torch.from_numpy(values.reshape(shape)), torch.from_numpy(scores)
 
 
 def _best_path(
     log_probs: torch.Tensor,
     topology: Topology,
-    lengths: torch.Tensor,
+    frames: np.ndarray,
     wildcard: torch.Tensor | None,
     bands: np.ndarray | None,
     read: tuple[np.ndarray, np.ndarray] | None,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[np.ndarray, np.ndarray]:
     shape = log_probs.shape[0], log_probs.shape[1]
     memory_limits.require(4 * shape[0] * shape[1], "states of the best paths")
-    states, scores = np.full(shape, -1, np.int32), np.empty(shape[0], np.float64)
-    frames = lengths.numpy()
+    states, scores = np.empty(shape, np.int32), np.empty(shape[0], np.float64)
+    states.fill(-1)
     slow = GeneralKernels(log_probs, topology, frames, wildcard)
     if topology.detours is not None:
 
@@ -92,13 +96,13 @@ def _best_path(
                 slow.best_path(b, bands, states, scores)
 
         deal(lambda: one_by_one, frames * topology.states)
-        return torch.from_numpy(states), torch.from_numpy(scores)
+        return states, scores
     if _is_done_by_rows(viterbi.walk, topology, frames):
         with _patience.used():
             if _paths_by_rows(slow, bands, states, scores, read):
-                return torch.from_numpy(states), torch.from_numpy(scores)
+                return states, scores
         states.fill(-1)
-    inputs = flat_problem(log_probs, topology, lengths, wildcard)
+    inputs = flat_problem(log_probs, topology, frames, wildcard)
     limits = _NO_BANDS if bands is None else bands
     cells = frames * topology.states
     targets = long_viterbi.UNREAD[inputs.like.dtype] if read is None else read
@@ -117,11 +121,10 @@ def _best_path(
 
             def walk(todo: np.ndarray) -> None:
                 rest = *long_viterbi.WHOLE, states, scores, targets, viterbi.PRUNING
-                while len(todo):
-                    done = viterbi.walk(*fixed, todo, (), scratch.arrays, *rest)
-                    for b in todo[done : done + 1].tolist():
-                        slow.best_path(b, bands, states, scores)
-                        later(b)
+                while (done := viterbi.walk(*fixed, todo, (), scratch.arrays, *rest)) < len(todo):
+                    b = int(todo[done])
+                    slow.best_path(b, bands, states, scores)
+                    later(b)
                     todo = todo[done + 1 :]
 
             return walk
@@ -142,7 +145,7 @@ def _best_path(
             slow.best_path(b, bands, states, scores)
         later(b)
     walk_all(these, 2**62)
-    return torch.from_numpy(states), torch.from_numpy(scores)
+    return states, scores
 
 
 def _paths_by_rows(
@@ -184,15 +187,17 @@ def _sums_by_rows(given: GeneralKernels, scores: np.ndarray, out: np.ndarray, ow
 def _path_scratch(inputs: FlatProblem, states: np.ndarray, frames: np.ndarray, most_choices: int = 2**62) -> Scratch:
     """Return the arrays that `viterbi.walk` needs for utterances of so many states and frames; no more choices than
     `most_choices`."""
-    words = 2 if inputs.general.any() else 1
+    general = bool(np.count_nonzero(inputs.general))
+    words = 2 if general else 1
     if len(states) == 1:
-        most, longest, choices = int(states[0]), int(frames[0]), words * int(frames[0]) * vectors_of(int(states[0]))
+        (most,), (longest,) = states.tolist(), frames.tolist()
+        choices = words * longest * vectors_of(most)
     else:
         most, longest = int(states.max()), int(frames.max())
         choices = int((words * frames * vectors_of(states)).max())
     choices = min(choices, most_choices)
     needed = vectors_of(most), choices, min(most, inputs.source[1] + 1)
-    key = ("path", *needed, longest, inputs.source[1], inputs.dense, inputs.like.dtype.char, bool(inputs.general.any()))
+    key = ("path", *needed, longest, inputs.source[1], inputs.dense, inputs.like.dtype.char, general)
     return Scratch(key, lambda: (tuple(long_viterbi.scratch_arrays(*needed, inputs, longest)), 4 * choices))
 
 
@@ -271,7 +276,7 @@ def _sum(
     elif kind == np.float64 or topology.detours is not None:
         deal(lambda: add_up, cells)
     else:
-        inputs = flat_problem(log_probs, topology, lengths, wildcard)
+        inputs = flat_problem(log_probs, topology, frames, wildcard)
         steps = tuple(stride // out.itemsize for stride in out.strides) if want else (0, 0, 0)
 
         def make() -> Callable[[np.ndarray], None]:

@@ -23,6 +23,8 @@ SMALL_BYTES = 2**20
 MOST_KEPT = 16
 """Scratch memory that is kept for the next call: bytes of the large blocks, the limit of a small one, and how many."""
 
+INT32, INT64, BOOL = np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.bool_)
+
 READ_IN_PLACE = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 """Types that kernels read without a copy."""
 
@@ -52,7 +54,7 @@ class FlatProblem(NamedTuple):
 
 
 def flat_problem(
-    log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, wildcard: torch.Tensor | None
+    log_probs: torch.Tensor, topology: Topology, lengths: np.ndarray, wildcard: torch.Tensor | None
 ) -> FlatProblem:
     """Return the arguments as flat views: log-probs are not copied, whatever their strides, unless their type is not
     one of `READ_IN_PLACE`."""
@@ -63,15 +65,14 @@ def flat_problem(
     frames, classes = log_probs.shape[1:]
     like = np.empty(0, np.float64 if log_probs.dtype == torch.float64 else np.float32)
     wild = like if wildcard is None else np.ascontiguousarray(in_numpy(wildcard), like.dtype)
-    kinds = (np.int32, np.bool_, np.bool_, np.int64, np.int64, np.int64, np.int64)
-    fields = (topology.emit, topology.skip, topology.stay, topology.states)
-    fields += (topology.starts, topology.finals, topology.min_frames)  # type: ignore[assignment]
+    emit, skip, stay = _dense(topology.emit, INT32), _dense(topology.skip, BOOL), _dense(topology.stay, BOOL)
+    columns = topology.states, topology.starts, topology.finals, topology.min_frames
     dense = log_probs.stride(2) == 1 and x.dtype == like.dtype and classes <= DENSE_CLASSES
     return FlatProblem(
         (x, classes, wild.reshape(-1)),
         (*log_probs.stride(), frames, 1),
-        tuple(_ordinary(field, kind) for field, kind in zip(fields, kinds)),
-        _ordinary(lengths.numpy(), np.int64),
+        (emit, skip, stay, *[_dense(column, INT64) for column in columns]),
+        _dense(lengths, INT64),
         ~topology.interleaved,
         dense and classes <= 2 * topology.emit.shape[1] + WIDTH,
         like,
@@ -81,15 +82,13 @@ def flat_problem(
 def flat(log_probs: torch.Tensor) -> np.ndarray:
     """Return the memory from the first to the last element as a flat array; bfloat16 as int16, float16 as uint16."""
     kind = log_probs.dtype
-    if log_probs.is_contiguous():
-        row = log_probs.view(-1)
-    else:
+    if not log_probs.is_contiguous():
         steps = zip(log_probs.shape, log_probs.stride())
         extent = 1 + sum((n - 1) * step for n, step in steps) if log_probs.numel() else 0
-        row = torch.as_strided(log_probs, (extent,), (1,))
+        log_probs = torch.as_strided(log_probs, (extent,), (1,))
     if kind in (torch.float32, torch.float64):
-        return row.numpy()
-    words = row.view(torch.int16).numpy()
+        return log_probs.numpy().reshape(-1)
+    words = log_probs.view(torch.int16).numpy().reshape(-1)
     return words.view(np.uint16) if kind == torch.float16 else words
 
 
@@ -103,9 +102,9 @@ def in_numpy(numbers: torch.Tensor) -> np.ndarray:
     return (numbers if numbers.dtype in READ_IN_PLACE else numbers.float()).numpy()
 
 
-def _ordinary(array: np.ndarray, kind: Any) -> np.ndarray:
-    """Return the array dense, writable and of this type, as the kernels are compiled for."""
-    if array.dtype == kind and array.flags.c_contiguous and array.flags.writeable:
+def _dense(array: np.ndarray, kind: np.dtype) -> np.ndarray:
+    """Return the array dense, aligned, writable and of this type, as the kernels are compiled for."""
+    if array.dtype is kind and array.flags.carray:
         return array
     return np.array(array, kind, order="C")
 
@@ -145,7 +144,7 @@ _free: list[_FreeScratch] = []
 
 def _take(key: Any) -> _FreeScratch | None:
     """Take the one that was returned last."""
-    for entry in reversed(list(_free)):
+    for entry in list(_free)[::-1]:
         if entry.key == key:
             with contextlib.suppress(ValueError):  # another thread was faster
                 _free.remove(entry)

@@ -39,6 +39,11 @@ class Patience:
         """Return whether utterances of so many frames and states may be done without compiled code."""
         return self.spent_s + float((frames * (FRAME_S + CELL_S * states)).sum()) <= PATIENCE_S
 
+    @property
+    def is_over(self) -> bool:
+        """True when nothing is left."""
+        return self.spent_s > PATIENCE_S
+
     def end(self) -> None:
         """Have all that follows compiled."""
         self.spent_s = math.inf

@@ -79,7 +79,7 @@ def fill(slow: GeneralTangents, scores: np.ndarray, out: np.ndarray) -> None:
     if out.dtype == np.float64 or slow.topology.detours is not None:
         deal(lambda: differentiate, cells)
         return
-    inputs = flat_problem(slow.log_probs, slow.topology, torch.from_numpy(slow.lengths), slow.wildcard)
+    inputs = flat_problem(slow.log_probs, slow.topology, slow.lengths, slow.wildcard)
     direction, known = _in_a_row(slow.direction), _in_a_row(slow.posteriors)
     row, *steps = _in_a_row(torch.from_numpy(out))[:4]
 
