@@ -20,6 +20,7 @@ from ctc_align import kernels, lattice
 from ctc_align.errors import KernelError
 from ctc_align.kernels import memory_limits
 from ctc_align.kernels.cpu import compilation, cpu_backend, long_viterbi, problem, viterbi
+from ctc_align.kernels.cpu.simd import PAIR, WIDTH
 
 NEVER = float("-inf")
 WALKED = ("ctc", "simple", "segments")
@@ -245,11 +246,11 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         (10**7, 21, 60),
     ):
         plan = long_viterbi.plan(frames, states)
-        saved, choices = 16 * plan.row * plan.blocks, 8 * (plan.block + 1) * plan.window
+        saved, choices = 16 * plan.row * plan.blocks, 2 * PAIR.itemsize * (plan.block + 1) * plan.window
         assert saved + choices <= plan.bytes < most * 2**20, (frames, states)
-        assert plan.block % 16 == 0
+        assert plan.block % WIDTH == 0
         assert (plan.blocks - 1) * plan.block < frames <= plan.blocks * plan.block
-        assert plan.window * 16 >= min(plan.block + 16, (states + 1) // 2)
+        assert plan.window * WIDTH >= min(plan.block + WIDTH, (states + 1) // 2)
 
     def room(block: int) -> float:
         return 16 * 274_001 / 2 * 540_000 / block + block**2 / 2
@@ -257,7 +258,7 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     best = min(range(16, 540_000, 16), key=room)
     assert room(long_viterbi.plan(540_000, 274_001).block) < 1.01 * room(best)
     monkeypatch.setattr(long_viterbi, "WHOLE_CHOICES_BYTES", 0)
-    assert long_viterbi.plan(1, 1)[:2] == (16, 1)
+    assert long_viterbi.plan(1, 1)[:2] == (WIDTH, 1)
     assert long_viterbi.plan(17, 3)[:2] == (16, 2)
 
 
@@ -298,13 +299,14 @@ def test_an_error_in_one_thread_does_not_hang_the_others(
 ) -> None:
     given = one(np.random.default_rng(39), 600, 60, 40, "continuous")
     right = best_path(given, None, "reference")
+    strips = -(-601 // (viterbi.STRIP * WIDTH))
     calls: dict[int, int] = {}
     walk = viterbi.walk
 
     def failing(*arguments: object) -> int:
         first = arguments[8][2]  # type: ignore[index]  # the first vector of the part
         calls[first] = calls.get(first, 0) + 1
-        if calls[first] == part + 1 and first == 16 * group:
+        if calls[first] == part + 1 and first == strips * group // 3 * viterbi.STRIP:
             raise MemoryError("planted")
         return int(walk(*arguments))
 

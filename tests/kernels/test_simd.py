@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import operator
+import os
+import subprocess
+import sys
 import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,11 +50,11 @@ def on_vectors(simd: types.ModuleType, function: Callable[..., Any], operands: i
     load, store = simd.load, simd.store
 
     def one(out, a):
-        for i in range(0, a.shape[0], 16):
+        for i in range(0, a.shape[0], WIDTH):
             store(out, i, function(load(a, i)))
 
     def two(out, a, b):
-        for i in range(0, a.shape[0], 16):
+        for i in range(0, a.shape[0], WIDTH):
             store(out, i, function(load(a, i), load(b, i)))
 
     return {1: one, 2: two}[operands]
@@ -98,7 +102,7 @@ def test_moves(name: str, kind: str) -> None:
 )
 def test_conversions(name: str, kind: str, out: str) -> None:
     if (name, kind) == ("widened", "f64"):
-        assert same(both(name, np.float64, numbers(kind, 64))[0], numbers(kind, 64))
+        assert same(both(name, np.float64, numbers(kind, 4 * WIDTH))[0], numbers(kind, 4 * WIDTH))
         return
     met, right = both(name, KINDS[out], numbers(kind, 4096))
     assert same(met, right)
@@ -119,7 +123,7 @@ def test_shifts(name: str) -> None:
 
         def run(out, a):
             for by in range(32):
-                for i in range(0, a.shape[0], 16):
+                for i in range(0, a.shape[0], WIDTH):
                     store(out, by * a.shape[0] + i, shifted(load(a, i), by))
 
         return run
@@ -137,13 +141,13 @@ def masks(simd: types.ModuleType) -> Callable[..., None]:
     bits_of, mask_of = simd.bits_of, simd.mask_of
 
     def run(a, b, chosen, bits, either, again):
-        for i in range(0, a.shape[0], 16):
+        for i in range(0, a.shape[0], WIDTH):
             x, y = load(a, i), load(b, i)
             more, less = greater(x, y), greater(y, x)
             store(chosen, i, choose(more, x, y))
-            bits[i // 16] = bits_of(more)
-            either[i // 16] = bits_of(more | less)
-            again[i // 16] = bits_of(mask_of(bits[i // 16]) & mask_of(np.uint16(0xF0F3)))
+            bits[i // WIDTH] = bits_of(more)
+            either[i // WIDTH] = bits_of(more | less)
+            again[i // WIDTH] = bits_of(mask_of(bits[i // WIDTH]) & mask_of(np.uint16(0xF0F3 % 2**WIDTH)))
 
     return run
 
@@ -154,16 +158,16 @@ def test_comparisons(kind: str) -> None:
     a, b = numbers(kind, 4096), numbers(kind, 4096, 1)
     runs = []
     for run in (njit(masks(simd)), masks(simd_by_numpy)):
-        out = np.zeros_like(a), *(np.zeros(256, np.uint16) for _ in range(3))
+        out = np.zeros_like(a), *(np.zeros(len(a) // WIDTH, np.uint16) for _ in range(3))
         run(a, b, *out)
         runs.append(out)
     assert all(same(met, right) for met, right in zip(*runs))
     chosen, bits, either, again = runs[0]
     assert same(chosen, np.where(a > b, a, b))
-    more, less = ((one > other).reshape(-1, 16) for one, other in ((a, b), (b, a)))
-    assert bits.tolist() == (more << np.arange(16)).sum(1).tolist()
-    assert either.tolist() == ((more | less) << np.arange(16)).sum(1).tolist()
-    assert again.tolist() == (bits & 0xF0F3).tolist()
+    more, less = ((one > other).reshape(-1, WIDTH) for one, other in ((a, b), (b, a)))
+    assert bits.tolist() == (more << np.arange(WIDTH)).sum(1).tolist()
+    assert either.tolist() == ((more | less) << np.arange(WIDTH)).sum(1).tolist()
+    assert again.tolist() == (bits & 0xF0F3 % 2**WIDTH).tolist()
 
 
 def test_masks_are_their_bits() -> None:
@@ -174,18 +178,19 @@ def test_masks_are_their_bits() -> None:
             for k in range(bits.shape[0]):
                 mask = mask_of(np.uint16(k))
                 bits[k] = bits_of(mask)
-                store(lanes, k * 16, choose(mask, splat(np.int32(1)), splat(np.int32(0))))
+                store(lanes, k * WIDTH, choose(mask, splat(np.int32(1)), splat(np.int32(0))))
 
         return run
 
-    bits, lanes = np.zeros(2**16, np.uint16), np.zeros(2**20, np.int32)
+    every_mask = np.arange(2**WIDTH)
+    bits, lanes = np.zeros(2**WIDTH, np.uint16), np.zeros(2**WIDTH * WIDTH, np.int32)
     njit(every(simd))(bits, lanes)
-    assert same(bits, np.arange(2**16).astype(np.uint16))
-    assert same(lanes, (np.arange(2**16)[:, None] >> np.arange(16) & 1).astype(np.int32).reshape(-1))
-    by_numpy = np.zeros(2**16, np.uint16), np.zeros(2**20, np.int32)
+    assert same(bits, every_mask.astype(np.uint16))
+    assert same(lanes, (every_mask[:, None] >> np.arange(WIDTH) & 1).astype(np.int32).reshape(-1))
+    by_numpy = np.zeros_like(bits), np.zeros_like(lanes)
     every(simd_by_numpy)(by_numpy[0][:512], by_numpy[1])
     assert same(by_numpy[0][:512], bits[:512])
-    assert same(by_numpy[1][: 512 * 16], lanes[: 512 * 16])
+    assert same(by_numpy[1][: 512 * WIDTH], lanes[: 512 * WIDTH])
 
 
 def places(simd: types.ModuleType) -> Callable[..., None]:
@@ -205,14 +210,14 @@ def test_places(kind: str) -> None:
     """Anywhere in memory, and nothing beside it."""
     a, runs = numbers(kind, 100), []
     for run in (njit(places(simd)), places(simd_by_numpy)):
-        out, counted = np.full(64, 77, KINDS[kind]), np.full(18, 77, np.int32)
+        out, counted = np.full(64, 77, KINDS[kind]), np.full(WIDTH + 2, 77, np.int32)
         run(a, out, counted)
         runs.append((out, counted))
     assert all(same(met, right) for met, right in zip(*runs))
     right = np.full(64, 77, KINDS[kind])
-    right[5:21], right[30], right[37:53] = a[3:19], a[0], a[1]
+    right[5 : 5 + WIDTH], right[30], right[37 : 37 + WIDTH] = a[3 : 3 + WIDTH], a[0], a[1]
     assert same(runs[0][0], right)
-    assert runs[0][1].tolist() == [77, *range(100, 116), 77]
+    assert runs[0][1].tolist() == [77, *range(100, 100 + WIDTH), 77]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -237,16 +242,16 @@ def test_transposes(kind: str) -> None:
         return run
 
     rng = np.random.default_rng(2)
-    tile, rows = numbers(kind, 20 * 16), rng.integers(0, 20, 24).astype(np.int32)
-    out = np.full(5 + 16 * 40, 77, KINDS[kind])
+    tile, rows = numbers(kind, 20 * WIDTH), rng.integers(0, 20, 24).astype(np.int32)
+    out = np.full(5 + WIDTH * 40, 77, KINDS[kind])
     met = run_both("gather_transposed", gather, out, tile, rows)
     right = out.copy()
-    right[5:].reshape(16, 40)[:, :16] = tile.reshape(20, 16)[rows[3:19]].T
+    right[5:].reshape(WIDTH, 40)[:, :WIDTH] = tile.reshape(20, WIDTH)[rows[3 : 3 + WIDTH]].T
     assert same(met, right)
-    x, out = numbers(kind, 7 + 21 * 16), np.full(33 + 256 + 5, 77, KINDS[kind])
+    x, out = numbers(kind, 7 + 21 * WIDTH), np.full(33 + WIDTH**2 + 5, 77, KINDS[kind])
     met = run_both("transpose_into", turn, out, x)
     right = out.copy()
-    right[33:289] = x[7:].reshape(16, 21)[:, :16].T.reshape(-1)
+    right[33 : 33 + WIDTH**2] = x[7:].reshape(WIDTH, 21)[:, :WIDTH].T.reshape(-1)
     assert same(met, right)
 
 
@@ -261,13 +266,13 @@ def test_sums_of_transposes(kind: str) -> None:
         return run
 
     rng = np.random.default_rng(3)
-    values, rows = rng.normal(size=4 + 24 * 16).astype(KINDS[kind]), rng.integers(0, 5, 20).astype(np.int32)
-    met = rng.normal(size=5 * 16).astype(KINDS[kind])
-    right, plain = met.copy(), met.copy().reshape(5, 16)
+    values, rows = rng.normal(size=4 + 24 * WIDTH).astype(KINDS[kind]), rng.integers(0, 5, 20).astype(np.int32)
+    met = rng.normal(size=5 * WIDTH).astype(KINDS[kind])
+    right, plain = met.copy(), met.copy().reshape(5, WIDTH)
     njit(add(simd.add_transposed))(met, values, rows)
     add(simd_by_numpy.add_transposed)(right, values, rows)
-    for i in range(16):
-        for k in range(16):
+    for i in range(WIDTH):
+        for k in range(WIDTH):
             plain[rows[2 + i], k] += values[4 + 24 * k + i]
     assert same(met, right)
     assert same(met, plain.reshape(-1))
@@ -301,4 +306,31 @@ def test_nothing_is_missing() -> None:
     public = {name for name, value in vars(simd).items() if type(value).__name__ == "_Intrinsic"}
     assert public <= set(vars(simd_by_numpy)), public - set(vars(simd_by_numpy))
     assert len(public) > 20
-    assert simd_by_numpy.WIDTH == simd.WIDTH == 16
+    assert simd_by_numpy.WIDTH == WIDTH
+
+
+def test_vectors_are_as_wide_as_registers_take() -> None:
+    assert simd.width_for("+sse4.2,+avx,+avx2,+avx512f,+avx512vl") == 16
+    for features in ("", "+neon,+fp-armv8", "+sse4.2,+avx,+avx2,+fma,-avx512f", "+avx2,-avx512f,+avx512fp16"):
+        assert simd.width_for(features) == 8, features
+
+
+@pytest.mark.long
+def test_processors_without_avx512(tmp_path: Path) -> None:
+    """Operations and kernels in vectors of 8, compiled for a processor without anything special, in a process of its
+    own; where the processor here has AVX-512 no other test runs them."""
+    here = Path(__file__).parent
+    chosen = ("test_simd.py", "test_cpu.py::test_at_one_go", "test_cpu_sum.py::test_as_the_reference")
+    program = (
+        "import sys, pytest; from ctc_align.kernels.cpu import simd; assert simd.WIDTH == 8; "
+        "sys.exit(pytest.main(['-q', '-n', '0', '-p', 'no:cacheprovider', *sys.argv[1:]]))"
+    )
+    settings = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program, *(str(here / name) for name in chosen)],
+        env={**os.environ, **settings},
+        cwd=here.parents[1],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-WIDTH = 16
+from ctc_align.kernels.cpu.simd import PAIR, WIDTH
+
 Array = np.ndarray
 
 
@@ -61,16 +62,22 @@ def choose(mask: Array, a: Array, b: Array) -> Array:
     return np.where(mask, a, b)
 
 
+def _number(mask: Array, kind: Any) -> Any:
+    bits = np.zeros(8 * kind().itemsize, np.bool_)
+    bits[: len(mask)] = mask
+    return np.packbits(bits, bitorder="little").view(kind)[0]
+
+
 def bits_of(mask: Array) -> np.uint16:
-    return np.packbits(mask, bitorder="little").view(np.uint16)[0]
+    return _number(mask, np.uint16)
 
 
-def bits_of_both(low: Array, high: Array) -> np.uint32:
-    return np.packbits(np.concatenate((low, high)), bitorder="little").view(np.uint32)[0]
+def bits_of_both(low: Array, high: Array) -> Any:
+    return _number(np.concatenate((low, high)), PAIR.type)
 
 
 def mask_of(bits: np.uint16) -> Array:
-    return np.unpackbits(np.array([bits], np.uint16).view(np.uint8), bitorder="little").astype(np.bool_)
+    return np.unpackbits(np.array([bits], np.uint16).view(np.uint8), bitorder="little")[:WIDTH].astype(np.bool_)
 
 
 def widened(a: Array) -> Array:

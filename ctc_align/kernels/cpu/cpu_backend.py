@@ -14,7 +14,7 @@ from ctc_align.kernels.cpu import long_viterbi, pruned_search, row_kernels, sums
 from ctc_align.kernels.cpu.general_kernels import GeneralKernels
 from ctc_align.kernels.cpu.long_viterbi import LongPath
 from ctc_align.kernels.cpu.problem import FlatProblem, Scratch, aligned, deal, flat_problem, vectors_of
-from ctc_align.kernels.cpu.simd import WIDTH
+from ctc_align.kernels.cpu.simd import PAIR, WIDTH
 from ctc_align.kernels.cpu.viterbi import STRIP
 from ctc_align.lattice import Topology
 
@@ -134,7 +134,7 @@ def _best_path(
     long = _long(frames, topology.states, cells)
     these = np.setdiff1d(np.arange(shape[0]), long) if len(long) else np.arange(shape[0])
     if len(long) and MOST_NARROW_CHOICES:
-        walk_all(long, min(MOST_NARROW_CHOICES, int(cells[long].max()) // 16 // NARROW))
+        walk_all(long, min(MOST_NARROW_CHOICES, int(cells[long].max()) // WIDTH // NARROW))
         long = long[scores[long] == np.inf]
     for b in long.tolist():
         if bands is None and pruned_search.applies(inputs, b):
@@ -198,7 +198,7 @@ def _path_scratch(inputs: FlatProblem, states: np.ndarray, frames: np.ndarray, m
     choices = min(choices, most_choices)
     needed = vectors_of(most), choices, min(most, inputs.source[1] + 1)
     key = ("path", *needed, longest, inputs.source[1], inputs.dense, inputs.like.dtype.char, general)
-    return Scratch(key, lambda: (tuple(long_viterbi.scratch_arrays(*needed, inputs, longest)), 4 * choices))
+    return Scratch(key, lambda: (tuple(long_viterbi.scratch_arrays(*needed, inputs, longest)), PAIR.itemsize * choices))
 
 
 def _long(frames: np.ndarray, states: np.ndarray, cells: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ from ctc_align.kernels import memory_limits
 from ctc_align.kernels.cpu import viterbi
 from ctc_align.kernels.cpu.emission_tiles import rows_of_classes
 from ctc_align.kernels.cpu.problem import FlatProblem, Scratch, aligned, run, vectors_of
-from ctc_align.kernels.cpu.simd import WIDTH
+from ctc_align.kernels.cpu.simd import PAIR, WIDTH
 from ctc_align.kernels.cpu.viterbi import NEVER, STRIP, place
 
 WHOLE_CHOICES_BYTES = 64 * 2**20
@@ -39,7 +39,7 @@ WHOLE = (_NOTHING, _NOTHING), _UNSAVED
 
 def choices_bytes(frames: int, states: int) -> int:
     """Return the size of one utterance's choices, kept whole."""
-    return frames * vectors_of(states) * 8
+    return frames * vectors_of(states) * 2 * PAIR.itemsize
 
 
 class PathPlan(NamedTuple):
@@ -62,7 +62,7 @@ def plan(frames: int, states: int) -> PathPlan:
     best = (16 * vectors * WIDTH * frames) ** (1 / 3)
     block = min(-(-frames // WIDTH), max(1, round(best / WIDTH))) * WIDTH
     blocks, window = -(-frames // block), min(vectors, block // WIDTH + 2)
-    return PathPlan(block, blocks, row, window, 16 * row * (blocks + 1) + 8 * (block + 1) * window)
+    return PathPlan(block, blocks, row, window, 16 * row * (blocks + 1) + 2 * PAIR.itemsize * (block + 1) * window)
 
 
 def scratch_arrays(vectors: int, choices: int, used: int, inputs: FlatProblem, frames: int = 0) -> list[np.ndarray]:
@@ -84,7 +84,7 @@ def scratch_arrays(vectors: int, choices: int, used: int, inputs: FlatProblem, f
         (4 * WIDTH, np.float64),
         (WIDTH, kind),
         (2 * -(-frames // WIDTH), np.int64),
-        (choices, np.uint32),
+        (choices, PAIR),
     )
     row_of_class.fill(-1)
     return [row_of_class, *rest]
@@ -120,7 +120,9 @@ class LongPath:
             inputs.like.dtype.char,
             self.words,
         )
-        self.scratch = Scratch(key, lambda: (scratch_arrays(self.vectors, choices, used, inputs), 4 * choices))
+        self.scratch = Scratch(
+            key, lambda: (scratch_arrays(self.vectors, choices, used, inputs), PAIR.itemsize * choices)
+        )
         self.arrays = self.scratch.arrays
         self.saved = np.empty((self.plan.blocks, self.plan.row)), np.empty((self.plan.blocks, self.plan.row))
         row_of_class, used_classes, row_of_used, rows, flags, costs, odd, even = self.arrays[:8]
@@ -189,7 +191,7 @@ class LongPath:
         """Return a thread's arrays: rows, lattice and choices are shared; choices that are not kept are its own."""
         shared = self.arrays
         mine = scratch_arrays(1, 0, len(shared[1]), self.inputs)
-        choices = shared[-1] if self.whole else np.empty(self.vectors * 2, np.uint32)
+        choices = shared[-1] if self.whole else np.empty(self.vectors * 2, PAIR)
         return [*shared[:8], *mine[8:14], choices]
 
     def _walk(self, arrays: list[np.ndarray], part: tuple[int, ...], columns: Any, saved: Any) -> bool:
@@ -222,7 +224,7 @@ class LongPath:
             viterbi.trace(self.arrays[-1], 0, by_frame, general, flags, 0, self.frames - 1, state, states)
             return
         block = self.plan.block
-        choices = np.empty(self.plan.window * 2 * (block + 1), np.uint32)
+        choices = np.empty(self.plan.window * 2 * (block + 1), PAIR)
         arrays = [*self.arrays[:14], choices]
         odd, even = self.arrays[6:8]
         last = self.frames - 1

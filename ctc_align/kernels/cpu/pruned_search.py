@@ -25,7 +25,7 @@ from ctc_align.kernels.cpu.problem import FlatProblem, aligned, vectors_of
 from ctc_align.kernels.cpu.rest_bounds import least_rest
 from ctc_align.kernels.cpu.scaled_numbers import LEAST, LN_2
 from ctc_align.kernels.cpu.scaled_numbers import NEVER as NEVER_EXPONENT
-from ctc_align.kernels.cpu.simd import WIDTH
+from ctc_align.kernels.cpu.simd import PAIR, WIDTH
 from ctc_align.kernels.cpu.viterbi import NEVER, STRIP, place
 
 LEAST_CELLS = 2**39
@@ -323,7 +323,7 @@ class PrunedPath(_Search):
             self.odd[at], self.even[at] = saved.rows
             words = high - low
             base = -f0 * words - low
-            choices = np.empty(words * (last - f0 + 1), np.uint32)
+            choices = np.empty(words * (last - f0 + 1), PAIR)
             self._walk((f0, last + 1, 0, high, last, state, state, self.used, base, words), choices)
             state = viterbi.trace(choices, base, words, False, flags, f0, last, state, self.states[self.b])
             last = f0

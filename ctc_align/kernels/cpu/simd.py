@@ -1,4 +1,4 @@
-"""Sixteen numbers at once: a vector type for Numba's compiled functions, and the few operations that the kernels need.
+"""Sixteen numbers at once, or eight: a vector type for Numba's compiled functions, and what kernels do with it.
 
 Loops over these compile ten times faster than loops that the compiler must first turn into such, and never fall back
 to one number at a time. A `Vec` is an LLVM vector: it becomes one, two or four registers, whatever the processor has.
@@ -11,13 +11,28 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import from_dtype, types
+from numba.core import config
+from numba.core.codegen import get_host_cpu_features
 from numba.core.typing.templates import ConcreteTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
-WIDTH = 16
-_I16, _I32, _I64 = ir.IntType(16), ir.IntType(32), ir.IntType(64)
+
+def width_for(features: str) -> int:
+    """Return the numbers of a vector for a processor, by LLVM's list of its features: as many as its registers take
+    without moving them to the stack and back all the time, which with 16 only AVX-512's do (`docs/processors.md`)."""
+    return 16 if "+avx512f" in features.split(",") else 8
+
+
+# Of the processor that Numba compiles for.
+_CHOSEN: str | None = vars(config)["CPU_FEATURES"]
+WIDTH = width_for(get_host_cpu_features() if _CHOSEN is None else _CHOSEN)
+"""The numbers of a vector."""
+PAIR = np.dtype(f"uint{2 * WIDTH}")
+"""The type of two masks' bits."""
+_I16, _I32, _I64, _BITS = ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.IntType(WIDTH)
 
 
 def _compiled(function: Any) -> Any:
@@ -185,25 +200,34 @@ def choose(typingctx, mask, a, b):
 @_compiled
 def bits_of(typingctx, mask):
     """Return a mask as 16 bits, the first lane lowest."""
-    return types.uint16(mask), lambda context, builder, sig, args: builder.bitcast(args[0], _I16)
+
+    def codegen(context, builder, sig, args):
+        bits = builder.bitcast(args[0], _BITS)
+        return bits if WIDTH == 16 else builder.zext(bits, _I16)
+
+    return types.uint16(mask), codegen
 
 
 @_compiled
 def bits_of_both(typingctx, low, high):
-    """Return two masks as 32 bits, the first lane of `low` lowest."""
+    """Return two masks as one number of type PAIR, the first lane of `low` lowest."""
     lanes = ir.Constant(ir.VectorType(_I32, 2 * WIDTH), list(range(2 * WIDTH)))
 
     def codegen(context, builder, sig, args):
-        return builder.bitcast(builder.shuffle_vector(*args, lanes), _I32)
+        return builder.bitcast(builder.shuffle_vector(*args, lanes), ir.IntType(2 * WIDTH))
 
-    return types.uint32(low, high), codegen
+    return from_dtype(PAIR)(low, high), codegen
 
 
 @_compiled
 def mask_of(typingctx, bits):
-    """Return the mask of 16 bits."""
+    """Return the mask of the lowest WIDTH of 16 bits."""
     vector = ir.VectorType(ir.IntType(1), WIDTH)
-    return MASK(types.uint16), lambda context, builder, sig, args: builder.bitcast(args[0], vector)
+
+    def codegen(context, builder, sig, args):
+        return builder.bitcast(args[0] if WIDTH == 16 else builder.trunc(args[0], _BITS), vector)
+
+    return MASK(types.uint16), codegen
 
 
 @_compiled

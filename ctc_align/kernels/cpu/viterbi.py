@@ -7,7 +7,7 @@ strip, before which one vector is kept free. One row of float64 for the even and
 WIDTH frames of a strip are computed while it is in the nearest cache; the values of its last lane, frame by frame, are
 handed to the next strip, in the free vector. Vectors are computed downwards, since a lane reads the values of the frame
 before. Only vectors that can be reached from the start and can still reach the goal are computed: a path through others
-does not exist. Choices are words of two times 16 bits for each vector and frame: even step and skip, odd step and skip;
+does not exist. Choices are words of 2 * WIDTH bits for each vector and frame: even step and skip, odd step and skip;
 of CTC one word: even step, odd entered (by a skip if the even state is stepped into and it may be). Where these would
 be too many, rows are saved every `block` frames; the trace-back computes the choices of a block again from its row, in
 the lanes from which its goal can be reached. In float64: the sums of the definition.
