@@ -146,7 +146,7 @@ def test_what_cannot_matter_is_left_out(topology: str, monkeypatch: pytest.Monke
 
 
 def test_bands_that_stay_where_a_strip_begins() -> None:
-    """What lies below has values of an earlier frame, which nobody may take over."""
+    """The vector below has values of an earlier frame, which nobody may take over."""
     rng = np.random.default_rng(41)
     given = one(rng, 330, 80, 30, "continuous")
     bands = np.tile(np.array([0, 661]), (1, given.log_probs.shape[1], 1))

@@ -38,7 +38,7 @@ OPTIONS = ("num_warps", "num_stages", "enable_fp_fusion")
 
 
 class Pretence(TorchFunctionMode):
-    """What PyTorch is asked of the card, asked of `meta`; tensors there say that they are on the card."""
+    """Ask `meta` in place of the card; its tensors say that they are on the card."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func == torch.Tensor.is_cuda.__get__:  # type: ignore[attr-defined]
@@ -58,7 +58,7 @@ def _moved(value: Any) -> Any:
 
 
 class Driver:
-    """What Triton's binder asks of a driver, of a card of one kind."""
+    """Answer Triton's binder as the driver of a card of one kind."""
 
     def get_current_target(self) -> GPUTarget:
         return TARGETS["sm_90"]
@@ -90,7 +90,7 @@ class Specialisation:
 
     @cached_property
     def key(self) -> str:
-        """What tells it from all others; the kernel's source and what it calls are in it."""
+        """Return its identity, which the kernel's source, and the source that it calls, are part of."""
         types = {name: kind for name, kind in self.signature.items() if kind != "constexpr"}
         return f"{self.function.cache_key} {types} {sorted(self.named.items())} {self.attributes} {dict(self.options)}"
 
@@ -155,7 +155,7 @@ def specialisations(calls: Mapping[str, Callable[[], Any]]) -> dict[str, tuple[S
 
 @dataclass(frozen=True)
 class Resources:
-    """What a program of a compiled kernel takes: of AMD's, registers are vector registers, stack is scratch.
+    """Resources of a program of a compiled kernel: of AMD's, registers are vector registers, stack is scratch.
 
     `shuffles`: instructions that move a value from lane to lane; `spilled` registers are known of AMD's alone.
     """
