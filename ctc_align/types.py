@@ -1,9 +1,9 @@
-"""The data that the stages hand on to each other: frozen dataclasses without computation."""
+"""The data that the stages hand on to each other: frozen dataclasses that compute next to nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
@@ -189,6 +189,28 @@ class Emissions:
     first_frame_s: float = 0.0
     """Start of frame 0, counted from the audio's first sample: frame i covers
     `first_frame_s + [i, i + 1) * frame_shift_s`. Below 0 where a network pads its input."""
+
+    def part(self, first: int, last: int) -> Emissions:
+        """Return the frames from `first` to `last`, exclusive, without a copy, as if the audio ended where they do.
+
+        Times remain those of the whole audio: frame 0 of the part begins where frame `first` does.
+        """
+        frames = len(self.log_probs)
+        if (first, last) == (0, frames):
+            return self
+        states = None if self.states is None else self.states[first:last]
+        end_s = round(self.first_frame_s + last * self.frame_shift_s, 6)
+        if last == frames and self.duration_s is not None:
+            end_s = self.duration_s
+        elif self.duration_s is not None:
+            end_s = min(end_s, self.duration_s)
+        return replace(
+            self,
+            log_probs=self.log_probs[first:last],
+            states=states,
+            duration_s=end_s,
+            first_frame_s=round(self.first_frame_s + first * self.frame_shift_s, 6),
+        )
 
 
 AudioLike: TypeAlias = Union[str, "PathLike[str]", "tuple[np.ndarray | torch.Tensor, int]", Audio, Emissions]
