@@ -82,6 +82,8 @@ class Settings:
     """A file that `ctc-align calibrate` wrote; "" is the one in the model's folder, if there is one."""
     min_confidence: float = setting(0.0, within=(0.0, 1.0))
     """Words of less confidence are marked as doubtful; 0 marks none."""
+    max_skipped: float = setting(100.0, within=(0.0, 100.0))
+    """Percent of the words that may be missing in the recording; where more are, a command's exit code says so."""
     language: str = setting("", may_be_empty=True)
     """Language of the transcript, for numbers and abbreviations, and of models that have a part for each language; ""
     is the language in the model's folder, else English."""

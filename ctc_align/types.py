@@ -315,6 +315,16 @@ class AlignmentData:
         return sum(word.status == SKIPPED for word in self.words)
 
     @property
+    def spoken(self) -> int:
+        """The number of words that can be spoken: those that are aligned, and those that are skipped."""
+        return sum(word.status in (ALIGNED, SKIPPED) for word in self.words)
+
+    @property
+    def too_many_skipped(self) -> bool:
+        """True if more of the words are not in the recording than the setting `max_skipped` lets be, in percent."""
+        return 100 * self.skipped > float(self.config.get("max_skipped", 100.0)) * self.spoken
+
+    @property
     def min_confidence(self) -> float:
         """The confidence below which words are doubtful; 0 where none was set."""
         return float(self.config.get("min_confidence", 0.0))

@@ -50,6 +50,7 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
         "revision": "main",
         "cache_dir": "",
         "min_confidence": 0.0,
+        "max_skipped": 100.0,
     }
 
 

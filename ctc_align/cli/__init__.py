@@ -54,6 +54,21 @@ LATER = ("view",)
 """Commands that have a name but no code yet: said, not taken for a recording."""
 
 
+MISNOMERS = {
+    "--transcript": "give the file as the second argument: ctc-align AUDIO TRANSCRIPT",
+    "--transcript-file": "give the file as the second argument: ctc-align AUDIO TRANSCRIPT",
+    "--text-file": "give the file as the second argument: ctc-align AUDIO TRANSCRIPT",
+    "--subtitles": "give the file as the second argument: ctc-align AUDIO TRANSCRIPT",
+    "--audio": "give the recording as the first argument: ctc-align AUDIO TRANSCRIPT",
+    "--audio-file": "give the recording as the first argument: ctc-align AUDIO TRANSCRIPT",
+    "--output": "it is --out-dir DIR (a folder), or --stdout",
+    "--output-dir": "it is --out-dir DIR",
+    "--overwrite": "it is --force",
+    "--dictionary": "it is --lexicon FILE",
+}
+"""Options of other programs that people type, and what to do here."""
+
+
 class _OutputClosed(Exception):
     """The reader of our output (`| head`) has closed it."""
 
@@ -180,6 +195,9 @@ def _refuse_unknown_command(arguments: Sequence[str]) -> None:
 
 def _parser_message(error: Exception) -> str:
     message = " ".join(error.format_message().split())  # type: ignore[attr-defined]
+    option = getattr(error, "option_name", None)
+    if option in MISNOMERS:
+        return f"{option}: there is no such option; {MISNOMERS[option]}"
     context = getattr(error, "ctx", None)
     command = getattr(context, "command_path", PROGRAM)
     return f"{message.rstrip('.')}; see {command} --help"

@@ -135,7 +135,7 @@ def align(
         paths = outputs.write(alignment, settings)
         note_renamed(outputs, talk)
         report(alignment, paths, talk)
-    if alignment.in_doubt:
+    if alignment.in_doubt or alignment.too_many_skipped:
         raise typer.Exit(THRESHOLD_NOT_MET)
 
 

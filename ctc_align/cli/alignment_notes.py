@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ctc_align.cli.messages import counted
-from ctc_align.types import DIRECTION, MARKUP, NONE, POOR, SKIPPED, SPEAKER, UNEXPLAINED, UNKNOWN, UNSPOKEN
+from ctc_align.types import ALIGNED, DIRECTION, MARKUP, NONE, POOR, SKIPPED, SPEAKER, UNEXPLAINED, UNKNOWN, UNSPOKEN
 
 if TYPE_CHECKING:
     from ctc_align.formats import Alignment
+    from ctc_align.types import Region
 
 _SEVERAL = 5
 
@@ -21,12 +22,8 @@ def notes(alignment: Alignment) -> list[str]:
     if alignment.fit == NONE and alignment.skipped:
         lost = f"{alignment.regions[0].reason}: no word has times (--match exact places them all the same)"
         return [lost, *cue_notes(alignment)]
-    found = []
-    reasons = {
-        UNKNOWN: "the model can stand for none of it",
-        UNSPOKEN: "nothing to pronounce",
-        SKIPPED: "not in the audio",
-    }
+    found = difference_notes(alignment)
+    reasons = {UNKNOWN: "the model can stand for none of it", UNSPOKEN: "nothing to pronounce"}
     for status, reason in reasons.items():
         words = [printable(word.text) for word in alignment.words if word.status == status and not word.kind]
         if words:
@@ -35,24 +32,66 @@ def notes(alignment: Alignment) -> list[str]:
     doubtful = doubtful_words(alignment)
     if doubtful:
         found.append(f"doubtful: {several(doubtful, ', ')}")
-    if alignment.unexplained:
-        stretches = [f"{start_s:.2f}–{end_s:.2f} s" for start_s, end_s in alignment.unexplained]
-        found.append(f"speech that no word explains: {several(stretches, ', ')}")
     found += region_notes(alignment)
     found += lone_word_notes(alignment)
     return found
 
 
+def difference_notes(alignment: Alignment) -> list[str]:
+    """Return one note on the words that are not in the recording, and on the speech that is not in the text.
+
+    "477 of 4,812 words are not in the recording; 220 s of speech are not in the text"; few words are named, and so are
+    the times of few stretches of speech.
+    """
+    from ctc_align.text.control_characters import printable
+
+    parts = []
+    if alignment.skipped:
+        words = [printable(word.text) for word in alignment.words if word.status == SKIPPED]
+        named = f" ({' '.join(words)})" if len(words) <= _SEVERAL else ""
+        which = "word is" if alignment.spoken == 1 else "words is" if alignment.skipped == 1 else "words are"
+        parts.append(f"{alignment.skipped:,} of {alignment.spoken:,} {which} not in the recording{named}")
+    if alignment.unexplained:
+        left_s = sum(end_s - start_s for start_s, end_s in alignment.unexplained)
+        stretches = [f"{start_s:.2f}–{end_s:.2f} s" for start_s, end_s in alignment.unexplained]
+        named = f" ({', '.join(stretches)})" if len(stretches) <= _SEVERAL else ""
+        parts.append(f"{seconds_told(left_s)} of speech are not in the text{named}")
+    return ["; ".join(parts)] if parts else []
+
+
+def seconds_told(seconds: float) -> str:
+    """
+    >>> seconds_told(4220.4), seconds_told(3.26)
+    ('4,220 s', '3.3 s')
+    """
+    return f"{seconds:,.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+
+
 def region_notes(alignment: Alignment) -> list[str]:
-    """Return notes on the words that do not fit the recording, and where they are; else on a poor fit of all."""
-    regions = [region for region in alignment.regions if region.kind != UNEXPLAINED]
-    found = [f"{region.reason} ({region.start_s:.2f}–{region.end_s:.2f} s)" for region in regions[:_SEVERAL]]
+    """Return notes on the words that have times and do not fit, and where they are; else on a poor fit of all."""
+    regions = [region for region in alignment.regions if region.kind != UNEXPLAINED and _has_times(alignment, region)]
+    found = [f"{region.reason}{_place(region)}" for region in regions[:_SEVERAL]]
     if len(regions) > _SEVERAL:
         found.append(f"and {len(regions) - _SEVERAL} more stretches of words do not fit: see `regions` in JSON")
     if alignment.fit == POOR and not regions:
         loss = f"{alignment.loss_per_token:.1f} a token"
         found.append(f"the transcript fits the recording badly (loss {loss}): is it what is said, and all of it?")
     return found
+
+
+def _has_times(alignment: Alignment, region: Region) -> bool:
+    """Return whether a word of the region has times; a region without characters is told."""
+    start, end = region.char_start, region.char_end
+    if start is None or end is None:
+        return True
+    return any(word.status == ALIGNED and start <= word.char_start < end for word in alignment.words)
+
+
+def _place(region: Region) -> str:
+    """Return where a region is in the recording, for the end of a note."""
+    if region.start_s is None or region.end_s is None:
+        return ""
+    return f" ({region.start_s:.2f}–{region.end_s:.2f} s)"
 
 
 def lone_word_notes(alignment: Alignment) -> list[str]:

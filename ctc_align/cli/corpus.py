@@ -197,7 +197,7 @@ def corpus(
 
     An interrupted run goes on where it stopped when the same command is given again. DIR/journal.jsonl has the result
     of each utterance, DIR/summary.json of all. Exits with 1 if an utterance failed, else with 3 if one is doubtful by
-    --min-confidence.
+    --min-confidence, or lacks more words than --max-skipped.
     """
     from ctc_align.cli.arguments import check_files, check_source
 
@@ -288,10 +288,10 @@ def _first_texts(run: CorpusRun) -> str:
 
 
 def leave(summary: Summary) -> None:
-    """Exit with 1 where something failed, else with 3 where something is in doubt."""
+    """Exit with 1 where something failed, else with 3 where a threshold is not met."""
     if summary.failed:
         raise typer.Exit(SOME_FAILED)
-    if summary.in_doubt:
+    if summary.in_doubt or summary.too_many_skipped:
         raise typer.Exit(THRESHOLD_NOT_MET)
 
 

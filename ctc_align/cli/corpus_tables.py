@@ -82,6 +82,8 @@ def print_summary(summary: Summary, file: TextIO | None = None) -> None:
     console.print(table)
     if summary.worst:
         console.print(_ranking("worst, loss per token", summary.worst, "loss_per_token"))
+    if summary.most_skipped:
+        console.print(_ranking("most words not in the recording, percent", summary.most_skipped, "skipped_percent"))
     if summary.doubtful:
         console.print(_ranking("least sure, confidence", summary.doubtful, "least_confidence"))
     if summary.slowest:
@@ -97,7 +99,10 @@ def _counts(summary: Summary) -> list[tuple[str, str]]:
     if summary.fit:
         rows.append(("fit of the transcripts", ", ".join(f"{fit} {count}" for fit, count in summary.fit.items())))
     if summary.skipped_words:
-        rows.append(("words that are not in the recordings", str(summary.skipped_words)))
+        of_all = f" of {summary.words:,}" if summary.words else ""
+        rows.append(("words that are not in the recordings", f"{summary.skipped_words:,}{of_all}"))
+    if summary.too_many_skipped:
+        rows.append(("utterances that lack more words than --max-skipped", str(summary.too_many_skipped)))
     if summary.in_doubt:
         rows.append(("utterances in doubt", str(summary.in_doubt)))
         rows.append(("words in doubt", str(summary.doubtful_words)))

@@ -256,6 +256,15 @@ class TimesOptions:
             show_default="none are marked",
         ),
     ] = None
+    max_skipped: Annotated[
+        float | None,
+        typer.Option(
+            "--max-skipped",
+            metavar="PERCENT",
+            help="Exit 3 where more of the words that can be spoken are not in the recording.",
+            show_default="no limit",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)

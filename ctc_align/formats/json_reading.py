@@ -218,6 +218,9 @@ def _config(data: Fields) -> dict[str, Any]:
     check_depth(config.data)
     if "min_confidence" in config.data and config.share_or_none("min_confidence") is None:
         raise ValueError("config.min_confidence: expected a number from 0 to 1, got None")
+    most = config.number_or_none("max_skipped") if "max_skipped" in config.data else 100.0
+    if most is None or not 0 <= most <= 100:
+        raise ValueError(f"config.max_skipped: expected percent from 0 to 100, got {shown(config.data['max_skipped'])}")
     return dict(config.data)
 
 

@@ -257,6 +257,8 @@ def _line(job: Job, outcome: Outcome, finished: float) -> Line:
         doubt=outcome.doubt,
         fit=outcome.fit,
         skipped=outcome.skipped,
+        words=outcome.words,
+        too_many_skipped=outcome.too_many_skipped,
         files=outcome.files,
         row=outcome.row,
     )

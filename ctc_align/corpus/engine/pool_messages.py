@@ -21,8 +21,8 @@ OUTSTANDING = 3
 class Outcome:
     """The outcome of one job.
 
-    `pending` is the part of a file that the parent assembles, `doubt`, `fit`, `skipped`, `files` and `row` go into the
-    journal, `scored` are the ranked transcripts of a job of `score`.
+    `pending` is the part of a file that the parent assembles; `doubt`, `fit`, `skipped`, `words`, `too_many_skipped`,
+    `files` and `row` go into the journal; `scored` are the ranked transcripts of a job of `score`.
     """
 
     index: int
@@ -36,6 +36,8 @@ class Outcome:
     doubt: dict[str, float | None] | None = None
     fit: str | None = None
     skipped: int | None = None
+    words: int | None = None
+    too_many_skipped: bool | None = None
     scored: tuple[Scored, ...] = ()
     files: Mapping[str, Checksum] | None = None
     row: Checksum | None = None

@@ -91,13 +91,22 @@ class AlignTask:
         alignment = replace(state.result, utterance=utterance.id, audio=utterance.audio, offset_s=utterance.offset_s)
         placed = self.layout.place(job.index, utterance, alignment)
         seconds = state.seconds + time.perf_counter() - started
-        per_token, loss = _finite(alignment.loss_per_token), _finite(alignment.loss)
-        duration_s, doubt = alignment.duration_s, _doubt(alignment)
-        fit, skipped = alignment.fit, alignment.skipped
-        outcome = Outcome(
-            job.index, DONE, None, loss, per_token, duration_s, seconds, placed.pending, doubt, fit, skipped
+        return Outcome(
+            job.index,
+            DONE,
+            loss=_finite(alignment.loss),
+            loss_per_token=_finite(alignment.loss_per_token),
+            duration_s=alignment.duration_s,
+            seconds=seconds,
+            pending=placed.pending,
+            doubt=_doubt(alignment),
+            fit=alignment.fit,
+            skipped=alignment.skipped,
+            words=alignment.spoken,
+            too_many_skipped=alignment.too_many_skipped or None,
+            files=placed.files,
+            row=placed.row,
         )
-        return replace(outcome, files=placed.files, row=placed.row)
 
     def keep(self, outcomes: Sequence[Outcome]) -> None:
         """Write the files of a batch to the disk."""

@@ -23,7 +23,7 @@ from ctc_align.types import FITS
 
 DONE, FAILED = "done", "failed"
 _FIRST = ("id", "status", "reason", "loss", "seconds")
-_AT_TIMES = ("origin", "doubt", "fit", "skipped", "files", "row")
+_AT_TIMES = ("origin", "doubt", "fit", "skipped", "words", "too_many_skipped", "files", "row")
 _PRINT = re.compile(r"[0-9a-f]{0,16}")
 _CRC = re.compile(rb', "crc": "([0-9a-f]{8})"\}\n\Z')
 _CRC_LENGTH = 21
@@ -46,7 +46,8 @@ class Line:
     that is no utterance, which has no unique id. `doubt` is set where confidence is below the one that the run asked
     for: the number of words below it (`words`) and of stretches of speech without a word (`unexplained`), and the
     `least_confidence` of a word, None where no word has any. `fit` is that of the transcript, None where the model
-    cannot tell, and `skipped` the number of words that are not in the recording. `files` are the files of this
+    cannot tell, `skipped` the number of words that are not in the recording, of all `words` that can be spoken, and
+    `too_many_skipped` is True where those are more than the run let be, else None. `files` are the files of this
     utterance alone, by their names below the output folder, `row` is its part of a file of many.
 
     `run` is the number of the run, one higher than any in the folder's journals at its start, and `number` (`line` in
@@ -66,6 +67,8 @@ class Line:
     doubt: dict[str, float | None] | None = None
     fit: str | None = None
     skipped: int | None = None
+    words: int | None = None
+    too_many_skipped: bool | None = None
     files: Mapping[str, Checksum] | None = None
     row: Checksum | None = None
     run: int = 0
@@ -228,6 +231,8 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
     "doubt": _is_doubt,
     "fit": FITS.__contains__,
     "skipped": _is_count,
+    "words": _is_count,
+    "too_many_skipped": lambda value: value is True,
     "files": _is_files,
     "row": _is_checksum,
     "run": _is_count,

@@ -27,7 +27,7 @@ from ctc_align.types import FITS
 FORMAT = "ctc-align-corpus/1"
 MOST_FAILURES = 10_000
 """Failures that a summary lists; the journal has them all."""
-WORST = SLOWEST = DOUBTFUL = 10
+WORST = SLOWEST = DOUBTFUL = MOST_SKIPPED = 10
 _PERCENTILES = (1, 5, 25, 50, 75, 95, 99)
 
 
@@ -54,7 +54,10 @@ class Summary:
         worst: those with the greatest loss per token, worst first; slowest: with the most seconds of work a second.
         in_doubt: utterances whose confidence is not what `min_confidence` asked for, with `doubtful_words` in all and
             `unexplained` stretches of speech; doubtful: those with the least confidence of a word, the least first.
-        fit: how many utterances fit well, doubtfully, poorly and not at all; skipped_words: of all of them.
+        fit: how many utterances fit well, doubtfully, poorly and not at all.
+        skipped_words: that are not in the recordings, of all `words` that can be spoken; most_skipped: the utterances
+            that lack the greatest share of theirs, the greatest first; too_many_skipped: how many lack more than
+            `max_skipped` percent.
         journal_lines: of the run's own journal, at its end: fewer in a later run are lost lines.
         failures: (utterance, reason), at most MOST_FAILURES of them.
     """
@@ -74,7 +77,10 @@ class Summary:
     unexplained: int = 0
     doubtful: list[dict[str, Any]] = field(default_factory=list)
     fit: dict[str, int] = field(default_factory=dict)
+    words: int = 0
     skipped_words: int = 0
+    too_many_skipped: int = 0
+    most_skipped: list[dict[str, Any]] = field(default_factory=list)
     journal_lines: int = 0
     failures: list[dict[str, Any]] = field(default_factory=list)
     run: Effort = field(default_factory=Effort)
@@ -132,7 +138,10 @@ def summarize(paths: Sequence[Path], keys: array[int] | None = None, **about: An
         unexplained=counter.unexplained,
         doubtful=counter.doubtful(),
         fit={fit: counter.fits[fit] for fit in FITS if counter.fits[fit]},
+        words=counter.words,
         skipped_words=counter.skipped_words,
+        too_many_skipped=counter.too_many_skipped,
+        most_skipped=counter.most_skipped(),
         failures=sorted(counter.failures, key=lambda failure: failure["utterance"]),
         **about,
     )
@@ -143,7 +152,7 @@ class _Counter:
 
     def __init__(self) -> None:
         self.done = self.failed = self.in_doubt = self.doubtful_words = self.unexplained = 0
-        self.skipped_words = 0
+        self.words = self.skipped_words = self.too_many_skipped = 0
         self.fits: Counter[str] = Counter()
         self.audio_s = 0.0
         self.losses = array("d")
@@ -151,6 +160,7 @@ class _Counter:
         self._worst = _Greatest(WORST)
         self._slowest = _Greatest(SLOWEST)
         self._doubtful = _Greatest(DOUBTFUL)
+        self._most_skipped = _Greatest(MOST_SKIPPED)
 
     def add(self, line: Line) -> None:
         if line.status != DONE:
@@ -160,7 +170,7 @@ class _Counter:
             return
         self.done += 1
         self.audio_s += line.duration_s or 0.0
-        self.skipped_words += line.skipped or 0
+        self._add_skipped(line)
         if line.fit is not None:
             self.fits[line.fit] += 1
         self._slowest.add(line.seconds, line)
@@ -169,6 +179,13 @@ class _Counter:
             self._worst.add(line.loss_per_token, line)
         if line.doubt is not None:
             self._add_doubt(line, line.doubt)
+
+    def _add_skipped(self, line: Line) -> None:
+        self.words += line.words or 0
+        self.skipped_words += line.skipped or 0
+        self.too_many_skipped += line.too_many_skipped is True
+        if line.skipped:
+            self._most_skipped.add(_skipped_share(line), line)
 
     def _add_doubt(self, line: Line, doubt: dict[str, float | None]) -> None:
         self.in_doubt += 1
@@ -186,11 +203,27 @@ class _Counter:
     def doubtful(self) -> list[dict[str, Any]]:
         return [{"utterance": line.id, **(line.doubt or {})} for line in self._doubtful.lines]
 
+    def most_skipped(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "utterance": line.id,
+                "skipped": line.skipped,
+                "words": line.words,
+                "skipped_percent": round(100 * _skipped_share(line), 3),
+            }
+            for line in self._most_skipped.lines
+        ]
+
     def slowest(self) -> list[dict[str, Any]]:
         return [
             {"utterance": line.id, "seconds": line.seconds, "duration_s": line.duration_s}
             for line in self._slowest.lines
         ]
+
+
+def _skipped_share(line: Line) -> float:
+    """Return the share of the words that are not in the recording; 1 where an earlier version counted no words."""
+    return (line.skipped or 0) / (line.words or line.skipped or 1)
 
 
 class _Greatest:
