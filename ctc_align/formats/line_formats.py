@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TextIO
 
+from ctc_align.formats.time_order import words_by_time
 from ctc_align.formats.writer import (
     UNITS_PER_S,
     Style,
@@ -15,7 +16,7 @@ from ctc_align.formats.writer import (
     word_rows,
 )
 from ctc_align.text.control_characters import printable, spreadsheet_cell, without_controls
-from ctc_align.types import AlignmentData, aligned_words
+from ctc_align.types import AlignmentData
 
 _CHANNEL = 1
 _MS_PER_S = 1000
@@ -69,7 +70,7 @@ class TsvWriter(Writer):
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
         file.write("\t".join(_COLUMNS) + "\n")
         rows = word_rows(alignment, self.style(alignment), _MS_PER_S)
-        for row, word in zip(rows, aligned_words(alignment)):
+        for row, word in zip(rows, words_by_time(alignment)):
             start, end = _seconds(row.start), _seconds(row.end)
             label = spreadsheet_cell(printable(row.label.translate(_ESCAPES)))
             file.write(f"{start}\t{end}\t{label}\t{row.confidence:.4f}\t{word.char_start}\t{word.char_end}\n")

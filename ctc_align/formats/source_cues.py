@@ -2,7 +2,8 @@
 
 A cue lasts from the start of its first aligned word to the end of its last. One without such a word (`[MUSIC]`, or no
 text) keeps its old times, moved as its neighbours were, where they fit between them; else it gets the room there is,
-and where there is none one frame of a film (40 ms) of the last word of the cue before it.
+and where there is none one frame of a film (40 ms) of the last word of the cue before it. Where passages were read in
+another order the times go back from one cue to the next, and no two cues are shown at a time.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from __future__ import annotations
 import html
 import math
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 
+from ctc_align.formats.time_order import is_timed, words_by_time
 from ctc_align.text.subtitle_files import without_times_lines
-from ctc_align.types import ALIGNED, AlignedWord, AlignmentData, SourceCue, Subtitles
+from ctc_align.types import AlignedWord, AlignmentData, SourceCue, Subtitles
 
 _LEAST_S = 0.2
 """A cue without an aligned word is shown at least so long where there is room."""
@@ -27,6 +29,7 @@ _SRT_MARK = re.compile(r"\{\\[^}]*\}|</?font\b[^<>]*>|(?P<tag></?[ibu]>)|(?P<sig
 _LIKE_TAG = re.compile(r"<(?!(?:eps|unk|sil|spn|oov|noise|blank)>)((?:[/!?]?[A-Za-z]|!--)[^<>]*)>")
 """Markup as players, and pages that show subtitles, may know it; not the usual symbols of transcripts (`<unk>`)."""
 _LIKE_OVERRIDE = re.compile(r"\{(\\[^{}]*)\}")
+_Span = tuple[float, float]
 _SIGNS = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
@@ -100,87 +103,116 @@ def _subtitles(alignment: AlignmentData) -> Subtitles:
 
 
 def _shifted(alignment: AlignmentData, shift_s: float) -> list[tuple[int, int]]:
-    """Return the times of all cues in milliseconds: ascending, each at least one long, inside the recording."""
+    """Return the times of all cues in milliseconds, each at least one long, none over another, inside the recording.
+
+    They ascend, but for passages that were read in another order than the file's.
+    """
     cues = _subtitles(alignment).cues
     spoken = _spoken_words(alignment)
-    spans: list[tuple[float, float] | None] = [
+    spans: list[_Span | None] = [
         (words[0].start_s or 0.0, words[-1].end_s or 0.0) if words else None for words in spoken
     ]
     last_words_s = [(words[-1].end_s or 0.0) - (words[-1].start_s or 0.0) if words else 0.0 for words in spoken]
+    gaps = _Gaps([span for span in spans if span is not None], alignment.duration_s)
     start = 0
     while start < len(cues):
         end = next((at for at in range(start, len(cues)) if spans[at] is not None), len(cues))
         if end > start:
-            _make_room(spans, (start, end), last_words_s, alignment.duration_s)
-            _fill(spans, cues, (start, end), alignment.duration_s)
+            before, after = spans[start - 1] if start else None, spans[end] if end < len(cues) else None
+            gap = gaps.between(before, after)
+            if before is not None:
+                # the cue before ends earlier where these have no room: within its last word, by half of it
+                missing_s = max((end - start) * _TAKEN_S - (gap[1] - gap[0]), 0.0)
+                gap = (gap[0] - min(missing_s, _TAKEN_S, last_words_s[start - 1] / 2), gap[1])
+                spans[start - 1] = before = (before[0], gap[0])
+            neighbours = [
+                (cues[place].start_s, span[0] - cues[place].start_s)
+                for place, span, is_near in ((start - 1, before, True), (end, after, after and after[0] == gap[1]))
+                if span is not None and is_near
+            ]
+            spans[start:end] = _filled(cues[start:end], gap, neighbours)
         start = end + 1
-    free, times = 0, []
-    for start_s, end_s in (span or (0.0, 0.0) for span in spans):
-        start_ms = max(round(start_s * 1000), free)
-        free = max(round(end_s * 1000), start_ms + 1)
-        times.append((start_ms, free))
-    shift_ms, last_ms = round(shift_s * 1000), math.floor(alignment.duration_s * 1000 + 1e-6)
-    if len(cues) <= last_ms:
-        for place in range(len(times) - 1, -1, -1):
-            end_ms = min(times[place][1], last_ms)
-            last_ms = min(times[place][0], end_ms - 1)
-            times[place] = (last_ms, end_ms)
+    times = _apart([span or (0.0, 0.0) for span in spans], math.floor(alignment.duration_s * 1000 + 1e-6))
+    shift_ms = round(shift_s * 1000)
     return [(start_ms + shift_ms, end_ms + shift_ms) for start_ms, end_ms in times]
 
 
+class _Gaps:
+    """The stretches of time between the cues that have words."""
+
+    def __init__(self, spans: Sequence[_Span], duration_s: float) -> None:
+        self._starts = sorted(span[0] for span in spans)
+        self._ends = sorted(span[1] for span in spans)
+        self._duration_s = duration_s
+
+    def between(self, before: _Span | None, after: _Span | None) -> _Span:
+        """Return the stretch after one cue, else before another, else the whole recording."""
+        if before is not None:
+            place = bisect_left(self._starts, before[1])
+            return before[1], self._starts[place] if place < len(self._starts) else self._duration_s
+        if after is not None:
+            place = bisect_right(self._ends, after[0])
+            return self._ends[place - 1] if place else 0.0, after[0]
+        return 0.0, self._duration_s
+
+
+def _apart(spans: Sequence[_Span], last_ms: int) -> list[tuple[int, int]]:
+    """Return spans in whole milliseconds, each at least one long, none over another, up to `last_ms`."""
+    order = sorted(range(len(spans)), key=lambda place: spans[place][0])
+    times = [(0, 0)] * len(spans)
+    free = 0
+    for place in order:
+        start_ms = max(round(spans[place][0] * 1000), free)
+        free = max(round(spans[place][1] * 1000), start_ms + 1)
+        times[place] = (start_ms, free)
+    if len(spans) <= last_ms:
+        for place in reversed(order):
+            end_ms = min(times[place][1], last_ms)
+            last_ms = min(times[place][0], end_ms - 1)
+            times[place] = (last_ms, end_ms)
+    return times
+
+
 def _spoken_words(alignment: AlignmentData) -> list[list[AlignedWord]]:
-    """Return the aligned words of each cue."""
-    aligned = [
-        word
-        for word in alignment.words
-        if word.status == ALIGNED and word.start_s is not None and word.end_s is not None
-    ]
+    """Return the aligned words of each cue; where it was cut in two in the recording, those of the longer part."""
+    aligned = [word for word in alignment.words if is_timed(word)]
     starts = [word.char_start for word in aligned]
-    return [
-        aligned[bisect_left(starts, cue.char_start) : bisect_left(starts, cue.char_end)]
-        for cue in _subtitles(alignment).cues
+    by_time = {id(word): place for place, word in enumerate(words_by_time(alignment))}
+    places = [by_time[id(word)] for word in aligned]
+    edges = [
+        (bisect_left(starts, cue.char_start), bisect_left(starts, cue.char_end)) for cue in _subtitles(alignment).cues
     ]
+    return [aligned[slice(*_longest_run(places, first, last))] for first, last in edges]
 
 
-def _make_room(
-    spans: list[tuple[float, float] | None], run: tuple[int, int], last_words_s: Sequence[float], duration_s: float
-) -> None:
-    """End the cue before the cues [start, end) earlier where they have no room: within its last word, by half of it."""
-    start, end = run
-    before, after = spans[start - 1] if start else None, spans[end] if end < len(spans) else None
-    if before is not None:
-        room_s = (after[0] if after else duration_s) - before[1]
-        missing_s = max((end - start) * _TAKEN_S - room_s, 0.0)
-        spans[start - 1] = (before[0], before[1] - min(missing_s, _TAKEN_S, last_words_s[start - 1] / 2))
+def _longest_run(places: Sequence[int], first: int, last: int) -> tuple[int, int]:
+    """Return the longest stretch of [first, last) in which the places go up by one, the first of several."""
+    longest, start = (first, first), first
+    for at in range(first + 1, last + 1):
+        if at == last or places[at] != places[at - 1] + 1:
+            if at - start > longest[1] - longest[0]:
+                longest = (start, at)
+            start = at
+    return longest
 
 
-def _fill(
-    spans: list[tuple[float, float] | None], cues: Sequence[SourceCue], run: tuple[int, int], duration_s: float
-) -> None:
-    """Give the cues [start, end), which have no aligned word, times between those of their neighbours."""
-    start, end = run
-    before = spans[start - 1] if start else None
-    after = spans[end] if end < len(cues) else None
-    low_s, high_s = before[1] if before else 0.0, after[0] if after else duration_s
-    anchors = [
-        (cues[place].start_s, span[0] - cues[place].start_s)
-        for place, span in ((start - 1, before), (end, after))
-        if span is not None
-    ]
+def _filled(cues: Sequence[SourceCue], gap: _Span, neighbours: Sequence[_Span]) -> list[_Span]:
+    """Return times in a gap for cues that have no aligned word; `neighbours`: (old start, by how much it was moved)."""
+    low_s, high_s = gap
     fitting, free_s = [], low_s
-    for cue in cues[start:end]:
-        shift_s = _interpolated(anchors, cue.start_s)
+    for cue in cues:
+        shift_s = _interpolated(neighbours, cue.start_s)
         start_s, end_s = max(cue.start_s + shift_s, free_s), min(cue.end_s + shift_s, high_s)
         fitting.append((start_s, end_s))
         free_s = end_s
-    lengths_s = [max(cue.end_s - cue.start_s, _LEAST_S) for cue in cues[start:end]]
+    lengths_s = [max(cue.end_s - cue.start_s, _LEAST_S) for cue in cues]
     if any(end_s - start_s < length_s / 2 for (start_s, end_s), length_s in zip(fitting, lengths_s)):
         scale = min(1.0, max(high_s - low_s, 0.0) / sum(lengths_s))
         fitting, at_s = [], low_s
         for length_s in lengths_s:
             fitting.append((at_s, at_s + scale * length_s))
             at_s += scale * length_s
-    spans[start:end] = fitting
+    return fitting
 
 
 def _interpolated(anchors: Sequence[tuple[float, float]], at_s: float) -> float:

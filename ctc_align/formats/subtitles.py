@@ -16,6 +16,7 @@ from typing import TextIO
 
 from ctc_align.formats.line_breaking import CLAUSE, SENTENCE, TextPiece, TextRow, break_cost, columns, parts_of_word
 from ctc_align.formats.source_cues import clock, source_srt, source_vtt, srt_text
+from ctc_align.formats.time_order import runs_in_time, words_that_are_shown
 from ctc_align.formats.writer import Style, Writer
 from ctc_align.text.control_characters import without_controls
 from ctc_align.text.printed_labels import without_markup
@@ -99,19 +100,20 @@ def _cues_of(alignment: AlignmentData, style: Style) -> list[Cue]:
 def _pieces(alignment: AlignmentData) -> list[TextPiece]:
     """Return the transcript's words, without marks of a format, as pieces of text that all have times."""
     text = alignment.text
-    words = [word for word in alignment.words if not _is_tag(word)] or alignment.words
+    shown = words_that_are_shown([word for word in alignment.words if not _is_tag(word)] or alignment.words)
+    words = [word for run in runs_in_time(shown) for word in run]
     pieces: list[TextPiece] = []
     for number, (word, (start_s, end_s)) in enumerate(zip(words, _spans(words, alignment.duration_s))):
         following = words[number + 1] if number + 1 < len(words) else None
-        after = "".join(filter(str.isspace, text[word.char_end : following.char_start])) if following else ""
+        after = _space_after(text, word, following)
         cost = break_cost(word.text, after, following.text if following else "")
-        before = text[words[number - 1].char_end : word.char_start] if number else ""
+        before = _space_after(text, words[number - 1], word) if number else ""
         parts = parts_of_word(without_markup(word.text))
         step_s = (end_s - start_s) / len(parts)
         for place, part in enumerate(parts):
             is_last = place + 1 == len(parts)
             times = (start_s + place * step_s, end_s if is_last else start_s + (place + 1) * step_s)
-            pieces.append(TextPiece(part, not place and _is_spaced(before), *times, cost if is_last else 2 * cost + 1))
+            pieces.append(TextPiece(part, not place and bool(before), *times, cost if is_last else 2 * cost + 1))
     return pieces
 
 
@@ -120,9 +122,16 @@ def _is_tag(word: AlignedWord) -> bool:
     return word.kind == MARKUP or (word.kind == SPEAKER and word.text.startswith("<"))
 
 
-def _is_spaced(between: str) -> bool:
-    """Return whether two words are parted by white space; marks of a format may stand between them, too."""
-    return any(map(str.isspace, between))
+def _space_after(text: str, word: AlignedWord, following: AlignedWord | None) -> str:
+    """Return the white space between two words; marks of a format may stand between them, too.
+
+    That of a paragraph's end stands for it where the text goes on elsewhere.
+    """
+    if following is None:
+        return ""
+    if following.char_start < word.char_end:
+        return "\n\n"
+    return "".join(filter(str.isspace, text[word.char_end : following.char_start]))
 
 
 def _spans(words: Sequence[AlignedWord], duration_s: float) -> list[tuple[float, float]]:

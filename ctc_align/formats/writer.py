@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TextIO
 
+from ctc_align.formats.time_order import words_by_time
 from ctc_align.text.printed_labels import outer_punctuation_stripped, without_markup
-from ctc_align.types import AlignedWord, AlignmentData, aligned_words
+from ctc_align.types import AlignedWord, AlignmentData
 
 RECORDING = "recording"
 WRITTEN = "written"
@@ -102,11 +103,11 @@ class TimedLabel:
 
 
 def word_rows(alignment: AlignmentData, style: Style, units_per_s: int = UNITS_PER_S) -> list[TimedLabel]:
-    """Return the aligned words, in whole units of 1 / units_per_s seconds."""
+    """Return the aligned words by time, in whole units of 1 / units_per_s seconds."""
     shift_s = style.shift_s(alignment)
     spans = (
         (word.start_s + shift_s, word.end_s + shift_s, style.label(word), word.confidence)
-        for word in aligned_words(alignment)
+        for word in words_by_time(alignment)
         if word.start_s is not None and word.end_s is not None
     )
     return _rows(spans, units_per_s, end_units(alignment, style))
@@ -115,7 +116,7 @@ def word_rows(alignment: AlignmentData, style: Style, units_per_s: int = UNITS_P
 def token_rows(alignment: AlignmentData, style: Style, units_per_s: int = UNITS_PER_S) -> list[TimedLabel]:
     """Return the tokens of the aligned words, in the same units."""
     shift_s = style.shift_s(alignment)
-    tokens = (token for word in aligned_words(alignment) for token in word.tokens)
+    tokens = (token for word in words_by_time(alignment) for token in word.tokens)
     spans = ((token.start_s + shift_s, token.end_s + shift_s, token.token, token.confidence) for token in tokens)
     return _rows(spans, units_per_s, end_units(alignment, style))
 

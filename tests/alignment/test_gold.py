@@ -20,11 +20,11 @@ from spoiled import CONDITIONS
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.evaluate import Evaluation, evaluate_intervals, read_intervals
 from ctc_align.formats import Alignment
-from ctc_align.formats.textgrid import Interval
 from ctc_align.models import load_model
 from ctc_align.models.convnet.convnet_model import ConvNet
 from ctc_align.models.convnet.model_folder import EMBEDDED, save_folder
 from ctc_align.models.convnet.network import AcousticNetwork
+from ctc_align.text.textgrid_files import Interval
 from ctc_align.training.calibrating.calibration_fitting import calibrate
 from ctc_align.training.calibrating.labelled_speech import read_labelled
 

@@ -26,7 +26,7 @@ from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError
 from ctc_align.evaluate import EdgeErrors, Evaluation, evaluate_intervals, read_intervals
 from ctc_align.formats import Alignment
-from ctc_align.formats.textgrid import Interval
+from ctc_align.text.textgrid_files import Interval
 
 GOLD = Path(__file__).resolve().parents[3] / "shared" / "data" / "gold-dev"
 

@@ -9,7 +9,7 @@ from rows import over_rows
 
 from ctc_align.evaluate import evaluate, evaluate_intervals
 from ctc_align.formats import OutputFiles
-from ctc_align.formats.textgrid import Interval
+from ctc_align.text.textgrid_files import Interval
 
 REFERENCE = [Interval(start, end, label) for label, start, end in WORDS]
 SAME_UNIT = "seconds are expected"

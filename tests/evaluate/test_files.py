@@ -11,7 +11,7 @@ from made_alignments import CTM, WORDS, alignment, put, textgrid
 from ctc_align.errors import InputError, UsageError
 from ctc_align.evaluate import Options, evaluate, read_intervals
 from ctc_align.formats import OutputFiles, to_dict
-from ctc_align.formats.textgrid import Interval
+from ctc_align.text.textgrid_files import Interval
 
 
 def test_ctm_as_hypothesis_and_as_reference(tmp_path):

@@ -12,9 +12,9 @@ from sample_alignments import aligned, make_alignment
 
 from ctc_align.config import Settings
 from ctc_align.formats import WRITERS, Alignment, rendered
-from ctc_align.formats.textgrid import read_textgrid
 from ctc_align.formats.writer import WRITTEN, Style
 from ctc_align.text.control_characters import spreadsheet_cell
+from ctc_align.text.textgrid_files import read_textgrid
 from ctc_align.text.transcript_files import read_transcript_file
 
 CONTROLS = "a\x1b[2J\x00\x07\x08\x7f\x85\x9bb"

@@ -13,7 +13,8 @@ from sample_alignments import make_alignment, random_alignments
 
 from ctc_align.evaluate.tiers import read_intervals
 from ctc_align.formats import Style
-from ctc_align.formats.textgrid import TextGridWriter, read_textgrid
+from ctc_align.formats.textgrid import TextGridWriter
+from ctc_align.text.textgrid_files import read_textgrid
 from ctc_align.types import AlignedWord, aligned_words
 
 Rows = list[tuple[float, float, str]]

@@ -33,7 +33,7 @@ class Reader:
 
 def _textgrid(folder: Path) -> object:
     from ctc_align.evaluate.tiers import read_one
-    from ctc_align.formats.textgrid import read_textgrid
+    from ctc_align.text.textgrid_files import read_textgrid
 
     grid = read_textgrid(folder / "a.TextGrid")
     assert all(abs(each.start_s) <= 1e9 and abs(each.end_s) <= 1e9 for tier in grid.tiers for each in tier.intervals)

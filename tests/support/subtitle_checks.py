@@ -8,7 +8,7 @@ import unicodedata
 from dataclasses import dataclass
 
 from ctc_align.formats import Alignment
-from ctc_align.types import aligned_words
+from ctc_align.types import AlignedWord, aligned_words
 
 _TIME = r"(\d\d+):(\d\d):(\d\d)[,.](\d\d\d)"
 _TIMES = re.compile(rf"{_TIME} --> {_TIME}")
@@ -85,13 +85,26 @@ def faults(shown: list[Shown], alignment: Alignment, shift_s: float = 0.0) -> li
 def _text_faults(shown: list[Shown], alignment: Alignment) -> list[str]:
     lines = [line for cue in shown for line in cue.lines]
     found = []
-    if "".join("".join(lines).split()) != "".join(alignment.text.split()):
+    shown_words = _words_to_show(alignment)
+    whole = alignment.text if shown_words is alignment.words else "".join(word.text for word in shown_words)
+    if "".join("".join(lines).split()) != "".join(whole.split()):
         found.append("text lost or changed")
-    written = [word.text for word in alignment.words if width(word.text) <= 42]
+    written = [word.text for word in shown_words if width(word.text) <= 42]
     rest = iter(" ".join(lines).split())
     if all(word.isascii() for word in written) and not all(any(word == met for met in rest) for word in written):
         found.append("a word is split")
     return found
+
+
+def _words_to_show(alignment: Alignment) -> tuple[AlignedWord, ...] | list[AlignedWord]:
+    """Return the words that are in the recording, and what is not spoken beside one of them."""
+    words = alignment.words
+    if not any(word.status == "skipped" for word in words):
+        return words
+    spoken = [at for at, word in enumerate(words) if word.status != "unspoken"]
+    sides = {at: [s for s in spoken if s < at][-1:] + [s for s in spoken if s > at][:1] for at in range(len(words))}
+    near = {at: [at] if at in spoken else sides[at] for at in range(len(words))}
+    return [word for at, word in enumerate(words) if any(words[s].status != "skipped" for s in near[at])]
 
 
 def _time_faults(shown: list[Shown], alignment: Alignment, shift_s: float) -> list[str]:
@@ -100,7 +113,7 @@ def _time_faults(shown: list[Shown], alignment: Alignment, shift_s: float) -> li
     letters = [(cue, char) for cue in shown for char in "".join("".join(cue.lines).split())]
     place = 0
     cue_of = {}
-    for word in alignment.words:
+    for word in _words_to_show(alignment):
         cue_of[word.char_start] = letters[place][0] if place < len(letters) else shown[-1]
         place += len("".join(word.text.split()))
     for word in aligned_words(alignment):

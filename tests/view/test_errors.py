@@ -10,7 +10,7 @@ import pytest
 
 from ctc_align import view
 from ctc_align.evaluate import WITHIN_MS, evaluate_intervals
-from ctc_align.formats.textgrid import Interval
+from ctc_align.text.textgrid_files import Interval
 
 pytest.importorskip("matplotlib")
 

@@ -27,9 +27,10 @@ from ctc_align.corpus.outputs.shards import read_lines
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import CtcAlignError, OutputError
 from ctc_align.formats import Alignment, from_dict, read_alignment
+from ctc_align.formats.time_order import words_by_time
 from ctc_align.formats.whole_files import placing
 from ctc_align.text.control_characters import json_escaped
-from ctc_align.types import AlignedToken, AlignedWord, aligned_words
+from ctc_align.types import AlignedToken, AlignedWord
 
 if TYPE_CHECKING:
     from ctc_align.corpus.outputs.layout import Layout
@@ -153,7 +154,7 @@ def _nemo(layout: Layout, utterance: Utterance, alignment: Alignment) -> dict[st
         line.update((key, os.path.relpath(path, folder)) for path in layout.outputs(utterance) if path.name == name)
     line["words"] = [
         {"word": symbol, "start": start, "duration": duration, "confidence": score}
-        for symbol, start, duration, score in map(_item, aligned_words(alignment))
+        for symbol, start, duration, score in map(_item, words_by_time(alignment))
     ]
     return line
 
@@ -170,7 +171,7 @@ class _LhotseCuts:
         channel: Any = channels[0] if len(channels) == 1 else channels
         duration_s = _number(min(alignment.duration_s, sound.samples / sound.rate - utterance.offset_s))
         recording = os.path.abspath(utterance.audio)
-        words = aligned_words(alignment)
+        words = words_by_time(alignment)
         kind = alignment.token_kind.removesuffix("s")
         supervision = {
             "id": utterance.id,

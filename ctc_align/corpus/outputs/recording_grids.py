@@ -15,9 +15,10 @@ from ctc_align.corpus.outputs.shared_files import GroupedUtterance
 from ctc_align.corpus.state.journal_lines import Checksum
 from ctc_align.errors import InputError
 from ctc_align.formats import Alignment, Style
-from ctc_align.formats.textgrid import Tier, read_textgrid, write_tiers
+from ctc_align.formats.textgrid import write_tiers
 from ctc_align.formats.whole_files import placing
 from ctc_align.formats.writer import RECORDING, UNITS_PER_S, TimedLabel, token_rows, word_rows
+from ctc_align.text.textgrid_files import Tier, read_textgrid
 
 _EXTENSION = ".TextGrid"
 _WORDS = "words"

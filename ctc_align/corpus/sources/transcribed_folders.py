@@ -11,8 +11,8 @@ from ctc_align.corpus.sources.folder_tree import Contents, Folder, contents, fol
 from ctc_align.corpus.sources.source import FolderSource, Item, ItemMaker, checked_text, has_bytes, printable
 from ctc_align.corpus.sources.text_lines import TextLine, read_lines
 from ctc_align.errors import CtcAlignError, InputError, UsageError
-from ctc_align.formats.textgrid import Interval, read_textgrid
 from ctc_align.text import read_transcript
+from ctc_align.text.textgrid_files import Interval, read_textgrid
 
 _MOST_BYTES = 64 * 2**20
 _SPEAKER = re.compile(r"([^-]+)-[^-]+-[^-]+")

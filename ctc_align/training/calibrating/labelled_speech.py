@@ -9,8 +9,8 @@ from pathlib import Path
 
 from ctc_align.errors import CtcAlignError, InputError, TranscriptError, UsageError
 from ctc_align.evaluate import read_intervals
-from ctc_align.formats.textgrid import Interval
 from ctc_align.text import read_transcript
+from ctc_align.text.textgrid_files import Interval
 from ctc_align.types import AudioLike
 
 TRANSCRIPTS = (".txt", ".lab")

@@ -4,7 +4,7 @@ import pytest
 import textgrid as textgrid_package
 
 from ctc_align.errors import InputError
-from ctc_align.formats.textgrid import Interval, read_textgrid
+from ctc_align.text.textgrid_files import Interval, read_textgrid
 
 LONG = """File type = "ooTextFile"
 Object class = "TextGrid"
