@@ -22,6 +22,8 @@ UNEXPLAINED, NOT_SPOKEN, MISFIT = REGION_KINDS = ("unexplained", "not_spoken", "
 """Kinds of a `Region`: speech that no word explains, words that are not spoken, words that do not fit the sound."""
 SPEAKER, DIRECTION, MARKUP = UNSPOKEN_KINDS = ("speaker", "direction", "markup")
 """Kinds of words that are written and not spoken: a speaker's name, a stage direction, a mark of a format."""
+SRT, VTT, SEGMENTS = CUE_FORMATS = ("srt", "vtt", "json")
+"""Formats of the files that cues come from: SRT, WebVTT, and JSON with segments."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Word:
 
 @dataclass(frozen=True)
 class SourceCue:
-    """One cue of a subtitle file that was given as transcript.
+    """One cue of a subtitle file, or a segment of another file with times, that was given as transcript.
 
     Attributes:
         char_start, char_end: its text in the transcript (code points, end exclusive), tags included; may be empty.
@@ -76,6 +78,7 @@ class SourceCue:
         settings: what follows its times (a position).
         before: blocks of VTT between the cue before and this one (NOTE, STYLE).
         payload: its text as the file has it, where that differs from the transcript (`&amp;`); else None.
+        speaker: who says it, where the file says so; "" else.
     """
 
     char_start: int
@@ -86,11 +89,12 @@ class SourceCue:
     settings: str = ""
     before: str = ""
     payload: str | None = None
+    speaker: str = ""
 
 
 @dataclass(frozen=True)
 class Subtitles:
-    """The cues of a subtitle file in their order: `format` is "srt" or "vtt", `after` what follows the last cue."""
+    """The cues of a file in their order: `format` is one of `CUE_FORMATS`, `after` what follows the last cue."""
 
     format: str
     header: str = ""
@@ -100,7 +104,7 @@ class Subtitles:
 
 @dataclass(frozen=True)
 class Transcript:
-    """A transcript as it was read: its text, and the cues where it is a subtitle file."""
+    """A transcript as it was read: its text, and the cues where it is a subtitle file or has segments."""
 
     text: str
     subtitles: Subtitles | None = None

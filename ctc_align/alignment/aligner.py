@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NoReturn, TypedDict, overload
@@ -324,7 +323,7 @@ class Aligner:
         Raises:
             TranscriptError: nothing in it is spoken.
         """
-        from ctc_align.text import require_words, words_of
+        from ctc_align.text import require_words, with_cues, words_of
 
         if isinstance(text, Words):
             return text
@@ -333,7 +332,7 @@ class Aligner:
             raise UsageError(f"{name}: expected the transcript as a str, got {type(transcript.text).__name__}")
         words = words_of(transcript.text, self.settings)
         require_words(words, name)
-        return replace(words, subtitles=transcript.subtitles)
+        return with_cues(words, transcript.subtitles)
 
     def _inputs(self, emissions: Emissions, words: Words, name: str, source: str) -> UtteranceInputs:
         may_be_models = self._may_be_models(emissions)

@@ -78,7 +78,10 @@ Recording = Annotated[
 ]
 TranscriptFile = Annotated[
     str | None,
-    typer.Argument(metavar="TRANSCRIPT", help="A UTF-8 text file or subtitles (SRT, VTT), or - for standard input."),
+    typer.Argument(
+        metavar="TRANSCRIPT",
+        help="A UTF-8 text file, subtitles (SRT, VTT) or JSON of Whisper, WhisperX or NeMo; - for standard input.",
+    ),
 ]
 
 

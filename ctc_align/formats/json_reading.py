@@ -21,6 +21,7 @@ from ctc_align.reading.input_files import (
 )
 from ctc_align.types import (
     ALIGNED,
+    CUE_FORMATS,
     FITS,
     FORMAT,
     REGION_KINDS,
@@ -35,7 +36,6 @@ from ctc_align.types import (
 )
 
 _DECIMALS = 6
-_SUBTITLE_FORMATS = ("srt", "vtt")
 
 Item = TypeVar("Item")
 
@@ -228,7 +228,7 @@ def _subtitles(data: Fields) -> Subtitles | None:
     if data.data.get("subtitles") is None:
         return None
     subtitles = Fields(data.data["subtitles"], "subtitles")
-    format = subtitles.choice("format", _SUBTITLE_FORMATS)
+    format = subtitles.choice("format", CUE_FORMATS)
     cues = tuple(map(_cue, subtitles.objects("cues")))
     return Subtitles(format, subtitles.text("header"), cues, subtitles.text("after"))
 
@@ -245,6 +245,7 @@ def _cue(cue: Fields) -> SourceCue:
         cue.text("settings", ""),
         cue.text("before", ""),
         None if cue.data.get("payload") is None else cue.text("payload"),
+        cue.text("speaker", ""),
     )
 
 

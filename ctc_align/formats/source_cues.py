@@ -17,7 +17,7 @@ from itertools import pairwise
 
 from ctc_align.formats.time_order import is_timed, words_by_time
 from ctc_align.text.subtitle_files import without_times_lines
-from ctc_align.types import AlignedWord, AlignmentData, SourceCue, Subtitles
+from ctc_align.types import SRT, VTT, AlignedWord, AlignmentData, SourceCue, Subtitles
 
 _LEAST_S = 0.2
 """A cue without an aligned word is shown at least so long where there is room."""
@@ -37,10 +37,11 @@ def source_srt(alignment: AlignmentData, shift_s: float = 0.0) -> str:
     """Return the cues of the transcript as an SRT file; `shift_s` is added to every time.
 
     Their numbers are the file's where they ascend, else 1, 2, 3 …; the settings behind times stay. What only VTT has
-    (voices, classes) is left out of cues that come from there.
+    (voices, classes) is left out of cues that come from there. Text of other files is written such that no player takes
+    it for markup.
     """
     subtitles = _subtitles(alignment)
-    own = subtitles.format == "srt"
+    own = subtitles.format == SRT
     names = [cue.name for cue in subtitles.cues]
     numbered = own and all(name.isdecimal() and len(name) < 10 for name in names)
     numbered = numbered and all(int(a) < int(b) for a, b in pairwise(names))
@@ -49,17 +50,21 @@ def source_srt(alignment: AlignmentData, shift_s: float = 0.0) -> str:
         text = alignment.text[cue.char_start : cue.char_end]
         times = f"{clock(start_ms, ',')} --> {clock(end_ms, ',')}" + (f" {cue.settings}" * bool(own and cue.settings))
         name = cue.name if numbered else number
-        blocks.append(f"{name}\n{times}\n{text if own else _plain_lines(_srt_of_vtt(cue.payload or text))}\n\n")
+        if not own:
+            is_vtt = subtitles.format == VTT
+            text = _plain_lines(_srt_of_vtt(cue.payload or text) if is_vtt else srt_text(text))
+        blocks.append(f"{name}\n{times}\n{text}\n\n")
     return "".join(blocks)
 
 
 def source_vtt(alignment: AlignmentData, shift_s: float = 0.0) -> str:
     """Return the cues of the transcript as a WebVTT file with its header, notes, styles, names and settings.
 
-    Times within a cue (`<00:00:01.500>`) become the starts of the words that follow them.
+    Times within a cue (`<00:00:01.500>`) become the starts of the words that follow them. Who speaks in a segment of
+    another file is its voice (`<v Ann>`).
     """
     subtitles = _subtitles(alignment)
-    own = subtitles.format == "vtt"
+    own = subtitles.format == VTT
     blocks = [subtitles.header if own else "WEBVTT"]
     spoken = _spoken_words(alignment)
     for cue, words, (start_ms, end_ms) in zip(subtitles.cues, spoken, _shifted(alignment, shift_s)):
@@ -69,8 +74,10 @@ def source_vtt(alignment: AlignmentData, shift_s: float = 0.0) -> str:
             blocks += [cue.before] * bool(cue.before)
             times = f"{cue.name}\n" * bool(cue.name) + times + f" {cue.settings}" * bool(cue.settings)
             text = _retimed(text, cue, words, end_ms, shift_s)
-        else:
+        elif subtitles.format == SRT:
             text = _SRT_MARK.sub(_vtt_mark, text)
+        else:
+            text = f"<v {_escaped(cue.speaker)}>{_escaped(text)}" if cue.speaker else _escaped(text)
         blocks.append(f"{times}\n{_plain_lines(text)}".rstrip("\n"))
     return "\n\n".join(blocks + [subtitles.after] * bool(own and subtitles.after)) + "\n"
 
@@ -256,6 +263,10 @@ def _srt_of_vtt(payload: str) -> str:
 def _srt_tag(match: re.Match[str]) -> str:
     """Return what SRT has of a tag of VTT: bold, italic and underlined text."""
     return f"<{match[1]}{match[2].lower()}>" if match[2] else ""
+
+
+def _escaped(text: str) -> str:
+    return html.escape(text, quote=False)
 
 
 def _vtt_mark(match: re.Match[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ctc_align.text.printed_labels import outer_punctuation_stripped
-from ctc_align.text.transcript import require_words, split, words_of
+from ctc_align.text.transcript import require_words, split, with_cues, words_of
 from ctc_align.text.transcript_files import read_transcript, read_transcript_file, require_text
 
 __all__ = [
@@ -13,5 +13,6 @@ __all__ = [
     "require_text",
     "require_words",
     "split",
+    "with_cues",
     "words_of",
 ]

@@ -11,9 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ctc_align.errors import TranscriptError
-from ctc_align.types import SourceCue, Subtitles, Transcript
-
-SRT, VTT = "srt", "vtt"
+from ctc_align.types import SRT, VTT, SourceCue, Subtitles, Transcript
 
 _TIME = r"(?:(\d{1,4}):)?(\d{1,3}):(\d{1,2})(?:\s?[,.]\s?(\d{1,9}))?"
 _TIMES = re.compile(rf"\s*{_TIME}\s*(?:-{{1,3}}>|→)\s*{_TIME}(?P<settings>[ \t].*)?\s*")

@@ -1,4 +1,4 @@
-"""Reading the file of a transcript: a UTF-8 text, or subtitles; what it is, where it is anything else."""
+"""Reading the file of a transcript: a UTF-8 text, or one with cues; what it is, where it is anything else."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from ctc_align.errors import TranscriptError, UsageError, WrongFileError
 from ctc_align.reading.input_files import read_input
 from ctc_align.text.file_kinds import FileKind, binary_kind, encoding_of, written_kind
+from ctc_align.text.segment_files import parse_json_transcript
 from ctc_align.text.subtitle_files import has_cues, has_damaged_times, parse_subtitles
 from ctc_align.types import Transcript
 
@@ -19,7 +20,7 @@ _TEXT_BYTES = 8
 
 
 def read_transcript(path: str | Path) -> str:
-    """Read the text of a file: as it is written, or of subtitles (SRT, VTT) that of their cues, one after the other.
+    """Read the text of a file: as it is written, or of cues (SRT, VTT, JSON with segments) theirs, one after the other.
 
     "-" is standard input; a byte order mark is removed. Line ends are kept, those of subtitles are "\\n".
     `read_transcript_file` keeps the cues, too. Raises as that does.
@@ -28,13 +29,14 @@ def read_transcript(path: str | Path) -> str:
 
 
 def read_transcript_file(path: str | Path) -> Transcript:
-    """Read a transcript, a UTF-8 text or subtitles (SRT, VTT), from a file or for "-" from standard input.
+    """Read a transcript, a UTF-8 text or one with cues, from a file or for "-" from standard input.
 
-    Subtitles are recognised by their content: a line of two times with an arrow between them.
+    Each is recognised by its content: subtitles (SRT, VTT) by a line of two times with an arrow between them, what
+    Whisper, WhisperX and NeMo write by segments in JSON. Of an alignment of this package (JSON) it is the text.
 
     Raises:
         UsageError: no such file, a folder, or a file that cannot be read.
-        WrongFileError: the file is no text (a PDF, a recording) or not one for readers (JSON, a TextGrid).
+        WrongFileError: the file is no text (a PDF, a recording) or not one for readers (other JSON, a TextGrid).
         TranscriptError: the bytes are not UTF-8, or the subtitles are broken; the message names the line.
 
     >>> from tempfile import TemporaryDirectory
@@ -78,6 +80,8 @@ def parse_transcript(data: bytes, source: str) -> Transcript:
     extension = Path(source).suffix.casefold()
     if has_cues(text) or (extension in _SUBTITLES and ("-->" in text or has_damaged_times(text))):
         return parse_subtitles(text, source, "vtt" if extension == ".vtt" else "srt")
+    if text.lstrip()[:1] in ("{", "[") and (found := parse_json_transcript(text, source)) is not None:
+        return found
     _refuse(written_kind(text), source)
     if extension in _SUBTITLES and text.strip():
         raise TranscriptError(

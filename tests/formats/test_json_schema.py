@@ -36,7 +36,7 @@ def every_field() -> Alignment:
         fit="doubtful",
         regions=(Region("unexplained", 0.71, 0.74), Region("misfit", None, None, 11, 14, "far too fast")),
         subtitles=Subtitles(
-            "vtt", "WEBVTT", (SourceCue(0, 9, 1.0, 2.5, "1", "line:0", "NOTE x", "a &amp; b"),), "NOTE y"
+            "vtt", "WEBVTT", (SourceCue(0, 9, 1.0, 2.5, "1", "line:0", "NOTE x", "a &amp; b", "Ann"),), "NOTE y"
         ),
         config={"min_confidence": 0.8, "chunk_s": 60.0},
     )

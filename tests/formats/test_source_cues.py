@@ -272,3 +272,20 @@ def round_trip(random: Random) -> bool:
 def test_cues_come_back_whatever_their_text_looks_like() -> None:
     random = Random(1)
     assert sum(round_trip(random) for _ in range(400)) > 200
+
+
+def test_segments_of_other_files_become_cues_with_their_speakers() -> None:
+    segments = [
+        {"text": "Call me <i> & \nIshmael.", "start": 1, "end": 2, "speaker": "A & B"},
+        {"text": "Some --> years", "start": 3, "end": 4},
+    ]
+    alignment = aligned(json.dumps({"segments": segments}), {"Call": (1.0, 1.5), "Some": (2.0, 2.5)})
+    assert rendered(alignment, "vtt").decode() == (
+        "WEBVTT\n\n00:00:01.000 --> 00:00:01.500\n<v A &amp; B>Call me &lt;i&gt; &amp; \nIshmael.\n\n"
+        "00:00:02.000 --> 00:00:02.500\nSome --&gt; years\n"
+    )
+    assert rendered(alignment, "srt").decode() == (
+        "1\n00:00:01,000 --> 00:00:01,500\nCall me ‹i› & \nIshmael.\n\n"
+        "2\n00:00:02,000 --> 00:00:02,500\nSome --> years\n\n"
+    )
+    assert from_dict(alignment.to_dict()).subtitles == alignment.subtitles
