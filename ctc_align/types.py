@@ -102,12 +102,31 @@ class Subtitles:
     after: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class BookPlace:
+    """The place of a paragraph of a book, or of an element with an id in one, in the transcript and in the book.
+
+    Attributes:
+        char_start, char_end: in the transcript (code points, end exclusive).
+        href: the page's name in the book's archive.
+        id: of the element in that page, "" where it has none.
+        cfi: the element by EPUB's canonical fragment identifier: "epubcfi(/6/4!/4/2)".
+    """
+
+    char_start: int
+    char_end: int
+    href: str
+    id: str = ""
+    cfi: str = ""
+
+
 @dataclass(frozen=True)
 class Transcript:
-    """A transcript as it was read: its text, and the cues where it is a subtitle file or has segments."""
+    """A transcript as it was read: its text, the cues where it has some (subtitles, segments), the places of a book."""
 
     text: str
     subtitles: Subtitles | None = None
+    places: tuple[BookPlace, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -133,6 +152,8 @@ class Words:
     """Passages that may not be spoken, ascending, not overlapping: parentheses, and what may be a speaker's name."""
     subtitles: Subtitles | None = None
     """The cues, where the transcript is a subtitle file."""
+    places: tuple[BookPlace, ...] = ()
+    """The places of its paragraphs in the book, where the transcript is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +333,8 @@ class AlignmentData:
     """Where they disagree, by time."""
     subtitles: Subtitles | None = None
     """The cues of the transcript, where it is a subtitle file."""
+    places: tuple[BookPlace, ...] = ()
+    """The places of its paragraphs in the book, where the transcript is one, by `char_start`; else ()."""
 
     @property
     def skipped(self) -> int:

@@ -102,6 +102,7 @@ def align_utterance(inputs: UtteranceInputs) -> Steps[Alignment]:
         unexplained=unexplained,
         unknown_letters=lacking,
         subtitles=inputs.words.subtitles,
+        places=inputs.words.places,
         fit=fit,
         regions=regions,
     )

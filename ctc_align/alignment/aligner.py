@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NoReturn, TypedDict, overload
@@ -332,7 +333,7 @@ class Aligner:
             raise UsageError(f"{name}: expected the transcript as a str, got {type(transcript.text).__name__}")
         words = words_of(transcript.text, self.settings)
         require_words(words, name)
-        return with_cues(words, transcript.subtitles)
+        return with_cues(replace(words, places=transcript.places), transcript.subtitles)
 
     def _inputs(self, emissions: Emissions, words: Words, name: str, source: str) -> UtteranceInputs:
         may_be_models = self._may_be_models(emissions)

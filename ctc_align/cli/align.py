@@ -20,6 +20,7 @@ from ctc_align.cli.arguments import (
     check_recording,
     check_roles,
     check_transcript,
+    is_book,
     name_of_audio,
 )
 from ctc_align.cli.language_notes import language_notes, unknown_letters
@@ -80,7 +81,8 @@ TranscriptFile = Annotated[
     str | None,
     typer.Argument(
         metavar="TRANSCRIPT",
-        help="A UTF-8 text file, subtitles (SRT, VTT) or JSON of Whisper, WhisperX or NeMo; - for standard input.",
+        help="A UTF-8 text file, subtitles (SRT, VTT), JSON of Whisper, WhisperX or NeMo, or an EPUB book; - for "
+        "standard input.",
     ),
 ]
 
@@ -90,7 +92,10 @@ def align(
     audio: Recording,
     transcript: TranscriptFile = None,
     text: Annotated[
-        str | None, typer.Option("--text", metavar="TEXT", help="The transcript itself, in place of a file.")
+        str | None,
+        typer.Option(
+            "--text", metavar="TEXT", help="The transcript itself, in place of a file; or the path of an EPUB book."
+        ),
     ] = None,
     *,
     model: ModelOptions,
@@ -111,17 +116,19 @@ def align(
 
     talk = messages.talk()
     check_audio(audio)
+    if transcript is None and is_book(text):
+        transcript, text = text, None
     check_transcript(audio, transcript, text)
     reader = log_probs.reader_of_file(audio, model.model)
     check_files({"--lexicon": model.lexicon, "--vocab": log_probs.vocab, "--calibration": times.calibration})
     formats = checked_formats(destination.format, destination.stdout, destination.out_dir)
     settings = config.settings(transcripts, times, subtitles)
     check_roles("ctc-align", audio, [] if transcript is None else [transcript])
+    talk.listen()
     source = "--text" if transcript is None else transcript
     written = read_transcript_file(source) if text is None else Transcript(text)
     require_text(written.text, source)
     check_recording(audio, reader)
-    talk.listen()
     aligner = load_aligner(model, reader, settings)
     words = aligner.split(written, "standard input" if source == "-" else source)
     talk.notes(language_notes(spoken_text(words), model.name_for(reader), settings.language))

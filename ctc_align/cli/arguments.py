@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 _RECORDING, _TEXT = "recording", "text"
 STDIN = "-"
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-_LIKELY = (".txt", ".srt", ".vtt", ".lab")
+_BOOK = ".epub"
+_LIKELY = (".txt", ".srt", ".vtt", ".lab", _BOOK)
 _DOCUMENTS = (*_LIKELY, ".md", ".rtf", ".pdf", ".doc", ".docx", ".odt", ".html", ".htm")
 
 
@@ -103,6 +104,11 @@ def check_transcript(audio: str, transcript: str | None, text: str | None, comma
         likely_file = next((path for path in likely if path.is_file()), None)
         hint = f"; did you mean: {command} {shlex.join((audio, str(likely_file)))}" if likely_file else ""
         raise UsageError(f'no transcript for {audio}: give a text file, - for standard input, or --text "…"{hint}')
+
+
+def is_book(text: str | None) -> bool:
+    """Return whether what was given with --text is no transcript but the path of an EPUB book."""
+    return bool(text) and str(text).casefold().endswith(_BOOK) and os.path.isfile(str(text))
 
 
 def check_text(text: str | None) -> None:

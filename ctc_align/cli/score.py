@@ -119,6 +119,12 @@ class CorpusOptions:
             raise UsageError(f"{' and '.join(names)}: for a SOURCE alone, got {audio} with transcripts")
 
 
+Transcripts = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="TRANSCRIPT", help="UTF-8 text files, subtitles or EPUB books, or - for standard input."),
+]
+
+
 @grouped
 def score(
     audio: Annotated[
@@ -129,10 +135,7 @@ def score(
             "corpus, as `corpus` takes it.",
         ),
     ],
-    transcripts: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="TRANSCRIPT", help="UTF-8 text files, or - for standard input."),
-    ] = None,
+    transcripts: Transcripts = None,
     text: Annotated[
         list[str] | None,
         typer.Option("--text", metavar="TEXT", help="A transcript itself, counted after the files; may be repeated."),
@@ -163,7 +166,7 @@ def score(
     beyond a threshold, "error" where there is no loss. For a SOURCE the utterance comes first, and the `texts` of a
     manifest are ranked. Exits with 1 if a transcript could not be scored, else with 3 if one was marked "out".
     """
-    from ctc_align.cli.arguments import check_files, check_roles
+    from ctc_align.cli.arguments import check_files, check_roles, is_book
 
     talk = messages.talk()
     thresholds = marked.checked()
@@ -172,10 +175,11 @@ def score(
     settings = config.settings(reading)
     talk.listen()
     if transcripts or text:
+        files = [*(transcripts or []), *filter(is_book, text or [])]
         corpus.refuse(audio)
-        check_roles("ctc-align score", audio, transcripts or [])
+        check_roles("ctc-align score", audio, files)
         reader = log_probs.reader_of_file(audio, model.model)
-        rows = _rows_of_audio(audio, _read(transcripts or [], text or []), reader, model, settings, talk)
+        rows = _rows_of_audio(audio, _read(files, text or []), reader, model, settings, talk)
         _print(rows, thresholds, shown, False, talk)
         return
     scoring = corpus.scoring(model, settings, log_probs.reader_of_source(audio, model.model))
@@ -213,9 +217,10 @@ def _read(files: list[str], texts: list[str]) -> list[tuple[str, str | Transcrip
     Raises:
         UsageError: a file that is not there, or no transcript at all.
     """
-    from ctc_align.cli.arguments import check_text
+    from ctc_align.cli.arguments import check_text, is_book
     from ctc_align.text import read_transcript
 
+    texts = [text for text in texts if not is_book(text)]
     for text in texts:
         check_text(text)
     if files.count("-") > 1:

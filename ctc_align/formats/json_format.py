@@ -11,7 +11,7 @@ from typing import Any, TextIO
 from ctc_align._version import __version__
 from ctc_align.formats.writer import RECORDING, UNITS_PER_S, Style, Writer, end_units, finite, time_units
 from ctc_align.text.control_characters import json_escaped
-from ctc_align.types import FORMAT, AlignedToken, AlignedWord, AlignmentData, Region, Subtitles
+from ctc_align.types import FORMAT, AlignedToken, AlignedWord, AlignmentData, BookPlace, Region, Subtitles
 
 _DECIMALS = 6
 
@@ -69,6 +69,7 @@ def _object(alignment: AlignmentData, style: Style) -> dict[str, Any]:
         ],
         "regions": [_region(region, place) for region in alignment.regions],
         **({"subtitles": _subtitles(alignment.subtitles)} if alignment.subtitles is not None else {}),
+        **({"places": [_book_place(place) for place in alignment.places]} if alignment.places else {}),
         "config": _plain(config),
     }
 
@@ -111,6 +112,12 @@ def _region(region: Region, place: _TimeScale) -> dict[str, Any]:
         "char_end": region.char_end,
         "reason": region.reason,
     }
+
+
+def _book_place(place: BookPlace) -> dict[str, Any]:
+    """Return where a paragraph is in its book; an id that is empty is left out."""
+    data = {field.name: getattr(place, field.name) for field in fields(place)}
+    return {key: value for key, value in data.items() if value != ""}
 
 
 def _subtitles(subtitles: Subtitles) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from ctc_align.types import (
     UNSPOKEN_KINDS,
     AlignedToken,
     AlignedWord,
+    BookPlace,
     Region,
     SourceCue,
     Subtitles,
@@ -208,6 +209,7 @@ def _fields(data: Fields) -> dict[str, Any]:
         ),
         "fit": fit,
         "subtitles": _subtitles(data),
+        "places": tuple(_book_place(place) for place in data.objects("places", [])),
         "regions": tuple(_region(part, shift_s) for part in data.objects("regions", [])),
         "config": config,
     }
@@ -247,6 +249,10 @@ def _cue(cue: Fields) -> SourceCue:
         None if cue.data.get("payload") is None else cue.text("payload"),
         cue.text("speaker", ""),
     )
+
+
+def _book_place(place: Fields) -> BookPlace:
+    return BookPlace(*_characters(place), place.text("href"), place.text("id", ""), place.text("cfi", ""))
 
 
 def _region(part: Fields, shift_s: float) -> Region:

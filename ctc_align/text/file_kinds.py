@@ -9,6 +9,7 @@ import io
 import re
 import unicodedata
 import zipfile
+import zlib
 from dataclasses import dataclass
 from itertools import islice
 
@@ -51,7 +52,6 @@ _ZIPPED = (
     ("ppt/", FileKind("a PowerPoint presentation (.pptx)", _AS_TEXT)),
 )
 _MIMETYPES = (
-    (b"application/epub+zip", FileKind("an EPUB book", _AS_TEXT)),
     (
         b"application/vnd.oasis.opendocument",
         FileKind("an OpenDocument text (.odt)", f"{_AS_TEXT}, in a word processor"),
@@ -107,8 +107,9 @@ def _zipped(data: bytes) -> FileKind:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             names = archive.namelist()
-            mimetype = archive.read("mimetype")[:100] if "mimetype" in names else b""
-    except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError, ValueError):
+            with archive.open("mimetype") if "mimetype" in names else io.BytesIO() as file:
+                mimetype = file.read(100)
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError, ValueError):
         names, mimetype = [], b""
     for start, kind in _MIMETYPES:
         if mimetype.startswith(start):

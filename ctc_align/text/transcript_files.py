@@ -1,4 +1,4 @@
-"""Reading the file of a transcript: a UTF-8 text, or one with cues; what it is, where it is anything else."""
+"""Reading the file of a transcript: a UTF-8 text, one with cues, or a book; what it is, where it is anything else."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ctc_align.types import Transcript
 
 STANDARD_INPUT = "standard input"
 _SUBTITLES = (".srt", ".vtt")
+_ZIP = b"PK\x03\x04"
 _TEXT_BYTES = 8
 """Bytes of memory for each byte of a transcript, roughly."""
 
@@ -29,10 +30,11 @@ def read_transcript(path: str | Path) -> str:
 
 
 def read_transcript_file(path: str | Path) -> Transcript:
-    """Read a transcript, a UTF-8 text or one with cues, from a file or for "-" from standard input.
+    """Read a transcript, a UTF-8 text, one with cues or a book, from a file or for "-" from standard input.
 
     Each is recognised by its content: subtitles (SRT, VTT) by a line of two times with an arrow between them, what
-    Whisper, WhisperX and NeMo write by segments in JSON. Of an alignment of this package (JSON) it is the text.
+    Whisper, WhisperX and NeMo write by segments in JSON, an EPUB book by what its archive says it is. Of an alignment
+    of this package (JSON) it is the text.
 
     Raises:
         UsageError: no such file, a folder, or a file that cannot be read.
@@ -75,6 +77,11 @@ def parse_transcript(data: bytes, source: str) -> Transcript:
     >>> parse_transcript(b"\\xef\\xbb\\xbfSo be it.", "text.txt").text
     'So be it.'
     """
+    if data.startswith(_ZIP):
+        from ctc_align.text.epub import is_epub, read_epub  # a text needs none of what unpacks and parses books
+
+        if is_epub(data):
+            return read_epub(data, source)
     _refuse(binary_kind(data), source)
     text = _decoded(data, source)
     extension = Path(source).suffix.casefold()

@@ -31,7 +31,7 @@ class FakeAligner:
 
         words = words_of(text.text, self.options["settings"])
         require_words(words, name)
-        return replace(words, subtitles=text.subtitles)
+        return replace(words, subtitles=text.subtitles, places=text.places)
 
     def align(self, audio: Any, text: str | Words, *, utterance: str, progress: Callable[[float], None]) -> Alignment:
         words = self.split(Transcript(text), "text") if isinstance(text, str) else text
@@ -58,6 +58,7 @@ class FakeAligner:
             loss_per_token=0.5,
             config=self.options["settings"].to_dict(),
             subtitles=words.subtitles,
+            places=words.places,
         )
 
     def _word(self, word: Word, start_s: float, end_s: float) -> AlignedWord:

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from made_books import write_epub
 
 SRT = "1\n00:00:05,000 --> 00:00:06,000\n<i>Hello,</i>\nbig\n\n2\n00:00:07,000 --> 00:00:08,000\nworld!\n\n"
 
@@ -30,6 +31,18 @@ def test_a_subtitle_file_adds_its_format_and_is_never_replaced(cli):
     data = json.loads(Path("talk.json").read_text())
     assert data["text"] == "<i>Hello,</i>\nbig\nworld!"
     assert [cue["name"] for cue in data["subtitles"]["cues"]] == ["1", "2"]
+
+
+@pytest.mark.parametrize("arguments", [("talk.wav", "book.epub"), ("talk.wav", "--text", "book.epub")])
+def test_a_book_is_read_as_transcript_and_after_text_too(cli, arguments):
+    write_epub(Path("book.epub"), {"one.xhtml": '<p id="a">Hello, big</p><p>world!</p>'})
+    assert cli(*arguments, "-q").code == 0
+    data = json.loads(Path("talk.json").read_text("utf-8"))
+    assert data["text"] == "Hello, big\n\nworld!"
+    assert [(place["char_start"], place["href"], place.get("id")) for place in data["places"]] == [
+        (0, "OEBPS/one.xhtml", "a"),
+        (12, "OEBPS/one.xhtml", None),
+    ]
 
 
 def test_elsewhere_it_has_its_own_name_and_cues_may_be_cut_again(cli):

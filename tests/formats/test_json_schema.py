@@ -18,7 +18,7 @@ from sample_alignments import talk_alignment
 from schema_checks import faults_of, files_against_schema, strict
 
 from ctc_align.formats import Alignment, json_schema, rendered, to_dict
-from ctc_align.types import FITS, REGION_KINDS, UNSPOKEN_KINDS, Region, SourceCue, Subtitles
+from ctc_align.types import FITS, REGION_KINDS, UNSPOKEN_KINDS, BookPlace, Region, SourceCue, Subtitles
 
 
 def every_field() -> Alignment:
@@ -38,6 +38,7 @@ def every_field() -> Alignment:
         subtitles=Subtitles(
             "vtt", "WEBVTT", (SourceCue(0, 9, 1.0, 2.5, "1", "line:0", "NOTE x", "a &amp; b", "Ann"),), "NOTE y"
         ),
+        places=(BookPlace(0, 9, "OEBPS/one.xhtml", "p1", "epubcfi(/6/4!/4/2)"),),
         config={"min_confidence": 0.8, "chunk_s": 60.0},
     )
 
@@ -75,6 +76,7 @@ def test_it_has_the_fields_that_are_written_and_no_others() -> None:
         "stretch": data["unexplained"],
         "region": data["regions"],
         "cue": data["subtitles"]["cues"],
+        "place": data["places"],
     }.items():
         part = schema["$defs"][name] if name else schema
         assert set(part["properties"]) - planned == set().union(*objects), name

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from hostile_inputs import Case
 from made_alignments import CTM, alignment
+from made_books import made_epub
 
 VOCAB = ["<b>", "|", *"abcdefghijklmnopqrstuvwxyz'"]
 FRAMES = 20
@@ -240,6 +241,12 @@ def journals() -> list[Case]:
 
 def label_maps() -> list[Case]:
     return _of("a.map", "# comment\nax ah\nix ih # remark\nq\n")
+
+
+def books() -> list[Case]:
+    page = {"a.xhtml": "<h1 id='x'>One</h1><p>Call me <i>I</i>&nbsp;x.<br/>y</p>", "b.xhtml": "<p>word</p>"}
+    encryption = {"META-INF/encryption.xml": "<encryption/>", "OEBPS/b.xhtml": "<p>not <b>closed</p>"}
+    return _of("a.epub", made_epub(page), made_epub(page, encryption))
 
 
 def subtitles() -> list[Case]:

@@ -242,6 +242,7 @@ READERS: dict[str, Reader] = {
         Reader("labels map", samples.label_maps, _labels, 0.5),
         Reader("subtitles", samples.subtitles, partial(_transcript, "a.srt")),
         Reader("vtt", samples.vtts, partial(_transcript, "a.vtt")),
+        Reader("book", samples.books, partial(_transcript, "a.epub")),
         Reader("transcript", samples.transcripts, partial(_transcript, "a.txt")),
         Reader("wav", samples.waves, partial(_audio, "a.wav"), 0.2, True),
         Reader("flac", samples.flacs, partial(_audio, "a.flac"), 0.2, True),
