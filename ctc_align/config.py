@@ -67,6 +67,12 @@ class Settings:
     """Words in CTM and TextGrid without their outer punctuation, or as written."""
     cues: str = setting("keep", choices=("keep", "again"))
     """Subtitles as transcript: "keep" their cues in SRT and VTT, or cut them "again"."""
+    max_line: int = setting(42, within=(8, 1000))
+    """Columns of a line of subtitles that are cut anew."""
+    max_cps: float = setting(17.0, within=(1.0, 1000.0))
+    """Columns a second at which they are read: they are shown so long where the speech allows it."""
+    frame_rate: float = setting(0.0, within=(0.0, 1000.0))
+    """Frames a second on which cues of subtitles begin and end; 0: milliseconds."""
     chunk_s: float = setting(60.0, above=0.0)
     """Length of the pieces of long audio that go through the model; results of our own models do not depend on it."""
     context_s: float = setting(5.0, above=0.0)

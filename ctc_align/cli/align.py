@@ -27,6 +27,7 @@ from ctc_align.cli.language_notes import language_notes, unknown_letters
 from ctc_align.cli.messages import THRESHOLD_NOT_MET, Talk
 from ctc_align.cli.options import (
     ConfigOptions,
+    CueOptions,
     LogProbsOptions,
     MessageOptions,
     ModelOptions,
@@ -105,6 +106,7 @@ def align(
     log_probs: LogProbsOptions,
     times: TimesOptions,
     subtitles: SubtitleOptions,
+    new_cues: CueOptions,
     messages: MessageOptions,
 ) -> None:
     """Find when each word of TRANSCRIPT is spoken in AUDIO.
@@ -122,7 +124,7 @@ def align(
     reader = log_probs.reader_of_file(audio, model.model)
     check_files({"--lexicon": model.lexicon, "--vocab": log_probs.vocab, "--calibration": times.calibration})
     formats = checked_formats(destination.format, destination.stdout, destination.out_dir)
-    settings = config.settings(transcripts, times, subtitles)
+    settings = config.settings(transcripts, times, subtitles, new_cues)
     check_roles("ctc-align", audio, [] if transcript is None else [transcript])
     talk.listen()
     source = "--text" if transcript is None else transcript

@@ -16,6 +16,7 @@ from ctc_align.cli.language_notes import language_notes
 from ctc_align.cli.messages import SOME_FAILED, THRESHOLD_NOT_MET, Interrupted, Talk, counted
 from ctc_align.cli.options import (
     ConfigOptions,
+    CueOptions,
     LogProbsOptions,
     MessageOptions,
     ModelOptions,
@@ -191,6 +192,7 @@ def corpus(
     log_probs: LogProbsOptions,
     transcripts: TranscriptOptions,
     times: TimesOptions,
+    cues: CueOptions,
     messages: MessageOptions,
 ) -> None:
     """Align every utterance of SOURCE with its transcript.
@@ -212,8 +214,7 @@ def corpus(
         raise UsageError("--out-dir: a corpus needs a folder for its outputs and its journal")
     check_files({"--lexicon": model.lexicon, "--calibration": times.calibration, "--vocab": log_probs.vocab})
     reader = log_probs.reader_of_source(source, model.model)
-    settings = config.settings(transcripts, times)
-
+    settings = config.settings(transcripts, times, cues)
     files = (source, model.lexicon, config.config, times.calibration, log_probs.vocab)
     run = replace(
         work.run(source, out_dir),

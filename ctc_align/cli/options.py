@@ -283,13 +283,43 @@ class SubtitleOptions:
 
 
 @dataclass(frozen=True)
+class CueOptions:
+    """Settings of subtitles that are written."""
+
+    max_line: Annotated[
+        int | None,
+        typer.Option(
+            "--max-line", metavar="N", help="Columns of a line of subtitles that are cut anew.", show_default="42"
+        ),
+    ] = None
+    max_cps: Annotated[
+        float | None,
+        typer.Option(
+            "--max-cps",
+            metavar="N",
+            help="Columns a second at which new subtitles are read: shown so long where the speech allows it.",
+            show_default="17",
+        ),
+    ] = None
+    frame_rate: Annotated[
+        float | None,
+        typer.Option(
+            "--frame-rate",
+            metavar="FPS",
+            help="Let cues begin and end on frames: 25, 23.976, 29.97 or any other rate.",
+            show_default="milliseconds",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
 class ConfigOptions:
     """A settings file, and single settings."""
 
     config: ConfigFile = None
     assignments: Assignments = None
 
-    def settings(self, *groups: TranscriptOptions | TimesOptions | SubtitleOptions) -> Settings:
+    def settings(self, *groups: TranscriptOptions | TimesOptions | SubtitleOptions | CueOptions) -> Settings:
         """Return the settings of the file, then those of `--set`, then those of the option `groups`.
 
         Raises:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 LINE_COLUMNS = 42
-LINES = 2
+COLUMNS_PER_S = 17.0
 
 SENTENCE, CLAUSE, WORD, CLINGING = 0.0, 4.0, 8.0, 12.0
 """Costs of a break: after a sentence, a clause, any word, a word that belongs to the next one."""
@@ -79,10 +79,11 @@ def _is_shortened(word: str, following: str) -> bool:
 
 
 class TextRow:
-    """Consecutive pieces of text, with the width of any stretch of them."""
+    """Consecutive pieces of text, with the width of any stretch of them; a line has `line_columns`."""
 
-    def __init__(self, pieces: Sequence[TextPiece]) -> None:
+    def __init__(self, pieces: Sequence[TextPiece], line_columns: int = LINE_COLUMNS) -> None:
         self.pieces = pieces
+        self._line_columns = line_columns
         self._spaces = [int(piece.is_spaced) for piece in pieces]
         widths = (columns(piece.text) + space for piece, space in zip(pieces, self._spaces))
         self._ends = list(accumulate(widths, initial=0))
@@ -93,25 +94,25 @@ class TextRow:
 
     def fits(self, start: int, end: int) -> bool:
         """Return True if pieces [start, end) fit into one subtitle."""
-        if self.columns(start, end) <= LINE_COLUMNS:
+        if self.columns(start, end) <= self._line_columns:
             return True
         second = self._full_line(start)
-        return second < end and self.columns(second, end) <= LINE_COLUMNS
+        return second < end and self.columns(second, end) <= self._line_columns
 
     def _full_line(self, start: int) -> int:
         """Return the last place at which the line that begins with `start` may end."""
-        return bisect_right(self._ends, self._ends[start] + self._spaces[start] + LINE_COLUMNS) - 1
+        return bisect_right(self._ends, self._ends[start] + self._spaces[start] + self._line_columns) - 1
 
     def lines(self, start: int, end: int) -> list[str]:
         """Return pieces [start, end), which fit, as one line or as two of similar width, broken at a cheap place."""
-        if self.columns(start, end) <= LINE_COLUMNS:
+        if self.columns(start, end) <= self._line_columns:
             return [self.text(start, end)]
         places = [at for at in range(start + 1, end) if self._both_fit(start, at, end)]
         at = min(places, key=lambda at: self._line_break_cost(start, at, end))
         return [self.text(start, at), self.text(at, end)]
 
     def _both_fit(self, start: int, at: int, end: int) -> bool:
-        return max(self.columns(start, at), self.columns(at, end)) <= LINE_COLUMNS
+        return max(self.columns(start, at), self.columns(at, end)) <= self._line_columns
 
     def _line_break_cost(self, start: int, at: int, end: int) -> float:
         upper, lower = self.columns(start, at), self.columns(at, end)
@@ -122,18 +123,18 @@ class TextRow:
         return pieces[0].text + "".join(" " * piece.is_spaced + piece.text for piece in pieces[1:])
 
 
-def parts_of_word(word: str) -> list[str]:
+def parts_of_word(word: str, line_columns: int = LINE_COLUMNS) -> list[str]:
     """Return the word, in parts where it is longer than a line.
 
     >>> [len(part) for part in parts_of_word("x" * 100)]
     [42, 42, 16]
     """
-    if columns(word) <= LINE_COLUMNS:
+    if columns(word) <= line_columns:
         return [word]
     edges, width = [0], 0
     for place, char in enumerate(word):
         width += _columns_of(char)
-        if width > LINE_COLUMNS:
+        if width > line_columns:
             edges.append(place)
             width = _columns_of(char)
     return [word[start:end] for start, end in pairwise([*edges, len(word)])]

@@ -9,12 +9,12 @@ another order the times go back from one cue to the next, and no two cues are sh
 from __future__ import annotations
 
 import html
-import math
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 
+from ctc_align.formats.cue_times import MS_PER_S, Span, apart, clock, on_frames
 from ctc_align.formats.time_order import is_timed, words_by_time
 from ctc_align.text.subtitle_files import without_times_lines
 from ctc_align.types import SRT, VTT, AlignedWord, AlignmentData, SourceCue, Subtitles
@@ -29,12 +29,11 @@ _SRT_MARK = re.compile(r"\{\\[^}]*\}|</?font\b[^<>]*>|(?P<tag></?[ibu]>)|(?P<sig
 _LIKE_TAG = re.compile(r"<(?!(?:eps|unk|sil|spn|oov|noise|blank)>)((?:[/!?]?[A-Za-z]|!--)[^<>]*)>")
 """Markup as players, and pages that show subtitles, may know it; not the usual symbols of transcripts (`<unk>`)."""
 _LIKE_OVERRIDE = re.compile(r"\{(\\[^{}]*)\}")
-_Span = tuple[float, float]
 _SIGNS = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
-def source_srt(alignment: AlignmentData, shift_s: float = 0.0) -> str:
-    """Return the cues of the transcript as an SRT file; `shift_s` is added to every time.
+def source_srt(alignment: AlignmentData, shift_s: float = 0.0, frame_rate: float = 0.0) -> str:
+    """Return the cues of the transcript as an SRT file; `shift_s` is added to every time, `frame_rate` as `on_frames`.
 
     Their numbers are the file's where they ascend, else 1, 2, 3 …; the settings behind times stay. What only VTT has
     (voices, classes) is left out of cues that come from there. Text of other files is written such that no player takes
@@ -46,7 +45,9 @@ def source_srt(alignment: AlignmentData, shift_s: float = 0.0) -> str:
     numbered = own and all(name.isdecimal() and len(name) < 10 for name in names)
     numbered = numbered and all(int(a) < int(b) for a, b in pairwise(names))
     blocks = []
-    for number, (cue, (start_ms, end_ms)) in enumerate(zip(subtitles.cues, _shifted(alignment, shift_s)), 1):
+    for number, (cue, (start_ms, end_ms)) in enumerate(
+        zip(subtitles.cues, _shifted(alignment, shift_s, frame_rate)), 1
+    ):
         text = alignment.text[cue.char_start : cue.char_end]
         times = f"{clock(start_ms, ',')} --> {clock(end_ms, ',')}" + (f" {cue.settings}" * bool(own and cue.settings))
         name = cue.name if numbered else number
@@ -57,7 +58,7 @@ def source_srt(alignment: AlignmentData, shift_s: float = 0.0) -> str:
     return "".join(blocks)
 
 
-def source_vtt(alignment: AlignmentData, shift_s: float = 0.0) -> str:
+def source_vtt(alignment: AlignmentData, shift_s: float = 0.0, frame_rate: float = 0.0) -> str:
     """Return the cues of the transcript as a WebVTT file with its header, notes, styles, names and settings.
 
     Times within a cue (`<00:00:01.500>`) become the starts of the words that follow them. Who speaks in a segment of
@@ -67,13 +68,13 @@ def source_vtt(alignment: AlignmentData, shift_s: float = 0.0) -> str:
     own = subtitles.format == VTT
     blocks = [subtitles.header if own else "WEBVTT"]
     spoken = _spoken_words(alignment)
-    for cue, words, (start_ms, end_ms) in zip(subtitles.cues, spoken, _shifted(alignment, shift_s)):
+    for cue, words, (start_ms, end_ms) in zip(subtitles.cues, spoken, _shifted(alignment, shift_s, frame_rate)):
         text = alignment.text[cue.char_start : cue.char_end]
         times = f"{clock(start_ms, '.')} --> {clock(end_ms, '.')}"
         if own:
             blocks += [cue.before] * bool(cue.before)
             times = f"{cue.name}\n" * bool(cue.name) + times + f" {cue.settings}" * bool(cue.settings)
-            text = _retimed(text, cue, words, end_ms, shift_s)
+            text = _retimed(text, cue, words, (start_ms, end_ms), shift_s)
         elif subtitles.format == SRT:
             text = _SRT_MARK.sub(_vtt_mark, text)
         else:
@@ -93,30 +94,19 @@ def cues_without_times(alignment: AlignmentData) -> list[int]:
     ]
 
 
-def clock(milliseconds: int, point: str) -> str:
-    """Return hours, minutes, seconds and milliseconds.
-
-    >>> clock(3_661_001, ",")
-    '01:01:01,001'
-    """
-    seconds, milliseconds = divmod(milliseconds, 1000)
-    minutes, seconds = divmod(seconds, 60)
-    return f"{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}{point}{milliseconds:03d}"
-
-
 def _subtitles(alignment: AlignmentData) -> Subtitles:
     assert alignment.subtitles is not None, "the transcript is a subtitle file"
     return alignment.subtitles
 
 
-def _shifted(alignment: AlignmentData, shift_s: float) -> list[tuple[int, int]]:
+def _shifted(alignment: AlignmentData, shift_s: float, frame_rate: float) -> list[tuple[int, int]]:
     """Return the times of all cues in milliseconds, each at least one long, none over another, inside the recording.
 
     They ascend, but for passages that were read in another order than the file's.
     """
     cues = _subtitles(alignment).cues
     spoken = _spoken_words(alignment)
-    spans: list[_Span | None] = [
+    spans: list[Span | None] = [
         (words[0].start_s or 0.0, words[-1].end_s or 0.0) if words else None for words in spoken
     ]
     last_words_s = [(words[-1].end_s or 0.0) - (words[-1].start_s or 0.0) if words else 0.0 for words in spoken]
@@ -139,20 +129,21 @@ def _shifted(alignment: AlignmentData, shift_s: float) -> list[tuple[int, int]]:
             ]
             spans[start:end] = _filled(cues[start:end], gap, neighbours)
         start = end + 1
-    times = _apart([span or (0.0, 0.0) for span in spans], math.floor(alignment.duration_s * 1000 + 1e-6))
-    shift_ms = round(shift_s * 1000)
-    return [(start_ms + shift_ms, end_ms + shift_ms) for start_ms, end_ms in times]
+    times = apart([span or (0.0, 0.0) for span in spans], alignment.duration_s)
+    shift_ms = round(shift_s * MS_PER_S)
+    shifted = [(start_ms + shift_ms, end_ms + shift_ms) for start_ms, end_ms in times]
+    return on_frames(shifted, alignment.duration_s + shift_s, frame_rate)
 
 
 class _Gaps:
     """The stretches of time between the cues that have words."""
 
-    def __init__(self, spans: Sequence[_Span], duration_s: float) -> None:
+    def __init__(self, spans: Sequence[Span], duration_s: float) -> None:
         self._starts = sorted(span[0] for span in spans)
         self._ends = sorted(span[1] for span in spans)
         self._duration_s = duration_s
 
-    def between(self, before: _Span | None, after: _Span | None) -> _Span:
+    def between(self, before: Span | None, after: Span | None) -> Span:
         """Return the stretch after one cue, else before another, else the whole recording."""
         if before is not None:
             place = bisect_left(self._starts, before[1])
@@ -161,23 +152,6 @@ class _Gaps:
             place = bisect_right(self._ends, after[0])
             return self._ends[place - 1] if place else 0.0, after[0]
         return 0.0, self._duration_s
-
-
-def _apart(spans: Sequence[_Span], last_ms: int) -> list[tuple[int, int]]:
-    """Return spans in whole milliseconds, each at least one long, none over another, up to `last_ms`."""
-    order = sorted(range(len(spans)), key=lambda place: spans[place][0])
-    times = [(0, 0)] * len(spans)
-    free = 0
-    for place in order:
-        start_ms = max(round(spans[place][0] * 1000), free)
-        free = max(round(spans[place][1] * 1000), start_ms + 1)
-        times[place] = (start_ms, free)
-    if len(spans) <= last_ms:
-        for place in reversed(order):
-            end_ms = min(times[place][1], last_ms)
-            last_ms = min(times[place][0], end_ms - 1)
-            times[place] = (last_ms, end_ms)
-    return times
 
 
 def _spoken_words(alignment: AlignmentData) -> list[list[AlignedWord]]:
@@ -203,7 +177,7 @@ def _longest_run(places: Sequence[int], first: int, last: int) -> tuple[int, int
     return longest
 
 
-def _filled(cues: Sequence[SourceCue], gap: _Span, neighbours: Sequence[_Span]) -> list[_Span]:
+def _filled(cues: Sequence[SourceCue], gap: Span, neighbours: Sequence[Span]) -> list[Span]:
     """Return times in a gap for cues that have no aligned word; `neighbours`: (old start, by how much it was moved)."""
     low_s, high_s = gap
     fitting, free_s = [], low_s
@@ -274,14 +248,16 @@ def _vtt_mark(match: re.Match[str]) -> str:
     return match["tag"] or _SIGNS.get(match["sign"] or "", "")
 
 
-def _retimed(text: str, cue: SourceCue, words: Sequence[AlignedWord], end_ms: int, shift_s: float) -> str:
+def _retimed(text: str, cue: SourceCue, words: Sequence[AlignedWord], shown_ms: tuple[int, int], shift_s: float) -> str:
     """Return the payload of a cue with the starts of its words in the place of the times in it."""
+    start_ms, end_ms = shown_ms
     payload = text if cue.payload is None else cue.payload
     times = []
     for match in _TIMESTAMP.finditer(text):
         place = cue.char_start + match.end()
         starts = (word.start_s for word in words if word.char_end > place and word.start_s is not None)
         start_s = next(starts, None)
-        times.append(end_ms if start_s is None else round((start_s + shift_s) * 1000))
+        said_ms = end_ms if start_s is None else round((start_s + shift_s) * MS_PER_S)
+        times.append(min(max(said_ms, start_ms), end_ms))
     found = iter(times)
     return _TIMESTAMP.sub(lambda match: f"<{clock(next(found, end_ms), '.')}>", payload)

@@ -2,9 +2,10 @@
 
 Where the transcript is a subtitle file its own cues come back (`source_cues`), unless new ones are wanted.
 
-At most two lines of 42 columns; broken at the ends of sentences and clauses and in pauses; shown from the first word
-on, long enough to be read where silence follows, and for 0.8 to 7 seconds where the speech allows it. Figures: the
-timed-text style guides of broadcasters (42 columns, two lines, 17 to 20 characters a second, 5/6 to 7 seconds).
+At most two lines of 42 columns (`max_line`); broken at the ends of sentences and clauses and in pauses; shown from the
+first word on, long enough to be read (`max_cps`) where silence follows, and for 0.8 to 7 seconds where the speech
+allows it. Figures: the timed-text style guides of broadcasters (42 columns, two lines, 17 to 20 characters a second,
+5/6 to 7 seconds).
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
+from ctc_align.formats.cue_times import clock, on_frames
 from ctc_align.formats.line_breaking import CLAUSE, SENTENCE, TextPiece, TextRow, break_cost, columns, parts_of_word
-from ctc_align.formats.source_cues import clock, source_srt, source_vtt, srt_text
+from ctc_align.formats.source_cues import source_srt, source_vtt, srt_text
 from ctc_align.formats.time_order import runs_in_time, words_that_are_shown
 from ctc_align.formats.writer import Style, Writer
 from ctc_align.text.control_characters import without_controls
 from ctc_align.text.printed_labels import without_markup
 from ctc_align.types import ALIGNED, MARKUP, SPEAKER, AlignedWord, AlignmentData
 
-COLUMNS_PER_S = 17.0
 SHORTEST_S, LONGEST_S = 0.8, 7.0
 _GAP_MS = 80
 """Gap between two subtitles that follow each other closely, where there is silence."""
@@ -59,7 +60,7 @@ class SrtWriter(Writer):
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
         style = self.style(alignment)
         if style.keeps_cues(alignment):
-            file.write(without_controls(source_srt(alignment, style.shift_s(alignment))))
+            file.write(without_controls(source_srt(alignment, style.shift_s(alignment), style.frame_rate)))
             return
         for number, cue in enumerate(_cues_of(alignment, style), 1):
             text = without_controls(srt_text("\n".join(cue.lines)))
@@ -77,7 +78,7 @@ class VttWriter(Writer):
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
         style = self.style(alignment)
         if style.keeps_cues(alignment):
-            file.write(without_controls(source_vtt(alignment, style.shift_s(alignment))))
+            file.write(without_controls(source_vtt(alignment, style.shift_s(alignment), style.frame_rate)))
             return
         file.write("WEBVTT\n")
         for cue in _cues_of(alignment, style):
@@ -90,14 +91,19 @@ def _cues_of(alignment: AlignmentData, style: Style) -> list[Cue]:
 
     A word without times stays with its neighbours; a transcript without any aligned word is spread over the recording.
     """
-    pieces = _pieces(alignment)
+    pieces = _pieces(alignment, style.max_line)
     if not pieces:
         return []
-    row = TextRow(pieces)
-    return _timed(row, _breaks(row, alignment.duration_s), alignment.duration_s, style.shift_s(alignment))
+    row = TextRow(pieces, style.max_line)
+    breaks = _breaks(row, alignment.duration_s, style.max_cps)
+    cues = _timed(row, breaks, alignment.duration_s, style)
+    shift_s = style.shift_s(alignment)
+    times = [(cue.start_ms + _ms(shift_s), cue.end_ms + _ms(shift_s)) for cue in cues]
+    times = on_frames(times, alignment.duration_s + shift_s, style.frame_rate)
+    return [Cue(*span, cue.lines) for span, cue in zip(times, cues)]
 
 
-def _pieces(alignment: AlignmentData) -> list[TextPiece]:
+def _pieces(alignment: AlignmentData, line_columns: int) -> list[TextPiece]:
     """Return the transcript's words, without marks of a format, as pieces of text that all have times."""
     text = alignment.text
     shown = words_that_are_shown([word for word in alignment.words if not _is_tag(word)] or alignment.words)
@@ -108,7 +114,7 @@ def _pieces(alignment: AlignmentData) -> list[TextPiece]:
         after = _space_after(text, word, following)
         cost = break_cost(word.text, after, following.text if following else "")
         before = _space_after(text, words[number - 1], word) if number else ""
-        parts = parts_of_word(without_markup(word.text))
+        parts = parts_of_word(without_markup(word.text), line_columns)
         step_s = (end_s - start_s) / len(parts)
         for place, part in enumerate(parts):
             is_last = place + 1 == len(parts)
@@ -181,7 +187,7 @@ def _fill(
         at_s += weight * step_s
 
 
-def _breaks(row: TextRow, duration_s: float) -> list[tuple[int, int]]:
+def _breaks(row: TextRow, duration_s: float, max_cps: float) -> list[tuple[int, int]]:
     """Return the cheapest cut into subtitles, as (start, end) of pieces: a shortest path over the places between."""
     pieces = row.pieces
     best, origin = [0.0], [0]
@@ -194,7 +200,7 @@ def _breaks(row: TextRow, duration_s: float) -> list[tuple[int, int]]:
                 if not row.fits(start, end) or pieces[end - 1].end_s - pieces[start].start_s > LONGEST_S:
                     break
                 inner += _inner_cost(pieces[start], pieces[start + 1])
-            cost = best[start] + inner + _cost(row, start, end, next_s)
+            cost = best[start] + inner + _cost(row, (start, end), next_s, max_cps)
             if cost < cheapest:
                 cheapest, place = cost, start
         best.append(cheapest)
@@ -215,32 +221,31 @@ def _inner_cost(piece: TextPiece, following: TextPiece) -> float:
     return pause + (_INNER_SENTENCE_COST if piece.break_cost == SENTENCE else 0.0)
 
 
-def _cost(row: TextRow, start: int, end: int, next_s: float) -> float:
-    """Return the cost of a subtitle of pieces [start, end), the next one beginning at `next_s`."""
-    pieces = row.pieces
+def _cost(row: TextRow, piece_span: tuple[int, int], next_s: float, max_cps: float) -> float:
+    """Return the cost of a subtitle of a span of pieces, the next one beginning at `next_s`."""
+    (start, end), pieces = piece_span, row.pieces
     last = pieces[end - 1]
     width = row.columns(start, end)
     shown_s = min(max(next_s, last.end_s) - pieces[start].start_s, LONGEST_S)
     cost = _CUE_COST + max(0.0, last.break_cost - min(CLAUSE, 2 * CLAUSE * max(0.0, next_s - last.end_s)))
     if shown_s < SHORTEST_S:
         cost += _TOO_SHORT_COST * (1 - shown_s / SHORTEST_S)
-    if width > COLUMNS_PER_S * shown_s:
-        cost += min(_MOST_FAST_COST, _FAST_COST_PER_COLUMN * (width / max(shown_s, 1e-3) - COLUMNS_PER_S))
+    if width > max_cps * shown_s:
+        cost += min(_MOST_FAST_COST, _FAST_COST_PER_COLUMN * (width / max(shown_s, 1e-3) - max_cps))
     if width < _SHORT_COLUMNS:
         cost += _SHORT_TEXT_COST
     return cost
 
 
-def _timed(row: TextRow, breaks: Sequence[tuple[int, int]], duration_s: float, shift_s: float) -> list[Cue]:
+def _timed(row: TextRow, breaks: Sequence[tuple[int, int]], duration_s: float, style: Style) -> list[Cue]:
     """Return the subtitles with their times: whole milliseconds, ascending, each at least one long."""
     pieces = row.pieces
     edges = [(_ms(pieces[start].start_s), _ms(pieces[end - 1].end_s)) for start, end in breaks]
-    shift_ms = _ms(shift_s)
     free, cues = 0, []
     for number, (start, end) in enumerate(breaks):
         start_ms, spoken_ms = edges[number]
         start_ms = max(start_ms, free)
-        wanted_ms = max(_ms(SHORTEST_S), math.ceil(1000 * row.columns(start, end) / COLUMNS_PER_S))
+        wanted_ms = max(_ms(SHORTEST_S), math.ceil(1000 * row.columns(start, end) / style.max_cps))
         is_last = number + 1 == len(breaks)
         limit_ms = math.floor(duration_s * 1000 + 1e-6) if is_last else edges[number + 1][0] - _GAP_MS
         end_ms = max(spoken_ms, min(start_ms + wanted_ms, limit_ms))
@@ -250,7 +255,7 @@ def _timed(row: TextRow, breaks: Sequence[tuple[int, int]], duration_s: float, s
         earliest_ms = max(start_ms - _LEAD_MS, free + _GAP_MS if number else 0, end_ms - _ms(SHORTEST_S))
         start_ms = min(start_ms, earliest_ms)
         free = end_ms
-        cues.append(Cue(start_ms + shift_ms, end_ms + shift_ms, tuple(row.lines(start, end))))
+        cues.append(Cue(start_ms, end_ms, tuple(row.lines(start, end))))
     return cues
 
 

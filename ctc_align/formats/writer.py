@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Protocol, TextIO
 
+from ctc_align.formats.line_breaking import COLUMNS_PER_S, LINE_COLUMNS
 from ctc_align.formats.time_order import words_by_time
 from ctc_align.text.printed_labels import outer_punctuation_stripped, without_markup
 from ctc_align.types import AlignedWord, AlignmentData
@@ -21,7 +22,7 @@ UNITS_PER_S = 100_000
 
 
 class HasStyle(Protocol):
-    """Settings that writers use: `times`, `labels` and `cues`."""
+    """Settings that writers use: `times`, `labels` and those of subtitles."""
 
     @property
     def times(self) -> str: ...
@@ -31,6 +32,15 @@ class HasStyle(Protocol):
 
     @property
     def cues(self) -> str: ...
+
+    @property
+    def max_line(self) -> int: ...
+
+    @property
+    def max_cps(self) -> float: ...
+
+    @property
+    def frame_rate(self) -> float: ...
 
 
 StyleSource = HasStyle | Mapping[str, Any] | None
@@ -43,12 +53,16 @@ class Style:
 
     `times` "recording" adds the utterance's offset to every time, anything else counts from its start; `labels`
     "written" keeps the outer punctuation of words in CTM and TextGrid; `cues` "again" cuts new subtitles where the
-    transcript is a subtitle file.
+    transcript is a subtitle file. A line of new ones has at most `max_line` columns, and they stay until `max_cps`
+    columns a second have been read; cues of both kinds are on the frames of `frame_rate`, unless it is 0.
     """
 
     times: str = "utterance"
     labels: str = "bare"
     cues: str = "keep"
+    max_line: int = LINE_COLUMNS
+    max_cps: float = COLUMNS_PER_S
+    frame_rate: float = 0.0
 
     @classmethod
     def of(cls, settings: StyleSource) -> Style:
@@ -56,9 +70,9 @@ class Style:
         if settings is None:
             return cls()
         if isinstance(settings, Mapping):
-            defaults = {"times": cls.times, "labels": cls.labels, "cues": cls.cues}
-            return cls(*(str(settings.get(name, default)) for name, default in defaults.items()))
-        return cls(settings.times, settings.labels, settings.cues)
+            defaults = {field.name: field.default for field in fields(cls)}
+            return cls(**{name: _as_its_default(settings.get(name), default) for name, default in defaults.items()})
+        return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})
 
     def shift_s(self, alignment: AlignmentData) -> float:
         """Return the seconds that are added to every time."""
@@ -73,6 +87,13 @@ class Style:
         if self.labels == WRITTEN:
             return word.text
         return outer_punctuation_stripped(without_markup(word.text)) or word.text
+
+
+def _as_its_default(value: Any, default: Any) -> Any:
+    """Return a value of an alignment's `config`, the default where it is of another type."""
+    if isinstance(default, float) and type(value) is int:
+        return float(value)
+    return value if type(value) is type(default) else default
 
 
 class Writer:

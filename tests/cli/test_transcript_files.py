@@ -55,6 +55,18 @@ def test_elsewhere_it_has_its_own_name_and_cues_may_be_cut_again(cli):
     assert "cues: expected 'keep' or 'again', got 'no'" in cli("talk.wav", "talk.srt", "--cues", "no").error
 
 
+def test_cues_as_they_are_wanted(cli):
+    Path("talk.srt").write_text(SRT)
+    wanted = ("--cues", "again", "--max-line", "8", "--max-cps", "5", "--frame-rate", "25")
+    assert cli("talk.wav", "talk.srt", "--stdout", "--format", "srt", *wanted).stdout.count("-->") >= 1
+    for option, value, says in (
+        ("--max-line", "2", "--max-line: expected a whole number from 8 to 1000, got 2"),
+        ("--max-cps", "0", "--max-cps: expected a number from 1 to 1000, got 0.0"),
+        ("--frame-rate", "-25", "--frame-rate: expected a number from 0 to 1000, got -25.0"),
+    ):
+        assert cli("talk.wav", "talk.srt", option, value).error == says
+
+
 def test_cues_without_a_word_are_told(cli):
     Path("talk.srt").write_text(SRT + "3\n00:00:09,000 --> 00:00:10,000\n♪ ♪\n")
     result = cli("talk.wav", "talk.srt")

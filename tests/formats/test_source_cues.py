@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 
 from ctc_align.errors import TranscriptError
-from ctc_align.formats import Alignment, from_dict, rendered
+from ctc_align.formats import Alignment, Style, from_dict, rendered
 from ctc_align.formats.source_cues import cues_without_times
 from ctc_align.text.transcript_files import parse_transcript
 from ctc_align.types import ALIGNED, AlignedWord
@@ -289,3 +289,9 @@ def test_segments_of_other_files_become_cues_with_their_speakers() -> None:
         "2\n00:00:02,000 --> 00:00:02,500\nSome --> years\n\n"
     )
     assert from_dict(alignment.to_dict()).subtitles == alignment.subtitles
+
+
+def test_kept_cues_may_lie_on_frames() -> None:
+    rows = shown(rendered(aligned(SRT, SAID), "srt", Style(frame_rate=25.0)))
+    assert [(row[0], row[1]) for row in rows] == [(1.0, 1.92), (2.88, 4.36), (4.76, 6.76), (7.0, 8.0)]
+    assert [row[2] for row in rows] == [row[2] for row in shown(rendered(aligned(SRT, SAID), "srt"))]

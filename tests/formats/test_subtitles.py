@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import random
 
 import pytest
@@ -184,3 +185,29 @@ def test_words_without_times_stay_with_their_neighbours():
     )
     assert [cue.lines for cue in srt(alignment)] == [("We got Ørsted8 there.",), ("Then nothing.",)]
     assert sum(word.status == ALIGNED for word in alignment.words) == 5
+
+
+def test_lines_and_reading_speed_as_they_are_wanted():
+    alignment = said(STORY, tail_s=9.0)
+    narrow = srt(alignment, Style(max_line=20))
+    assert max(width(line) for cue in narrow for line in cue.lines) <= 20
+    assert max(width(line) for cue in srt(alignment, Style(max_line=80)) for line in cue.lines) > 42
+    text = "Extraordinarily extraordinary!"
+    (cue,) = srt(make_alignment((aligned(text, 1.0, 1.3),), 10.0, text=text), Style(max_cps=10.0))
+    assert cue.end_ms - cue.start_ms == 3000, "30 columns at 10 a second"
+
+
+@pytest.mark.parametrize(("rate", "frame_ms"), [(23.976, 1001 / 24), (25.0, 40.0), (29.97, 1001 / 30), (12.5, 80.0)])
+def test_cues_begin_and_end_on_frames(rate, frame_ms):
+    alignment = dataclasses.replace(said(STORY), offset_s=3600.0)
+    for times, shift_s in (("utterance", 0.0), ("recording", 3600.0)):
+        exact = srt(alignment, Style(times=times))
+        shown = srt(alignment, Style(times=times, frame_rate=rate))
+        assert [cue.lines for cue in shown] == [cue.lines for cue in exact]
+        for cue, was in zip(shown, exact):
+            for ms, was_ms in ((cue.start_ms, was.start_ms), (cue.end_ms, was.end_ms)):
+                assert abs(ms - round(ms / frame_ms) * frame_ms) <= 0.5
+                assert abs(ms - was_ms) <= 1.5 * frame_ms
+            assert cue.end_ms > cue.start_ms
+        assert all(a.end_ms <= b.start_ms for a, b in itertools.pairwise(shown))
+        assert shown[-1].end_ms <= (alignment.duration_s + shift_s) * 1000
