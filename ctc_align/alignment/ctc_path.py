@@ -23,6 +23,12 @@ GAP_COST = 0.1
 """Nats that each frame of blank inside a word costs where a word was torn apart."""
 
 
+MOST_CELLS = 2**36
+"""With more frames times states a second path is searched only near the first: it takes no more time than that."""
+NEAR_FRAMES = 3000
+"""So near; farther where the second path comes to the edge of that."""
+
+
 @dataclass(frozen=True)
 class Spans:
     """The frames of the tokens of an utterance, counted from frame 0: ascending, never overlapping.
@@ -97,19 +103,53 @@ def best_word_path(
 
     In long pauses with noise, and where something is said that is not in the transcript, the best path leaves single
     sounds far from the rest of their word. Then the frames are those of the best path on which blanks inside words
-    have a cost; the score stays that of the best path. Arguments and errors as `best_ctc_path`.
+    have a cost (in recordings of an hour and more, of the best that has no reason to stray far from the first one); the
+    score stays that of the best path. Arguments and errors as `best_ctc_path`.
     """
     path = yield from best_ctc_path(log_probs, tokens.ids, blank, wildcard=wildcard, backend=backend)
     owner = np.asarray(tokens.words)
     inside = (owner[1:] == owner[:-1]) & (owner[1:] >= 0)
     if not (inside & (path.spans.start[1:] - path.spans.end[:-1] > gap_frames)).any():
         return path
-    costly = torch.cat((log_probs, log_probs[:, blank, None] - GAP_COST), 1)
+    costly = log_probs[:, blank] - GAP_COST
+    inner = lattice.WILDCARD
+    if lattice.WILDCARD in tokens.ids:
+        log_probs, inner = torch.cat((log_probs, costly[:, None]), 1), log_probs.shape[1]
+    else:
+        wildcard = costly
     topology = lattice.ctc([np.asarray(tokens.ids, np.int64)], blank)
     emit = topology.emit.copy()
-    emit[0, 2:-1:2][inside] = costly.shape[1] - 1
-    best = yield BestPath(costly, replace(topology, emit=emit), wildcard, backend=backend)
+    emit[0, 2:-1:2][inside] = inner
+    topology, near_frames = replace(topology, emit=emit), NEAR_FRAMES
+    bands = None
+    if len(log_probs) * emit.size > MOST_CELLS:
+        bands = states_near(path.spans, len(log_probs), near_frames)
+    best = yield BestPath(log_probs, topology, wildcard, backend, bands)
+    while bands is not None and _is_at_edge(best.states, bands, emit.size):
+        near_frames *= 4
+        bands = states_near(path.spans, len(log_probs), near_frames)
+        best = yield BestPath(log_probs, topology, wildcard, backend, bands)
     return replace(path, spans=token_spans(best.states, topology.token[0], len(tokens.ids)))
+
+
+def states_near(spans: Spans, frames: int, near_frames: int) -> np.ndarray:
+    """Return (T, 2) the first and last (exclusive) state of CTC of each frame within `near_frames` of its place on a
+    path, whose tokens have the `spans`.
+
+    >>> states_near(Spans(np.array([0, 4]), np.array([1, 5])), 5, 1).tolist()
+    [[0, 3], [0, 3], [2, 3], [2, 5], [2, 5]]
+    """
+    at = np.arange(frames)
+    low = 2 * np.searchsorted(spans.end, at - near_frames)
+    high = 2 * np.searchsorted(spans.start, at + near_frames) + 1
+    return np.stack((low, np.minimum(high, 2 * len(spans.start) + 1)), 1)
+
+
+def _is_at_edge(path: np.ndarray, bands: np.ndarray, states: int) -> bool:
+    """Return whether a path of states is anywhere at the edge of its bands, and might have gone on beyond it."""
+    low = (path <= bands[:, 0] + 1) & (bands[:, 0] > 0)
+    high = (path >= bands[:, 1] - 2) & (bands[:, 1] < states)
+    return bool((low | high).any())
 
 
 def check_fits(frames: int, needed: int, tokens: int) -> None:

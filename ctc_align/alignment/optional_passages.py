@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from ctc_align import lattice
-from ctc_align.alignment.ctc_path import Spans, token_spans
+from ctc_align.alignment.ctc_path import NEAR_FRAMES, Spans, states_near, token_spans
 from ctc_align.errors import CtcAlignError, EmissionsError
 from ctc_align.kernels.requests import BestPath, CtcTargets, Forward, Steps
 from ctc_align.tokens.tokenizer import join
@@ -28,7 +28,6 @@ that did not choose it: of 790 that were said 0.1 % are left out, of 790 that we
 MOST_CELLS = 5 * 10**7
 """Longer recordings (frames times states) are searched only near the best path through all words: a search takes 10 ns
 a cell, half a second for all of these."""
-NEAR_FRAMES = 3000
 
 
 @dataclass(frozen=True)
@@ -120,19 +119,12 @@ def _path(
     bands = None
     if len(log_probs) * len(topology.emit[0]) > MOST_CELLS:
         every = yield BestPath(log_probs, CtcTargets(tokens.ids, blank), backend=backend)
-        bands = _near(token_spans(every.states, topology.token[0], len(tokens.ids)), len(log_probs))
+        spans = token_spans(every.states, topology.token[0], len(tokens.ids))
+        bands = states_near(spans, len(log_probs), NEAR_FRAMES)
     best = yield BestPath(log_probs, topology, bands=bands, backend=backend)
     if best.score == float("-inf"):
         raise EmissionsError("every path through this transcript has probability zero, with and without its passages")
     return token_spans(best.states, topology.token[0], len(tokens.ids))
-
-
-def _near(spans: Spans, frames: int) -> np.ndarray:
-    """Return (T, 2) the first and last (exclusive) state of each frame within `NEAR_FRAMES` of its place on a path."""
-    at = np.arange(frames)
-    low = 2 * np.searchsorted(spans.end, at - NEAR_FRAMES)
-    high = 2 * np.searchsorted(spans.start, at + NEAR_FRAMES) + 1
-    return np.stack((low, np.minimum(high, 2 * len(spans.start) + 1)), 1)
 
 
 def _gains(

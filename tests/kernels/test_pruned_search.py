@@ -176,3 +176,24 @@ def test_bounds_hold_for_every_text() -> None:
                 for rest, kernel in ((paths, kernels.best_path), (sums, kernels.forward)):
                     score = kernel(*given, backend="reference").scores.item()
                     assert score <= (rest[block] - tilts * len(row)).min() + 1e-6, (kind, row, block)
+
+
+def test_paths_of_fewer_states_are_pruned_where_that_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where most states matter, or memory is short, all are computed, and nothing is refused."""
+    monkeypatch.setattr(pruned_search, "LEAST_CELLS", 2**60)
+    monkeypatch.setattr(pruned_search, "LEAST_PATH_CELLS", 1)
+    for name, given in cases():
+        assert path_faults(given) == [], name
+    pruned: list[bool] = []
+    find = pruned_search.PrunedPath.find
+
+    def seen(self: pruned_search.PrunedPath) -> bool:
+        pruned.append(False)
+        pruned[-1] = find(self)
+        return pruned[-1]
+
+    monkeypatch.setattr(pruned_search.PrunedPath, "find", seen)
+    for sure in (0.97, 0.0):
+        assert path_faults(batch(*spoken(np.random.default_rng(99), 2000, sure))) == []
+    assert set(pruned[: len(pruned) // 2]) == {True}
+    assert set(pruned[len(pruned) // 2 :]) == {False}

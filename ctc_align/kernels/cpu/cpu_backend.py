@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import torch
 
+from ctc_align.errors import KernelError
 from ctc_align.kernels import memory_limits
 from ctc_align.kernels.cpu import long_viterbi, pruned_search, row_kernels, sums, tangents, viterbi
 from ctc_align.kernels.cpu.general_kernels import GeneralKernels
@@ -137,15 +139,21 @@ def _best_path(
         walk_all(long, min(MOST_NARROW_CHOICES, int(cells[long].max()) // WIDTH // NARROW))
         long = long[scores[long] == np.inf]
     for b in long.tolist():
-        if bands is None and pruned_search.applies(inputs, b):
-            found = pruned_search.PrunedPath(inputs, b, states, scores).find()
-        else:
-            found = LongPath(inputs, b, limits, states, scores).find()
-        if not found:
+        if not _long_path(inputs, b, limits, states, scores):
             slow.best_path(b, bands, states, scores)
         later(b)
     walk_all(these, 2**62)
     return states, scores
+
+
+def _long_path(inputs: FlatProblem, b: int, bands: np.ndarray, states: np.ndarray, scores: np.ndarray) -> bool:
+    """Fill a long utterance's row of `states` and its score; return False if it has NaN or +inf."""
+    if not len(bands) and pruned_search.applies(inputs, b, pruned_search.LEAST_CELLS):
+        return pruned_search.PrunedPath(inputs, b, states, scores).find()
+    if not len(bands) and pruned_search.applies(inputs, b, pruned_search.LEAST_PATH_CELLS):
+        with suppress(pruned_search.TooManyError, KernelError):
+            return pruned_search.PrunedPath(inputs, b, states, scores).find()
+    return LongPath(inputs, b, bands, states, scores).find()
 
 
 def _paths_by_rows(
@@ -303,7 +311,7 @@ def _not_pruned(inputs: FlatProblem, scores: np.ndarray) -> np.ndarray:
     others = []
     for b in range(len(scores)):
         score = None
-        if pruned_search.applies(inputs, b) and inputs.lengths[b] <= sums.MOST_FRAMES:
+        if pruned_search.applies(inputs, b, pruned_search.LEAST_CELLS) and inputs.lengths[b] <= sums.MOST_FRAMES:
             score = pruned_search.PrunedSum(inputs, b).search()
         if score is None:
             others.append(b)

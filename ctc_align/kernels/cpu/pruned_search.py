@@ -30,6 +30,10 @@ from ctc_align.kernels.cpu.viterbi import NEVER, STRIP, place
 
 LEAST_CELLS = 2**39
 """From so many states times frames on that a path can be in, those that cannot matter are left out."""
+LEAST_PATH_CELLS = 2**33
+"""Best paths are found so from so many on, as long as that leaves out most of them."""
+MOST_KEPT_SHARE = 8
+"""There no more than one MOST_KEPT_SHARE-th is looked at: else all states are computed, by all threads."""
 MOST_CELLS = 2**41
 """More are refused."""
 MOST_BEAM_CELLS = 2**36
@@ -67,10 +71,10 @@ def cells(frames: int, states: int) -> int:
     return 2 * max(tokens, 1) * max(frames - tokens, 0)
 
 
-def applies(inputs: FlatProblem, b: int) -> bool:
+def applies(inputs: FlatProblem, b: int, least_cells: int) -> bool:
     """Return whether an utterance is one for this module: CTC without wildcards, and too large for all states."""
     frames, size = int(inputs.lengths[b]), int(inputs.fields[3][b])
-    if inputs.general[b] or frames * size < LEAST_CELLS or frames < int(inputs.fields[6][b]):
+    if inputs.general[b] or frames * size < least_cells or frames < int(inputs.fields[6][b]):
         return False
     emit = inputs.fields[0][b, :size]
     # As the bounds take it: tokens are no blanks, and between equal ones there is a blank.
@@ -79,8 +83,8 @@ def applies(inputs: FlatProblem, b: int) -> bool:
     return not (inputs.fields[1][b, 3:size:2] & (emit[3::2] == emit[1:-2:2])).any()
 
 
-class _TooManyError(Exception):
-    """More cells than `MOST_CELLS` would have to be computed."""
+class TooManyError(Exception):
+    """More cells than are allowed would have to be computed."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,8 @@ class _Search:
         self.emitted = inputs.source[0], b * steps[0], steps[1], steps[2]
         self.saved: list[_Row] = []
         self.cells = 0
+        self.refuses = self.frames * self.size >= LEAST_CELLS
+        self.most = MOST_CELLS if self.refuses else cells(self.frames, self.size) // MOST_KEPT_SHARE
         self.tilts = np.array(TILTS if inputs.source[1] <= MOST_TILTED_CLASSES else TILTS[:1])
         memory_limits.require(self._bytes(), f"{what} of {self.frames} frames x {self.size} states", b)
 
@@ -135,6 +141,7 @@ class _Search:
 
         Raises:
             KernelError: it would take more than `MOST_CELLS`.
+            TooManyError: it would take most of all states, which can be computed.
         """
         emit = self.inputs.fields[0][self.b, : self.size]
         self.rest = np.empty((self.frames // STEP_FRAMES + 2, len(self.tilts)))
@@ -147,19 +154,21 @@ class _Search:
         for beam in BEAMS:
             try:
                 score = self._pass(NEVER, beam)
-            except _TooManyError:
+            except TooManyError:
                 break
             if score is None:
                 return None
             known, gap_before, gap = max(known, score), gap, best_of_any - max(known, score)
             if np.isfinite(gap_before) and gap > 0.9 * gap_before:
                 break  # a wider beam is no better
-            if known == NEVER and cells(self.frames, self.size) > MOST_CELLS:
+            if known == NEVER and cells(self.frames, self.size) > self.most:
                 continue
             try:
                 return self._pass(known - self.slack - RELATIVE_SLACK * abs(known), np.inf)
-            except _TooManyError:
+            except TooManyError:
                 continue
+        if not self.refuses:
+            raise TooManyError
         every = cells(self.frames, self.size)
         raise KernelError(
             f"{self.what} of utterance {self.b}: {self.frames} frames x {self.size} states: text and sound are so far "
@@ -187,10 +196,10 @@ class _Search:
                 return None
             self.cells += (f1 - f0) * (high - low) * 2 * WIDTH
             share = f1 / self.frames
-            most = MOST_CELLS if exact else MOST_BEAM_CELLS
+            most = self.most if exact else min(self.most, MOST_BEAM_CELLS)
             # The range is widest before the middle: it may be half as wide on average.
             if self.cells > most or (exact and most / 16 < self.cells > 2 * share * most):
-                raise _TooManyError
+                raise TooManyError
             if f1 < self.frames:
                 reaching = max(0, self.size - self.finals - 2 * (self.frames - 1 - f1)) // 2 // WIDTH
                 first = min(max(low, reaching), high)
@@ -254,7 +263,7 @@ class PrunedPath(_Search):
         self.below = np.full(2 * WIDTH, NEVER)
 
     def find(self) -> bool:
-        """Fill the utterance's row of `states` and its score; return False if it has NaN or +inf. Raises KernelError
+        """Fill the utterance's row of `states` and its score; return False if it has NaN or +inf. Raises as `search`
         where too many states would have to be looked at."""
         score = self.search()
         if score is None:
