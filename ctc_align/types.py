@@ -335,6 +335,8 @@ class AlignmentData:
     """The cues of the transcript, where it is a subtitle file."""
     places: tuple[BookPlace, ...] = ()
     """The places of its paragraphs in the book, where the transcript is one, by `char_start`; else ()."""
+    text_offset: int | None = None
+    """Code points before `text` in the text of many recordings that it is a part of; None where it is no part."""
 
     @property
     def skipped(self) -> int:

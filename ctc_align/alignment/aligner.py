@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 Progress = Callable[[float], None]
 
+_BOOK_CHARS = 20_000
+"""A text of so many characters is split once where many recordings follow each other with it."""
 GROUP_S = 600.0
 """A long batch goes through in groups of so many seconds of audio: what is in memory at once."""
 
@@ -100,6 +102,8 @@ class Aligner:
             self._calibration = read_calibration(Path(self.settings.calibration))
         elif model is not None:
             self._model_calibration = getattr(self.model, "calibration", None) or calibration_of(model)
+        self._book: Words | None = None
+        """The words of the last text, where it was long: the chapters of a book are all aligned with it."""
         self._tokenizers: dict[tuple[tuple[str, ...], int], Tokenizer] = {}
 
     def align(
@@ -331,8 +335,12 @@ class Aligner:
         transcript = text if isinstance(text, Transcript) else Transcript(text)
         if not isinstance(transcript.text, str):
             raise UsageError(f"{name}: expected the transcript as a str, got {type(transcript.text).__name__}")
-        words = words_of(transcript.text, self.settings)
-        require_words(words, name)
+        if self._book is None or self._book.text != transcript.text:
+            words = words_of(transcript.text, self.settings)
+            require_words(words, name)
+            self._book = words if len(words.text) >= _BOOK_CHARS else None
+        else:
+            words = self._book
         return with_cues(replace(words, places=transcript.places), transcript.subtitles)
 
     def _inputs(self, emissions: Emissions, words: Words, name: str, source: str) -> UtteranceInputs:

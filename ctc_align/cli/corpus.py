@@ -168,14 +168,19 @@ class WorkOptions:
         )
 
 
+Source = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="SOURCE",
+        help="A manifest (JSONL, CSV, TSV, Lhotse cuts) or a folder (Kaldi, MFA, LibriSpeech, recordings with one "
+        "book.txt or book.epub).",
+    ),
+]
+
+
 @grouped
 def corpus(
-    source: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SOURCE", help="A manifest (JSONL, CSV, TSV, Lhotse cuts) or a folder (Kaldi, MFA, LibriSpeech)."
-        ),
-    ] = None,
+    source: Source = None,
     out_dir: Annotated[
         str | None, typer.Option("--out-dir", metavar="DIR", help="Folder for the outputs and the journal. Required.")
     ] = None,
@@ -282,7 +287,7 @@ def _first_texts(run: CorpusRun) -> str:
     from ctc_align.corpus.utterance import Utterance
 
     try:
-        first = islice(open_source(run.source, run.kind, exclude=[run.out_dir]), _SAMPLED)
+        first = islice(open_source(run.source, run.kind, exclude=[run.out_dir], parts=True), _SAMPLED)
         return "\n".join(item.text for item in first if isinstance(item, Utterance))
     except (CtcAlignError, OSError):
         return ""

@@ -21,6 +21,7 @@ _STAGES = {
     "waiting": "waiting for audio",
     "starting": "starting, ending, idle",
 }
+_MOST_GAPS = 10
 _CONCURRENT = ("reading", "writing")
 """Stages in threads of their own."""
 
@@ -82,6 +83,8 @@ def print_summary(summary: Summary, file: TextIO | None = None) -> None:
     console.print(table)
     if summary.worst:
         console.print(_ranking("worst, loss per token", summary.worst, "loss_per_token"))
+    if summary.text_gaps:
+        console.print(_gaps_table(summary.text_gaps))
     if summary.most_skipped:
         console.print(_ranking("most words not in the recording, percent", summary.most_skipped, "skipped_percent"))
     if summary.doubtful:
@@ -120,6 +123,27 @@ def _counts(summary: Summary) -> list[tuple[str, str]]:
     if not summary.complete:
         rows.append(("complete", "no: the same command goes on"))
     return rows
+
+
+def _gaps_table(gaps: list[dict[str, Any]]) -> Any:
+    """Return the stretches of texts that no recording reads, those of most words first."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("text that is in no recording", overflow="fold")
+    table.add_column("between", overflow="fold")
+    table.add_column("words", justify="right", no_wrap=True)
+    longest = sorted(gaps, key=lambda gap: -(gap["words"] or 0))
+    for gap in longest[:_MOST_GAPS]:
+        between = f"{gap['after'] or 'the start'} and {gap['before'] or 'the end'}"
+        words = "—" if gap["words"] is None else f"{gap['words']:,}"
+        table.add_row(Text(printable(gap["begins"] or gap["text"])), Text(printable(between)), words)
+    if len(gaps) > _MOST_GAPS:
+        rest = sum(gap["words"] or 0 for gap in longest[_MOST_GAPS:])
+        table.add_row(f"and {len(gaps) - _MOST_GAPS} more: see text_gaps in summary.json", "", f"{rest:,}")
+    return table
 
 
 def _ranking(title: str, rows: list[dict[str, Any]], key: str) -> Any:

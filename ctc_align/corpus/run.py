@@ -113,7 +113,7 @@ def run_corpus(run: CorpusRun, observer: Observer) -> RunResult:
     run = _with_model_defaults(run)
     _check(run)
     layout = layout_for(_output_settings(run))
-    open_source(run.source, run.kind)  # a wrong call leaves no folder behind
+    open_source(run.source, run.kind, parts=True)  # a wrong call leaves no folder behind
     if run.model is not None:
         check_model(run.model)
     is_new = not out_dir.exists()
@@ -128,7 +128,13 @@ def run_corpus(run: CorpusRun, observer: Observer) -> RunResult:
 
 def _locked(run: CorpusRun, observer: Observer, layout: Layout, out_dir: Path) -> RunResult:
     with FolderLock(out_dir, run.shard):
-        source = open_source(run.source, run.kind, exclude=[run.out_dir], fold_case=folds_case(out_dir, run.shard))
+        source = open_source(
+            run.source,
+            run.kind,
+            exclude=[run.out_dir],
+            fold_case=folds_case(out_dir, run.shard),
+            parts=run.settings.match != "exact",
+        )
         source = with_channel(source, run.settings.channel_number)
         protect = (*layout.settings.protect, *source.files)
         layout = layout_for(replace(layout.settings, protect=protect))

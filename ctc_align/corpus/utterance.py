@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from ctc_align.types import Transcript
+
 
 @dataclass(frozen=True)
 class Utterance:
@@ -28,6 +30,8 @@ class Utterance:
         tier: the name of the tier that the utterance came from, where there is one.
         transcript: path of the transcript's file in the audio's folder, an input that no output may replace;
             "" where it is in one of the source's `files`.
+        book: the text of many recordings, of which this one reads a part that is to be found; `text` is all of it. None
+            where `text` is what is said.
     """
 
     id: str
@@ -43,6 +47,7 @@ class Utterance:
     recording: str = ""
     tier: str = ""
     transcript: str = ""
+    book: Transcript | None = None
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,7 @@ def _object(alignment: AlignmentData, style: Style) -> dict[str, Any]:
         **({"unknown_letters": dict(alignment.unknown_letters)} if alignment.unknown_letters else {}),
         "token_kind": alignment.token_kind,
         "text": alignment.text,
+        **({} if alignment.text_offset is None else {"text_offset": alignment.text_offset}),
         "words": (_word(word, place, doubt) for word in alignment.words),
         "unexplained": [
             {"start_s": place.time_s(start_s), "end_s": place.time_s(end_s)} for start_s, end_s in alignment.unexplained

@@ -211,6 +211,7 @@ def _fields(data: Fields) -> dict[str, Any]:
         "subtitles": _subtitles(data),
         "places": tuple(_book_place(place) for place in data.objects("places", [])),
         "regions": tuple(_region(part, shift_s) for part in data.objects("regions", [])),
+        "text_offset": None if data.data.get("text_offset") is None else data.whole("text_offset"),
         "config": config,
     }
 

@@ -38,6 +38,7 @@ def every_field() -> Alignment:
         subtitles=Subtitles(
             "vtt", "WEBVTT", (SourceCue(0, 9, 1.0, 2.5, "1", "line:0", "NOTE x", "a &amp; b", "Ann"),), "NOTE y"
         ),
+        text_offset=1200,
         places=(BookPlace(0, 9, "OEBPS/one.xhtml", "p1", "epubcfi(/6/4!/4/2)"),),
         config={"min_confidence": 0.8, "chunk_s": 60.0},
     )

@@ -79,10 +79,14 @@ class AlignTask:
     def compute(
         self, aligner: Aligner, jobs: Sequence[JobState], timings: dict[str, float]
     ) -> Sequence[Alignment | CtcAlignError]:
-        """Return the alignments."""
-        pairs = [(source_of(state), state.job.utterance.text) for state in jobs]
+        """Return the alignments; of recordings that read a part of a text, those of their parts."""
+        if len(jobs) > 1 and any(state.job.utterance.book is not None for state in jobs):
+            # one by one: the words of a whole book for each would lie in memory together
+            return [one for state in jobs for one in self.compute(aligner, [state], timings)]
+        pairs = [(source_of(state), state.job.utterance.book or state.job.utterance.text) for state in jobs]
         names = [state.job.utterance.id for state in jobs]
-        return aligner.align_batch(pairs, on_error="return", utterances=names, timings=timings)
+        found = aligner.align_batch(pairs, on_error="return", utterances=names, timings=timings)
+        return [_of_its_part(one, state.job.utterance) for one, state in zip(found, jobs)]
 
     def write(self, state: JobState) -> Outcome:
         """Put the outputs of an alignment in their places."""
@@ -104,6 +108,7 @@ class AlignTask:
             skipped=alignment.skipped,
             words=alignment.spoken,
             too_many_skipped=alignment.too_many_skipped or None,
+            part=_part(alignment),
             files=placed.files,
             row=placed.row,
         )
@@ -345,6 +350,19 @@ def source_of(state: JobState) -> Audio | Emissions:
     """Return what was read for a job that has no error."""
     assert state.source is not None, "a job without an error has been read"
     return state.source
+
+
+def _part(alignment: Alignment) -> tuple[int, int] | None:
+    """Return the characters of the text of many recordings that an alignment is of, None where it is of no part."""
+    start = alignment.text_offset
+    return None if start is None else (start, start + len(alignment.text))
+
+
+def _of_its_part(found: Alignment | CtcAlignError, utterance: Utterance) -> Alignment | CtcAlignError:
+    """Return the alignment of the part that is read, where the text is that of many recordings."""
+    from ctc_align.alignment.text_parts import part_of_text
+
+    return found if utterance.book is None or isinstance(found, CtcAlignError) else part_of_text(found)
 
 
 def _is_of_one_utterance(error: OutputError) -> bool:

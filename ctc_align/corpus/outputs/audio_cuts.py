@@ -77,7 +77,7 @@ def cut_audio(
     """
     from ctc_align.audio.recordings import open_recording
 
-    cuts = phrases(alignment, utterance, settings.pause_s) if settings.by_pause else [whole(utterance)]
+    cuts = phrases(alignment, utterance, settings.pause_s) if settings.by_pause else [whole(alignment, utterance)]
     targets = [path for number in range(len(cuts)) for path in _targets(utterance, settings, number)]
     refuse_inputs(targets, protect)
     with open_recording(utterance.audio) as recording, placing(targets, settings.parts) as parts:
@@ -131,10 +131,10 @@ def _remove_further(utterance: Utterance, settings: CutSettings, number: int) ->
         further = _targets(utterance, settings, number)
 
 
-def whole(utterance: Utterance) -> Cut:
+def whole(alignment: Alignment, utterance: Utterance) -> Cut:
     """Return the cut of a whole utterance."""
     end_s = None if utterance.duration_s is None else utterance.offset_s + utterance.duration_s
-    return Cut(utterance.offset_s, end_s, " ".join(utterance.text.split()))
+    return Cut(utterance.offset_s, end_s, " ".join(alignment.text.split()))
 
 
 def phrases(alignment: Alignment, utterance: Utterance, pause_s: float) -> list[Cut]:
@@ -145,7 +145,7 @@ def phrases(alignment: Alignment, utterance: Utterance, pause_s: float) -> list[
     """
     runs = _runs(alignment.words, pause_s)
     if not runs:
-        return [whole(utterance)]
+        return [whole(alignment, utterance)]
     cuts = []
     for number, (first, last) in enumerate(runs):
         before_s = _edge(runs[number - 1][1].end_s) if number else None

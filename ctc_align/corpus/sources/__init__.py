@@ -29,7 +29,12 @@ KINDS = (*_FILES, *_FOLDERS, *_ALIASES)
 
 
 def open_source(
-    path: str | os.PathLike[str], kind: str | None = None, *, exclude: Sequence[str] = (), fold_case: bool = False
+    path: str | os.PathLike[str],
+    kind: str | None = None,
+    *,
+    exclude: Sequence[str] = (),
+    fold_case: bool = False,
+    parts: bool = False,
 ) -> Source:
     """Return the corpus at `path`, of the kind that its content shows, or of `kind`.
 
@@ -42,12 +47,14 @@ def open_source(
         kind: one of KINDS ("folder" is another name for "mfa"); None: detected.
         exclude: folders that are no part of it although they may lie in it: the output folder.
         fold_case: the output folder does not tell "A" from "a" (see `UsedIds`).
+        parts: in a folder of recordings with one text for all of them each reads a part of it (`Utterance.book`);
+            without this they are refused, for who takes `text` for what is said.
 
     Raises:
         UsageError: there is nothing, it cannot be read, it is empty, or it is not of the kind.
     """
     name = os.fspath(path)
-    options = SourceLocation(name, tuple(map(os.fspath, exclude)), fold_case)
+    options = SourceLocation(name, tuple(map(os.fspath, exclude)), fold_case, parts)
     kind = None if kind is None else _ALIASES.get(kind, kind)
     if kind is None:
         kind = detected_kind(options)

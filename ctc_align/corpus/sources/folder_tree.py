@@ -58,6 +58,7 @@ MEDIA = frozenset(
 """Extensions of what FFmpeg reads: used where no `SOUND` of the same name lies beside it (a video and its sound)."""
 TEXT = (".lab", ".txt")
 SUBTITLES = (".srt", ".vtt")
+BOOK = ".epub"
 TEXTGRID = ".textgrid"
 TRANS = ".trans.txt"
 
@@ -82,18 +83,29 @@ class Folder:
 
 @dataclass
 class Contents:
-    """The files of one folder by stem: sounds, transcripts (`.lab` and `.txt`), TextGrids, subtitles, `*.trans.txt`."""
+    """The files of one folder by stem: sounds, transcripts (`.lab` and `.txt`), TextGrids, subtitles, books (EPUB).
+
+    `trans` are its `*.trans.txt`. `book` is the one text of all recordings, where there is one, none of which has a
+    transcript of its own.
+    """
 
     sounds: dict[str, list[str]] = field(default_factory=dict)
     texts: dict[str, list[str]] = field(default_factory=dict)
     grids: dict[str, list[str]] = field(default_factory=dict)
     subtitles: dict[str, list[str]] = field(default_factory=dict)
+    books: dict[str, list[str]] = field(default_factory=dict)
     trans: list[str] = field(default_factory=list)
 
     @property
     def has_pair(self) -> bool:
-        transcribed = self.texts.keys() | self.grids.keys() | self.subtitles.keys()
+        transcribed = self.texts.keys() | self.grids.keys() | self.subtitles.keys() | self.books.keys()
         return not transcribed.isdisjoint(self.sounds)
+
+    @property
+    def book(self) -> str:
+        """The name of the only text beside several recordings without any; "" where there is no such text."""
+        names = [name for texts in (self.texts, self.books) for found in texts.values() for name in found]
+        return names[0] if len(names) == 1 and len(self.sounds) > 1 and not self.has_pair else ""
 
 
 def contents(folder: Folder) -> Contents:
@@ -111,6 +123,8 @@ def contents(folder: Folder) -> Contents:
             found.texts.setdefault(stem, []).append(name)
         elif extension == TEXTGRID:
             found.grids.setdefault(stem, []).append(name)
+        elif extension == BOOK:
+            found.books.setdefault(stem, []).append(name)
         elif extension in SUBTITLES:
             found.subtitles.setdefault(stem, []).append(name)
         elif extension in MEDIA:

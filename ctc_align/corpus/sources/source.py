@@ -25,12 +25,13 @@ class SourceLocation:
     """The location of a source, and how it is read.
 
     `exclude` are folders (as paths) that are no part of the corpus, such as the output folder; `fold_case` as in
-    `UsedIds`.
+    `UsedIds`; `parts`: recordings without transcripts beside one text read parts of it.
     """
 
     path: str
     exclude: tuple[str, ...] = ()
     fold_case: bool = False
+    parts: bool = False
 
 
 class FolderSource:
@@ -43,6 +44,7 @@ class FolderSource:
         self.files: tuple[str, ...] = ()
         self.exclude = options.exclude
         self.fold_case = options.fold_case
+        self.parts = options.parts
 
     def __iter__(self) -> Iterator[Item]:
         raise NotImplementedError

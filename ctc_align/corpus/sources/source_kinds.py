@@ -95,9 +95,9 @@ def _folder_kind(options: SourceLocation) -> str:
         found = contents(folder)
         if found.trans:
             return "librispeech"
-        if found.has_pair:
+        if found.has_pair or found.book:
             return "mfa"
-        has_half = has_half or bool(found.sounds or found.texts or found.grids)
+        has_half = has_half or bool(found.sounds or found.texts or found.grids or found.books)
     manifests = sorted(name for name in os.listdir(path) if name.lower().endswith(_MANIFESTS))
     if has_half and not manifests:
         return "mfa"

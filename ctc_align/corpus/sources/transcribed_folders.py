@@ -11,8 +11,9 @@ from ctc_align.corpus.sources.folder_tree import Contents, Folder, contents, fol
 from ctc_align.corpus.sources.source import FolderSource, Item, ItemMaker, checked_text, has_bytes, printable
 from ctc_align.corpus.sources.text_lines import TextLine, read_lines
 from ctc_align.errors import CtcAlignError, InputError, UsageError
-from ctc_align.text import read_transcript
+from ctc_align.text import read_transcript, read_transcript_file
 from ctc_align.text.textgrid_files import Interval, read_textgrid
+from ctc_align.types import Transcript
 
 _MOST_BYTES = 64 * 2**20
 _SPEAKER = re.compile(r"([^-]+)-[^-]+-[^-]+")
@@ -20,12 +21,13 @@ _SPEAKER = re.compile(r"([^-]+)-[^-]+-[^-]+")
 
 class MfaFolder(FolderSource):
     """Each recording or video (by its extension, in any case) and its `.lab`, else `.txt`, else `.TextGrid`,
-    else the text of its `.srt` or `.vtt`.
+    else the text of its `.srt` or `.vtt`, else of its `.epub`.
 
     The id is the path below the folder without extension, the speaker the folder that the file lies in. Of a TextGrid
     each interval with text is an utterance of the speaker that the tier is named after; its id is that of the recording
     with tier, start and end behind it. A TextGrid beside a `.lab` or `.txt` is taken for an alignment of it and left
-    alone. What has no partner, a second sound file of one name and a second transcript are refused.
+    alone. Where several recordings have no transcript, and one text or book lies beside them, each reads a part of it
+    (`parts` of the location). What has no partner, a second sound file of one name and a second transcript are refused.
     """
 
     kind = "mfa"
@@ -33,7 +35,8 @@ class MfaFolder(FolderSource):
     def __iter__(self) -> Iterator[Item]:
         maker = ItemMaker(fold_case=self.fold_case)
         for folder in folders_below(self.name, self.exclude):
-            yield from _Recordings(folder, contents(folder), maker).items()
+            recordings = _Recordings(folder, contents(folder), maker)
+            yield from recordings.parts() if self.parts and recordings.found.book else recordings.items()
 
 
 class _Recordings:
@@ -44,23 +47,58 @@ class _Recordings:
         self.found = found
         self.maker = maker
         self.speaker = printable(os.path.basename(os.path.abspath(folder.path)))
+        self.hint = ""
+        """The end of a refusal, where one text seems to be meant for all recordings."""
+        if found.book:
+            self.hint = f"; of {found.book}, the text of all, parts are found by ctc-align corpus without --match exact"
 
     def items(self) -> Iterator[Item]:
         found = self.found
         if self.folder.fault:
             yield self.refused("", self.folder.below or ".", self.folder.fault)
-        for stem in sorted({*found.sounds, *found.texts, *found.grids}):
+        for stem in sorted({*found.sounds, *found.texts, *found.grids, *found.books}):
             sounds, texts, grids = (names.get(stem, []) for names in (found.sounds, found.texts, found.grids))
+            books = found.books.get(stem, [])
             if has_bytes(stem) or has_bytes(self.folder.below):
-                for name in sounds or texts or grids:
+                for name in sounds or texts or grids or books:
                     yield self.refused(stem, name, "the file name is not UTF-8; rename it")
             elif not sounds:
-                yield from self.without_sound(stem, [*texts, *grids])
+                yield from self.without_sound(stem, [*texts, *grids, *books])
             else:
                 yield from self.recording(stem, sounds[0], texts, grids)
                 for name in sounds[1:]:
                     reason = f"{sounds[0]} beside it has the same name, and so the id; rename one of them"
                     yield self.refused(stem, name, reason)
+
+    def parts(self) -> Iterator[Item]:
+        """Yield the recordings, each with the one text that it reads a part of."""
+        found, name = self.found, self.found.book
+        path = self.folder.join(name)
+        text: Transcript | None = None
+        fault = ""
+        try:
+            _check_readable(path)
+            text = read_transcript_file(path)
+            checked_text(text.text, path)
+        except CtcAlignError as error:
+            fault = f"the text beside it cannot be used: {error}"
+        for stem in sorted(found.sounds):
+            first, *others = found.sounds[stem]
+            if has_bytes(stem) or has_bytes(self.folder.below) or has_bytes(name):
+                yield self.refused(stem, first, "its name, or that of the text beside it, is not UTF-8; rename it")
+            elif text is None or fault:
+                yield self.refused(stem, first, fault)
+            else:
+                yield self.part(stem, first, name, text)
+            for sound in others:
+                reason = f"{first} beside it has the same name, and so the id; rename one of them"
+                yield self.refused(stem, sound, reason)
+
+    def part(self, stem: str, sound: str, name: str, text: Transcript) -> Item:
+        fields = {"audio": self.folder.join(sound), "text": text.text, "speaker": self.speaker, "book": text}
+        fields["transcript"] = self.folder.join(name)
+        origin = f"{self.folder.below}{sound}, a part of {name}"
+        return self.maker.utterance(self.folder.below + stem, stem, 0, origin, fields)
 
     def recording(self, stem: str, sound: str, texts: list[str], grids: list[str]) -> Iterator[Item]:
         if texts:
@@ -69,8 +107,12 @@ class _Recordings:
             yield from self.intervals(stem, sound, grids[0])
         elif stem in self.found.subtitles:
             yield self.whole(stem, sound, self.found.subtitles[stem][0])
+        elif stem in self.found.books:
+            yield self.whole(stem, sound, self.found.books[stem][0])
         else:
-            yield self.refused(stem, sound, f"no transcript beside it: expected {stem}.txt, .lab or .TextGrid")
+            yield self.refused(
+                stem, sound, f"no transcript beside it: expected {stem}.txt, .lab or .TextGrid{self.hint}"
+            )
         for name in texts[1:] if texts else grids[1:]:
             used = texts[0] if texts else grids[0]
             yield self.refused(stem, name, f"a second transcript of {sound}; {used} is used: remove one of them")

@@ -89,7 +89,7 @@ class Fingerprints:
             self._audio = (utterance.audio, _state(file_of(utterance.audio)))
         part = (utterance.offset_s, utterance.duration_s, utterance.channel, utterance.text, utterance.texts)
         names = (os.path.basename(utterance.audio), utterance.output, utterance.speaker, utterance.recording, group)
-        text = repr((self._run, self._audio[1], part, names))
+        text = repr((self._run, self._audio[1], part, names)) + ("" if utterance.book is None else " a part")
         digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         return int.from_bytes(digest, "little")
 

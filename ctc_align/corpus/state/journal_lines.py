@@ -23,7 +23,7 @@ from ctc_align.types import FITS
 
 DONE, FAILED = "done", "failed"
 _FIRST = ("id", "status", "reason", "loss", "seconds")
-_AT_TIMES = ("origin", "doubt", "fit", "skipped", "words", "too_many_skipped", "files", "row")
+_AT_TIMES = ("origin", "doubt", "fit", "skipped", "words", "too_many_skipped", "book", "part", "files", "row")
 _PRINT = re.compile(r"[0-9a-f]{0,16}")
 _CRC = re.compile(rb', "crc": "([0-9a-f]{8})"\}\n\Z')
 _CRC_LENGTH = 21
@@ -47,7 +47,9 @@ class Line:
     for: the number of words below it (`words`) and of stretches of speech without a word (`unexplained`), and the
     `least_confidence` of a word, None where no word has any. `fit` is that of the transcript, None where the model
     cannot tell, `skipped` the number of words that are not in the recording, of all `words` that can be spoken, and
-    `too_many_skipped` is True where those are more than the run let be, else None. `files` are the files of this
+    `too_many_skipped` is True where those are more than the run let be, else None. `book` is the path of
+    the text of many recordings of which this one reads a part, `part` the characters of that part, first and end, None
+    where nothing of it is in the recording. `files` are the files of this
     utterance alone, by their names below the output folder, `row` is its part of a file of many.
 
     `run` is the number of the run, one higher than any in the folder's journals at its start, and `number` (`line` in
@@ -69,6 +71,8 @@ class Line:
     skipped: int | None = None
     words: int | None = None
     too_many_skipped: bool | None = None
+    book: str | None = None
+    part: tuple[int, int] | None = None
     files: Mapping[str, Checksum] | None = None
     row: Checksum | None = None
     run: int = 0
@@ -176,6 +180,8 @@ def _line(data: Any) -> Line | None:
         return None
     if values.get("row") is not None:
         values["row"] = tuple(values["row"])
+    if values.get("part") is not None:
+        values["part"] = tuple(values["part"])
     if values.get("files") is not None:
         values["files"] = {name: tuple(recorded) for name, recorded in values["files"].items()}
     number = values.pop("line", 0)
@@ -233,6 +239,8 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
     "skipped": _is_count,
     "words": _is_count,
     "too_many_skipped": lambda value: value is True,
+    "book": _is_text,
+    "part": lambda value: isinstance(value, list) and len(value) == 2 and all(map(_is_count, value)),
     "files": _is_files,
     "row": _is_checksum,
     "run": _is_count,

@@ -18,6 +18,7 @@ from ctc_align._version import __version__
 from ctc_align.corpus.state.journal import Shard, journal_paths, shard_of
 from ctc_align.corpus.state.journal_lines import DONE, Line
 from ctc_align.corpus.state.outcomes import Outcomes
+from ctc_align.corpus.state.text_coverage import TextCoverage
 from ctc_align.errors import UsageError
 from ctc_align.formats.whole_files import placing
 from ctc_align.reading.input_files import parse_json
@@ -59,6 +60,7 @@ class Summary:
             that lack the greatest share of theirs, the greatest first; too_many_skipped: how many lack more than
             `max_skipped` percent.
         journal_lines: of the run's own journal, at its end: fewer in a later run are lost lines.
+        text_gaps: stretches of a text of many recordings that are in none of them, as `TextGap` has them.
         failures: (utterance, reason), at most MOST_FAILURES of them.
     """
 
@@ -81,6 +83,7 @@ class Summary:
     skipped_words: int = 0
     too_many_skipped: int = 0
     most_skipped: list[dict[str, Any]] = field(default_factory=list)
+    text_gaps: list[dict[str, Any]] = field(default_factory=list)
     journal_lines: int = 0
     failures: list[dict[str, Any]] = field(default_factory=list)
     run: Effort = field(default_factory=Effort)
@@ -142,6 +145,7 @@ def summarize(paths: Sequence[Path], keys: array[int] | None = None, **about: An
         skipped_words=counter.skipped_words,
         too_many_skipped=counter.too_many_skipped,
         most_skipped=counter.most_skipped(),
+        text_gaps=[gap.to_dict() for gap in counter.coverage.gaps()],
         failures=sorted(counter.failures, key=lambda failure: failure["utterance"]),
         **about,
     )
@@ -161,6 +165,7 @@ class _Counter:
         self._slowest = _Greatest(SLOWEST)
         self._doubtful = _Greatest(DOUBTFUL)
         self._most_skipped = _Greatest(MOST_SKIPPED)
+        self.coverage = TextCoverage()
 
     def add(self, line: Line) -> None:
         if line.status != DONE:
@@ -171,6 +176,7 @@ class _Counter:
         self.done += 1
         self.audio_s += line.duration_s or 0.0
         self._add_skipped(line)
+        self.coverage.add(line)
         if line.fit is not None:
             self.fits[line.fit] += 1
         self._slowest.add(line.seconds, line)

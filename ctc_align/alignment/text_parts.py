@@ -1,0 +1,99 @@
+"""The part of a text that a recording reads, cut out of the alignment of the whole text with it.
+
+One text may belong to many recordings: a book to its chapters. Each recording is aligned with all of it, and of that
+alignment the stretch is kept from the first word that was found to the last.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from ctc_align.formats import Alignment
+from ctc_align.types import ALIGNED, UNSPOKEN, AlignedWord, BookPlace, Region, SourceCue
+
+_NUMBERED = re.compile(r"(words? )(\d+)(?:–(\d+))?")
+
+
+def part_of_text(alignment: Alignment) -> Alignment:
+    """Return the alignment of the part of its text from the first word that has times to the last.
+
+    Its `text` is that part, in which all characters are counted, and `text_offset` says how many code points of the
+    whole text come before it. What is written and not spoken at either end (the name of a speaker) belongs to it as far
+    as it is on the same line. Words before and after are no `skipped` words of the part. Where no word has times, all
+    of the text is kept as it is.
+
+    >>> timed = AlignedWord("b", "b", 2, 3, "aligned", 0.0, 0.5, 0.9)
+    >>> words = (AlignedWord("a", "a", 0, 1, "skipped"), timed, AlignedWord("c", "c", 4, 5, "skipped"))
+    >>> part = part_of_text(Alignment("u", "", 1.0, "m", "cpu", 0.01, 1.0, -1.0, "a b c", words))
+    >>> part.text, part.text_offset, part.words[0].char_start, part.skipped
+    ('b', 2, 0, 0)
+    """
+    words = alignment.words
+    timed = [place for place, word in enumerate(words) if word.status == ALIGNED]
+    if not timed:
+        return alignment
+    first, last = _with_unspoken(alignment, timed[0], -1), _with_unspoken(alignment, timed[-1], 1)
+    cut = _Cut(words[first].char_start, words[last].char_end, first)
+    subtitles = alignment.subtitles
+    if subtitles is not None:
+        subtitles = replace(subtitles, cues=tuple(cut.cue(cue) for cue in subtitles.cues if cut.has(cue)))
+    return replace(
+        alignment,
+        text=alignment.text[cut.start : cut.end],
+        text_offset=cut.start,
+        words=tuple(cut.word(word) for word in words[first : last + 1]),
+        regions=tuple(cut.region(region) for region in alignment.regions if cut.has(region)),
+        places=tuple(cut.place(place) for place in alignment.places if cut.has(place)),
+        subtitles=subtitles,
+    )
+
+
+def _with_unspoken(alignment: Alignment, place: int, step: int) -> int:
+    """Return the place of the last word from `place` on, in the direction of `step`, that belongs to the part."""
+    words, text = alignment.words, alignment.text
+    while 0 <= place + step < len(words) and words[place + step].status == UNSPOKEN:
+        early, late = sorted((words[place], words[place + step]), key=lambda word: word.char_start)
+        if "\n" in text[early.char_end : late.char_start]:
+            break
+        place += step
+    return place
+
+
+class _Cut:
+    """A stretch of a text, characters `start` to `end` (exclusive); `first` words come before it."""
+
+    def __init__(self, start: int, end: int, first: int) -> None:
+        self.start, self.end, self.first = start, end, first
+
+    def has(self, item: Region | BookPlace | SourceCue) -> bool:
+        """Return whether an item has characters of the stretch; one without any characters has."""
+        if item.char_start is None or item.char_end is None:
+            return True
+        return item.char_start < self.end and item.char_end > self.start
+
+    def _at(self, char: int) -> int:
+        return min(max(char, self.start), self.end) - self.start
+
+    def word(self, word: AlignedWord) -> AlignedWord:
+        return replace(word, char_start=word.char_start - self.start, char_end=word.char_end - self.start)
+
+    def place(self, place: BookPlace) -> BookPlace:
+        return replace(place, char_start=self._at(place.char_start), char_end=self._at(place.char_end))
+
+    def cue(self, cue: SourceCue) -> SourceCue:
+        """Return a cue with its characters in the stretch; of one that is cut, the file's own text no longer holds."""
+        is_cut = cue.char_start < self.start or cue.char_end > self.end
+        start, end = self._at(cue.char_start), self._at(cue.char_end)
+        return replace(cue, char_start=start, char_end=end, payload=None if is_cut else cue.payload)
+
+    def region(self, region: Region) -> Region:
+        """Return a region with its characters in the stretch, and the words that its reason names counted there."""
+        if region.char_start is None or region.char_end is None:
+            return region
+        start, end = self._at(region.char_start), self._at(region.char_end)
+        return replace(region, char_start=start, char_end=end, reason=_NUMBERED.sub(self._counted, region.reason))
+
+    def _counted(self, match: re.Match[str]) -> str:
+        numbers = [max(int(number) - self.first, 1) for number in match.groups()[1:] if number]
+        return match[1] + "–".join(map(str, numbers))

@@ -1,0 +1,64 @@
+"""The part of a text that a recording reads, cut out of the alignment of all of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ctc_align.alignment.text_parts import part_of_text
+from ctc_align.formats import Alignment, read_alignment
+from ctc_align.types import AlignedWord, BookPlace, Region, SourceCue, Subtitles
+
+TEXT = "One two.\n\nANNA: three four — five\n\nsix"
+STATUSES = ("skipped", "skipped", "unspoken", "aligned", "skipped", "unspoken", "aligned", "skipped")
+
+
+def whole() -> Alignment:
+    words, at = [], 0
+    for number, (text, status) in enumerate(zip(TEXT.split(), STATUSES, strict=True)):
+        at = TEXT.index(text, at)
+        times = (float(number), number + 0.5, 0.9) if status == "aligned" else ()
+        words.append(AlignedWord(text, text, at, at + len(text), status, *times))
+        at += len(text)
+    return Alignment("u", "u.wav", 9.0, "m", "cpu", 0.01, 1.0, -1.0, TEXT, tuple(words))
+
+
+def test_the_part_reaches_from_the_first_word_found_to_the_last_with_what_is_on_their_lines():
+    part = part_of_text(whole())
+    assert (part.text, part.text_offset) == ("ANNA: three four — five", 10)
+    assert [part.text[word.char_start : word.char_end] for word in part.words] == part.text.split()
+    assert (part.skipped, part.spoken) == (1, 3)
+    assert TEXT[part.text_offset :].startswith(part.text)
+
+
+def test_regions_places_and_cues_are_those_of_the_part():
+    regions = (
+        Region("not_spoken", None, None, 0, 8, "words 1–2 are not in the recording"),
+        Region("misfit", 3.0, 5.0, 16, 26, "words 4–5 do not fit the recording"),
+        Region("not_spoken", None, None, 22, len(TEXT), "words 5–8 are not in the recording"),
+        Region("unexplained", 7.0, 8.0, None, None, "speech"),
+    )
+    places = (BookPlace(0, 8, "a.xhtml"), BookPlace(10, 33, "a.xhtml", "p2"))
+    cues = (SourceCue(0, 8, 0.0, 1.0, "1"), SourceCue(10, 33, 1.0, 2.0, "2"), SourceCue(35, 38, 2.0, 3.0, "3"))
+    part = part_of_text(replace(whole(), regions=regions, places=places, subtitles=Subtitles("srt", cues=cues)))
+    assert part.regions == (
+        Region("misfit", 3.0, 5.0, 6, 16, "words 2–3 do not fit the recording"),
+        Region("not_spoken", None, None, 12, 23, "words 3–6 are not in the recording"),
+        regions[3],
+    )
+    assert part.places == (BookPlace(0, 23, "a.xhtml", "p2"),)
+    assert part.subtitles is not None
+    assert [(cue.name, cue.char_start, cue.char_end) for cue in part.subtitles.cues] == [("2", 0, 23)]
+
+
+def test_where_nothing_is_found_all_of_it_stays():
+    words = tuple(replace(word, status="skipped", start_s=None, end_s=None, confidence=None) for word in whole().words)
+    nothing = replace(whole(), words=words)
+    assert part_of_text(nothing) == nothing
+
+
+def test_json_has_the_place_of_the_part(tmp_path):
+    part = part_of_text(whole())
+    part.save(tmp_path / "u.json")
+    assert read_alignment(tmp_path / "u.json").text_offset == 10
+    assert '"text_offset": 10' in (tmp_path / "u.json").read_text("utf-8")
+    assert "text_offset" not in whole().to_dict()

@@ -1,0 +1,118 @@
+"""One text and many recordings: which folders are such, what each recording gets, and what no recording reads."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from corpus_runs import write_clip
+from even_aligner import EvenAligner
+from made_books import write_epub
+
+from ctc_align.cli import run
+from ctc_align.corpus.sources import open_source
+from ctc_align.corpus.state.journal_lines import read_lines
+from ctc_align.corpus.utterance import Refused, Utterance
+from ctc_align.types import SKIPPED
+
+TEXT = "Title of it\n\nalpha one two three\n\nlost words here\n\nbeta four five six\n\nThe End\n"
+
+
+class Searching(EvenAligner):
+    """Finds the line of the text that begins with the recording's name."""
+
+    def align(self, audio: Any, text: Any, name: str) -> Any:
+        found = super().align(audio, getattr(text, "text", text), name)
+        start = found.text.find(name)
+        end = found.text.index("\n", start)
+        words = [
+            word
+            if 0 <= start <= word.char_start < end
+            else replace(word, status=SKIPPED, start_s=None, end_s=None, confidence=None, tokens=())
+            for word in found.words
+        ]
+        return replace(found, words=tuple(words), places=getattr(text, "places", ()))
+
+
+@pytest.fixture
+def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inline_corpus: None) -> Path:
+    monkeypatch.setattr("inline_corpus.EvenAligner", Searching)
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "book"
+    for seed, name in enumerate(("alpha.flac", "beta.wav")):
+        write_clip(folder / name, 0.5, seed)
+    (folder / "book.txt").write_text(TEXT, "utf-8")
+    return folder
+
+
+def test_the_recordings_of_a_folder_share_its_only_text(book: Path) -> None:
+    source = open_source(book, parts=True)
+    found = [item for item in source if isinstance(item, Utterance)]
+    assert (source.kind, [item.id for item in found]) == ("mfa", ["alpha", "beta"])
+    assert {item.text for item in found} == {TEXT}
+    assert found[0].book is found[1].book
+    assert found[0].transcript == str(book / "book.txt")
+
+
+@pytest.mark.parametrize("more", ["alpha.txt", "beta.TextGrid", "other.txt", "alpha.srt", "other.epub"])
+def test_where_a_recording_has_a_text_or_there_are_two_it_is_as_before(book: Path, more: str) -> None:
+    (book / more).write_bytes(b"1\n00:00:01,000 --> 00:00:02,000\nalpha one\n")
+    assert not any(isinstance(item, Utterance) and item.book for item in open_source(book, parts=True))
+
+
+def test_who_takes_the_text_for_what_is_said_is_told(book: Path) -> None:
+    refused = [item for item in open_source(book) if isinstance(item, Refused)]
+    assert len(refused) == 3
+    assert "of book.txt, the text of all, parts are found by ctc-align corpus" in refused[0].reason
+    assert run(["corpus", str(book), "--out-dir", "out", "--match", "exact", "-q"]) == 1
+
+
+def test_a_book_is_the_text_of_the_recording_of_its_name_too(tmp_path: Path) -> None:
+    write_clip(tmp_path / "one.wav")
+    write_epub(tmp_path / "one.epub", {"a.xhtml": "<p>All of it</p>"})
+    (found,) = open_source(tmp_path)
+    assert isinstance(found, Utterance)
+    assert (found.text, found.book) == ("All of it", None)
+
+
+def test_each_recording_gets_its_part_and_what_none_reads_is_told(
+    book: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["corpus", str(book), "--out-dir", "out", "--cut-audio"]) == 0
+    told = capsys.readouterr().err
+    data = {name: json.loads(Path(f"out/{name}.json").read_text("utf-8")) for name in ("alpha", "beta")}
+    assert data["alpha"]["text"] == "alpha one two three"
+    assert (data["beta"]["text"], data["beta"]["text_offset"]) == ("beta four five six", TEXT.index("beta"))
+    assert data["beta"]["skipped"] == 0
+    assert Path("out/cuts/beta.txt").read_text("utf-8") == "beta four five six\n"
+    summary = json.loads(Path("out/summary.json").read_text("utf-8"))
+    assert [(gap["begins"], gap["after"], gap["before"], gap["words"]) for gap in summary["text_gaps"]] == [
+        ("Title of it", None, "alpha", 3),
+        ("lost words here", "alpha", "beta", 3),
+        ("The End", "beta", None, 2),
+    ]
+    assert "text that is in no recording" in told
+    assert "lost words here" in told
+    parts = {line.id: (line.book, line.part) for line in read_lines(Path("out/journal.jsonl"))}
+    assert parts["alpha"] == (str(book / "book.txt"), (13, 32))
+    (book / "book.txt").unlink()
+    assert run(["corpus", "--summary", "out"]) == 0
+    gaps = json.loads(Path("out/summary.json").read_text("utf-8"))["text_gaps"]
+    assert [(gap["char_start"], gap["char_end"], gap["words"]) for gap in gaps] == [
+        (0, 13, None),
+        (32, 51, None),
+        (69, None, None),
+    ]
+
+
+def test_an_epub_is_shared_with_its_places(book: Path) -> None:
+    (book / "book.txt").unlink()
+    pages = {"a.xhtml": "<h1>Title</h1><p id='x'>alpha one</p>", "b.xhtml": "<p id='y'>beta two</p><p>end</p>"}
+    write_epub(book / "all.epub", pages)
+    assert run(["corpus", str(book), "--out-dir", "out", "-q"]) == 0
+    data = json.loads(Path("out/beta.json").read_text("utf-8"))
+    assert (data["text"], data["text_offset"]) == ("beta two", 18)
+    assert [(place["char_start"], place["char_end"], place["id"]) for place in data["places"]] == [(0, 8, "y")]
