@@ -22,8 +22,8 @@ UNEXPLAINED, NOT_SPOKEN, MISFIT = REGION_KINDS = ("unexplained", "not_spoken", "
 """Kinds of a `Region`: speech that no word explains, words that are not spoken, words that do not fit the sound."""
 SPEAKER, DIRECTION, MARKUP = UNSPOKEN_KINDS = ("speaker", "direction", "markup")
 """Kinds of words that are written and not spoken: a speaker's name, a stage direction, a mark of a format."""
-SRT, VTT, SEGMENTS = CUE_FORMATS = ("srt", "vtt", "json")
-"""Formats of the files that cues come from: SRT, WebVTT, and JSON with segments."""
+SRT, VTT, SEGMENTS, TEXTGRID, EAF = CUE_FORMATS = ("srt", "vtt", "json", "textgrid", "eaf")
+"""Formats of the files that cues come from: SRT, WebVTT, JSON with segments, TextGrids, and ELAN's files."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class SourceCue:
     Attributes:
         char_start, char_end: its text in the transcript (code points, end exclusive), tags included; may be empty.
         start_s, end_s: its times in the file.
-        name: its number or name in the file, "" for none.
+        name: its number or name in the file, "" for none; of a document of tiers its tier's name.
         settings: what follows its times (a position).
         before: blocks of VTT between the cue before and this one (NOTE, STYLE).
         payload: its text as the file has it, where that differs from the transcript (`&amp;`); else None.
@@ -94,12 +94,17 @@ class SourceCue:
 
 @dataclass(frozen=True)
 class Subtitles:
-    """The cues of a file in their order: `format` is one of `CUE_FORMATS`, `after` what follows the last cue."""
+    """The cues of a file in their order.
+
+    `format` is one of `CUE_FORMATS`, `after` what follows the last cue, `document` the whole text of a file of tiers,
+    which words and their tokens are added to.
+    """
 
     format: str
     header: str = ""
     cues: tuple[SourceCue, ...] = ()
     after: str = ""
+    document: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,7 +114,7 @@ def align(
     Writes NAME.json, NAME.ctm, NAME.tokens.ctm and NAME.TextGrid for the audio NAME.wav.
     """
     from ctc_align.text import read_transcript_file, require_text
-    from ctc_align.types import Transcript
+    from ctc_align.types import SEGMENTS, Transcript
 
     talk = messages.talk()
     check_audio(audio)
@@ -135,7 +135,7 @@ def align(
     words = aligner.split(written, "standard input" if source == "-" else source)
     talk.notes(language_notes(spoken_text(words), model.name_for(reader), settings.language))
     files = (audio, transcript, model.lexicon, log_probs.vocab, config.config, times.calibration)
-    if written.subtitles is not None and not destination.stdout:
+    if written.subtitles is not None and written.subtitles.format != SEGMENTS and not destination.stdout:
         formats = tuple(dict.fromkeys((*formats, written.subtitles.format)))
     name = name_of_audio(audio)
     outputs = destination.files(name, formats, files)

@@ -148,17 +148,35 @@ def several(items: Sequence[str], separator: str = " ") -> str:
 
 
 def cue_notes(alignment: Alignment) -> list[str]:
-    """Return a note on the cues of a subtitle file that have text and no word with a time."""
+    """Return notes on the tiers that are the text, and on the cues of a file that have text and no word with a time."""
     from ctc_align.formats.source_cues import cues_without_times
 
+    found = tier_notes(alignment)
     places = cues_without_times(alignment)
     if not places or alignment.config.get("cues") == "again":
-        return []
+        return found
+    if found:
+        return [*found, f"{counted(len(places), 'label has', 'labels have')} no word with a time"]
     which = counted(len(places), "cue has", "cues have")
     return [
         f"{which} no word with a time (number {several([str(place) for place in places], ', ')}): "
         "shown at the old time, moved as its neighbours are, or between them"
     ]
+
+
+def tier_notes(alignment: Alignment) -> list[str]:
+    """Return a note on the tiers of a document that are the text, and on those that are not."""
+    from ctc_align.formats.alignment_files import document_tiers
+    from ctc_align.text.control_characters import printable
+
+    tiers = document_tiers(alignment)
+    if not tiers:
+        return []
+    subtitles = alignment.subtitles
+    text = dict.fromkeys(printable(cue.name) for cue in subtitles.cues) if subtitles is not None else {}
+    others = [printable(name) for name in tiers if printable(name) not in text]
+    left = f"; {several(others, ', ')} {'stays as it is' if len(others) == 1 else 'stay as they are'}" if others else ""
+    return [f"the text: {'tier' if len(text) == 1 else 'tiers'} {several(list(text), ', ')}{left}"]
 
 
 def doubtful_words(alignment: Alignment) -> list[str]:

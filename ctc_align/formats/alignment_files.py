@@ -13,11 +13,13 @@ from ctc_align.errors import OutputError, UsageError
 from ctc_align.formats.json_format import JsonWriter, to_dict
 from ctc_align.formats.json_reading import alignment_fields, read_object
 from ctc_align.formats.line_formats import AudacityWriter, CtmWriter, TokenCtmWriter, TsvWriter
+from ctc_align.formats.spoken_tiers import is_document
 from ctc_align.formats.subtitles import SrtWriter, VttWriter
 from ctc_align.formats.textgrid import TextGridWriter
 from ctc_align.formats.whole_files import placing
 from ctc_align.formats.writer import Style, StyleSource, Writer
-from ctc_align.types import AlignmentData
+from ctc_align.text.textgrid_files import textgrid_layout
+from ctc_align.types import TEXTGRID, AlignmentData
 
 WRITERS: dict[str, tuple[type[Writer], ...]] = {
     "json": (JsonWriter,),
@@ -102,6 +104,13 @@ def parse_formats(formats: str) -> tuple[str, ...]:
 def output_paths(out_dir: str | Path, name: str, formats: Sequence[str]) -> list[Path]:
     """Return the files of an alignment called `name`: one or more for each of `formats`, in their order."""
     return [Path(out_dir) / f"{name}{writer.extension}" for format in formats for writer in WRITERS[format]]
+
+
+def document_tiers(alignment: AlignmentData) -> tuple[str, ...]:
+    """Return the names of the tiers in the document that the transcript is; () where it is none."""
+    if is_document(alignment.subtitles, TEXTGRID):
+        return textgrid_layout(alignment.subtitles.document).names
+    return ()
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,8 @@ def _subtitles(subtitles: Subtitles) -> dict[str, Any]:
         {field.name: value for field in fields(cue) if (value := getattr(cue, field.name)) not in ("", None)}
         for cue in subtitles.cues
     ]
-    return {"format": subtitles.format, "header": subtitles.header, "after": subtitles.after, "cues": cues}
+    document = {"document": subtitles.document} if subtitles.document else {}
+    return {"format": subtitles.format, "header": subtitles.header, "after": subtitles.after, **document, "cues": cues}
 
 
 def _spread(edged: AlignedWord | AlignedToken) -> dict[str, float]:

@@ -19,6 +19,7 @@ from ctc_align.reading.input_files import (
     read_input,
     shown,
 )
+from ctc_align.text.textgrid_files import textgrid_layout
 from ctc_align.types import (
     ALIGNED,
     CUE_FORMATS,
@@ -26,6 +27,7 @@ from ctc_align.types import (
     FORMAT,
     REGION_KINDS,
     STATUSES,
+    TEXTGRID,
     UNEXPLAINED,
     UNSPOKEN_KINDS,
     AlignedToken,
@@ -233,7 +235,13 @@ def _subtitles(data: Fields) -> Subtitles | None:
     subtitles = Fields(data.data["subtitles"], "subtitles")
     format = subtitles.choice("format", CUE_FORMATS)
     cues = tuple(map(_cue, subtitles.objects("cues")))
-    return Subtitles(format, subtitles.text("header"), cues, subtitles.text("after"))
+    document = subtitles.text("document", "")
+    if format == TEXTGRID:
+        try:
+            textgrid_layout(document, "subtitles.document")
+        except InputError as error:
+            raise ValueError(str(error)) from error
+    return Subtitles(format, subtitles.text("header"), cues, subtitles.text("after"), document)
 
 
 def _cue(cue: Fields) -> SourceCue:

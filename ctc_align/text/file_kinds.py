@@ -205,9 +205,6 @@ _MARKED = (
               "Traditional Transcript Text or Subtitles) and give that")),
     (re.compile(r"\s*(?:<\?xml[^>]*>\s*)?<(?:\w+:)?tt\b"), FileKind("subtitles in TTML", _AS_SRT)),
     (re.compile(r"\s*<\?xml"), FileKind("an XML file", _AS_TEXT)),
-    (re.compile(r'\s*File type = "ooTextFile|\s*"ooTextFile|\s*File type = "ooTextFile short"'),
-     FileKind("a TextGrid of Praat", "TextGrids are not read as single transcripts yet: " + _TO_TEXT
-              + ", or align a folder of audio and TextGrids with ctc-align corpus FOLDER")),
     (re.compile(r"\s*\[Script Info\]", re.IGNORECASE),
      FileKind("subtitles in ASS or SSA", f"{_AS_SRT} (ffmpeg -i FILE.ass FILE.srt)")),
     (re.compile(r"\s*\{\d+\}\{\d+\}.*\n\s*\{\d+\}\{\d+\}"), FileKind("subtitles in MicroDVD", _AS_SRT)),

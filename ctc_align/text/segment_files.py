@@ -38,7 +38,7 @@ def parse_json_transcript(text: str, source: str) -> Transcript | None:
         source: the file's name, for messages.
 
     Raises:
-        TranscriptError: segments of which one has no text, or times that are none; the message names its place.
+        TranscriptError: segments of which one has no text, or times that are none; the message names it.
 
     >>> parse_json_transcript('{"segments": [{"start": 0.5, "end": 2, "text": " Hello"}]}', "a.json").text
     'Hello'
@@ -46,14 +46,14 @@ def parse_json_transcript(text: str, source: str) -> Transcript | None:
     data = _parsed(text)
     if isinstance(data, dict) and data.get("format") == FORMAT and isinstance(data.get("text"), str):
         return Transcript(data["text"])
-    place, segments = _segments(data)
+    segments = _segments(data)
     if not segments:
         return None
     cues: list[SourceCue] = []
     pieces: list[str] = []
     at, end_s = 0, 0.0
-    for number, segment in enumerate(segments):
-        where = f"{source}: {place}[{number}]"
+    for number, segment in enumerate(segments, 1):
+        where = f"{source}, segment {number}"
         if not isinstance(segment, dict) or not isinstance(written := _first(segment, _TEXTS), str):
             raise TranscriptError(
                 f"{where}: expected a segment with its text, as in the others, got {shown(segment)}; mend that one, or "
@@ -83,20 +83,19 @@ def _parsed(text: str) -> Any:
         return None
 
 
-def _segments(data: Any) -> tuple[str, Sequence[Any]]:
-    """Return the place of the segments in a value, and the list of them, empty where there are none."""
+def _segments(data: Any) -> Sequence[Any]:
+    """Return the list of the segments in a value, empty where there are none."""
     if isinstance(data, list) and len(data) == 1 and isinstance(data[0], dict) and not _is_segment(data[0]):
-        place, found = _segments(data[0])  # NeMo's list of the one recording's hypotheses
-        return (f"[0].{place}" if place else "", found)
+        return _segments(data[0])  # NeMo's list of the one recording's hypotheses
     if isinstance(data, list):
-        return "", data if data and _is_segment(data[0]) else []
+        return data if data and _is_segment(data[0]) else []
     for keys in _PLACES if isinstance(data, dict) else ():
         value = data
         for key in keys:
             value = value.get(key) if isinstance(value, dict) else None
         if isinstance(value, list) and value and _is_segment(value[0]):
-            return ".".join(keys), value
-    return "", []
+            return value
+    return []
 
 
 def _is_segment(value: Any) -> bool:

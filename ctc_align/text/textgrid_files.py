@@ -1,4 +1,4 @@
-"""Praat's TextGrids, read: the long and the short text format."""
+"""Praat's TextGrids, read: the long and the short text format; as a transcript, too, and where tiers may be added."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ctc_align.errors import InputError
+from ctc_align.errors import InputError, TranscriptError
 from ctc_align.reading.input_files import as_seconds, as_whole, read_input
+from ctc_align.text.label_tiers import LabelTier, is_silence, speaker_of, tiers_transcript
+from ctc_align.types import TEXTGRID, Transcript
 
 # Praat's own rule: a value is a quoted string, a flag or a number that stands free; all other text is decoration.
 _VALUE = re.compile(
@@ -18,8 +20,8 @@ _VALUE = re.compile(
                  | (?P<comment>![^\n]*) )(?!\S)""",
     re.VERBOSE,
 )
-
-
+_HEAD = re.compile(r'\s*(?:File type\s*=\s*)?"ooTextFile')
+_HEAD_BYTES = 400
 _TEXT_BYTES = 8
 """Bytes of memory for each byte of a TextGrid, roughly."""
 
@@ -74,15 +76,83 @@ def decoded_textgrid(raw: bytes, path: str | Path) -> str:
     """Return the text of a TextGrid, without its byte order mark. Raises as `read_textgrid`."""
     if raw.startswith(b"ooBinaryFile"):
         raise InputError(f"{path}: a binary TextGrid; save it in Praat with 'Save as text file'")
-    encoding = "utf-8-sig"
-    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        encoding = "utf-16"
-    elif raw[:40].count(b"\0") > 8:
-        encoding = "utf-16-be" if raw[:1] == b"\0" else "utf-16-le"
     try:
-        return raw.decode(encoding)
+        return raw.decode(_encoding(raw))
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: expected UTF-8 or UTF-16, got {error.reason} at byte {error.start}") from error
+
+
+def _encoding(raw: bytes) -> str:
+    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    if raw[:40].count(b"\0") > 8:
+        return "utf-16-be" if raw[:1] == b"\0" else "utf-16-le"
+    return "utf-8-sig"
+
+
+@dataclass(frozen=True)
+class TextGridLayout:
+    """The places of a TextGrid's text that change where it gets more tiers.
+
+    `count` and `end` are the spans of the number of tiers and of the grid's end in the text, `times` the grid's start
+    and end as they are written, `names` those of all tiers; `is_long` says which format it is in.
+    """
+
+    count: tuple[int, int]
+    end: tuple[int, int]
+    times: tuple[str, str]
+    names: tuple[str, ...]
+    is_long: bool
+
+
+def is_textgrid(data: bytes) -> bool:
+    """Return whether a file that begins with `data` is a TextGrid, or another object of Praat's, as text or binary.
+
+    >>> is_textgrid(b'File type = "ooTextFile"'), is_textgrid(b'"ooTextFile"'), is_textgrid(b"Hello")
+    (True, True, False)
+    """
+    head = data[:_HEAD_BYTES]
+    if head.startswith(b"ooBinaryFile"):
+        return True
+    return _HEAD.match(head.decode(_encoding(head), "replace")) is not None
+
+
+def textgrid_transcript(data: bytes, source: str) -> Transcript:
+    """Return the text of the sentence tiers in a TextGrid, a cue for each interval, with the whole document.
+
+    Raises:
+        TranscriptError: it cannot be read, with the line, or no interval has letters.
+    """
+    try:
+        document = decoded_textgrid(data, source)
+        grid = _Parser(document, source).textgrid()
+    except InputError as error:
+        raise TranscriptError(str(error)) from error
+    tiers = [
+        LabelTier(
+            tier.name,
+            speaker_of(tier.name),
+            tuple((row.start_s, row.end_s, row.label) for row in tier.intervals if not is_silence(row.label)),
+        )
+        for tier in grid.tiers
+    ]
+    return tiers_transcript(tiers, source, TEXTGRID, document)
+
+
+def textgrid_layout(document: str, name: str = "TextGrid") -> TextGridLayout:
+    """Return where tiers may be added to a TextGrid. Raises InputError where it cannot be read."""
+    parser = _Parser(document, name)
+    parser.textgrid()
+    if len(parser.numbers) < 3:
+        raise InputError(f"{name}: expected a TextGrid with tiers, got none")
+    start, end, count = parser.numbers
+    return TextGridLayout(
+        (count.start(), count.end()),
+        (end.start(), end.end()),
+        (start.group(), end.group()),
+        tuple(parser.names),
+        "item" in document[count.end() : parser.first_tier],
+    )
 
 
 class _Parser:
@@ -92,6 +162,9 @@ class _Parser:
         self.text = text
         self.path = path
         self.position = 0
+        self.numbers: list[re.Match[str]] = []  # the first ones: start, end, number of tiers
+        self.names: list[str] = []
+        self.first_tier = len(text)
         self.values = (match for match in _VALUE.finditer(text) if match.lastgroup != "comment")
 
     def textgrid(self) -> TextGrid:
@@ -109,7 +182,9 @@ class _Parser:
 
     def tier(self, number: int) -> Tier | None:
         kind = self.take("string", 'a tier class, "IntervalTier" or "TextTier"')
+        self.first_tier = min(self.first_tier, self.position)
         name = self.take("string", "the tier's name")
+        self.names.append(name)
         self.time(), self.time()
         count = self.count(f'number of intervals of tier "{_cut(name)}"')
         if kind == "TextTier":
@@ -147,6 +222,8 @@ class _Parser:
         self.position = match.start()
         if match.lastgroup != kind:
             raise self.fault(f"expected {what}, got {_cut(match.group())}")
+        if kind == "number" and len(self.numbers) < 3:
+            self.numbers.append(match)
         value = match.group(kind)
         return value.replace('""', '"') if kind == "string" else value
 

@@ -11,6 +11,7 @@ from ctc_align.reading.input_files import read_input
 from ctc_align.text.file_kinds import FileKind, binary_kind, encoding_of, written_kind
 from ctc_align.text.segment_files import parse_json_transcript
 from ctc_align.text.subtitle_files import has_cues, has_damaged_times, parse_subtitles
+from ctc_align.text.textgrid_files import is_textgrid, textgrid_transcript
 from ctc_align.types import Transcript
 
 STANDARD_INPUT = "standard input"
@@ -33,12 +34,12 @@ def read_transcript_file(path: str | Path) -> Transcript:
     """Read a transcript, a UTF-8 text, one with cues or a book, from a file or for "-" from standard input.
 
     Each is recognised by its content: subtitles (SRT, VTT) by a line of two times with an arrow between them, what
-    Whisper, WhisperX and NeMo write by segments in JSON, an EPUB book by what its archive says it is. Of an alignment
-    of this package (JSON) it is the text.
+    Whisper, WhisperX and NeMo write by segments in JSON, a TextGrid by its first line, an EPUB book by what its
+    archive says it is. Of an alignment of this package (JSON) it is the text.
 
     Raises:
         UsageError: no such file, a folder, or a file that cannot be read.
-        WrongFileError: the file is no text (a PDF, a recording) or not one for readers (other JSON, a TextGrid).
+        WrongFileError: the file is no text (a PDF, a recording) or not one for readers (other JSON, a CTM).
         TranscriptError: the bytes are not UTF-8, or the subtitles are broken; the message names the line.
 
     >>> from tempfile import TemporaryDirectory
@@ -82,6 +83,8 @@ def parse_transcript(data: bytes, source: str) -> Transcript:
 
         if is_epub(data):
             return read_epub(data, source)
+    if is_textgrid(data):
+        return textgrid_transcript(data, source)
     _refuse(binary_kind(data), source)
     text = _decoded(data, source)
     extension = Path(source).suffix.casefold()

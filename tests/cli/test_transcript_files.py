@@ -55,6 +55,25 @@ def test_elsewhere_it_has_its_own_name_and_cues_may_be_cut_again(cli):
     assert "cues: expected 'keep' or 'again', got 'no'" in cli("talk.wav", "talk.srt", "--cues", "no").error
 
 
+def test_a_textgrid_comes_back_with_words_and_says_which_tiers_are_the_text(cli):
+    rows = '"IntervalTier" "Ann" 0 2 2 0 1 "Hello, big" 1 2 "world!" "IntervalTier" "mood" 0 2 1 0 2 "fine"'
+    grid = f'"ooTextFile"\n"TextGrid" 0 2 <exists> 2 {rows}\n'
+    Path("talk.TextGrid").write_text(grid)
+    result = cli("talk.wav", "talk.TextGrid", "--format", "json")
+    assert result.code == 0
+    assert "note: the text: tier Ann; mood stays as it is" in result.stderr
+    assert "what would replace it is in talk.aligned.TextGrid" in result.stderr
+    assert Path("talk.TextGrid").read_text() == grid
+    assert Path("talk.aligned.TextGrid").read_text().startswith(grid.replace("> 2", "> 4"))
+
+
+def test_segments_add_no_format(cli):
+    Path("talk.json").write_text('[{"text": "Hello, big world!", "start": 0, "end": 1}]')
+    assert cli("talk.wav", "talk.json", "--format", "vtt", "-q").code == 0
+    assert not Path("talk.aligned.json").exists()
+    assert Path("talk.vtt").read_text().endswith("\nHello, big world!\n")
+
+
 def test_cues_as_they_are_wanted(cli):
     Path("talk.srt").write_text(SRT)
     wanted = ("--cues", "again", "--max-line", "8", "--max-cps", "5", "--frame-rate", "25")

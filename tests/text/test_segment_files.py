@@ -84,9 +84,9 @@ def test_our_own_alignment_is_its_text() -> None:
 @over_rows(
     ("segment", "says"),
     [
-        ({"start": 1, "end": 2}, "a.json: segments[1]: expected a segment with its text"),
-        ("text", "a.json: segments[1]: expected a segment with its text, as in the others, got 'text'"),
-        ({"text": "b", "start": "soon"}, "a.json: segments[1]: expected its start and end in seconds, got 'soon'"),
+        ({"start": 1, "end": 2}, "a.json, segment 2: expected a segment with its text"),
+        ("text", "a.json, segment 2: expected a segment with its text, as in the others, got 'text'"),
+        ({"text": "b", "start": "soon"}, "a.json, segment 2: expected its start and end in seconds, got 'soon'"),
         ({"text": "b", "start": 1, "end": 1e300}, "expected its start and end in seconds, got 1e+300"),
     ],
 )

@@ -45,7 +45,6 @@ WRONG_FILES = [
     (b"<!-- saved -->\n<HTML lang=en>Hi", "an HTML page"),
     (b'<?xml version="1.0"?>\n<ANNOTATION_DOCUMENT DATE="">', "an ELAN file"),
     (b'<?xml version="1.0"?>\n<tt xml:lang="en"/>', "subtitles in TTML"),
-    (b'File type = "ooTextFile"\nObject class = "TextGrid"\n', "a TextGrid of Praat"),
     (json.dumps({"format": "ctc-align/1", "words": []}, indent=1).encode(), "an alignment of ctc-align"),
     (b'{"segments": ["a", "b"]}', "a JSON file"),
     (b'[{"audio": "a.wav", "text": "a", "start": 0, "end": 1}]', "a JSON file"),
