@@ -112,7 +112,9 @@ def is_book(text: str | None) -> bool:
 
 
 def check_text(text: str | None) -> None:
-    """Raise UsageError where the transcript itself, after --text, is the name of a file."""
+    """Raise UsageError where the transcript itself, after --text, is a file's name, or that of a book that is none."""
+    if text and text.casefold().endswith(_BOOK) and not any(map(str.isspace, text)) and not os.path.isfile(text):
+        raise UsageError(f"--text {text}: no such book; give the path of an EPUB, or the words of the transcript")
     if text and "." in text[1:-1] and not any(map(str.isspace, text)) and os.path.isfile(text):
         raise UsageError(f"--text {text}: is a file; give it as TRANSCRIPT, without --text, which takes the words")
 

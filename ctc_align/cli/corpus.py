@@ -86,6 +86,22 @@ class OutputOptions:
 
 
 @dataclass(frozen=True)
+class SourceOptions:
+    """How the source is read."""
+
+    kind: options.SourceKind = None
+    text: Annotated[
+        str | None,
+        typer.Option(
+            "--text",
+            metavar="FILE",
+            help="The text (UTF-8, EPUB) that the recordings of a folder, and of those below it, read parts of.",
+            show_default="the only text beside them",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
 class WorkOptions:
     """Which part of the corpus is done, by which workers."""
 
@@ -168,6 +184,10 @@ class WorkOptions:
         )
 
 
+JournalFolder = Annotated[
+    str | None,
+    typer.Option("--summary", metavar="DIR", help="Only sum up the journals in DIR, those of all shards."),
+]
 Source = Annotated[
     str | None,
     typer.Argument(
@@ -184,15 +204,12 @@ def corpus(
     out_dir: Annotated[
         str | None, typer.Option("--out-dir", metavar="DIR", help="Folder for the outputs and the journal. Required.")
     ] = None,
-    kind: options.SourceKind = None,
     *,
+    reading: SourceOptions,
     model: ModelOptions,
     outputs: OutputOptions,
     work: WorkOptions,
-    summary: Annotated[
-        str | None,
-        typer.Option("--summary", metavar="DIR", help="Only sum up the journals in DIR, those of all shards."),
-    ] = None,
+    summary: JournalFolder = None,
     config: ConfigOptions,
     log_probs: LogProbsOptions,
     transcripts: TranscriptOptions,
@@ -217,13 +234,21 @@ def corpus(
     check_source(source)
     if not out_dir:
         raise UsageError("--out-dir: a corpus needs a folder for its outputs and its journal")
-    check_files({"--lexicon": model.lexicon, "--calibration": times.calibration, "--vocab": log_probs.vocab})
+    check_files(
+        {
+            "--lexicon": model.lexicon,
+            "--calibration": times.calibration,
+            "--vocab": log_probs.vocab,
+            "--text": reading.text,
+        }
+    )
     reader = log_probs.reader_of_source(source, model.model)
     settings = config.settings(transcripts, times, cues)
-    files = (source, model.lexicon, config.config, times.calibration, log_probs.vocab)
+    files = (source, model.lexicon, config.config, times.calibration, log_probs.vocab, reading.text)
     run = replace(
         work.run(source, out_dir),
-        kind=kind,
+        kind=reading.kind,
+        text=reading.text or "",
         model=model.name_for(reader),
         lexicon=model.lexicon,
         device=model.device,
@@ -287,7 +312,7 @@ def _first_texts(run: CorpusRun) -> str:
     from ctc_align.corpus.utterance import Utterance
 
     try:
-        first = islice(open_source(run.source, run.kind, exclude=[run.out_dir], parts=True), _SAMPLED)
+        first = islice(open_source(run.source, run.kind, exclude=[run.out_dir], parts=True, text=run.text), _SAMPLED)
         return "\n".join(item.text for item in first if isinstance(item, Utterance))
     except (CtcAlignError, OSError):
         return ""

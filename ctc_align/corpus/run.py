@@ -64,6 +64,7 @@ class CorpusRun:
         profile: write in the summary where the time goes.
         verify: read all outputs, and do again what is not as the journal recorded it.
         log_probs: the source is one of log-probs, and this reads them; `model` is then None.
+        text: path of the text of which all recordings of a folder read parts; "" for none.
     """
 
     source: str
@@ -84,6 +85,7 @@ class CorpusRun:
     profile: bool = False
     verify: bool = False
     log_probs: Reader | None = None
+    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ def run_corpus(run: CorpusRun, observer: Observer) -> RunResult:
     run = _with_model_defaults(run)
     _check(run)
     layout = layout_for(_output_settings(run))
-    open_source(run.source, run.kind, parts=True)  # a wrong call leaves no folder behind
+    open_source(run.source, run.kind, parts=True, text=run.text)  # a wrong call leaves no folder behind
     if run.model is not None:
         check_model(run.model)
     is_new = not out_dir.exists()
@@ -134,6 +136,7 @@ def _locked(run: CorpusRun, observer: Observer, layout: Layout, out_dir: Path) -
             exclude=[run.out_dir],
             fold_case=folds_case(out_dir, run.shard),
             parts=run.settings.match != "exact",
+            text=run.text,
         )
         source = with_channel(source, run.settings.channel_number)
         protect = (*layout.settings.protect, *source.files)
@@ -243,6 +246,10 @@ def _check(run: CorpusRun) -> None:
         run.log_probs.check()
         if run.outputs.cut or "lhotse" in run.outputs.manifests:
             raise UsageError("--cut-audio and --manifest lhotse need the sound, and this is a run over log-probs")
+    if run.text and run.settings.match == "exact":
+        raise UsageError(
+            f"--text {run.text}: each recording reads a part of it, and --match exact wants all of it read"
+        )
     if run.backend not in _BACKENDS:
         raise UsageError(f"--backend: expected one of {', '.join(_BACKENDS)}, got {run.backend}")
 

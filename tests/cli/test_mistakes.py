@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from made_books import made_zip
 from made_sounds import babble
 
 TEXTGRID = """File type = "ooTextFile"
@@ -58,6 +59,7 @@ FILES = {
     "done.json": b"{}",
     "train.jsonl": b'{"audio": "talk.wav", "text": "a"}\n',
     "plot.png": b"mine",
+    "broken.epub": made_zip({"mimetype": "application/epub+zip"}),
 }
 NO_MODEL = "model nonesuch: no such model or folder; there is english"
 
@@ -72,6 +74,12 @@ MISTAKES = [
     ("talk.wav folder", 2, "folder: expected a transcript file, got a folder"),
     ("talk.wav talk.txt --text Hello", 2, "given twice, as talk.txt and with --text; give one of them"),
     ("talk.wav --text talk.txt", 2, "--text talk.txt: is a file; give it as TRANSCRIPT, without --text"),
+    ("talk.wav --text none.epub", 2, "--text none.epub: no such book; give the path of an EPUB, or the words"),
+    ("talk.wav broken.epub", 1, "broken.epub: expected META-INF/container.xml in the book", "get it again"),
+    ("corpus folder --text none.txt --out-dir out", 2, "--text none.txt: expected a file, no such file"),
+    ("corpus train.jsonl --text talk.txt --out-dir out", 2, "train.jsonl: expected a folder of recordings that read"),
+    ("corpus folder --text talk.txt --match exact --out-dir out", 2, "--match exact wants all of it read"),
+    ("corpus folder --text empty.txt --out-dir out", 1, "--text empty.txt: the transcript is empty"),
     ("score talk.wav --text talk.txt", 2, "--text talk.txt: is a file; give it as TRANSCRIPT"),
     ("paper.pdf talk.wav", 2, "these look swapped; did you mean: ctc-align talk.wav paper.pdf"),
     ("wide.txt talk.wav", 2, "these look swapped; did you mean: ctc-align talk.wav wide.txt"),

@@ -108,6 +108,23 @@ def test_each_recording_gets_its_part_and_what_none_reads_is_told(
     ]
 
 
+def test_a_text_that_is_named_is_that_of_all_folders_but_for_what_has_its_own(book: Path) -> None:
+    write_clip(book / "cd2" / "gamma.wav", 0.5, 3)
+    write_clip(book / "cd2" / "own.wav", 0.5, 4)
+    (book / "cd2" / "own.txt").write_text("its own words\n", "utf-8")
+    (book / "notes.txt").write_text("no audio", "utf-8")
+    assert run(["corpus", str(book), "--text", str(book / "book.txt"), "--out-dir", "out", "-q"]) == 1
+    texts = {line.id: (line.status, line.reason, line.book) for line in read_lines(Path("out/journal.jsonl"))}
+    shared = str(book / "book.txt")
+    assert texts == {
+        "alpha": ("done", None, shared),
+        "beta": ("done", None, shared),
+        "cd2/gamma": ("done", None, shared),
+        "cd2/own": ("done", None, None),
+        "notes": ("failed", "no audio of this name beside it", None),
+    }
+
+
 def test_an_epub_is_shared_with_its_places(book: Path) -> None:
     (book / "book.txt").unlink()
     pages = {"a.xhtml": "<h1>Title</h1><p id='x'>alpha one</p>", "b.xhtml": "<p id='y'>beta two</p><p>end</p>"}

@@ -37,6 +37,11 @@ def made_epub(bodies: Mapping[str, str], others: Mapping[str, str | bytes] | Non
         **{f"OEBPS/{name}": PAGE.format(body) for name, body in bodies.items()},
         **(others or {}),
     }
+    return made_zip(files)
+
+
+def made_zip(files: Mapping[str, str | bytes]) -> bytes:
+    """Return a ZIP archive of files by their names."""
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():

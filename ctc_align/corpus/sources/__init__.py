@@ -35,6 +35,7 @@ def open_source(
     exclude: Sequence[str] = (),
     fold_case: bool = False,
     parts: bool = False,
+    text: str = "",
 ) -> Source:
     """Return the corpus at `path`, of the kind that its content shows, or of `kind`.
 
@@ -49,12 +50,17 @@ def open_source(
         fold_case: the output folder does not tell "A" from "a" (see `UsedIds`).
         parts: in a folder of recordings with one text for all of them each reads a part of it (`Utterance.book`);
             without this they are refused, for who takes `text` for what is said.
+        text: path of the text that all recordings of a folder, and of those below it, read parts of, but for those that
+            have a transcript of their own.
 
     Raises:
+        TranscriptError: `text` cannot be read.
         UsageError: there is nothing, it cannot be read, it is empty, or it is not of the kind.
     """
     name = os.fspath(path)
-    options = SourceLocation(name, tuple(map(os.fspath, exclude)), fold_case, parts)
+    options = SourceLocation(name, tuple(map(os.fspath, exclude)), fold_case, parts, text)
+    if text:
+        kind = _kind_with_text(name, kind)
     kind = None if kind is None else _ALIASES.get(kind, kind)
     if kind is None:
         kind = detected_kind(options)
@@ -70,6 +76,14 @@ def open_source(
     if kind != "kaldi" and next(iter(source), None) is None:
         raise UsageError(f"{printable(name)}: expected the utterances of a corpus ({kind}), got none: it is empty")
     return source
+
+
+def _kind_with_text(path: str, kind: str | None) -> str:
+    """Return the kind of a folder of recordings that read parts of one text; raise UsageError for anything else."""
+    if not os.path.isdir(path) or kind not in (None, "mfa", "folder"):
+        got = f"--source {kind}" if os.path.isdir(path) else "what is no folder"
+        raise UsageError(f"{printable(path)}: expected a folder of recordings that read parts of --text, got {got}")
+    return "mfa"
 
 
 def with_channel(source: Source, channel: int | None) -> Source:

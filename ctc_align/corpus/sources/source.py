@@ -25,13 +25,15 @@ class SourceLocation:
     """The location of a source, and how it is read.
 
     `exclude` are folders (as paths) that are no part of the corpus, such as the output folder; `fold_case` as in
-    `UsedIds`; `parts`: recordings without transcripts beside one text read parts of it.
+    `UsedIds`; `parts`: recordings without transcripts beside one text read parts of it,
+    and all of them of the file `text`, where it is given.
     """
 
     path: str
     exclude: tuple[str, ...] = ()
     fold_case: bool = False
     parts: bool = False
+    text: str = ""
 
 
 class FolderSource:

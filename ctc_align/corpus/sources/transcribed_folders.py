@@ -5,12 +5,21 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from ctc_align.corpus.sources.folder_tree import Contents, Folder, contents, folders_below
-from ctc_align.corpus.sources.source import FolderSource, Item, ItemMaker, checked_text, has_bytes, printable
+from ctc_align.corpus.sources.source import (
+    FolderSource,
+    Item,
+    ItemMaker,
+    SourceLocation,
+    checked_text,
+    has_bytes,
+    printable,
+)
 from ctc_align.corpus.sources.text_lines import TextLine, read_lines
-from ctc_align.errors import CtcAlignError, InputError, UsageError
+from ctc_align.errors import CtcAlignError, InputError, TranscriptError, UsageError
 from ctc_align.text import read_transcript, read_transcript_file
 from ctc_align.text.textgrid_files import Interval, read_textgrid
 from ctc_align.types import Transcript
@@ -27,30 +36,68 @@ class MfaFolder(FolderSource):
     each interval with text is an utterance of the speaker that the tier is named after; its id is that of the recording
     with tier, start and end behind it. A TextGrid beside a `.lab` or `.txt` is taken for an alignment of it and left
     alone. Where several recordings have no transcript, and one text or book lies beside them, each reads a part of it
-    (`parts` of the location). What has no partner, a second sound file of one name and a second transcript are refused.
+    (`parts` of the location), or of the location's `text`. What has no partner, a second sound file of one name and a
+    second transcript are refused.
     """
 
     kind = "mfa"
 
+    def __init__(self, options: SourceLocation) -> None:
+        super().__init__(options)
+        self._last: SharedText | None = None
+        if options.text:
+            self._last = read_shared_text(options.text)
+            if self._last.transcript is None:
+                raise TranscriptError(f"--text {self._last.fault}")
+        self._is_of_all = bool(options.text)
+
     def __iter__(self) -> Iterator[Item]:
         maker = ItemMaker(fold_case=self.fold_case)
         for folder in folders_below(self.name, self.exclude):
-            recordings = _Recordings(folder, contents(folder), maker)
-            yield from recordings.parts() if self.parts and recordings.found.book else recordings.items()
+            found = contents(folder)
+            yield from _Recordings(folder, found, maker, self.shared_text(folder, found)).items()
+
+    def shared_text(self, folder: Folder, found: Contents) -> SharedText | None:
+        """Return the text that recordings without one of their own read parts of, None where there is none."""
+        if self._is_of_all:
+            return self._last
+        if not self.parts or not found.book or has_bytes(found.book):
+            return None
+        path = folder.join(found.book)
+        if self._last is None or self._last.path != path:
+            self._last = read_shared_text(path)
+        return self._last
+
+
+@dataclass(frozen=True)
+class SharedText:
+    """A text of many recordings: the `path` of its file, and the `fault` where there is no `transcript`."""
+
+    path: str
+    transcript: Transcript | None
+    fault: str = ""
+
+
+def read_shared_text(path: str) -> SharedText:
+    """Return the text of many recordings, or why it cannot be read."""
+    try:
+        _check_readable(path)
+        transcript = read_transcript_file(path)
+        checked_text(transcript.text, path)
+    except CtcAlignError as error:
+        return SharedText(path, None, str(error))
+    return SharedText(path, transcript)
 
 
 class _Recordings:
-    """The sound files and transcripts of one folder."""
+    """The sound files and transcripts of one folder, and the text that its recordings may share."""
 
-    def __init__(self, folder: Folder, found: Contents, maker: ItemMaker) -> None:
+    def __init__(self, folder: Folder, found: Contents, maker: ItemMaker, shared: SharedText | None) -> None:
         self.folder = folder
         self.found = found
         self.maker = maker
+        self.shared = shared
         self.speaker = printable(os.path.basename(os.path.abspath(folder.path)))
-        self.hint = ""
-        """The end of a refusal, where one text seems to be meant for all recordings."""
-        if found.book:
-            self.hint = f"; of {found.book}, the text of all, parts are found by ctc-align corpus without --match exact"
 
     def items(self) -> Iterator[Item]:
         found = self.found
@@ -70,35 +117,24 @@ class _Recordings:
                     reason = f"{sounds[0]} beside it has the same name, and so the id; rename one of them"
                     yield self.refused(stem, name, reason)
 
-    def parts(self) -> Iterator[Item]:
-        """Yield the recordings, each with the one text that it reads a part of."""
-        found, name = self.found, self.found.book
-        path = self.folder.join(name)
-        text: Transcript | None = None
-        fault = ""
-        try:
-            _check_readable(path)
-            text = read_transcript_file(path)
-            checked_text(text.text, path)
-        except CtcAlignError as error:
-            fault = f"the text beside it cannot be used: {error}"
-        for stem in sorted(found.sounds):
-            first, *others = found.sounds[stem]
-            if has_bytes(stem) or has_bytes(self.folder.below) or has_bytes(name):
-                yield self.refused(stem, first, "its name, or that of the text beside it, is not UTF-8; rename it")
-            elif text is None or fault:
-                yield self.refused(stem, first, fault)
-            else:
-                yield self.part(stem, first, name, text)
-            for sound in others:
-                reason = f"{first} beside it has the same name, and so the id; rename one of them"
-                yield self.refused(stem, sound, reason)
-
-    def part(self, stem: str, sound: str, name: str, text: Transcript) -> Item:
-        fields = {"audio": self.folder.join(sound), "text": text.text, "speaker": self.speaker, "book": text}
-        fields["transcript"] = self.folder.join(name)
-        origin = f"{self.folder.below}{sound}, a part of {name}"
+    def part(self, stem: str, sound: str) -> Item:
+        """Return a recording without a transcript of its own, with the text that it reads a part of, or refused."""
+        shared, book = self.shared, self.found.book
+        if shared is None:
+            hint = f"; of {book}, the text of all, parts are found by ctc-align corpus without --match exact"
+            reason = f"no transcript beside it: expected {stem}.txt, .lab or .TextGrid{hint if book else ''}"
+            return self.refused(stem, sound, reason)
+        if shared.transcript is None:
+            return self.refused(stem, sound, f"the text of all recordings cannot be used: {shared.fault}")
+        origin = f"{self.folder.below}{sound}, a part of {os.path.basename(shared.path)}"
+        fields: dict[str, Any] = {"audio": self.folder.join(sound), "speaker": self.speaker}
+        fields |= {"text": shared.transcript.text, "transcript": shared.path, "book": shared.transcript}
         return self.maker.utterance(self.folder.below + stem, stem, 0, origin, fields)
+
+    def is_shared(self, name: str) -> bool:
+        """Return whether a file of the folder is the text that the recordings share."""
+        path = self.folder.join(name)
+        return self.shared is not None and os.path.exists(path) and os.path.samefile(path, self.shared.path)
 
     def recording(self, stem: str, sound: str, texts: list[str], grids: list[str]) -> Iterator[Item]:
         if texts:
@@ -110,16 +146,15 @@ class _Recordings:
         elif stem in self.found.books:
             yield self.whole(stem, sound, self.found.books[stem][0])
         else:
-            yield self.refused(
-                stem, sound, f"no transcript beside it: expected {stem}.txt, .lab or .TextGrid{self.hint}"
-            )
+            yield self.part(stem, sound)
         for name in texts[1:] if texts else grids[1:]:
             used = texts[0] if texts else grids[0]
             yield self.refused(stem, name, f"a second transcript of {sound}; {used} is used: remove one of them")
 
     def without_sound(self, stem: str, transcripts: list[str]) -> Iterator[Item]:
         for name in transcripts:
-            yield self.refused(stem, name, "no audio of this name beside it")
+            if not self.is_shared(name):
+                yield self.refused(stem, name, "no audio of this name beside it")
 
     def whole(self, stem: str, sound: str, transcript: str) -> Item:
         origin = self.folder.below + transcript
