@@ -1,27 +1,36 @@
 """The part of a text that a recording reads, cut out of the alignment of the whole text with it.
 
 One text may belong to many recordings: a book to its chapters. Each recording is aligned with all of it, and of that
-alignment the stretch is kept from the first word that was found to the last.
+alignment one stretch is kept: that in which the words that were found outweigh those between them that were not. A few
+words far from it (the title that a reader says first) are told as speech that is not in the part.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from ctc_align.formats import Alignment
-from ctc_align.types import ALIGNED, UNSPOKEN, AlignedWord, BookPlace, Region, SourceCue
+from ctc_align.types import ALIGNED, SKIPPED, UNEXPLAINED, UNSPOKEN, AlignedWord, BookPlace, Region, SourceCue
 
+_NAMED = 5
+WEIGHT = 50
+"""A word that was found outweighs so many skipped ones between it and the others of the part."""
 _NUMBERED = re.compile(r"(words? )(\d+)(?:–(\d+))?")
 
 
 def part_of_text(alignment: Alignment) -> Alignment:
-    """Return the alignment of the part of its text from the first word that has times to the last.
+    """Return the alignment of the part of its text that is read.
 
-    Its `text` is that part, in which all characters are counted, and `text_offset` says how many code points of the
-    whole text come before it. What is written and not spoken at either end (the name of a speaker) belongs to it as far
-    as it is on the same line. Words before and after are no `skipped` words of the part. Where no word has times, all
-    of the text is kept as it is.
+    The part goes from one word that has times to another, and has the greatest sum of words with times, each `WEIGHT`,
+    less words that are skipped. Words with times before and after it are left out, and told by regions; they stay in
+    the loss. What is written and not spoken at either end (the name of a speaker) belongs to the part as far as it is
+    on the same line. Words before and after are no `skipped` words of the part.
+
+    `text` is the part, in which all characters are counted, and `text_offset` says how many code points of the whole
+    text come before it. Where no word has times, all of the text is kept as it is.
 
     >>> timed = AlignedWord("b", "b", 2, 3, "aligned", 0.0, 0.5, 0.9)
     >>> words = (AlignedWord("a", "a", 0, 1, "skipped"), timed, AlignedWord("c", "c", 4, 5, "skipped"))
@@ -30,10 +39,11 @@ def part_of_text(alignment: Alignment) -> Alignment:
     ('b', 2, 0, 0)
     """
     words = alignment.words
-    timed = [place for place, word in enumerate(words) if word.status == ALIGNED]
-    if not timed:
+    if not any(word.status == ALIGNED for word in words):
         return alignment
-    first, last = _with_unspoken(alignment, timed[0], -1), _with_unspoken(alignment, timed[-1], 1)
+    first, last = _weightiest(words)
+    away = _stretches_away(words, first, last)
+    first, last = _with_unspoken(alignment, first, -1), _with_unspoken(alignment, last, 1)
     cut = _Cut(words[first].char_start, words[last].char_end, first)
     subtitles = alignment.subtitles
     if subtitles is not None:
@@ -43,10 +53,45 @@ def part_of_text(alignment: Alignment) -> Alignment:
         text=alignment.text[cut.start : cut.end],
         text_offset=cut.start,
         words=tuple(cut.word(word) for word in words[first : last + 1]),
-        regions=tuple(cut.region(region) for region in alignment.regions if cut.has(region)),
+        regions=_with_those_away([cut.region(region) for region in alignment.regions if cut.has(region)], away),
+        unexplained=tuple(sorted((*alignment.unexplained, *((r.start_s or 0.0, r.end_s or 0.0) for r in away)))),
         places=tuple(cut.place(place) for place in alignment.places if cut.has(place)),
         subtitles=subtitles,
     )
+
+
+def _weightiest(words: Sequence[AlignedWord]) -> tuple[int, int]:
+    """Return the first and the last word of the part."""
+    best, sum_so_far, start, part = 0, 0, 0, (0, 0)
+    for place, word in enumerate(words):
+        if sum_so_far <= 0:
+            sum_so_far, start = 0, place
+        sum_so_far += {ALIGNED: WEIGHT, SKIPPED: -1}.get(word.status, 0)
+        if word.status == ALIGNED and sum_so_far > best:
+            best, part = sum_so_far, (start, place)
+    return part
+
+
+def _stretches_away(words: Sequence[AlignedWord], first: int, last: int) -> list[Region]:
+    """Return the stretches of the recording whose words stand before or after the part, runs of words each."""
+    found = []
+    for outside in (words[:first], words[last + 1 :]):
+        for status, run in groupby(outside, key=lambda word: word.status):
+            if status == ALIGNED:
+                said = list(run)
+                start_s, end_s = min(word.start_s or 0.0 for word in said), max(word.end_s or 0.0 for word in said)
+                begins = " ".join(word.text for word in said[:_NAMED])
+                more = " …" if len(said) > _NAMED else ""
+                reason = f"speech whose words stand far from the part of the text that is read: {begins}{more}"
+                found.append(Region(UNEXPLAINED, start_s, end_s, reason=reason))
+    return found
+
+
+def _with_those_away(regions: Sequence[Region], away: Sequence[Region]) -> tuple[Region, ...]:
+    """Return the regions by time; in the order that they have where nothing is added."""
+    if not away:
+        return tuple(regions)
+    return tuple(sorted((*regions, *away), key=lambda region: region.start_s or 0.0))
 
 
 def _with_unspoken(alignment: Alignment, place: int, step: int) -> int:

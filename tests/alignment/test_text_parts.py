@@ -50,6 +50,24 @@ def test_regions_places_and_cues_are_those_of_the_part():
     assert [(cue.name, cue.char_start, cue.char_end) for cue in part.subtitles.cues] == [("2", 0, 23)]
 
 
+def test_a_few_words_far_away_are_told_and_left_out():
+    """Six words of a title page, 20,000 words before the chapter; a page skipped within the chapter stays in it."""
+    words, at = [], 0
+    for number, count, status in ((0, 6, "aligned"), (6, 20_000, "skipped"), (7, 500, "aligned"), (600, 300, "skipped"),
+                                  (700, 400, "aligned"), (0, 9_000, "skipped")):  # fmt: skip
+        for i in range(count):
+            times = (number + i * 0.5, number + i * 0.5 + 0.4, 0.9) if status == "aligned" else ()
+            words.append(AlignedWord("w", "w", at, at + 1, status, *times))
+            at += 2
+    book = replace(
+        whole(), text="w " * len(words), words=tuple(words), duration_s=1000.0, unexplained=((900.0, 901.0),)
+    )
+    part = part_of_text(book)
+    assert (len(part.words), part.skipped, part.text_offset) == (1200, 300, 2 * 20_006)
+    assert part.unexplained == ((0.0, 2.9), (900.0, 901.0))
+    assert part.regions[0].reason.endswith("far from the part of the text that is read: w w w w w …")
+
+
 def test_where_nothing_is_found_all_of_it_stays():
     words = tuple(replace(word, status="skipped", start_s=None, end_s=None, confidence=None) for word in whole().words)
     nothing = replace(whole(), words=words)

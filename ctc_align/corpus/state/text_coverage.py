@@ -51,11 +51,11 @@ class TextCoverage:
     _parts: dict[str, list[tuple[int, int, str]]] = field(default_factory=dict)
 
     def add(self, line: Line) -> None:
-        """Take the part of a recording, if it reads one; one that reads nothing names its text all the same."""
+        """Take the part of a recording, if it reads most of its words; else it names its text all the same."""
         if line.book is None:
             return
         parts = self._parts.setdefault(line.book, [])
-        if line.part is not None:
+        if line.part is not None and 2 * (line.skipped or 0) <= (line.words or 0):
             parts.append((*line.part, line.id))
 
     def gaps(self) -> list[TextGap]:
