@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
 
+    from ctc_align.reading.rows_on_disk import TensorOnDisk
+
 FORMAT = "ctc-align/1"
 
 ALIGNED, SKIPPED, UNSPOKEN, UNKNOWN = STATUSES = ("aligned", "skipped", "unspoken", "unknown")
@@ -28,7 +30,10 @@ SRT, VTT, SEGMENTS, TEXTGRID, EAF = CUE_FORMATS = ("srt", "vtt", "json", "textgr
 
 @dataclass(frozen=True)
 class Audio:
-    """One channel of sound: `samples` (N,) float32 in about [-1, 1] at `sample_rate` Hz."""
+    """One channel of sound: `samples` (N,) float32 in about [-1, 1] at `sample_rate` Hz.
+
+    Those of a recording of hours may lie on disk (`ctc_align.reading.rows_on_disk`): then slices of them are arrays.
+    """
 
     samples: np.ndarray
     sample_rate: int
@@ -204,7 +209,8 @@ class Emissions:
 
     `vocab` has C tokens, `blank` is an index into it. `offset_s` is the place of frame 0 in the recording.
     `states` is the optional second output, (T, K) float: scores of the segmentation states that say *where* sounds
-    begin and end (see `ctc_align.alignment.segmentation`); the loss and the score never use it.
+    begin and end (see `ctc_align.alignment.segmentation`); the loss and the score never use it. Those of a recording of
+    hours lie on disk: `len` and slices of frames are as a tensor's, all else is not.
     """
 
     log_probs: torch.Tensor
@@ -212,7 +218,7 @@ class Emissions:
     frame_shift_s: float
     blank: int = 0
     offset_s: float = 0.0
-    states: torch.Tensor | None = field(default=None, repr=False)
+    states: torch.Tensor | TensorOnDisk | None = field(default=None, repr=False)
     duration_s: float | None = None
     """Length of the audio; `T * frame_shift_s` when it is not known."""
     name: str = ""
@@ -228,7 +234,9 @@ class Emissions:
         frames = len(self.log_probs)
         if (first, last) == (0, frames):
             return self
-        states = None if self.states is None else self.states[first:last]
+        states = self.states
+        if states is not None:
+            states = states.part(first, last) if hasattr(states, "part") else states[first:last]
         end_s = round(self.first_frame_s + last * self.frame_shift_s, 6)
         if last == frames and self.duration_s is not None:
             end_s = self.duration_s

@@ -315,7 +315,9 @@ class Aligner:
             return checked_emissions(audio)
         from ctc_align.audio.loading import as_audio
 
-        return as_audio(audio, self._loaded_model().sample_rate, channel=self.settings.channel_number)
+        model = self._loaded_model()
+        on_disk = getattr(model, "reads_slices", False)
+        return as_audio(audio, model.sample_rate, channel=self.settings.channel_number, on_disk=on_disk)
 
     def _loaded_model(self) -> AcousticModel:
         if self.model is None:

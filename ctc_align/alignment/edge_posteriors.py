@@ -21,6 +21,7 @@ import torch
 from ctc_align import kernels, lattice
 from ctc_align.alignment.ctc_path import Spans
 from ctc_align.kernels.requests import Steps
+from ctc_align.reading.rows_on_disk import TensorOnDisk
 
 WINDOW_TOKENS = 48
 """Sounds whose edges come from one window."""
@@ -47,7 +48,7 @@ class Sounds:
         wildcard: (T,) scores of `lattice.WILDCARD` among the sounds, if it is there.
     """
 
-    states: torch.Tensor
+    states: torch.Tensor | TensorOnDisk
     sounds: np.ndarray
     words: np.ndarray
     spans: Spans

@@ -7,13 +7,22 @@ silence between words and nowhere far from the spikes, says where each sound beg
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+import torch
 
 from ctc_align import lattice
 from ctc_align.alignment.ctc_path import Spans, token_spans
 from ctc_align.alignment.wildcard import speech_scores
 from ctc_align.kernels.requests import BestPath, Steps
+from ctc_align.reading.rows_on_disk import TensorOnDisk
 from ctc_align.types import Emissions, Tokens
+
+WHOLE_FRAMES = 120_000
+"""Longer recordings are segmented in windows, so that no more of them is in memory at once."""
+WINDOW_FRAMES, OVERLAP_FRAMES = 30_000, 2000
+"""The length of a window, and of what it has in common with the next: five minutes of our own models, and 20 s."""
 
 
 def parts_of(emissions: Emissions) -> int:
@@ -55,20 +64,95 @@ def segment(
     parts, frames = parts_of(emissions), len(states)
     if frames < parts * len(sounds):
         return None
-    topology = lattice.segmentation([sounds], [np.asarray(tokens.words)[spoken]], parts, states.shape[1] - 1)
+    words = np.asarray(tokens.words)[spoken]
+    topology = lattice.segmentation([sounds], [words], parts, states.shape[1] - 1)
     wildcard = speech_scores(states) if topology.has_wildcard else None
+    paths = _Paths(states, sounds, words, parts, topology, wildcard, backend)
     while True:
         bands = band(topology.token[0], spikes.of(spoken), frames, band_frames, sounds == lattice.WILDCARD)
-        best = yield BestPath(states, topology, wildcard, backend, bands)
-        if best.score > float("-inf"):
+        path = None
+        if frames > WHOLE_FRAMES:
+            path = yield from paths.best_in_windows(bands, spikes.of(spoken))
+        if path is None:
+            path = yield from paths.best(bands)
+        if path is not None:
             break
         if band_frames >= frames:
             return None
         band_frames *= 2
-    own = token_spans(best.states, topology.token[0], len(sounds))
+    own = token_spans(path, topology.token[0], len(sounds))
     start, end = spikes.start.copy(), spikes.start.copy()
     start[spoken], end[spoken] = own.start, own.end
     return Spans(start, end)
+
+
+@dataclass(frozen=True, eq=False)
+class _Paths:
+    """The paths through the states of a recording: the sounds and words of all tokens, and the topology of all."""
+
+    states: torch.Tensor | TensorOnDisk
+    sounds: np.ndarray
+    words: np.ndarray
+    parts: int
+    topology: lattice.Topology
+    wildcard: torch.Tensor | None
+    backend: str
+
+    def best(self, bands: np.ndarray) -> Steps[np.ndarray | None]:
+        """Return the states (T,) of the best path within bands, None if there is none."""
+        found = yield BestPath(self.states, self.topology, self.wildcard, self.backend, bands)
+        return found.states if found.score > float("-inf") else None
+
+    def best_in_windows(self, bands: np.ndarray, spikes: Spans) -> Steps[np.ndarray | None]:
+        """Return as `best`, of a recording of any length in the same memory: one window after the other.
+
+        A window ends where a word is likely to, `OVERLAP_FRAMES` beyond the word with which the next one begins: so far
+        away it makes no difference to a path where it ends.
+
+        Args:
+            bands: of all frames.
+            spikes: of the sounds.
+        """
+        token = self.topology.token[0]
+        first_state = np.searchsorted(np.maximum.accumulate(token), np.arange(len(self.sounds)))
+        begins = np.flatnonzero(np.diff(self.words, prepend=-1))
+        result = np.empty(len(bands), np.int64)
+        first, sound = 0, 0
+        while True:
+            later = begins[begins > sound]
+            following = later[spikes.start[later] >= first + WINDOW_FRAMES]
+            beyond = later[spikes.start[later] >= first + WINDOW_FRAMES + OVERLAP_FRAMES]
+            last, end = len(bands), len(self.sounds)
+            if len(beyond):
+                end = int(beyond[0])
+                last = int(spikes.end[end - 1] + spikes.start[end] + 1) // 2
+            base, states = int(first_state[sound]) - 1, self.topology.emit.shape[1]
+            own = np.clip(bands[first:last] - base, (0, 1), (states - base - 1, states - base))
+            if first:
+                # The window before says in which state it begins, the first of its first sound.
+                own = np.maximum(own, (1, 2))
+                own[0] = 1, 2
+            found = yield self._window(first, last, sound, end, own)
+            if found.score == float("-inf"):
+                return None
+            path = found.states + base
+            result[first:last] = path
+            if not len(beyond):
+                return result
+            sound = int(following[0])
+            first += int(np.searchsorted(path, first_state[sound]))
+
+    def _window(self, first: int, last: int, sound: int, end: int, bands: np.ndarray) -> BestPath:
+        """Ask for the best path of frames [first, last) through the sounds [sound, end)."""
+        topology = lattice.segmentation(
+            [self.sounds[sound:end]], [self.words[sound:end]], self.parts, self.states.shape[1] - 1
+        )
+        count = topology.emit.shape[1]
+        bands = np.clip(bands, (0, 1), (count - 1, count))
+        states = self.states
+        states = states[first:last] if isinstance(states, torch.Tensor) else states.part(first, last)
+        wildcard = self.wildcard[first:last] if self.wildcard is not None and topology.has_wildcard else None
+        return BestPath(states, topology, wildcard, self.backend, bands)
 
 
 def band(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ import torch
 from ctc_align.alignment.ctc_path import Spans
 from ctc_align.alignment.segmentation import parts_of, sounds_of
 from ctc_align.lattice import WILDCARD
+from ctc_align.reading.rows_on_disk import TensorOnDisk
 from ctc_align.types import Emissions, Tokens
 
 FEATURES = ("constant", "log of the wider edge's spread", "mean fit", "worst fit", "log of the length")
@@ -18,7 +20,7 @@ FEATURES = ("constant", "log of the wider edge's spread", "mean fit", "worst fit
 
 
 PIECE_FRAMES = 2**16
-"""Frames whose log-probs are copied together."""
+"""Frames whose log-probs or states are copied together."""
 
 
 def word_begins(tokens: Tokens) -> tuple[np.ndarray, np.ndarray]:
@@ -75,7 +77,7 @@ def sound_fits(emissions: Emissions, tokens: Tokens, edges: Spans, spread: float
 
 
 def fit_of_sounds(
-    states: torch.Tensor, sounds: np.ndarray, first: np.ndarray, last: np.ndarray, parts: int
+    states: torch.Tensor | TensorOnDisk, sounds: np.ndarray, first: np.ndarray, last: np.ndarray, parts: int
 ) -> np.ndarray:
     """Return (L,) how much worse each sound's best part fits than the best of all states, mean over its frames.
 
@@ -85,12 +87,20 @@ def fit_of_sounds(
         first, last: (L,) frames of each, `last` exclusive, one or more.
         parts: states of a sound.
     """
-    begins, frame = _frames_in(first, last)
-    own = np.repeat(sounds * parts, last - first)[:, None] + np.arange(parts)
-    rows = states[torch.from_numpy(frame).to(states.device)]
-    best = rows.gather(1, torch.from_numpy(own).to(states.device)).amax(1)
-    short = (best.double() - rows.amax(1)).cpu().numpy()
-    return np.add.reduceat(short, begins) / (last - first)
+    if not len(sounds):
+        return np.zeros(0)
+    short = []
+    piece = first // PIECE_FRAMES
+    edges = [0, *(np.flatnonzero(np.diff(piece)) + 1).tolist(), len(sounds)]
+    for low, high in pairwise(edges):
+        begin, end = int(first[low:high].min()), int(last[low:high].max())
+        _, frame = _frames_in(first[low:high] - begin, last[low:high] - begin)
+        own = np.repeat(sounds[low:high] * parts, (last - first)[low:high])[:, None] + np.arange(parts)
+        rows = states[begin:end][torch.from_numpy(frame).to(states.device)]
+        best = rows.gather(1, torch.from_numpy(own).to(states.device)).amax(1)
+        short.append((best.double() - rows.amax(1)).cpu().numpy())
+    begins, _ = _frames_in(first, last)
+    return np.add.reduceat(np.concatenate(short), begins) / (last - first)
 
 
 def spike_confidence(log_probs: torch.Tensor, ids: Sequence[int], spikes: Spans) -> np.ndarray:

@@ -23,6 +23,7 @@ from ctc_align.alignment.ctc_path import GAP_FRAMES, Spans, best_word_path
 from ctc_align.errors import InputError, KernelError
 from ctc_align.kernels.requests import Steps
 from ctc_align.lattice import WILDCARD
+from ctc_align.reading.rows_on_disk import TensorOnDisk
 from ctc_align.tokens.alphabet import SEPARATORS, STAR
 from ctc_align.types import Emissions, Tokens, WordTokens
 
@@ -75,18 +76,23 @@ def wildcard_scores(
     return scores
 
 
+PIECE_FRAMES = 2**16
+"""Frames whose states are looked at together."""
+
+
 def scores_of(emissions: Emissions) -> torch.Tensor:
     """Return (T,) the wildcard's scores on log-probs; neither a star (MMS_FA's) counts nor a word separator."""
     stars = [index for index, token in enumerate(emissions.vocab) if token in (STAR, *SEPARATORS)]
     return wildcard_scores(emissions.log_probs, emissions.blank, without=stars)
 
 
-def speech_scores(states: torch.Tensor) -> torch.Tensor:
-    """Return (..., T) the wildcard's scores on segmentation states (..., T, K): the best sound's minus the penalty.
+def speech_scores(states: torch.Tensor | TensorOnDisk) -> torch.Tensor:
+    """Return (T,) the wildcard's scores on segmentation states (T, K): the best sound's minus the penalty.
 
     The last state is silence, which the topology has beside the wildcard: what is silent is not the wildcard's.
     """
-    return states[..., :-1].amax(-1) - PENALTY
+    pieces = [states[low : low + PIECE_FRAMES] for low in range(0, len(states), PIECE_FRAMES)]
+    return torch.cat([piece[:, :-1].amax(-1) - PENALTY for piece in pieces])
 
 
 def with_wildcards(tokens: Tokens, word_tokens: Sequence[WordTokens], separator: int | None) -> Tokens | None:

@@ -114,11 +114,10 @@ class _SoundSums:
         lengths = spikes.end - spikes.start
         first = np.repeat(spikes.start - np.append(0, np.cumsum(lengths)[:-1]), lengths)
         classes[torch.from_numpy(first + np.arange(len(first)))] = torch.from_numpy(np.repeat(ids, lengths))
+        log_probs, states, device = emissions.log_probs, emissions.states, emissions.log_probs.device
         pieces = [
-            _columns(log_probs, states, own.to(log_probs.device), emissions.blank)
-            for log_probs, states, own in zip(
-                *(rows.split(PIECE_FRAMES) for rows in (emissions.log_probs, emissions.states, classes))
-            )
+            _columns(log_probs[piece], states[piece], classes[piece].to(device), emissions.blank)
+            for piece in (slice(low, low + PIECE_FRAMES) for low in range(0, len(log_probs), PIECE_FRAMES))
         ]
         return cls(*map(_sums, torch.cat(pieces, 1).cpu().numpy()))
 

@@ -81,6 +81,7 @@ def load_segment(
     offset_s: float = 0.0,
     duration_s: float | None = None,
     channel: int | None = None,
+    on_disk: bool = False,
 ) -> Audio:
     """Read a part of a recording, and only that part, as `load_audio` reads the whole.
 
@@ -90,6 +91,8 @@ def load_segment(
         duration_s: length of the part; None: to the end. A part may end up to 0.1 s after the recording, since
             durations may be rounded or of another copy; it is then as much shorter.
         channel: number of a channel, from 1; None: the average of all.
+        on_disk: keep the samples of a long recording (35 minutes at 16 kHz) in a temporary file: an array
+            (`ctc_align.reading.rows_on_disk.RowsOnDisk`) of which there are slices only.
 
     Returns:
         As `load_audio`, with `offset_s`; sample 0 is the nearest sample of the source.
@@ -102,11 +105,11 @@ def load_segment(
     name = os.fspath(path)
     _check_part(name, offset_s, duration_s, channel)
     with open_recording(name) as recording:
-        return _loaded(recording, sample_rate, offset_s, duration_s, channel)
+        return _loaded(recording, sample_rate, offset_s, duration_s, channel, on_disk)
 
 
-def load_stdin(sample_rate: int = SAMPLE_RATE, *, channel: int | None = None) -> Audio:
-    """Read a recording of any kind from standard input, as `load_audio` reads a file; its name is "-".
+def load_stdin(sample_rate: int = SAMPLE_RATE, *, channel: int | None = None, on_disk: bool = False) -> Audio:
+    """Read a recording of any kind from standard input, as `load_segment` reads a file; its name is "-".
 
     It is kept in a temporary file meanwhile, since many kinds cannot be read from front to back.
 
@@ -126,11 +129,16 @@ def load_stdin(sample_rate: int = SAMPLE_RATE, *, channel: int | None = None) ->
         if not file.tell():
             raise AudioError(f"{STDIN}: expected audio, got nothing (0 bytes)")
         with open_recording(STDIN, file.name) as recording:
-            return replace(_loaded(recording, sample_rate, 0.0, None, channel), name="-")
+            return replace(_loaded(recording, sample_rate, 0.0, None, channel, on_disk), name="-")
 
 
 def _loaded(
-    recording: Recording, sample_rate: int, offset_s: float, duration_s: float | None, channel: int | None
+    recording: Recording,
+    sample_rate: int,
+    offset_s: float,
+    duration_s: float | None,
+    channel: int | None,
+    on_disk: bool,
 ) -> Audio:
     name = recording.name
     first, most = _part(recording, offset_s, duration_s)
@@ -138,7 +146,8 @@ def _loaded(
         raise AudioError(f"{name}: {no_such_channel(channel, recording.channels)}")
     part = f"{name} (from {offset_s:.2f} s on)" if first else name
     expected = [samples for samples in (most, recording.samples) if samples is not None]
-    resampler = CheckedResampler(part, recording.rate, sample_rate, expected=min(expected, default=0))
+    expects = min(expected, default=0)
+    resampler = CheckedResampler(part, recording.rate, sample_rate, expects, on_disk=on_disk)
     used = recording.mixed_channels() if channel is None else [channel - 1]
     for block in recording.read(first, most):
         resampler.add(block if len(used) == recording.channels else block[:, used])
@@ -186,10 +195,12 @@ def estimated_duration_s(path: str | os.PathLike[str]) -> float:
     return header_duration_s(name)
 
 
-def as_audio(source: AudioSource, sample_rate: int = SAMPLE_RATE, *, channel: int | None = None) -> Audio:
+def as_audio(
+    source: AudioSource, sample_rate: int = SAMPLE_RATE, *, channel: int | None = None, on_disk: bool = False
+) -> Audio:
     """Return `Audio` at `sample_rate` Hz from a path, `(samples, rate)`, or `Audio` at any rate.
 
-    `channel` is that of a file, from 1; None averages them.
+    `channel` is that of a file, from 1; None averages them. `on_disk` is for a path, as in `load_segment`.
 
     `samples` is (N,), a numpy array, torch tensor or list of floats in about [-1, 1]; int16 and int32 are scaled to
     that. A second axis of length one is dropped; several channels are an error, since their axis would be a guess.
@@ -202,7 +213,7 @@ def as_audio(source: AudioSource, sample_rate: int = SAMPLE_RATE, *, channel: in
         UsageError: none of the three.
     """
     if isinstance(source, (str, os.PathLike)):
-        return load_segment(source, sample_rate, channel=channel)
+        return load_segment(source, sample_rate, channel=channel, on_disk=on_disk)
     _check_target_rate(sample_rate)
     if isinstance(source, SourceAudio) and source.sample_rate == sample_rate:
         return source

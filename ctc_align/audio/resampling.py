@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from ctc_align.errors import AudioError
+from ctc_align.reading.rows_on_disk import RowsOnDisk
 from ctc_align.types import Audio
 from ctc_align.units import samples_to_seconds
 
@@ -28,6 +29,8 @@ _NOTHING_LEFT = 1e-6
 _HUGE = 1e30
 """Near the limit of float32, where a resampler's overshoot becomes infinity."""
 _GROWTH = 2**16
+MOST_IN_MEMORY = 2**25
+"""Samples that are not put on disk: 35 minutes at 16 kHz, 128 MiB."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +49,13 @@ class SourceAudio(Audio):
 class CheckedResampler:
     """A stream from blocks (n, channels) at one rate to mono samples at another that checks the samples.
 
+    With `on_disk` more than `MOST_IN_MEMORY` samples are kept in a temporary file (`RowsOnDisk`).
+
     Raises:
         AudioError: a rate, samples or a length that cannot be aligned.
     """
 
-    def __init__(self, name: str, rate_in: int, rate_out: int, expected: int) -> None:
+    def __init__(self, name: str, rate_in: int, rate_out: int, expected: int, *, on_disk: bool = False) -> None:
         if not MIN_RATE <= rate_in <= MAX_RATE:
             raise AudioError(f"{name}: expected a sample rate from {MIN_RATE} to {MAX_RATE} Hz, got {rate_in} Hz")
         self.name, self.rate_in, self.rate_out = name, rate_in, rate_out
@@ -66,7 +71,10 @@ class CheckedResampler:
 
             self._stream = soxr.ResampleStream(rate_in, rate_out, 1, dtype="float32", quality="HQ")
         # a header may promise any length: start with at most 1 GiB (not touched until filled) and grow
-        self._output = np.empty(min(scaled(max(expected, 0), rate_in, rate_out) + _GROWTH, 2**28), np.float32)
+        most = MOST_IN_MEMORY if on_disk else 2**28
+        self._output = np.empty(min(scaled(max(expected, 0), rate_in, rate_out) + _GROWTH, most), np.float32)
+        self._on_disk = on_disk
+        self._rows: RowsOnDisk | None = None
         self._filled = 0
 
     def add(self, block: np.ndarray) -> None:
@@ -123,12 +131,15 @@ class CheckedResampler:
         if self._stream is not None:
             self._append(self._stream.resample_chunk(np.empty(0, np.float32), last=True))
         length = scaled(self.received, self.rate_in, self.rate_out)
-        self._grow(length)
-        self._output[self._filled : length] = 0.0
-        self._output.resize(length, refcheck=False)
-        return SourceAudio(
-            self._output, self.rate_out, self.name, source_samples=self.received, source_rate=self.rate_in
-        )
+        if self._rows is None:
+            self._grow(length)
+            self._output[self._filled : length] = 0.0
+            self._output.resize(length, refcheck=False)
+            samples = self._output
+        else:
+            self._rows.truncate(length)
+            samples = cast("np.ndarray", self._rows)
+        return SourceAudio(samples, self.rate_out, self.name, source_samples=self.received, source_rate=self.rate_in)
 
     def _check(self) -> None:
         seconds = samples_to_seconds(self.received, self.rate_in)
@@ -159,6 +170,14 @@ class CheckedResampler:
 
     def _append(self, samples: np.ndarray) -> None:
         end = self._filled + len(samples)
+        if self._on_disk and end > MOST_IN_MEMORY:
+            if self._rows is None:
+                self._rows = RowsOnDisk(name=f"{self.name}: its samples")
+                self._rows.append(self._output[: self._filled])
+                self._output = np.empty(0, np.float32)
+            self._rows.append(samples)
+            self._filled = end
+            return
         self._grow(end)
         self._output[self._filled : end] = samples
         self._filled = end

@@ -17,6 +17,7 @@ import torch
 
 from ctc_align import kernels, lattice
 from ctc_align.lattice import Topology
+from ctc_align.reading.rows_on_disk import TensorOnDisk
 
 Result = TypeVar("Result")
 
@@ -70,13 +71,14 @@ class _OnEmissions:
     """The common part of requests on the emissions of one utterance.
 
     Attributes:
-        scores: (T, C) floating point, log-probs or scores of segmentation states, on the device of the kernel.
+        scores: (T, C) floating point, log-probs or scores of segmentation states, on the device of the kernel; what
+            lies on disk is read when the request is run.
         paths: CTC targets, or a topology of one utterance.
         wildcard: (T,) its score at each frame, where `paths` have a wildcard.
         backend: see `ctc_align.kernels`.
     """
 
-    scores: torch.Tensor
+    scores: torch.Tensor | TensorOnDisk
     paths: CtcTargets | Topology
     wildcard: torch.Tensor | None = None
     backend: str = "auto"
@@ -149,7 +151,8 @@ def _side_by_side(
     requests: Sequence[_OnEmissions],
 ) -> tuple[torch.Tensor, Topology, list[int], torch.Tensor | None]:
     """Return scores (B, T, C), the topology of all, lengths (B,), and the wildcards' scores (B, T) if there are any."""
-    scores, lengths = pad([request.scores for request in requests])
+    given = [request.scores for request in requests]
+    scores, lengths = pad([each[:] if isinstance(each, TensorOnDisk) else each for each in given])
     targets = [request.paths for request in requests if isinstance(request.paths, CtcTargets)]
     if targets:
         topology = lattice.ctc([np.asarray(target.ids, np.int64) for target in targets], targets[0].blank)

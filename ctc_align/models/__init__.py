@@ -39,7 +39,8 @@ A family that cannot use every device has a `resolve_device` of its own.
 class AcousticModel(Protocol):
     """A model that turns audio at `sample_rate` into log-probs (T, C) over `vocab`.
 
-    `token_kind` names the token tier of the outputs ("phones" or "tokens").
+    `token_kind` names the token tier of the outputs ("phones" or "tokens"). A model with an attribute `reads_slices`
+    that is true takes samples of which there are slices only: those of a recording of hours lie on disk.
     """
 
     name: str

@@ -19,6 +19,7 @@ from ctc_align.models.convnet import features
 from ctc_align.models.convnet.gaussian_mixtures import MIXTURES, REACH, Mixtures, from_weights, share_of_weight
 from ctc_align.models.convnet.inference import InferenceNetwork
 from ctc_align.models.convnet.network import STRIDE, AcousticNetwork, NetworkShape
+from ctc_align.reading.rows_on_disk import RowsOnDisk, TensorOnDisk
 from ctc_align.types import Audio, Emissions
 from ctc_align.units import samples_to_seconds
 
@@ -30,6 +31,8 @@ LAST_PIECES = 4
 """The last piece of several is as long as it must be, in quarters of a piece."""
 KEPT_FRAMES = 12_000
 """Two minutes, whose features are 3 MB; features of longer audio are computed three times."""
+STATES_BYTES = 2**28
+"""Segmentation states that would take more memory (an hour and a half) lie on disk, where the device is the CPU."""
 PIECES_ON_DEVICE = 128
 """Pieces that a device other than the CPU takes at once: about 2 GB while they go through."""
 
@@ -60,6 +63,7 @@ class ModelDescription:
 class ConvNet:
     """An `AcousticModel`: log-mel features, convolutions, two outputs."""
 
+    reads_slices = True
     sample_rate = features.SAMPLE_RATE
     frame_shift_s = features.FRAME_SHIFT_S
     blank = 0
@@ -169,10 +173,16 @@ class ConvNet:
             self.frame_shift_s,
             self.blank,
             audio.offset_s,
-            torch.empty(frames, shape.states, device=self.device) if shape.states else None,
+            self._empty_states(frames, audio.name),
             audio.duration_s,
             audio.name,
         )
+
+    def _empty_states(self, frames: int, name: str) -> torch.Tensor | TensorOnDisk | None:
+        count = self.description.shape.states
+        if self.device.type == "cpu" and 4 * frames * count > STATES_BYTES:
+            return TensorOnDisk(RowsOnDisk((count,), f"{name or 'audio'}: its segmentation states"), 0, frames)
+        return torch.empty(frames, count, device=self.device) if count else None
 
     def _fill(self, jobs: Sequence[tuple[_Recording, tuple[int, int], Emissions]], length: int) -> None:
         """Run the network over pieces side by side, each as if it had `length` frames, and store the results."""
@@ -186,8 +196,14 @@ class ConvNet:
         for row, (recording, (first, _), result) in enumerate(jobs):
             count = min(length, recording.frames - first)
             result.log_probs[first : first + count] = log_probs[row, :count]
-            if scores is not None and result.states is not None:
-                result.states[first : first + count] = scores[row, :count]
+            states = result.states
+            if scores is None or states is None:
+                continue
+            if isinstance(states, torch.Tensor):
+                states[first : first + count] = scores[row, :count]
+            else:
+                assert len(states.rows) == first, "pieces come in their order"
+                states.rows.append(scores[row, :count].numpy())
 
     def _state_scores(self, segments: torch.Tensor, inputs: torch.Tensor, shares: Sequence[float]) -> torch.Tensor:
         """Return scores (B, T, K) of the states from the network's output and the mixtures, where there are any."""

@@ -131,6 +131,7 @@ class FrameModel(ABC):
     """
 
     token_kind = "tokens"
+    reads_slices = True
 
     def __init__(self, facts: NetworkFacts, network: nn.Module, device: torch.device, settings: Settings) -> None:
         self.facts = facts

@@ -1,0 +1,170 @@
+"""Rows of numbers of long recordings, in a temporary file in place of memory: written once, read by slices.
+
+The file has no name that others could see (where the system can do that), lies in the folder for temporary files
+(`TMPDIR`), and is gone with its rows, however the process ends. Nothing of it is mapped: what is read is a copy, and
+only that is in memory.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ctc_align.errors import OutputError
+
+if TYPE_CHECKING:
+    import torch
+
+
+class RowsOnDisk:
+    """Rows (N, …) float32 in a temporary file; slices are arrays (n, …). Threads and forked processes may read at once.
+
+    Args:
+        row_shape: of one row, () for numbers.
+        name: what the rows are, for messages.
+    """
+
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, row_shape: tuple[int, ...] = (), name: str = "rows") -> None:
+        self.row_shape, self.name = row_shape, name
+        self._row_bytes = int(np.prod(row_shape, dtype=np.int64)) * self.dtype.itemsize
+        self._rows = 0
+        self._lock = threading.Lock()
+        try:
+            self._file = tempfile.TemporaryFile(prefix="ctc-align-")  # noqa: SIM115
+        except OSError as error:
+            raise self._unkept(error) from error
+        weakref.finalize(self, self._file.close)
+
+    def __len__(self) -> int:
+        return self._rows
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._rows, *self.row_shape
+
+    @property
+    def ndim(self) -> int:
+        return 1 + len(self.row_shape)
+
+    def append(self, rows: np.ndarray) -> None:
+        """Add rows (n, …) at the end.
+
+        Raises:
+            OutputError: the disk is full.
+        """
+        rows = np.ascontiguousarray(rows, self.dtype)
+        if rows.shape[1:] != self.row_shape:
+            raise ValueError(f"expected rows of shape {self.row_shape}, got {rows.shape[1:]}")
+        try:
+            self._file.seek(self._rows * self._row_bytes)
+            self._file.write(rows.reshape(-1).view(np.uint8).data)
+            self._file.flush()
+        except OSError as error:
+            raise self._unkept(error) from error
+        self._rows += len(rows)
+
+    def truncate(self, rows: int) -> None:
+        """Drop all rows but the first; rows that are not there are zeros."""
+        try:
+            self._file.truncate(rows * self._row_bytes)
+        except OSError as error:
+            raise self._unkept(error) from error
+        self._rows = rows
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        """Return the rows of a slice without a step as an array of their own."""
+        if not isinstance(rows, slice):
+            raise TypeError(f"{self.name} lie on disk: expected a slice of rows, got {type(rows).__name__}")
+        first, last, step = rows.indices(self._rows)
+        if step != 1:
+            raise TypeError(f"{self.name} lie on disk: expected a slice without a step, got {step}")
+        array = np.empty((max(0, last - first), *self.row_shape), self.dtype)
+        self._read_into(array.reshape(-1).view(np.uint8).data, first)
+        return array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """Return all rows in memory, for what knows nothing of slices."""
+        return self[:] if dtype is None else self[:].astype(dtype, copy=False)
+
+    def __reduce__(self) -> tuple[Callable[..., np.ndarray], tuple[np.ndarray]]:
+        """Go to other processes as what it holds."""
+        return np.asarray, (self[:],)
+
+    def _read_into(self, target: memoryview, first_row: int) -> None:
+        at = first_row * self._row_bytes
+        while target:
+            if hasattr(os, "pread"):
+                # The place in the file is shared with forked processes.
+                part = os.pread(self._file.fileno(), min(len(target), 2**24), at)
+            else:
+                with self._lock:
+                    self._file.seek(at)
+                    part = self._file.read(min(len(target), 2**24))
+            if not part:
+                raise OutputError(f"{self.name}: the temporary file in {tempfile.gettempdir()} ended early")
+            target[: len(part)] = part
+            target, at = target[len(part) :], at + len(part)
+
+    def _unkept(self, error: OSError) -> OutputError:
+        reason = error.strerror or str(error)
+        return OutputError(
+            f"{self.name}: cannot be kept in a temporary file in {tempfile.gettempdir()} ({reason}); set TMPDIR to a "
+            "folder with more room (an hour of audio needs about 400 MB)"
+        )
+
+
+class TensorOnDisk:
+    """Rows (N, …) float32 on disk of which slices are tensors on the CPU; a slice of rows is read when it is used.
+
+    Args:
+        rows: with all that they hold.
+        first, last: the part of them that this is.
+    """
+
+    def __init__(self, rows: RowsOnDisk, first: int = 0, last: int | None = None) -> None:
+        self.rows = rows
+        self.first, self.last = first, len(rows) if last is None else last
+
+    def __len__(self) -> int:
+        return self.last - self.first
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return len(self), *self.rows.row_shape
+
+    @property
+    def device(self) -> torch.device:
+        import torch
+
+        return torch.device("cpu")
+
+    @property
+    def dtype(self) -> torch.dtype:
+        import torch
+
+        return torch.float32
+
+    def __getitem__(self, frames: slice) -> torch.Tensor:
+        """Return the rows of a slice without a step as a tensor of their own."""
+        import torch
+
+        first, last, step = frames.indices(len(self))
+        return torch.from_numpy(self.rows[self.first + first : self.first + max(first, last) : step])
+
+    def part(self, first: int, last: int) -> TensorOnDisk:
+        """Return the rows from `first` to `last`, exclusive, still on disk."""
+        return TensorOnDisk(self.rows, self.first + first, self.first + last)
+
+    def __reduce__(self) -> tuple[Callable[..., torch.Tensor], tuple[np.ndarray]]:
+        """Go to other processes as what it holds."""
+        import torch
+
+        return torch.from_numpy, (self[:].numpy(),)
