@@ -367,6 +367,11 @@ class AlignmentData:
         return 100 * self.skipped > float(self.config.get("max_skipped", 100.0)) * self.spoken
 
     @property
+    def unexplained_s(self) -> float:
+        """The seconds of speech that no word explains."""
+        return sum(end_s - start_s for start_s, end_s in self.unexplained)
+
+    @property
     def min_confidence(self) -> float:
         """The confidence below which words are doubtful; 0 where none was set."""
         return float(self.config.get("min_confidence", 0.0))

@@ -52,10 +52,9 @@ def difference_notes(alignment: Alignment) -> list[str]:
         which = "word is" if alignment.spoken == 1 else "words is" if alignment.skipped == 1 else "words are"
         parts.append(f"{alignment.skipped:,} of {alignment.spoken:,} {which} not in the recording{named}")
     if alignment.unexplained:
-        left_s = sum(end_s - start_s for start_s, end_s in alignment.unexplained)
         stretches = [f"{start_s:.2f}–{end_s:.2f} s" for start_s, end_s in alignment.unexplained]
         named = f" ({', '.join(stretches)})" if len(stretches) <= _SEVERAL else ""
-        parts.append(f"{seconds_told(left_s)} of speech are not in the text{named}")
+        parts.append(f"{seconds_told(alignment.unexplained_s)} of speech are not in the text{named}")
     return ["; ".join(parts)] if parts else []
 
 

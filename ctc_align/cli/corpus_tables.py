@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
+from ctc_align.cli.alignment_notes import seconds_told
 from ctc_align.cli.printing import console_for
 from ctc_align.text.control_characters import printable
 
@@ -104,6 +105,8 @@ def _counts(summary: Summary) -> list[tuple[str, str]]:
     if summary.skipped_words:
         of_all = f" of {summary.words:,}" if summary.words else ""
         rows.append(("words that are not in the recordings", f"{summary.skipped_words:,}{of_all}"))
+    if summary.unexplained_s:
+        rows.append(("speech that is not in the texts", seconds_told(summary.unexplained_s)))
     if summary.too_many_skipped:
         rows.append(("utterances that lack more words than --max-skipped", str(summary.too_many_skipped)))
     if summary.in_doubt:

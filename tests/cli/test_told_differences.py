@@ -70,7 +70,7 @@ def test_json_keeps_the_limit_and_refuses_one_that_is_none():
 def test_the_summary_counts_names_and_ranks(tmp_path):
     lines = [
         Line("a", DONE, skipped=0, words=100),
-        Line("b", DONE, skipped=5, words=10, too_many_skipped=True),
+        Line("b", DONE, skipped=5, words=10, too_many_skipped=True, unexplained_s=1.5),
         Line("c", DONE, skipped=20, words=100),
         Line("of a version without `words`", DONE, skipped=None),
     ]
@@ -78,5 +78,5 @@ def test_the_summary_counts_names_and_ranks(tmp_path):
         journal.append(lines)
     assert [line.too_many_skipped for line in read_lines(tmp_path / "journal.jsonl")] == [None, True, None, None]
     found = summarize([tmp_path / "journal.jsonl"])
-    assert (found.skipped_words, found.words, found.too_many_skipped) == (25, 210, 1)
+    assert (found.skipped_words, found.words, found.too_many_skipped, found.unexplained_s) == (25, 210, 1, 1.5)
     assert [(row["utterance"], row["skipped_percent"]) for row in found.most_skipped] == [("b", 50.0), ("c", 20.0)]

@@ -259,6 +259,7 @@ def _line(job: Job, outcome: Outcome, finished: float) -> Line:
         skipped=outcome.skipped,
         words=outcome.words,
         too_many_skipped=outcome.too_many_skipped,
+        unexplained_s=outcome.unexplained_s,
         book=None if job.utterance.book is None else job.utterance.transcript,
         part=outcome.part,
         files=outcome.files,

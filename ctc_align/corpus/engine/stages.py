@@ -108,6 +108,7 @@ class AlignTask:
             skipped=alignment.skipped,
             words=alignment.spoken,
             too_many_skipped=alignment.too_many_skipped or None,
+            unexplained_s=round(alignment.unexplained_s, 3) or None,
             part=_part(alignment),
             files=placed.files,
             row=placed.row,

@@ -23,7 +23,19 @@ from ctc_align.types import FITS
 
 DONE, FAILED = "done", "failed"
 _FIRST = ("id", "status", "reason", "loss", "seconds")
-_AT_TIMES = ("origin", "doubt", "fit", "skipped", "words", "too_many_skipped", "book", "part", "files", "row")
+_AT_TIMES = (
+    "origin",
+    "doubt",
+    "fit",
+    "skipped",
+    "words",
+    "too_many_skipped",
+    "unexplained_s",
+    "book",
+    "part",
+    "files",
+    "row",
+)
 _PRINT = re.compile(r"[0-9a-f]{0,16}")
 _CRC = re.compile(rb', "crc": "([0-9a-f]{8})"\}\n\Z')
 _CRC_LENGTH = 21
@@ -47,7 +59,8 @@ class Line:
     for: the number of words below it (`words`) and of stretches of speech without a word (`unexplained`), and the
     `least_confidence` of a word, None where no word has any. `fit` is that of the transcript, None where the model
     cannot tell, `skipped` the number of words that are not in the recording, of all `words` that can be spoken, and
-    `too_many_skipped` is True where those are more than the run let be, else None. `book` is the path of
+    `too_many_skipped` is True where those are more than the run let be, else None. `unexplained_s` are the
+    seconds of speech that no word explains, None where there is none. `book` is the path of
     the text of many recordings of which this one reads a part, `part` the characters of that part, first and end, None
     where nothing of it is in the recording. `files` are the files of this
     utterance alone, by their names below the output folder, `row` is its part of a file of many.
@@ -71,6 +84,7 @@ class Line:
     skipped: int | None = None
     words: int | None = None
     too_many_skipped: bool | None = None
+    unexplained_s: float | None = None
     book: str | None = None
     part: tuple[int, int] | None = None
     files: Mapping[str, Checksum] | None = None
@@ -239,6 +253,7 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
     "skipped": _is_count,
     "words": _is_count,
     "too_many_skipped": lambda value: value is True,
+    "unexplained_s": lambda value: _is_number(value) and value >= 0,
     "book": _is_text,
     "part": lambda value: isinstance(value, list) and len(value) == 2 and all(map(_is_count, value)),
     "files": _is_files,

@@ -60,6 +60,7 @@ class Summary:
             that lack the greatest share of theirs, the greatest first; too_many_skipped: how many lack more than
             `max_skipped` percent.
         journal_lines: of the run's own journal, at its end: fewer in a later run are lost lines.
+        unexplained_s: seconds of speech that no word explains, of all utterances.
         text_gaps: stretches of a text of many recordings that are in none of them, as `TextGap` has them.
         failures: (utterance, reason), at most MOST_FAILURES of them.
     """
@@ -83,6 +84,7 @@ class Summary:
     skipped_words: int = 0
     too_many_skipped: int = 0
     most_skipped: list[dict[str, Any]] = field(default_factory=list)
+    unexplained_s: float = 0.0
     text_gaps: list[dict[str, Any]] = field(default_factory=list)
     journal_lines: int = 0
     failures: list[dict[str, Any]] = field(default_factory=list)
@@ -145,6 +147,7 @@ def summarize(paths: Sequence[Path], keys: array[int] | None = None, **about: An
         skipped_words=counter.skipped_words,
         too_many_skipped=counter.too_many_skipped,
         most_skipped=counter.most_skipped(),
+        unexplained_s=round(counter.unexplained_s, 3),
         text_gaps=[gap.to_dict() for gap in counter.coverage.gaps()],
         failures=sorted(counter.failures, key=lambda failure: failure["utterance"]),
         **about,
@@ -165,6 +168,7 @@ class _Counter:
         self._slowest = _Greatest(SLOWEST)
         self._doubtful = _Greatest(DOUBTFUL)
         self._most_skipped = _Greatest(MOST_SKIPPED)
+        self.unexplained_s = 0.0
         self.coverage = TextCoverage()
 
     def add(self, line: Line) -> None:
@@ -176,6 +180,7 @@ class _Counter:
         self.done += 1
         self.audio_s += line.duration_s or 0.0
         self._add_skipped(line)
+        self.unexplained_s += line.unexplained_s or 0.0
         self.coverage.add(line)
         if line.fit is not None:
             self.fits[line.fit] += 1
