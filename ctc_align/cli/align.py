@@ -82,8 +82,8 @@ TranscriptFile = Annotated[
     str | None,
     typer.Argument(
         metavar="TRANSCRIPT",
-        help="A UTF-8 text file, subtitles (SRT, VTT), JSON of Whisper, WhisperX or NeMo, or an EPUB book; - for "
-        "standard input.",
+        help="A UTF-8 text, subtitles (SRT, VTT), a TextGrid or ELAN file, JSON of Whisper, WhisperX or NeMo, or an "
+        "EPUB book; - for standard input.",
     ),
 ]
 

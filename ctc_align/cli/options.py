@@ -77,7 +77,7 @@ Formats = Annotated[
     typer.Option(
         "--format",
         metavar="LIST",
-        help="Output formats, comma-separated, out of json, ctm, textgrid, srt, vtt, tsv and audacity.",
+        help="Output formats, comma-separated, out of json, ctm, textgrid, srt, vtt, tsv, audacity and eaf.",
         show_default="json,ctm,textgrid",
     ),
 ]

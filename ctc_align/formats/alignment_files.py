@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ctc_align.errors import OutputError, UsageError
+from ctc_align.formats.elan import ElanWriter
 from ctc_align.formats.json_format import JsonWriter, to_dict
 from ctc_align.formats.json_reading import alignment_fields, read_object
 from ctc_align.formats.line_formats import AudacityWriter, CtmWriter, TokenCtmWriter, TsvWriter
@@ -18,8 +19,9 @@ from ctc_align.formats.subtitles import SrtWriter, VttWriter
 from ctc_align.formats.textgrid import TextGridWriter
 from ctc_align.formats.whole_files import placing
 from ctc_align.formats.writer import Style, StyleSource, Writer
+from ctc_align.text.elan_files import read_elan
 from ctc_align.text.textgrid_files import textgrid_layout
-from ctc_align.types import TEXTGRID, AlignmentData
+from ctc_align.types import EAF, TEXTGRID, AlignmentData
 
 WRITERS: dict[str, tuple[type[Writer], ...]] = {
     "json": (JsonWriter,),
@@ -29,6 +31,7 @@ WRITERS: dict[str, tuple[type[Writer], ...]] = {
     "vtt": (VttWriter,),
     "tsv": (TsvWriter,),
     "audacity": (AudacityWriter,),
+    "eaf": (ElanWriter,),
 }
 Written = Callable[[Path, bytes], None]
 DEFAULT_FORMATS = ("json", "ctm", "textgrid")
@@ -110,6 +113,8 @@ def document_tiers(alignment: AlignmentData) -> tuple[str, ...]:
     """Return the names of the tiers in the document that the transcript is; () where it is none."""
     if is_document(alignment.subtitles, TEXTGRID):
         return textgrid_layout(alignment.subtitles.document).names
+    if is_document(alignment.subtitles, EAF):
+        return read_elan(alignment.subtitles.document).names
     return ()
 
 

@@ -19,10 +19,12 @@ from ctc_align.reading.input_files import (
     read_input,
     shown,
 )
+from ctc_align.text.elan_files import read_elan
 from ctc_align.text.textgrid_files import textgrid_layout
 from ctc_align.types import (
     ALIGNED,
     CUE_FORMATS,
+    EAF,
     FITS,
     FORMAT,
     REGION_KINDS,
@@ -236,9 +238,9 @@ def _subtitles(data: Fields) -> Subtitles | None:
     format = subtitles.choice("format", CUE_FORMATS)
     cues = tuple(map(_cue, subtitles.objects("cues")))
     document = subtitles.text("document", "")
-    if format == TEXTGRID:
+    if format in (TEXTGRID, EAF):
         try:
-            textgrid_layout(document, "subtitles.document")
+            (textgrid_layout if format == TEXTGRID else read_elan)(document, "subtitles.document")
         except InputError as error:
             raise ValueError(str(error)) from error
     return Subtitles(format, subtitles.text("header"), cues, subtitles.text("after"), document)

@@ -200,9 +200,6 @@ _LABEL_LINE = re.compile(r"\d+(?:\.\d+)?\t\d+(?:\.\d+)?\t.*")
 _MARKED = (
     (re.compile(r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html\b)", re.IGNORECASE | re.DOTALL),
      FileKind("an HTML page", f"open it in a browser and {_AS_TEXT}")),
-    (re.compile(r"\s*<\?xml.*?<ANNOTATION_DOCUMENT|\s*<ANNOTATION_DOCUMENT", re.DOTALL),
-     FileKind("an ELAN file", "ELAN files are not read as transcripts yet: export its text (File, Export As, "
-              "Traditional Transcript Text or Subtitles) and give that")),
     (re.compile(r"\s*(?:<\?xml[^>]*>\s*)?<(?:\w+:)?tt\b"), FileKind("subtitles in TTML", _AS_SRT)),
     (re.compile(r"\s*<\?xml"), FileKind("an XML file", _AS_TEXT)),
     (re.compile(r"\s*\[Script Info\]", re.IGNORECASE),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ctc_align.errors import TranscriptError, UsageError, WrongFileError
 from ctc_align.reading.input_files import read_input
+from ctc_align.text.elan_files import elan_transcript, is_elan
 from ctc_align.text.file_kinds import FileKind, binary_kind, encoding_of, written_kind
 from ctc_align.text.segment_files import parse_json_transcript
 from ctc_align.text.subtitle_files import has_cues, has_damaged_times, parse_subtitles
@@ -34,8 +35,8 @@ def read_transcript_file(path: str | Path) -> Transcript:
     """Read a transcript, a UTF-8 text, one with cues or a book, from a file or for "-" from standard input.
 
     Each is recognised by its content: subtitles (SRT, VTT) by a line of two times with an arrow between them, what
-    Whisper, WhisperX and NeMo write by segments in JSON, a TextGrid by its first line, an EPUB book by what its
-    archive says it is. Of an alignment of this package (JSON) it is the text.
+    Whisper, WhisperX and NeMo write by segments in JSON, a TextGrid or an ELAN file by its first
+    lines, an EPUB book by what its archive says it is. Of an alignment of this package (JSON) it is the text.
 
     Raises:
         UsageError: no such file, a folder, or a file that cannot be read.
@@ -87,6 +88,8 @@ def parse_transcript(data: bytes, source: str) -> Transcript:
         return textgrid_transcript(data, source)
     _refuse(binary_kind(data), source)
     text = _decoded(data, source)
+    if is_elan(text):
+        return elan_transcript(text, source)
     extension = Path(source).suffix.casefold()
     if has_cues(text) or (extension in _SUBTITLES and ("-->" in text or has_damaged_times(text))):
         return parse_subtitles(text, source, "vtt" if extension == ".vtt" else "srt")

@@ -10,15 +10,13 @@ import praatio.textgrid
 import pytest
 from made_alignments import textgrid
 from rows import over_rows
-from sample_alignments import make_alignment
+from spoken_documents import spoken
 
 from ctc_align.errors import InputError, TranscriptError
-from ctc_align.formats import Alignment, from_dict, rendered
-from ctc_align.text import split, with_cues
+from ctc_align.formats import from_dict, rendered
 from ctc_align.text.label_tiers import LabelTier, sentence_tiers
 from ctc_align.text.textgrid_files import parse_textgrid
 from ctc_align.text.transcript_files import parse_transcript
-from ctc_align.types import ALIGNED, AlignedToken, AlignedWord
 
 ANN = (("So be it.", 0.0, 1.0), ("", 1.0, 2.0), ('He said ""no"".', 2.0, 3.5), ("", 3.5, 5.0))
 BEN = (("", 0.0, 0.8), ("Yes!", 0.8, 1.4), ("", 1.4, 5.0))
@@ -55,21 +53,6 @@ item []:
             xmax = 5.0000001234
             text = ""
 '''
-
-
-def spoken(data: bytes, duration_s: float = 5.0, name: str = "talk.TextGrid") -> Alignment:
-    """Return an alignment of a document whose words last 0.2 s each, with a phone for each half."""
-    transcript = parse_transcript(data, name)
-    words, at_s = [], 0.1
-    for word in with_cues(split(transcript.text), transcript.subtitles).words:
-        edges = (at_s, at_s + 0.1, at_s + 0.2)
-        tokens = (AlignedToken("X", *edges[:2], 0.9), AlignedToken("Y", *edges[1:], 0.9))
-        place = (word.text, word.spoken, word.char_start, word.char_end)
-        words.append(AlignedWord(*place, ALIGNED, at_s, at_s + 0.2, 0.9, tokens, speaker=word.speaker))
-        at_s += 0.3
-    return make_alignment(
-        tuple(words), duration_s, text=transcript.text, subtitles=transcript.subtitles, token_kind="phones"
-    )
 
 
 def labels(data: bytes) -> dict[str, list[str]]:

@@ -43,7 +43,6 @@ WRONG_FILES = [
     (b"\x01\x02\0\x04\0\0\0\xff" * 20, "a binary file"),
     (b"<!DOCTYPE html>\n<html><body>Hi</body></html>", "an HTML page"),
     (b"<!-- saved -->\n<HTML lang=en>Hi", "an HTML page"),
-    (b'<?xml version="1.0"?>\n<ANNOTATION_DOCUMENT DATE="">', "an ELAN file"),
     (b'<?xml version="1.0"?>\n<tt xml:lang="en"/>', "subtitles in TTML"),
     (json.dumps({"format": "ctc-align/1", "words": []}, indent=1).encode(), "an alignment of ctc-align"),
     (b'{"segments": ["a", "b"]}', "a JSON file"),
