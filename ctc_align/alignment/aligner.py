@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from ctc_align.alignment.scoring import Scored
     from ctc_align.models import AcousticModel
+    from ctc_align.models.confidence_network import FitLimits
     from ctc_align.text.lexicon import Lexicon
 
 Progress = Callable[[float], None]
@@ -266,6 +267,12 @@ class Aligner:
         words = self.split(text, name)
         with error_context(name, source):
             return self._inputs(self.emissions(audio), words, name, source)
+
+    @property
+    def fit_limits(self) -> FitLimits | None:
+        """The limits of `ctc_align.alignment.fit.fit_of` that are the model's; None where it has no figures."""
+        network = getattr(self.model, "confidence_network", None)
+        return None if network is None else network.limits
 
     def words_of(self, text: str) -> Sequence[Word]:
         """Return the words of a transcript as they will be aligned."""

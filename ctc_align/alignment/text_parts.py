@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
+from ctc_align.alignment.fit import fit_of, region_of_all, without_times
 from ctc_align.formats import Alignment
-from ctc_align.types import ALIGNED, SKIPPED, UNEXPLAINED, UNSPOKEN, AlignedWord, BookPlace, Region, SourceCue
+from ctc_align.models.confidence_network import FitLimits
+from ctc_align.types import ALIGNED, NONE, SKIPPED, UNEXPLAINED, UNSPOKEN, AlignedWord, BookPlace, Region, SourceCue
 
 _NAMED = 5
 WEIGHT = 50
@@ -21,7 +23,7 @@ WEIGHT = 50
 _NUMBERED = re.compile(r"(words? )(\d+)(?:–(\d+))?")
 
 
-def part_of_text(alignment: Alignment) -> Alignment:
+def part_of_text(alignment: Alignment, limits: FitLimits | None = None) -> Alignment:
     """Return the alignment of the part of its text that is read.
 
     The part goes from one word that has times to another, and has the greatest sum of words with times, each `WEIGHT`,
@@ -30,7 +32,8 @@ def part_of_text(alignment: Alignment) -> Alignment:
     on the same line. Words before and after are no `skipped` words of the part.
 
     `text` is the part, in which all characters are counted, and `text_offset` says how many code points of the whole
-    text come before it. Where no word has times, all of the text is kept as it is.
+    text come before it. `fit` is that of the part, by the `limits` of the model; where it is "none", or no word has
+    times, all of the text is kept, every word skipped.
 
     >>> timed = AlignedWord("b", "b", 2, 3, "aligned", 0.0, 0.5, 0.9)
     >>> words = (AlignedWord("a", "a", 0, 1, "skipped"), timed, AlignedWord("c", "c", 4, 5, "skipped"))
@@ -48,7 +51,7 @@ def part_of_text(alignment: Alignment) -> Alignment:
     subtitles = alignment.subtitles
     if subtitles is not None:
         subtitles = replace(subtitles, cues=tuple(cut.cue(cue) for cue in subtitles.cues if cut.has(cue)))
-    return replace(
+    part = replace(
         alignment,
         text=alignment.text[cut.start : cut.end],
         text_offset=cut.start,
@@ -58,6 +61,17 @@ def part_of_text(alignment: Alignment) -> Alignment:
         places=tuple(cut.place(place) for place in alignment.places if cut.has(place)),
         subtitles=subtitles,
     )
+    if limits is None or alignment.fit is None:
+        return part
+    fit = fit_of(part.words, part.unexplained, alignment.loss_per_token or 0.0, limits)
+    return _without_part(alignment) if fit == NONE else replace(part, fit=fit)
+
+
+def _without_part(alignment: Alignment) -> Alignment:
+    """Return the alignment of a text of which nothing is in the recording."""
+    region = region_of_all(alignment.text, alignment.duration_s)
+    words = without_times(alignment.words)
+    return replace(alignment, words=words, fit=NONE, unexplained=(), regions=(region,))
 
 
 def _weightiest(words: Sequence[AlignedWord]) -> tuple[int, int]:

@@ -6,10 +6,14 @@ from dataclasses import replace
 
 from ctc_align.alignment.text_parts import part_of_text
 from ctc_align.formats import Alignment, read_alignment
-from ctc_align.types import AlignedWord, BookPlace, Region, SourceCue, Subtitles
+from ctc_align.models.confidence_network import FitLimits
+from ctc_align.types import AlignedToken, AlignedWord, BookPlace, Region, SourceCue, Subtitles
 
 TEXT = "One two.\n\nANNA: three four — five\n\nsix"
 STATUSES = ("skipped", "skipped", "unspoken", "aligned", "skipped", "unspoken", "aligned", "skipped")
+
+
+TOKEN = AlignedToken("a", 0.0, 0.1, 0.01)
 
 
 def whole() -> Alignment:
@@ -72,6 +76,16 @@ def test_where_nothing_is_found_all_of_it_stays():
     words = tuple(replace(word, status="skipped", start_s=None, end_s=None, confidence=None) for word in whole().words)
     nothing = replace(whole(), words=words)
     assert part_of_text(nothing) == nothing
+
+
+def test_the_fit_is_that_of_the_part():
+    limits = FitLimits(good_loss=2.0, doubtful_loss=3.0, good_share=0.6, doubtful_share=0.4, none_share=0.1)
+    poor = replace(whole(), fit="poor", loss_per_token=1.0)
+    assert (part_of_text(poor, limits).fit, part_of_text(poor).fit) == ("good", "poor")
+    unsure = tuple(replace(w, confidence=w.confidence and 0.01, tokens=(TOKEN,) * 6) for w in poor.words)
+    nothing = part_of_text(replace(poor, words=unsure, loss_per_token=5.0), limits)
+    assert (nothing.fit, nothing.text_offset, nothing.spoken, nothing.skipped) == ("none", None, 6, 6)
+    assert [region.kind for region in nothing.regions] == ["misfit"]
 
 
 def test_json_has_the_place_of_the_part(tmp_path):

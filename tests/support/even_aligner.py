@@ -17,6 +17,7 @@ class EvenAligner:
     """Spreads the words evenly over the sound; the loss is a hash of the samples. More than `MOST_WORDS` words do not
     fit, and the text "raise" raises RuntimeError."""
 
+    fit_limits = None
     model = types.SimpleNamespace(sample_rate=16000)
 
     def align_batch(self, pairs: Any, on_error: str, utterances: Any, timings: Any) -> list[Any]:

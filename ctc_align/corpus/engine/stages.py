@@ -86,7 +86,7 @@ class AlignTask:
         pairs = [(source_of(state), state.job.utterance.book or state.job.utterance.text) for state in jobs]
         names = [state.job.utterance.id for state in jobs]
         found = aligner.align_batch(pairs, on_error="return", utterances=names, timings=timings)
-        return [_of_its_part(one, state.job.utterance) for one, state in zip(found, jobs)]
+        return [_of_its_part(one, state.job.utterance, aligner) for one, state in zip(found, jobs)]
 
     def write(self, state: JobState) -> Outcome:
         """Put the outputs of an alignment in their places."""
@@ -359,11 +359,13 @@ def _part(alignment: Alignment) -> tuple[int, int] | None:
     return None if start is None else (start, start + len(alignment.text))
 
 
-def _of_its_part(found: Alignment | CtcAlignError, utterance: Utterance) -> Alignment | CtcAlignError:
+def _of_its_part(found: Alignment | CtcAlignError, utterance: Utterance, aligner: Aligner) -> Alignment | CtcAlignError:
     """Return the alignment of the part that is read, where the text is that of many recordings."""
     from ctc_align.alignment.text_parts import part_of_text
 
-    return found if utterance.book is None or isinstance(found, CtcAlignError) else part_of_text(found)
+    if utterance.book is None or isinstance(found, CtcAlignError):
+        return found
+    return part_of_text(found, aligner.fit_limits)
 
 
 def _is_of_one_utterance(error: OutputError) -> bool:
