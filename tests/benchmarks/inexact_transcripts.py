@@ -16,6 +16,13 @@ over the seeds, in percent:
     cpu              processor seconds of the alignment (without the model), and how many times those of `exact`
 
 Music: `--music FOLDER` of recordings (any format); without it music is made by rules, and figures of it say little.
+Used here, and not kept with the project: for choosing, songs of Jonathan Coulton (voice, guitar, drums; CC BY-NC)
+from the repository UltraStar-Deluxe/songs, `The Ballroom` and `The Exercise Room` (public domain) and two pieces of
+`Health and Safety` from beat-feet/beat-feet, `Vibe Ace` (CC BY) from librosa/data. For reporting, songs of Dead
+Smiling Pirates, Fairy Bot Orchestra, Joshua Morin, Pornophonique and Steven Dunston (CC licences) from
+UltraStar-Deluxe/songs, `Let's Go Fishin'` by Karissa Hobbs (CC BY) and Brahms' Hungarian Dance 5 by the US Army
+Strings (public domain) from librosa/data, `The Courtyard` and `The Laundry Room` (public domain) and Vivaldi's Spring
+(CC BY-SA) from beat-feet/beat-feet. A sung recording in the public domain or under CC0 is not among them.
 """
 
 from __future__ import annotations

@@ -1,0 +1,102 @@
+"""How well speech that no word explains is told from music and silence, where every word of the text is in place.
+
+    python tests/benchmarks/sound_kinds_study.py [--group report] [--seeds 1-2] [--minutes 20] [--music FOLDER]
+
+The cases are those of `inexact_transcripts.py`. In the place of an alignment stand the words where they are spoken:
+what is measured is the detector (`ctc_align.alignment.sound_kinds`), not the search. Beside it, what the segmentation
+states alone say, as in exact alignments. Speech that is not in the text: seconds, and percent found; percent of what is
+reported as speech that is, and seconds that are not; the most seconds of music of a recording that are so reported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from inexact_cases import GROUPS, case_of
+from inexact_scores import Case, Scores, score
+from inexact_transcripts import Runner, music_of, seeds_of
+
+from ctc_align.alignment.unexplained_speech import unexplained_sounds, unexplained_speech
+from ctc_align.formats import Alignment
+from ctc_align.types import ALIGNED, SKIPPED, UNEXPLAINED, AlignedWord, Emissions, Region
+
+KINDS = ("clean", "clips_missing", "jump", "front_matter", "runs", "loose", "music", "read_twice")
+
+
+def true_alignment(case: Case, emissions: Emissions, by_states: bool) -> Alignment:
+    """Return the words of a case where they are spoken, and what is found around them.
+
+    Args:
+        case: with its truth.
+        emissions: of its recording.
+        by_states: look for speech by the segmentation states alone, as the exact alignment does.
+    """
+    words, place, free_s = [], 0, 0.0
+    for true in case.words:
+        start = case.text.index(true.text, place)
+        place = start + len(true.text)
+        if true.places and true.places[0][0] >= free_s:
+            start_s, end_s = true.places[0]
+            free_s = start_s
+            words.append(AlignedWord(true.text, true.text, start, place, ALIGNED, start_s, end_s, 0.9))
+        else:
+            words.append(AlignedWord(true.text, true.text, start, place, SKIPPED))
+    if by_states:
+        found = [(a, b, "speech") for a, b in unexplained_speech(emissions, words)]
+    else:
+        found = list(unexplained_sounds(emissions, words))
+    regions = tuple(Region(UNEXPLAINED, start_s, end_s, reason=kind) for start_s, end_s, kind in found)
+    return Alignment(
+        utterance=case.kind,
+        audio="",
+        duration_s=case.duration_s,
+        model="",
+        backend="",
+        frame_shift_s=emissions.frame_shift_s,
+        loss=0.0,
+        score=0.0,
+        text=case.text,
+        words=tuple(words),
+        regions=regions,
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--group", default="choose", choices=(*GROUPS, "all"))
+    parser.add_argument("--seeds", default="1")
+    parser.add_argument("--minutes", type=float, default=20.0)
+    parser.add_argument("--model", default="english")
+    parser.add_argument("--music", help="folder of recordings of music")
+    parser.add_argument("--emissions-cache", type=Path, help="folder for the model's emissions")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    runner = Runner(given.model, "exact", given.emissions_cache)
+    music = music_of(given.music)
+    print(f"{'kind':14s} {'':9s} {'speech s':>8s} {'found':>7s} {'true':>7s} {'wrong s':>8s} {'music s':>8s}")
+    for kind in given.kinds.split(","):
+        scores = {"detector": Scores(), "states": Scores()}
+        for seed in seeds_of(given.seeds):
+            case = case_of(kind, seed, given.group, given.minutes, music)
+            emissions = runner.emissions(case)
+            for name, total in scores.items():
+                total.add(score(case, true_alignment(case, emissions, name == "states")))
+        for name, total in scores.items():
+            shares = total.shares()
+            wrong_s = total.reported_s - total.reported_true_s
+            print(
+                f"{kind:14s} {name:9s} {total.foreign_s:8.1f} {shares['found']:7.1f} {shares['true']:7.1f} "
+                f"{wrong_s:8.1f} {total.most_music_s:8.1f}",
+                flush=True,
+            )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
