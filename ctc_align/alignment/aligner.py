@@ -44,6 +44,11 @@ GROUP_S = 600.0
 """A long batch goes through in groups of so many seconds of audio: what is in memory at once."""
 
 
+LISTENED, EACH_BATCH = 0.7, 0.03
+"""The share of an alignment that is done when the model has listened, and of the rest that a batch of kernel work is:
+how many there will be is not known."""
+
+
 class AlignerOptions(TypedDict, total=False):
     """The keyword arguments of `Aligner`."""
 
@@ -129,9 +134,13 @@ class Aligner:
         """
         name, source = names_of(audio, utterance)
         words = self.split(text, name)
+        told = None if progress is None else _Shares(progress)
         with error_context(name, source):
-            steps = self._align(self._load(audio), words, name, source, progress)
-        return batching.run([steps])[0]
+            steps = self._align(self._load(audio), words, name, source, None if told is None else told.listened)
+        [alignment] = batching.run([steps], after_batch=None if told is None else told.went_on)
+        if progress is not None:
+            progress(1.0)
+        return alignment
 
     @overload
     def align_batch(
@@ -385,6 +394,24 @@ def align(
 ) -> Alignment:
     """Align an audio with its transcript; for many, make one `Aligner` and keep it. Options as `Aligner`'s."""
     return Aligner(model, **options).align(audio, text)
+
+
+class _Shares:
+    """The share of an alignment that is done, told to a caller; it never falls."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._share = 0.0
+
+    def listened(self, share: float) -> None:
+        """Tell that the model has listened to a share of the audio."""
+        self._share = max(self._share, LISTENED * share)
+        self._progress(self._share)
+
+    def went_on(self) -> None:
+        """Tell that a batch of requests has been answered."""
+        self._share += (1.0 - self._share) * EACH_BATCH
+        self._progress(self._share)
 
 
 def _failed(error: CtcAlignError) -> Steps[NoReturn]:

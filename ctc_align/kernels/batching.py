@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import islice
 from typing import Generic, Literal, TypeVar, overload
 
@@ -27,12 +27,16 @@ def run(
     utterances: Sequence[Steps[Result]],
     on_error: Literal["raise"] = "raise",
     timings: dict[str, float] | None = None,
+    after_batch: Callable[[], None] | None = None,
 ) -> list[Result]: ...
 
 
 @overload
 def run(
-    utterances: Sequence[Steps[Result]], on_error: Literal["return"], timings: dict[str, float] | None = None
+    utterances: Sequence[Steps[Result]],
+    on_error: Literal["return"],
+    timings: dict[str, float] | None = None,
+    after_batch: Callable[[], None] | None = None,
 ) -> list[Result | CtcAlignError]: ...
 
 
@@ -40,6 +44,7 @@ def run(
     utterances: Sequence[Steps[Result]],
     on_error: Literal["raise", "return"] = "raise",
     timings: dict[str, float] | None = None,
+    after_batch: Callable[[], None] | None = None,
 ) -> list[Result] | list[Result | CtcAlignError]:
     """Run the stages of many utterances to their ends and return their results, in order.
 
@@ -48,11 +53,12 @@ def run(
         on_error: "return": an utterance that failed has its error, without a traceback, in the place of its result;
             "raise": the first such error is raised when all others are done.
         timings: gets the seconds that the requests took, added up by their `stage`.
+        after_batch: called when a batch of requests has been answered.
 
     Raises:
         CtcAlignError: with on_error="raise", that of the first utterance that failed.
     """
-    scheduler = _Scheduler(utterances, timings)
+    scheduler = _Scheduler(utterances, timings, after_batch)
     while scheduler.requests:
         scheduler.answer()
     if on_error == "raise":
@@ -66,9 +72,15 @@ def run(
 class _Scheduler(Generic[Result]):
     """Utterances under way: what each asks for now, and the results and errors of those that have ended."""
 
-    def __init__(self, utterances: Sequence[Steps[Result]], timings: dict[str, float] | None) -> None:
+    def __init__(
+        self,
+        utterances: Sequence[Steps[Result]],
+        timings: dict[str, float] | None,
+        after_batch: Callable[[], None] | None,
+    ) -> None:
         self.utterances = utterances
         self.timings = timings
+        self.after_batch = after_batch
         self.requests: dict[int, Request | Sequence[Request]] = {}
         self.results: dict[int, Result] = {}
         self.errors: dict[int, CtcAlignError] = {}
@@ -83,6 +95,8 @@ class _Scheduler(Generic[Result]):
         for places in batches(requests):
             for place, answer in zip(places, self._run([requests[place] for place in places]), strict=True):
                 answers[place] = answer
+            if self.after_batch is not None:
+                self.after_batch()
         in_order = iter(answers)
         for i, wanted in asked.items():
             own = list(islice(in_order, len(_listed(wanted))))

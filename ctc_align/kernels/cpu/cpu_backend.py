@@ -15,7 +15,15 @@ from ctc_align.kernels import memory_limits
 from ctc_align.kernels.cpu import long_viterbi, pruned_search, row_kernels, sums, tangents, viterbi
 from ctc_align.kernels.cpu.general_kernels import GeneralKernels
 from ctc_align.kernels.cpu.long_viterbi import LongPath
-from ctc_align.kernels.cpu.problem import FlatProblem, Scratch, aligned, deal, flat_problem, vectors_of
+from ctc_align.kernels.cpu.problem import (
+    FlatProblem,
+    Scratch,
+    aligned,
+    deal,
+    flat_problem,
+    interruptibly,
+    vectors_of,
+)
 from ctc_align.kernels.cpu.simd import PAIR, WIDTH
 from ctc_align.kernels.cpu.viterbi import STRIP
 from ctc_align.lattice import Topology
@@ -60,7 +68,10 @@ def best_path(
     bands: np.ndarray | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Run `ctc_align.kernels.best_path`."""
-    states, scores = _best_path(log_probs, topology, lengths.numpy(), wildcard, bands, None)
+    frames = lengths.numpy()
+    states, scores = interruptibly(
+        lambda: _best_path(log_probs, topology, frames, wildcard, bands, None), int((frames * topology.states).sum())
+    )
     return torch.from_numpy(states), torch.from_numpy(scores)
 
 
@@ -224,7 +235,8 @@ def forward(
     log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, wildcard: torch.Tensor | None = None
 ) -> torch.Tensor:
     """Run `ctc_align.kernels.forward`."""
-    scores, _, _ = _sum(log_probs, topology, lengths, wildcard, want=False)
+    cells = int((lengths.numpy() * topology.states).sum())
+    scores, _, _ = interruptibly(lambda: _sum(log_probs, topology, lengths, wildcard, want=False), cells)
     return scores
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import _thread
 import contextlib
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -25,8 +26,16 @@ MOST_KEPT = 16
 
 INT32, INT64, BOOL = np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.bool_)
 
+Result = TypeVar("Result")
+
+WAIT_S = 0.2
+"""Signals are looked at so often."""
+
 READ_IN_PLACE = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 """Types that kernels read without a copy."""
+
+LONG_CELLS = 2**31
+"""More work than this, about a second's, is waited for so that the wait can be interrupted."""
 
 SMALL_CELLS = 200_000
 """Less work than this is done by one thread: starting another takes as long."""
@@ -231,6 +240,31 @@ def _start(guarded: Callable[[Callable[[], None]], None], task: Callable[[], Non
 
     _thread.start_new_thread(work, ())
     return end
+
+
+def interruptibly(work: Callable[[], Result], cells: int) -> Result:
+    """Return what `work` returns; in the main thread Ctrl-C ends long work at once, and not when a kernel has ended.
+
+    Python hands a signal to the main thread between two of its own steps: that thread only waits, then. What another
+    one computes meanwhile is dropped, with the process or when it is done.
+    """
+    if cells < LONG_CELLS or threading.current_thread() is not threading.main_thread():
+        return work()
+    results: list[Result] = []
+    errors: list[BaseException] = []
+
+    def guarded(task: Callable[[], None]) -> None:
+        try:
+            task()
+        except BaseException as error:
+            errors.append(error)
+
+    end = _start(guarded, lambda: results.append(work()))
+    while not end.acquire(timeout=WAIT_S):
+        pass
+    if errors:
+        raise errors[0]
+    return results[0]
 
 
 def run(tasks: Sequence[Callable[[], None]], stop: Callable[[], None] = lambda: None) -> None:
