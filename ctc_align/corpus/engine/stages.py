@@ -283,6 +283,7 @@ def read_utterance(utterance: Utterance, sample_rate: int, log_probs: Reader | N
         offset_s=utterance.offset_s,
         duration_s=utterance.duration_s,
         channel=utterance.channel,
+        on_disk=True,
     )
 
 
