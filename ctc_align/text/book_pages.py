@@ -84,6 +84,8 @@ def parse_xml(data: bytes, handlers: Handlers) -> None:
         parser.Parse(data, True)
     except expat.ExpatError as error:
         raise ValueError(f"line {error.lineno}: {expat.ErrorString(error.code)}") from None
+    except LookupError as error:  # an encoding that nobody knows
+        raise ValueError(str(error)) from None
 
 
 def parse_html(data: bytes, handlers: Handlers) -> None:

@@ -17,6 +17,8 @@ from ctc_align.types import EAF, Transcript
 
 _MS_PER_S = 1000
 _MOST_MS = 10**12
+_DEEPEST = 50
+"""Tiers that depend on each other, as far as they are followed."""
 _HEAD = re.compile(r"\s*<(?:\?xml|ANNOTATION_DOCUMENT)")
 _ROOT = re.compile(r"<ANNOTATION_DOCUMENT(?![^\s>])")
 _HEAD_LETTERS = 4096
@@ -72,7 +74,7 @@ class ElanDocument:
         annotations = {annotation.id: annotation for tier in self.tiers for annotation in tier.annotations}
 
         def span(annotation: _Annotation) -> tuple[float, float] | None:
-            for _ in range(len(self.tiers)):
+            for _ in range(_DEEPEST):
                 if annotation.refers_to not in annotations:
                     break
                 annotation = annotations[annotation.refers_to]
@@ -81,18 +83,12 @@ class ElanDocument:
             return times[annotation.start], times[annotation.end]
 
         tiers = []
-        for tier in sorted(self.tiers, key=lambda tier: self._depth(tier)):
+        parents = {tier.name: tier.parent for tier in self.tiers}
+        for tier in sorted(self.tiers, key=lambda tier: _depth(tier.name, parents)):
             spans = [(span(annotation), annotation.value) for annotation in tier.annotations]
             labels = tuple((*times_s, value) for times_s, value in spans if times_s and not is_silence(value))
             tiers.append(LabelTier(tier.name, " ".join(tier.participant.split()) or speaker_of(tier.name), labels))
         return tiers
-
-    def _depth(self, tier: _ElanTier) -> int:
-        parents = {each.name: each.parent for each in self.tiers}
-        depth, name = 0, tier.parent
-        while name in parents and depth <= len(parents):
-            depth, name = depth + 1, parents[name]
-        return depth
 
     def _times(self) -> dict[str, float]:
         """Return the seconds of each slot; those without a time lie evenly between their neighbours."""
@@ -109,6 +105,14 @@ class ElanDocument:
                 value = round(low_ms + share * (high_ms - low_ms))
             times[id] = value / _MS_PER_S
         return times
+
+
+def _depth(name: str, parents: dict[str, str]) -> int:
+    """Return how many tiers a tier depends on, the one through the other."""
+    depth = 0
+    while parents.get(name) and depth < _DEEPEST:
+        depth, name = depth + 1, parents[name]
+    return depth
 
 
 def is_elan(text: str) -> bool:

@@ -107,11 +107,12 @@ def sentence_tiers(tiers: Sequence[LabelTier]) -> list[LabelTier]:
     labelled = [tier for tier in tiers if tier.letters]
     others = [tier for tier in labelled if not _SEGMENTS.fullmatch(tier.name.strip())]
     chosen: list[LabelTier] = []
-    for tier in others:
+    chosen_times: list[set[tuple[float, float]]] = []
+    for tier in filter(_is_of_sentences, others):
         times = {(start_s, end_s) for start_s, end_s, _ in tier.labels}
-        is_about_another = any(times <= {label[:2] for label in before.labels} for before in chosen)
-        if _is_of_sentences(tier) and not is_about_another:
+        if not any(times <= before for before in chosen_times):
             chosen.append(tier)
+            chosen_times.append(times)
     if chosen:
         return chosen
     most = sorted(others or labelled, key=lambda tier: -tier.letters)

@@ -278,6 +278,31 @@ def transcripts() -> list[Case]:
     )
 
 
+def documents() -> list[Case]:
+    """Documents of tiers, and segments in JSON, as transcripts."""
+    grid = (
+        '"ooTextFile" "TextGrid" 0 2 <exists> 3 "IntervalTier" "Ann" 0 2 2 0 1 "So be it." 1 2 "" '
+        '"TextTier" "t" 0 2 1 0.5 "x" "IntervalTier" "Ben" 0 2 2 0 1.5 "" 1.5 2 "Yes ""indeed""!"'
+    )
+    slots = "".join(f'<TIME_SLOT TIME_SLOT_ID="ts{n}" TIME_VALUE="{n * 400}"/>\n' for n in range(1, 5))
+    eaf = (
+        '<?xml version="1.0" encoding="UTF-8"?>\n<ANNOTATION_DOCUMENT AUTHOR="" DATE="" FORMAT="3.0" VERSION="3.0">\n'
+        '<HEADER TIME_UNITS="milliseconds"><PROPERTY NAME="lastUsedAnnotationId">2</PROPERTY></HEADER>\n'
+        f'<TIME_ORDER>\n{slots}<TIME_SLOT TIME_SLOT_ID="ts9"/>\n</TIME_ORDER>\n'
+        '<TIER TIER_ID="Ann" LINGUISTIC_TYPE_REF="x"><ANNOTATION><ALIGNABLE_ANNOTATION ANNOTATION_ID="a1" '
+        'TIME_SLOT_REF1="ts1" TIME_SLOT_REF2="ts2"><ANNOTATION_VALUE>So &amp; so it is.</ANNOTATION_VALUE>'
+        "</ALIGNABLE_ANNOTATION></ANNOTATION></TIER>\n"
+        '<TIER TIER_ID="tr" PARENT_REF="Ann" LINGUISTIC_TYPE_REF="x"><ANNOTATION><REF_ANNOTATION ANNOTATION_ID="a2" '
+        'ANNOTATION_REF="a1"><ANNOTATION_VALUE>Ainsi</ANNOTATION_VALUE></REF_ANNOTATION></ANNOTATION></TIER>\n'
+        '<LINGUISTIC_TYPE LINGUISTIC_TYPE_ID="x" TIME_ALIGNABLE="true"/>\n</ANNOTATION_DOCUMENT>\n'
+    )
+    segments = (
+        '{"text": "a", "segments": [{"start": 0.5, "end": 2, "text": " So be\\nit", "speaker": "A"}, '
+        '{"start": null, "end": 1e3, "text": "Yes"}], "timestamp": {"segment": [{"segment": "x", "start": 1}]}}'
+    )
+    return _of("a.doc", grid, eaf, segments, f"{segments}\n{segments}")
+
+
 @cache
 def _sound(seconds: float = 0.3, rate: int = 16000) -> np.ndarray:
     generator = np.random.default_rng(0)

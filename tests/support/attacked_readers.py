@@ -6,6 +6,7 @@ file of it; anything else is a fault.
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import os
@@ -111,6 +112,29 @@ def _transcript(name: str, folder: Path) -> object:
     words = words_of(transcript.text, Settings())
     for word in words.words:
         assert word.text == transcript.text[word.char_start : word.char_end]
+    return words
+
+
+def _document(folder: Path) -> object:
+    """Read a document as a transcript, with every word at its place in time, and write it in all formats, twice."""
+    from ctc_align.config import Settings
+    from ctc_align.formats import Alignment, from_dict, rendered
+    from ctc_align.formats.alignment_files import WRITERS
+    from ctc_align.text import read_transcript_file, with_cues, words_of
+    from ctc_align.types import ALIGNED, AlignedWord
+
+    transcript = read_transcript_file(folder / "a.doc")
+    words = with_cues(words_of(transcript.text, Settings()), transcript.subtitles)
+    aligned = tuple(
+        AlignedWord(word.text, word.spoken, word.char_start, word.char_end, ALIGNED, at, at + 0.5, 0.9)
+        for at, word in enumerate(words.words)
+    )
+    duration_s = len(aligned) + 1.0
+    alignment = Alignment("a", "a.wav", duration_s, "m", "cpu", 0.01, 1.0, -1.0, transcript.text, aligned)
+    alignment = dataclasses.replace(alignment, subtitles=words.subtitles)
+    again = from_dict(json.loads(json.dumps(alignment.to_dict())))
+    for format in WRITERS:
+        assert rendered(again, format) == rendered(alignment, format)
     return words
 
 
@@ -242,6 +266,7 @@ READERS: dict[str, Reader] = {
         Reader("labels map", samples.label_maps, _labels, 0.5),
         Reader("subtitles", samples.subtitles, partial(_transcript, "a.srt")),
         Reader("vtt", samples.vtts, partial(_transcript, "a.vtt")),
+        Reader("document", samples.documents, _document),
         Reader("book", samples.books, partial(_transcript, "a.epub")),
         Reader("transcript", samples.transcripts, partial(_transcript, "a.txt")),
         Reader("wav", samples.waves, partial(_audio, "a.wav"), 0.2, True),
