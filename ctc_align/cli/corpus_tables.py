@@ -108,7 +108,7 @@ def _counts(summary: Summary) -> list[tuple[str, str]]:
     if summary.unexplained_s:
         rows.append(("speech that is not in the texts", seconds_told(summary.unexplained_s)))
     if summary.too_many_skipped:
-        rows.append(("utterances that lack more words than --max-skipped", str(summary.too_many_skipped)))
+        rows.append(("utterances beyond --max-skipped", str(summary.too_many_skipped)))
     if summary.in_doubt:
         rows.append(("utterances in doubt", str(summary.in_doubt)))
         rows.append(("words in doubt", str(summary.doubtful_words)))
