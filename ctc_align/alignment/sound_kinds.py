@@ -47,7 +47,7 @@ LEAST_WORDS_S = 5.0
 USUAL = 0.8
 """Words are replaced by the frames in windows with as many clear tokens as such a quantile of windows, or more."""
 LEAST_CLEAR_PER_S = 1.5
-"""Speech has at least so many clear tokens a second."""
+"""Speech has at least so many clear tokens a second; a model that hears fewer in words cannot tell."""
 PIECE_FRAMES = 2**16
 """Frames whose log-probs are copied together."""
 
@@ -61,7 +61,8 @@ class SoundKinds:
         at: (H,) int64, the frames where tokens are heard, ascending.
         clear: (H,) float64 in [0, 1], how clear each token is.
         silent: (T,) bool, frames that lie in silence.
-        likeness: (T,) float64, how like speech each frame is: its mean over words is 1.
+        likeness: (T,) float32, how like speech each frame is: its mean over words is 1.
+        tells: whether the model is so sure of words that speech and music can be told apart.
     """
 
     frame_shift_s: float
@@ -69,6 +70,7 @@ class SoundKinds:
     clear: np.ndarray
     silent: np.ndarray
     likeness: np.ndarray
+    tells: bool = True
 
     def kind(self, first: int, last: int) -> str:
         """Return what most of the stretch [first, last) of frames is: `SPEECH`, `MUSIC` (or noise) or `SILENCE`.
@@ -145,7 +147,7 @@ def sound_kinds(emissions: Emissions, spoken: Sequence[Stretch] = ()) -> SoundKi
     at, peaks, quiet = _heard(emissions)
     clear = np.clip((peaks - CLEAR_FROM) / (CLEAR_AT - CLEAR_FROM), 0.0, 1.0)
     shift_s, frames = emissions.frame_shift_s, len(quiet)
-    tokens, clearness = np.zeros(frames), np.zeros(frames)
+    tokens, clearness = np.zeros(frames, np.float32), np.zeros(frames, np.float32)
     tokens[at], clearness[at] = 1.0, clear
     words = np.zeros(frames, np.bool_)
     for first, last in spoken:
@@ -156,11 +158,12 @@ def sound_kinds(emissions: Emissions, spoken: Sequence[Stretch] = ()) -> SoundKi
     if not frames:
         return SoundKinds(shift_s, at, clear, quiet, clearness)
     silent = _windowed(quiet, max(1, round(QUIET_WINDOW_S / shift_s))) >= QUIET_SHARE
-    clear_rate = max(float(clearness[words].mean()), LEAST_CLEAR_PER_S * shift_s)
+    heard_rate, least_rate = float(clearness[words].mean()), LEAST_CLEAR_PER_S * shift_s
+    clear_rate = max(heard_rate, least_rate)
     token_rate = max(float(tokens[words].mean()), clear_rate)
     shares = clearness / clear_rate + ANY_TOKEN * tokens / token_rate
-    sureness = np.where(silent, 0.0, SURE_BLANK * (quiet - quiet[words].mean()))
-    return SoundKinds(shift_s, at, clear, silent, (shares + sureness) / (1.0 + ANY_TOKEN))
+    sureness = SURE_BLANK * (quiet - quiet[words].mean(dtype=np.float32)) * ~silent
+    return SoundKinds(shift_s, at, clear, silent, (shares + sureness) / (1.0 + ANY_TOKEN), heard_rate >= least_rate)
 
 
 def _heard(emissions: Emissions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -169,7 +172,7 @@ def _heard(emissions: Emissions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     best, peak, quiet = [], [], []
     for first in range(0, len(emissions.log_probs), PIECE_FRAMES):
         piece = emissions.log_probs[first : first + PIECE_FRAMES].float().cpu().numpy()
-        best.append(piece.argmax(1))
+        best.append(piece.argmax(1).astype(np.int32))
         peak.append(np.exp(piece.max(1)))
         quiet.append(np.exp(piece[:, silent]).sum(1) > QUIET)
     if not best:

@@ -45,7 +45,8 @@ def unexplained_sounds(emissions: Emissions, words: Sequence[AlignedWord]) -> tu
     """Return stretches (start_s, end_s, kind) where no word is, of any model: speech, music and silence; ascending.
 
     Music is at least `LEAST_MUSIC_S` long and silence `LEAST_SILENCE_S`. Words of `SURE` or more confidence say how
-    speech of this recording sounds.
+    speech of this recording sounds. Where the model is not sure enough of these to tell speech from music, the
+    segmentation states alone say what is speech, and music may be among it.
     """
     shift_s, origin_s, frames = emissions.frame_shift_s, emissions.first_frame_s, len(emissions.log_probs)
 
@@ -62,8 +63,8 @@ def unexplained_sounds(emissions: Emissions, words: Sequence[AlignedWord]) -> tu
     found: list[tuple[int, int, str]] = []
     by_time = sorted((word for word in words if word.start_s is not None), key=lambda word: word.start_s or 0.0)
     for first, last in _gaps(by_time, origin_s, shift_s, frames):
-        short = (last - first) * shift_s < SHORT_GAP_S and emissions.states is not None
-        own = _speech_by_states(emissions, first, last) if short else []
+        by_states = (last - first) * shift_s < SHORT_GAP_S or not kinds.tells
+        own = _speech_by_states(emissions, first, last) if by_states else []
         found += [(a, b, SPEECH) for a, b in own] or [
             (a, b, kind) for a, b, kind in kinds.stretches(first, last) if (b - a) * shift_s >= least[kind]
         ]

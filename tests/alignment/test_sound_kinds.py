@@ -84,6 +84,17 @@ def test_pieces_are_heard_as_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_array_equal(getattr(pieces, name), getattr(whole, name))
 
 
+def test_a_model_that_is_sure_of_nothing_leaves_it_to_its_states() -> None:
+    emissions = made([(MUSIC, 10.0)])
+    blurred = torch.log_softmax(0.2 * emissions.log_probs, 1)
+    assert sound_kinds(emissions).tells
+    assert not sound_kinds(replace(emissions, log_probs=blurred)).tells
+    states = torch.zeros(len(blurred), 4)
+    states[1050:1300, 1] = 9.0
+    found = unexplained_sounds(replace(emissions, log_probs=blurred, states=states), words_of(emissions))
+    assert found == ((pytest.approx(21.0), pytest.approx(26.0), SPEECH),)
+
+
 def test_nothing_is_in_nothing() -> None:
     empty = Emissions(torch.zeros(0, len(LETTERS)), LETTERS, SHIFT_S)
     assert unexplained_sounds(empty, []) == ()

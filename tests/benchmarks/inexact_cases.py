@@ -394,7 +394,12 @@ KINDS: dict[str, Callable[[Maker], Parts]] = {
 
 
 def cases(
-    kind: str, seed: int = 0, group: str = "choose", minutes: float = 20.0, music: Sequence[np.ndarray] = ()
+    kind: str,
+    seed: int = 0,
+    group: str = "choose",
+    minutes: float = 20.0,
+    music: Sequence[np.ndarray] = (),
+    model: str = "english",
 ) -> Iterator[Case]:
     """Yield cases of a kind without end, seed by seed.
 
@@ -404,18 +409,24 @@ def cases(
         group: of speakers: "choose", "report", or "all" (for recordings of more than 20 minutes).
         minutes: of clips that a recording is made of, at most; at most those that the group has.
         music: recordings for the kind "music".
+        model: whose alignments of the single clips are the truth, as for `inexact_speech.timed_takes`.
     """
     while True:
-        yield case_of(kind, seed, group, minutes, music)
+        yield case_of(kind, seed, group, minutes, music, model)
         seed += 1
 
 
 def case_of(
-    kind: str, seed: int = 0, group: str = "choose", minutes: float = 20.0, music: Sequence[np.ndarray] = ()
+    kind: str,
+    seed: int = 0,
+    group: str = "choose",
+    minutes: float = 20.0,
+    music: Sequence[np.ndarray] = (),
+    model: str = "english",
 ) -> Case:
     """Return the case of a seed. Arguments as for `cases`."""
     rng = np.random.default_rng([seed, list(KINDS).index(kind), (*GROUPS, "all").index(group)])
-    speech = timed_takes()
+    speech = timed_takes(model)
     speakers = sorted(speech) if group == "all" else sorted(speech)[GROUPS.index(group) :: 2]
     rng.shuffle(speakers)
     short = min(speakers, key=lambda speaker: sum(take.duration_s for take in speech[speaker]))

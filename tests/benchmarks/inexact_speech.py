@@ -78,16 +78,21 @@ def laid_out(takes: Sequence[Take], rng: np.random.Generator) -> tuple[np.ndarra
 
 
 @cache
-def timed_takes() -> dict[str, tuple[Take, ...]]:
-    """Return the clips of each development speaker, in their order, with the times of their own alignments."""
+def timed_takes(model: str = "english") -> dict[str, tuple[Take, ...]]:
+    """Return the clips of each development speaker, in their order, with the times of their own alignments.
+
+    Args:
+        model: "english", or the folder of a model that `ctc-align train` wrote.
+    """
     rows = sorted((row for row in _rows() if row["split"] == "dev"), key=lambda row: row["audio"])
-    weights = sorted((ROOT / "ctc_align" / "models" / "english").glob("*.safetensors"))
+    folder = ROOT / "ctc_align" / "models" / "english" if model == "english" else Path(model)
+    weights = sorted(folder.glob("*.safetensors"))
     names = [row["audio"] + row["text"] for row in rows]
     key = hashlib.sha256(b"".join(path.read_bytes() for path in weights) + "".join(names).encode()).hexdigest()[:16]
     path = ROOT / ".cache" / f"inexact-times-{key}.json"
     if not path.exists():
         path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps([_times(row) for row in rows]), "utf-8")
+        path.write_text(json.dumps([_times(model, row) for row in rows]), "utf-8")
     found: dict[str, list[Take]] = {}
     for row, times in zip(rows, json.loads(path.read_text("utf-8"))):
         words = [
@@ -99,14 +104,14 @@ def timed_takes() -> dict[str, tuple[Take, ...]]:
 
 
 @cache
-def _aligner() -> Aligner:
-    return Aligner(device="cpu", settings=Settings(match="exact"))
+def _aligner(model: str) -> Aligner:
+    return Aligner(model, device="cpu", settings=Settings(match="exact"))
 
 
-def _times(row: dict[str, str]) -> list[tuple[float, float]]:
+def _times(model: str, row: dict[str, str]) -> list[tuple[float, float]]:
     """Return (start_s, end_s) of each word of a clip."""
     text = _written(row["text"])
-    words = _aligner().align(str(DATA / row["audio"]), text).words
+    words = _aligner(model).align(str(DATA / row["audio"]), text).words
     assert [word.text for word in words] == text.split()
     assert all(word.start_s is not None for word in words)
     return [(word.start_s or 0.0, word.end_s or 0.0) for word in words]

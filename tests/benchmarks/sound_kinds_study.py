@@ -83,7 +83,7 @@ def main() -> int:
     for kind in given.kinds.split(","):
         scores = {"detector": Scores(), "states": Scores()}
         for seed in seeds_of(given.seeds):
-            case = case_of(kind, seed, given.group, given.minutes, music)
+            case = case_of(kind, seed, given.group, given.minutes, music, given.model)
             emissions = runner.emissions(case)
             for name, total in scores.items():
                 total.add(score(case, true_alignment(case, emissions, name == "states")))
