@@ -16,7 +16,7 @@ over the seeds, in percent:
     cpu              processor seconds of the alignment (without the model), and how many times those of `exact`
 
 `--model FOLDER` of a model with letters for tokens, which `ctc-align train` makes of some hours without a lexicon, is
-measured against its own alignments of the single clips.
+measured against its own alignments of the single clips; `--letters` takes made log-probs (`inexact_letters.py`).
 
 Music: `--music FOLDER` of recordings (any format); without it music is made by rules, and figures of it say little.
 Used here, and not kept with the project: for choosing, songs of Jonathan Coulton (voice, guitar, drums; CC BY-NC)
@@ -44,6 +44,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from inexact_cases import GROUPS, KINDS, case_of
+from inexact_letters import made_letters
 from inexact_scores import Case, Scores, score
 
 from ctc_align.alignment.aligner import Aligner
@@ -65,6 +66,7 @@ class Runner:
     folder: Path | None = None
     states: bool = True
     """Keep the model's second output; without it edges are those of CTC, which the truth's are not."""
+    letters: bool = False
 
     def __post_init__(self) -> None:
         self.aligner = Aligner(self.model, device="cpu", settings=Settings(match=self.match))
@@ -76,6 +78,8 @@ class Runner:
         return emissions if self.states else replace(emissions, states=None)
 
     def _emissions(self, case: Case) -> Emissions:
+        if self.letters:
+            return made_letters(case)
         if self.folder is None:
             return self.aligner.emissions((case.samples, 16000))
         name = hashlib.sha256(case.samples.tobytes() + self.model.encode()).hexdigest()[:16]
@@ -151,13 +155,14 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=20.0)
     parser.add_argument("--match", default="auto")
     parser.add_argument("--model", default="english", help="or the folder of one that was trained (letters)")
+    parser.add_argument("--letters", action="store_true", help="made log-probs of letters in the model's place")
     parser.add_argument("--without-states", action="store_true", help="log-probs alone, as of other models")
     parser.add_argument("--music", help="folder of recordings of music")
     parser.add_argument("--emissions-cache", type=Path, help="folder for the model's emissions")
     parser.add_argument("--without-exact", action="store_true", help="do not align by exact for the processor time")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    runner = Runner(given.model, given.match, given.emissions_cache, not given.without_states)
+    runner = Runner(given.model, given.match, given.emissions_cache, not given.without_states, given.letters)
     music = music_of(given.music)
     print(f"group {given.group}, seeds {given.seeds}, {given.minutes:g} minutes, match {given.match}, {given.model}")
     print(heading(), flush=True)

@@ -73,11 +73,12 @@ def main() -> int:
     parser.add_argument("--seeds", default="1")
     parser.add_argument("--minutes", type=float, default=20.0)
     parser.add_argument("--model", default="english")
+    parser.add_argument("--letters", action="store_true", help="made log-probs of letters in the model's place")
     parser.add_argument("--music", help="folder of recordings of music")
     parser.add_argument("--emissions-cache", type=Path, help="folder for the model's emissions")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    runner = Runner(given.model, "exact", given.emissions_cache)
+    runner = Runner(given.model, "exact", given.emissions_cache, letters=given.letters)
     music = music_of(given.music)
     print(f"{'kind':14s} {'':9s} {'speech s':>8s} {'found':>7s} {'true':>7s} {'wrong s':>8s} {'music s':>8s}")
     for kind in given.kinds.split(","):
