@@ -10,51 +10,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ctc_align.alignment.align_islands import align_islands, in_transcript_order
 from ctc_align.alignment.confidence import confidences
 from ctc_align.alignment.ctc_path import CtcPath, Spans
-from ctc_align.alignment.edges import EdgeSettings, place_edges, share_out_wildcards
+from ctc_align.alignment.edges import place_edges, share_out_wildcards
 from ctc_align.alignment.fit import fit_of, region_of_all, regions_of, with_little_confidence, without_times
+from ctc_align.alignment.found_words import find_words, text_tokens
+from ctc_align.alignment.heard_tokens import hear
+from ctc_align.alignment.inputs import UtteranceInputs
+from ctc_align.alignment.islands import FOREIGN_LABELS, Island, gaps_of, islands_of
 from ctc_align.alignment.optional_passages import leave_out_unspoken
 from ctc_align.alignment.pronunciations import choose_pronunciations, nothing_to_align, spell_words
 from ctc_align.alignment.unexplained_speech import unexplained_speech
-from ctc_align.alignment.wildcard import place_wildcards
+from ctc_align.alignment.wildcard import place_wildcards, soundless
 from ctc_align.alignment.words import aligned_words, duration_of
-from ctc_align.config import Settings
 from ctc_align.formats import Alignment
 from ctc_align.kernels.requests import CtcTargets, Forward, Steps
-from ctc_align.models.calibration import Calibration
-from ctc_align.models.confidence_network import ConfidenceNetwork
-from ctc_align.tokens.tokenizer import Tokenizer, missing_letters
+from ctc_align.tokens.tokenizer import missing_letters
 from ctc_align.types import NONE, AlignedWord, Emissions, Region, Tokens, Words, WordTokens
-
-
-@dataclass(frozen=True)
-class UtteranceInputs:
-    """Everything that one alignment is made from.
-
-    Attributes:
-        name: of the utterance.
-        audio: the path of the audio as the caller gave it, "" for samples in memory.
-        words: of the transcript.
-        emissions: what the model says of the audio.
-        model: name of the model.
-        tokenizer: of the emissions' vocabulary.
-        calibration: of the model.
-        settings: of the caller.
-        backend: of the kernels.
-        confidence_network: of the model, if it has one.
-    """
-
-    name: str
-    audio: str
-    words: Words
-    emissions: Emissions
-    model: str
-    tokenizer: Tokenizer
-    calibration: Calibration
-    settings: Settings
-    backend: str
-    confidence_network: ConfidenceNetwork | None = None
 
 
 @dataclass(frozen=True)
@@ -76,7 +49,12 @@ def align_utterance(inputs: UtteranceInputs) -> Steps[Alignment]:
         InputError: the transcript cannot be spoken or spelled, or it does not fit the emissions.
     """
     emissions, settings = inputs.emissions, inputs.settings
-    chosen = yield from choose_tokens(inputs)
+    word_tokens = yield from spell(inputs)
+    if settings.match != "exact":
+        islands = yield from find_islands(inputs, word_tokens)
+        if islands is not None:
+            return (yield from align_passages(inputs, word_tokens, islands))
+    chosen = yield from choose_tokens(inputs, word_tokens)
     tokens, spikes, edges = yield from place_tokens(inputs, chosen)
     confidence = confidences(emissions, tokens, spikes, edges, inputs.calibration, inputs.confidence_network)
     words = aligned_words(chosen.words, tokens, edges, confidence, emissions)
@@ -116,7 +94,7 @@ def place_tokens(inputs: UtteranceInputs, chosen: ChosenTokens) -> Steps[tuple[T
         tokens, spikes = yield from place_wildcards(
             emissions, tokens, spikes, chosen.word_tokens, separator, inputs.backend
         )
-    edges = yield from place_edges(emissions, tokens, spikes, edge_settings(inputs))
+    edges = yield from place_edges(emissions, tokens, spikes, inputs.edge_settings)
     return tokens, spikes, share_out_wildcards(edges, tokens)
 
 
@@ -143,12 +121,18 @@ def judge(
     return fit, without_times(words), (), (region,)
 
 
-def choose_tokens(inputs: UtteranceInputs) -> Steps[ChosenTokens]:
-    """Choose the pronunciations that the audio prefers, and compute their CTC loss. Raises as `align_utterance`."""
-    emissions, tokenizer = inputs.emissions, inputs.tokenizer
-    words, word_tokens = inputs.words, (yield from spell_words(inputs.words, tokenizer, inputs.settings))
+def spell(inputs: UtteranceInputs) -> Steps[list[WordTokens]]:
+    """Return the tokens of each word. Raises TranscriptError where none has any."""
+    word_tokens = yield from spell_words(inputs.words, inputs.tokenizer, inputs.settings)
     if not any(word.pronunciations for word in word_tokens):
         raise nothing_to_align(word_tokens, inputs.settings)
+    return word_tokens
+
+
+def choose_tokens(inputs: UtteranceInputs, word_tokens: list[WordTokens] | None = None) -> Steps[ChosenTokens]:
+    """Choose the pronunciations that the audio prefers, and compute their CTC loss. Raises as `align_utterance`."""
+    emissions, tokenizer = inputs.emissions, inputs.tokenizer
+    words, word_tokens = inputs.words, word_tokens or (yield from spell(inputs))
     if words.optional and inputs.settings.match != "exact":
         words, word_tokens = yield from leave_out_unspoken(
             emissions.log_probs, words, word_tokens, tokenizer.separator, emissions.blank, inputs.backend
@@ -174,7 +158,50 @@ def ctc_loss(emissions: Emissions, tokens: Tokens, path: CtcPath, backend: str) 
     return min(-score, -path.score)
 
 
-def edge_settings(inputs: UtteranceInputs) -> EdgeSettings:
-    """Return how the edges of an utterance are drawn."""
-    settings = inputs.settings
-    return EdgeSettings(settings.edges, inputs.calibration, settings.band_s, settings.shortest_pause_s, inputs.backend)
+def find_islands(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens]) -> Steps[list[Island] | None]:
+    """Return the islands of words that are spoken; None where all words are, and nothing else."""
+    emissions = inputs.emissions
+    heard = hear(emissions.log_probs, emissions.blank, soundless(emissions))
+    found = find_words(text_tokens(inputs.words, word_tokens), heard, emissions.frame_shift_s)
+    in_time = found.in_time()
+    if not len(in_time):
+        return None
+    gaps = gaps_of(found, heard, in_time)
+    foreign = gaps.excess >= FOREIGN_LABELS
+    if found.found.all() and gaps.ordered.all() and not foreign.any():
+        return None
+    return islands_of(found, heard, in_time, gaps, foreign, emissions.frame_shift_s)
+    yield
+
+
+def align_passages(
+    inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], islands: Sequence[Island]
+) -> Steps[Alignment]:
+    found = yield from align_islands(inputs, word_tokens, islands)
+    words = tuple(in_transcript_order(inputs, word_tokens, found))
+    emissions = inputs.emissions
+    by_time = sorted((w for w in words if w.start_s is not None), key=lambda w: w.start_s or 0.0)
+    unexplained = unexplained_speech(emissions, by_time)
+    lacking = missing_letters(word_tokens)
+    return Alignment(
+        utterance=inputs.name,
+        audio=inputs.audio,
+        duration_s=duration_of(emissions),
+        model=inputs.model,
+        backend=found.backend,
+        frame_shift_s=emissions.frame_shift_s,
+        loss=found.loss,
+        score=found.score,
+        text=inputs.words.text,
+        words=words,
+        unknown=sum(lacking.values()),
+        offset_s=emissions.offset_s,
+        loss_per_token=found.loss / max(found.tokens, 1),
+        config=inputs.settings.to_dict(),
+        token_kind=inputs.tokenizer.token_kind,
+        unexplained=unexplained,
+        unknown_letters=lacking,
+        subtitles=inputs.words.subtitles,
+        fit="doubtful",
+        regions=(),
+    )

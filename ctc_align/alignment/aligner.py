@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NoReturn, TypedDict, overload
 
 from ctc_align import units
-from ctc_align.alignment.align_utterance import UtteranceInputs, align_utterance, choose_tokens
+from ctc_align.alignment.align_utterance import align_utterance, choose_tokens
 from ctc_align.alignment.inputs import (
     ModelEmissions,
+    UtteranceInputs,
     check_on_error,
     checked_emissions,
     error_context,

@@ -12,9 +12,14 @@ from typing import ClassVar
 import torch
 
 from ctc_align import units
+from ctc_align.alignment.edges import EdgeSettings
+from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, EmissionsError, LexiconError, UsageError
 from ctc_align.models import AcousticModel
-from ctc_align.types import Audio, AudioLike, Emissions, Transcript
+from ctc_align.models.calibration import Calibration
+from ctc_align.models.confidence_network import ConfidenceNetwork
+from ctc_align.tokens.tokenizer import Tokenizer
+from ctc_align.types import Audio, AudioLike, Emissions, Transcript, Words
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +43,41 @@ class ModelEmissions:
         if len(requests) == 1 and requests[0].progress is not None:
             return [model.emissions(requests[0].audio, requests[0].progress)]
         return model.emissions_batch([request.audio for request in requests])
+
+
+@dataclass(frozen=True)
+class UtteranceInputs:
+    """Everything that one alignment is made from.
+
+    Attributes:
+        name: of the utterance.
+        audio: the path of the audio as the caller gave it, "" for samples in memory.
+        words: of the transcript.
+        emissions: what the model says of the audio.
+        model: name of the model.
+        tokenizer: of the emissions' vocabulary.
+        calibration: of the model.
+        settings: of the caller.
+        backend: of the kernels.
+        confidence_network: of the model, if it has one.
+    """
+
+    name: str
+    audio: str
+    words: Words
+    emissions: Emissions
+    model: str
+    tokenizer: Tokenizer
+    calibration: Calibration
+    settings: Settings
+    backend: str
+    confidence_network: ConfidenceNetwork | None = None
+
+    @property
+    def edge_settings(self) -> EdgeSettings:
+        """How the edges are drawn."""
+        settings = self.settings
+        return EdgeSettings(settings.edges, self.calibration, settings.band_s, settings.shortest_pause_s, self.backend)
 
 
 @contextmanager

@@ -82,8 +82,12 @@ PIECE_FRAMES = 2**16
 
 def scores_of(emissions: Emissions) -> torch.Tensor:
     """Return (T,) the wildcard's scores on log-probs; neither a star (MMS_FA's) counts nor a word separator."""
-    stars = [index for index, token in enumerate(emissions.vocab) if token in (STAR, *SEPARATORS)]
-    return wildcard_scores(emissions.log_probs, emissions.blank, without=stars)
+    return wildcard_scores(emissions.log_probs, emissions.blank, without=soundless(emissions))
+
+
+def soundless(emissions: Emissions) -> list[int]:
+    """Return the classes that are no sounds, but for the blank: separators of words, and a star (MMS_FA's)."""
+    return [index for index, token in enumerate(emissions.vocab) if token in (STAR, *SEPARATORS)]
 
 
 def speech_scores(states: torch.Tensor | TensorOnDisk) -> torch.Tensor:

@@ -1,0 +1,178 @@
+"""Where the words of a transcript are heard in a recording, if anywhere: a search without exact times.
+
+The text is searched among what was heard; then what is left of the text among what is left of the recording, as often as
+that finds anything: passages in another order are found so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ctc_align.alignment.heard_tokens import HeardTokens
+from ctc_align.alignment.token_matching import UNHEARD_NATS, TextTokens
+from ctc_align.alignment.token_search import search
+from ctc_align.types import Words, WordTokens
+
+PAUSE_S = 0.25
+"""Where no label is heard for so long there is a pause."""
+FEWEST_TOKENS, FEWEST_WORDS = 14, 4
+"""A passage in another place than its neighbours has at least so many tokens and words."""
+SENTENCE_MARKS = frozenset(".?!…:;。？！")
+_CLOSING = "\"'”’»)]}"
+
+
+@dataclass(frozen=True)
+class FoundWords:
+    """The words of a transcript that have tokens, as they were heard.
+
+    Attributes:
+        words: (K,) their places in the transcript, ascending.
+        lengths: (K,) their tokens.
+        order: (K,) their places in time, 0 for the first; -1 for those that were not found.
+        first, last: (K,) labels, the first and the last of each; of words without labels `last` is one less than `first`,
+            which is the label after it.
+        score: (K,) nats by which the labels speak for each word.
+        unheard: (K, 2) tokens before the first and after the last label of each.
+    """
+
+    words: np.ndarray
+    lengths: np.ndarray
+    order: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    score: np.ndarray
+    unheard: np.ndarray
+
+    @property
+    def found(self) -> np.ndarray:
+        """(K,) bool."""
+        return self.order >= 0
+
+    def in_time(self) -> np.ndarray:
+        """Return the found words' indices (into K) in the order of time."""
+        found = np.flatnonzero(self.found)
+        return found[np.argsort(self.order[found])]
+
+
+def text_tokens(words: Words, word_tokens: Sequence[WordTokens]) -> TextTokens:
+    """Return the tokens of the words that have any, of their first pronunciations."""
+    ids = [way.pronunciations[0].ids if way.pronunciations else () for way in word_tokens]
+    owners = np.repeat(np.arange(len(ids)), [len(own) for own in ids])
+    flat = np.fromiter((token for own in ids for token in own), np.int64, len(owners))
+    ends = np.ones(len(flat) + 1, np.bool_)
+    sentence = np.array([_ends_sentence(words, index) for index in range(len(words.words))], np.bool_)
+    if len(flat):
+        changes = owners[1:] != owners[:-1]
+        between = np.append(0, np.cumsum(sentence))
+        ends[1:-1] = changes & (between[owners[1:]] > between[owners[:-1]])
+    return TextTokens(flat, owners, ends)
+
+
+def _ends_sentence(words: Words, index: int) -> bool:
+    word = words.words[index]
+    if word.text.rstrip(_CLOSING)[-1:] in SENTENCE_MARKS:
+        return True
+    after = words.words[index + 1].char_start if index + 1 < len(words.words) else len(words.text)
+    return "\n" in words.text[word.char_end : after]
+
+
+def find_words(text: TextTokens, heard: HeardTokens, frame_shift_s: float) -> FoundWords:
+    """Return where the words of a text are heard.
+
+    Args:
+        text: L tokens.
+        heard: H labels.
+        frame_shift_s: of their frames.
+    """
+    pauses = np.concatenate(([True], np.diff(heard.frames) * frame_shift_s >= PAUSE_S, [True]))
+    match, _ = search(text, heard, pauses)
+    labels, spoken = match.labels.copy(), match.spoken.copy()
+    passage = np.zeros(len(labels), np.int64)
+    for number in range(1, len(labels) + 1):
+        left = np.flatnonzero(_long_runs(~spoken, text.words))
+        free = np.ones(len(heard), np.bool_)
+        free[_covered(labels, spoken, passage)] = False
+        spare = np.flatnonzero(free)
+        if len(left) < FEWEST_TOKENS or len(spare) < FEWEST_TOKENS:
+            break
+        again, _ = search(_some(text, left), heard.only(spare), np.append(pauses[spare] | _skips(spare), True))
+        found = again.spoken & _long_runs(again.spoken, text.words[left])
+        if not found.any():
+            break
+        labels[left[found]] = np.where(again.labels >= 0, spare[again.labels], -1)[found]
+        spoken[left[found]], passage[left[found]] = True, number
+    return _words_of(text, heard, labels, spoken, passage)
+
+
+def _skips(places: np.ndarray) -> np.ndarray:
+    """Return before which of some labels others are left out."""
+    return np.diff(places, prepend=-1) > 1
+
+
+def _some(text: TextTokens, places: np.ndarray) -> TextTokens:
+    ends = text.ends[places] | _skips(places)
+    return TextTokens(text.ids[places], text.words[places], np.append(ends, True))
+
+
+def _long_runs(chosen: np.ndarray, words: np.ndarray) -> np.ndarray:
+    """Return which tokens are in runs of `FEWEST_TOKENS` and `FEWEST_WORDS` or more that are chosen."""
+    kept = np.zeros(len(chosen), np.bool_)
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], chosen, [False]))))
+    for first, last in zip(edges[::2].tolist(), edges[1::2].tolist()):
+        if last - first >= FEWEST_TOKENS and len(np.unique(words[first:last])) >= FEWEST_WORDS:
+            kept[first:last] = True
+    return kept
+
+
+def _covered(labels: np.ndarray, spoken: np.ndarray, passage: np.ndarray) -> np.ndarray:
+    """Return the labels of the tokens, and those between neighbours in one passage that are next to each other."""
+    met = np.flatnonzero(labels >= 0)
+    near = (np.diff(labels[met]) > 0) & (np.diff(labels[met]) <= FEWEST_TOKENS) & (np.diff(passage[met]) == 0)
+    spans = [np.arange(labels[a], labels[b]) for a, b in zip(met[:-1][near].tolist(), met[1:][near].tolist())]
+    return np.concatenate([labels[met], *spans]) if len(met) else met
+
+
+def _words_of(
+    text: TextTokens, heard: HeardTokens, labels: np.ndarray, spoken: np.ndarray, passage: np.ndarray
+) -> FoundWords:
+    words, begins, lengths = np.unique(text.words, return_index=True, return_counts=True)
+    count = len(words)
+    score = np.full(len(labels), -UNHEARD_NATS)
+    met = np.flatnonzero(labels >= 0)
+    score[met] = _own_odds(text.ids[met], heard, labels[met])
+    score = np.add.reduceat(score, begins) if count else score
+    found = 2 * np.add.reduceat(spoken.astype(np.int64), begins) > lengths if count else np.zeros(0, np.bool_)
+    first, last = np.full((2, count), -1, np.int64)
+    unheard = np.zeros((count, 2), np.int64)
+    for k, (begin, length) in enumerate(zip(begins.tolist(), lengths.tolist())):
+        own = np.flatnonzero(labels[begin : begin + length] >= 0)
+        unheard[k] = (own[0], length - 1 - own[-1]) if len(own) else (length, 0)
+        if len(own):
+            first[k], last[k] = labels[begin + own[0]], labels[begin + own[-1]]
+    order = np.full(count, -1, np.int64)
+    own_passage = passage[begins] if count else passage
+    place = 0.0
+    places = np.zeros(count)
+    for number in np.unique(own_passage[found]).tolist() if count else []:
+        place = -1.0
+        for k in np.flatnonzero(found & (own_passage == number)).tolist():
+            place = float(last[k]) if last[k] >= 0 else place
+            places[k] = place
+            if first[k] < 0:
+                first[k], last[k] = round(place) + 1, round(place)
+    chosen = np.flatnonzero(found)
+    ranked = chosen[np.lexsort((chosen, own_passage[chosen], places[chosen]))]
+    order[ranked] = np.arange(len(ranked))
+    return FoundWords(words, lengths, order, first, last, score, unheard)
+
+
+def _own_odds(ids: np.ndarray, heard: HeardTokens, labels: np.ndarray) -> np.ndarray:
+    """Return (N,) the log-odds of N tokens at their labels."""
+    odds = np.zeros(len(ids))
+    for token in np.unique(ids).tolist():
+        own = np.flatnonzero(ids == token)
+        odds[own] = heard.only(labels[own]).odds(np.array([token]), 0, len(own))[0]
+    return odds
