@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ctc_align.alignment.absent_words import Sounds, present_words
 from ctc_align.alignment.align_islands import align_islands, in_transcript_order
 from ctc_align.alignment.confidence import confidences
 from ctc_align.alignment.ctc_path import CtcPath, Spans
@@ -18,11 +19,11 @@ from ctc_align.alignment.fit import fit_of, region_of_all, regions_of, with_litt
 from ctc_align.alignment.found_words import find_words, text_tokens
 from ctc_align.alignment.heard_tokens import hear
 from ctc_align.alignment.inputs import UtteranceInputs
-from ctc_align.alignment.islands import FOREIGN_LABELS, Island, gaps_of, islands_of
+from ctc_align.alignment.islands import Island, gaps_of, islands_of
 from ctc_align.alignment.optional_passages import leave_out_unspoken
 from ctc_align.alignment.pronunciations import choose_pronunciations, nothing_to_align, spell_words
 from ctc_align.alignment.unexplained_speech import unexplained_speech
-from ctc_align.alignment.wildcard import place_wildcards, soundless
+from ctc_align.alignment.wildcard import place_wildcards, scores_of, soundless
 from ctc_align.alignment.words import aligned_words, duration_of
 from ctc_align.formats import Alignment
 from ctc_align.kernels.requests import CtcTargets, Forward, Steps
@@ -166,12 +167,23 @@ def find_islands(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens]) -> 
     in_time = found.in_time()
     if not len(in_time):
         return None
-    gaps = gaps_of(found, heard, in_time)
-    foreign = gaps.excess >= FOREIGN_LABELS
-    if found.found.all() and gaps.ordered.all() and not foreign.any():
+    gaps = gaps_of(found, heard, in_time, emissions.frame_shift_s)
+    sounds = Sounds(
+        emissions.log_probs,
+        scores_of(emissions),
+        emissions.blank,
+        inputs.tokenizer.separator,
+        word_tokens,
+        emissions.frame_shift_s,
+        inputs.backend,
+    )
+    present = yield from present_words(sounds, found, gaps, loose=inputs.settings.match == "loose")
+    if found.found.all() and gaps.ordered.all() and not gaps.foreign.any() and present.all():
         return None
-    return islands_of(found, heard, in_time, gaps, foreign, emissions.frame_shift_s)
-    yield
+    if not present.all():
+        in_time = in_time[present]
+        gaps = gaps_of(found, heard, in_time, emissions.frame_shift_s)
+    return islands_of(found, heard, in_time, gaps, emissions.frame_shift_s)
 
 
 def align_passages(

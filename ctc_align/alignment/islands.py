@@ -7,6 +7,7 @@ island, and at its ends, a little speech that is not in the transcript is left t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -45,18 +46,20 @@ class Gaps:
     Attributes:
         before, after: the frames of the labels on either side, -1 and T at the ends.
         unheard: (N + 1, 2) tokens not heard before and behind.
-        excess: labels between beyond those not heard.
         ordered: whether the word after it is later in the transcript than the one before.
+        foreign: whether something is said there that is not in the transcript.
+        cuts: whether islands part there.
     """
 
     before: np.ndarray
     after: np.ndarray
     unheard: np.ndarray
-    excess: np.ndarray
     ordered: np.ndarray
+    foreign: np.ndarray
+    cuts: np.ndarray
 
 
-def gaps_of(found: FoundWords, heard: HeardTokens, in_time: np.ndarray) -> Gaps:
+def gaps_of(found: FoundWords, heard: HeardTokens, in_time: np.ndarray, frame_shift_s: float) -> Gaps:
     """Return the gaps between words `in_time`, indices into those of `found`."""
     frames, count = len(heard.log_probs), len(in_time)
     has_labels = found.last[in_time] >= found.first[in_time]
@@ -75,55 +78,44 @@ def gaps_of(found: FoundWords, heard: HeardTokens, in_time: np.ndarray) -> Gaps:
     ahead = np.where(right < count, lead[np.minimum(right, count - 1)], 0) + silent[right] - silent
     marks = np.append(heard.frames, frames)
     ordered = np.append(np.append(True, np.diff(found.words[in_time]) > 0), True)
-    return Gaps(
-        np.where(last_label >= 0, marks[last_label], -1),
-        marks[first_label],
-        np.stack((behind, ahead), 1),
-        first_label - last_label - 1 - behind - ahead,
-        ordered,
-    )
+    starts, ends = np.where(last_label >= 0, marks[last_label], -1), marks[first_label]
+    foreign = first_label - last_label - 1 - behind - ahead >= FOREIGN_LABELS
+    long = (ends - starts) * frame_shift_s >= LONG_S
+    return Gaps(starts, ends, np.stack((behind, ahead), 1), ordered, foreign, ~ordered | (foreign & long))
+
+
+def room_frames(unheard: int, frame_shift_s: float) -> int:
+    """Return how far beyond its last label a passage may go on, of whose end so many tokens were not heard."""
+    return units.seconds_to_frames(ROOM_S + TOKEN_S * float(unheard), frame_shift_s)
 
 
 def islands_of(
-    found: FoundWords, heard: HeardTokens, in_time: np.ndarray, gaps: Gaps, foreign: np.ndarray, frame_shift_s: float
+    found: FoundWords, heard: HeardTokens, in_time: np.ndarray, gaps: Gaps, frame_shift_s: float
 ) -> list[Island]:
-    """Return the islands of words `in_time`, by time.
-
-    Args:
-        found: the words.
-        heard: the labels.
-        in_time: (N,) indices of the words that are spoken, by time.
-        gaps: between them.
-        foreign: (N + 1,) bool, the gaps in which something is said.
-        frame_shift_s: of the frames.
-    """
+    """Return the islands of words by time; `in_time` (N,) are the indices of those that are spoken, `gaps` theirs."""
     count, frames = len(in_time), len(heard.log_probs)
-    long = (gaps.after - gaps.before) * frame_shift_s >= LONG_S
-    cuts = ~gaps.ordered | (foreign & long)
+    cuts = gaps.cuts.copy()
     cuts[[0, count]] = True
     begins, ends = np.zeros(count + 1, np.int64), np.full(count + 1, frames)
-    for place in np.flatnonzero(cuts).tolist():
-        ends[place], begins[place] = _edges(gaps, place, foreign[place], heard.frames, frames, frame_shift_s)
     places = np.flatnonzero(cuts).tolist()
-    islands = []
-    for first, last in zip(places[:-1], places[1:]):
-        wildcards = foreign[first : last + 1].copy()
-        islands.append(Island(found.words[in_time[first:last]], int(begins[first]), int(ends[last]), wildcards))
-    return islands
+    for place in places:
+        ends[place], begins[place] = _edges(gaps, place, heard.frames, frames, frame_shift_s)
+    return [
+        Island(
+            found.words[in_time[first:last]], int(begins[first]), int(ends[last]), gaps.foreign[first : last + 1].copy()
+        )
+        for first, last in pairwise(places)
+    ]
 
 
-def _edges(
-    gaps: Gaps, place: int, foreign: bool, label_frames: np.ndarray, frames: int, frame_shift_s: float
-) -> tuple[int, int]:
+def _edges(gaps: Gaps, place: int, label_frames: np.ndarray, frames: int, frame_shift_s: float) -> tuple[int, int]:
     """Return where the island before a gap ends, and where the one after it begins."""
-    before, after = int(gaps.before[place]), int(gaps.after[place])
+    before, after, foreign = int(gaps.before[place]), int(gaps.after[place]), bool(gaps.foreign[place])
     if not foreign and before < 0:
         return 0, 0
     if not foreign and after >= frames:
         return frames, frames
-    behind, ahead = (
-        units.seconds_to_frames(ROOM_S + TOKEN_S * float(tokens), frame_shift_s) for tokens in gaps.unheard[place]
-    )
+    behind, ahead = (room_frames(tokens, frame_shift_s) for tokens in gaps.unheard[place])
     end, begin = min(before + 1 + behind, after), max(after - ahead, before + 1)
     if foreign and end <= begin:
         return end, begin
