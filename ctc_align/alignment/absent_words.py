@@ -2,8 +2,8 @@
 
 A word is absent where its tokens, between the words around it, are so much less likely than nothing in their place or
 other speech that no pronunciation and no noise explains it: log-likelihoods over all CTC paths decide, over the frames
-from the word before it to the word after it. In a transcript that is exact, words that are hardly heard must stay; where
-others are surely absent, less is enough.
+from the word before it to the word after it. In a transcript that is exact, words that are hardly heard must stay;
+where others are surely absent, less is enough.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 
 from ctc_align import lattice, units
 from ctc_align.alignment.found_words import FoundWords
-from ctc_align.alignment.islands import Gaps, room_frames
+from ctc_align.alignment.word_gaps import Gaps, room_frames
 from ctc_align.kernels.requests import Forward, Steps
 from ctc_align.types import WordTokens
 
@@ -32,7 +32,8 @@ INEXACT_SHARE = 0.005
 """A transcript is not exact where more than this share of its words is surely absent."""
 MOST_LABELS = 4
 """More labels in the place of a word count no more."""
-CONTEXT_FRAMES = 3
+CONTEXT_S = 0.03
+"""So much before the first label of the words, and after the last, goes with them."""
 LONGEST_RUN = 12
 """Words that are looked at together."""
 
@@ -165,7 +166,7 @@ def _runs(found: FoundWords, in_time: np.ndarray, gaps: Gaps, sounds: Sounds) ->
     """Yield runs of words that are not sure to be there, with the words around them."""
     sure = ((found.score >= SURE_NATS * found.lengths) & (found.score >= SURE_SCORE))[in_time]
     count, frames = len(in_time), len(sounds.log_probs)
-    context = max(1, units.seconds_to_frames(0.03, sounds.frame_shift_s))
+    context = max(1, units.seconds_to_frames(CONTEXT_S, sounds.frame_shift_s))
     place = 0
     while place < count:
         if sure[place]:

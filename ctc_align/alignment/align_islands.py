@@ -1,4 +1,4 @@
-"""The alignment of a transcript that is not exactly what is said: island by island, and what is in none is skipped."""
+"""The alignment of a transcript that is not exactly what is said: island by island; words of no island are skipped."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ctc_align.alignment.ctc_path import best_ctc_path
 from ctc_align.alignment.edges import place_edges, share_out_wildcards
 from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.alignment.islands import Island
+from ctc_align.alignment.optional_passages import without_passages
 from ctc_align.alignment.pronunciations import choose_pronunciations
 from ctc_align.alignment.wildcard import place_wildcards
 from ctc_align.alignment.words import aligned_words
@@ -21,7 +22,6 @@ from ctc_align.types import (
     UNKNOWN,
     UNSPOKEN,
     AlignedWord,
-    OptionalWords,
     Tokens,
     Word,
     Words,
@@ -33,56 +33,66 @@ OTHER_SPEECH = "*"
 
 
 @dataclass(frozen=True)
-class IslandWords:
-    """The words of all islands (W of the transcript, None for those in no island), and their losses.
+class PlacedWords:
+    """Every word of a transcript, in its order, and the losses of those that are aligned.
 
     Attributes:
-        words: by their places in the transcript.
-        loss, score: CTC's of all tokens in the order of time over the whole recording; inf where they do not fit it.
-        tokens: how many.
-        backend: of the kernels.
-        judged: whether a confidence network has judged them.
+        words: of the transcript.
+        loss, score: CTC's, of all aligned tokens in the order of time, over the whole recording; infinite where they
+            have no path through all of it.
+        tokens: how many these are.
+        backend: that found the paths.
+        judged: whether a confidence network has judged the words.
     """
 
-    words: Sequence[AlignedWord | None]
+    words: tuple[AlignedWord, ...]
     loss: float
     score: float
     tokens: int
     backend: str
     judged: bool
 
+    @property
+    def loss_per_token(self) -> float:
+        return self.loss / max(self.tokens, 1)
+
+
+@dataclass(frozen=True)
+class _IslandWords:
+    """The aligned words of one island, the ids of their tokens, whether a network judged them, and the backend."""
+
+    words: list[AlignedWord]
+    ids: tuple[int, ...]
+    judged: bool
+    backend: str
+
 
 def align_islands(
     inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], islands: Sequence[Island]
-) -> Steps[IslandWords]:
+) -> Steps[PlacedWords]:
     """Align the words of each island with its part of the recording."""
-    found: list[AlignedWord | None] = [None] * len(inputs.words.words)
+    found: dict[int, AlignedWord] = {}
     ids: list[int] = []
-    judged = False
-    backend = inputs.backend
+    separator = inputs.tokenizer.separator
+    judged, backend = False, inputs.backend
     for island in islands:
         try:
-            aligned, own, judged, backend = yield from _align_island(inputs, word_tokens, island)
-        except InputError:  # more sounds than fit there, or no path at all: what is said there is something else
+            own = yield from _align_island(inputs, word_tokens, island)
+        except InputError:  # more sounds than fit there, or no path: what is said there is something else
             continue
-        ids += [inputs.tokenizer.separator] * bool(ids and inputs.tokenizer.separator is not None) + list(own)
-        for place, word in zip(island.words.tolist(), aligned):
-            found[place] = word
+        judged, backend = own.judged, own.backend
+        if ids and separator is not None:
+            ids.append(separator)
+        ids += own.ids
+        found.update(zip(island.words.tolist(), own.words))
     loss, score = yield from _losses(inputs, ids)
-    return IslandWords(found, loss, score, len(ids), backend, judged)
+    return PlacedWords(_in_text_order(inputs.words, word_tokens, found), loss, score, len(ids), backend, judged)
 
 
-def _align_island(
-    inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], island: Island
-) -> Steps[tuple[list[AlignedWord], Sequence[int], bool, str]]:
-    """Return the aligned words of an island, their token ids, whether a network judged them, and the backend."""
+def _align_island(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], island: Island) -> Steps[_IslandWords]:
     part = inputs.emissions.part(island.first_frame, island.last_frame)
-    words, own_tokens, places = _with_other_speech(inputs.words, word_tokens, island)
-    if inputs.settings.unknown == "skip":
-        own_tokens = [
-            each if word.spoken == OTHER_SPEECH else replace(each, missing=()) for word, each in zip(words, own_tokens)
-        ]
     separator = inputs.tokenizer.separator
+    words, own_tokens, places = _with_other_speech(inputs, word_tokens, island)
     tokens, path = yield from choose_pronunciations(
         part.log_probs,
         own_tokens,
@@ -91,24 +101,24 @@ def _align_island(
         whole_words=part.states is not None,
         backend=inputs.backend,
     )
-    ids = tokens.ids
-    tokens = _without_inner_separators(tokens, separator)
+    ids, tokens = tokens.ids, without_inner_separators(tokens, separator)
     tokens, spikes = yield from place_wildcards(part, tokens, path.spans, own_tokens, separator, inputs.backend)
     edges = share_out_wildcards((yield from place_edges(part, tokens, spikes, inputs.edge_settings)), tokens)
     confidence = confidences(part, tokens, spikes, edges, inputs.calibration, inputs.confidence_network)
     aligned = aligned_words(Words(inputs.words.text, tuple(words)), tokens, edges, confidence, part)
-    return [aligned[place] for place in places], ids, confidence.judged, path.backend
+    return _IslandWords([aligned[place] for place in places], ids, confidence.judged, path.backend)
 
 
-def _without_inner_separators(tokens: Tokens, separator: int | None) -> Tokens:
-    """Return tokens whose separators belong to no word: a word of two spoken parts holds one."""
+def without_inner_separators(tokens: Tokens, separator: int | None) -> Tokens:
+    """Return tokens whose separators belong to no word: a word of two spoken parts holds one, which is no sound."""
     return replace(tokens, words=tuple(-1 if token == separator else w for token, w in zip(tokens.ids, tokens.words)))
 
 
 def _with_other_speech(
-    words: Words, word_tokens: Sequence[WordTokens], island: Island
+    inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], island: Island
 ) -> tuple[list[Word], list[WordTokens], list[int]]:
     """Return an island's words and tokens with a wildcard wherever one may stand, and the places of its own words."""
+    known_only = inputs.settings.unknown != "wildcard"
     chosen: list[Word] = []
     tokens: list[WordTokens] = []
     places: list[int] = []
@@ -117,35 +127,39 @@ def _with_other_speech(
             chosen.append(Word("", OTHER_SPEECH, 0, 0))
             tokens.append(WordTokens((), (OTHER_SPEECH,)))
         if number < len(island.words):
+            own = word_tokens[island.words[number]]
             places.append(len(chosen))
-            chosen.append(words.words[island.words[number]])
-            tokens.append(word_tokens[island.words[number]])
+            chosen.append(inputs.words.words[island.words[number]])
+            tokens.append(replace(own, missing=()) if known_only and own.missing else own)
     return chosen, tokens, places
 
 
 def _losses(inputs: UtteranceInputs, ids: Sequence[int]) -> Steps[tuple[float, float]]:
-    emissions = inputs.emissions
+    """Return the loss and the best path's score of tokens over the whole recording."""
+    log_probs, blank = inputs.emissions.log_probs, inputs.emissions.blank
     try:
-        path = yield from best_ctc_path(emissions.log_probs, ids, emissions.blank, backend=inputs.backend)
+        path = yield from best_ctc_path(log_probs, ids, blank, backend=inputs.backend)
     except InputError:
         return float("inf"), float("-inf")
-    total = yield Forward(emissions.log_probs, CtcTargets(ids, emissions.blank), backend=inputs.backend)
+    total = yield Forward(log_probs, CtcTargets(ids, blank), backend=inputs.backend)
     return min(-total, -path.score), path.score
 
 
-def in_transcript_order(
-    inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], found: IslandWords
-) -> list[AlignedWord]:
-    """Return every word of the transcript, in order: those that are in no island are skipped, if they can be spoken."""
-    optional = {index: passage for passage in inputs.words.optional for index in range(passage.first, passage.last)}
-    words = []
-    for index, (word, tokens, aligned) in enumerate(zip(inputs.words.words, word_tokens, found.words)):
-        if aligned is not None and aligned.status == ALIGNED:
-            words.append(aligned)
+def _in_text_order(
+    words: Words, word_tokens: Sequence[WordTokens], found: dict[int, AlignedWord]
+) -> tuple[AlignedWord, ...]:
+    """Return every word of the transcript: those that could be spoken and were not found are skipped.
+
+    A passage that may be unspoken, and of which nothing was found, is of its kind.
+    """
+    absent = [passage for passage in words.optional if not found.keys() & set(range(passage.first, passage.last))]
+    placed = []
+    for index, (word, tokens) in enumerate(zip(without_passages(words, absent).words, word_tokens)):
+        own = found.get(index)
+        if own is not None and own.status == ALIGNED:
+            placed.append(replace(own, speaker=word.speaker) if own.speaker != word.speaker else own)
             continue
-        passage: OptionalWords | None = optional.get(index)
-        kind = word.kind or (passage.kind if passage and word.said else "")
-        status = SKIPPED if tokens.pronunciations and not kind else UNKNOWN if word.said and not kind else UNSPOKEN
-        written = (word.text, word.spoken if not kind else "", word.char_start, word.char_end)
-        words.append(AlignedWord(*written, status=status, kind=kind, speaker=word.speaker))
-    return words
+        status = SKIPPED if tokens.pronunciations and word.said else UNKNOWN if word.said else UNSPOKEN
+        written = (word.text, word.spoken, word.char_start, word.char_end)
+        placed.append(AlignedWord(*written, status=status, kind=word.kind, speaker=word.speaker))
+    return tuple(placed)

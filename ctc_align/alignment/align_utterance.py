@@ -8,22 +8,25 @@ in any batch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from ctc_align.alignment.absent_words import Sounds, present_words
-from ctc_align.alignment.align_islands import align_islands, in_transcript_order
+from ctc_align.alignment.align_islands import PlacedWords, align_islands, without_inner_separators
 from ctc_align.alignment.confidence import confidences
 from ctc_align.alignment.ctc_path import CtcPath, Spans
 from ctc_align.alignment.edges import place_edges, share_out_wildcards
-from ctc_align.alignment.fit import fit_of, region_of_all, regions_of, with_little_confidence, without_times
-from ctc_align.alignment.found_words import find_words, text_tokens
-from ctc_align.alignment.heard_tokens import hear
+from ctc_align.alignment.fit import (
+    fit_of,
+    region_of_all,
+    regions_of,
+    with_little_confidence,
+    without_times,
+)
 from ctc_align.alignment.inputs import UtteranceInputs
-from ctc_align.alignment.islands import Island, gaps_of, islands_of
+from ctc_align.alignment.islands import find_islands
 from ctc_align.alignment.optional_passages import leave_out_unspoken
 from ctc_align.alignment.pronunciations import choose_pronunciations, nothing_to_align, spell_words
 from ctc_align.alignment.unexplained_speech import unexplained_speech
-from ctc_align.alignment.wildcard import place_wildcards, scores_of, soundless
+from ctc_align.alignment.wildcard import place_wildcards
 from ctc_align.alignment.words import aligned_words, duration_of
 from ctc_align.formats import Alignment
 from ctc_align.kernels.requests import CtcTargets, Forward, Steps
@@ -44,39 +47,36 @@ class ChosenTokens:
 
 
 def align_utterance(inputs: UtteranceInputs) -> Steps[Alignment]:
-    """Align one utterance with its transcript.
+    """Align one utterance with its transcript: all of it, or the islands of it that are in the recording.
 
     Raises:
         InputError: the transcript cannot be spoken or spelled, or it does not fit the emissions.
     """
-    emissions, settings = inputs.emissions, inputs.settings
     word_tokens = yield from spell(inputs)
-    if settings.match != "exact":
+    islands = None
+    if inputs.settings.match != "exact":
         islands = yield from find_islands(inputs, word_tokens)
-        if islands is not None:
-            return (yield from align_passages(inputs, word_tokens, islands))
-    chosen = yield from choose_tokens(inputs, word_tokens)
-    tokens, spikes, edges = yield from place_tokens(inputs, chosen)
-    confidence = confidences(emissions, tokens, spikes, edges, inputs.calibration, inputs.confidence_network)
-    words = aligned_words(chosen.words, tokens, edges, confidence, emissions)
-    loss_per_token = chosen.loss / len(chosen.tokens.ids)
-    fit, words, unexplained, regions = judge(inputs, words, loss_per_token, confidence.judged)
-    lacking = missing_letters(chosen.word_tokens)
+    if islands is None:
+        placed = yield from align_whole(inputs, word_tokens)
+    else:
+        placed = yield from align_islands(inputs, word_tokens, islands)
+    fit, words, unexplained, regions = judge(inputs, placed)
+    lacking = missing_letters(own for own, word in zip(word_tokens, words) if not word.kind)
     return Alignment(
         utterance=inputs.name,
         audio=inputs.audio,
-        duration_s=duration_of(emissions),
+        duration_s=duration_of(inputs.emissions),
         model=inputs.model,
-        backend=chosen.path.backend,
-        frame_shift_s=emissions.frame_shift_s,
-        loss=chosen.loss,
-        score=chosen.path.score,
+        backend=placed.backend,
+        frame_shift_s=inputs.emissions.frame_shift_s,
+        loss=placed.loss,
+        score=placed.score,
         text=inputs.words.text,
         words=words,
         unknown=sum(lacking.values()),
-        offset_s=emissions.offset_s,
-        loss_per_token=loss_per_token,
-        config=settings.to_dict(),
+        offset_s=inputs.emissions.offset_s,
+        loss_per_token=placed.loss_per_token,
+        config=inputs.settings.to_dict(),
         token_kind=inputs.tokenizer.token_kind,
         unexplained=unexplained,
         unknown_letters=lacking,
@@ -85,6 +85,17 @@ def align_utterance(inputs: UtteranceInputs) -> Steps[Alignment]:
         fit=fit,
         regions=regions,
     )
+
+
+def align_whole(inputs: UtteranceInputs, word_tokens: list[WordTokens]) -> Steps[PlacedWords]:
+    """Align a transcript of which every word is spoken. Raises as `align_utterance`."""
+    emissions = inputs.emissions
+    chosen = yield from choose_tokens(inputs, word_tokens)
+    tokens, spikes, edges = yield from place_tokens(inputs, chosen)
+    confidence = confidences(emissions, tokens, spikes, edges, inputs.calibration, inputs.confidence_network)
+    words = aligned_words(chosen.words, tokens, edges, confidence, emissions)
+    path = chosen.path
+    return PlacedWords(words, chosen.loss, path.score, len(chosen.tokens.ids), path.backend, confidence.judged)
 
 
 def place_tokens(inputs: UtteranceInputs, chosen: ChosenTokens) -> Steps[tuple[Tokens, Spans, Spans]]:
@@ -100,20 +111,21 @@ def place_tokens(inputs: UtteranceInputs, chosen: ChosenTokens) -> Steps[tuple[T
 
 
 def judge(
-    inputs: UtteranceInputs, words: tuple[AlignedWord, ...], loss_per_token: float, judged: bool
+    inputs: UtteranceInputs, placed: PlacedWords
 ) -> tuple[str | None, tuple[AlignedWord, ...], tuple[tuple[float, float], ...], tuple[Region, ...]]:
     """Return how well the transcript fits, the words, speech without words, and the regions of disagreement.
 
     Where nothing of the transcript is in the recording, its words have no times, or with the setting `match` "exact"
-    hardly any confidence. Unless a confidence network has `judged` the words there is no fit, and no word is called a
+    hardly any confidence. Unless a confidence network has judged the words there is no fit, and no word is called a
     misfit: the posteriors of a CTC network alone are low where words are right, too.
     """
+    words = placed.words
     unexplained = unexplained_speech(inputs.emissions, words)
     network = inputs.confidence_network
-    limits = network.limits if network is not None and judged else None
+    limits = network.limits if network is not None and placed.judged else None
     if limits is None:
-        return None, words, unexplained, regions_of((), unexplained)
-    fit = fit_of(words, unexplained, loss_per_token, limits)
+        return None, words, unexplained, regions_of(words, unexplained, judged=False)
+    fit = fit_of(words, unexplained, placed.loss_per_token, limits)
     if fit != NONE:
         return fit, words, unexplained, regions_of(words, unexplained)
     region = region_of_all(inputs.words.text, duration_of(inputs.emissions))
@@ -147,9 +159,7 @@ def choose_tokens(inputs: UtteranceInputs, word_tokens: list[WordTokens] | None 
         backend=inputs.backend,
     )
     loss = yield from ctc_loss(emissions, tokens, path, inputs.backend)
-    # A word of two spoken parts holds a separator, which is none of its sounds.
-    parted = (-1 if token == tokenizer.separator else w for token, w in zip(tokens.ids, tokens.words))
-    return ChosenTokens(words, word_tokens, replace(tokens, words=tuple(parted)), path, loss)
+    return ChosenTokens(words, word_tokens, without_inner_separators(tokens, tokenizer.separator), path, loss)
 
 
 def ctc_loss(emissions: Emissions, tokens: Tokens, path: CtcPath, backend: str) -> Steps[float]:
@@ -157,63 +167,3 @@ def ctc_loss(emissions: Emissions, tokens: Tokens, path: CtcPath, backend: str) 
     score = yield Forward(emissions.log_probs, CtcTargets(tokens.ids, emissions.blank), backend=backend)
     # One path is never likelier than all; where it is all there is, rounding may say so.
     return min(-score, -path.score)
-
-
-def find_islands(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens]) -> Steps[list[Island] | None]:
-    """Return the islands of words that are spoken; None where all words are, and nothing else."""
-    emissions = inputs.emissions
-    heard = hear(emissions.log_probs, emissions.blank, soundless(emissions))
-    found = find_words(text_tokens(inputs.words, word_tokens), heard, emissions.frame_shift_s)
-    in_time = found.in_time()
-    if not len(in_time):
-        return None
-    gaps = gaps_of(found, heard, in_time, emissions.frame_shift_s)
-    sounds = Sounds(
-        emissions.log_probs,
-        scores_of(emissions),
-        emissions.blank,
-        inputs.tokenizer.separator,
-        word_tokens,
-        emissions.frame_shift_s,
-        inputs.backend,
-    )
-    present = yield from present_words(sounds, found, gaps, loose=inputs.settings.match == "loose")
-    if found.found.all() and gaps.ordered.all() and not gaps.foreign.any() and present.all():
-        return None
-    if not present.all():
-        in_time = in_time[present]
-        gaps = gaps_of(found, heard, in_time, emissions.frame_shift_s)
-    return islands_of(found, heard, in_time, gaps, emissions.frame_shift_s)
-
-
-def align_passages(
-    inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], islands: Sequence[Island]
-) -> Steps[Alignment]:
-    found = yield from align_islands(inputs, word_tokens, islands)
-    words = tuple(in_transcript_order(inputs, word_tokens, found))
-    emissions = inputs.emissions
-    by_time = sorted((w for w in words if w.start_s is not None), key=lambda w: w.start_s or 0.0)
-    unexplained = unexplained_speech(emissions, by_time)
-    lacking = missing_letters(word_tokens)
-    return Alignment(
-        utterance=inputs.name,
-        audio=inputs.audio,
-        duration_s=duration_of(emissions),
-        model=inputs.model,
-        backend=found.backend,
-        frame_shift_s=emissions.frame_shift_s,
-        loss=found.loss,
-        score=found.score,
-        text=inputs.words.text,
-        words=words,
-        unknown=sum(lacking.values()),
-        offset_s=emissions.offset_s,
-        loss_per_token=found.loss / max(found.tokens, 1),
-        config=inputs.settings.to_dict(),
-        token_kind=inputs.tokenizer.token_kind,
-        unexplained=unexplained,
-        unknown_letters=lacking,
-        subtitles=inputs.words.subtitles,
-        fit="doubtful",
-        regions=(),
-    )

@@ -18,6 +18,7 @@ import numpy as np
 
 from ctc_align.models.confidence_network import FitLimits
 from ctc_align.types import (
+    ALIGNED,
     DOUBTFUL,
     GOOD,
     MISFIT,
@@ -58,10 +59,14 @@ def fit_of(
         limits: of the model.
     """
     chances = np.array([word.confidence for word in words if word.confidence is not None])
-    share = float((chances > UNLIKELY).mean()) if len(chances) else 0.0
+    likely = int((chances > UNLIKELY).sum())
+    skipped = sum(word.status == SKIPPED for word in words)
     tokens = sum(len(word.tokens) for word in words)
-    if share < limits.none_share and loss_per_token > limits.good_loss and tokens >= FEWEST_TOKENS:
+    if likely < limits.none_share * len(chances) and loss_per_token > limits.good_loss and tokens >= FEWEST_TOKENS:
         return NONE
+    if not likely and skipped:
+        return NONE
+    share = likely / max(len(chances) + skipped, 1)
     if share >= limits.good_share and loss_per_token <= limits.good_loss and not _much_unexplained(words, unexplained):
         return GOOD
     return DOUBTFUL if share >= limits.doubtful_share and loss_per_token <= limits.doubtful_loss else POOR
@@ -103,15 +108,44 @@ def with_little_confidence(words: Sequence[AlignedWord]) -> tuple[AlignedWord, .
     )
 
 
-def regions_of(words: Sequence[AlignedWord], unexplained: Sequence[tuple[float, float]]) -> tuple[Region, ...]:
-    """Return where recording and transcript disagree, by time: words in a row that are likely elsewhere or nowhere, and
-    speech that no word explains."""
+def regions_of(
+    words: Sequence[AlignedWord], unexplained: Sequence[tuple[float, float]], judged: bool = True
+) -> tuple[Region, ...]:
+    """Return where recording and transcript disagree, by time: words that are skipped, speech that no word explains,
+    and where they are `judged` words in a row that are likely elsewhere or nowhere."""
     aligned = [(number, word) for number, word in enumerate(words, 1) if word.confidence is not None]
-    found = [_region(aligned[first:last]) for first, last in _unlikely_runs([word for _, word in aligned])]
+    runs = _unlikely_runs([word for _, word in aligned]) if judged else []
+    found = [_region(aligned[first:last]) for first, last in runs]
+    found += _skipped_regions(words)
     found += [
         Region(UNEXPLAINED, start_s, end_s, reason="speech that no word explains") for start_s, end_s in unexplained
     ]
     return tuple(sorted(found, key=lambda region: region.start_s or 0.0))
+
+
+def _skipped_regions(words: Sequence[AlignedWord]) -> list[Region]:
+    """Return the regions of words in a row that are skipped; their times are those between the words around them."""
+    regions: list[Region] = []
+    before_s: float | None = 0.0
+    run: list[int] = []
+    for index, word in enumerate(words):
+        if word.status == SKIPPED:
+            run.append(index)
+        elif word.status == ALIGNED:
+            if run:
+                regions.append(_skipped_region(words, run, before_s, word.start_s))
+            before_s, run = word.end_s, []
+    return [*regions, _skipped_region(words, run, before_s, None)] if run else regions
+
+
+def _skipped_region(
+    words: Sequence[AlignedWord], run: Sequence[int], start_s: float | None, end_s: float | None
+) -> Region:
+    if start_s is None or end_s is None or end_s < start_s:
+        start_s = end_s = None
+    named = f"words {run[0] + 1}–{run[-1] + 1} are" if len(run) > 1 else f"word {run[0] + 1} is"
+    begin, end = words[run[0]].char_start, words[run[-1]].char_end
+    return Region(NOT_SPOKEN, start_s, end_s, begin, end, f"{named} not in the recording")
 
 
 def region_of_all(text: str, duration_s: float) -> Region:
@@ -141,4 +175,5 @@ def _region(run: Sequence[tuple[int, AlignedWord]]) -> Region:
         kind, reason = NOT_SPOKEN, f"{named} are not in the recording: there is no time for them here"
     else:
         kind, reason = MISFIT, f"{named} do not fit the recording"
-    return Region(kind, begin.start_s, end.end_s, begin.char_start, end.char_end, reason)
+    start_s, end_s = begin.start_s or 0.0, end.end_s or 0.0
+    return Region(kind, min(start_s, end_s), max(start_s, end_s), begin.char_start, end.char_end, reason)

@@ -1,7 +1,7 @@
 """Where the words of a transcript are heard in a recording, if anywhere: a search without exact times.
 
-The text is searched among what was heard; then what is left of the text among what is left of the recording, as often as
-that finds anything: passages in another order are found so.
+The text is searched among what was heard; then what is left of the text among what is left of the recording, as often
+as that finds anything: passages in another order are found so.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ PAUSE_S = 0.25
 """Where no label is heard for so long there is a pause."""
 FEWEST_TOKENS, FEWEST_WORDS = 14, 4
 """A passage in another place than its neighbours has at least so many tokens and words."""
+LABELS_A_LETTER = 3
+"""A letter that the vocabulary lacks may be heard as so many labels."""
 SENTENCE_MARKS = frozenset(".?!…:;。？！")
 _CLOSING = "\"'”’»)]}"
 
@@ -32,10 +34,12 @@ class FoundWords:
         words: (K,) their places in the transcript, ascending.
         lengths: (K,) their tokens.
         order: (K,) their places in time, 0 for the first; -1 for those that were not found.
-        first, last: (K,) labels, the first and the last of each; of words without labels `last` is one less than `first`,
-            which is the label after it.
+        first, last: (K,) labels, the first and the last of each; of words without labels `first` is the label after the
+            word, and `last` the one before it.
         score: (K,) nats by which the labels speak for each word.
         unheard: (K, 2) tokens before the first and after the last label of each.
+        lacking: (K + 1,) labels that may be of letters which the vocabulary lacks, in the words before each word and in
+            itself, and after the last.
     """
 
     words: np.ndarray
@@ -45,6 +49,7 @@ class FoundWords:
     last: np.ndarray
     score: np.ndarray
     unheard: np.ndarray
+    lacking: np.ndarray
 
     @property
     def found(self) -> np.ndarray:
@@ -79,11 +84,14 @@ def _ends_sentence(words: Words, index: int) -> bool:
     return "\n" in words.text[word.char_end : after]
 
 
-def find_words(text: TextTokens, heard: HeardTokens, frame_shift_s: float) -> FoundWords:
+def find_words(
+    text: TextTokens, word_tokens: Sequence[WordTokens], heard: HeardTokens, frame_shift_s: float
+) -> FoundWords:
     """Return where the words of a text are heard.
 
     Args:
-        text: L tokens.
+        text: L tokens, of these words.
+        word_tokens: of every word of the transcript.
         heard: H labels.
         frame_shift_s: of their frames.
     """
@@ -104,7 +112,8 @@ def find_words(text: TextTokens, heard: HeardTokens, frame_shift_s: float) -> Fo
             break
         labels[left[found]] = np.where(again.labels >= 0, spare[again.labels], -1)[found]
         spoken[left[found]], passage[left[found]] = True, number
-    return _words_of(text, heard, labels, spoken, passage)
+    lacking = np.array([LABELS_A_LETTER * len(own.missing) for own in word_tokens])
+    return _words_of(text, heard, labels, spoken, passage, lacking)
 
 
 def _skips(places: np.ndarray) -> np.ndarray:
@@ -136,7 +145,12 @@ def _covered(labels: np.ndarray, spoken: np.ndarray, passage: np.ndarray) -> np.
 
 
 def _words_of(
-    text: TextTokens, heard: HeardTokens, labels: np.ndarray, spoken: np.ndarray, passage: np.ndarray
+    text: TextTokens,
+    heard: HeardTokens,
+    labels: np.ndarray,
+    spoken: np.ndarray,
+    passage: np.ndarray,
+    lacking: np.ndarray,
 ) -> FoundWords:
     words, begins, lengths = np.unique(text.words, return_index=True, return_counts=True)
     count = len(words)
@@ -166,7 +180,10 @@ def _words_of(
     chosen = np.flatnonzero(found)
     ranked = chosen[np.lexsort((chosen, own_passage[chosen], places[chosen]))]
     order[ranked] = np.arange(len(ranked))
-    return FoundWords(words, lengths, order, first, last, score, unheard)
+    sums = np.append(0, np.cumsum(lacking))
+    after = np.append(words + 1, len(lacking))
+    before = np.append(0, words + 1)
+    return FoundWords(words, lengths, order, first, last, score, unheard, sums[after] - sums[before])
 
 
 def _own_odds(ids: np.ndarray, heard: HeardTokens, labels: np.ndarray) -> np.ndarray:

@@ -6,21 +6,20 @@ island, and at its ends, a little speech that is not in the transcript is left t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
-from ctc_align import units
-from ctc_align.alignment.found_words import FoundWords
-from ctc_align.alignment.heard_tokens import HeardTokens
-
-FOREIGN_LABELS = 4
-"""More labels than are to be expected, by so many, between two words are speech that is not in the transcript."""
-LONG_S = 2.5
-"""Such speech of at least so long parts islands."""
-ROOM_S, TOKEN_S = 1.0, 0.15
-"""Beyond its last label an island goes on for so long, and for so long for each of its tokens that was not heard."""
+from ctc_align.alignment.absent_words import Sounds, present_words
+from ctc_align.alignment.found_words import FoundWords, find_words, text_tokens
+from ctc_align.alignment.heard_tokens import HeardTokens, hear
+from ctc_align.alignment.inputs import UtteranceInputs
+from ctc_align.alignment.wildcard import scores_of, soundless
+from ctc_align.alignment.word_gaps import Gaps, gaps_of, room_frames
+from ctc_align.kernels.requests import Steps
+from ctc_align.types import WordTokens
 
 
 @dataclass(frozen=True)
@@ -39,54 +38,58 @@ class Island:
     wildcards: np.ndarray
 
 
-@dataclass(frozen=True)
-class Gaps:
-    """The N + 1 gaps between N words in the order of time, before the first and after the last included.
-
-    Attributes:
-        before, after: the frames of the labels on either side, -1 and T at the ends.
-        unheard: (N + 1, 2) tokens not heard before and behind.
-        ordered: whether the word after it is later in the transcript than the one before.
-        foreign: whether something is said there that is not in the transcript.
-        cuts: whether islands part there.
-    """
-
-    before: np.ndarray
-    after: np.ndarray
-    unheard: np.ndarray
-    ordered: np.ndarray
-    foreign: np.ndarray
-    cuts: np.ndarray
-
-
-def gaps_of(found: FoundWords, heard: HeardTokens, in_time: np.ndarray, frame_shift_s: float) -> Gaps:
-    """Return the gaps between words `in_time`, indices into those of `found`."""
-    frames, count = len(heard.log_probs), len(in_time)
-    has_labels = found.last[in_time] >= found.first[in_time]
-    lengths = np.where(has_labels, 0, found.lengths[in_time])
-    # Of words without labels, all tokens are unheard on both sides, together with those of their neighbours.
-    lead = np.where(has_labels, found.unheard[in_time, 0], 0)
-    trail = np.where(has_labels, found.unheard[in_time, 1], 0)
-    silent = np.append(0, np.cumsum(lengths))
-    places = np.arange(count)
-    before = np.maximum.accumulate(np.where(has_labels, places, -1)) if count else places
-    after = np.minimum.accumulate(np.where(has_labels, places, count)[::-1])[::-1] if count else places
-    left, right = np.append(-1, before), np.append(after, count)
-    first_label = np.where(right < count, found.first[in_time][np.minimum(right, count - 1)], len(heard))
-    last_label = np.where(left >= 0, found.last[in_time][np.maximum(left, 0)], -1)
-    behind = np.where(left >= 0, trail[np.maximum(left, 0)], 0) + silent - silent[left + 1]
-    ahead = np.where(right < count, lead[np.minimum(right, count - 1)], 0) + silent[right] - silent
-    marks = np.append(heard.frames, frames)
-    ordered = np.append(np.append(True, np.diff(found.words[in_time]) > 0), True)
-    starts, ends = np.where(last_label >= 0, marks[last_label], -1), marks[first_label]
-    foreign = first_label - last_label - 1 - behind - ahead >= FOREIGN_LABELS
-    long = (ends - starts) * frame_shift_s >= LONG_S
-    return Gaps(starts, ends, np.stack((behind, ahead), 1), ordered, foreign, ~ordered | (foreign & long))
+def find_islands(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens]) -> Steps[list[Island] | None]:
+    """Return the islands of a recording by time; None where all words are spoken and nothing else, or none is found."""
+    emissions = inputs.emissions
+    heard = hear(emissions.log_probs, emissions.blank, soundless(emissions))
+    found = find_words(text_tokens(inputs.words, word_tokens), word_tokens, heard, emissions.frame_shift_s)
+    in_time = found.in_time()
+    if not len(in_time):
+        return None
+    sounds = Sounds(
+        emissions.log_probs,
+        scores_of(emissions),
+        emissions.blank,
+        inputs.tokenizer.separator,
+        word_tokens,
+        emissions.frame_shift_s,
+        inputs.backend,
+    )
+    gaps = gaps_of(found, heard, in_time, emissions.frame_shift_s)
+    present = yield from present_words(sounds, found, gaps, loose=inputs.settings.match == "loose")
+    if not gaps.cuts.any() and not gaps.foreign.any() and _all_but_optional(inputs, found, in_time[present]):
+        return None
+    if not present.all():
+        in_time = in_time[present]
+        gaps = gaps_of(found, heard, in_time, emissions.frame_shift_s)
+    islands = islands_of(found, heard, in_time, gaps, emissions.frame_shift_s)
+    unknown = np.array([bool(own.missing) and not own.pronunciations for own in word_tokens], np.bool_)
+    return [_with_unknown(island, unknown) for island in islands] if unknown.any() else islands
 
 
-def room_frames(unheard: int, frame_shift_s: float) -> int:
-    """Return how far beyond its last label a passage may go on, of whose end so many tokens were not heard."""
-    return units.seconds_to_frames(ROOM_S + TOKEN_S * float(unheard), frame_shift_s)
+def _with_unknown(island: Island, unknown: np.ndarray) -> Island:
+    """Return an island with the words of unknown letters only that stand beside its words, with nothing between."""
+    words: list[int] = []
+    wildcards: list[bool] = []
+    for word, wildcard in zip(island.words.tolist(), island.wildcards.tolist()):
+        first = word
+        while first and unknown[first - 1] and (not words or first - 1 > words[-1]):
+            first -= 1
+        wildcards += [wildcard, *[False] * (word - first)]
+        words += range(first, word + 1)
+    end = words[-1] + 1
+    while end < len(unknown) and unknown[end]:
+        words.append(end)
+        wildcards.append(False)
+        end += 1
+    return replace(island, words=np.array(words), wildcards=np.array([*wildcards, island.wildcards[-1]]))
+
+
+def _all_but_optional(inputs: UtteranceInputs, found: FoundWords, spoken: np.ndarray) -> bool:
+    """Return whether all words are spoken, or may be left out, which `optional_passages` sees to."""
+    absent = np.setdiff1d(found.words, found.words[spoken])
+    optional = [np.arange(passage.first, passage.last) for passage in inputs.words.optional]
+    return not len(absent) or (bool(optional) and bool(np.isin(absent, np.concatenate(optional)).all()))
 
 
 def islands_of(

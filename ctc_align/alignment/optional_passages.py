@@ -68,7 +68,7 @@ def leave_out_unspoken(
     kept = [WordTokens(()) if index in left_out else each for index, each in enumerate(word_tokens)]
     if not any(word.pronunciations for word in kept):
         return words, word_tokens
-    return _without(words, absent), kept
+    return without_passages(words, absent), kept
 
 
 def passage_gains(
@@ -159,7 +159,7 @@ def _neighbours(tokens: Tokens, kept: np.ndarray, passage: _Passage) -> tuple[np
     return before, after
 
 
-def _without(words: Words, absent: Sequence[OptionalWords]) -> Words:
+def without_passages(words: Words, absent: Sequence[OptionalWords]) -> Words:
     """Return the words with those of the passages `absent` unspoken; a speaker's name goes to the words after it."""
     changed: list[Word] = list(words.words)
     for passage in absent:

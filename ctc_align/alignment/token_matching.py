@@ -1,7 +1,7 @@
 """The best match of a text with what was heard, token by token, with jumps over either side.
 
-Inside a passage that is spoken, a token of the text meets a label (a log-odds), or is not heard, or a label belongs to no
-token: each has a small cost. Between passages any number of words and labels are jumped over at a cost that does not
+Inside a passage that is spoken, a token of the text meets a label (a log-odds), or is not heard, or a label belongs to
+no token: each has a small cost. Between passages any number of words and labels are jumped over at a cost that does not
 depend on how many. It is the local alignment of Smith and Waterman (1981), chained: as costs are log-odds, a passage
 between two jumps pays where it is likelier than chance among so many places (Karlin and Altschul 1990).
 """
@@ -147,7 +147,7 @@ class _Block:
     def trace(
         self, table: np.ndarray, first: int, place: tuple[int, int], labels: np.ndarray, spoken: np.ndarray
     ) -> tuple[int, int]:
-        """Follow the best path from the last of the rows `table` (R, 2, H + 1) back to its first; return where it is."""
+        """Follow the best path from the last of the rows `table` (R, 2, H + 1) to its first; return where it is."""
         state, h = place
         row = len(table) - 1
         while row > 0 or (first == 0 and h > 0):

@@ -42,7 +42,7 @@ LARGEST_CELLS = 2**26
 
 @dataclass(frozen=True)
 class _Fragment:
-    """Runs of one pace: the places of their middles in text and labels, ascending, how many tokens agree, and in each."""
+    """Runs of one pace: their middles in text and labels, ascending; how many tokens agree, and how many in a run."""
 
     text: np.ndarray
     labels: np.ndarray
@@ -77,7 +77,7 @@ def search(text: TextTokens, heard: HeardTokens, pauses: np.ndarray) -> tuple[To
 def _matched(
     text: TextTokens, heard: HeardTokens, pauses: np.ndarray, block: tuple[int, int, int, int, bool, bool]
 ) -> tuple[TokenMatch, float]:
-    """Return the best match of a block (text and labels from, to, opened, closed), its labels counted from the first."""
+    """Return the best match of a block (text and labels from, to, opened, closed), labels counted from the first."""
     i0, h0, i1, h1, opened, closed = block
     own = text.part(i0, i1)
     classes, rows = np.unique(own.ids, return_inverse=True)

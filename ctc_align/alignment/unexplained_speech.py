@@ -90,7 +90,8 @@ def _seconds(emissions: Emissions, first: int, last: int) -> tuple[float, float]
 def _gaps(words: Sequence[AlignedWord], origin_s: float, shift_s: float, frames: int) -> list[tuple[int, int]]:
     """Return the frames [first, last) that lie wholly in no word."""
     gaps, first = [], 0
-    for word in words:
+    aligned = [word for word in words if word.start_s is not None]
+    for word in sorted(aligned, key=lambda word: word.start_s or 0.0):
         if word.start_s is not None and word.end_s is not None:
             gaps.append((first, int((word.start_s - origin_s) / shift_s + 1e-6)))
             first = max(first, int(np.ceil((word.end_s - origin_s) / shift_s - 1e-6)))

@@ -197,8 +197,9 @@ class TranscriptOptions:
         str | None,
         typer.Option(
             "--match",
-            metavar="auto|exact",
-            help="exact: every word gets times; auto: none does where nothing of the transcript is in the recording.",
+            metavar="auto|exact|loose",
+            help="auto: words that are not in the recording get no times; loose: nor do those that are hardly heard; "
+            "exact: every word is there, and gets times.",
             show_default="auto",
         ),
     ] = None
