@@ -39,8 +39,8 @@ LONGEST_RUN = 12
 
 
 @dataclass(frozen=True)
-class Sounds:
-    """The sound in which absent words are looked for.
+class HeardSpeech:
+    """The speech in which absent words are looked for.
 
     Attributes:
         log_probs: (T, C).
@@ -89,11 +89,11 @@ class _Run:
     last_frame: int
 
 
-def present_words(sounds: Sounds, found: FoundWords, gaps: Gaps, *, loose: bool = False) -> Steps[np.ndarray]:
+def present_words(speech: HeardSpeech, found: FoundWords, gaps: Gaps, *, loose: bool = False) -> Steps[np.ndarray]:
     """Return which of the words in the order of time (N,) are in the recording.
 
     Args:
-        sounds: of the recording.
+        speech: of the recording.
         found: the words.
         gaps: between them.
         loose: the transcript is known not to be exact.
@@ -101,11 +101,11 @@ def present_words(sounds: Sounds, found: FoundWords, gaps: Gaps, *, loose: bool 
     in_time = found.in_time()
     lengths, labels = found.lengths[in_time], np.minimum(_labels_in_place(found, in_time), MOST_LABELS)
     present, surely = np.ones(len(in_time), np.bool_), np.zeros(len(in_time), np.bool_)
-    runs = list(_runs(found, in_time, gaps, sounds))
-    ways = yield from _best_ways(sounds, found.words[in_time], runs)
+    runs = list(_runs(found, in_time, gaps, speech))
+    ways = yield from _best_ways(speech, found.words[in_time], runs)
     while runs:
         scores = yield [
-            sounds.likelihood(
+            speech.likelihood(
                 [(int(found.words[in_time[p]]), ways.get(p, 0)) for p in run.places if p != left_out], run
             )
             for run in runs
@@ -144,16 +144,16 @@ def _labels_in_place(found: FoundWords, in_time: np.ndarray) -> np.ndarray:
     return np.maximum(ends - begins - 1, 0)
 
 
-def _best_ways(sounds: Sounds, words: np.ndarray, runs: Sequence[_Run]) -> Steps[dict[int, int]]:
+def _best_ways(speech: HeardSpeech, words: np.ndarray, runs: Sequence[_Run]) -> Steps[dict[int, int]]:
     """Return the pronunciation of each doubtful word that is likeliest beside the first ones of the others."""
     tried: list[tuple[int, int]] = []
     requests = []
     for run in runs:
         for place in run.doubtful:
-            count = len(sounds.word_tokens[words[place]].pronunciations)
+            count = len(speech.word_tokens[words[place]].pronunciations)
             for way in range(count) if count > 1 else ():
                 tried.append((place, way))
-                requests.append(sounds.likelihood([(int(words[p]), way if p == place else 0) for p in run.places], run))
+                requests.append(speech.likelihood([(int(words[p]), way if p == place else 0) for p in run.places], run))
     scores = (yield requests) if requests else []
     best: dict[int, tuple[float, int]] = {}
     for (place, way), score in zip(tried, scores):
@@ -162,11 +162,11 @@ def _best_ways(sounds: Sounds, words: np.ndarray, runs: Sequence[_Run]) -> Steps
     return {place: way for place, (_, way) in best.items()}
 
 
-def _runs(found: FoundWords, in_time: np.ndarray, gaps: Gaps, sounds: Sounds) -> Iterator[_Run]:
+def _runs(found: FoundWords, in_time: np.ndarray, gaps: Gaps, speech: HeardSpeech) -> Iterator[_Run]:
     """Yield runs of words that are not sure to be there, with the words around them."""
     sure = ((found.score >= SURE_NATS * found.lengths) & (found.score >= SURE_SCORE))[in_time]
-    count, frames = len(in_time), len(sounds.log_probs)
-    context = max(1, units.seconds_to_frames(CONTEXT_S, sounds.frame_shift_s))
+    count, frames = len(in_time), len(speech.log_probs)
+    context = max(1, units.seconds_to_frames(CONTEXT_S, speech.frame_shift_s))
     place = 0
     while place < count:
         if sure[place]:
@@ -181,12 +181,12 @@ def _runs(found: FoundWords, in_time: np.ndarray, gaps: Gaps, sounds: Sounds) ->
             first = gaps.after[place - 1] - context
         else:
             first = max(
-                gaps.before[place] + 1, gaps.after[place] - room_frames(gaps.unheard[place, 1], sounds.frame_shift_s)
+                gaps.before[place] + 1, gaps.after[place] - room_frames(gaps.unheard[place, 1], speech.frame_shift_s)
             )
         if end < count and not gaps.cuts[end]:
             places.append(end)
             last = gaps.before[end + 1] + context + 1
         else:
-            last = min(gaps.after[end], gaps.before[end] + 1 + room_frames(gaps.unheard[end, 0], sounds.frame_shift_s))
+            last = min(gaps.after[end], gaps.before[end] + 1 + room_frames(gaps.unheard[end, 0], speech.frame_shift_s))
         yield _Run(places, list(range(place, end)), int(max(first, 0)), int(min(last, frames)))
         place = end

@@ -36,7 +36,7 @@ UNLIKELY = 0.5
 HIGHEST_WITHOUT_FIT = 0.09
 """A word has no more confidence where nothing of the transcript is in the recording."""
 MOST_UNEXPLAINED = 0.05
-"""Where more of the speech than this has no words, the fit is not good."""
+"""If more of the speech than this has no words, the fit is not good."""
 FEWEST_TOKENS = 10
 """Of fewer sounds nobody can tell that they are nowhere in a recording."""
 FEWEST_WORDS = 2

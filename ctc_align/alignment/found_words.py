@@ -1,4 +1,4 @@
-"""Where the words of a transcript are heard in a recording, if anywhere: a search without exact times.
+"""The places in a recording where the words of a transcript are heard, if anywhere: without exact times.
 
 The text is searched among what was heard; then what is left of the text among what is left of the recording, as often
 as that finds anything: passages in another order are found so.
@@ -17,7 +17,7 @@ from ctc_align.alignment.token_search import search
 from ctc_align.types import Words, WordTokens
 
 PAUSE_S = 0.25
-"""Where no label is heard for so long there is a pause."""
+"""In a pause no label is heard for so long."""
 FEWEST_TOKENS, FEWEST_WORDS = 14, 4
 """A passage in another place than its neighbours has at least so many tokens and words."""
 LABELS_A_LETTER = 3

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ctc_align.alignment.absent_words import Sounds, present_words
+from ctc_align.alignment.absent_words import HeardSpeech, present_words
 from ctc_align.alignment.found_words import FoundWords, find_words, text_tokens
 from ctc_align.alignment.heard_tokens import HeardTokens, hear
 from ctc_align.alignment.inputs import UtteranceInputs
@@ -46,7 +46,7 @@ def find_islands(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens]) -> 
     in_time = found.in_time()
     if not len(in_time):
         return None
-    sounds = Sounds(
+    speech = HeardSpeech(
         emissions.log_probs,
         scores_of(emissions),
         emissions.blank,
@@ -56,7 +56,7 @@ def find_islands(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens]) -> 
         inputs.backend,
     )
     gaps = gaps_of(found, heard, in_time, emissions.frame_shift_s)
-    present = yield from present_words(sounds, found, gaps, loose=inputs.settings.match == "loose")
+    present = yield from present_words(speech, found, gaps, loose=inputs.settings.match == "loose")
     if not gaps.cuts.any() and not gaps.foreign.any() and _all_but_optional(inputs, found, in_time[present]):
         return None
     if not present.all():

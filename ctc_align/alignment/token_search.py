@@ -37,7 +37,7 @@ SUPPORT_TOKENS, SUPPORT_REACH = 12, 25
 ANCHORS_APART = 40
 """Tokens between anchors: the blocks between them are matched exactly."""
 LARGEST_CELLS = 2**26
-"""Where a block without anchors is larger, only the text and the labels next to its corners are matched."""
+"""Of a larger block without anchors only the text and the labels next to its corners are matched."""
 
 
 @dataclass(frozen=True)
