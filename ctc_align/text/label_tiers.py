@@ -24,6 +24,7 @@ _SEGMENTS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """Names of tiers of single words or sounds: `words`, `Ann - phones`, `Ann - words 2`."""
+_WORDS = re.compile(r"(?:^|\s-\s|[\W_])words?(?: \d+)?\s*$", re.IGNORECASE)
 _NO_NAMES = re.compile(
     r"(?:text|transcri\w*|sentences?|utterances?|utt|phrases?|default|speech|orthograph\w*|ort|tier\W?\d*|\W*)",
     re.IGNORECASE,
@@ -48,9 +49,10 @@ class LabelTier:
 def speaker_of(name: str) -> str:
     """Return the speaker that a tier is named after, "" where its name says what is in it.
 
-    >>> speaker_of("Ann"), speaker_of("sentences")
-    ('Ann', '')
+    >>> speaker_of("Ann"), speaker_of("sentences"), speaker_of("Ann - words")
+    ('Ann', '', 'Ann')
     """
+    name = _WORDS.sub("", name)
     return "" if _NO_NAMES.fullmatch(name.strip()) else " ".join(name.split())
 
 
@@ -97,7 +99,7 @@ def tiers_transcript(tiers: Sequence[LabelTier], source: str, format: str, docum
 
 
 def sentence_tiers(tiers: Sequence[LabelTier]) -> list[LabelTier]:
-    """Return the tiers whose labels are sentences; without any that with most letters, one of words as a last resort.
+    """Return the tiers whose labels are sentences; without any that with most letters, else tiers of words.
 
     >>> tiers = [LabelTier(name, "", tuple((at, at + 1.0, label) for at, label in enumerate(labels)))
     ...          for name, labels in (("Ann", ["So be it.", "We go."]), ("Ben", ["Yes.", "No."]), ("words", ["so"]))]
@@ -115,8 +117,9 @@ def sentence_tiers(tiers: Sequence[LabelTier]) -> list[LabelTier]:
             chosen_times.append(times)
     if chosen:
         return chosen
-    most = sorted(others or labelled, key=lambda tier: -tier.letters)
-    return most[:1]
+    if others:
+        return [max(others, key=lambda tier: tier.letters)]
+    return [tier for tier in labelled if _WORDS.search(tier.name)]
 
 
 def _is_of_sentences(tier: LabelTier) -> bool:

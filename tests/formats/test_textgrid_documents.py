@@ -123,6 +123,12 @@ CASES = [
     ("characters", {"汉": rows("今天天气很好"), "拼音": rows("jin")}, ["汉"]),
     ("single words", {"vowel": rows("a", "o"), "item": rows("cat", "dog")}, ["item"]),
     ("nothing but words", {"words": rows("so", "be"), "phones": rows("S")}, ["words"]),
+    (
+        "words alone",
+        {"A - words": rows("so"), "phones": rows("SOW"), "B - words": rows("it")},
+        ["A - words", "B - words"],
+    ),
+    ("nothing but sounds", {"phones": rows("S", "OW")}, []),
     ("no letters", {"Ann": rows("1", "2")}, []),
 ]
 

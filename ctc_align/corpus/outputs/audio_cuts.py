@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from ctc_align.errors import AudioError, OutputError
 from ctc_align.formats import Alignment
 from ctc_align.formats.whole_files import placing, remove_file
 from ctc_align.text.control_characters import without_controls
-from ctc_align.types import ALIGNED, UNKNOWN, AlignedWord
+from ctc_align.types import ALIGNED, SKIPPED, UNKNOWN, AlignedWord
 from ctc_align.units import seconds_to_samples
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 MARGIN_S = 0.25
 """Silence that a phrase keeps before and after it, where there is as much."""
+
+_BACK_S = 1e-3
+"""A word that begins so much before the end of the one before it is elsewhere in the recording."""
 
 
 @dataclass(frozen=True)
@@ -141,21 +145,21 @@ def phrases(alignment: Alignment, utterance: Utterance, pause_s: float) -> list[
     """Return the phrases between pauses longer than `pause_s`; every written word is whole and in one phrase.
 
     A phrase keeps up to `MARGIN_S` of the silence around it and never more than half a pause. Words without times
-    belong to the phrase before them; where one could have been spoken unrecognised (`unknown`), nothing is cut.
+    belong to the phrase before them; where one could have been spoken unrecognised (`unknown`), nothing is cut. Words
+    that are not in the recording are in no phrase; where the text goes on elsewhere in the recording, one ends.
     """
     runs = _runs(alignment.words, pause_s)
     if not runs:
         return [whole(alignment, utterance)]
+    by_time = sorted((_edge(first.start_s), _edge(last.end_s)) for first, last in runs)
     cuts = []
     for number, (first, last) in enumerate(runs):
-        before_s = _edge(runs[number - 1][1].end_s) if number else None
-        after_s = _edge(runs[number + 1][0].start_s) if number + 1 < len(runs) else None
         start_s, end_s = _edge(first.start_s), _edge(last.end_s)
-        low_s = 0.0 if before_s is None else (before_s + start_s) / 2
-        high_s = alignment.duration_s if after_s is None else (end_s + after_s) / 2
-        text = alignment.text[
-            first.char_start if number else 0 : runs[number + 1][0].char_start if after_s is not None else None
-        ]
+        place = bisect_left(by_time, (start_s, end_s))
+        low_s = (by_time[place - 1][1] + start_s) / 2 if place else 0.0
+        high_s = (end_s + by_time[place + 1][0]) / 2 if place + 1 < len(by_time) else alignment.duration_s
+        next_char = runs[number + 1][0].char_start if number + 1 < len(runs) else len(alignment.text)
+        text = _without_skipped(alignment, first.char_start if number else 0, next_char)
         cuts.append(
             Cut(
                 utterance.offset_s + max(low_s, start_s - MARGIN_S),
@@ -166,6 +170,16 @@ def phrases(alignment: Alignment, utterance: Utterance, pause_s: float) -> list[
     return cuts
 
 
+def _without_skipped(alignment: Alignment, start: int, end: int) -> str:
+    """Return a stretch of the text without the words in it that are not in the recording."""
+    pieces, at = [], start
+    for word in alignment.words:
+        if word.status == SKIPPED and start <= word.char_start < end:
+            pieces.append(alignment.text[at : word.char_start])
+            at = word.char_end
+    return "".join([*pieces, alignment.text[at:end]])
+
+
 def _runs(words: Sequence[AlignedWord], pause_s: float) -> list[tuple[AlignedWord, AlignedWord]]:
     """Return the first and the last aligned word of each phrase."""
     runs: list[tuple[AlignedWord, AlignedWord]] = []
@@ -174,7 +188,8 @@ def _runs(words: Sequence[AlignedWord], pause_s: float) -> list[tuple[AlignedWor
         if word.status != ALIGNED:
             is_unsure |= word.status == UNKNOWN
             continue
-        if runs and (is_unsure or _edge(word.start_s) - _edge(runs[-1][1].end_s) <= pause_s + 1e-9):
+        gap_s = _edge(word.start_s) - _edge(runs[-1][1].end_s) if runs else 0.0
+        if runs and gap_s > -_BACK_S and (is_unsure or gap_s <= pause_s + 1e-9):
             runs[-1] = (runs[-1][0], word)
         else:
             runs.append((word, word))
