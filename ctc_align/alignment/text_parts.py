@@ -12,24 +12,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from ctc_align.alignment.fit import fit_of, region_of_all, without_times
+from ctc_align.alignment.fit import UNLIKELY, fit_of, region_of_all, without_times
 from ctc_align.formats import Alignment
 from ctc_align.models.confidence_network import FitLimits
 from ctc_align.types import ALIGNED, NONE, SKIPPED, UNEXPLAINED, UNSPOKEN, AlignedWord, BookPlace, Region, SourceCue
 
 _NAMED = 5
-WEIGHT = 50
-"""A word that was found outweighs so many skipped ones between it and the others of the part."""
+WEIGHT = 10
+"""A word that is likely where it was put outweighs so many skipped ones between it and the others of the part."""
 _NUMBERED = re.compile(r"(words? )(\d+)(?:–(\d+))?")
 
 
 def part_of_text(alignment: Alignment, limits: FitLimits | None = None) -> Alignment:
     """Return the alignment of the part of its text that is read.
 
-    The part goes from one word that has times to another, and has the greatest sum of words with times, each `WEIGHT`,
-    less words that are skipped. Words with times before and after it are left out, and told by regions; they stay in
-    the loss. What is written and not spoken at either end (the name of a speaker) belongs to the part as far as it is
-    on the same line. Words before and after are no `skipped` words of the part.
+    The part goes from one likely word (any that has times, where none is likely) to another, and has the greatest sum
+    of such words, each `WEIGHT`, less words that are skipped. Words with times before and after it are left out, and
+    told by regions; they stay in the loss. What is written and not spoken at either end (the name of a speaker) belongs
+    to the part as far as it is on the same line. Words before and after are no `skipped` words of the part.
 
     `text` is the part, in which all characters are counted, and `text_offset` says how many code points of the whole
     text come before it. `fit` is that of the part, by the `limits` of the model; where it is "none", or no word has
@@ -76,12 +76,14 @@ def _without_part(alignment: Alignment) -> Alignment:
 
 def _weightiest(words: Sequence[AlignedWord]) -> tuple[int, int]:
     """Return the first and the last word of the part."""
+    least = UNLIKELY if any(word.confidence is not None and word.confidence > UNLIKELY for word in words) else -1.0
     best, sum_so_far, start, part = 0, 0, 0, (0, 0)
     for place, word in enumerate(words):
-        if sum_so_far <= 0:
+        if sum_so_far <= 0:  # no word before this one makes the sum greater
             sum_so_far, start = 0, place
-        sum_so_far += {ALIGNED: WEIGHT, SKIPPED: -1}.get(word.status, 0)
-        if word.status == ALIGNED and sum_so_far > best:
+        is_likely = word.confidence is not None and word.confidence > least
+        sum_so_far += WEIGHT if is_likely else -1 if word.status == SKIPPED else 0
+        if is_likely and sum_so_far > best:
             best, part = sum_so_far, (start, place)
     return part
 

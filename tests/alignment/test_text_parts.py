@@ -72,6 +72,18 @@ def test_a_few_words_far_away_are_told_and_left_out():
     assert part.regions[0].reason.endswith("far from the part of the text that is read: w w w w w …")
 
 
+def test_words_that_are_unlikely_where_they_were_put_carry_no_weight():
+    """As the words of an introduction are, that were found by chance a hundred words after the chapter."""
+    chances = [("aligned", 0.99)] * 200 + [("skipped", None)] * 100 + [("aligned", c) for c in [0.7, 0.1] * 9]
+    words = tuple(
+        AlignedWord("w", "w", 2 * i, 2 * i + 1, status, *(() if c is None else (i * 0.5, i * 0.5 + 0.4, c)))
+        for i, (status, c) in enumerate(chances)
+    )
+    part = part_of_text(replace(whole(), text="w " * len(words), words=words, duration_s=1000.0))
+    assert (len(part.words), part.skipped) == (200, 0)
+    assert part.unexplained == ((150.0, 158.9),)
+
+
 def test_where_nothing_is_found_all_of_it_stays():
     words = tuple(replace(word, status="skipped", start_s=None, end_s=None, confidence=None) for word in whole().words)
     nothing = replace(whole(), words=words)
