@@ -115,11 +115,14 @@ class _SoundSums:
         first = np.repeat(spikes.start - np.append(0, np.cumsum(lengths)[:-1]), lengths)
         classes[torch.from_numpy(first + np.arange(len(first)))] = torch.from_numpy(np.repeat(ids, lengths))
         log_probs, states, device = emissions.log_probs, emissions.states, emissions.log_probs.device
-        pieces = [
-            _columns(log_probs[piece], states[piece], classes[piece].to(device), emissions.blank)
-            for piece in (slice(low, low + PIECE_FRAMES) for low in range(0, len(log_probs), PIECE_FRAMES))
-        ]
-        return cls(*map(_sums, torch.cat(pieces, 1).cpu().numpy()))
+        sums = np.zeros((6, len(log_probs) + 1))
+        for low in range(0, len(log_probs), PIECE_FRAMES):
+            piece = slice(low, low + PIECE_FRAMES)
+            columns = _columns(log_probs[piece], states[piece], classes[piece].to(device), emissions.blank)
+            # One sum of all frames, to the bit: each piece goes on where the one before it ended.
+            both = np.concatenate((sums[:, low : low + 1], columns.cpu().numpy()), axis=1)
+            sums[:, low : low + both.shape[1]] = np.cumsum(both, axis=1)
+        return cls(*sums)
 
 
 def _columns(log_probs: torch.Tensor, states: torch.Tensor, classes: torch.Tensor, blank: int) -> torch.Tensor:
@@ -138,10 +141,6 @@ def _columns(log_probs: torch.Tensor, states: torch.Tensor, classes: torch.Tenso
         spoken < SILENCE_NATS,
     )
     return torch.stack([column.double() for column in columns])
-
-
-def _sums(values: np.ndarray) -> np.ndarray:
-    return np.append(0.0, np.cumsum(values))
 
 
 def _between(sums: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
