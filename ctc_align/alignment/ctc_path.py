@@ -23,10 +23,11 @@ GAP_COST = 0.1
 """Nats that each frame of blank inside a word costs where a word was torn apart."""
 
 
-MOST_CELLS = 2**36
-"""With more frames times states a second path is searched only near the first: it takes no more time than that."""
+MOST_CELLS = 2**35
+"""With more frames times tokens a second path is searched in windows: it takes no more time and memory than that."""
+WINDOW_FRAMES = 10_000
 NEAR_FRAMES = 3000
-"""So near; farther where the second path comes to the edge of that."""
+"""So much farther than what counts of it a window reaches: half a minute."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +104,8 @@ def best_word_path(
 
     In long pauses with noise, and where something is said that is not in the transcript, the best path leaves single
     sounds far from the rest of their word. Then the frames are those of the best path on which blanks inside words
-    have a cost (in recordings of an hour and more, of the best that has no reason to stray far from the first one); the
-    score stays that of the best path. Arguments and errors as `best_ctc_path`.
+    have a cost, searched in windows in recordings of an hour and more; the score stays that of the best path. Arguments
+    and errors as `best_ctc_path`.
     """
     path = yield from best_ctc_path(log_probs, tokens.ids, blank, wildcard=wildcard, backend=backend)
     owner = np.asarray(tokens.words)
@@ -117,19 +118,68 @@ def best_word_path(
         log_probs, inner = torch.cat((log_probs, costly[:, None]), 1), log_probs.shape[1]
     else:
         wildcard = costly
-    topology = lattice.ctc([np.asarray(tokens.ids, np.int64)], blank)
-    emit = topology.emit.copy()
-    emit[0, 2:-1:2][inside] = inner
-    topology, near_frames = replace(topology, emit=emit), NEAR_FRAMES
-    bands = None
-    if len(log_probs) * emit.size > MOST_CELLS:
-        bands = states_near(path.spans, len(log_probs), near_frames)
-    best = yield BestPath(log_probs, topology, wildcard, backend, bands)
-    while bands is not None and _is_at_edge(best.states, bands, emit.size):
-        near_frames *= 4
-        bands = states_near(path.spans, len(log_probs), near_frames)
-        best = yield BestPath(log_probs, topology, wildcard, backend, bands)
-    return replace(path, spans=token_spans(best.states, topology.token[0], len(tokens.ids)))
+    search = _CostlySearch(log_probs, np.asarray(tokens.ids, np.int64), blank, inside, inner, wildcard, backend)
+    spans = None
+    if len(log_probs) * len(tokens.ids) > MOST_CELLS:
+        starts = np.flatnonzero((np.diff(owner, prepend=-2) != 0) & (owner >= 0))
+        spans = yield from search.in_windows(path.spans, starts)
+    if spans is None:
+        spans = yield from search.part(slice(0, len(log_probs)), slice(0, len(tokens.ids)))
+    return path if spans is None else replace(path, spans=spans)
+
+
+@dataclass(frozen=True, eq=False)
+class _CostlySearch:
+    """The search for the best path where the blanks after the tokens `inside` words (L - 1,) emit the class `inner`."""
+
+    log_probs: torch.Tensor
+    ids: np.ndarray
+    blank: int
+    inside: np.ndarray
+    inner: int
+    wildcard: torch.Tensor | None
+    backend: str
+
+    def in_windows(self, spikes: Spans, starts: np.ndarray) -> Steps[Spans | None]:
+        """Return the spans of all tokens, window by window; None where one has no path.
+
+        Args:
+            spikes: of the best path of all, by which the windows are cut.
+            starts: the first token of each word. A window ends `NEAR_FRAMES` beyond the word that begins the next one.
+        """
+        start, end = np.empty((2, len(self.ids)), np.int64)
+        first = token = 0
+        while True:
+            later = starts[starts > token]
+            following = later[spikes.start[later] >= first + WINDOW_FRAMES]
+            beyond = later[spikes.start[later] >= first + WINDOW_FRAMES + NEAR_FRAMES]
+            last, stop = len(self.log_probs), len(self.ids)
+            if len(beyond):
+                stop = int(beyond[0])
+                last = int(spikes.end[stop - 1] + spikes.start[stop] + 1) // 2
+            found = yield from self.part(slice(first, last), slice(token, stop))
+            if found is None:
+                return None
+            start[token:stop], end[token:stop] = found.start + first, found.end + first
+            if not len(beyond):
+                return Spans(start, end)
+            token = int(following[0])
+            first = int(start[token])
+
+    def part(self, frames: slice, tokens: slice) -> Steps[Spans | None]:
+        """Return the spans of some tokens in some frames, the first token at once where these are not the first."""
+        topology = lattice.ctc([self.ids[tokens]], self.blank)
+        emit = topology.emit.copy()
+        emit[0, 2:-1:2][self.inside[tokens.start : tokens.stop - 1]] = self.inner
+        bands = None
+        if frames.start:
+            bands = np.tile(np.array([1, emit.shape[1]]), (frames.stop - frames.start, 1))
+            bands[0] = 1, 2
+        wildcard = None if self.wildcard is None else self.wildcard[frames]
+        best = yield BestPath(self.log_probs[frames], replace(topology, emit=emit), wildcard, self.backend, bands)
+        if best.score == float("-inf"):
+            return None
+        return token_spans(best.states, topology.token[0], tokens.stop - tokens.start)
 
 
 def states_near(spans: Spans, frames: int, near_frames: int) -> np.ndarray:
@@ -143,13 +193,6 @@ def states_near(spans: Spans, frames: int, near_frames: int) -> np.ndarray:
     low = 2 * np.searchsorted(spans.end, at - near_frames)
     high = 2 * np.searchsorted(spans.start, at + near_frames) + 1
     return np.stack((low, np.minimum(high, 2 * len(spans.start) + 1)), 1)
-
-
-def _is_at_edge(path: np.ndarray, bands: np.ndarray, states: int) -> bool:
-    """Return whether a path of states is anywhere at the edge of its bands, and might have gone on beyond it."""
-    low = (path <= bands[:, 0] + 1) & (bands[:, 0] > 0)
-    high = (path >= bands[:, 1] - 2) & (bands[:, 1] < states)
-    return bool((low | high).any())
 
 
 def check_fits(frames: int, needed: int, tokens: int) -> None:

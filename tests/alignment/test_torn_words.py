@@ -31,24 +31,24 @@ def starts(log_probs: torch.Tensor, tokens: Tokens) -> list[int]:
     return batching.run([ctc_path.best_word_path(log_probs, tokens, BLANK)])[0].spans.start.tolist()
 
 
-@pytest.mark.parametrize("near_frames", [3000, 30])
-def test_near_the_first_path_is_what_all_states_say(near_frames: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the band is too narrow for the words to come together, it is widened."""
+@pytest.mark.parametrize("window_frames", [100, 500])
+def test_in_windows_it_is_the_same(window_frames: int, monkeypatch: pytest.MonkeyPatch) -> None:
     log_probs, tokens = torn()
     everywhere = starts(log_probs, tokens)
     assert everywhere[:3] == [120, 123, 126]
-    asked = []
-    usual = ctc_path.states_near
+    parts: list[int] = []
+    usual = ctc_path._CostlySearch.part
 
-    def near(spans: ctc_path.Spans, frames: int, near_frames: int) -> np.ndarray:
-        asked.append(near_frames)
-        return usual(spans, frames, near_frames)
+    def seen(self: ctc_path._CostlySearch, frames: slice, part: slice) -> object:
+        parts.append(frames.start)
+        return (yield from usual(self, frames, part))
 
-    monkeypatch.setattr(ctc_path, "states_near", near)
+    monkeypatch.setattr(ctc_path._CostlySearch, "part", seen)
     monkeypatch.setattr(ctc_path, "MOST_CELLS", 0)
-    monkeypatch.setattr(ctc_path, "NEAR_FRAMES", near_frames)
+    monkeypatch.setattr(ctc_path, "WINDOW_FRAMES", window_frames)
+    monkeypatch.setattr(ctc_path, "NEAR_FRAMES", 400)
     assert starts(log_probs, tokens) == everywhere
-    assert asked == ([3000] if near_frames == 3000 else [30, 120, 480])
+    assert len(parts) >= 3
 
 
 def test_a_wildcard_among_the_tokens_keeps_its_scores() -> None:
