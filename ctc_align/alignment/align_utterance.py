@@ -25,7 +25,8 @@ from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.alignment.islands import find_islands
 from ctc_align.alignment.optional_passages import leave_out_unspoken
 from ctc_align.alignment.pronunciations import choose_pronunciations, nothing_to_align, spell_words
-from ctc_align.alignment.unexplained_speech import unexplained_speech
+from ctc_align.alignment.sound_kinds import SPEECH
+from ctc_align.alignment.unexplained_speech import unexplained_sounds
 from ctc_align.alignment.wildcard import place_wildcards
 from ctc_align.alignment.words import aligned_words, duration_of
 from ctc_align.formats import Alignment
@@ -120,14 +121,15 @@ def judge(
     misfit: the posteriors of a CTC network alone are low where words are right, too.
     """
     words = placed.words
-    unexplained = unexplained_speech(inputs.emissions, words)
+    sounds = unexplained_sounds(inputs.emissions, words)
+    unexplained = tuple((start_s, end_s) for start_s, end_s, kind in sounds if kind == SPEECH)
     network = inputs.confidence_network
     limits = network.limits if network is not None and placed.judged else None
     if limits is None:
-        return None, words, unexplained, regions_of(words, unexplained, judged=False)
+        return None, words, unexplained, regions_of(words, sounds, judged=False)
     fit = fit_of(words, unexplained, placed.loss_per_token, limits)
     if fit != NONE:
-        return fit, words, unexplained, regions_of(words, unexplained)
+        return fit, words, unexplained, regions_of(words, sounds)
     region = region_of_all(inputs.words.text, duration_of(inputs.emissions))
     if inputs.settings.match == "exact":
         return fit, with_little_confidence(words), unexplained, (region,)

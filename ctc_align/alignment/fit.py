@@ -16,6 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ctc_align.alignment.sound_kinds import MUSIC, SILENCE, SPEECH
 from ctc_align.models.confidence_network import FitLimits
 from ctc_align.types import (
     ALIGNED,
@@ -43,6 +44,12 @@ FEWEST_WORDS = 2
 """Fewer unlikely words in a row are no region."""
 ISLAND_WORDS = 1
 """Likely words between unlikely ones that do not part a region, at most."""
+REASONS = {
+    SPEECH: "speech that no word explains",
+    MUSIC: "music or noise, without words of the transcript",
+    SILENCE: "silence",
+}
+"""The reasons of regions without words."""
 SHORTEST_TOKEN_S = 0.045
 """Tokens that are shorter on average cannot be spoken (a phone of fast speech lasts 60 ms)."""
 
@@ -109,17 +116,15 @@ def with_little_confidence(words: Sequence[AlignedWord]) -> tuple[AlignedWord, .
 
 
 def regions_of(
-    words: Sequence[AlignedWord], unexplained: Sequence[tuple[float, float]], judged: bool = True
+    words: Sequence[AlignedWord], sounds: Sequence[tuple[float, float, str]], judged: bool = True
 ) -> tuple[Region, ...]:
-    """Return where recording and transcript disagree, by time: words that are skipped, speech that no word explains,
-    and where they are `judged` words in a row that are likely elsewhere or nowhere."""
+    """Return where recording and transcript disagree, by time: words that are skipped, sounds (start_s, end_s, kind)
+    that no word explains, and where they are `judged` words in a row that are likely elsewhere or nowhere."""
     aligned = [(number, word) for number, word in enumerate(words, 1) if word.confidence is not None]
     runs = _unlikely_runs([word for _, word in aligned]) if judged else []
     found = [_region(aligned[first:last]) for first, last in runs]
     found += _skipped_regions(words)
-    found += [
-        Region(UNEXPLAINED, start_s, end_s, reason="speech that no word explains") for start_s, end_s in unexplained
-    ]
+    found += [Region(UNEXPLAINED, start_s, end_s, reason=REASONS[kind]) for start_s, end_s, kind in sounds]
     return tuple(sorted(found, key=lambda region: region.start_s or 0.0))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ctc_align.alignment.sound_kinds import MUSIC, SILENCE, SPEECH, sound_kinds
+from ctc_align.alignment.sound_kinds import MUSIC, SILENCE, SPEECH, SoundKinds, sound_kinds
 from ctc_align.alignment.words import duration_of
 from ctc_align.types import AlignedWord, Emissions
 
@@ -25,20 +25,6 @@ SHORT_GAP_S = 4.0
 """In a shorter gap between words music is not looked for, and the segmentation states say what is speech."""
 LEAST_SPEECH_S, LEAST_MUSIC_S, LEAST_SILENCE_S = 0.4, 5.0, 5.0
 """Shorter stretches are not worth a word."""
-
-
-def unexplained_speech(emissions: Emissions, words: Sequence[AlignedWord]) -> tuple[tuple[float, float], ...]:
-    """Return stretches (start_s, end_s) of speech between words, before the first and after the last; ascending.
-
-    Only models with a segmentation know. In 99 utterances of read English without two or three of their words it was
-    found in 62, and in none of 99 whole ones.
-    """
-    if emissions.states is None:
-        return ()
-    gaps = _gaps(words, emissions.first_frame_s, emissions.frame_shift_s, len(emissions.states))
-    return tuple(
-        _seconds(emissions, a, b) for first, last in gaps for a, b in _speech_by_states(emissions, first, last)
-    )
 
 
 def unexplained_sounds(emissions: Emissions, words: Sequence[AlignedWord]) -> tuple[tuple[float, float, str], ...]:
@@ -58,13 +44,16 @@ def unexplained_sounds(emissions: Emissions, words: Sequence[AlignedWord]) -> tu
         for word in words
         if word.start_s is not None and word.end_s is not None and (word.confidence or 0.0) >= SURE
     ]
-    kinds = sound_kinds(emissions, sure)
     least = {SPEECH: LEAST_SPEECH_S, MUSIC: LEAST_MUSIC_S, SILENCE: LEAST_SILENCE_S}
     found: list[tuple[int, int, str]] = []
+    kinds: SoundKinds | None = None
     by_time = sorted((word for word in words if word.start_s is not None), key=lambda word: word.start_s or 0.0)
     for first, last in _gaps(by_time, origin_s, shift_s, frames):
-        by_states = (last - first) * shift_s < SHORT_GAP_S or not kinds.tells
-        own = _speech_by_states(emissions, first, last) if by_states else []
+        if emissions.states is not None and (last - first) * shift_s < SHORT_GAP_S:
+            found += [(a, b, SPEECH) for a, b in _speech_by_states(emissions, first, last)]
+            continue
+        kinds = kinds or sound_kinds(emissions, sure)
+        own = [] if kinds.tells else _speech_by_states(emissions, first, last)
         found += [(a, b, SPEECH) for a, b in own] or [
             (a, b, kind) for a, b, kind in kinds.stretches(first, last) if (b - a) * shift_s >= least[kind]
         ]

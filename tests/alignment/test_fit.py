@@ -73,7 +73,7 @@ def test_words_in_a_row_that_are_unlikely_are_a_region(confidences: list[float],
 
 
 def test_words_without_time_to_be_spoken_and_speech_without_words() -> None:
-    regions = regions_of(words_of([0.1] * 3, each_s=0.12), [(2.0, 3.0)])
+    regions = regions_of(words_of([0.1] * 3, each_s=0.12), [(2.0, 3.0, "speech")])
     assert [(region.kind, region.start_s) for region in regions] == [("not_spoken", 0.0), ("unexplained", 2.0)]
     assert regions[1].char_start is None
 

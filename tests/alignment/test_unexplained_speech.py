@@ -12,7 +12,7 @@ import torch
 
 from ctc_align.alignment import unexplained_speech as module
 from ctc_align.alignment.aligner import Aligner
-from ctc_align.alignment.unexplained_speech import unexplained_speech as unexplained
+from ctc_align.alignment.unexplained_speech import unexplained_sounds
 from ctc_align.formats import from_dict, to_dict
 from ctc_align.types import AlignedWord, Emissions
 
@@ -27,6 +27,10 @@ def emissions(speech: list[tuple[int, int]], frames: int = 200) -> Emissions:
     for first, last in speech:
         states[first:last, 0] = 5
     return Emissions(torch.zeros(frames, 2), ("-", "a"), 0.01, states=states)
+
+
+def unexplained(emissions: Emissions, words: list[AlignedWord]) -> tuple[tuple[float, float], ...]:
+    return tuple((start_s, end_s) for start_s, end_s, kind in unexplained_sounds(emissions, words) if kind == "speech")
 
 
 def word(start_s: float, end_s: float) -> AlignedWord:

@@ -21,7 +21,7 @@ from inexact_cases import GROUPS, case_of
 from inexact_scores import Case, Scores, score
 from inexact_transcripts import Runner, music_of, seeds_of
 
-from ctc_align.alignment.unexplained_speech import unexplained_sounds, unexplained_speech
+from ctc_align.alignment.unexplained_speech import unexplained_sounds
 from ctc_align.formats import Alignment
 from ctc_align.types import ALIGNED, SKIPPED, UNEXPLAINED, AlignedWord, Emissions, Region
 
