@@ -106,7 +106,7 @@ def find_words(
         spare = np.flatnonzero(free)
         if len(left) < FEWEST_TOKENS or len(spare) < FEWEST_TOKENS:
             break
-        again, _ = search(_some(text, left), heard.only(spare), np.append(pauses[spare] | _skips(spare), True))
+        again, _ = search(text.some(left), heard.only(spare), np.append(pauses[spare] | _skips(spare), True))
         found = again.spoken & _long_runs(again.spoken, text.words[left])
         if not found.any():
             break
@@ -119,11 +119,6 @@ def find_words(
 def _skips(places: np.ndarray) -> np.ndarray:
     """Return before which of some labels others are left out."""
     return np.diff(places, prepend=-1) > 1
-
-
-def _some(text: TextTokens, places: np.ndarray) -> TextTokens:
-    ends = text.ends[places] | _skips(places)
-    return TextTokens(text.ids[places], text.words[places], np.append(ends, True))
 
 
 def _long_runs(chosen: np.ndarray, words: np.ndarray) -> np.ndarray:

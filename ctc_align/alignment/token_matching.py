@@ -41,9 +41,10 @@ class TextTokens:
         """(L + 1,) bool: whether words part before token l; also at 0 and L."""
         return np.concatenate(([True], np.diff(self.words) != 0, [True])) if len(self.ids) else np.ones(1, np.bool_)
 
-    def part(self, first: int, last: int) -> TextTokens:
-        """Return the tokens from `first` to `last`, exclusive."""
-        return TextTokens(self.ids[first:last], self.words[first:last], self.ends[first : last + 1])
+    def some(self, places: np.ndarray) -> TextTokens:
+        """Return some of the tokens, by their places, ascending; where others are left out a sentence ends."""
+        ends = self.ends[places] | (np.diff(places, prepend=-1) > 1)
+        return TextTokens(self.ids[places], self.words[places], np.append(ends, True))
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,7 @@ class _Block:
         row[_SPOKEN] = -self.steps
         row[_JUMPED] = np.maximum.accumulate(row[_SPOKEN] - self.costs + self.easier[0])
         if not self.opened:
-            row[_SPOKEN], row[_JUMPED] = -np.inf, 0.0
-            row[_SPOKEN, 0] = 0.0
+            row[_JUMPED] = 0.0
         return row
 
     def rows(self, row: np.ndarray, first: int, last: int) -> list[np.ndarray]:

@@ -36,6 +36,8 @@ SUPPORT_TOKENS, SUPPORT_REACH = 12, 25
 """So many tokens agree at least, within so many tokens of an anchor: a run at the end of a fragment may be chance."""
 ANCHORS_APART = 40
 """Tokens between anchors: the blocks between them are matched exactly."""
+REACH_TOKENS, REACH_A_LABEL = 400, 2
+"""Tokens, and more for each label, at both ends of a block that are matched: few labels are no long text."""
 LARGEST_CELLS = 2**26
 """Of a larger block without anchors only the text and the labels next to its corners are matched."""
 
@@ -58,7 +60,7 @@ def search(text: TextTokens, heard: HeardTokens, pauses: np.ndarray) -> tuple[To
     """Return the best match found of a text with what was heard, and its score in nats. Arguments as `match_block`."""
     cells = len(text.ids) * len(heard.ids)
     if cells <= WHOLE_CELLS:
-        return _matched(text, heard, pauses, (0, 0, len(text.ids), len(heard), False, False))
+        return _matched(text, heard, pauses, (0, len(heard), False, False))
     anchors = _anchors(_best_chain(_fragments(text.ids, heard.ids)))
     labels = np.full(len(text.ids), -1, np.int64)
     spoken = np.zeros(len(text.ids), np.bool_)
@@ -67,24 +69,37 @@ def search(text: TextTokens, heard: HeardTokens, pauses: np.ndarray) -> tuple[To
     for number, ((i0, h0), (i1, h1)) in enumerate(pairwise(corners)):
         opened, closed = number > 0, number < len(corners) - 2
         for a0, b0, a1, b1, begins, ends in _matched_parts(i0, h0, i1, h1, opened, closed):
-            part, own = _matched(text, heard, pauses, (a0, b0, a1, b1, begins, ends))
-            labels[a0:a1] = part.labels
-            spoken[a0:a1] = part.spoken
+            places = _within_reach(text, a0, a1, b1 - b0)
+            part, own = _matched(text.some(places), heard, pauses, (b0, b1, begins, ends))
+            labels[places], spoken[places] = part.labels, part.spoken
             score += own
     return TokenMatch(labels, spoken), score
 
 
 def _matched(
-    text: TextTokens, heard: HeardTokens, pauses: np.ndarray, block: tuple[int, int, int, int, bool, bool]
+    text: TextTokens, heard: HeardTokens, pauses: np.ndarray, block: tuple[int, int, bool, bool]
 ) -> tuple[TokenMatch, float]:
-    """Return the best match of a block (text and labels from, to, opened, closed), labels counted from the first."""
-    i0, h0, i1, h1, opened, closed = block
-    own = text.part(i0, i1)
-    classes, rows = np.unique(own.ids, return_inverse=True)
+    """Return the best match of a text with a block of labels (from, to, opened, closed)."""
+    h0, h1, opened, closed = block
+    classes, rows = np.unique(text.ids, return_inverse=True)
     match, score = match_block(
-        TextTokens(rows, own.words, own.ends), heard.odds(classes, h0, h1), pauses[h0 : h1 + 1], opened, closed
+        TextTokens(rows, text.words, text.ends), heard.odds(classes, h0, h1), pauses[h0 : h1 + 1], opened, closed
     )
     return TokenMatch(np.where(match.labels >= 0, match.labels + h0, -1), match.spoken), score
+
+
+def _within_reach(text: TextTokens, first: int, last: int, labels: int) -> np.ndarray:
+    """Return the places of the tokens [first, last) that are matched with so many labels: those at both ends.
+
+    What lies far from either would have been found by its runs, unless it is short.
+    """
+    reach = REACH_A_LABEL * labels + REACH_TOKENS
+    if last - first <= 2 * reach:
+        return np.arange(first, last)
+    words = text.words
+    begin = first + int(np.searchsorted(words[first:last], words[first + reach]))
+    end = first + int(np.searchsorted(words[first:last], words[last - reach]))
+    return np.concatenate((np.arange(first, begin), np.arange(end, last)))
 
 
 def _matched_parts(

@@ -3,9 +3,9 @@
     python tests/benchmarks/sound_kinds_study.py [--group report] [--seeds 1-2] [--minutes 20] [--music FOLDER]
 
 The cases are those of `inexact_transcripts.py`. In the place of an alignment stand the words where they are spoken:
-what is measured is the detector (`ctc_align.alignment.sound_kinds`), not the search. Beside it, what the segmentation
-states alone say, as in exact alignments. Speech that is not in the text: seconds, and percent found; percent of what is
-reported as speech that is, and seconds that are not; the most seconds of music of a recording that are so reported.
+what is measured is the detector (`ctc_align.alignment.sound_kinds`), not the search. Speech that is not in the text:
+seconds, and percent found; percent of what is reported as speech that is, and seconds that are not; the most seconds
+of music of a recording that are so reported.
 """
 
 from __future__ import annotations
@@ -28,13 +28,12 @@ from ctc_align.types import ALIGNED, SKIPPED, UNEXPLAINED, AlignedWord, Emission
 KINDS = ("clean", "clips_missing", "jump", "front_matter", "runs", "loose", "music", "read_twice")
 
 
-def true_alignment(case: Case, emissions: Emissions, by_states: bool) -> Alignment:
+def true_alignment(case: Case, emissions: Emissions) -> Alignment:
     """Return the words of a case where they are spoken, and what is found around them.
 
     Args:
         case: with its truth.
         emissions: of its recording.
-        by_states: look for speech by the segmentation states alone, as the exact alignment does.
     """
     words, place, free_s = [], 0, 0.0
     for true in case.words:
@@ -46,10 +45,7 @@ def true_alignment(case: Case, emissions: Emissions, by_states: bool) -> Alignme
             words.append(AlignedWord(true.text, true.text, start, place, ALIGNED, start_s, end_s, 0.9))
         else:
             words.append(AlignedWord(true.text, true.text, start, place, SKIPPED))
-    if by_states:
-        found = [(a, b, "speech") for a, b in unexplained_speech(emissions, words)]
-    else:
-        found = list(unexplained_sounds(emissions, words))
+    found = unexplained_sounds(emissions, words)
     regions = tuple(Region(UNEXPLAINED, start_s, end_s, reason=kind) for start_s, end_s, kind in found)
     return Alignment(
         utterance=case.kind,
@@ -80,22 +76,18 @@ def main() -> int:
     torch.set_num_threads(1)
     runner = Runner(given.model, "exact", given.emissions_cache, letters=given.letters)
     music = music_of(given.music)
-    print(f"{'kind':14s} {'':9s} {'speech s':>8s} {'found':>7s} {'true':>7s} {'wrong s':>8s} {'music s':>8s}")
+    print(f"{'kind':14s} {'speech s':>8s} {'found':>7s} {'true':>7s} {'wrong s':>8s} {'music s':>8s}")
     for kind in given.kinds.split(","):
-        scores = {"detector": Scores(), "states": Scores()}
+        total = Scores()
         for seed in seeds_of(given.seeds):
             case = case_of(kind, seed, given.group, given.minutes, music, given.model)
-            emissions = runner.emissions(case)
-            for name, total in scores.items():
-                total.add(score(case, true_alignment(case, emissions, name == "states")))
-        for name, total in scores.items():
-            shares = total.shares()
-            wrong_s = total.reported_s - total.reported_true_s
-            print(
-                f"{kind:14s} {name:9s} {total.foreign_s:8.1f} {shares['found']:7.1f} {shares['true']:7.1f} "
-                f"{wrong_s:8.1f} {total.most_music_s:8.1f}",
-                flush=True,
-            )
+            total.add(score(case, true_alignment(case, runner.emissions(case))))
+        shares = total.shares()
+        print(
+            f"{kind:14s} {total.foreign_s:8.1f} {shares['found']:7.1f} {shares['true']:7.1f} "
+            f"{total.reported_s - total.reported_true_s:8.1f} {total.most_music_s:8.1f}",
+            flush=True,
+        )
     return 0
 
 

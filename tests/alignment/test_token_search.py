@@ -1,0 +1,151 @@
+"""The search for a text among what was heard: against an enumeration, and with parts missing on either side."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+import torch
+
+from ctc_align.alignment.found_words import find_words
+from ctc_align.alignment.heard_tokens import HeardTokens, hear
+from ctc_align.alignment.token_matching import (
+    JUMP_NATS,
+    PAUSE_NATS,
+    UNHEARD_NATS,
+    UNWRITTEN_NATS,
+    TextTokens,
+    match_block,
+)
+from ctc_align.alignment.token_search import search
+from ctc_align.types import Pronunciation, WordTokens
+
+CLASSES = 20
+
+
+def text_of(ids: np.ndarray, per_word: int = 4) -> TextTokens:
+    words = np.arange(len(ids)) // per_word
+    ends = np.zeros(len(ids) + 1, np.bool_)
+    ends[[0, -1]] = True
+    return TextTokens(ids, words, ends)
+
+
+def heard_of(ids: np.ndarray, frames_each: int = 8) -> HeardTokens:
+    """Return what is heard where each label has one sure frame, and blanks are around it."""
+    log_probs = torch.full((frames_each * len(ids) + 1, CLASSES + 1), -8.0)
+    log_probs[:, 0] = 0.0
+    at = np.arange(len(ids)) * frames_each + 1
+    log_probs[at, 0] = -8.0
+    log_probs[at, ids] = 0.0
+    return hear(log_probs.log_softmax(1), 0)
+
+
+def no_pauses(heard: HeardTokens) -> np.ndarray:
+    pauses = np.zeros(len(heard) + 1, np.bool_)
+    pauses[[0, -1]] = True
+    return pauses
+
+
+def best_by_enumeration(text: TextTokens, odds: np.ndarray, pauses: np.ndarray) -> float:
+    """Return the best score over all ways to meet tokens with labels, and to jump between any of them."""
+    count, heard = odds.shape[0], odds.shape[1]
+    jump = (JUMP_NATS + np.log(count * heard)) / 2
+    parts = text.parts
+
+    def edge(i: int, h: int) -> float:
+        return -(jump - PAUSE_NATS * pauses[h] - PAUSE_NATS * text.ends[i])
+
+    def between(a: tuple[int, int], b: tuple[int, int]) -> float:
+        """Return the best cost from behind token a[0] - 1 and label a[1] - 1 to before token b[0] and label b[1]."""
+        small = -UNHEARD_NATS * (b[0] - a[0]) - UNWRITTEN_NATS * (b[1] - a[1])
+        jumps = [
+            -UNHEARD_NATS * (i - a[0] + b[0] - k) - UNWRITTEN_NATS * (h - a[1]) + edge(i, h) + edge(k, b[1])
+            for i in range(a[0], b[0] + 1)
+            for k in range(i, b[0] + 1)
+            for h in range(a[1], b[1] + 1)
+            if parts[i] and parts[k] and k == b[0]
+        ]
+        return max([small, *jumps])
+
+    best = 0.0
+    for size in range(1, min(count, heard) + 1):
+        for tokens in combinations(range(count), size):
+            for labels in combinations(range(heard), size):
+                met = sum(odds[text.ids[i], h] for i, h in zip(tokens, labels))
+                inner = sum(
+                    between((tokens[n] + 1, labels[n] + 1), (tokens[n + 1], labels[n + 1])) for n in range(size - 1)
+                )
+                first, last = (tokens[0], labels[0]), (tokens[-1] + 1, labels[-1] + 1)
+                enter = [-UNHEARD_NATS * first[0] - UNWRITTEN_NATS * first[1]] + [edge(*first)] * bool(parts[first[0]])
+                leave = [-UNHEARD_NATS * (count - last[0]) - UNWRITTEN_NATS * (heard - last[1])] + [
+                    edge(i, h) - UNHEARD_NATS * (i - last[0]) - UNWRITTEN_NATS * (h - last[1])
+                    for i in range(last[0], count + 1)
+                    for h in range(last[1], heard + 1)
+                    if parts[i]
+                ]
+                best = max(best, met + inner + max(enter) + max(leave))
+    return best
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_best_match_is_that_of_an_enumeration(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    text = text_of(np.arange(4), per_word=2)
+    odds = (rng.normal(0, 1, (4, 5)) * 20).astype(np.float32)
+    pauses = rng.random(6) < 0.4
+    match, score = match_block(text, odds, pauses)
+    assert score == pytest.approx(best_by_enumeration(text, odds, pauses), abs=1e-4)
+    met = match.labels >= 0
+    assert (np.diff(match.labels[met]) > 0).all()
+    assert match.spoken[met].all()
+
+
+def spoilt(rng: np.random.Generator, ids: np.ndarray, share: float = 0.2) -> np.ndarray:
+    """Return ids with a share of them replaced, dropped or doubled, as a model hears them."""
+    parts = [np.array([token]) for token in ids]
+    for place in np.flatnonzero(rng.random(len(ids)) < share).tolist():
+        other = rng.integers(1, CLASSES + 1)
+        parts[place] = [np.array([other]), np.zeros(0, np.int64), np.array([ids[place], other])][int(rng.integers(3))]
+    return np.concatenate(parts)
+
+
+def random_ids(rng: np.random.Generator, count: int) -> np.ndarray:
+    """Return token ids of which no two neighbours are equal."""
+    ids = rng.integers(1, CLASSES + 1, 2 * count)
+    return ids[np.flatnonzero(np.diff(ids, prepend=0))][:count]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_long_texts_and_recordings_with_parts_missing_on_either_side(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    pieces = [random_ids(rng, 600) for _ in range(6)]
+    said = spoilt(rng, np.concatenate([pieces[0], pieces[1], pieces[2], pieces[4]]))
+    text = text_of(np.concatenate([pieces[0], pieces[3], pieces[2], pieces[4], pieces[5]]))
+    heard = heard_of(said)
+    match, _ = search(text, heard, no_pauses(heard))
+    in_audio = np.repeat([True, False, True, True, False], 600)
+    assert (match.spoken == in_audio).mean() > 0.99
+    met = np.flatnonzero(match.labels >= 0)
+    assert (np.diff(match.labels[met]) > 0).all()
+    assert (text.ids[met] == heard.ids[match.labels[met]]).mean() > 0.9
+
+
+def test_passages_in_another_order_are_found() -> None:
+    rng = np.random.default_rng(3)
+    pieces = [random_ids(rng, 400) for _ in range(4)]
+    heard = heard_of(spoilt(rng, np.concatenate([pieces[0], pieces[2], pieces[1], pieces[3]]), 0.1))
+    text = text_of(np.concatenate(pieces))
+    tokens = [WordTokens((Pronunciation(tuple(text.ids[a : a + 4].tolist()), ("",) * 4),)) for a in range(0, 1600, 4)]
+    found = find_words(text, tokens, heard, 0.01)
+    assert found.found.mean() > 0.98
+    piece = found.words[found.in_time()] // 100
+    assert [int(piece[0]), *piece[1:][np.diff(piece) != 0].tolist()] == [0, 2, 1, 3]
+
+
+def test_nothing_is_found_in_other_speech() -> None:
+    rng = np.random.default_rng(4)
+    heard = heard_of(random_ids(rng, 3000))
+    match, score = search(text_of(random_ids(rng, 2000)), heard, no_pauses(heard))
+    assert not match.spoken.any()
+    assert score == 0.0
