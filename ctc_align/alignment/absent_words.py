@@ -24,10 +24,11 @@ SURE_NATS, SURE_SCORE = 1.2, 3.0
 """A word whose labels speak for it by so many nats a token, and in all, is there."""
 ABSENT_NATS, ABSENT_SCORE, ABSENT_LABEL = 4.5, 7.0, 2.0
 """A word is surely absent where it is less likely than nothing in its place by so many nats: for each of its tokens, in
-all, and for each label that is heard there. The English model, development speakers: 2 of 19,400 words that are spoken,
-81 of 100 single words that are not."""
-DOUBTFUL_NATS, DOUBTFUL_SCORE, DOUBTFUL_LABEL = 3.0, -1.0, 3.0
-"""The same where the transcript is known not to be exact: 4 of 1,000 words that are spoken, 92 of 100 that are not."""
+all, and for each label that is heard there. The English model, development speakers: none of 19,400 words that are
+spoken, 75 of 100 single words that are not."""
+DOUBTFUL_NATS = 4.0
+"""The same for each token where the transcript is known not to be exact: 5 of 1,000 words that are spoken, 95 of 100
+single words that are not, 75 of 100 that stand for another word."""
 INEXACT_SHARE = 0.005
 """A transcript is not exact where more than this share of its words is surely absent."""
 MOST_LABELS = 4
@@ -116,9 +117,8 @@ def present_words(speech: HeardSpeech, found: FoundWords, gaps: Gaps, *, loose: 
             whole = next(of_run)
             gain = np.array([next(of_run) - whole for _ in run.doubtful])
             count, heard = lengths[run.doubtful], labels[run.doubtful]
-            margin = gain - (DOUBTFUL_NATS * count + DOUBTFUL_SCORE + DOUBTFUL_LABEL * heard)
-            worst = int(np.argmax(margin / count))
-            if not margin[worst] > 0:
+            worst = int(np.argmax(gain / count))
+            if not gain[worst] > DOUBTFUL_NATS * count[worst]:
                 continue
             surely[run.doubtful[worst]] = (
                 gain[worst] > ABSENT_NATS * count[worst] + ABSENT_SCORE + ABSENT_LABEL * heard[worst]
