@@ -151,7 +151,7 @@ def _words_of(
     count = len(words)
     score = np.full(len(labels), -UNHEARD_NATS)
     met = np.flatnonzero(labels >= 0)
-    score[met] = _own_odds(text.ids[met], heard, labels[met])
+    score[met] = heard.odds_at(text.ids[met], labels[met])
     score = np.add.reduceat(score, begins) if count else score
     found = 2 * np.add.reduceat(spoken.astype(np.int64), begins) > lengths if count else np.zeros(0, np.bool_)
     first, last = np.full((2, count), -1, np.int64)
@@ -179,12 +179,3 @@ def _words_of(
     after = np.append(words + 1, len(lacking))
     before = np.append(0, words + 1)
     return FoundWords(words, lengths, order, first, last, score, unheard, sums[after] - sums[before])
-
-
-def _own_odds(ids: np.ndarray, heard: HeardTokens, labels: np.ndarray) -> np.ndarray:
-    """Return (N,) the log-odds of N tokens at their labels."""
-    odds = np.zeros(len(ids))
-    for token in np.unique(ids).tolist():
-        own = np.flatnonzero(ids == token)
-        odds[own] = heard.only(labels[own]).odds(np.array([token]), 0, len(own))[0]
-    return odds

@@ -50,6 +50,16 @@ class HeardTokens:
         own = best[:, torch.from_numpy(classes).to(best.device)].T.cpu().numpy()
         return np.clip(own - self.background[classes][:, None], WORST_NATS, BEST_NATS)
 
+    def odds_at(self, classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Return (N,) float32: log-odds of N classes at as many labels, each at its own."""
+        found = [np.zeros(0, np.float32)]
+        for low in range(0, len(classes), PIECE_FRAMES):
+            own, at = classes[low : low + PIECE_FRAMES], labels[low : low + PIECE_FRAMES]
+            best = _best_of_three(self.log_probs, self.frames[at])
+            rows = torch.from_numpy(own).to(best.device)[:, None]
+            found.append(best.gather(1, rows)[:, 0].cpu().numpy() - self.background[own])
+        return np.clip(np.concatenate(found), WORST_NATS, BEST_NATS)
+
     def only(self, places: np.ndarray) -> HeardTokens:
         """Return some of the labels, by their places."""
         return HeardTokens(self.ids[places], self.frames[places], self.log_probs, self.background)
