@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from ctc_align.alignment.confidence import confidences
 from ctc_align.alignment.ctc_path import best_ctc_path
 from ctc_align.alignment.edges import place_edges, share_out_wildcards
+from ctc_align.alignment.fit import UNLIKELY
 from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.alignment.islands import Island
 from ctc_align.alignment.optional_passages import without_passages
@@ -66,6 +67,12 @@ class _IslandWords:
     judged: bool
     backend: str
 
+    @property
+    def is_likely(self) -> bool:
+        """Whether half of the words are likely where they were put: else it was found by chance."""
+        chances = [word.confidence for word in self.words if word.confidence is not None]
+        return 2 * sum(chance > UNLIKELY for chance in chances) >= len(chances)
+
 
 def align_islands(
     inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], islands: Sequence[Island]
@@ -81,6 +88,8 @@ def align_islands(
         except InputError:  # more sounds than fit there, or no path: what is said there is something else
             continue
         judged, backend = own.judged, own.backend
+        if judged and len(islands) > 1 and not own.is_likely:
+            continue
         if ids and separator is not None:
             ids.append(separator)
         ids += own.ids

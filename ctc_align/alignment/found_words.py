@@ -18,7 +18,7 @@ from ctc_align.types import Words, WordTokens
 
 PAUSE_S = 0.25
 """In a pause no label is heard for so long."""
-FEWEST_TOKENS, FEWEST_WORDS = 14, 4
+FEWEST_TOKENS, FEWEST_WORDS = 20, 5
 """A passage in another place than its neighbours has at least so many tokens and words."""
 LABELS_A_LETTER = 3
 """A letter that the vocabulary lacks may be heard as so many labels."""
