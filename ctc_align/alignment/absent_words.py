@@ -10,18 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import torch
 
 from ctc_align import lattice, units
-from ctc_align.alignment.found_words import FoundWords
+from ctc_align.alignment.found_words import SURE_NATS, SURE_SCORE, FoundWords
 from ctc_align.alignment.word_gaps import Gaps, room_frames
 from ctc_align.kernels.requests import Forward, Steps
 from ctc_align.types import WordTokens
 
-SURE_NATS, SURE_SCORE = 1.2, 3.0
-"""A word whose labels speak for it by so many nats a token, and in all, is there."""
 ABSENT_NATS, ABSENT_SCORE, ABSENT_LABEL = 4.5, 7.0, 2.0
 """A word is surely absent where it is less likely than nothing in its place by so many nats: for each of its tokens, in
 all, and for each label that is heard there. The English model, development speakers: none of 19,400 words that are
@@ -29,14 +28,16 @@ spoken, 75 of 100 single words that are not."""
 DOUBTFUL_NATS = 4.0
 """The same for each token where the transcript is known not to be exact: 5 of 1,000 words that are spoken, 95 of 100
 single words that are not, 75 of 100 that stand for another word."""
+ABSENT_UNHEARD, DOUBTFUL_UNHEARD = 1.15, 1.0
+"""Both are at least so many times what a token costs that is spoken and not heard: some models are surer of all."""
 INEXACT_SHARE = 0.005
 """A transcript is not exact where more than this share of its words is surely absent."""
 MOST_LABELS = 4
 """More labels in the place of a word count no more."""
 CONTEXT_S = 0.03
 """So much before the first label of the words, and after the last, goes with them."""
-LONGEST_RUN = 12
-"""Words that are looked at together."""
+LONGEST_RUN, RUNS_AT_ONCE = 12, 256
+"""Words of a run, and runs, that are looked at together."""
 
 
 @dataclass(frozen=True)
@@ -100,15 +101,37 @@ def present_words(speech: HeardSpeech, found: FoundWords, gaps: Gaps, *, loose: 
         loose: the transcript is known not to be exact.
     """
     in_time = found.in_time()
-    lengths, labels = found.lengths[in_time], np.minimum(_labels_in_place(found, in_time), MOST_LABELS)
     present, surely = np.ones(len(in_time), np.bool_), np.zeros(len(in_time), np.bool_)
-    runs = list(_runs(found, in_time, gaps, speech))
-    ways = yield from _best_ways(speech, found.words[in_time], runs)
+    labels = np.minimum(_labels_in_place(found, in_time), MOST_LABELS)
+    surely_nats = max(ABSENT_NATS, ABSENT_UNHEARD * found.unheard_nats) * found.lengths[in_time]
+    surely_nats += ABSENT_SCORE + ABSENT_LABEL * labels
+    for runs in _chunks(_runs(found, in_time, gaps, speech)):
+        absent = yield from _absent_in(speech, found, in_time, runs)
+        for place, gain in absent.items():
+            present[place], surely[place] = False, gain > surely_nats[place]
+    return present if loose or surely.sum() > INEXACT_SHARE * len(in_time) else ~surely
+
+
+def _chunks(runs: Iterator[_Run]) -> Iterator[list[_Run]]:
+    """Yield lists of runs: so many are looked at together, for the paths of each take memory."""
+    while chunk := list(islice(runs, RUNS_AT_ONCE)):
+        yield chunk
+
+
+def _absent_in(
+    speech: HeardSpeech, found: FoundWords, in_time: np.ndarray, runs: list[_Run]
+) -> Steps[dict[int, float]]:
+    """Return the words of runs that are hardly there, and by how many nats nothing in their place is likelier.
+
+    Of each run the least likely word is taken out, then of the rest, as long as there is one.
+    """
+    words = found.words[in_time]
+    nats = max(DOUBTFUL_NATS, DOUBTFUL_UNHEARD * found.unheard_nats)
+    absent: dict[int, float] = {}
+    ways = yield from _best_ways(speech, words, runs)
     while runs:
         scores = yield [
-            speech.likelihood(
-                [(int(found.words[in_time[p]]), ways.get(p, 0)) for p in run.places if p != left_out], run
-            )
+            speech.likelihood([(int(words[p]), ways.get(p, 0)) for p in run.places if p != left_out], run)
             for run in runs
             for left_out in (-1, *run.doubtful)
         ]
@@ -116,19 +139,17 @@ def present_words(speech: HeardSpeech, found: FoundWords, gaps: Gaps, *, loose: 
         for run in runs:
             whole = next(of_run)
             gain = np.array([next(of_run) - whole for _ in run.doubtful])
-            count, heard = lengths[run.doubtful], labels[run.doubtful]
+            count = found.lengths[in_time[run.doubtful]]
             worst = int(np.argmax(gain / count))
-            if not gain[worst] > DOUBTFUL_NATS * count[worst]:
+            if not gain[worst] > nats * count[worst]:
                 continue
-            surely[run.doubtful[worst]] = (
-                gain[worst] > ABSENT_NATS * count[worst] + ABSENT_SCORE + ABSENT_LABEL * heard[worst]
-            )
-            present[run.doubtful[worst]] = False
-            run.places.remove(run.doubtful.pop(worst))
+            place = run.doubtful.pop(worst)
+            run.places.remove(place)
+            absent[place] = float(gain[worst])
             if run.doubtful:
                 shrunk.append(run)
         runs = shrunk
-    return present if loose or surely.sum() > INEXACT_SHARE * len(in_time) else ~surely
+    return absent
 
 
 def _labels_in_place(found: FoundWords, in_time: np.ndarray) -> np.ndarray:

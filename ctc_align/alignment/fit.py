@@ -146,7 +146,7 @@ def _skipped_regions(words: Sequence[AlignedWord]) -> list[Region]:
 def _skipped_region(
     words: Sequence[AlignedWord], run: Sequence[int], start_s: float | None, end_s: float | None
 ) -> Region:
-    if start_s is None or end_s is None or end_s < start_s:
+    if start_s is None or end_s is None or end_s <= start_s:
         start_s = end_s = None
     named = f"words {run[0] + 1}–{run[-1] + 1} are" if len(run) > 1 else f"word {run[0] + 1} is"
     begin, end = words[run[0]].char_start, words[run[-1]].char_end

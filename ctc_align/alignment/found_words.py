@@ -20,6 +20,10 @@ PAUSE_S = 0.25
 """In a pause no label is heard for so long."""
 FEWEST_TOKENS, FEWEST_WORDS = 20, 5
 """A passage in another place than its neighbours has at least so many tokens and words."""
+SURE_NATS, SURE_SCORE = 1.2, 3.0
+"""A word whose labels speak for it by so many nats a token, and in all, is there."""
+SAMPLED_TOKENS, FEWEST_SAMPLED = 1000, 10
+"""Tokens from which the cost of one that is not heard is measured, at most and at least."""
 LABELS_A_LETTER = 3
 """A letter that the vocabulary lacks may be heard as so many labels."""
 SENTENCE_MARKS = frozenset(".?!…:;。？！")
@@ -50,6 +54,8 @@ class FoundWords:
     score: np.ndarray
     unheard: np.ndarray
     lacking: np.ndarray
+    unheard_nats: float = 0.0
+    """Nats that a token costs which is spoken and not heard, as measured inside words that are surely there."""
 
     @property
     def found(self) -> np.ndarray:
@@ -178,4 +184,27 @@ def _words_of(
     sums = np.append(0, np.cumsum(lacking))
     after = np.append(words + 1, len(lacking))
     before = np.append(0, words + 1)
-    return FoundWords(words, lengths, order, first, last, score, unheard, sums[after] - sums[before])
+    sure = found & (score >= SURE_NATS * lengths) & (score >= SURE_SCORE)
+    nats = _unheard_nats(text, heard, labels, np.repeat(sure, lengths))
+    return FoundWords(words, lengths, order, first, last, score, unheard, sums[after] - sums[before], nats)
+
+
+def _unheard_nats(text: TextTokens, heard: HeardTokens, labels: np.ndarray, sure: np.ndarray) -> float:
+    """Return the mean cost, in nats, of tokens that are not heard between two that are, in words that are `sure`.
+
+    Args:
+        text: L tokens.
+        heard: what was heard.
+        labels: (L,) of each token, -1 for none.
+        sure: (L,) bool, tokens of words that are surely there.
+    """
+    inner = sure[1:-1] & (labels[1:-1] < 0) & (labels[:-2] >= 0) & (labels[2:] > labels[:-2])
+    places = 1 + np.flatnonzero(inner)
+    places = places[:: len(places) // SAMPLED_TOKENS + 1]
+    costs = []
+    for place in places.tolist():
+        first, last = heard.frames[labels[place - 1]] + 1, heard.frames[labels[place + 1]]
+        rows = heard.log_probs[first : max(last, first + 1)].float()
+        best = (rows[:, text.ids[place]] - rows.logsumexp(1)).amax()
+        costs.append(float(-best))
+    return float(np.mean(costs)) if len(costs) >= FEWEST_SAMPLED else 0.0
