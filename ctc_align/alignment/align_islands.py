@@ -69,7 +69,7 @@ class _IslandWords:
 
     @property
     def is_likely(self) -> bool:
-        """Whether half of the words are likely where they were put: else it was found by chance."""
+        """True if half of the words are likely where they were put: else it was found by chance."""
         chances = [word.confidence for word in self.words if word.confidence is not None]
         return 2 * sum(chance > UNLIKELY for chance in chances) >= len(chances)
 
