@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from ctc_align import units
 from ctc_align.alignment.absent_words import HeardSpeech, present_words
 from ctc_align.alignment.found_words import FoundWords, find_words, text_tokens
 from ctc_align.alignment.heard_tokens import HeardTokens, hear
@@ -20,6 +21,9 @@ from ctc_align.alignment.wildcard import scores_of, soundless
 from ctc_align.alignment.word_gaps import Gaps, gaps_of, room_frames
 from ctc_align.kernels.requests import Steps
 from ctc_align.types import WordTokens
+
+LONGEST_S = 600.0
+"""Longer islands are cut in pauses."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,7 @@ def islands_of(
     count, frames = len(in_time), len(heard.log_probs)
     cuts = gaps.cuts.copy()
     cuts[[0, count]] = True
+    cuts[_cuts_in_pauses(gaps, cuts, frame_shift_s)] = True
     begins, ends = np.zeros(count + 1, np.int64), np.full(count + 1, frames)
     places = np.flatnonzero(cuts).tolist()
     for place in places:
@@ -109,6 +114,25 @@ def islands_of(
         )
         for first, last in pairwise(places)
     ]
+
+
+def _cuts_in_pauses(gaps: Gaps, cuts: np.ndarray, frame_shift_s: float) -> list[int]:
+    """Return gaps in which long islands are cut: pauses between words that were heard, the longest within reach.
+
+    Islands of some minutes take little memory, however long the recording is.
+    """
+    most = units.seconds_to_frames(LONGEST_S, frame_shift_s)
+    pause = np.where((gaps.unheard.sum(1) == 0) & ~gaps.foreign, gaps.after - gaps.before, 0)
+    found = []
+    for first, last in pairwise(np.flatnonzero(cuts).tolist()):
+        while gaps.before[last] - gaps.after[first] > most:
+            near = first + 1 + np.flatnonzero(gaps.before[first + 1 : last] - gaps.after[first] <= most)
+            near = near[len(near) // 2 :]
+            if not len(near) or not pause[near].any():
+                break
+            first = int(near[np.argmax(pause[near])])
+            found.append(first)
+    return found
 
 
 def _edges(gaps: Gaps, place: int, label_frames: np.ndarray, frames: int, frame_shift_s: float) -> tuple[int, int]:
