@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ctc_align.alignment.heard_tokens import HeardTokens
+from ctc_align.alignment.repeated_readings import with_whole_readings
 from ctc_align.alignment.token_matching import UNHEARD_NATS, TextTokens
 from ctc_align.alignment.token_search import search
 from ctc_align.types import Words, WordTokens
@@ -102,7 +103,7 @@ def find_words(
         frame_shift_s: of their frames.
     """
     pauses = np.concatenate(([True], np.diff(heard.frames) * frame_shift_s >= PAUSE_S, [True]))
-    match, _ = search(text, heard, pauses)
+    match = with_whole_readings(search(text, heard, pauses)[0], text, heard)
     labels, spoken = match.labels.copy(), match.spoken.copy()
     passage = np.zeros(len(labels), np.int64)
     for number in range(1, len(labels) + 1):

@@ -203,10 +203,17 @@ def _best_chain(fragments: list[_Fragment], most: int = 3000) -> list[_Fragment]
 
 
 def _anchors(chain: list[_Fragment]) -> list[tuple[int, int]]:
-    """Return (token, label) of runs of a chain, some tokens apart: known to be spoken there."""
+    """Return (token, label) of runs of a chain, some tokens apart: known to be spoken there.
+
+    Where two fragments meet the match is free to choose the place of the jump.
+    """
     anchors: list[tuple[int, int]] = []
-    for fragment in chain:
+    for number, fragment in enumerate(chain):
         supported = _support(fragment) >= SUPPORT_TOKENS
+        if number:
+            supported &= fragment.text >= fragment.text[0] + SUPPORT_REACH
+        if number < len(chain) - 1:
+            supported &= fragment.text <= fragment.text[-1] - SUPPORT_REACH
         for i, h in zip(fragment.text[supported].tolist(), fragment.labels[supported].tolist()):
             if not anchors or (i - anchors[-1][0] >= ANCHORS_APART and h > anchors[-1][1]):
                 anchors.append((i, h))

@@ -149,3 +149,20 @@ def test_nothing_is_found_in_other_speech() -> None:
     match, score = search(text_of(random_ids(rng, 2000)), heard, no_pauses(heard))
     assert not match.spoken.any()
     assert score == 0.0
+
+
+def test_a_passage_that_is_read_twice_is_found_in_one_reading() -> None:
+    rng = np.random.default_rng(5)
+    before, passage, after = (random_ids(rng, count) for count in (60, 80, 60))
+    # Each reading has one half that is heard better: the best match would begin in one and end in the other.
+    readings = [
+        np.concatenate([passage[:40], spoilt(rng, passage[40:], 0.3)]),
+        np.concatenate([spoilt(rng, passage[:40], 0.4), passage[40:]]),
+    ]
+    heard = heard_of(np.concatenate([before, *readings, after]))
+    text = text_of(np.concatenate([before, passage, after]))
+    tokens = [WordTokens((Pronunciation(tuple(text.ids[a : a + 4].tolist()), ("",) * 4),)) for a in range(0, 200, 4)]
+    found = find_words(text, tokens, heard, 0.01)
+    in_second = found.first[16:34] >= 60 + len(readings[0])
+    assert found.found.all()
+    assert in_second.all() or not in_second.any()
