@@ -107,9 +107,9 @@ def find_words(
     labels, spoken = match.labels.copy(), match.spoken.copy()
     passage = np.zeros(len(labels), np.int64)
     for number in range(1, len(labels) + 1):
-        left = np.flatnonzero(_long_runs(~spoken, text.words))
+        left = np.flatnonzero(_long_runs(~_of_words(spoken, text.words), text.words))
         free = np.ones(len(heard), np.bool_)
-        free[_covered(labels, spoken, passage)] = False
+        free[_covered(labels, text.words, passage)] = False
         spare = np.flatnonzero(free)
         if len(left) < FEWEST_TOKENS or len(spare) < FEWEST_TOKENS:
             break
@@ -117,10 +117,35 @@ def find_words(
         found = again.spoken & _long_runs(again.spoken, text.words[left])
         if not found.any():
             break
-        labels[left[found]] = np.where(again.labels >= 0, spare[again.labels], -1)[found]
+        places = np.where(again.labels >= 0, spare[again.labels], -1)
+        labels[left[found]] = _in_one_piece(places, text.words[left], spare)[found]
         spoken[left[found]], passage[left[found]] = True, number
     lacking = np.array([LABELS_A_LETTER * len(own.missing) for own in word_tokens])
     return _words_of(text, heard, labels, spoken, passage, lacking)
+
+
+def _of_words(chosen: np.ndarray, words: np.ndarray) -> np.ndarray:
+    """Return which tokens are of words of which a token is chosen: no word is in two passages."""
+    return np.isin(words, words[chosen])
+
+
+def _in_one_piece(labels: np.ndarray, words: np.ndarray, spare: np.ndarray) -> np.ndarray:
+    """Return the labels of tokens, -1 for those of a word that are not with most of its labels.
+
+    Args:
+        labels: (L,), -1 for none.
+        words: (L,) of the tokens.
+        spare: labels that were searched, ascending; between those that are no neighbours other words are said.
+    """
+    pieces = np.cumsum(_skips(spare))
+    met = np.flatnonzero(labels >= 0)
+    own = np.stack((words[met], pieces[np.searchsorted(spare, labels[met])]), 1)
+    halves, at, counts = np.unique(own, axis=0, return_inverse=True, return_counts=True)
+    order = np.lexsort((-counts, halves[:, 0]))
+    _, firsts = np.unique(halves[order, 0], return_index=True)
+    kept = labels.copy()
+    kept[met[~np.isin(at.reshape(-1), order[firsts])]] = -1
+    return kept
 
 
 def _skips(places: np.ndarray) -> np.ndarray:
@@ -138,10 +163,11 @@ def _long_runs(chosen: np.ndarray, words: np.ndarray) -> np.ndarray:
     return kept
 
 
-def _covered(labels: np.ndarray, spoken: np.ndarray, passage: np.ndarray) -> np.ndarray:
-    """Return the labels of the tokens, and those between neighbours in one passage that are next to each other."""
+def _covered(labels: np.ndarray, words: np.ndarray, passage: np.ndarray) -> np.ndarray:
+    """Return the labels of the tokens, and those between neighbours in one passage, or word, that are near."""
     met = np.flatnonzero(labels >= 0)
-    near = (np.diff(labels[met]) > 0) & (np.diff(labels[met]) <= FEWEST_TOKENS) & (np.diff(passage[met]) == 0)
+    near = (np.diff(labels[met]) <= FEWEST_TOKENS) | (np.diff(words[met]) == 0)
+    near &= (np.diff(labels[met]) > 0) & (np.diff(passage[met]) == 0)
     spans = [np.arange(labels[a], labels[b]) for a, b in zip(met[:-1][near].tolist(), met[1:][near].tolist())]
     return np.concatenate([labels[met], *spans]) if len(met) else met
 
@@ -169,16 +195,16 @@ def _words_of(
         if len(own):
             first[k], last[k] = labels[begin + own[0]], labels[begin + own[-1]]
     order = np.full(count, -1, np.int64)
-    own_passage = passage[begins] if count else passage
-    place = 0.0
+    own_passage = np.maximum.reduceat(passage, begins) if count else passage
     places = np.zeros(count)
     for number in np.unique(own_passage[found]).tolist() if count else []:
-        place = -1.0
-        for k in np.flatnonzero(found & (own_passage == number)).tolist():
+        own = np.flatnonzero(found & (own_passage == number))
+        place = float(first[own[last[own] >= 0]].min(initial=len(heard))) - 0.5 if number else -1.0
+        for k in own.tolist():
             place = float(last[k]) if last[k] >= 0 else place
             places[k] = place
             if first[k] < 0:
-                first[k], last[k] = round(place) + 1, round(place)
+                first[k], last[k] = int(np.floor(place)) + 1, int(np.floor(place))
     chosen = np.flatnonzero(found)
     ranked = chosen[np.lexsort((chosen, own_passage[chosen], places[chosen]))]
     order[ranked] = np.arange(len(ranked))

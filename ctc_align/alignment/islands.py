@@ -66,6 +66,10 @@ def find_islands(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens]) -> 
     if not present.all():
         in_time = in_time[present]
         gaps = gaps_of(found, heard, in_time, emissions.frame_shift_s)
+    with_labels = _with_labels(found, in_time, gaps)
+    if not with_labels.all():
+        in_time = in_time[with_labels]
+        gaps = gaps_of(found, heard, in_time, emissions.frame_shift_s)
     islands = islands_of(found, heard, in_time, gaps, emissions.frame_shift_s)
     unknown = np.array([bool(own.missing) and not own.pronunciations for own in word_tokens], np.bool_)
     return [_with_unknown(island, unknown) for island in islands] if unknown.any() else islands
@@ -94,6 +98,12 @@ def _all_but_optional(inputs: UtteranceInputs, found: FoundWords, spoken: np.nda
     absent = np.setdiff1d(found.words, found.words[spoken])
     optional = [np.arange(passage.first, passage.last) for passage in inputs.words.optional]
     return not len(absent) or (bool(optional) and bool(np.isin(absent, np.concatenate(optional)).all()))
+
+
+def _with_labels(found: FoundWords, in_time: np.ndarray, gaps: Gaps) -> np.ndarray:
+    """Return which words (N,) are in islands of which anything is heard: the others have no place."""
+    island = np.cumsum(gaps.cuts[:-1])
+    return np.isin(island, island[found.last[in_time] >= found.first[in_time]])
 
 
 def islands_of(

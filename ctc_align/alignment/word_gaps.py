@@ -41,6 +41,9 @@ class Gaps:
 def gaps_of(found: FoundWords, heard: HeardTokens, in_time: np.ndarray, frame_shift_s: float) -> Gaps:
     """Return the gaps between words `in_time`, indices into those of `found`."""
     frames, count = len(heard.log_probs), len(in_time)
+    if not count:
+        nothing = np.zeros(1, np.bool_)
+        return Gaps(np.array([-1]), np.array([frames]), np.zeros((1, 2), np.int64), ~nothing, nothing, nothing)
     has_labels = found.last[in_time] >= found.first[in_time]
     lengths = np.where(has_labels, 0, found.lengths[in_time])
     # Of words without labels, all tokens are unheard on both sides, together with those of their neighbours.

@@ -7,8 +7,12 @@ from itertools import combinations
 import numpy as np
 import pytest
 import torch
+from alignment_checks import check
+from made_models import planted, spelt
 
-from ctc_align.alignment.found_words import find_words
+from ctc_align.alignment import islands
+from ctc_align.alignment.aligner import Aligner
+from ctc_align.alignment.found_words import FoundWords, _in_one_piece, find_words
 from ctc_align.alignment.heard_tokens import HeardTokens, hear
 from ctc_align.alignment.token_matching import (
     JUMP_NATS,
@@ -19,6 +23,8 @@ from ctc_align.alignment.token_matching import (
     match_block,
 )
 from ctc_align.alignment.token_search import search
+from ctc_align.alignment.word_gaps import gaps_of
+from ctc_align.kernels.requests import Steps
 from ctc_align.types import Pronunciation, WordTokens
 
 CLASSES = 20
@@ -166,3 +172,31 @@ def test_a_passage_that_is_read_twice_is_found_in_one_reading() -> None:
     in_second = found.first[16:34] >= 60 + len(readings[0])
     assert found.found.all()
     assert in_second.all() or not in_second.any()
+
+
+def test_a_word_that_is_heard_on_both_sides_of_other_words_keeps_its_larger_half() -> None:
+    labels, words = np.array([3, 4, 9, -1, 10, 11]), np.array([0, 0, 0, 1, 1, 1])
+    spare = np.array([2, 3, 4, 9, 10, 11])  # other words are said from 5 to 8
+    assert _in_one_piece(labels, words, spare).tolist() == [3, 4, -1, -1, 10, 11]
+    assert _in_one_piece(np.full(6, -1), words, spare).tolist() == [-1] * 6
+
+
+def test_words_between_islands_of_which_nothing_is_heard_are_no_island() -> None:
+    heard = heard_of(np.arange(1, 9))
+    count, order = 3, np.array([1, 0, 2])  # nothing of the first is heard; all are in reverse order
+    first, last = np.array([4, 0, 4]), np.array([3, 3, 7])
+    zeros = np.zeros((count, 2), np.int64)
+    found = FoundWords(np.array([1, 2, 0]), np.full(count, 4), order, first, last, np.ones(count), zeros, np.zeros(4))
+    gaps = gaps_of(found, heard, found.in_time(), 0.01)
+    assert islands._with_labels(found, found.in_time(), gaps).tolist() == [True, False, True]
+
+
+def test_where_every_word_is_absent_all_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(speech: object, found: FoundWords, *_: object, **__: object) -> Steps[np.ndarray]:
+        return np.zeros(len(found.in_time()), np.bool_)
+        yield
+
+    monkeypatch.setattr(islands, "present_words", nothing)
+    alignment = Aligner(None).align(planted(spelt("cab abe")), "cab abe")
+    check(alignment)
+    assert [word.status for word in alignment.words] == ["skipped", "skipped"]
