@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ctc_align.cli.messages import counted
@@ -22,7 +23,7 @@ def notes(alignment: Alignment) -> list[str]:
     if alignment.fit == NONE and alignment.skipped:
         lost = f"{alignment.regions[0].reason}: no word has times (--match exact places them all the same)"
         return [lost, *cue_notes(alignment)]
-    found = difference_notes(alignment)
+    found = difference_notes(alignment) + order_notes(alignment)
     reasons = {UNKNOWN: "the model can stand for none of it", UNSPOKEN: "nothing to pronounce"}
     for status, reason in reasons.items():
         words = [printable(word.text) for word in alignment.words if word.status == status and not word.kind]
@@ -56,6 +57,19 @@ def difference_notes(alignment: Alignment) -> list[str]:
         named = f" ({', '.join(stretches)})" if len(stretches) <= _SEVERAL else ""
         parts.append(f"{seconds_told(alignment.unexplained_s)} of speech are not in the text{named}")
     return ["; ".join(parts)] if parts else []
+
+
+def order_notes(alignment: Alignment) -> list[str]:
+    """Return a note on the words after which the text goes on earlier in the recording."""
+    from ctc_align.text.control_characters import printable
+    from ctc_align.types import aligned_words
+
+    pairs = pairwise(aligned_words(alignment))
+    backwards = [after for before, after in pairs if (after.start_s or 0.0) < (before.start_s or 0.0)]
+    if not backwards:
+        return []
+    where = several([f"{printable(word.text)} ({word.start_s:.2f} s)" for word in backwards], ", ")
+    return [f"read in another order than it is written: the text goes on earlier in the recording at {where}"]
 
 
 def seconds_told(seconds: float) -> str:

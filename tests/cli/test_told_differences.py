@@ -80,3 +80,14 @@ def test_the_summary_counts_names_and_ranks(tmp_path):
     found = summarize([tmp_path / "journal.jsonl"])
     assert (found.skipped_words, found.words, found.too_many_skipped, found.unexplained_s) == (25, 210, 1, 1.5)
     assert [(row["utterance"], row["skipped_percent"]) for row in found.most_skipped] == [("b", 50.0), ("c", 20.0)]
+
+
+def test_text_that_goes_on_earlier_in_the_recording_is_told() -> None:
+    words = tuple(
+        AlignedWord(text, text, 2 * at, 2 * at + 1, start_s=float(start_s), end_s=start_s + 0.5, confidence=1.0)
+        for at, (text, start_s) in enumerate(zip("abcd", (5, 6, 1, 2)))
+    )
+    alignment = alignment_of(4, 0, words=words, text="a b c d")
+    assert [note for note in notes(alignment) if "order" in note] == [
+        "read in another order than it is written: the text goes on earlier in the recording at c (1.00 s)"
+    ]
