@@ -15,7 +15,9 @@ from ctc_align.alignment.confidence import confidences
 from ctc_align.alignment.ctc_path import CtcPath, Spans
 from ctc_align.alignment.edges import place_edges, share_out_wildcards
 from ctc_align.alignment.fit import (
+    NOT_HEARD,
     fit_of,
+    hardly_heard,
     region_of_all,
     regions_of,
     with_little_confidence,
@@ -126,7 +128,10 @@ def judge(
     network = inputs.confidence_network
     limits = network.limits if network is not None and placed.judged else None
     if limits is None:
-        return None, words, unexplained, regions_of(words, sounds, judged=False)
+        regions = regions_of(words, sounds, judged=False)
+        if hardly_heard(words):
+            regions = (region_of_all(inputs.words.text, duration_of(inputs.emissions), NOT_HEARD), *regions)
+        return None, words, unexplained, regions
     fit = fit_of(words, unexplained, placed.loss_per_token, limits)
     if fit != NONE:
         return fit, words, unexplained, regions_of(words, sounds)

@@ -13,7 +13,7 @@ from alignment_checks import check
 import ctc_align
 from ctc_align.alignment import word_features
 from ctc_align.alignment.aligner import Aligner
-from ctc_align.alignment.fit import fit_of, regions_of
+from ctc_align.alignment.fit import NOT_HEARD, fit_of, regions_of
 from ctc_align.audio.loading import load_audio
 from ctc_align.config import Settings
 from ctc_align.models.confidence_network import FitLimits
@@ -132,3 +132,11 @@ def test_an_exact_match_places_all_words_without_confidence(english: Aligner, de
     assert {word.status for word in alignment.words} == {"aligned"}
     assert max(word.confidence or 0.0 for word in alignment.words) < 0.1
     assert Settings().match == "auto"
+
+
+def test_a_text_of_another_recording_is_told_where_there_are_log_probs_alone(english: Aligner) -> None:
+    heard = replace(english.emissions(DEMO / "demo.flac"), states=None)
+    aligner = Aligner(None)
+    other = "Nobody knows why seven old ships never came back to this harbour, or who was on board."
+    assert [region.reason for region in aligner.align(heard, other).regions[:1]] == [NOT_HEARD]
+    assert not aligner.align(heard, (DEMO / "demo.txt").read_text("utf-8")).regions
