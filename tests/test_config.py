@@ -51,6 +51,9 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
         "cache_dir": "",
         "min_confidence": 0.0,
         "max_skipped": 100.0,
+        "max_line": 42,
+        "max_cps": 17.0,
+        "frame_rate": 0.0,
     }
 
 
@@ -84,7 +87,7 @@ def test_tables_and_lists(tmp_path: Path) -> None:
 
 def test_all_faults_at_once(tmp_path: Path) -> None:
     path = tmp_path / "bad.toml"
-    path.write_text('lables = "bare"\ntimes = "utterence"\nchunk_s = 0\nband_s = "x"\nrevision = ""\n[align]\na = 1\n')
+    path.write_text('lables = "bare"\ntimes = "utterence"\nchunk_s = 0\nband_s = "x"\nrevision = ""\n[qqqq]\na = 1\n')
     with pytest.raises(ConfigError) as caught:
         load_settings(path, chunk_s=float("nan"), labels="Bare", zzz=1)
     assert str(caught.value).splitlines() == [
@@ -93,7 +96,7 @@ def test_all_faults_at_once(tmp_path: Path) -> None:
         f"{path}: chunk_s: expected a number above 0, got 0.0",
         f"{path}: band_s: expected a number above 0, got 'x'",
         f"{path}: revision: expected a text, got ''",
-        f"{path}: unknown setting 'align': there is {NAMES}",
+        f"{path}: unknown setting 'qqqq': there is {NAMES}",
         "chunk_s: expected a number above 0, got nan",
         "labels: expected 'bare' or 'written', got 'Bare': did you mean 'bare'?",
         f"unknown setting 'zzz': there is {NAMES}",

@@ -187,7 +187,7 @@ def states_near(spans: Spans, frames: int, near_frames: int) -> np.ndarray:
     path, whose tokens have the `spans`.
 
     >>> states_near(Spans(np.array([0, 4]), np.array([1, 5])), 5, 1).tolist()
-    [[0, 3], [0, 3], [2, 3], [2, 5], [2, 5]]
+    [[0, 3], [0, 3], [0, 3], [2, 3], [2, 5]]
     """
     at = np.arange(frames)
     low = 2 * np.searchsorted(spans.end, at - near_frames)

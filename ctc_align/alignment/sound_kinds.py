@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import torch
 
 from ctc_align.types import Emissions
 
@@ -169,20 +170,22 @@ def sound_kinds(emissions: Emissions, spoken: Sequence[Stretch] = ()) -> SoundKi
 def _heard(emissions: Emissions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the frames (H,) and peaks (H,) of the tokens of greedy decoding, and which frames (T,) have no sound."""
     silent = np.array([index == emissions.blank or not _is_sound(token) for index, token in enumerate(emissions.vocab)])
+    soundless = torch.from_numpy(np.flatnonzero(silent)).to(emissions.log_probs.device)
     best, peak, quiet = [], [], []
     for first in range(0, len(emissions.log_probs), PIECE_FRAMES):
-        piece = emissions.log_probs[first : first + PIECE_FRAMES].float().cpu().numpy()
-        best.append(piece.argmax(1).astype(np.int32))
-        peak.append(np.exp(piece.max(1)))
-        quiet.append(np.exp(piece[:, silent]).sum(1) > QUIET)
+        piece = emissions.log_probs[first : first + PIECE_FRAMES].float()
+        total = piece.logsumexp(1)
+        highest, labels = piece.max(1)
+        best.append(labels.int().cpu().numpy())
+        peak.append((highest - total).exp().cpu().numpy())
+        quiet.append(((piece[:, soundless].logsumexp(1) - total).exp() > QUIET).cpu().numpy())
     if not best:
         return np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.bool_)
-    labels, peaks = np.concatenate(best), np.concatenate(peak)
-    begins = np.flatnonzero(np.diff(labels, prepend=-1))
-    ends = np.append(begins[1:], len(labels))
-    sounds = ~silent[labels[begins]]
-    highest = np.maximum.reduceat(peaks, begins)
-    return ((begins + ends - 1) // 2)[sounds], highest[sounds], np.concatenate(quiet)
+    heard, peaks = np.concatenate(best), np.concatenate(peak)
+    begins = np.flatnonzero(np.diff(heard, prepend=-1))
+    ends = np.append(begins[1:], len(heard))
+    sounds = ~silent[heard[begins]]
+    return ((begins + ends - 1) // 2)[sounds], np.maximum.reduceat(peaks, begins)[sounds], np.concatenate(quiet)
 
 
 def _is_sound(token: str) -> bool:

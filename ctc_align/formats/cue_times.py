@@ -55,7 +55,7 @@ def on_frames(times_ms: Sequence[tuple[int, int]], end_s: float, frame_rate: flo
         frame_rate: frames a second; those of NTSC in their usual short form (23.976, 29.97 …) are 24000/1001 and so on.
 
     >>> on_frames([(1000, 2010), (2015, 2020)], 10.0, 25.0), on_frames([(3_600_000, 3_600_040)], 4000.0, 23.976)
-    ([(1000, 2000), (2000, 2040)], [(3599971, 3600013)])
+    ([(1000, 2000), (2000, 2040)], [(3600013, 3600055)])
     """
     if not frame_rate:
         return list(times_ms)

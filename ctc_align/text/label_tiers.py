@@ -101,7 +101,7 @@ def tiers_transcript(tiers: Sequence[LabelTier], source: str, format: str, docum
 def sentence_tiers(tiers: Sequence[LabelTier]) -> list[LabelTier]:
     """Return the tiers whose labels are sentences; without any that with most letters, else tiers of words.
 
-    >>> tiers = [LabelTier(name, "", tuple((at, at + 1.0, label) for at, label in enumerate(labels)))
+    >>> tiers = [LabelTier(name, "", tuple((at, at + len(labels[0]), label) for at, label in enumerate(labels)))
     ...          for name, labels in (("Ann", ["So be it.", "We go."]), ("Ben", ["Yes.", "No."]), ("words", ["so"]))]
     >>> [tier.name for tier in sentence_tiers(tiers)]
     ['Ann', 'Ben']

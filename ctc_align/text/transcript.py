@@ -97,7 +97,7 @@ def words_of(text: str, settings: Settings) -> Words:
 
 
 def with_cues(words: Words, subtitles: Subtitles | None) -> Words:
-    """Return words with the cues of their file; a word that the text gives no speaker has that of its cue.
+    r"""Return words with the cues of their file; a word that the text gives no speaker has that of its cue.
 
     >>> from ctc_align.types import SourceCue
     >>> cues = Subtitles("json", cues=(SourceCue(0, 3, 0.0, 1.0, speaker="Ann"), SourceCue(4, 7, 1.0, 2.0)))
