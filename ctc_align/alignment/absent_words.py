@@ -18,17 +18,17 @@ import torch
 from ctc_align import lattice, units
 from ctc_align.alignment.found_words import SURE_NATS, SURE_SCORE, FoundWords
 from ctc_align.alignment.word_gaps import Gaps, room_frames
-from ctc_align.kernels.requests import Forward, Steps
+from ctc_align.kernels.requests import CtcTargets, Forward, Steps
 from ctc_align.types import WordTokens
 
-ABSENT_NATS, ABSENT_SCORE, ABSENT_LABEL = 4.5, 7.0, 2.0
+ABSENT_NATS, ABSENT_SCORE, ABSENT_LABEL = 4.5, 8.5, 2.0
 """A word is surely absent where it is less likely than nothing in its place by so many nats: for each of its tokens, in
 all, and for each label that is heard there. The English model, development speakers: none of 19,400 words that are
-spoken, 75 of 100 single words that are not."""
-DOUBTFUL_NATS = 4.0
+spoken."""
+DOUBTFUL_NATS = 4.5
 """The same for each token where the transcript is known not to be exact: 5 of 1,000 words that are spoken, 95 of 100
-single words that are not, 75 of 100 that stand for another word."""
-ABSENT_UNHEARD, DOUBTFUL_UNHEARD = 1.15, 1.0
+single words that are not, 70 of 100 that stand for another word."""
+ABSENT_UNHEARD, DOUBTFUL_UNHEARD = 1.15, 1.1
 """Both are at least so many times what a token costs that is spoken and not heard: some models are surer of all."""
 INEXACT_SHARE = 0.005
 """A transcript is not exact where more than this share of its words is surely absent."""
@@ -36,6 +36,9 @@ MOST_LABELS = 4
 """More labels in the place of a word count no more."""
 CONTEXT_S = 0.03
 """So much before the first label of the words, and after the last, goes with them."""
+SHORT_FRAME_S = 0.0125
+"""With frames so short other speech may take one between any two words; with longer ones, or separators between words,
+there may be none left, and it is optional."""
 LONGEST_RUN, RUNS_AT_ONCE = 12, 256
 """Words of a run, and runs, that are looked at together."""
 
@@ -69,9 +72,11 @@ class HeardSpeech:
                 ids.append(self.separator)
             ids += self.word_tokens[word].pronunciations[way].ids
             ids.append(lattice.WILDCARD)
-        row = np.array(ids, np.int64)
         frames = slice(run.first_frame, run.last_frame)
-        paths = lattice.ctc([row], self.blank, [row == lattice.WILDCARD])
+        paths: CtcTargets | lattice.Topology = CtcTargets(ids, self.blank)
+        if self.separator is not None or self.frame_shift_s > SHORT_FRAME_S:
+            row = np.array(ids, np.int64)
+            paths = lattice.ctc([row], self.blank, [row == lattice.WILDCARD])
         return Forward(self.log_probs[frames], paths, self.wildcard[frames], self.backend)
 
 
@@ -141,7 +146,8 @@ def _absent_in(
             gain = np.array([next(of_run) - whole for _ in run.doubtful])
             count = found.lengths[in_time[run.doubtful]]
             worst = int(np.argmax(gain / count))
-            if not gain[worst] > nats * count[worst]:
+            # Without a path for all of them there is too little time to tell.
+            if whole == float("-inf") or not gain[worst] > nats * count[worst]:
                 continue
             place = run.doubtful.pop(worst)
             run.places.remove(place)
