@@ -5,25 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ctc_align.alignment.confidence import confidences
-from ctc_align.alignment.ctc_path import best_ctc_path
-from ctc_align.alignment.edges import place_edges, share_out_wildcards
+from ctc_align.alignment.ctc_path import best_ctc_path, ctc_loss
 from ctc_align.alignment.fit import UNLIKELY
 from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.alignment.islands import Island
 from ctc_align.alignment.optional_passages import without_passages
-from ctc_align.alignment.pronunciations import choose_pronunciations
-from ctc_align.alignment.wildcard import place_wildcards
-from ctc_align.alignment.words import aligned_words
+from ctc_align.alignment.placed_words import PlacedWords, place_words, spell_as_said
 from ctc_align.errors import InputError
-from ctc_align.kernels.requests import CtcTargets, Forward, Steps
+from ctc_align.kernels.requests import Steps
 from ctc_align.types import (
     ALIGNED,
     SKIPPED,
     UNKNOWN,
     UNSPOKEN,
     AlignedWord,
-    Tokens,
     Word,
     Words,
     WordTokens,
@@ -31,31 +26,6 @@ from ctc_align.types import (
 
 OTHER_SPEECH = "*"
 """The spoken form, and the letters, of a word that stands for speech which is not in the transcript."""
-
-
-@dataclass(frozen=True)
-class PlacedWords:
-    """Every word of a transcript, in its order, and the losses of those that are aligned.
-
-    Attributes:
-        words: of the transcript.
-        loss, score: CTC's, of all aligned tokens in the order of time, over the whole recording; infinite where they
-            have no path through all of it.
-        tokens: how many these are.
-        backend: that found the paths.
-        judged: whether a confidence network has judged the words.
-    """
-
-    words: tuple[AlignedWord, ...]
-    loss: float
-    score: float
-    tokens: int
-    backend: str
-    judged: bool
-
-    @property
-    def loss_per_token(self) -> float:
-        return self.loss / max(self.tokens, 1)
 
 
 @dataclass(frozen=True)
@@ -100,27 +70,12 @@ def align_islands(
 
 def _align_island(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], island: Island) -> Steps[_IslandWords]:
     part = inputs.emissions.part(island.first_frame, island.last_frame)
-    separator = inputs.tokenizer.separator
     words, own_tokens, places = _with_other_speech(inputs, word_tokens, island)
-    tokens, path = yield from choose_pronunciations(
-        part.log_probs,
-        own_tokens,
-        separator,
-        part.blank,
-        whole_words=part.states is not None,
-        backend=inputs.backend,
-    )
-    ids, tokens = tokens.ids, without_inner_separators(tokens, separator)
-    tokens, spikes = yield from place_wildcards(part, tokens, path.spans, own_tokens, separator, inputs.backend)
-    edges = share_out_wildcards((yield from place_edges(part, tokens, spikes, inputs.edge_settings)), tokens)
-    confidence = confidences(part, tokens, spikes, edges, inputs.calibration, inputs.confidence_network)
-    aligned = aligned_words(Words(inputs.words.text, tuple(words)), tokens, edges, confidence, part)
-    return _IslandWords([aligned[place] for place in places], ids, confidence.judged, path.backend)
-
-
-def without_inner_separators(tokens: Tokens, separator: int | None) -> Tokens:
-    """Return tokens whose separators belong to no word: a word of two spoken parts holds one, which is no sound."""
-    return replace(tokens, words=tuple(-1 if token == separator else w for token, w in zip(tokens.ids, tokens.words)))
+    # Wildcards stand for other speech there, whatever becomes of letters that the vocabulary lacks.
+    own_inputs = replace(inputs, emissions=part, settings=replace(inputs.settings, unknown="wildcard"))
+    spelled = yield from spell_as_said(own_inputs, Words(inputs.words.text, tuple(words)), own_tokens)
+    aligned, judged = yield from place_words(own_inputs, spelled)
+    return _IslandWords([aligned[place] for place in places], spelled.tokens.ids, judged, spelled.path.backend)
 
 
 def _with_other_speech(
@@ -150,8 +105,7 @@ def _losses(inputs: UtteranceInputs, ids: Sequence[int]) -> Steps[tuple[float, f
         path = yield from best_ctc_path(log_probs, ids, blank, backend=inputs.backend)
     except InputError:
         return float("inf"), float("-inf")
-    total = yield Forward(log_probs, CtcTargets(ids, blank), backend=inputs.backend)
-    return min(-total, -path.score), path.score
+    return (yield from ctc_loss(log_probs, ids, blank, path, inputs.backend)), path.score
 
 
 def _in_text_order(

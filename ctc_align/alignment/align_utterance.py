@@ -7,13 +7,10 @@ in any batch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ctc_align.alignment.align_islands import PlacedWords, align_islands, without_inner_separators
-from ctc_align.alignment.confidence import confidences
-from ctc_align.alignment.ctc_path import CtcPath, Spans
-from ctc_align.alignment.edges import place_edges, share_out_wildcards
+from ctc_align.alignment.align_islands import align_islands
+from ctc_align.alignment.ctc_path import ctc_loss
 from ctc_align.alignment.fit import (
     NOT_HEARD,
     fit_of,
@@ -26,26 +23,21 @@ from ctc_align.alignment.fit import (
 from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.alignment.islands import find_islands
 from ctc_align.alignment.optional_passages import leave_out_unspoken
-from ctc_align.alignment.pronunciations import choose_pronunciations, nothing_to_align, spell_words
+from ctc_align.alignment.placed_words import PlacedWords, SpelledWords, place_words, spell_as_said
+from ctc_align.alignment.pronunciations import nothing_to_align, spell_words
 from ctc_align.alignment.sound_kinds import SPEECH
 from ctc_align.alignment.unexplained_speech import unexplained_sounds
-from ctc_align.alignment.wildcard import place_wildcards
-from ctc_align.alignment.words import aligned_words, duration_of
+from ctc_align.alignment.words import duration_of
 from ctc_align.formats import Alignment
-from ctc_align.kernels.requests import CtcTargets, Forward, Steps
+from ctc_align.kernels.requests import Steps
 from ctc_align.tokens.tokenizer import missing_letters
-from ctc_align.types import NONE, AlignedWord, Emissions, Region, Tokens, Words, WordTokens
+from ctc_align.types import NONE, AlignedWord, Region, WordTokens
 
 
 @dataclass(frozen=True)
-class ChosenTokens:
-    """The tokens of the pronunciations that fit best, their best path, and the CTC loss over all paths."""
+class ChosenTokens(SpelledWords):
+    """The words that are spoken, without passages that are not, and the CTC loss over all paths of their tokens."""
 
-    words: Words
-    """The transcript's, without the passages that are not spoken."""
-    word_tokens: Sequence[WordTokens]
-    tokens: Tokens
-    path: CtcPath
     loss: float
 
 
@@ -92,25 +84,9 @@ def align_utterance(inputs: UtteranceInputs) -> Steps[Alignment]:
 
 def align_whole(inputs: UtteranceInputs, word_tokens: list[WordTokens]) -> Steps[PlacedWords]:
     """Align a transcript of which every word is spoken. Raises as `align_utterance`."""
-    emissions = inputs.emissions
     chosen = yield from choose_tokens(inputs, word_tokens)
-    tokens, spikes, edges = yield from place_tokens(inputs, chosen)
-    confidence = confidences(emissions, tokens, spikes, edges, inputs.calibration, inputs.confidence_network)
-    words = aligned_words(chosen.words, tokens, edges, confidence, emissions)
-    path = chosen.path
-    return PlacedWords(words, chosen.loss, path.score, len(chosen.tokens.ids), path.backend, confidence.judged)
-
-
-def place_tokens(inputs: UtteranceInputs, chosen: ChosenTokens) -> Steps[tuple[Tokens, Spans, Spans]]:
-    """Return the tokens with wildcards for the letters that the vocabulary lacks, their spikes, and their edges."""
-    emissions, tokens, spikes = inputs.emissions, chosen.tokens, chosen.path.spans
-    if inputs.settings.unknown == "wildcard":
-        separator = inputs.tokenizer.separator
-        tokens, spikes = yield from place_wildcards(
-            emissions, tokens, spikes, chosen.word_tokens, separator, inputs.backend
-        )
-    edges = yield from place_edges(emissions, tokens, spikes, inputs.edge_settings)
-    return tokens, spikes, share_out_wildcards(edges, tokens)
+    words, judged = yield from place_words(inputs, chosen)
+    return PlacedWords(words, chosen.loss, chosen.path.score, len(chosen.tokens.ids), chosen.path.backend, judged)
 
 
 def judge(
@@ -157,20 +133,7 @@ def choose_tokens(inputs: UtteranceInputs, word_tokens: list[WordTokens] | None 
         words, word_tokens = yield from leave_out_unspoken(
             emissions.log_probs, words, word_tokens, tokenizer.separator, emissions.blank, inputs.backend
         )
-    tokens, path = yield from choose_pronunciations(
-        emissions.log_probs,
-        word_tokens,
-        tokenizer.separator,
-        emissions.blank,
-        whole_words=emissions.states is not None,
-        backend=inputs.backend,
-    )
-    loss = yield from ctc_loss(emissions, tokens, path, inputs.backend)
-    return ChosenTokens(words, word_tokens, without_inner_separators(tokens, tokenizer.separator), path, loss)
-
-
-def ctc_loss(emissions: Emissions, tokens: Tokens, path: CtcPath, backend: str) -> Steps[float]:
-    """Return the exact CTC loss -log p(tokens | audio), natural log, over all paths; `path` is the best of them."""
-    score = yield Forward(emissions.log_probs, CtcTargets(tokens.ids, emissions.blank), backend=backend)
-    # One path is never likelier than all; where it is all there is, rounding may say so.
-    return min(-score, -path.score)
+    spelled = yield from spell_as_said(inputs, words, word_tokens)
+    ids, path = spelled.tokens.ids, spelled.path
+    loss = yield from ctc_loss(emissions.log_probs, ids, emissions.blank, path, inputs.backend)
+    return ChosenTokens(words, word_tokens, spelled.tokens, path, loss)

@@ -13,7 +13,7 @@ import torch
 
 from ctc_align import lattice
 from ctc_align.errors import EmissionsError, TooShortError
-from ctc_align.kernels.requests import BestPath, CtcTargets, Steps
+from ctc_align.kernels.requests import BestPath, CtcTargets, Forward, Steps
 from ctc_align.types import Tokens
 
 GAP_FRAMES = 50
@@ -230,3 +230,10 @@ def _token_of_state(tokens: int) -> np.ndarray:
     token = np.full(2 * tokens + 1, -1, np.int64)
     token[1::2] = np.arange(tokens)
     return token
+
+
+def ctc_loss(log_probs: torch.Tensor, ids: Sequence[int], blank: int, path: CtcPath, backend: str) -> Steps[float]:
+    """Return the exact CTC loss -log p(ids | audio), natural log, over all paths; `path` is the best of them."""
+    score = yield Forward(log_probs, CtcTargets(ids, blank), backend=backend)
+    # One path is never likelier than all; where it is all there is, rounding may say so.
+    return min(-score, -path.score)

@@ -15,8 +15,7 @@ import numpy as np
 import torch
 
 from ctc_align import units
-from ctc_align.alignment.align_utterance import ctc_loss
-from ctc_align.alignment.ctc_path import Spans
+from ctc_align.alignment.ctc_path import Spans, ctc_loss
 from ctc_align.alignment.pronunciations import choose_pronunciations, nothing_to_align, spell_words
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, InputError, UsageError
@@ -107,7 +106,7 @@ def score_transcript(
         )
     except InputError as error:
         return replace(scored, loss=math.inf, error=error)
-    loss = yield from ctc_loss(emissions, tokens, path, backend)
+    loss = yield from ctc_loss(emissions.log_probs, tokens.ids, emissions.blank, path, backend)
     local_loss = _local_loss(emissions, tokens, path.spans)
     return replace(scored, tokens=len(tokens.ids), loss=loss, local_loss=local_loss)
 
