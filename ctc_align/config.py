@@ -85,7 +85,7 @@ class Settings:
     edges: str = setting("auto", choices=("auto", "spikes", "occupancy", "calibrated", "refined"))
     """How edges are placed: see `ctc_align.alignment.edges`; "auto" is the best way that the model has."""
     calibration: str = setting("", may_be_empty=True)
-    """A file that `ctc-align calibrate` wrote; "" is the one in the model's folder, if there is one."""
+    """A folder that `ctc-align calibrate` wrote, or the file with constants in it alone; "": the model's own folder."""
     min_confidence: float = setting(0.0, within=(0.0, 1.0))
     """Words of less confidence are marked as doubtful; 0 marks none."""
     max_skipped: float = setting(100.0, within=(0.0, 100.0))

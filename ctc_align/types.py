@@ -225,6 +225,8 @@ class Emissions:
     first_frame_s: float = 0.0
     """Start of frame 0, counted from the audio's first sample: frame i covers
     `first_frame_s + [i, i + 1) * frame_shift_s`. Below 0 where a network pads its input."""
+    sound: Audio | None = field(default=None, repr=False)
+    """The whole audio, where its edges can be looked at more closely than in frames."""
 
     def part(self, first: int, last: int) -> Emissions:
         """Return the frames from `first` to `last`, exclusive, without a copy, as if the audio ended where they do.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn, TypedDict, overload
 from ctc_align import units
 from ctc_align.alignment.align_utterance import align_utterance, choose_tokens
 from ctc_align.alignment.inputs import (
+    FINE,
     ModelEmissions,
     UtteranceInputs,
     check_on_error,
@@ -24,8 +25,9 @@ from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.formats import Alignment
 from ctc_align.kernels import batching
 from ctc_align.kernels.requests import Steps
-from ctc_align.models.calibration import Calibration, calibration_of, read_calibration
+from ctc_align.models.calibration import Calibration, calibration_of, file_in, read_calibration
 from ctc_align.models.catalogue import folder_settings
+from ctc_align.models.edge_network import EdgeNetwork, edge_network_of, load_edge_network
 from ctc_align.tokens.tokenizer import Tokenizer, tokenizer_for
 from ctc_align.types import Audio, AudioLike, Emissions, Transcript, Word, Words
 
@@ -105,10 +107,14 @@ class Aligner:
             self.model = load_model(model, device=device, settings=self.settings)
         self._calibration: Calibration | None = None
         self._model_calibration: Calibration | None = None
+        self._edge_network: EdgeNetwork | None = None
         if self.settings.calibration:
-            self._calibration = read_calibration(Path(self.settings.calibration))
+            place = Path(self.settings.calibration)
+            self._calibration = read_calibration(file_in(place))
+            self._edge_network = load_edge_network(place) if place.is_dir() else None
         elif model is not None:
             self._model_calibration = getattr(self.model, "calibration", None) or calibration_of(model)
+            self._edge_network = getattr(self.model, "edge_network", None) or edge_network_of(model)
         self._book: Words | None = None
         """The words of the last text, where it was long: the chapters of a book are all aligned with it."""
         self._tokenizers: dict[tuple[tuple[str, ...], int], Tokenizer] = {}
@@ -293,7 +299,7 @@ class Aligner:
     ) -> Steps[Alignment]:
         with error_context(name, source):
             emissions = yield from self._emit(loaded, progress)
-        del loaded  # three hours of samples are 700 MB
+        del loaded  # three hours of samples are 700 MB, unless a network will look at them
         with error_context(name):
             return (yield from align_utterance(self._inputs(emissions, words, name, source)))
 
@@ -303,7 +309,9 @@ class Aligner:
     def _emit(self, loaded: Audio | Emissions, progress: Progress | None) -> Steps[Emissions]:
         if isinstance(loaded, Emissions):
             return loaded
-        return (yield ModelEmissions(self._loaded_model(), loaded, progress))
+        emissions = yield ModelEmissions(self._loaded_model(), loaded, progress)
+        looks = self._edge_network is not None and self.settings.edges in FINE
+        return replace(emissions, sound=loaded) if looks else emissions
 
     def _groups(self, pairs: Sequence[tuple[AudioLike, str | Transcript, str]]) -> Iterator[list[Steps[Alignment]]]:
         """Pairs in their order with their audio loaded, as many as make a group."""
@@ -376,6 +384,7 @@ class Aligner:
             self.settings,
             self.backend,
             getattr(self.model, "confidence_network", None) if may_be_models else None,
+            self._edge_network if may_be_models else None,
         )
 
     def _tokenizer(self, emissions: Emissions) -> Tokenizer:

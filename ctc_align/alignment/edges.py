@@ -13,6 +13,7 @@ import numpy as np
 
 from ctc_align import units
 from ctc_align.alignment.ctc_path import Spans, best_ctc_path
+from ctc_align.alignment.edge_order import SHORTEST_FRAMES, among_all_tokens, frames_in, in_order
 from ctc_align.alignment.edge_posteriors import Sounds, soft_edges
 from ctc_align.alignment.pauses import PauseRule
 from ctc_align.alignment.segmentation import parts_of, segment, sounds_of
@@ -22,9 +23,6 @@ from ctc_align.kernels.requests import Steps
 from ctc_align.lattice import WILDCARD
 from ctc_align.models.calibration import SILENCE, Calibration, kind_of
 from ctc_align.types import Emissions, Tokens
-
-SHORTEST_FRAMES = 0.5
-"""The shortest that a sound may be."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +76,12 @@ def place_edges(emissions: Emissions, tokens: Tokens, spikes: Spans, settings: E
         calibration = replace(calibration, offsets_ms={})
     if segments is not None:
         pauses = PauseRule(settings.shortest_pause_s / emissions.frame_shift_s)
-        return draw(segments, medians, tokens, calibration, _frames_of(emissions), pauses)
+        return draw(segments, medians, tokens, calibration, frames_in(emissions), pauses)
     if method == "calibrated" and calibration.blank_cost and not segmented:
         spikes = yield from _spikes_with_costly_blanks(emissions, tokens, spikes, settings)
     known = Calibration() if segmented else calibration
     gap_frames = known.spike_gap_s / emissions.frame_shift_s if method == "calibrated" else 0.0
-    return draw(spikes, medians, tokens, known, _frames_of(emissions), PauseRule(gap_frames, spikes=True))
+    return draw(spikes, medians, tokens, known, frames_in(emissions), PauseRule(gap_frames, spikes=True))
 
 
 def _medians(
@@ -120,13 +118,6 @@ def _spikes_with_costly_blanks(
     except InputError:
         return spikes
     return path.spans
-
-
-def _frames_of(emissions: Emissions) -> float:
-    """Length of the audio in frames, from where frame 0 begins."""
-    if emissions.duration_s is None:
-        return float(len(emissions.log_probs))
-    return (emissions.duration_s - emissions.first_frame_s) / emissions.frame_shift_s
 
 
 def kinds_around(labels: Sequence[str], pause_after: np.ndarray) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
@@ -171,47 +162,11 @@ def draw(
     around_start, around_end = kinds_around(labels, pause_after)
     start = start + [calibration.offset_frames(*pair) for pair in around_start]
     end = end + [calibration.offset_frames(*pair) for pair in around_end]
-    start, end = _in_order(start, end, pause_after, frames)
-    starts, ends = spans.start.astype(np.float64), spans.start.astype(np.float64)
-    starts[spoken], ends[spoken] = start, end
-    _empty_between(starts, ends, spoken)
+    start, end = in_order(start, end, pause_after, frames)
     if medians is None or medians.start_sd is None or medians.end_sd is None:
-        return Spans(starts, ends)
-    start_sd, end_sd = np.zeros((2, len(starts)))
-    start_sd[spoken] = medians.start_sd * calibration.spread
-    end_sd[spoken] = medians.end_sd * calibration.spread
-    return Spans(starts, ends, start_sd, end_sd)
-
-
-def _in_order(
-    start: np.ndarray, end: np.ndarray, pause_after: np.ndarray, frames: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return edges that ascend within [0, frames], every sound SHORTEST_FRAMES or longer, shared edges still shared."""
-    count = len(start)
-    edges = np.empty(2 * count)
-    edges[::2], edges[1::2] = start, end
-    shared = np.zeros(2 * count, np.bool_)
-    shared[2::2] = ~pause_after[:-1]
-    # A shared edge is one: its two places are their mean, which is either where they are the same.
-    middle = (edges[1:-1:2] + edges[2::2]) / 2
-    edges[1:-1:2] = np.where(shared[2::2], middle, edges[1:-1:2])
-    edges[2::2] = np.where(shared[2::2], middle, edges[2::2])
-    least = min(SHORTEST_FRAMES, frames / max(count, 1))
-    room = np.repeat(np.arange(count), 2) * least
-    room[1::2] += least
-    edges = np.maximum.accumulate(np.maximum(edges, 0.0) - room) + room
-    latest = frames - (count * least - room)
-    edges = np.minimum(edges, latest)
-    edges = np.minimum.accumulate((edges - room)[::-1])[::-1] + room
-    return edges[::2], edges[1::2]
-
-
-def _empty_between(start: np.ndarray, end: np.ndarray, spoken: np.ndarray) -> None:
-    """Put separators at the end of the sound before them, in place."""
-    others = np.setdiff1d(np.arange(len(start)), spoken)
-    before = np.searchsorted(spoken, others) - 1
-    place = np.where(before >= 0, end[spoken[np.maximum(before, 0)]], 0.0) if len(spoken) else np.zeros(len(others))
-    start[others] = end[others] = place
+        return among_all_tokens(spans, spoken, Spans(start, end))
+    sds = medians.start_sd * calibration.spread, medians.end_sd * calibration.spread
+    return among_all_tokens(spans, spoken, Spans(start, end, *sds))
 
 
 def share_out_wildcards(edges: Spans, tokens: Tokens) -> Spans:

@@ -18,8 +18,12 @@ from ctc_align.errors import CtcAlignError, EmissionsError, LexiconError, UsageE
 from ctc_align.models import AcousticModel
 from ctc_align.models.calibration import Calibration
 from ctc_align.models.confidence_network import ConfidenceNetwork
+from ctc_align.models.edge_network import EdgeNetwork
 from ctc_align.tokens.tokenizer import Tokenizer
 from ctc_align.types import Audio, AudioLike, Emissions, Transcript, Words
+
+FINE = ("auto", "refined")
+"""Values of the setting `edges` with which a network of edges is used, where there is one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +63,7 @@ class UtteranceInputs:
         calibration: of the model.
         settings: of the caller.
         backend: of the kernels.
-        confidence_network: of the model, if it has one.
+        confidence_network, edge_network: of the model, if it has them.
     """
 
     name: str
@@ -72,12 +76,19 @@ class UtteranceInputs:
     settings: Settings
     backend: str
     confidence_network: ConfidenceNetwork | None = None
+    edge_network: EdgeNetwork | None = None
 
     @property
     def edge_settings(self) -> EdgeSettings:
         """How the edges are drawn."""
         settings = self.settings
         return EdgeSettings(settings.edges, self.calibration, settings.band_s, settings.shortest_pause_s, self.backend)
+
+    @property
+    def looks_at_edges(self) -> bool:
+        """True if a network draws the edges finely: there is one, and the sound, and the settings ask for it."""
+        asked = self.settings.edges in FINE
+        return asked and self.edge_network is not None and self.emissions.sound is not None
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from ctc_align.alignment.ctc_path import CtcPath, Spans
 from ctc_align.alignment.edges import place_edges, share_out_wildcards
 from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.alignment.pronunciations import choose_pronunciations
+from ctc_align.alignment.refined_edges import refine_edges
 from ctc_align.alignment.wildcard import place_wildcards
 from ctc_align.alignment.words import aligned_words
 from ctc_align.kernels.requests import Steps
@@ -95,4 +96,7 @@ def place_words(inputs: UtteranceInputs, spelled: SpelledWords) -> Steps[tuple[t
     emissions = inputs.emissions
     tokens, spikes, edges = yield from place_tokens(inputs, spelled)
     confidence = confidences(emissions, tokens, spikes, edges, inputs.calibration, inputs.confidence_network)
+    if inputs.looks_at_edges:
+        assert inputs.edge_network is not None
+        edges = yield from refine_edges(emissions, tokens, edges, inputs.edge_network)
     return aligned_words(spelled.words, tokens, edges, confidence, emissions), confidence.judged

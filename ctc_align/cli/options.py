@@ -243,8 +243,9 @@ class TimesOptions:
         str | None,
         typer.Option(
             "--calibration",
-            metavar="FILE",
-            help="File of ctc-align calibrate: corrections of edges and weights of confidence.",
+            metavar="FILE|FOLDER",
+            help="What ctc-align calibrate wrote: edges drawn as in the labels, and weights of confidence. A file has "
+            "constants only.",
             show_default="in the model's folder",
         ),
     ] = None

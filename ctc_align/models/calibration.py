@@ -198,6 +198,11 @@ def calibration_of(model: str) -> Calibration | None:
     return read_calibration(folder / FILE)
 
 
+def file_in(place: Path) -> Path:
+    """Return the file of a calibration that is named by itself, or by the folder that it is in."""
+    return place / FILE if place.is_dir() else place
+
+
 def read_calibration(path: Path) -> Calibration:
     """Read a calibration.
 

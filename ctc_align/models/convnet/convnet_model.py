@@ -19,6 +19,7 @@ from ctc_align.models.convnet import features
 from ctc_align.models.convnet.gaussian_mixtures import MIXTURES, REACH, Mixtures, from_weights, share_of_weight
 from ctc_align.models.convnet.inference import InferenceNetwork
 from ctc_align.models.convnet.network import STRIDE, AcousticNetwork, NetworkShape
+from ctc_align.models.edge_network import EdgeNetwork
 from ctc_align.reading.rows_on_disk import RowsOnDisk, TensorOnDisk
 from ctc_align.types import Audio, Emissions
 from ctc_align.units import samples_to_seconds
@@ -76,9 +77,11 @@ class ConvNet:
         settings: Settings | None = None,
         calibration: Calibration | None = None,
         confidence_network: ConfidenceNetwork | None = None,
+        edge_network: EdgeNetwork | None = None,
     ) -> None:
         self.description = description
         self.calibration, self.confidence_network = calibration, confidence_network
+        self.edge_network = edge_network
         self.name = description.name
         self.vocab = description.vocab
         self.token_kind = description.token_kind

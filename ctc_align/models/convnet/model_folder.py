@@ -1,5 +1,5 @@
 """The folder of one of the project's own models: `model.toml` (the description), `model.safetensors` (the weights), and
-what was measured with them: `calibration.toml`, `confidence.safetensors`."""
+what was measured or learnt with them: `calibration.toml`, `confidence.safetensors`, `edges.safetensors`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from ctc_align.models.convnet import features
 from ctc_align.models.convnet.convnet_model import ConvNet, ModelDescription
 from ctc_align.models.convnet.gaussian_mixtures import MIXTURES, Mixtures
 from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
+from ctc_align.models.edge_network import load_edge_network
 from ctc_align.reading.input_files import shown
 
 FORMAT = "ctc-align-model/1"
@@ -44,11 +45,11 @@ def load_folder(folder: Path, device: torch.device, settings: Settings | None = 
     description = _read_description(folder / "model.toml")
     constants = folder / CALIBRATION
     calibration = read_calibration(constants) if constants.is_file() else None
-    confidence = load_confidence_network(folder)
+    confidence, edges = load_confidence_network(folder), load_edge_network(folder)
     try:
         weights = load_file(str(folder / "model.safetensors"))
         _check_sizes(description.shape, weights)
-        return ConvNet(description, weights, device, settings, calibration, confidence)
+        return ConvNet(description, weights, device, settings, calibration, confidence, edges)
     except Exception as error:  # safetensors and torch have their own kinds, and all mean the same here
         raise UsageError(
             f"model {folder}: the weights cannot be loaded as model.toml describes them: {one_line(error, 300)}"

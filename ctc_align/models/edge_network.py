@@ -1,0 +1,231 @@
+"""The network that draws edges finely: of windows around edges between two sounds, where in them the edges are.
+
+One-dimensional convolutions over fine log-mels and the acoustic model's scores, modulated by the sounds on either side
+(Perez et al. 2018, arXiv 1709.07871: feature-wise linear modulation), and a softmax over the places that the edge may
+be in. A model has one in its folder where it was trained with one, a calibration where it was learnt from labels.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from ctc_align.errors import ConfigError, one_line
+from ctc_align.models import fine_features
+from ctc_align.models.calibration import KINDS, MOST_SPREAD, SILENCE, folder_of, kind_of
+from ctc_align.reading.input_files import as_number, as_whole, parse_json
+
+FILE = "edges.safetensors"
+FORMAT = "ctc-align-edges/1"
+FARTHEST = 12
+"""An edge is moved by at most so many fine frames (60 ms)."""
+PLACES = 2 * FARTHEST + 1
+KERNEL = 5
+DILATIONS = (1, 2, 3)
+REACH = FARTHEST + sum(DILATIONS) * (KERNEL // 2)
+"""Fine frames on either side of a window's centre: 120 ms."""
+WINDOW = 2 * REACH + 1
+MODEL_CHANNELS = 7
+CHANNELS = fine_features.MELS + MODEL_CHANNELS
+INSIDE, WORD_END, WORD_START = ROLES = range(3)
+"""An edge that two sounds share; the end of a word and the start of the next one, which need not be the same."""
+BLOCK = 32
+"""Windows that go through together: the bits of a window's result must not depend on how many there are."""
+WIDEST = 2**12
+MOST_LABELS = 2**16
+
+
+@dataclass(frozen=True)
+class EdgeNetworkShape:
+    """The sizes of a network: `labels` are the tokens that it knows, `width` its channels, `embedding` of a sound."""
+
+    labels: tuple[str, ...]
+    width: int = 48
+    embedding: int = 8
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeWindows:
+    """Windows around edges, and what is on either side of them.
+
+    Attributes:
+        values: (E, CHANNELS, W) float32, W the fine frames of a window: `WINDOW`, or more where the windows will be
+            shifted in training.
+        left, right: (E,) int64, the sounds before and after, as `EdgeNetwork.index_of` counts them.
+        role: (E,) int64, one of `ROLES`.
+    """
+
+    values: torch.Tensor
+    left: torch.Tensor
+    right: torch.Tensor
+    role: torch.Tensor
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def part(self, which: slice | torch.Tensor) -> EdgeWindows:
+        """Return some of the windows."""
+        return EdgeWindows(self.values[which], self.left[which], self.right[which], self.role[which])
+
+    @staticmethod
+    def joined(parts: Sequence[EdgeWindows]) -> EdgeWindows:
+        """Return all windows of several in a row."""
+        return EdgeWindows(
+            torch.cat([part.values for part in parts]),
+            torch.cat([part.left for part in parts]),
+            torch.cat([part.right for part in parts]),
+            torch.cat([part.role for part in parts]),
+        )
+
+
+class EdgeNetwork(nn.Module):
+    """The network. A sound that it does not know is no more than its kind (`ctc_align.models.calibration.kind_of`)."""
+
+    kind_of_sound: torch.Tensor
+
+    def __init__(self, shape: EdgeNetworkShape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.spread = 1.0
+        """What standard deviations are multiplied by, so that 68 of 100 edges lie within theirs."""
+        self._index = {label: index for index, label in enumerate(shape.labels)}
+        width, size = shape.width, shape.embedding
+        sounds = [kind_of(label) for label in shape.labels] + [SILENCE, *KINDS]
+        self.register_buffer("kind_of_sound", torch.tensor([KINDS.index(kind) for kind in sounds]), persistent=False)
+        self.sound = nn.Embedding(len(shape.labels) + 1, size)
+        self.kind = nn.Embedding(len(KINDS), size)
+        self.role = nn.Embedding(len(ROLES), size)
+        around = 5 * size + 1
+        inputs = (CHANNELS, *[width] * (len(DILATIONS) - 1))
+        self.layers = nn.ModuleList(nn.Conv1d(count, width, KERNEL, dilation=d) for count, d in zip(inputs, DILATIONS))
+        self.modulation = nn.ModuleList(nn.Linear(around, 2 * width) for _ in DILATIONS)
+        self.output = nn.Conv1d(width, 1, 1)
+        self.habit = nn.Linear(around, PLACES)
+
+    @property
+    def silence(self) -> int:
+        """The index of silence among the sounds."""
+        return len(self.shape.labels)
+
+    def index_of(self, label: str) -> int:
+        """Return the index of a sound by its token; that of its kind for a token that the network does not know."""
+        return self._index.get(label, self.silence + 1 + KINDS.index(kind_of(label)))
+
+    def forward(
+        self,
+        windows: EdgeWindows,
+        known: torch.Tensor | None = None,
+        dropout: Callable[[torch.Tensor], torch.Tensor] | None = None,
+    ) -> torch.Tensor:
+        """Return logits (E, PLACES) of each place, of windows of `WINDOW` frames.
+
+        Args:
+            windows: as they are.
+            known: (E, 2) 0 where the sound before or after is taken for one that is not known, in training.
+            dropout: what is done to each layer's output, in training.
+        """
+        around = self._around(windows.left, windows.right, windows.role, known)
+        hidden = windows.values
+        for number, (layer, modulation) in enumerate(zip(self.layers, self.modulation)):
+            gain, shift = modulation(around)[:, :, None].chunk(2, 1)
+            found = torch.relu(layer(hidden) * (1.0 + gain) + shift)
+            if dropout is not None:
+                found = dropout(found)
+            lost = DILATIONS[number] * (KERNEL // 2)
+            hidden = found + hidden[:, :, lost:-lost] if number else found
+        return self.output(hidden)[:, 0] + self.habit(around)
+
+    def _around(
+        self, left: torch.Tensor, right: torch.Tensor, role: torch.Tensor, known: torch.Tensor | None
+    ) -> torch.Tensor:
+        """Return what is known of the edges beside their windows (E, 5 * embedding + 1)."""
+        sounds = []
+        for side, index in enumerate((left, right)):
+            named = (index <= self.silence).to(self.sound.weight.dtype)
+            if known is not None:
+                named = named * known[:, side]
+            sounds.append(self.sound(index.clamp_max(self.silence)) * named[:, None])
+        kinds = [self.kind(self.kind_of_sound[index]) for index in (left, right)]
+        same = (left == right).to(self.sound.weight.dtype)
+        return torch.cat((*sounds, *kinds, self.role(role), same[:, None]), 1)
+
+    @torch.no_grad()
+    def chances(self, windows: EdgeWindows) -> torch.Tensor:
+        """Return the chance (E, PLACES) of each place; the same, to the bit, of a window alone and among others."""
+        found = []
+        for first in range(0, len(windows), BLOCK):
+            some = windows.part(slice(first, first + BLOCK))
+            lacking = torch.arange(first, first + BLOCK, device=some.left.device).clamp_max(len(windows) - 1)
+            whole = some if len(some) == BLOCK else windows.part(lacking)
+            found.append(self(whole).softmax(1)[: len(some)])
+        return torch.cat(found)
+
+
+def load_edge_network(folder: Path) -> EdgeNetwork | None:
+    """Return the network in a folder; None where there is none.
+
+    Raises:
+        ConfigError: the file is not one that training wrote.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    path = folder / FILE
+    if not path.is_file():
+        return None
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = parse_json((file.metadata() or {}).get("ctc-align", "{}"))
+            weights = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118 (no mapping)
+        network = EdgeNetwork(_checked_shape(about, weights))
+        network.spread = as_number(about["spread"])
+        if not 0.0 < network.spread <= MOST_SPREAD:
+            raise ValueError("the spread is not above 0")
+        network.load_state_dict(weights)
+        if not all(bool(weight.isfinite().all()) for weight in weights.values()):
+            raise ValueError("weights that are not finite")
+    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError, AttributeError, OSError) as error:
+        raise ConfigError(
+            f"{path}: expected a network of edges ({FORMAT}), got a file without it: {one_line(error)}"
+        ) from error
+    return network.eval()
+
+
+def edge_network_of(model: str) -> EdgeNetwork | None:
+    """Return the network beside the model that `--model` names, if there is one. Raises as `load_edge_network`."""
+    folder = folder_of(model)
+    return None if folder is None else load_edge_network(folder)
+
+
+def _checked_shape(about: Mapping[str, object], weights: Mapping[str, torch.Tensor]) -> EdgeNetworkShape:
+    """Return the shape, whose sizes are those of the weights: no memory is taken for what is not there.
+
+    Raises:
+        KeyError, TypeError, ValueError: there is none, or of another version.
+    """
+    if about["format"] != FORMAT:
+        raise ValueError("another format")
+    labels = about["labels"]
+    if not isinstance(labels, list) or not all(isinstance(label, str) and label for label in labels):
+        raise ValueError("labels are no texts")
+    if len(labels) > MOST_LABELS or len(set(labels)) != len(labels):
+        raise ValueError("a label is there twice, or there are too many")
+    width, embedding = (min(as_whole(about[name], 1), WIDEST) for name in ("width", "embedding"))
+    if weights["sound.weight"].shape != (len(labels) + 1, embedding):
+        raise ValueError("labels are not those of the weights")
+    if weights["layers.0.weight"].shape != (width, CHANNELS, KERNEL):
+        raise ValueError("width is not that of the weights")
+    return EdgeNetworkShape(tuple(labels), width, embedding)
+
+
+def edge_network_bytes(network: EdgeNetwork) -> bytes:
+    """Return the contents of the network's file: weights in half precision."""
+    from safetensors.torch import save
+
+    weights = {name: weight.detach().half().contiguous() for name, weight in network.state_dict().items()}
+    about = {"format": FORMAT, "spread": network.spread, **asdict(network.shape)}
+    return save(weights, {"ctc-align": json.dumps(about, ensure_ascii=False)})
