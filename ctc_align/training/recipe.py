@@ -80,6 +80,8 @@ class Recipe:
     """Factor of the states' log-priors, which are subtracted from their log-posteriors."""
     silence_bonus: float = 0.0
     """Nats added to silence."""
+    noise_malus: float = setting(0.0, above=-1.0)
+    """Nats of these that are taken from silence again in noise."""
     network: NetworkSizes = field(default_factory=NetworkSizes)
     segmenter: SegmenterPlan = field(default_factory=SegmenterPlan)
     training: Training = field(default_factory=Training)

@@ -46,6 +46,8 @@ class ModelDescription:
     (counted without the blank) are k * parts …, the last state is silence. `prior_scale` weighs the log-priors that are
     subtracted from the state posteriors; `silence_bonus` (nats) is then added to silence, whose share of the training
     data says little about the recording at hand. `language` is that of the training transcripts, "" if unknown.
+    In noise, which is taken for silence where sounds are weak, up to `noise_malus` nats are taken from it again: all of
+    them where the mixtures have no weight (`ctc_align.models.convnet.gaussian_mixtures.share_of_weight`).
     `mixture_weight` is that of the mixtures' log-posteriors among the states' scores, 0 for a model without mixtures
     (see `ctc_align.models.convnet.gaussian_mixtures`).
     """
@@ -59,6 +61,7 @@ class ModelDescription:
     token_kind: str = "tokens"
     language: str = ""
     mixture_weight: float = 0.0
+    noise_malus: float = 0.0
 
 
 class ConvNet:
@@ -211,6 +214,10 @@ class ConvNet:
     def _state_scores(self, segments: torch.Tensor, inputs: torch.Tensor, shares: Sequence[float]) -> torch.Tensor:
         """Return scores (B, T, K) of the states from the network's output and the mixtures, where there are any."""
         scores = segments.log_softmax(-1).add_(self._state_offset)
+        malus = self.description.noise_malus
+        if malus:
+            for row, share in zip(scores, shares):
+                row[:, -1] -= malus * (1.0 - share)
         if self.mixtures is not None:
             context, weight = self.description.shape.context_frames, self.description.mixture_weight
             for row, near, share in zip(scores, inputs, shares):
