@@ -17,7 +17,7 @@ from torch import nn
 
 from ctc_align.errors import ConfigError, one_line
 from ctc_align.models import fine_features
-from ctc_align.models.calibration import KINDS, MOST_SPREAD, SILENCE, folder_of, kind_of
+from ctc_align.models.calibration import KINDS, MOST_SPREAD, SILENCE, SOUND, folder_of, kind_of
 from ctc_align.reading.input_files import as_number, as_whole, parse_json
 
 FILE = "edges.safetensors"
@@ -114,22 +114,44 @@ class EdgeNetwork(nn.Module):
 
     def index_of(self, label: str) -> int:
         """Return the index of a sound by its token; that of its kind for a token that the network does not know."""
-        return self._index.get(label, self.silence + 1 + KINDS.index(kind_of(label)))
+        return self._index.get(label, self.index_of_kind(kind_of(label)))
+
+    def index_of_kind(self, kind: str) -> int:
+        """Return the index of a sound of which no more is known than its kind."""
+        return self.silence + 1 + KINDS.index(kind)
+
+    def hidden(self, index: torch.Tensor, sounds: torch.Tensor, kinds: torch.Tensor) -> torch.Tensor:
+        """Return indices (E,) of sounds, of which some are no more than their kind, or not even that; never silence.
+
+        Args:
+            index: (E,) of the sounds.
+            sounds, kinds: (E,) bool, where the sound is hidden, and where its kind is too.
+        """
+        silent = index == self.silence
+        hidden = torch.where(sounds, self.silence + 1 + self.kind_of_sound[index], index)
+        hidden = torch.where(kinds, torch.full_like(index, self.index_of_kind(SOUND)), hidden)
+        return torch.where(silent, index, hidden)
+
+    def without_sounds(self) -> EdgeNetwork:
+        """Return the same network for sounds of any language: it knows their kinds, where they have some."""
+        shape = EdgeNetworkShape((), self.shape.width, self.shape.embedding)
+        network, weights = EdgeNetwork(shape), self.state_dict()
+        network.load_state_dict({**weights, "sound.weight": weights["sound.weight"][self.silence :]})
+        network.spread = self.spread
+        return network.eval()
 
     def forward(
         self,
         windows: EdgeWindows,
-        known: torch.Tensor | None = None,
         dropout: Callable[[torch.Tensor], torch.Tensor] | None = None,
     ) -> torch.Tensor:
         """Return logits (E, PLACES) of each place, of windows of `WINDOW` frames.
 
         Args:
             windows: as they are.
-            known: (E, 2) 0 where the sound before or after is taken for one that is not known, in training.
             dropout: what is done to each layer's output, in training.
         """
-        around = self._around(windows.left, windows.right, windows.role, known)
+        around = self._around(windows.left, windows.right, windows.role)
         hidden = windows.values
         for number, (layer, modulation) in enumerate(zip(self.layers, self.modulation)):
             gain, shift = modulation(around)[:, :, None].chunk(2, 1)
@@ -140,15 +162,11 @@ class EdgeNetwork(nn.Module):
             hidden = found + hidden[:, :, lost:-lost] if number else found
         return self.output(hidden)[:, 0] + self.habit(around)
 
-    def _around(
-        self, left: torch.Tensor, right: torch.Tensor, role: torch.Tensor, known: torch.Tensor | None
-    ) -> torch.Tensor:
+    def _around(self, left: torch.Tensor, right: torch.Tensor, role: torch.Tensor) -> torch.Tensor:
         """Return what is known of the edges beside their windows (E, 5 * embedding + 1)."""
         sounds = []
-        for side, index in enumerate((left, right)):
+        for index in (left, right):
             named = (index <= self.silence).to(self.sound.weight.dtype)
-            if known is not None:
-                named = named * known[:, side]
             sounds.append(self.sound(index.clamp_max(self.silence)) * named[:, None])
         kinds = [self.kind(self.kind_of_sound[index]) for index in (left, right)]
         same = (left == right).to(self.sound.weight.dtype)

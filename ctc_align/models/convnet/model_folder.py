@@ -97,7 +97,12 @@ def _check(description: ModelDescription) -> None:
         for size in value if isinstance(value, (list, tuple)) else (value,):
             if type(size) is not int or not (0 if name == "states" else 1) <= size <= WIDEST:
                 raise ValueError(f"network.{name} is not a whole number from 1 to {WIDEST}: {shown(value)}")
-    for name, least in (("prior_scale", -LARGEST), ("silence_bonus", -LARGEST), ("mixture_weight", 0.0), ("noise_malus", 0.0)):
+    for name, least in (
+        ("prior_scale", -LARGEST),
+        ("silence_bonus", -LARGEST),
+        ("mixture_weight", 0.0),
+        ("noise_malus", 0.0),
+    ):
         value = getattr(description, name)
         if type(value) not in (int, float) or not least <= value <= LARGEST:
             raise ValueError(f"{name} is not a number from {least:g} to {LARGEST:g}: {shown(value)}")

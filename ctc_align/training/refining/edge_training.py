@@ -53,7 +53,9 @@ class EdgeTraining:
         learning_rate: the highest.
         weight_decay: of AdamW.
         dropout: share of hidden values that are 0 at a time.
-        hidden_sounds: share of the sounds that are taken for unknown ones of their kind.
+        hidden_sounds: share of the edges beside which sounds are taken for unknown ones of their kind.
+        hidden_kinds: share of the edges of which the kinds of sounds are hidden, too: so the network will do for
+            sounds of any language.
         shift_frames: windows are shifted by up to so many fine frames.
         level: deviation of a change of level, in units of the features.
         width_frames: deviation of the Gaussian that the chances are to be, in fine frames.
@@ -65,6 +67,7 @@ class EdgeTraining:
     weight_decay: float = 1e-3
     dropout: float = 0.1
     hidden_sounds: float = 0.15
+    hidden_kinds: float = 0.0
     shift_frames: int = 2
     level: float = 0.1
     width_frames: float = 1.0
@@ -176,8 +179,11 @@ def _loss(
     values = windows.values.float()
     values = values.gather(2, column[:, None, :].expand(-1, values.shape[1], -1))
     values[:, :MELS] += training.level * torch.randn(count, 1, 1, generator=chance)
-    known = (torch.rand(count, 2, generator=chance) > training.hidden_sounds).float()
-    logits = network(replace(windows, values=values), known, _Dropout(training.dropout, chance))
+    sounds, others = (torch.rand(count, generator=chance) < training.hidden_sounds for _ in range(2))
+    kinds = torch.rand(count, generator=chance) < training.hidden_kinds
+    left, right = network.hidden(windows.left, sounds, kinds), network.hidden(windows.right, others, kinds)
+    shifted = EdgeWindows(values, left, right, windows.role)
+    logits = network(shifted, _Dropout(training.dropout, chance))
     middle = torch.arange(PLACES) - FARTHEST
     wanted = torch.softmax(-0.5 * ((middle - (place - shift)[:, None]) / training.width_frames).square(), 1)
     losses = -(wanted * logits.log_softmax(1)).sum(1)
