@@ -86,7 +86,7 @@ def edges_of(start: np.ndarray, end: np.ndarray, words: np.ndarray) -> Edges:
 
 @dataclass(frozen=True, eq=False)
 class EdgeScene:
-    """What is known of an utterance where its edges are looked at.
+    """An utterance with the edges that will be looked at.
 
     Attributes:
         emissions: with their sound.

@@ -92,7 +92,7 @@ class EdgeNetwork(nn.Module):
         super().__init__()
         self.shape = shape
         self.spread = 1.0
-        """What standard deviations are multiplied by, so that 68 of 100 edges lie within theirs."""
+        """Factor of standard deviations, so that 68 of 100 edges lie within theirs."""
         self._index = {label: index for index, label in enumerate(shape.labels)}
         width, size = shape.width, shape.embedding
         sounds = [kind_of(label) for label in shape.labels] + [SILENCE, *KINDS]
