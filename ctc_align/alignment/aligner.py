@@ -277,12 +277,23 @@ class Aligner:
         )
         return [ranked([next(scored) for _ in alternatives]) for alternatives in texts]
 
-    def inputs(self, audio: AudioLike, text: str, utterance: str | None = None) -> UtteranceInputs:
-        """Return what an alignment is made from, for callers of the single stages. Raises as `align`."""
+    def inputs(
+        self, audio: AudioLike, text: str, utterance: str | None = None, *, keep_sound: bool = False
+    ) -> UtteranceInputs:
+        """Return what an alignment is made from, for callers of the single stages. Raises as `align`.
+
+        With `keep_sound` the emissions have their sound, even if no network will look at it.
+        """
         name, source = names_of(audio, utterance)
         words = self.split(text, name)
         with error_context(name, source):
-            return self._inputs(self.emissions(audio), words, name, source)
+            [emissions] = batching.run([self._emit(self._load(audio), None, keep_sound=keep_sound)])
+            return self._inputs(emissions, words, name, source)
+
+    @property
+    def edge_network(self) -> EdgeNetwork | None:
+        """The network that draws edges finely, the calibration's or the model's; None where there is none."""
+        return self._edge_network
 
     @property
     def fit_limits(self) -> FitLimits | None:
@@ -306,12 +317,14 @@ class Aligner:
     def _listen(self, audio: AudioLike, progress: Progress | None = None) -> Steps[Emissions]:
         return (yield from self._emit(self._load(audio), progress))
 
-    def _emit(self, loaded: Audio | Emissions, progress: Progress | None) -> Steps[Emissions]:
+    def _emit(
+        self, loaded: Audio | Emissions, progress: Progress | None, *, keep_sound: bool = False
+    ) -> Steps[Emissions]:
         if isinstance(loaded, Emissions):
             return loaded
         emissions = yield ModelEmissions(self._loaded_model(), loaded, progress)
         looks = self._edge_network is not None and self.settings.edges in FINE
-        return replace(emissions, sound=loaded) if looks else emissions
+        return replace(emissions, sound=loaded) if looks or keep_sound else emissions
 
     def _groups(self, pairs: Sequence[tuple[AudioLike, str | Transcript, str]]) -> Iterator[list[Steps[Alignment]]]:
         """Pairs in their order with their audio loaded, as many as make a group."""

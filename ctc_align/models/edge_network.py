@@ -72,6 +72,12 @@ class EdgeWindows:
         """Return some of the windows."""
         return EdgeWindows(self.values[which], self.left[which], self.right[which], self.role[which])
 
+    def to(self, device: str | torch.device) -> EdgeWindows:
+        """Return the windows on a device."""
+        return EdgeWindows(
+            self.values.to(device), self.left.to(device), self.right.to(device), self.role.to(device)
+        )
+
     @staticmethod
     def joined(parts: Sequence[EdgeWindows]) -> EdgeWindows:
         """Return all windows of several in a row."""

@@ -1,12 +1,12 @@
 """Calibration of a model on hand-labelled speech: offsets of edges, their spread, and weights of confidence.
 
-Each error is measured for speakers (for files, if there is one speaker) whose labels were left out of the constants;
-the constants that are kept come from all.
+Each error is measured for speakers (for files, if there is one speaker) whose labels were left out of the constants
+and of the network of edges that is learnt; what is kept comes from all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,20 +16,24 @@ from ctc_align.alignment.aligner import Aligner
 from ctc_align.alignment.confidence import RIGHT_MS
 from ctc_align.alignment.ctc_path import Spans
 from ctc_align.alignment.edges import EdgeSettings, place_edges
+from ctc_align.alignment.refined_edges import SIGMA
 from ctc_align.errors import CtcAlignError, InputError
 from ctc_align.evaluate import Evaluation, evaluate_intervals
 from ctc_align.kernels import batching
 from ctc_align.models.calibration import Calibration
+from ctc_align.models.edge_network import EdgeNetwork
 from ctc_align.training.calibrating.edge_errors import (
     Candidate,
     PairedEdges,
     SpokenUtterance,
     best_of,
     cross_validated,
+    folds_of,
     left_out,
-    nested,
     offsets_of,
 )
+from ctc_align.training.calibrating.edge_learning import FEWEST_UTTERANCES, LabelledSet, LearntEdges, learn_edges
+from ctc_align.training.calibrating.labelled_edges import network_labels
 from ctc_align.training.calibrating.labelled_speech import LabelledUtterance
 
 SCALES = (0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
@@ -40,8 +44,6 @@ SPIKE_GAPS_S = (0.0, 0.06, 0.1, 0.15, 0.2, 0.3)
 FEWEST_EDGES = 20
 FEWEST_WORDS = 4
 """A word is replaced only in utterances of this many words or more."""
-SIGMA = 0.6827
-"""Share of a normal distribution within a standard deviation."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +73,10 @@ class Report:
         reliability: (lowest confidence, words, mean confidence, share of words right), by other speakers' weights.
         replaced_auc: the chance that a word replaced by another, one in each utterance, gets a lower figure than a
             right one, by other speakers' weights.
-        speakers, utterances: numbers of those used.
+        speakers, utterances, folds: numbers of those used, and of the groups that are left out in turn.
         failed: names of the utterances that could not be used, with reasons.
         held_out: the evaluation of words with the offsets from other speakers.
+        learnt: the network of edges, and what it is worth; None where there are too few utterances, or was not asked.
     """
 
     calibration: Calibration
@@ -83,66 +86,169 @@ class Report:
     replaced_auc: float | None
     speakers: int
     utterances: int
+    folds: int
     failed: tuple[str, ...]
     held_out: Evaluation
+    learnt: LearntEdges | None = None
+
+    @property
+    def learnt_errors(self) -> CalibrationErrors | None:
+        """The errors of learnt edges, for speakers left out."""
+        return None if self.learnt is None else CalibrationErrors.of(np.asarray(self.learnt.words.errors_ms))
+
+    @property
+    def edge_network(self) -> EdgeNetwork | None:
+        """The network to be used: the one that was learnt, if its edges are better than those of constants."""
+        return _better(self.learnt, self.after)
 
 
-def calibrate(aligner: Aligner, labelled: Iterable[LabelledUtterance], source: str = "") -> Report:
-    """Estimate a model's calibration.
+def _better(learnt: LearntEdges | None, after: CalibrationErrors) -> EdgeNetwork | None:
+    if learnt is None or CalibrationErrors.of(np.asarray(learnt.words.errors_ms)).mae_ms >= after.mae_ms:
+        return None
+    return learnt.network
+
+
+def calibrate(
+    aligner: Aligner,
+    labelled: Iterable[LabelledUtterance],
+    source: str = "",
+    *,
+    learns: bool = True,
+    say: Callable[[str], None] | None = None,
+) -> Report:
+    """Estimate a model's calibration, and have a network of edges learn from labels where there are enough.
 
     Args:
         aligner: with the model; its own calibration, if it has one, is not used.
         labelled: a handful of utterances of several speakers.
         source: a description of the labels, for the file's readers.
+        learns: False for constants alone.
+        say: called with lines about how far it is.
 
     Raises:
         InputError: no utterance can be used, or too few edges.
     """
-    failed: list[str] = []
-    utterances: list[SpokenUtterance] = []
-    for utterance in labelled:
-        try:
-            utterances.append(_spoken(aligner, utterance))
-        except CtcAlignError as error:
-            failed.append(str(error))
-    if not utterances:
-        raise InputError(f"no utterance could be used: {failed[0] if failed else 'there is none'}")
-    counted = "1 labelled file" if len(utterances) == 1 else f"{len(utterances)} labelled files"
-    known = Calibration(
-        source=f"{source}, {counted}" if source else counted, frame_shift_s=utterances[0].emissions.frame_shift_s
-    )
-    segmented = utterances[0].emissions.states is not None
-    edge_settings = _candidate_settings(aligner, known, segmented=segmented)
-    candidates = [_paired(utterances, settings) for settings in edge_settings]
-    if len(candidates[0][1].errors_ms) < FEWEST_EDGES:
-        raise InputError(f"expected at least {FEWEST_EDGES} labelled edges that pair with words, got fewer")
-    best = best_of(candidates)
-    choices = {name: best_of(candidates, name) for name in sorted({each.labelled.speaker for each in utterances})}
-    plain, words, phones = candidates[best]
+    given = _Labelled.of(aligner, labelled, source, keep_sound=learns)
+    best = best_of(given.candidates, np.ones(len(given.folds), np.bool_))
+    plain, words, phones = given.candidates[best]
     calibration = replace(plain, offsets_ms=offsets_of(words, phones))
+    held_out = given.held_out()
+    after = CalibrationErrors.of(np.asarray(held_out.errors_ms))
+    learnt = None
+    if learns and len(given.utterances) >= FEWEST_UTTERANCES and int(given.folds.max()):
+        learnt = learn_edges(given.as_set(aligner), say)
     reliability: tuple[tuple[float, int, float, float], ...] = ()
     auc = None
-    if segmented:
-        calibration, reliability = _with_confidence(calibration, words, phones)
-        presence, auc = _presence(aligner, utterances, edge_settings[best])
+    if given.segmented:
+        final = learnt if _better(learnt, after) else None
+        calibration, reliability = _with_confidence(calibration, words, phones, given.folds, final)
+        presence, auc = _presence(aligner, given, best)
         calibration = replace(calibration, word_presence=presence)
     return Report(
         calibration,
-        CalibrationErrors.of(np.asarray(words.errors_ms if segmented else candidates[0][1].errors_ms)),
-        CalibrationErrors.of(nested(candidates, choices)),
+        CalibrationErrors.of(np.asarray((words if given.segmented else given.candidates[0][1]).errors_ms)),
+        after,
         reliability,
         auc,
-        len(set(words.speakers)),
-        len(utterances),
-        tuple(failed),
-        _held_out_evaluation(utterances, edge_settings, candidates, choices),
+        len({given.utterances[k].labelled.speaker for k in words.utterances}),
+        len(given.utterances),
+        int(given.folds.max()) + 1,
+        tuple(given.failed),
+        held_out.evaluation,
+        learnt,
     )
 
 
-def _spoken(aligner: Aligner, labelled: LabelledUtterance) -> SpokenUtterance:
-    inputs = aligner.inputs(labelled.audio, labelled.text, labelled.name)
+@dataclass(frozen=True)
+class _HeldOut:
+    """Errors of words in ms (E,) that are placed with constants from other folds, and their evaluation."""
+
+    errors_ms: Sequence[float]
+    evaluation: Evaluation
+
+
+@dataclass(frozen=True, eq=False)
+class _Labelled:
+    """The utterances, which of them are left out together (U,), and the candidates of constants."""
+
+    utterances: Sequence[SpokenUtterance]
+    folds: np.ndarray
+    settings: Sequence[EdgeSettings]
+    candidates: Sequence[Candidate]
+    failed: Sequence[str]
+
+    @staticmethod
+    def of(aligner: Aligner, labelled: Iterable[LabelledUtterance], source: str, *, keep_sound: bool) -> _Labelled:
+        """Choose pronunciations, and place words by each candidate. Raises as `calibrate`."""
+        failed: list[str] = []
+        utterances: list[SpokenUtterance] = []
+        for utterance in labelled:
+            try:
+                utterances.append(_spoken(aligner, utterance, keep_sound=keep_sound))
+            except CtcAlignError as error:
+                failed.append(str(error))
+        if not utterances:
+            raise InputError(f"no utterance could be used: {failed[0] if failed else 'there is none'}")
+        counted = "1 labelled file" if len(utterances) == 1 else f"{len(utterances)} labelled files"
+        known = Calibration(
+            source=f"{source}, {counted}" if source else counted, frame_shift_s=utterances[0].emissions.frame_shift_s
+        )
+        segmented = utterances[0].emissions.states is not None
+        settings = _candidate_settings(aligner, known, segmented=segmented)
+        candidates = [_paired(utterances, each) for each in settings]
+        if len(candidates[0][1].errors_ms) < FEWEST_EDGES:
+            raise InputError(f"expected at least {FEWEST_EDGES} labelled edges that pair with words, got fewer")
+        folds = folds_of([each.labelled.speaker for each in utterances])
+        return _Labelled(utterances, folds, settings, candidates, failed)
+
+    @property
+    def segmented(self) -> bool:
+        """True if the model has a segmentation."""
+        return self.utterances[0].emissions.states is not None
+
+    def draw(self, kept: np.ndarray, own: np.ndarray | None = None) -> list[Spans]:
+        """Return the edges of all (or of `own`) utterances, with constants from those that are kept, (U,) bool."""
+        choice = best_of(self.candidates, kept)
+        plain, words, phones = self.candidates[choice]
+        known = replace(plain, offsets_ms=offsets_of(words, phones, kept))
+        method = "refined" if self.segmented else "calibrated"
+        chosen = self.utterances if own is None else [self.utterances[k] for k in own]
+        return _placed(chosen, replace(self.settings[choice], method=method, calibration=known))
+
+    def held_out(self) -> _HeldOut:
+        """Return errors of words that are placed with constants from other folds."""
+        errors_ms: list[float] = []
+        rows = []
+        for fold in range(int(self.folds.max()) + 1):
+            kept, own = self.folds != fold, np.flatnonzero(self.folds == fold)
+            _, words, phones = self.candidates[best_of(self.candidates, kept)]
+            offsets = offsets_of(words, phones, kept)
+            pairs = zip(words.among(~kept), words.pairs, words.errors_ms)
+            errors_ms += [error + offsets.get(pair, 0.0) for left, pair, error in pairs if left]
+            for k, edges in zip(own.tolist(), self.draw(kept, own)):
+                utterance = self.utterances[k]
+                rows.append((utterance.labelled.name, utterance.word_intervals(edges), utterance.labelled.words))
+        return _HeldOut(errors_ms, evaluate_intervals(rows))
+
+    def as_set(self, aligner: Aligner) -> LabelledSet:
+        """Return what a network learns from; the aligner's own goes on learning where it knows the same tokens."""
+        labels = network_labels(self.utterances[0].emissions, self.utterances[0].separator)
+        own = aligner.edge_network
+        begin = own if own is not None and own.shape.labels == labels else None
+        return LabelledSet(self.utterances, self.folds, self.draw, labels, begin)
+
+
+def _spoken(aligner: Aligner, labelled: LabelledUtterance, *, keep_sound: bool = False) -> SpokenUtterance:
+    inputs = aligner.inputs(labelled.audio, labelled.text, labelled.name, keep_sound=keep_sound)
     chosen = batching.run([choose_tokens(inputs)])[0]
-    return SpokenUtterance(labelled, inputs.emissions, inputs.words.words, chosen.tokens, chosen.path.spans)
+    return SpokenUtterance(
+        labelled,
+        inputs.emissions,
+        inputs.words.words,
+        chosen.tokens,
+        chosen.path.spans,
+        inputs.tokenizer.separator,
+    )
 
 
 def _placed(utterances: Sequence[SpokenUtterance], settings: EdgeSettings) -> list[Spans]:
@@ -165,52 +271,42 @@ def _candidate_settings(aligner: Aligner, known: Calibration, *, segmented: bool
 def _paired(utterances: Sequence[SpokenUtterance], settings: EdgeSettings) -> Candidate:
     """Return constants and the edges of words and phones that are placed with them."""
     words, phones = PairedEdges(), PairedEdges()
-    for utterance, edges in zip(utterances, _placed(utterances, settings)):
-        words.add_words(utterance, edges)
-        if utterance.labelled.phones:
-            phones.add_phones(utterance, edges)
+    for number, (utterance, edges) in enumerate(zip(utterances, _placed(utterances, settings))):
+        words.add_words(number, utterance, edges)
+        phones.add_phones(number, utterance, edges)
     return settings.calibration, words, phones
 
 
 def _with_confidence(
-    calibration: Calibration, words: PairedEdges, phones: PairedEdges
+    calibration: Calibration,
+    words: PairedEdges,
+    phones: PairedEdges,
+    folds: np.ndarray,
+    learnt: LearntEdges | None,
 ) -> tuple[Calibration, tuple[tuple[float, int, float, float], ...]]:
-    """Return the calibration with the spread of edges and the weights of confidence, and its reliability."""
-    left_ms = left_out(words, phones)
+    """Return the calibration with the spread of edges and the weights of confidence, and its reliability.
+
+    The weights say whether the edges that are written are right, those of the network where one is `learnt`.
+    """
+    left_ms = left_out(words, phones, folds)
     spread = float(np.quantile(np.abs(left_ms) / np.asarray(words.spreads_ms), SIGMA))
-    chances, weights = _confidence(words, left_ms)
-    tokens = _confidence(phones, left_out(phones))[1] if phones.errors_ms else weights
+    tokens_ms = left_out(phones, None, folds)
+    if learnt is not None:
+        words, phones = learnt.words, learnt.phones
+        left_ms, tokens_ms = np.asarray(words.errors_ms), np.asarray(phones.errors_ms)
+    chances, weights = _confidence(words, left_ms, folds)
+    tokens = _confidence(phones, tokens_ms, folds)[1] if phones.errors_ms else weights
     calibration = replace(calibration, spread=round(spread, 3), word_confidence=weights, token_confidence=tokens)
     return calibration, _reliability(chances, _right(left_ms))
 
 
-def _held_out_evaluation(
-    utterances: Sequence[SpokenUtterance],
-    settings: Sequence[EdgeSettings],
-    candidates: Sequence[Candidate],
-    choices: Mapping[str, int],
-) -> Evaluation:
-    """Evaluate words that are placed with constants from other speakers, against the labels."""
-    rows = []
-    method = "refined" if settings[0].method == "occupancy" else "calibrated"
-    for speaker, choice in choices.items():
-        plain, words, phones = candidates[choice]
-        known = replace(plain, offsets_ms=offsets_of(words, phones, speaker))
-        own = [utterance for utterance in utterances if utterance.labelled.speaker == speaker]
-        for utterance, edges in zip(own, _placed(own, replace(settings[0], method=method, calibration=known))):
-            rows.append((utterance.labelled.name, utterance.word_intervals(edges), utterance.labelled.words))
-    return evaluate_intervals(rows)
-
-
-def _presence(
-    aligner: Aligner, utterances: Sequence[SpokenUtterance], settings: EdgeSettings
-) -> tuple[tuple[float, ...], float | None]:
+def _presence(aligner: Aligner, given: _Labelled, best: int) -> tuple[tuple[float, ...], float | None]:
     """Return weights that separate replaced words from the others, and the AUC by other speakers' weights."""
     rng = np.random.default_rng(0)
-    labelled = [utterance.labelled for utterance in utterances]
+    labelled = [utterance.labelled for utterance in given.utterances]
     vocabulary = sorted({word.text for each in labelled for word in aligner.words_of(each.text) if word.spoken})
-    rows, there, speakers = [], [], []
-    for original in labelled:
+    rows, there, folds = [], [], []
+    for original, fold in zip(labelled, given.folds.tolist()):
         words = aligner.words_of(original.text)
         at = int(rng.integers(len(words)))
         others = [text for text in vocabulary if text.casefold() != words[at].text.casefold()]
@@ -222,15 +318,15 @@ def _presence(
             utterance = _spoken(aligner, replace(original, text=text))
         except CtcAlignError:
             continue
-        features = utterance.features(_placed([utterance], settings)[0], utterance.begins)
+        features = utterance.features(_placed([utterance], given.settings[best])[0], utterance.begins)
         if features is not None:
             rows.append(features)
             there.append(utterance.owners != at)
-            speakers += [original.speaker] * len(features)
+            folds += [fold] * len(features)
     if not rows:
         return (), None
     right = np.concatenate(there)
-    chances, weights = cross_validated(np.concatenate(rows), right, speakers)
+    chances, weights = cross_validated(np.concatenate(rows), right, np.array(folds))
     return weights, rank_auc(chances[right], chances[~right])
 
 
@@ -252,9 +348,11 @@ def _right(errors_ms: np.ndarray) -> np.ndarray:
     return np.abs(errors_ms).reshape(-1, 2).max(1) <= RIGHT_MS
 
 
-def _confidence(edges: PairedEdges, left_ms: np.ndarray) -> tuple[np.ndarray, tuple[float, ...]]:
-    """Return the chance of each unit to be right, by other speakers' weights, and the weights of all."""
-    return cross_validated(np.stack(edges.features), _right(left_ms), edges.speakers[::2])
+def _confidence(
+    edges: PairedEdges, left_ms: np.ndarray, folds: np.ndarray
+) -> tuple[np.ndarray, tuple[float, ...]]:
+    """Return the chance of each unit to be right, by other folds' weights, and the weights of all."""
+    return cross_validated(np.stack(edges.features), _right(left_ms), folds[edges.utterances[::2]])
 
 
 def _reliability(chances: np.ndarray, right: np.ndarray) -> tuple[tuple[float, int, float, float], ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from ctc_align.alignment.ctc_path import Spans
 from ctc_align.alignment.edges import kinds_around
 from ctc_align.alignment.sound_fits import sound_fits, word_begins
-from ctc_align.evaluate.comparable_labels import broad_phones, plain_phones
+from ctc_align.evaluate.comparable_labels import broad_phones
 from ctc_align.evaluate.pairing import pair_intervals
 from ctc_align.models.calibration import Calibration, fit_logistic, fit_offsets, probability
 from ctc_align.text.textgrid_files import Interval
@@ -20,6 +20,7 @@ from ctc_align.units import seconds_to_ms
 
 AS_GOOD = 0.03
 """Among candidates at most this much worse than the best, the one that removes the fewest pauses is chosen."""
+MOST_FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class SpokenUtterance:
     words: Sequence[Word]
     tokens: Tokens
     spikes: Spans
+    separator: int | None = None
 
     @property
     def spoken(self) -> np.ndarray:
@@ -70,90 +72,138 @@ class SpokenUtterance:
 class PairedEdges:
     """Edges of units (words or phones) that are paired with labels: two for each unit, its start and its end.
 
-    `features` has one row for each unit, those of confidence.
+    `utterances` are the places of their utterances among all. `features` has one row for each unit, those of
+    confidence, of the edges that are drawn; errors and spreads are those of the final edges.
     """
 
-    speakers: list[str] = field(default_factory=list)
+    utterances: list[int] = field(default_factory=list)
     pairs: list[tuple[str, str]] = field(default_factory=list)
     errors_ms: list[float] = field(default_factory=list)
     spreads_ms: list[float] = field(default_factory=list)
     features: list[np.ndarray] = field(default_factory=list)
 
-    def add_words(self, utterance: SpokenUtterance, edges: Spans) -> None:
-        """Pair the words of an utterance with its labels."""
-        labelled = [word for word in utterance.labelled.words if word.label.strip()]
-        self._add(utterance, edges, utterance.begins, utterance.word_intervals(edges), labelled)
+    def add_words(self, number: int, utterance: SpokenUtterance, drawn: Spans, final: Spans | None = None) -> None:
+        """Pair the words of an utterance with its labels; `final` are edges that a network made of those drawn."""
+        self._add(number, utterance, drawn, final or drawn, words_of(utterance, drawn))
 
-    def add_phones(self, utterance: SpokenUtterance, edges: Spans) -> None:
+    def add_phones(self, number: int, utterance: SpokenUtterance, drawn: Spans, final: Spans | None = None) -> None:
         """Pair the phones of an utterance with its labels, both in broad classes."""
-        labels = [utterance.tokens.labels[k] for k in utterance.spoken]
-        begins = np.arange(len(labels) + 1)
-        ours = utterance.intervals(edges, begins, labels)
-        plain = broad_phones(plain_phones(ours))
-        if len(plain) == len(ours):
-            labelled = [phone for phone in utterance.labelled.phones if phone.label.strip()]
-            self._add(utterance, edges, begins, plain, broad_phones(plain_phones(labelled)))
+        self._add(number, utterance, drawn, final or drawn, phones_of(utterance, drawn))
+
+    def among(self, kept: np.ndarray) -> np.ndarray:
+        """Return whether each edge is of one of the utterances (E,); `kept` says it of all utterances (U,)."""
+        return kept[np.asarray(self.utterances, np.int64)]
 
     def _add(
-        self,
-        utterance: SpokenUtterance,
-        edges: Spans,
-        begins: np.ndarray,
-        units: list[Interval],
-        reference: Sequence[Interval],
+        self, number: int, utterance: SpokenUtterance, drawn: Spans, final: Spans, labelled: LabelledUnits
     ) -> None:
-        """Pair units, which have the sounds from begins[u] to begins[u + 1], with labels."""
-        spoken = utterance.spoken
-        index = {id(unit): u for u, unit in enumerate(units)}
-        apart = np.append(edges.end[spoken][:-1] < edges.start[spoken][1:], True)
+        spoken, begins = utterance.spoken, labelled.begins
+        apart = np.append(drawn.end[spoken][:-1] < drawn.start[spoken][1:], True)
         around_start, around_end = kinds_around([utterance.tokens.labels[k] for k in spoken], apart)
-        features = utterance.features(edges, begins)
+        features = utterance.features(drawn, begins)
+        units = utterance.intervals(final, begins, [""] * (len(begins) - 1))
         sd_ms = seconds_to_ms(utterance.emissions.frame_shift_s)
-        for pair in pair_intervals(units, reference).pairs:
-            u = index.get(id(pair.hypothesis))
-            if u is None or pair.mismatch:
-                continue
+        for u, label in labelled.labels:
             a, b = int(begins[u]), int(begins[u + 1]) - 1
-            self.speakers += [utterance.labelled.speaker] * 2
+            self.utterances += [number] * 2
             self.pairs += [around_start[a], around_end[b]]
             self.errors_ms += [
-                seconds_to_ms(pair.hypothesis.start_s - pair.reference.start_s),
-                seconds_to_ms(pair.hypothesis.end_s - pair.reference.end_s),
+                seconds_to_ms(units[u].start_s - label.start_s),
+                seconds_to_ms(units[u].end_s - label.end_s),
             ]
-            if features is not None and edges.start_sd is not None and edges.end_sd is not None:
-                spreads = edges.start_sd[spoken[a]], edges.end_sd[spoken[b]]
+            if final.start_sd is not None and final.end_sd is not None:
+                spreads = final.start_sd[spoken[a]], final.end_sd[spoken[b]]
                 self.spreads_ms += [float(spread) * sd_ms for spread in spreads]
+            if features is not None:
                 self.features.append(features[u])
+
+
+@dataclass(frozen=True)
+class LabelledUnits:
+    """The words or the phones of an utterance that have a label: (unit, label), in order.
+
+    Unit u has the sounds from begins[u] to begins[u + 1].
+    """
+
+    begins: np.ndarray
+    labels: Sequence[tuple[int, Interval]]
+
+
+def words_of(utterance: SpokenUtterance, edges: Spans) -> LabelledUnits:
+    """Return the words of an utterance that pair with its labels."""
+    reference = [word for word in utterance.labelled.words if word.label.strip()]
+    return _labelled(utterance.begins, utterance.word_intervals(edges), reference)
+
+
+def phones_of(utterance: SpokenUtterance, edges: Spans) -> LabelledUnits:
+    """Return the phones of an utterance that pair with its labels, both in broad classes."""
+    labels = [utterance.tokens.labels[k] for k in utterance.spoken]
+    begins = np.arange(len(labels) + 1)
+    ours = broad_phones(utterance.intervals(edges, begins, labels))
+    reference = [phone for phone in utterance.labelled.phones if phone.label.strip()]
+    if len(ours) != len(labels) or not reference:
+        return LabelledUnits(begins, ())
+    return _labelled(begins, ours, broad_phones(reference))
+
+
+def _labelled(begins: np.ndarray, units: Sequence[Interval], reference: Sequence[Interval]) -> LabelledUnits:
+    index = {id(unit): u for u, unit in enumerate(units)}
+    found = [
+        (index[id(pair.hypothesis)], pair.reference)
+        for pair in pair_intervals(units, reference).pairs
+        if not pair.mismatch and id(pair.hypothesis) in index
+    ]
+    return LabelledUnits(begins, found)
 
 
 Candidate = tuple[Calibration, PairedEdges, PairedEdges]
 """Constants without offsets, and the edges of words and of phones that are placed with them."""
 
 
+def folds_of(speakers: Sequence[str]) -> np.ndarray:
+    """Return which utterances (U,) are left out together: at most `MOST_FOLDS` groups of speakers, or of single ones.
+
+    >>> folds_of(["anna", "anna", "bert", "carl"]).tolist()
+    [0, 0, 1, 2]
+    >>> folds_of(["anna"] * 3).tolist()
+    [0, 1, 2]
+    """
+    several = len(set(speakers)) > 1
+    names = list(speakers) if several else [str(k) for k in range(len(speakers))]
+    counts = {name: names.count(name) for name in dict.fromkeys(names)}
+    sizes = [0] * min(MOST_FOLDS, len(counts))
+    fold = {}
+    for name in sorted(counts, key=lambda name: -counts[name]):
+        fold[name] = sizes.index(min(sizes))
+        sizes[fold[name]] += counts[name]
+    return np.array([fold[name] for name in names])
+
+
 def offsets_of(
-    words: PairedEdges, phones: PairedEdges | None = None, without: str | None = None
+    words: PairedEdges, phones: PairedEdges | None = None, kept: np.ndarray | None = None
 ) -> dict[tuple[str, str], float]:
-    """Return offsets of words' edges, shrunk towards those of all sounds; without one speaker, if given."""
-    wider = offsets_of(phones, None, without) if phones is not None and phones.errors_ms else None
-    rows = zip(words.speakers, words.pairs, words.errors_ms)
-    return fit_offsets([(pair, error_ms) for speaker, pair, error_ms in rows if speaker != without], wider)
+    """Return offsets of words' edges, shrunk towards those of all sounds; of utterances that are kept (U,)."""
+    wider = offsets_of(phones, None, kept) if phones is not None and phones.errors_ms else None
+    used = [True] * len(words.pairs) if kept is None else words.among(kept)
+    rows = zip(used, words.pairs, words.errors_ms)
+    return fit_offsets([(pair, error_ms) for own, pair, error_ms in rows if own], wider)
 
 
-def left_out(edges: PairedEdges, phones: PairedEdges | None = None) -> np.ndarray:
-    """Return errors in ms (E,) after the offsets from other speakers."""
-    offsets = {speaker: offsets_of(edges, phones, speaker) for speaker in set(edges.speakers)}
-    rows = zip(edges.speakers, edges.pairs, edges.errors_ms)
-    return np.array([error_ms + offsets[speaker].get(pair, 0.0) for speaker, pair, error_ms in rows])
+def left_out(edges: PairedEdges, phones: PairedEdges | None, folds: np.ndarray) -> np.ndarray:
+    """Return errors in ms (E,) after the offsets from other folds."""
+    offsets = [offsets_of(edges, phones, folds != fold) for fold in range(int(folds.max()) + 1)]
+    rows = zip(folds[edges.utterances], edges.pairs, edges.errors_ms)
+    return np.array([error_ms + offsets[fold].get(pair, 0.0) for fold, pair, error_ms in rows])
 
 
-def best_of(candidates: Sequence[Candidate], without: str | None = None) -> int:
-    """Return the index of the constants with the least error after their offsets; without one speaker, if given."""
+def best_of(candidates: Sequence[Candidate], kept: np.ndarray) -> int:
+    """Return the index of the constants with the least error after their offsets, of utterances that are kept (U,)."""
     errors_ms = []
     for _, words, phones in candidates:
-        offsets = offsets_of(words, phones, without)
-        rows = zip(words.speakers, words.pairs, words.errors_ms)
-        own = [abs(error + offsets.get(pair, 0.0)) for speaker, pair, error in rows if speaker != without]
-        errors_ms.append(float(np.mean(own)) if own else 0.0)
+        offsets = offsets_of(words, phones, kept)
+        rows = zip(words.among(kept), words.pairs, words.errors_ms)
+        used = [abs(error + offsets.get(pair, 0.0)) for own, pair, error in rows if own]
+        errors_ms.append(float(np.mean(used)) if used else 0.0)
     least = min(errors_ms)
     if candidates[0][0].scale != candidates[-1][0].scale:
         return errors_ms.index(least)
@@ -162,35 +212,19 @@ def best_of(candidates: Sequence[Candidate], without: str | None = None) -> int:
     return min((k for k, gap in enumerate(gaps_s) if gap == gap_s), key=lambda k: errors_ms[k])
 
 
-def nested(candidates: Sequence[Candidate], choices: Mapping[str, int]) -> np.ndarray:
-    """Return errors of words in ms (E,), each speaker's with constants and offsets from the others.
-
-    Args:
-        choices: for each speaker the `best_of` the candidates without that speaker.
-    """
-    errors_ms: list[float] = []
-    for speaker, choice in choices.items():
-        _, words, phones = candidates[choice]
-        offsets = offsets_of(words, phones, speaker)
-        rows = zip(words.speakers, words.pairs, words.errors_ms)
-        errors_ms += [error + offsets.get(pair, 0.0) for own, pair, error in rows if own == speaker]
-    return np.array(errors_ms)
-
-
 def cross_validated(
-    rows: np.ndarray, right: np.ndarray, speakers: Sequence[str]
+    rows: np.ndarray, right: np.ndarray, folds: np.ndarray
 ) -> tuple[np.ndarray, tuple[float, ...]]:
-    """Return P(right) (N,) by weights from other speakers (from all, if there is one speaker), and the weights of all.
+    """Return P(right) (N,) by weights from other folds (from all, if there is one fold), and the weights of all.
 
     Args:
         rows: (N, F) features.
         right: (N,) bool.
-        speakers: (N,) of the rows.
+        folds: (N,) of the rows.
     """
-    fold = np.unique(np.asarray(speakers), return_inverse=True)[1]
     chances = np.zeros(len(rows))
-    for speaker in range(int(fold.max()) + 1):
-        own = fold == speaker
+    for fold in np.unique(folds):
+        own = folds == fold
         others = own if own.all() else ~own
         chances[own] = probability(rows[own], fit_logistic(rows[others], right[others]))
     return chances, fit_logistic(rows, right)

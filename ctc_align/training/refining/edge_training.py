@@ -83,7 +83,7 @@ def examples_of(scene: EdgeScene, place_s: np.ndarray, weight: np.ndarray) -> Ed
     """
     place = place_s / SHIFT_S - scene.centres()
     near = torch.from_numpy(np.flatnonzero(np.abs(place) <= FARTHEST + 0.5))
-    windows = scene.windows(0, len(scene.edges), MARGIN).part(near)
+    windows = scene.windows(0, len(scene.edges), MARGIN).to("cpu").part(near)
     return EdgeExamples(
         replace(windows, values=windows.values.half()),
         torch.from_numpy(place).float()[near],
@@ -122,9 +122,7 @@ def train_edge_network(
         say: called with a line after every epoch.
     """
     chance = torch.Generator().manual_seed(seed)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        network = EdgeNetwork(EdgeNetworkShape(tuple(labels)))
+    network = EdgeNetwork(EdgeNetworkShape(tuple(labels)))
     if begin is not None:
         network.load_state_dict(begin.state_dict())
     else:
@@ -153,8 +151,18 @@ def train_edge_network(
 
 
 def _initialise(network: EdgeNetwork, chance: torch.Generator) -> None:
-    """Let the network begin without habits, and with kinds that matter more than single sounds."""
+    """Let the network begin without habits, and with kinds that matter more than single sounds.
+
+    All chance is the generator's own: several networks may be trained in several threads.
+    """
     with torch.no_grad():
+        for each in (*network.layers, network.output, network.habit):
+            assert isinstance(each, (nn.Conv1d, nn.Linear))
+            assert each.bias is not None
+            bound = each.weight[0].numel() ** -0.5
+            each.weight.uniform_(-bound, bound, generator=chance)
+            each.bias.uniform_(-bound, bound, generator=chance)
+        network.role.weight.normal_(generator=chance)
         network.sound.weight.normal_(0.0, 0.3, generator=chance)
         network.kind.weight.normal_(0.0, 0.7, generator=chance)
         network.habit.weight.normal_(0.0, 0.02, generator=chance)
