@@ -34,7 +34,7 @@ FEWEST_ON_CURVE = 4
 """… where they are so many utterances or more."""
 MORE_UTTERANCES = 30
 """The curve is continued by so many."""
-FEWEST_STEPS, MOST_STEPS = 400, 6000
+FEWEST_STEPS, MOST_STEPS = 300, 6000
 """Steps of a training, which has `EdgeTraining.epochs` epochs where that makes neither fewer nor more."""
 GOING_ON = EdgeTraining(epochs=10, learning_rate=1e-3)
 """How the network of a model goes on learning."""
@@ -178,7 +178,7 @@ def training_for(examples: int, begin: EdgeNetwork | None = None) -> EdgeTrainin
     """Return how a network is trained on so many examples.
 
     >>> training_for(2880).epochs, training_for(320).epochs
-    (15, 80)
+    (15, 60)
     """
     usual = EdgeTraining() if begin is None else GOING_ON
     batches = max(1, examples // usual.batch)

@@ -130,7 +130,9 @@ def train_edge_network(
     network.train()
     count = len(examples)
     batches = max(1, count // training.batch)
-    optimizer = torch.optim.AdamW(network.parameters(), training.learning_rate, weight_decay=training.weight_decay)
+    optimizer = torch.optim.AdamW(
+        network.parameters(), training.learning_rate, weight_decay=training.weight_decay, fused=True
+    )
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, training.learning_rate, total_steps=training.epochs * batches + 1, pct_start=0.2
     )
