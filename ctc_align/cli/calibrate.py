@@ -1,9 +1,11 @@
-"""ctc-align calibrate: constants for a model's edges and confidence from a handful of labelled files."""
+"""ctc-align calibrate: a model's edges and confidence as in labelled files: constants, and edges learnt from more."""
 
 from __future__ import annotations
 
 import os
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,8 +18,13 @@ from ctc_align.cli.options import ConfigOptions, MessageOptions, grouped
 from ctc_align.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from ctc_align.training.calibrating.calibration_fitting import Report
+    from rich.table import Table
 
+    from ctc_align.training.calibrating.calibration_fitting import Report
+    from ctc_align.training.calibrating.edge_learning import LearntEdges
+
+FEWEST = 8
+"""As `ctc_align.training.calibrating.edge_learning.FEWEST_UTTERANCES`, which is heavy to import."""
 FAR_MS = 100.0
 """A model that was trained on the language is never so far off."""
 
@@ -28,7 +35,8 @@ def calibrate(
     reference: Annotated[
         str,
         typer.Argument(
-            metavar="REFERENCE", help="Folder of TextGrids labelled by hand, with one folder for each speaker."
+            metavar="REFERENCE",
+            help="Folder of TextGrids labelled or corrected by hand, with one folder for each speaker.",
         ),
     ],
     audio: Annotated[
@@ -37,9 +45,7 @@ def calibrate(
     ] = None,
     out_dir: Annotated[
         str | None,
-        typer.Option(
-            "--out-dir", metavar="DIR", help="Folder for calibration.toml.", show_default="the model's folder"
-        ),
+        typer.Option("--out-dir", metavar="DIR", help="Folder for what is written.", show_default="the model's folder"),
     ] = None,
     force: options.Force = False,
     lexicon: options.Lexicon = None,
@@ -49,22 +55,24 @@ def calibrate(
     config: ConfigOptions,
     messages: MessageOptions,
 ) -> None:
-    """Measure the errors of a model's edges on speech labelled by hand, and write constants that reduce them.
+    """Learn from speech labelled by hand where edges are drawn, and write what makes a model draw them there.
 
-    Writes calibration.toml. It is used by every command whose --model is its folder, or that names it with
-    --calibration. The figures on standard output are for speakers left out in turn.
+    Writes calibration.toml, and from 8 labelled files on edges.safetensors. They are used by every command whose
+    --model is their folder, or that names it with --calibration. The figures on standard output are for speakers
+    left out in turn.
     """
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.models import check_model
     from ctc_align.models.calibration import FILE
+    from ctc_align.models.edge_network import FILE as EDGES
     from ctc_align.training.calibrating.calibration_fitting import calibrate as measure
     from ctc_align.training.calibrating.labelled_speech import read_labelled
 
+    started_s = time.monotonic()
     talk = messages.talk()
     settings = config.settings()
     check_model(model)
     folder = _folder(model, out_dir)
-    path = folder / FILE
     check_files({"--lexicon": lexicon})
     talk.listen()
     failed: list[str] = []
@@ -72,25 +80,35 @@ def calibrate(
     if not labelled:
         raise InputError(f"{reference}: no file can be used: {failed[0]}")
     aligner = Aligner(model, device=device, backend=backend, lexicon=lexicon, settings=settings)
-    if path.exists() and not force:
-        raise UsageError(f"{path}: exists already; give --force to replace it, or --out-dir")
-    report = measure(aligner, labelled, os.path.basename(os.path.abspath(reference)))
+    for path in (folder / FILE, folder / EDGES):
+        if path.exists() and not force:
+            raise UsageError(f"{path}: exists already; give --force to replace it, or --out-dir")
+    with talk.progress("learning edges") as bar:
+        report = measure(aligner, labelled, os.path.basename(os.path.abspath(reference)), progress=bar)
     failed += report.failed
     _say_doubts(report, failed, talk)
-    _write(path, report)
-    _show(report)
-    talk.say(f"wrote {path}")
+    written = _write(folder, report)
+    _show(report, time.monotonic() - started_s)
+    talk.say(f"wrote {' and '.join(map(str, written))}")
     if failed:
         raise typer.Exit(SOME_FAILED)
 
 
-def _write(path: Path, report: Report) -> None:
-    from ctc_align.formats.whole_files import placing
-    from ctc_align.models.calibration import as_toml
+def _write(folder: Path, report: Report) -> list[Path]:
+    """Write the constants, and the network if it is better than they are alone; return the files."""
+    from ctc_align.formats.whole_files import placing, remove_file
+    from ctc_align.models import edge_network
+    from ctc_align.models.calibration import FILE, as_toml
 
-    with placing([path]) as parts:
-        for _, part in parts:
-            part.write_text(as_toml(report.calibration), encoding="utf-8")
+    contents = {folder / FILE: as_toml(report.calibration).encode()}
+    if report.edge_network is not None:
+        contents[folder / edge_network.FILE] = edge_network.edge_network_bytes(report.edge_network)
+    with placing(list(contents)) as parts:
+        for target, part in parts:
+            part.write_bytes(contents[target])
+    if report.edge_network is None:
+        remove_file(folder / edge_network.FILE, folder)
+    return list(contents)
 
 
 def _say_doubts(report: Report, failed: list[str], talk: Talk) -> None:
@@ -115,42 +133,76 @@ def _folder(model: str, out_dir: str | None) -> Path:
     return folder
 
 
-def _show(report: Report) -> None:
+def _show(report: Report, took_s: float) -> None:
     """Print the figures to stdout."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     from ctc_align.cli.printing import console_for
 
     console = console_for(sys.stdout)
-    alone = report.speakers == 1
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in ("edges of words", "mean absolute error, ms", "median signed, ms", "within 20 ms, %"):
-        table.add_column(column, justify="left" if column == "edges of words" else "right")
-    rows = [("as they were", report.before), ("calibrated", report.after)]
-    for name, figures in rows[: 1 if alone else 2]:
-        table.add_row(name, f"{figures.mae_ms:.1f}", f"{figures.median_signed_ms:+.1f}", f"{figures.within_20_ms:.1f}")
-    console.print(table)
-    found = report.held_out.boundaries
-    rates = [(name, found[kind].f1) for name, kind in (("of all edges", "both"), ("of inner starts", "inner_onset"))]
-    line = ", ".join(f"{name} {rate:.3f}" for name, rate in rates if rate is not None)
-    if line and not alone:
-        console.print(f"F1 at 20 ms, calibrated: {line}", markup=False)
+    alone = report.folds == 1
+    console.print(_errors_table(report))
+    if report.learnt is not None:
+        for line in _learning_lines(report, report.learnt):
+            console.print(line, markup=False)
+    elif report.utterances < FEWEST:
+        console.print(f"constants only: edges are learnt from {FEWEST} labelled files on", markup=False)
     if report.reliability and not alone:
-        table = Table(box=SIMPLE_HEAD, pad_edge=False)
-        for column in ("confidence", "words", "mean", "right"):
-            table.add_column(column, justify="right")
-        for lowest, words, mean, right in report.reliability:
-            table.add_row(f"≥ {lowest:.2f}", str(words), f"{mean:.3f}", f"{right:.3f}")
-        console.print(table)
+        console.print(_confidence_table(report))
     if report.replaced_auc is not None and not alone:
         console.print(f"a word replaced by another is told with AUC {report.replaced_auc:.3f}", markup=False)
     utterances = counted(report.utterances, "utterance", "utterances")
     if alone:
         line = f"{utterances} of one speaker: nobody could be left out, so what the constants are worth is not known"
-    elif report.speakers == report.utterances:
-        line = f"{utterances}, each left out in turn; right: both edges within 50 ms"
     else:
-        speakers = counted(report.speakers, "speaker", "speakers")
-        line = f"{utterances} of {speakers}, each speaker left out in turn; right: both edges within 50 ms"
+        if report.speakers == report.utterances:
+            who, units = utterances, "each"
+        else:
+            who, units = f"{utterances} of {counted(report.speakers, 'speaker', 'speakers')}", "each speaker"
+        turns = f"{units} left out in turn"
+        if report.folds < report.speakers:
+            turns = f"left out in turn, in {report.folds} groups" + (" of speakers" if units != "each" else "")
+        line = f"{who}, {turns}; right: both edges within 50 ms"
     console.print(line, markup=False)
+    console.print(f"took {took_s:.0f} s", markup=False)
+
+
+def _errors_table(report: Report) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for column in ("edges of words", "mean error, ms", "median signed, ms", "within 20 ms, %", "F1 at 20 ms"):
+        table.add_column(column, justify="left" if column == "edges of words" else "right")
+    rows = [("as they were", report.before, None), ("with constants", report.after, report.held_out)]
+    if report.learnt is not None and report.learnt_errors is not None:
+        rows.append(("with learnt edges", report.learnt_errors, report.learnt.evaluation))
+    for name, figures, evaluation in rows[: 1 if report.folds == 1 else None]:
+        rate = None if evaluation is None else evaluation.boundaries["both"].f1
+        errors = f"{figures.mae_ms:.1f}", f"{figures.median_signed_ms:+.1f}", f"{figures.within_20_ms:.1f}"
+        table.add_row(name, *errors, "" if rate is None else f"{rate:.3f}")
+    return table
+
+
+def _learning_lines(report: Report, learnt: LearntEdges) -> Iterator[str]:
+    """Yield what the learnt edges are worth, and how much more labels would bring."""
+    from ctc_align.training.calibrating.edge_learning import MORE_UTTERANCES, less_with_more
+
+    if report.edge_network is None:
+        yield "learnt edges are no better than constants for speakers left out: constants alone are written"
+    first, *others = [(f"{count:.0f}", f"{error_ms:.1f}") for count, error_ms in learnt.curve]
+    curve = ", ".join([f"from {first[0]} utterances {first[1]} ms", *(f"from {n} {error}" for n, error in others)])
+    less_ms = less_with_more(learnt.curve, report.utterances)
+    more = "" if less_ms is None else f"; with {MORE_UTTERANCES} more about {less_ms:.1f} ms less"
+    yield f"mean error when learnt {curve}{more}"
+    yield f"{100 * learnt.within_sd:.0f} of 100 learnt edges lie within their standard deviation (68 should)"
+
+
+def _confidence_table(report: Report) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for column in ("confidence", "words", "mean", "right"):
+        table.add_column(column, justify="right")
+    for lowest, words, mean, right in report.reliability:
+        table.add_row(f"≥ {lowest:.2f}", str(words), f"{mean:.3f}", f"{right:.3f}")
+    return table

@@ -74,9 +74,7 @@ class EdgeWindows:
 
     def to(self, device: str | torch.device) -> EdgeWindows:
         """Return the windows on a device."""
-        return EdgeWindows(
-            self.values.to(device), self.left.to(device), self.right.to(device), self.role.to(device)
-        )
+        return EdgeWindows(self.values.to(device), self.left.to(device), self.right.to(device), self.role.to(device))
 
     @staticmethod
     def joined(parts: Sequence[EdgeWindows]) -> EdgeWindows:

@@ -33,7 +33,7 @@ def run_fingerprint(
     parts = {
         "model": "" if model is None else model_identity(model),
         "lexicon": _content(Path(lexicon)) if lexicon else "",
-        "calibration": _content(Path(calibration)) if calibration else "",
+        "calibration": _calibration_content(Path(calibration)) if calibration else "",
         "settings": {name: value for name, value in settings.items() if name not in _PLACES},
         "formats": sorted(formats),
         "others": list(others),
@@ -54,16 +54,27 @@ def model_identity(model: str) -> str:
     """
     from ctc_align.models import EMBEDDED, FOLDER_FILES
     from ctc_align.models.calibration import FILE as CALIBRATION
+    from ctc_align.models.edge_network import FILE as EDGES
 
     folder = _PACKAGE / "models" / model if model in EMBEDDED else Path(model.partition(":")[2] or model)
     if folder.is_file():
         # an ONNX file is described by files in its folder
         descriptions = [folder.with_suffix(".toml"), folder.parent / "tokens.txt"] if model.startswith("onnx:") else []
+        descriptions += [folder.parent / CALIBRATION, folder.parent / EDGES]
         return " ".join(_content(path) for path in [folder, *filter(Path.is_file, descriptions)])
-    files = [folder / name for name in (*FOLDER_FILES, CALIBRATION) if (folder / name).is_file()]
+    files = [folder / name for name in (*FOLDER_FILES, CALIBRATION, EDGES) if (folder / name).is_file()]
     if not files and folder.is_dir():
         files = sorted(path for path in folder.iterdir() if path.is_file())
     return " ".join(_content(path) for path in files) or model
+
+
+def _calibration_content(place: Path) -> str:
+    """Return the content of a calibration: of its file, or of the files in its folder."""
+    from ctc_align.models.calibration import file_in
+    from ctc_align.models.edge_network import FILE as EDGES
+
+    edges = place / EDGES
+    return " ".join(_content(path) for path in (file_in(place), *([edges] if edges.is_file() else [])))
 
 
 def _content(path: Path) -> str:

@@ -114,7 +114,7 @@ def calibrate(
     source: str = "",
     *,
     learns: bool = True,
-    say: Callable[[str], None] | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> Report:
     """Estimate a model's calibration, and have a network of edges learn from labels where there are enough.
 
@@ -123,12 +123,12 @@ def calibrate(
         labelled: a handful of utterances of several speakers.
         source: a description of the labels, for the file's readers.
         learns: False for constants alone.
-        say: called with lines about how far it is.
+        progress: called with the share of the learning that is done, in [0, 1].
 
     Raises:
         InputError: no utterance can be used, or too few edges.
     """
-    given = _Labelled.of(aligner, labelled, source, keep_sound=learns)
+    given = PlacedUtterances.of(aligner, labelled, source, keep_sound=learns)
     best = best_of(given.candidates, np.ones(len(given.folds), np.bool_))
     plain, words, phones = given.candidates[best]
     calibration = replace(plain, offsets_ms=offsets_of(words, phones))
@@ -136,7 +136,7 @@ def calibrate(
     after = CalibrationErrors.of(np.asarray(held_out.errors_ms))
     learnt = None
     if learns and len(given.utterances) >= FEWEST_UTTERANCES and int(given.folds.max()):
-        learnt = learn_edges(given.as_set(aligner), say)
+        learnt = learn_edges(given.as_set(aligner), progress)
     reliability: tuple[tuple[float, int, float, float], ...] = ()
     auc = None
     if given.segmented:
@@ -168,8 +168,8 @@ class _HeldOut:
 
 
 @dataclass(frozen=True, eq=False)
-class _Labelled:
-    """The utterances, which of them are left out together (U,), and the candidates of constants."""
+class PlacedUtterances:
+    """The utterances, which of them are left out together (U,), and their words by each candidate of the constants."""
 
     utterances: Sequence[SpokenUtterance]
     folds: np.ndarray
@@ -178,7 +178,9 @@ class _Labelled:
     failed: Sequence[str]
 
     @staticmethod
-    def of(aligner: Aligner, labelled: Iterable[LabelledUtterance], source: str, *, keep_sound: bool) -> _Labelled:
+    def of(
+        aligner: Aligner, labelled: Iterable[LabelledUtterance], source: str, *, keep_sound: bool
+    ) -> PlacedUtterances:
         """Choose pronunciations, and place words by each candidate. Raises as `calibrate`."""
         failed: list[str] = []
         utterances: list[SpokenUtterance] = []
@@ -199,7 +201,7 @@ class _Labelled:
         if len(candidates[0][1].errors_ms) < FEWEST_EDGES:
             raise InputError(f"expected at least {FEWEST_EDGES} labelled edges that pair with words, got fewer")
         folds = folds_of([each.labelled.speaker for each in utterances])
-        return _Labelled(utterances, folds, settings, candidates, failed)
+        return PlacedUtterances(utterances, folds, settings, candidates, failed)
 
     @property
     def segmented(self) -> bool:
@@ -300,7 +302,7 @@ def _with_confidence(
     return calibration, _reliability(chances, _right(left_ms))
 
 
-def _presence(aligner: Aligner, given: _Labelled, best: int) -> tuple[tuple[float, ...], float | None]:
+def _presence(aligner: Aligner, given: PlacedUtterances, best: int) -> tuple[tuple[float, ...], float | None]:
     """Return weights that separate replaced words from the others, and the AUC by other speakers' weights."""
     rng = np.random.default_rng(0)
     labelled = [utterance.labelled for utterance in given.utterances]
@@ -348,9 +350,7 @@ def _right(errors_ms: np.ndarray) -> np.ndarray:
     return np.abs(errors_ms).reshape(-1, 2).max(1) <= RIGHT_MS
 
 
-def _confidence(
-    edges: PairedEdges, left_ms: np.ndarray, folds: np.ndarray
-) -> tuple[np.ndarray, tuple[float, ...]]:
+def _confidence(edges: PairedEdges, left_ms: np.ndarray, folds: np.ndarray) -> tuple[np.ndarray, tuple[float, ...]]:
     """Return the chance of each unit to be right, by other folds' weights, and the weights of all."""
     return cross_validated(np.stack(edges.features), _right(left_ms), folds[edges.utterances[::2]])
 

@@ -212,9 +212,7 @@ def best_of(candidates: Sequence[Candidate], kept: np.ndarray) -> int:
     return min((k for k, gap in enumerate(gaps_s) if gap == gap_s), key=lambda k: errors_ms[k])
 
 
-def cross_validated(
-    rows: np.ndarray, right: np.ndarray, folds: np.ndarray
-) -> tuple[np.ndarray, tuple[float, ...]]:
+def cross_validated(rows: np.ndarray, right: np.ndarray, folds: np.ndarray) -> tuple[np.ndarray, tuple[float, ...]]:
     """Return P(right) (N,) by weights from other folds (from all, if there is one fold), and the weights of all.
 
     Args:

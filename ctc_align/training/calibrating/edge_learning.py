@@ -8,7 +8,7 @@ would bring.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -21,15 +21,15 @@ from ctc_align.evaluate import Evaluation, evaluate_intervals
 from ctc_align.kernels import batching
 from ctc_align.models.calibration import MOST_SPREAD
 from ctc_align.models.edge_network import EdgeNetwork, EdgeNetworkShape
+from ctc_align.text.textgrid_files import Interval
 from ctc_align.training.calibrating.edge_errors import PairedEdges, SpokenUtterance
 from ctc_align.training.calibrating.labelled_edges import edge_examples
 from ctc_align.training.refining.edge_training import EdgeExamples, EdgeTraining, train_edge_network
-from ctc_align.text.textgrid_files import Interval
 
 FEWEST_UTTERANCES = 8
 """A network is learnt from so many utterances or more."""
 SHARES = (0.25, 0.5)
-"""Parts of the others' utterances from which networks are learnt for the curve, beside all …"""
+"""The usual parts for the curve …"""
 FEWEST_ON_CURVE = 4
 """… where they are so many utterances or more."""
 MORE_UTTERANCES = 30
@@ -53,6 +53,7 @@ class LabelledSet:
         draw: returns the edges of all utterances, drawn with constants from those that are kept, (U,) bool.
         labels: the tokens that the network is to know.
         begin: a network of the same labels that goes on learning; None: a new one.
+        shares: parts of the others' utterances from which networks are learnt for the curve, beside all.
     """
 
     utterances: Sequence[SpokenUtterance]
@@ -60,6 +61,7 @@ class LabelledSet:
     draw: Callable[[np.ndarray], list[Spans]]
     labels: tuple[str, ...]
     begin: EdgeNetwork | None = None
+    shares: tuple[float, ...] = SHARES
 
 
 @dataclass(frozen=True)
@@ -82,23 +84,23 @@ class LearntEdges:
     curve: tuple[tuple[float, float], ...]
 
 
-def learn_edges(given: LabelledSet, say: Callable[[str], None] | None = None) -> LearntEdges:
+def learn_edges(given: LabelledSet, progress: Callable[[float], None] | None = None) -> LearntEdges:
     """Return a network of edges learnt from labelled utterances of two folds or more.
 
     As many networks are trained at once as torch would use threads; the result does not depend on it.
 
     Args:
         given: the utterances.
-        say: called with a line after each training.
+        progress: called with the share of the trainings that are done, in [0, 1].
     """
     folds = range(int(given.folds.max()) + 1)
     jobs = [_Job(given.folds != fold, given.folds == fold) for fold in folds]
     everything = np.ones(len(given.folds), np.bool_)
-    curve_jobs = {share: [_part(job, share) for job in jobs] for share in SHARES}
+    curve_jobs = {share: [_part(job, share) for job in jobs] for share in given.shares}
     curve_jobs = {share: some for share, some in curve_jobs.items() if _mean_size(some) >= FEWEST_ON_CURVE}
     lists = [*curve_jobs.values(), jobs]
     whole = _Job(everything, ~everything)
-    trained = _trained(given, [job for some in lists for job in some] + [whole], say)
+    trained = _trained(given, [job for some in lists for job in some] + [whole], progress)
     curve = []
     for some in lists:
         words, phones, rows = PairedEdges(), PairedEdges(), list[Row]()
@@ -186,10 +188,9 @@ def training_for(examples: int, begin: EdgeNetwork | None = None) -> EdgeTrainin
     return replace(usual, epochs=max(1, round(steps / batches)))
 
 
-def _trained(given: LabelledSet, jobs: Iterable[_Job], say: Callable[[str], None] | None) -> Iterator[_Trained]:
+def _trained(given: LabelledSet, jobs: Sequence[_Job], progress: Callable[[float], None] | None) -> Iterator[_Trained]:
     """Yield the networks of the jobs, in order; no more examples than of those under way are in memory."""
     index = EdgeNetwork(EdgeNetworkShape(given.labels))
-    jobs = list(jobs)
     workers = min(torch.get_num_threads(), MOST_AT_ONCE)
     pending: deque[tuple[_Job, list[Spans], Future[EdgeNetwork]]] = deque()
     done = 0
@@ -197,15 +198,15 @@ def _trained(given: LabelledSet, jobs: Iterable[_Job], say: Callable[[str], None
         try:
             for job in jobs:
                 drawn = given.draw(job.kept)
-                kept = np.flatnonzero(job.kept)
+                kept: list[int] = np.flatnonzero(job.kept).tolist()
                 examples = edge_examples([given.utterances[k] for k in kept], [drawn[k] for k in kept], index)
                 pending.append((job, drawn, pool.submit(_train, examples, given.labels, given.begin)))
                 while len(pending) > (workers if job is not jobs[-1] else 0):
                     first, edges, network = pending.popleft()
                     trained = _Trained(first, edges, network.result())
                     done += 1
-                    if say is not None:
-                        say(f"{done} of {len(jobs)} trainings")
+                    if progress is not None:
+                        progress(done / len(jobs))
                     yield trained
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -218,7 +219,7 @@ def _train(examples: EdgeExamples, labels: Sequence[str], begin: EdgeNetwork | N
 def _left_out_edges(given: LabelledSet, trained: _Trained, words: PairedEdges, phones: PairedEdges) -> list[Row]:
     """Add the edges that are left out to `words` and `phones`, as the network draws them; return rows to evaluate."""
     rows: list[Row] = []
-    own = np.flatnonzero(trained.job.left_out).tolist()
+    own: list[int] = np.flatnonzero(trained.job.left_out).tolist()
     chosen = [given.utterances[k] for k in own]
     drawn = [trained.drawn[k] for k in own]
     final = batching.run(

@@ -34,9 +34,7 @@ def network_labels(emissions: Emissions, separator: int | None = None) -> tuple[
     return tuple(label for index, label in enumerate(emissions.vocab) if label and index not in others)
 
 
-def edge_examples(
-    utterances: Sequence[SpokenUtterance], drawn: Sequence[Spans], network: EdgeNetwork
-) -> EdgeExamples:
+def edge_examples(utterances: Sequence[SpokenUtterance], drawn: Sequence[Spans], network: EdgeNetwork) -> EdgeExamples:
     """Return the examples of utterances, the sounds counted as by `network`.
 
     Args:
