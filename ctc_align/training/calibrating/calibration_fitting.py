@@ -32,7 +32,13 @@ from ctc_align.training.calibrating.edge_errors import (
     left_out,
     offsets_of,
 )
-from ctc_align.training.calibrating.edge_learning import FEWEST_UTTERANCES, LabelledSet, LearntEdges, learn_edges
+from ctc_align.training.calibrating.edge_learning import (
+    FEWEST_UTTERANCES,
+    SHARES,
+    LabelledSet,
+    LearntEdges,
+    learn_edges,
+)
 from ctc_align.training.calibrating.labelled_edges import network_labels
 from ctc_align.training.calibrating.labelled_speech import LabelledUtterance
 
@@ -232,12 +238,12 @@ class PlacedUtterances:
                 rows.append((utterance.labelled.name, utterance.word_intervals(edges), utterance.labelled.words))
         return _HeldOut(errors_ms, evaluate_intervals(rows))
 
-    def as_set(self, aligner: Aligner) -> LabelledSet:
+    def as_set(self, aligner: Aligner, shares: tuple[float, ...] = SHARES) -> LabelledSet:
         """Return what a network learns from; the aligner's own goes on learning where it knows the same tokens."""
         labels = network_labels(self.utterances[0].emissions, self.utterances[0].separator)
         own = aligner.edge_network
         begin = own if own is not None and own.shape.labels == labels else None
-        return LabelledSet(self.utterances, self.folds, self.draw, labels, begin)
+        return LabelledSet(self.utterances, self.folds, self.draw, labels, begin, shares)
 
 
 def _spoken(aligner: Aligner, labelled: LabelledUtterance, *, keep_sound: bool = False) -> SpokenUtterance:

@@ -1,0 +1,93 @@
+"""The network of edges: its chances in any company, and its file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from made_edges import untrained
+from safetensors import safe_open
+from safetensors.torch import save
+
+from ctc_align.errors import ConfigError
+from ctc_align.models.edge_network import (
+    CHANNELS,
+    FILE,
+    PLACES,
+    WINDOW,
+    EdgeWindows,
+    edge_network_bytes,
+    load_edge_network,
+)
+
+LABELS = ("S", "AH")
+
+
+def windows(count: int) -> EdgeWindows:
+    chance = torch.Generator().manual_seed(count)
+    return EdgeWindows(
+        torch.randn(count, CHANNELS, WINDOW, generator=chance),
+        torch.randint(0, 6, (count,), generator=chance),
+        torch.randint(0, 6, (count,), generator=chance),
+        torch.randint(0, 3, (count,), generator=chance),
+    )
+
+
+@pytest.mark.parametrize("count", [1, 31, 33, 100])
+def test_chances_are_the_same_alone_and_among_others(count: int) -> None:
+    network, some = untrained(LABELS), windows(100)
+    together = network.chances(some)
+    assert together.shape == (100, PLACES)
+    assert torch.equal(network.chances(some.part(slice(0, count))), together[:count])
+    assert torch.equal(network.chances(some.part(slice(99, 100))), together[99:])
+
+
+def test_a_network_comes_back_from_its_file(tmp_path: Path) -> None:
+    network = untrained(LABELS)
+    network.spread = 1.25
+    (tmp_path / FILE).write_bytes(edge_network_bytes(network))
+    loaded = load_edge_network(tmp_path)
+    assert loaded is not None
+    assert (loaded.shape, loaded.spread) == (network.shape, 1.25)
+    torch.testing.assert_close(loaded.chances(windows(3)), network.chances(windows(3)), atol=1e-2, rtol=0)
+    assert load_edge_network(tmp_path / "nowhere") is None
+
+
+def changed(change: Callable[[dict[str, Any], dict[str, torch.Tensor]], object], path: Path) -> bytes:
+    """The file of a network with its description and weights changed."""
+    path.write_bytes(edge_network_bytes(untrained(LABELS)))
+    with safe_open(path, framework="pt") as file:
+        about = json.loads(file.metadata()["ctc-align"])
+        weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+    change(about, weights)
+    return save(weights, {"ctc-align": json.dumps(about)})
+
+
+HOSTILE: dict[str, Callable[[dict[str, Any], dict[str, torch.Tensor]], object]] = {
+    "another format": lambda about, _: about.update(format="ctc-align-edges/9"),
+    "more labels than weights": lambda about, _: about.update(labels=["S", "AH", "M"]),
+    "a label twice": lambda about, _: about.update(labels=["S", "S"]),
+    "labels that are no texts": lambda about, _: about.update(labels=["S", 1]),
+    "a huge width": lambda about, _: about.update(width=10**9),
+    "no spread": lambda about, _: about.update(spread=0.0),
+    "NaN": lambda _, weights: weights["habit.weight"].fill_(float("nan")),
+    "a weight missing": lambda _, weights: weights.pop("output.bias"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_another_file_is_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(changed(HOSTILE[name], tmp_path / "whole"))
+    with pytest.raises(ConfigError, match="expected a network of edges"):
+        load_edge_network(tmp_path)
+
+
+@pytest.mark.parametrize("size", [0, 7, 100, 5000])
+def test_a_file_that_was_cut_off_is_refused(size: int, tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(edge_network_bytes(untrained(LABELS))[:size])
+    with pytest.raises(ConfigError, match="expected a network of edges"):
+        load_edge_network(tmp_path)
