@@ -114,6 +114,24 @@ class TestFingerprints:
         before = model_identity(str(model))
         (model / "model.safetensors").write_text("c")
         assert model_identity(str(model)) != before
+        before = model_identity(str(model))
+        (model / "edges.safetensors").write_text("e")
+        assert model_identity(str(model)) != before
+
+    def test_a_calibration_is_its_file_or_what_is_in_its_folder(self, tmp_path):
+        def found(place):
+            return run_fingerprint("english", None, {"calibration": str(place)}, ["json"])
+
+        (tmp_path / "calibration.toml").write_text("a")
+        constants, folder = found(tmp_path / "calibration.toml"), found(tmp_path)
+        (tmp_path / "edges.safetensors").write_text("b")
+        assert found(tmp_path / "calibration.toml") == constants
+        assert found(tmp_path) != folder
+        learnt = found(tmp_path)
+        (tmp_path / "edges.safetensors").write_text("c")
+        assert found(tmp_path) != learnt
+        (tmp_path / "calibration.toml").write_text("d")
+        assert found(tmp_path / "calibration.toml") != constants
 
     def test_models(self):
         assert model_identity("english") != "english", "by the content of its weights"

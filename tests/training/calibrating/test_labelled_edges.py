@@ -88,7 +88,6 @@ def test_the_result_does_not_depend_on_how_many_are_trained_at_once(monkeypatch:
             found.append(learnt(16, 0.5)[0])
     finally:
         torch.set_num_threads(threads)
-    assert found[0].words.errors_ms == found[1].words.errors_ms
     assert edge_network_bytes(found[0].network) == edge_network_bytes(found[1].network)
     assert [count for count, _ in found[0].curve] == [4, 8]
 
