@@ -45,8 +45,6 @@ _BOOK_CHARS = 20_000
 """A text of so many characters is split once where many recordings follow each other with it."""
 GROUP_S = 600.0
 """A long batch goes through in groups of so many seconds of audio: what is in memory at once."""
-
-
 LISTENED, EACH_BATCH = 0.7, 0.03
 """The share of an alignment that is done when the model has listened, and of the rest that a batch of kernel work is:
 how many there will be is not known."""
@@ -280,10 +278,7 @@ class Aligner:
     def inputs(
         self, audio: AudioLike, text: str, utterance: str | None = None, *, keep_sound: bool = False
     ) -> UtteranceInputs:
-        """Return what an alignment is made from, for callers of the single stages. Raises as `align`.
-
-        With `keep_sound` the emissions have their sound, even if no network will look at it.
-        """
+        """Return what an alignment is made from, with the sound even if no network will look at it: `keep_sound`."""
         name, source = names_of(audio, utterance)
         words = self.split(text, name)
         with error_context(name, source):
@@ -317,9 +312,7 @@ class Aligner:
     def _listen(self, audio: AudioLike, progress: Progress | None = None) -> Steps[Emissions]:
         return (yield from self._emit(self._load(audio), progress))
 
-    def _emit(
-        self, loaded: Audio | Emissions, progress: Progress | None, *, keep_sound: bool = False
-    ) -> Steps[Emissions]:
+    def _emit(self, loaded: Audio | Emissions, progress: Progress | None, keep_sound: bool = False) -> Steps[Emissions]:
         if isinstance(loaded, Emissions):
             return loaded
         emissions = yield ModelEmissions(self._loaded_model(), loaded, progress)

@@ -16,7 +16,6 @@ from ctc_align.cli.alignment_notes import notes
 from ctc_align.cli.arguments import (
     STDIN,
     check_audio,
-    check_calibration,
     check_files,
     check_recording,
     check_roles,
@@ -123,8 +122,7 @@ def align(
         transcript, text = text, None
     check_transcript(audio, transcript, text)
     reader = log_probs.reader_of_file(audio, model.model)
-    check_files({"--lexicon": model.lexicon, "--vocab": log_probs.vocab})
-    check_calibration(times.calibration)
+    check_files({"--lexicon": model.lexicon, "--vocab": log_probs.vocab, "--calibration": times.calibration})
     formats = checked_formats(destination.format, destination.stdout, destination.out_dir)
     settings = config.settings(transcripts, times, subtitles, new_cues)
     check_roles("ctc-align", audio, [] if transcript is None else [transcript])

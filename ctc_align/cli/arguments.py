@@ -170,22 +170,18 @@ def _role(path: str) -> str:
     return _TEXT if is_text or Path(path).suffix.casefold() in _DOCUMENTS else ""
 
 
-def check_calibration(path: str | None) -> None:
-    """Raise UsageError unless --calibration is a file, or a folder with one that `ctc-align calibrate` wrote."""
-    from ctc_align.models.calibration import FILE, file_in
-
-    if path is None or kind_of(path, "--calibration") != "folder":
-        check_files({"--calibration": path})
-    elif not file_in(Path(path)).is_file():
-        raise UsageError(
-            f"--calibration {path}: expected a folder that ctc-align calibrate wrote, got one without {FILE}"
-        )
-
-
 def check_files(files: dict[str, str | None]) -> None:
-    """Raise UsageError unless each option's file is there, if it has one."""
+    """Raise UsageError unless each option's file is there, if it has one; --calibration may be the file's folder."""
+    from ctc_align.models.calibration import FILE
+
     for option, path in files.items():
         kind = "file" if path is None else kind_of(path, option)
+        if path is not None and kind == "folder" and option == "--calibration":
+            if not (Path(path) / FILE).is_file():
+                raise UsageError(
+                    f"{option} {path}: expected a folder that ctc-align calibrate wrote, got one without {FILE}"
+                )
+            continue
         if kind != "file":
             raise UsageError(
                 f"{option} {path}: expected a file, {'got a folder' if kind == 'folder' else 'no such file'}"

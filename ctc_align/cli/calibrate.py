@@ -63,8 +63,6 @@ def calibrate(
     """
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.models import check_model
-    from ctc_align.models.calibration import FILE
-    from ctc_align.models.edge_network import FILE as EDGES
     from ctc_align.training.calibrating.calibration_fitting import calibrate as measure
     from ctc_align.training.calibrating.labelled_speech import read_labelled
 
@@ -80,9 +78,8 @@ def calibrate(
     if not labelled:
         raise InputError(f"{reference}: no file can be used: {failed[0]}")
     aligner = Aligner(model, device=device, backend=backend, lexicon=lexicon, settings=settings)
-    for path in (folder / FILE, folder / EDGES):
-        if path.exists() and not force:
-            raise UsageError(f"{path}: exists already; give --force to replace it, or --out-dir")
+    if not force:
+        _refuse_to_replace(folder)
     with talk.progress("learning edges") as bar:
         report = measure(aligner, labelled, os.path.basename(os.path.abspath(reference)), progress=bar)
     failed += report.failed
@@ -92,6 +89,15 @@ def calibrate(
     talk.say(f"wrote {' and '.join(map(str, written))}")
     if failed:
         raise typer.Exit(SOME_FAILED)
+
+
+def _refuse_to_replace(folder: Path) -> None:
+    from ctc_align.models.calibration import FILE
+    from ctc_align.models.edge_network import FILE as EDGES
+
+    for path in (folder / FILE, folder / EDGES):
+        if path.exists():
+            raise UsageError(f"{path}: exists already; give --force to replace it, or --out-dir")
 
 
 def _write(folder: Path, report: Report) -> list[Path]:
@@ -170,11 +176,11 @@ def _errors_table(report: Report) -> Table:
     from rich.table import Table
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in ("edges of words", "mean error, ms", "median signed, ms", "within 20 ms, %", "F1 at 20 ms"):
+    for column in ("edges of words", "mean error, ms", "median, ms", "within 20 ms, %", "F1 at 20 ms"):
         table.add_column(column, justify="left" if column == "edges of words" else "right")
-    rows = [("as they were", report.before, None), ("with constants", report.after, report.held_out)]
+    rows = [("as they were", report.before, None), ("constants", report.after, report.held_out)]
     if report.learnt is not None and report.learnt_errors is not None:
-        rows.append(("with learnt edges", report.learnt_errors, report.learnt.evaluation))
+        rows.append(("learnt edges", report.learnt_errors, report.learnt.evaluation))
     for name, figures, evaluation in rows[: 1 if report.folds == 1 else None]:
         rate = None if evaluation is None else evaluation.boundaries["both"].f1
         errors = f"{figures.mae_ms:.1f}", f"{figures.median_signed_ms:+.1f}", f"{figures.within_20_ms:.1f}"

@@ -223,7 +223,7 @@ def corpus(
     of each utterance, DIR/summary.json of all. Exits with 1 if an utterance failed, else with 3 if one is doubtful by
     --min-confidence, or lacks more words than --max-skipped.
     """
-    from ctc_align.cli.arguments import check_calibration, check_files, check_source
+    from ctc_align.cli.arguments import check_files, check_source
 
     talk = messages.talk()
     if summary is not None:
@@ -237,11 +237,11 @@ def corpus(
     check_files(
         {
             "--lexicon": model.lexicon,
+            "--calibration": times.calibration,
             "--vocab": log_probs.vocab,
             "--text": reading.text,
         }
     )
-    check_calibration(times.calibration)
     reader = log_probs.reader_of_source(source, model.model)
     settings = config.settings(transcripts, times, cues)
     files = (source, model.lexicon, config.config, times.calibration, log_probs.vocab, reading.text)

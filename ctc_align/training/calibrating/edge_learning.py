@@ -45,7 +45,7 @@ Row = tuple[str, Sequence[Interval], Sequence[Interval]]
 
 @dataclass(frozen=True, eq=False)
 class LabelledSet:
-    """What a network is learnt from.
+    """Labelled utterances from which a network is learnt.
 
     Attributes:
         utterances: U of them, with their sound.

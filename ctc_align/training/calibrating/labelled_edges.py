@@ -18,7 +18,7 @@ from ctc_align.training.refining.edge_training import EdgeExamples, examples_of
 from ctc_align.types import Emissions
 
 UNLABELLED_WEIGHT = 0.2
-"""What an edge without a label counts."""
+"""Weight of an edge without a label."""
 ONE_EDGE_S = 0.011
 """Labels of the end of a phone and of the start of the next one, at most this far apart, are of one edge."""
 
