@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
@@ -38,15 +38,24 @@ BLOCK = 32
 """Windows that go through together: the bits of a window's result must not depend on how many there are."""
 WIDEST = 2**12
 MOST_LABELS = 2**16
+MOST_MEMBERS = 16
 
 
 @dataclass(frozen=True)
 class EdgeNetworkShape:
-    """The sizes of a network: `labels` are the tokens that it knows, `width` its channels, `embedding` of a sound."""
+    """The sizes of a network.
+
+    Attributes:
+        labels: the tokens that it knows.
+        width: its channels.
+        embedding: numbers that stand for a sound, a kind or a role.
+        members: networks whose chances are averaged.
+    """
 
     labels: tuple[str, ...]
     width: int = 48
     embedding: int = 8
+    members: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +97,10 @@ class EdgeWindows:
 
 
 class EdgeNetwork(nn.Module):
-    """The network. A sound that it does not know is no more than its kind (`ctc_align.models.calibration.kind_of`)."""
+    """The network, with others beside it whose chances are averaged with its own.
+
+    A sound that it does not know is no more than its kind (`ctc_align.models.calibration.kind_of`).
+    """
 
     kind_of_sound: torch.Tensor
 
@@ -110,6 +122,25 @@ class EdgeNetwork(nn.Module):
         self.modulation = nn.ModuleList(nn.Linear(around, 2 * width) for _ in DILATIONS)
         self.output = nn.Conv1d(width, 1, 1)
         self.habit = nn.Linear(around, PLACES)
+        alone = replace(shape, members=1)
+        self.companions = nn.ModuleList(EdgeNetwork(alone) for _ in range(shape.members - 1))
+
+    @staticmethod
+    def together(networks: Sequence[EdgeNetwork]) -> EdgeNetwork:
+        """Return networks of one shape as one, whose chances are the means of theirs."""
+        network = EdgeNetwork(replace(networks[0].shape, members=len(networks)))
+        weights = dict(networks[0].state_dict())
+        for number, other in enumerate(networks[1:]):
+            weights |= {f"companions.{number}.{name}": weight for name, weight in other.state_dict().items()}
+        network.load_state_dict(weights)
+        return network.eval()
+
+    def members(self) -> list[EdgeNetwork]:
+        """Return the networks one by one."""
+        weights = {name: weight for name, weight in self.state_dict().items() if not name.startswith("companions.")}
+        own = EdgeNetwork(replace(self.shape, members=1)).eval()
+        own.load_state_dict(weights)
+        return [own, *(each for each in self.companions if isinstance(each, EdgeNetwork))]
 
     @property
     def silence(self) -> int:
@@ -138,9 +169,10 @@ class EdgeNetwork(nn.Module):
 
     def without_sounds(self) -> EdgeNetwork:
         """Return the same network for sounds of any language: it knows their kinds, where they have some."""
-        shape = EdgeNetworkShape((), self.shape.width, self.shape.embedding)
-        network, weights = EdgeNetwork(shape), self.state_dict()
-        network.load_state_dict({**weights, "sound.weight": weights["sound.weight"][self.silence :]})
+        weights = self.state_dict()
+        sounds = {name: weight[self.silence :] for name, weight in weights.items() if name.endswith("sound.weight")}
+        network = EdgeNetwork(replace(self.shape, labels=()))
+        network.load_state_dict({**weights, **sounds})
         network.spread = self.spread
         return network.eval()
 
@@ -149,7 +181,7 @@ class EdgeNetwork(nn.Module):
         windows: EdgeWindows,
         dropout: Callable[[torch.Tensor], torch.Tensor] | None = None,
     ) -> torch.Tensor:
-        """Return logits (E, PLACES) of each place, of windows of `WINDOW` frames.
+        """Return the network's own logits (E, PLACES) of each place, of windows of `WINDOW` frames.
 
         Args:
             windows: as they are.
@@ -184,7 +216,10 @@ class EdgeNetwork(nn.Module):
             some = windows.part(slice(first, first + BLOCK))
             lacking = torch.arange(first, first + BLOCK, device=some.left.device).clamp_max(len(windows) - 1)
             whole = some if len(some) == BLOCK else windows.part(lacking)
-            found.append(self(whole).softmax(1)[: len(some)])
+            chances = self(whole).softmax(1)
+            for other in self.companions:
+                chances = chances + other(whole).softmax(1)
+            found.append((chances / self.shape.members)[: len(some)])
         return torch.cat(found)
 
 
@@ -237,11 +272,14 @@ def _checked_shape(about: Mapping[str, object], weights: Mapping[str, torch.Tens
     if len(labels) > MOST_LABELS or len(set(labels)) != len(labels):
         raise ValueError("a label is there twice, or there are too many")
     width, embedding = (min(as_whole(about[name], 1), WIDEST) for name in ("width", "embedding"))
+    members = as_whole(about["members"], 1)
+    if members > MOST_MEMBERS or any(f"companions.{k}.sound.weight" not in weights for k in range(members - 1)):
+        raise ValueError("members are not those of the weights")
     if weights["sound.weight"].shape != (len(labels) + 1, embedding):
         raise ValueError("labels are not those of the weights")
     if weights["layers.0.weight"].shape != (width, CHANNELS, KERNEL):
         raise ValueError("width is not that of the weights")
-    return EdgeNetworkShape(tuple(labels), width, embedding)
+    return EdgeNetworkShape(tuple(labels), width, embedding, members)
 
 
 def edge_network_bytes(network: EdgeNetwork) -> bytes:

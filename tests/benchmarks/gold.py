@@ -1,10 +1,12 @@
 """Boundary errors of the model `english` against hand labels, words and phones:
 
     python tests/benchmarks/gold.py [FOLDER] [--condition clean|noise|room] [--edges …] [--calibration FILE]
+    python tests/benchmarks/gold.py [FOLDER] --left-out
 
 FOLDER (by default ../shared/data/gold-dev beside the checkout) holds `corpus/` (audio beside .txt) and `reference/`
-(TextGrids). A last line says how many utterances failed. The model's calibration was estimated on gold-dev: figures of
-speakers left out in turn are `ctc-align calibrate`'s.
+(TextGrids). A last line says how many utterances failed. The model's calibration was estimated on gold-dev; with
+`--left-out` each speaker's edges are drawn with constants from other speakers, and looked at by the model's network of
+edges, which learnt nothing from these labels.
 """
 
 from __future__ import annotations
@@ -22,11 +24,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from spoiled import CONDITIONS
 
 from ctc_align.alignment.aligner import Aligner
+from ctc_align.alignment.ctc_path import Spans
+from ctc_align.alignment.refined_edges import refine_edges
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError
 from ctc_align.evaluate import EdgeErrors, Evaluation, evaluate_intervals, read_intervals
 from ctc_align.formats import Alignment
+from ctc_align.kernels import batching
 from ctc_align.text.textgrid_files import Interval
+from ctc_align.training.calibrating.calibration_fitting import PlacedUtterances
+from ctc_align.training.calibrating.edge_errors import PairedEdges
+from ctc_align.training.calibrating.labelled_speech import read_labelled
 
 GOLD = Path(__file__).resolve().parents[3] / "shared" / "data" / "gold-dev"
 
@@ -71,6 +79,31 @@ def line(errors: EdgeErrors) -> str:
     return f"{errors.mae_ms:5.1f} {errors.median_abs_ms:7.1f} {errors.median_signed_ms:+14.1f} {within}"
 
 
+def left_out(folder: Path) -> None:
+    """Print the errors of words with constants from other speakers, before and after the network of edges."""
+    aligner = Aligner("english", settings=Settings(match="exact"))
+    labelled = read_labelled(folder / "reference", folder / "corpus")
+    placed = PlacedUtterances.of(aligner, labelled, "", keep_sound=True)
+    drawn: dict[int, Spans] = {}
+    for fold in range(int(placed.folds.max()) + 1):
+        own = np.flatnonzero(placed.folds == fold)
+        drawn |= zip(own.tolist(), placed.draw(placed.folds != fold, own))
+    network = aligner.edge_network
+    assert network is not None
+    utterances = [(each, drawn[k]) for k, each in enumerate(placed.utterances)]
+    final = batching.run([refine_edges(each.emissions, each.tokens, edges, network) for each, edges in utterances])
+    words = PairedEdges()
+    for k, ((utterance, edges), seen) in enumerate(zip(utterances, final)):
+        words.add_words(k, utterance, edges, seen)
+    for name, spans in (("constants", [edges for _, edges in utterances]), ("network", final)):
+        rows = [(u.labelled.name, u.word_intervals(e), u.labelled.words) for (u, _), e in zip(utterances, spans)]
+        evaluation = evaluate_intervals(rows)
+        f1 = evaluation.boundaries["both"].f1
+        print(f"{name:10} {line(evaluation.both)}   F1 {'–' if f1 is None else f'{f1:.3f}'}")
+    within = np.mean(np.abs(words.errors_ms) <= np.asarray(words.spreads_ms))
+    print(f"{100 * within:.0f} of 100 edges lie within their standard deviation")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Boundary errors against hand labels.")
     parser.add_argument("folder", nargs="?", type=Path, default=GOLD)
@@ -78,10 +111,14 @@ def main() -> int:
     parser.add_argument("--condition", default="clean", choices=sorted(CONDITIONS))
     parser.add_argument("--edges", default="auto")
     parser.add_argument("--calibration", default="")
+    parser.add_argument("--left-out", action="store_true")
     arguments = parser.parse_args()
     if not (arguments.folder / "corpus").is_dir():
         print(f"{arguments.folder}: expected a folder with corpus/ and reference/", file=sys.stderr)
         return 2
+    if arguments.left_out:
+        left_out(arguments.folder)
+        return 0
     settings = Settings(edges=arguments.edges, calibration=arguments.calibration)
     aligner = Aligner(arguments.model, settings=settings)
     began_s = time.perf_counter()

@@ -192,7 +192,7 @@ class PlacedUtterances:
         utterances: list[SpokenUtterance] = []
         for utterance in labelled:
             try:
-                utterances.append(_spoken(aligner, utterance, keep_sound=keep_sound))
+                utterances.append(spoken_utterance(aligner, utterance, keep_sound=keep_sound))
             except CtcAlignError as error:
                 failed.append(str(error))
         if not utterances:
@@ -246,7 +246,7 @@ class PlacedUtterances:
         return LabelledSet(self.utterances, self.folds, self.draw, labels, begin, shares)
 
 
-def _spoken(aligner: Aligner, labelled: LabelledUtterance, *, keep_sound: bool = False) -> SpokenUtterance:
+def spoken_utterance(aligner: Aligner, labelled: LabelledUtterance, *, keep_sound: bool = False) -> SpokenUtterance:
     inputs = aligner.inputs(labelled.audio, labelled.text, labelled.name, keep_sound=keep_sound)
     chosen = batching.run([choose_tokens(inputs)])[0]
     return SpokenUtterance(
@@ -323,7 +323,7 @@ def _presence(aligner: Aligner, given: PlacedUtterances, best: int) -> tuple[tup
         other = others[int(rng.integers(len(others)))]
         text = original.text[: words[at].char_start] + other + original.text[words[at].char_end :]
         try:
-            utterance = _spoken(aligner, replace(original, text=text))
+            utterance = spoken_utterance(aligner, replace(original, text=text))
         except CtcAlignError:
             continue
         features = utterance.features(_placed([utterance], given.settings[best])[0], utterance.begins)

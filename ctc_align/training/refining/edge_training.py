@@ -124,7 +124,7 @@ def train_edge_network(
     chance = torch.Generator().manual_seed(seed)
     network = EdgeNetwork(EdgeNetworkShape(tuple(labels)))
     if begin is not None:
-        network.load_state_dict(begin.state_dict())
+        network.load_state_dict(begin.members()[0].state_dict())
     else:
         _initialise(network, chance)
     network.train()
