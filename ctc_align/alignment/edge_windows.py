@@ -22,7 +22,8 @@ from ctc_align.models.edge_network import (
     EdgeNetwork,
     EdgeWindows,
 )
-from ctc_align.models.fine_features import MELS, SHIFT_S, fine_features
+from ctc_align.models.fine_features import LEVEL_REACH_FRAMES, MELS, SHIFT_S, fine_features
+from ctc_align.reading.rows_on_disk import TensorOnDisk
 from ctc_align.types import Emissions
 
 LEAST_SCORE, SCORE_SCALE, SCORE_CENTRE = -12.0, 0.25, 4.0
@@ -31,6 +32,10 @@ NEAR_S, BESIDE_S = 0.05, 0.02
 """The distance from the edge, and from the edges beside it, in these units."""
 FAR_S = 2.0
 """The most that the distance is, in its unit."""
+FAR_FRAMES = 2 * LEVEL_REACH_FRAMES
+"""Windows that are so many fine frames apart have no features in common, nor anything that these are levelled by."""
+FAR_ROWS = 100
+"""Frames of emissions that no window needs, so many in a row, are not read."""
 SILENT = -1
 
 
@@ -115,24 +120,34 @@ class EdgeScene:
         values = np.empty((last - first, MELS + MODEL_CHANNELS, 2 * reach + 1), np.float32)
         values[:, :MELS] = self._features(fine)
         values[:, MELS:] = self._scores_and_places(first, last, fine)
-        sounds = [np.array([self._index(sound) for sound in side[first:last]]) for side in (edges.left, edges.right)]
+        sounds = [self._indices(side[first:last]) for side in (edges.left, edges.right)]
         role = torch.from_numpy(edges.role[first:last])
         left, right = (torch.from_numpy(side) for side in sounds)
         return EdgeWindows(torch.from_numpy(values).to(device), left.to(device), right.to(device), role.to(device))
 
-    def _index(self, sound: int) -> int:
-        if sound == SILENT:
-            return self.network.silence
-        token = int(self.ids[sound])
-        return self.network.index_of("" if token == WILDCARD else self.emissions.vocab[token])
+    def _indices(self, sounds: np.ndarray) -> np.ndarray:
+        """Return sounds (E,) as the network counts them."""
+        silent = sounds == SILENT
+        tokens, place = np.unique(self.ids[sounds[~silent]], return_inverse=True)
+        labels = ("" if token == WILDCARD else self.emissions.vocab[token] for token in tokens)
+        known = np.array([self.network.index_of(label) for label in labels], np.int64)
+        indices = np.full(len(sounds), self.network.silence)
+        indices[~silent] = known[place]
+        return indices
 
     def _features(self, fine: np.ndarray) -> np.ndarray:
         """Return the fine features (E, MELS, W) of windows of fine frames (E, W), which ascend."""
         audio = self.emissions.sound
         assert audio is not None
-        low, high = int(fine.min()), int(fine.max()) + 1
-        features = fine_features(audio, low, high).numpy()
-        return features[fine - low].transpose(0, 2, 1)
+        found = np.empty((len(fine), MELS, fine.shape[1]), np.float32)
+        # Where hours without an edge are between two windows nothing of them is looked at.
+        far = np.flatnonzero(fine[1:, 0] - fine[:-1, -1] > FAR_FRAMES) + 1
+        for begin, end in zip((0, *far), (*far, len(fine))):
+            low, width = int(fine[begin, 0]), fine.shape[1]
+            features = fine_features(audio, low, int(fine[end - 1, -1]) + 1).numpy()
+            windows = np.lib.stride_tricks.sliding_window_view(np.ascontiguousarray(features.T), width, 1)
+            found[begin:end] = windows[:, fine[begin:end, 0] - low].transpose(1, 0, 2)
+        return found
 
     def _scores_and_places(self, first: int, last: int, fine: np.ndarray) -> np.ndarray:
         """Return the model's scores, and the distances from edges (E, MODEL_CHANNELS, W), of fine frames (E, W)."""
@@ -169,42 +184,62 @@ def sound_scores(
         left, right: (E,) sounds beside the edges.
         frame: (E, W) frames, between which scores are straight lines.
     """
-    states = emissions.states
+    scores = emissions.log_probs if emissions.states is None else emissions.states
     low = np.floor(frame).astype(np.int64)
-    begin, end = int(low.min()), min(int(low.max()) + 2, len(emissions.log_probs))
-    begin = min(begin, end - 1)
-    rows = (emissions.log_probs if states is None else states)[begin:end].float().cpu()
-    posteriors = rows.log_softmax(1).numpy()
-    channels = [_side_scores(posteriors, emissions, ids, side) for side in (left, right)]
-    silence = posteriors[:, emissions.blank] if states is None else posteriors[:, -1]
-    both = np.broadcast_to(silence, channels[0][0].shape)
-    # (4, E, t): of the sound before, of the one after, of silence, and of either side of the edge
-    tracks = np.stack((channels[0][0], channels[1][0], both, np.maximum(channels[0][1], channels[1][2])))
+    first = low[:, :1]
+    count = int((low - first).max()) + 2
+    # (E, t): the frames of the emissions that a window needs, and where they are among those that any needs
+    needed, near = np.unique(np.minimum(first + np.arange(count), len(scores) - 1), return_inverse=True)
+    near = near.reshape(-1, count)
+    posteriors = _rows(scores, needed).log_softmax(1).numpy()
+    before, before_end, _ = _side_scores(posteriors, near, emissions, ids[left], left == SILENT)
+    after, _, after_begin = _side_scores(posteriors, near, emissions, ids[right], right == SILENT)
+    silence = posteriors[:, _silence(emissions)][near]
+    # (E, 4, t): of the sound before, of the one after, of silence, and of either side of the edge
+    tracks = np.stack((before, after, silence, np.maximum(before_end, after_begin)), 1)
     np.clip(tracks, LEAST_SCORE, 0.0, out=tracks)
-    lower = np.clip(low - begin, 0, end - begin - 1)
-    upper = np.minimum(lower + 1, end - begin - 1)
-    share = np.clip(frame - low, 0.0, 1.0)
-    edge = np.arange(len(left))[:, None]
-    values = tracks[:, edge, lower] * (1.0 - share) + tracks[:, edge, upper] * share
-    return ((values + SCORE_CENTRE) * SCORE_SCALE).transpose(1, 0, 2)
+    tracks = (tracks + np.float32(SCORE_CENTRE)) * np.float32(SCORE_SCALE)
+    lower = (low - first)[:, None]
+    share = (frame - low).astype(np.float32)[:, None]
+    return np.take_along_axis(tracks, lower, 2) * (1 - share) + np.take_along_axis(tracks, lower + 1, 2) * share
+
+
+def _rows(scores: torch.Tensor | TensorOnDisk, frames: np.ndarray) -> torch.Tensor:
+    """Return rows of scores (T, K) of frames that ascend, which may be hours apart: float32, on the CPU."""
+    stretches = np.split(frames, np.flatnonzero(np.diff(frames) > FAR_ROWS) + 1)
+    return torch.cat([scores[int(one[0]) : int(one[-1]) + 1].float().cpu()[one - one[0]] for one in stretches])
+
+
+def _silence(emissions: Emissions) -> int:
+    """Return the column of silence: the last state, or the blank."""
+    return emissions.blank if emissions.states is None else -1
 
 
 def _side_scores(
-    posteriors: np.ndarray, emissions: Emissions, ids: np.ndarray, sounds: np.ndarray
+    posteriors: np.ndarray, near: np.ndarray, emissions: Emissions, tokens: np.ndarray, silent: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return log-posteriors (E, t) of the sounds on one side, and of their last and first states."""
-    tokens = ids[sounds]
-    silent = (sounds == SILENT) | (tokens == WILDCARD)
+    """Return log-posteriors (E, t) of the sounds on one side, and of their last and first states.
+
+    Args:
+        posteriors: (T, K) of the frames that are needed.
+        near: (E, t) those around each edge.
+        emissions: that they are of.
+        tokens: (E,) of the sounds.
+        silent: (E,) where there is no sound; a wildcard is silent, too.
+    """
+    silent = silent | (tokens == WILDCARD)
     if emissions.states is None:
-        scores = posteriors[:, np.where(silent, emissions.blank, tokens)].T
+        scores = posteriors[near, np.where(silent, emissions.blank, tokens)[:, None]]
         return scores, scores, scores
     parts = (posteriors.shape[1] - 1) // (len(emissions.vocab) - 1)
-    first = np.where(silent, 0, tokens - (tokens > emissions.blank)) * parts
-    each = np.stack([posteriors[:, first + part].T for part in range(parts)])
-    silence = posteriors[:, -1]
-    largest = each.max(0)
-    total = largest + np.log(np.exp(each - largest).sum(0))
-    return tuple(np.where(silent[:, None], silence, track) for track in (total, each[-1], each[0]))  # type: ignore[return-value]
+    first = (tokens - (tokens > emissions.blank)) * parts
+    silence = posteriors.shape[1] - 1
+    each = [posteriors[near, np.where(silent, silence, first + part)[:, None]] for part in range(parts)]
+    total = each[0]
+    for one in each[1:]:
+        total = np.logaddexp(total, one)
+    total = np.where(silent[:, None], each[0], total)
+    return total, each[-1], each[0]
 
 
 def utterance_sounds(ids: Sequence[int], words: Sequence[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

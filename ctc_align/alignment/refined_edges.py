@@ -17,7 +17,7 @@ from ctc_align.alignment.edge_order import among_all_tokens, frames_in, in_order
 from ctc_align.alignment.edge_windows import SILENT, Edges, EdgeScene, edges_of, utterance_sounds
 from ctc_align.kernels.requests import Steps
 from ctc_align.lattice import WILDCARD
-from ctc_align.models.edge_network import FARTHEST, EdgeNetwork, EdgeWindows
+from ctc_align.models.edge_network import CHANNELS, FARTHEST, WINDOW, EdgeNetwork, EdgeWindows
 from ctc_align.models.fine_features import SHIFT_S
 from ctc_align.types import Emissions, Tokens
 
@@ -40,7 +40,10 @@ class LookAtEdges:
     last: int
 
     stage: ClassVar[str] = "kernels"
-    shape: ClassVar[tuple[int, int]] = (0, 0)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.last - self.first, CHANNELS * WINDOW
 
     @property
     def key(self) -> Hashable:

@@ -36,6 +36,7 @@ from ctc_align.training.corpus_data import Corpus, Limits, gather
 from ctc_align.training.inventory import Inventory
 from ctc_align.training.model_package import Card, lexicon_lines, write_model
 from ctc_align.training.pipeline import Call, Result, pairs_of, say_corpus
+from ctc_align.training.refining.learnt_edges import EDGES, learnt_edges
 from ctc_align.training.run_folder import check_out_dir, run_folder
 from ctc_align.training.segmenter import Spoken
 from ctc_align.training.training_batches import Material, collate, evaluation_batches
@@ -56,6 +57,8 @@ class Adaptation:
     """Longer utterances are left out."""
     dev_share: float = setting(0.15, above=0.0)
     """Share of the speech that is held out, unless --dev is base."""
+    edges: str = setting("english", choices=EDGES)
+    """The network of edges that the model gets: see `ctc_align.training.refining.learnt_edges`."""
     training: acoustic_training.Training = field(
         default_factory=lambda: acoustic_training.Training(
             epochs=6, learning_rate=3e-4, batch_s=30.0, warmup_steps=5, freeze_norms=True, keep_best=True
@@ -123,6 +126,7 @@ def adapt(adaptation: Adaptation, model: str, call: Call, watch: Watch | None = 
             name, call.command, call.corpus, corpus, inventory, shape, training, trained,
             time.monotonic() - began, time.process_time() - cpu, base.description.name,
             mixtures=0 if mixtures is None else mixtures.weights.shape[1],
+            edges=learnt_edges(adaptation.edges, vocab, base.folder),
         )  # fmt: skip
         description = replace(base.description, name=name, language=language)
         lines = lexicon_lines(base.lexicon) if base.lexicon is not None and units == "lexicon" else ()

@@ -15,10 +15,13 @@ from ctc_align._version import __version__
 from ctc_align.errors import OutputError
 from ctc_align.models.calibration import FILE as CALIBRATION
 from ctc_align.models.catalogue import LEXICON
+from ctc_align.models.confidence_network import FILE as CONFIDENCE
 from ctc_align.models.convnet.convnet_model import ModelDescription
 from ctc_align.models.convnet.gaussian_mixtures import Mixtures
 from ctc_align.models.convnet.model_folder import save_folder
 from ctc_align.models.convnet.network import NetworkShape
+from ctc_align.models.edge_network import FILE as EDGES
+from ctc_align.models.edge_network import EdgeNetwork, edge_network_bytes
 from ctc_align.text.control_characters import printable, spreadsheet_cell
 from ctc_align.text.lexicon import Lexicon
 from ctc_align.training.acoustic_training import HeldOutLosses, Trained, Training
@@ -49,6 +52,8 @@ class Card:
     """Gaussians of each state; 0 without mixtures."""
     more_epochs: int = 0
     """Epochs after the second segmentation."""
+    edges: EdgeNetwork | None = None
+    """The network that draws edges finely, if it has one."""
 
     @property
     def dev(self) -> HeldOutLosses:
@@ -74,6 +79,7 @@ class Card:
             "| output 1 | CTC log-probs over the blank and the tokens, every 10 ms |",
             f"| output 2 | scores of {self.shape.states} segmentation states, every 10 ms{self._mixed()} |",
             f"| network | {weights / 1e6:.2f} million weights |",
+            f"| edges | {self._edges()} |",
             "",
             "## Data",
             "",
@@ -111,6 +117,13 @@ class Card:
             "",
         ]
         return "\n".join(lines)
+
+    def _edges(self) -> str:
+        """Return how edges are drawn."""
+        if self.edges is None:
+            return "medians over all segmentations"
+        knows = "and knows their phones" if self.edges.shape.labels else "and is not told what the sounds are"
+        return f"drawn finely by a network that learnt from English edges drawn by eye, {knows}"
 
     def _refined(self) -> str:
         return f" and {self.more_epochs} on a second segmentation" if self.more_epochs else ""
@@ -155,10 +168,12 @@ def write_model(
         (part / "README.md").write_text(card.text(), "utf-8")
         if lexicon:
             (part / LEXICON).write_text("\n".join(lexicon) + "\n", "utf-8")
+        if card.edges is not None:
+            (part / EDGES).write_bytes(edge_network_bytes(card.edges))
         if card.corpus.left_out:
             (part / LEFT_OUT).write_text(_table(card.corpus.left_out), "utf-8")
         # files of an earlier model belong to other weights
-        for name in ("model.toml", CALIBRATION, LEXICON, LEFT_OUT):
+        for name in ("model.toml", CALIBRATION, CONFIDENCE, EDGES, LEXICON, LEFT_OUT):
             (folder / name).unlink(missing_ok=True)
         for path in sorted(part.iterdir(), key=lambda path: path.name == "model.toml"):
             os.replace(path, folder / path.name)

@@ -29,6 +29,7 @@ from ctc_align.training.corpus_data import Corpus, Limits, Pairs, gather, read_p
 from ctc_align.training.inventory import Inventory, make_inventory
 from ctc_align.training.model_package import Card, lexicon_lines, write_model
 from ctc_align.training.recipe import Recipe
+from ctc_align.training.refining.learnt_edges import learnt_edges
 from ctc_align.training.resegmentation import StateScorer, learn_mixtures, resegmented
 from ctc_align.training.run_folder import check_out_dir, run_folder
 from ctc_align.training.training_batches import Material
@@ -113,15 +114,15 @@ def train(recipe: Recipe, call: Call, watch: Watch | None = None) -> Result:
             trained = acoustic_training.train(shape, second, material, place, trained.network.state_dict())
             watch.say(f"held out, by the second segmentation: {trained.dev}")
         name = recipe.name or call.out_dir.resolve().name or "model"
+        edges = learnt_edges(recipe.edges, inventory.vocab)
         card = Card(
             name, call.command, call.corpus, corpus, inventory, shape, training, trained,
             time.monotonic() - began, time.process_time() - cpu,
-            mixtures=recipe.refining.mixtures if mixtures else 0, more_epochs=recipe.refining.epochs,
+            mixtures=recipe.refining.mixtures if mixtures else 0, more_epochs=recipe.refining.epochs, edges=edges,
         )  # fmt: skip
         kind = "tokens" if recipe.units == "letters" else "phones"
-        parts = recipe.states_per_token
         description = ModelDescription(
-            name, inventory.vocab, shape, parts, recipe.prior_scale, recipe.silence_bonus, kind, recipe.language,
+            name, inventory.vocab, shape, recipe.states_per_token, recipe.prior_scale, recipe.silence_bonus, kind, recipe.language,
             mixture_weight=recipe.refining.mixture_weight if mixtures else 0.0, noise_malus=recipe.noise_malus,
         )  # fmt: skip
         lines = lexicon_lines(lexicon) if lexicon is not None and recipe.units == "lexicon" else ()

@@ -12,6 +12,7 @@ from ctc_align.models.convnet import features
 from ctc_align.models.convnet.network import NetworkShape
 from ctc_align.training.acoustic_training import Training
 from ctc_align.training.inventory import UNITS
+from ctc_align.training.refining.learnt_edges import EDGES
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,8 @@ class Recipe:
     """Nats added to silence."""
     noise_malus: float = setting(0.0, above=-1.0)
     """Nats of these that are taken from silence again in noise."""
+    edges: str = setting("english", choices=EDGES)
+    """The network of edges that the model gets: see `ctc_align.training.refining.learnt_edges`."""
     network: NetworkSizes = field(default_factory=NetworkSizes)
     segmenter: SegmenterPlan = field(default_factory=SegmenterPlan)
     training: Training = field(default_factory=Training)

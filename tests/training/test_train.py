@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +17,17 @@ from made_letters import LETTERS, Said, make_letters
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.errors import InputError, OutputError, UsageError
 from ctc_align.models import load_model
+from ctc_align.models.convnet.model_folder import EMBEDDED
+from ctc_align.models.edge_network import FILE, EdgeNetwork, EdgeNetworkShape, edge_network_bytes
+from ctc_align.text.arpabet import PHONES
 from ctc_align.training import frame_labels, run_folder
 from ctc_align.training.acoustic_training import Training
 from ctc_align.training.adaptation import Adaptation, adapt
 from ctc_align.training.augmentation import Augmentation
 from ctc_align.training.pipeline import Call, train
 from ctc_align.training.recipe import NetworkSizes, Recipe, SegmenterPlan
+from ctc_align.training.refining import learnt_edges as learnt_edges_module
+from ctc_align.training.refining.learnt_edges import learnt_edges
 
 CALM = Augmentation(noise=0.0, warp=0.0, band_limit=0.0, mask_channels=0)
 TINY = Recipe(
@@ -93,7 +99,37 @@ def test_the_model_says_what_it_is(model: Path) -> None:
     card = (model / "README.md").read_text("utf-8")
     for part in ("# The model `tones`", "10 letters: a e i l m n o s t é", "ctc-align train letters", "held out | 5 "):
         assert part in card
-    assert sorted(path.name for path in model.iterdir()) == ["README.md", "model.safetensors", "model.toml"]
+    edges = [FILE] if (EMBEDDED / FILE).is_file() else []
+    assert sorted(path.name for path in model.iterdir()) == ["README.md", *edges, "model.safetensors", "model.toml"]
+
+
+def test_a_model_gets_the_network_of_edges_that_fits_its_tokens(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A base's own goes on; else the English one: whole for the same phones, and for others without single sounds."""
+    english, base, out = tmp_path / "english", tmp_path / "base", tmp_path / "adapted"
+    torch.manual_seed(3)
+    for folder, labels in ((english, PHONES), (base, ("a", "e"))):
+        folder.mkdir()
+        (folder / FILE).write_bytes(edge_network_bytes(EdgeNetwork(EdgeNetworkShape(tuple(labels)))))
+    monkeypatch.setattr(learnt_edges_module, "EMBEDDED", english)
+    whole = learnt_edges("english", ("<blank>", *reversed(PHONES)))
+    hidden = learnt_edges("english", ("<blank>", *PHONES, "X"), tmp_path)
+    own = learnt_edges("english", ("<blank>", *PHONES), base)
+    assert whole is not None
+    assert hidden is not None
+    assert own is not None
+    assert edge_network_bytes(whole) == (english / FILE).read_bytes()
+    assert edge_network_bytes(hidden) == edge_network_bytes(whole.without_sounds())
+    assert edge_network_bytes(own) == (base / FILE).read_bytes()
+    assert learnt_edges("none", ("<blank>", *PHONES), base) is None
+    shutil.copytree(model, base, dirs_exist_ok=True, ignore=shutil.ignore_patterns(FILE))
+    make_letters(tmp_path / "letters", 8, seed=3)
+    for edges, said in (("english", "English edges drawn by eye"), ("none", "| edges | medians over all")):
+        again = Adaptation(edges=edges, training=replace(Adaptation().training, epochs=1))
+        adapt(again, str(base), call(tmp_path / "letters", out, force=True))
+        assert (out / FILE).is_file() == (edges == "english")
+        assert said in (out / "README.md").read_text("utf-8")
 
 
 def test_a_run_that_was_stopped_goes_on_and_gives_the_same_model(
@@ -141,10 +177,11 @@ def test_a_folder_is_another_runs(spoken: tuple[Path, list[Said]], model: Path, 
     with pytest.raises(UsageError, match="a run with another recipe was stopped here"):
         train(replace(QUICK, seed=2), call(spoken[0], out))
     assert files(out) == before
-    (out / "calibration.toml").write_text("")
-    train(replace(QUICK, seed=2), call(spoken[0], out, force=True))
+    for stale in ("calibration.toml", "confidence.safetensors", "edges.safetensors"):
+        (out / stale).write_text("")
+    train(replace(QUICK, seed=2, edges="none"), call(spoken[0], out, force=True))
     assert files(out) != before
-    assert not (out / "calibration.toml").exists()
+    assert sorted(path.name for path in out.iterdir()) == ["README.md", "model.safetensors", "model.toml"]
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="expected a folder, got a file"):
         train(TINY, call(spoken[0], tmp_path / "file"))
