@@ -235,7 +235,8 @@ class TimesOptions:
             "--edges",
             metavar="auto|spikes|occupancy|calibrated|refined",
             help="Where words begin and end: at CTC's spikes, at medians over all paths (occupancy), or at either with "
-            "the corrections of --calibration (calibrated, refined); auto: the best that the model has.",
+            "the corrections of --calibration (calibrated, refined), and with networks that look at each edge "
+            "(refined); auto: the best that the model has.",
             show_default="auto",
         ),
     ] = None

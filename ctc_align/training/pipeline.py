@@ -122,8 +122,8 @@ def train(recipe: Recipe, call: Call, watch: Watch | None = None) -> Result:
         )  # fmt: skip
         kind = "tokens" if recipe.units == "letters" else "phones"
         description = ModelDescription(
-            name, inventory.vocab, shape, recipe.states_per_token, recipe.prior_scale, recipe.silence_bonus, kind, recipe.language,
-            mixture_weight=recipe.refining.mixture_weight if mixtures else 0.0, noise_malus=recipe.noise_malus,
+            name, inventory.vocab, shape, recipe.states_per_token, recipe.prior_scale, recipe.silence_bonus, kind,
+            recipe.language, recipe.refining.mixture_weight if mixtures else 0.0, recipe.noise_malus,
         )  # fmt: skip
         lines = lexicon_lines(lexicon) if lexicon is not None and recipe.units == "lexicon" else ()
         log_priors = torch.from_numpy(labels.log_priors(corpus.train.tolist(), shape.states))
