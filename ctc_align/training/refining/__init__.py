@@ -1,1 +1,1 @@
-"""Training of the network that refines edges: speech whose edges are known, made from it examples, the fit."""
+"""Training of the networks that look at edges: examples, the fit, edges drawn by eye, recordings made worse."""
