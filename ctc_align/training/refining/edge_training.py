@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ctc_align.alignment.edge_windows import Edges, EdgeScene
+from ctc_align.alignment.edge_windows import EdgeScene
 from ctc_align.models.edge_network import FARTHEST, PLACES, WINDOW, EdgeNetwork, EdgeNetworkShape, EdgeWindows
 from ctc_align.models.fine_features import MELS, SHIFT_S
 
@@ -89,18 +89,6 @@ def examples_of(scene: EdgeScene, place_s: np.ndarray, weight: np.ndarray) -> Ed
         torch.from_numpy(place).float()[near],
         torch.from_numpy(weight).float()[near],
     )
-
-
-def moved(edges: Edges, deviation_frames: float, rng: np.random.Generator) -> Edges:
-    """Return edges that are moved at random, in the same order: what is learnt from must not be where they were.
-
-    Args:
-        edges: of an utterance; two in one place are moved together.
-        deviation_frames: of the Gaussian, in frames of the emissions.
-        rng: the source of chance.
-    """
-    places, index = np.unique(edges.frames, return_inverse=True)
-    return replace(edges, frames=np.sort(places + rng.normal(size=len(places)) * deviation_frames)[index])
 
 
 def train_edge_network(
