@@ -7,16 +7,17 @@ in its folder where it was trained on recordings and texts that disagree (`ctc_a
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from ctc_align.errors import ConfigError, one_line
-from ctc_align.reading.input_files import as_number, as_whole, parse_json
+from ctc_align.models.network_files import network_bytes, read_network
+from ctc_align.reading.input_files import as_number, as_whole
 
 FILE = "confidence.safetensors"
 FORMAT = "ctc-align-confidence/1"
@@ -83,42 +84,19 @@ def load_confidence_network(folder: Path) -> ConfidenceNetwork | None:
     Raises:
         ConfigError: the file is not one that training wrote.
     """
-    from safetensors import SafetensorError, safe_open
+    return read_network(folder / FILE, "a confidence network", FORMAT, _built)
 
-    path = folder / FILE
-    if not path.is_file():
-        return None
-    try:
-        with safe_open(path, framework="pt") as file:
-            about = parse_json((file.metadata() or {}).get("ctc-align", "{}"))
-            weights = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118 (no mapping)
-        if about.pop("format") != FORMAT:
-            raise ValueError("another format")
-        limits = about.pop("limits")
-        limits = FitLimits(**{name: as_number(value) for name, value in limits.items()})
-        features, width = tuple(about["features"]), as_whole(about["width"], 1)
-        if weights["input.weight"].shape != (width, 2 * len(features), 1):
-            raise ValueError("features and width are not those of the weights")
-        network = ConfidenceNetwork(features, width, limits)
-        network.load_state_dict(weights)
-    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError, AttributeError, OSError) as error:
-        raise ConfigError(
-            f"{path}: expected a confidence network ({FORMAT}), got a file without it: {one_line(error)}"
-        ) from error
-    return network.eval()
+
+def _built(about: Mapping[str, Any], weights: Mapping[str, torch.Tensor]) -> ConfidenceNetwork:
+    limits = FitLimits(**{name: as_number(value) for name, value in about["limits"].items()})
+    features, width = tuple(about["features"]), as_whole(about["width"], 1)
+    if weights["input.weight"].shape != (width, 2 * len(features), 1):
+        raise ValueError("features and width are not those of the weights")
+    return ConfidenceNetwork(features, width, limits)
 
 
 def save_confidence_network(network: ConfidenceNetwork, folder: Path) -> None:
     """Write the network, in half precision, and its limits into a model's folder."""
-    from safetensors.torch import save
-
     assert network.limits is not None
-    about = {
-        "format": FORMAT,
-        "features": network.features,
-        "width": network.width,
-        "limits": vars(network.limits),
-    }
-    weights = {name: weight.detach().half().contiguous() for name, weight in network.state_dict().items()}
-    # safetensors' own `save_file` makes files that only their owner can read
-    (folder / FILE).write_bytes(save(weights, {"ctc-align": json.dumps(about)}))
+    about = {"features": network.features, "width": network.width, "limits": vars(network.limits)}
+    (folder / FILE).write_bytes(network_bytes(network, FORMAT, about))

@@ -7,18 +7,18 @@ be in. A model has one in its folder where it was trained with one, a calibratio
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
 
-from ctc_align.errors import ConfigError, one_line
 from ctc_align.models import fine_features
 from ctc_align.models.calibration import KINDS, MOST_SPREAD, SILENCE, SOUND, folder_of, kind_of
-from ctc_align.reading.input_files import as_number, as_whole, parse_json
+from ctc_align.models.network_files import network_bytes, read_network
+from ctc_align.reading.input_files import as_number, as_whole
 
 FILE = "edges.safetensors"
 FORMAT = "ctc-align-edges/1"
@@ -248,27 +248,7 @@ def load_edge_network(folder: Path) -> EdgeNetwork | None:
     Raises:
         ConfigError: the file is not one that training wrote.
     """
-    from safetensors import SafetensorError, safe_open
-
-    path = folder / FILE
-    if not path.is_file():
-        return None
-    try:
-        with safe_open(path, framework="pt") as file:
-            about = parse_json((file.metadata() or {}).get("ctc-align", "{}"))
-            weights = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118 (no mapping)
-        network = EdgeNetwork(_checked_shape(about, weights))
-        network.spread = as_number(about["spread"])
-        if not 0.0 < network.spread <= MOST_SPREAD:
-            raise ValueError("the spread is not above 0")
-        network.load_state_dict(weights)
-        if not all(bool(weight.isfinite().all()) for weight in weights.values()):
-            raise ValueError("weights that are not finite")
-    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError, AttributeError, OSError) as error:
-        raise ConfigError(
-            f"{path}: expected a network of edges ({FORMAT}), got a file without it: {one_line(error)}"
-        ) from error
-    return network.eval()
+    return read_network(folder / FILE, "a network of edges", FORMAT, _built)
 
 
 def edge_network_of(model: str) -> EdgeNetwork | None:
@@ -277,14 +257,22 @@ def edge_network_of(model: str) -> EdgeNetwork | None:
     return None if folder is None else load_edge_network(folder)
 
 
+def _built(about: Mapping[str, Any], weights: Mapping[str, torch.Tensor]) -> EdgeNetwork:
+    network = EdgeNetwork(_checked_shape(about, weights))
+    network.spread = as_number(about["spread"])
+    if not 0.0 < network.spread <= MOST_SPREAD:
+        raise ValueError("the spread is not above 0")
+    if not all(bool(weight.isfinite().all()) for weight in weights.values()):
+        raise ValueError("weights that are not finite")
+    return network
+
+
 def _checked_shape(about: Mapping[str, object], weights: Mapping[str, torch.Tensor]) -> EdgeNetworkShape:
     """Return the shape, whose sizes are those of the weights: no memory is taken for what is not there.
 
     Raises:
-        KeyError, TypeError, ValueError: there is none, or of another version.
+        KeyError, TypeError, ValueError: there is none.
     """
-    if about["format"] != FORMAT:
-        raise ValueError("another format")
     labels = about["labels"]
     if not isinstance(labels, list) or not all(isinstance(label, str) and label for label in labels):
         raise ValueError("labels are no texts")
@@ -303,8 +291,4 @@ def _checked_shape(about: Mapping[str, object], weights: Mapping[str, torch.Tens
 
 def edge_network_bytes(network: EdgeNetwork) -> bytes:
     """Return the contents of the network's file: weights in half precision."""
-    from safetensors.torch import save
-
-    weights = {name: weight.detach().half().contiguous() for name, weight in network.state_dict().items()}
-    about = {"format": FORMAT, "spread": network.spread, **asdict(network.shape)}
-    return save(weights, {"ctc-align": json.dumps(about, ensure_ascii=False)})
+    return network_bytes(network, FORMAT, {"spread": network.spread, **asdict(network.shape)})

@@ -1,0 +1,70 @@
+"""Small networks that lie beside a model: weights in half precision, and a description of what they are.
+
+The file is one of safetensors. Its metadata have the description as JSON under the key `ctc-align`: `format`, which
+names the kind of network and its version, and what that kind needs to build the network again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
+
+from ctc_align.errors import ConfigError, one_line
+from ctc_align.reading.input_files import parse_json
+
+KEY = "ctc-align"
+"""Names the description in the metadata of a file."""
+Network = TypeVar("Network", bound=nn.Module)
+
+
+def read_network(
+    path: Path, what: str, form: str, build: Callable[[Mapping[str, Any], Mapping[str, torch.Tensor]], Network]
+) -> Network | None:
+    """Return the network in a file, for inference; None where there is no file.
+
+    Args:
+        path: of the file.
+        what: the network, as an error calls it: "a confidence network".
+        form: the `format` that the description must have.
+        build: returns the network of a description and of weights by their names (float32), which it has checked:
+            these are loaded afterwards. What it raises where something is lacking or wrong (KeyError, TypeError,
+            ValueError, AttributeError) becomes the error.
+
+    Raises:
+        ConfigError: the file is not one that training wrote.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        return None
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = parse_json((file.metadata() or {}).get(KEY, "{}"))
+            weights = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118 (no mapping)
+        if about["format"] != form:
+            raise ValueError("another format")
+        network = build(about, weights)
+        network.load_state_dict(weights)
+    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError, AttributeError, OSError) as error:
+        raise ConfigError(f"{path}: expected {what} ({form}), got a file without it: {one_line(error)}") from error
+    return network.eval()
+
+
+def network_bytes(network: nn.Module, form: str, about: Mapping[str, object]) -> bytes:
+    """Return the contents of a network's file.
+
+    Args:
+        network: whose weights are written in half precision.
+        form: the `format` of the description.
+        about: the rest of it, which JSON can hold.
+    """
+    # safetensors' own `save_file` makes files that only their owner can read
+    from safetensors.torch import save
+
+    weights = {name: weight.detach().half().contiguous() for name, weight in network.state_dict().items()}
+    return save(weights, {KEY: json.dumps({"format": form, **about}, ensure_ascii=False)})
