@@ -42,10 +42,23 @@ def edge_examples(utterances: Sequence[SpokenUtterance], drawn: Sequence[Spans],
         drawn: the edges of each, as they are when a network will look at them.
         network: of the same labels as the one that will learn.
     """
-    return EdgeExamples.joined([_examples(utterance, edges, network) for utterance, edges in zip(utterances, drawn)])
+    return EdgeExamples.joined(
+        [utterance_examples(utterance, edges, network) for utterance, edges in zip(utterances, drawn)]
+    )
 
 
-def _examples(utterance: SpokenUtterance, drawn: Spans, network: EdgeNetwork) -> EdgeExamples:
+def utterance_examples(
+    utterance: SpokenUtterance, drawn: Spans, network: EdgeNetwork, word_weights: np.ndarray | None = None
+) -> EdgeExamples:
+    """Return the examples of one utterance.
+
+    Args:
+        utterance: whose emissions have their sound.
+        drawn: its edges, as they are when a network will look at them.
+        network: of the same labels as the one that will learn.
+        word_weights: (W, 2) what the start and the end of each labelled word count, and all other edges as those
+            without a label; None: 1 for every labelled edge.
+    """
     spoken, ids, words = utterance_sounds(utterance.tokens.ids, utterance.tokens.words)
     own = drawn.of(spoken)
     edges = edges_of(own.start, own.end, words)
@@ -53,8 +66,22 @@ def _examples(utterance: SpokenUtterance, drawn: Spans, network: EdgeNetwork) ->
     unknown = np.isnan(place_s)
     emissions = utterance.emissions
     place_s[unknown] = edges.frames[unknown] * emissions.frame_shift_s + emissions.first_frame_s
-    weight = np.where(unknown, UNLABELLED_WEIGHT, 1.0)
+    if word_weights is None:
+        weight = np.where(unknown, UNLABELLED_WEIGHT, 1.0)
+    else:
+        weight = _weights_of_words(utterance, drawn, edges, word_weights)
     return examples_of(EdgeScene(emissions, ids, edges, network), place_s, weight)
+
+
+def _weights_of_words(utterance: SpokenUtterance, drawn: Spans, edges: Edges, word_weights: np.ndarray) -> np.ndarray:
+    weight = np.full(len(edges), UNLABELLED_WEIGHT)
+    of_label = {id(label): row for label, row in zip(utterance.labelled.words, word_weights)}
+    words = words_of(utterance, drawn)
+    for w, label in words.labels:
+        if id(label) in of_label:
+            start, end = edges.begins[words.begins[w]], edges.ends[words.begins[w + 1] - 1]
+            weight[start], weight[end] = of_label[id(label)]
+    return weight
 
 
 def labelled_places(utterance: SpokenUtterance, drawn: Spans, edges: Edges) -> np.ndarray:

@@ -20,7 +20,6 @@ import numpy as np
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.alignment.ctc_path import Spans
-from ctc_align.alignment.edge_windows import EdgeScene, edges_of, utterance_sounds
 from ctc_align.alignment.edges import place_edges
 from ctc_align.audio.loading import load_audio
 from ctc_align.config import Settings
@@ -32,11 +31,11 @@ from ctc_align.models.edge_network import FILE, EdgeNetwork, EdgeNetworkShape, e
 from ctc_align.text.control_characters import printable
 from ctc_align.text.textgrid_files import Interval
 from ctc_align.training.calibrating.calibration_fitting import spoken_utterance
-from ctc_align.training.calibrating.edge_errors import SpokenUtterance, words_of
-from ctc_align.training.calibrating.labelled_edges import UNLABELLED_WEIGHT, labelled_places
+from ctc_align.training.calibrating.edge_errors import SpokenUtterance
+from ctc_align.training.calibrating.labelled_edges import utterance_examples
 from ctc_align.training.calibrating.labelled_speech import LabelledUtterance
 from ctc_align.training.made_sounds import RATE
-from ctc_align.training.refining.edge_training import EdgeExamples, EdgeTraining, examples_of, train_edge_network
+from ctc_align.training.refining.edge_training import EdgeExamples, EdgeTraining, train_edge_network
 from ctc_align.training.refining.worse_recordings import made_worse
 
 TABLE = Path(__file__).with_name("drawn-edges.tsv")
@@ -98,7 +97,7 @@ def examples(
     """Return the examples of each utterance in recordings of a kind (`worse_recordings.KINDS`)."""
     rng = np.random.default_rng(seed)
     return [
-        _examples(utterance, edges, network, one.doubts_ms)
+        utterance_examples(utterance, edges, network, 1 / (1 + (one.doubts_ms / USUAL_DOUBT_MS) ** 2))
         for one in drawn
         for utterance, edges in [_aligned(aligner, one, recordings[one.recording], kind, rng)]
     ]
@@ -115,23 +114,6 @@ def _aligned(
     settings = aligner.inputs(utterance.emissions, recording.text).edge_settings
     [edges] = batching.run([place_edges(utterance.emissions, utterance.tokens, utterance.spikes, settings)])
     return utterance, edges
-
-
-def _examples(utterance: SpokenUtterance, drawn: Spans, network: EdgeNetwork, doubts_ms: np.ndarray) -> EdgeExamples:
-    spoken, ids, words = utterance_sounds(utterance.tokens.ids, utterance.tokens.words)
-    own = drawn.of(spoken)
-    edges = edges_of(own.start, own.end, words)
-    place_s = labelled_places(utterance, drawn, edges)
-    weight = np.full(len(edges), UNLABELLED_WEIGHT)
-    doubts = {id(word): row for word, row in zip(utterance.labelled.words, 1 / (1 + (doubts_ms / USUAL_DOUBT_MS) ** 2))}
-    found = words_of(utterance, drawn)
-    for w, label in found.labels:
-        if id(label) in doubts:
-            weight[edges.begins[found.begins[w]]], weight[edges.ends[found.begins[w + 1] - 1]] = doubts[id(label)]
-    unknown = np.isnan(place_s)
-    emissions = utterance.emissions
-    place_s[unknown] = edges.frames[unknown] * emissions.frame_shift_s + emissions.first_frame_s
-    return examples_of(EdgeScene(emissions, ids, edges, network), place_s, weight)
 
 
 def recordings_of(manifest: str, drawn: Sequence[DrawnUtterance]) -> dict[str, Utterance]:
