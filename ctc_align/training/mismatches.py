@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ctc_align.training.made_sounds import RATE, mixed, noise, room_tone, synthetic_music
+from ctc_align.training.made_sounds import RATE, mixed, noise, room_tone, synthetic_music, within_band
 
 Places = tuple[tuple[float, float], ...]
 """The times (start_s, end_s) at which a word is spoken: none, one, or several where it may be any of them."""
@@ -368,10 +368,7 @@ def degraded(case: Mismatch, rng: np.random.Generator) -> Mismatch:
     if rng.random() < 0.6:
         samples = mixed(samples, noise(len(samples), int(rng.integers(5)), rng), rng.uniform(8, 35))
     if rng.random() < 0.3:
-        spectrum = np.fft.rfft(samples)
-        frequencies = np.fft.rfftfreq(len(samples), 1 / RATE)
-        spectrum[(frequencies > rng.uniform(3000, 7500)) | (frequencies < rng.uniform(0, 300))] *= 0.001
-        samples = np.fft.irfft(spectrum, len(samples))
+        samples = within_band(samples, rng.uniform(3000, 7500), rng.uniform(0, 300))
     return replace(case, samples=np.clip(samples, -1.0, 1.0).astype(np.float32))
 
 

@@ -34,9 +34,8 @@ from ctc_align.training.calibrating.calibration_fitting import spoken_utterance
 from ctc_align.training.calibrating.edge_errors import SpokenUtterance
 from ctc_align.training.calibrating.labelled_edges import utterance_examples
 from ctc_align.training.calibrating.labelled_speech import LabelledUtterance
-from ctc_align.training.made_sounds import RATE
+from ctc_align.training.made_sounds import RATE, made_worse
 from ctc_align.training.refining.edge_training import EdgeExamples, EdgeTraining, train_edge_network
-from ctc_align.training.refining.worse_recordings import made_worse
 
 TABLE = Path(__file__).with_name("drawn-edges.tsv")
 COLUMNS = ("recording", "speaker", "word", "start_ms", "end_ms", "start_doubt_ms", "end_doubt_ms")
@@ -94,7 +93,7 @@ def examples(
     network: EdgeNetwork,
     seed: int,
 ) -> list[EdgeExamples]:
-    """Return the examples of each utterance in recordings of a kind (`worse_recordings.KINDS`)."""
+    """Return the examples of each utterance in recordings of a kind (`made_sounds.WORSE`)."""
     rng = np.random.default_rng(seed)
     return [
         utterance_examples(utterance, edges, network, 1 / (1 + (one.doubts_ms / USUAL_DOUBT_MS) ** 2))

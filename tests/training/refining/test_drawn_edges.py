@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from ctc_align.errors import InputError
-from ctc_align.training.made_sounds import RATE
+from ctc_align.training.made_sounds import RATE, WORSE, made_worse
 from ctc_align.training.refining.drawn_edges import COLUMNS, read_drawn
-from ctc_align.training.refining.worse_recordings import KINDS, made_worse
 
 
 def test_the_package_has_drawn_edges_of_many_speakers_in_order() -> None:
@@ -31,7 +30,7 @@ def test_a_wrong_line_of_drawn_edges_is_named(tmp_path: Path, row: str) -> None:
         read_drawn(table)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", WORSE)
 def test_worse_recordings_have_their_edges_where_they_were(kind: str) -> None:
     rng = np.random.default_rng(0)
     samples = np.zeros(RATE, np.float32)
