@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ctc_align.training.calibrating.calibration_fitting import Report
     from ctc_align.training.calibrating.edge_learning import LearntEdges
 
-FEWEST = 8
-"""As `ctc_align.training.calibrating.edge_learning.FEWEST_UTTERANCES`, which is heavy to import."""
 FAR_MS = 100.0
 """A model that was trained on the language is never so far off."""
 
@@ -142,6 +140,7 @@ def _folder(model: str, out_dir: str | None) -> Path:
 def _show(report: Report, took_s: float) -> None:
     """Print the figures to stdout."""
     from ctc_align.cli.printing import console_for
+    from ctc_align.training.calibrating.edge_learning import FEWEST_UTTERANCES
 
     console = console_for(sys.stdout)
     alone = report.folds == 1
@@ -149,8 +148,8 @@ def _show(report: Report, took_s: float) -> None:
     if report.learnt is not None:
         for line in _learning_lines(report, report.learnt):
             console.print(line, markup=False)
-    elif report.utterances < FEWEST:
-        console.print(f"constants only: edges are learnt from {FEWEST} labelled files on", markup=False)
+    elif report.utterances < FEWEST_UTTERANCES:
+        console.print(f"constants only: edges are learnt from {FEWEST_UTTERANCES} labelled files on", markup=False)
     if report.reliability and not alone:
         console.print(_confidence_table(report))
     if report.replaced_auc is not None and not alone:
