@@ -42,7 +42,7 @@ The product of the Hessian with a vector, in the time of a few gradients, and th
 >>> functional.hessian(logits[:6, :1].transpose(0, 1), torch.tensor([1, 2]), [6], [2]).shape
 torch.Size([1, 6, 5, 6, 5])
 
-The best path and its tokens (`ctc_align.view.occupancy_figure` draws it over the soft alignment):
+The best path and its tokens (`ctc_align.evaluate.occupancy_figure` draws it over the soft alignment):
 
 >>> padded = torch.tensor([[1, 2, 2], [4, 3, 0]])
 >>> paths, scores = functional.forced_align(log_probs.transpose(0, 1), padded, frames, tokens)

@@ -294,7 +294,7 @@ def _check_kind(path: Path) -> None:
 
 def _check_plot(plot: str | None, force: bool, inputs: tuple[str, str]) -> None:
     """Raise UsageError, before any work, where the picture cannot or must not be written."""
-    from ctc_align.view.plots import PLOT_FORMATS, check_plotting
+    from ctc_align.view import PLOT_FORMATS, check_plotting
 
     if plot is None:
         return
@@ -309,8 +309,8 @@ def _check_plot(plot: str | None, force: bool, inputs: tuple[str, str]) -> None:
 
 
 def _write_plot(plot: str | None, results: list[_TierResult]) -> None:
+    from ctc_align.evaluate import error_figure
     from ctc_align.formats.whole_files import placing
-    from ctc_align.view.plots import error_figure
 
     if plot is None:
         return

@@ -23,7 +23,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from ctc_align.audio.loading import load_audio
 from ctc_align.errors import CtcAlignError
-from ctc_align.view.plots import check_plotting
+from ctc_align.view import check_plotting
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,6 +14,7 @@ PACKAGE = "ctc_align"
 FLOORS = (
     ("errors", "types", "units", "reading", "config", "_version"),
     ("audio", "text"),
+    ("view",),
     ("formats",),
     ("tokens",),
     ("lattice",),
@@ -21,9 +22,10 @@ FLOORS = (
     ("models",),
     ("ctc", "functional", "losses"),
     ("alignment",),
-    ("evaluate", "view"),
+    ("evaluate",),
     ("corpus",),
     ("training",),
+    ("serve",),
     ("",),  # the package's own __init__: the public names
     ("cli", "demo", "__main__"),
 )

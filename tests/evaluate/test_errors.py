@@ -8,8 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from ctc_align import view
-from ctc_align.evaluate import WITHIN_MS, evaluate_intervals
+from ctc_align.evaluate import WITHIN_MS, error_figure, evaluate_intervals
 from ctc_align.text.textgrid_files import Interval
 
 pytest.importorskip("matplotlib")
@@ -23,7 +22,7 @@ def evaluation(errors_ms: np.ndarray):
 
 def test_curves_and_bars_are_the_figures():
     found = evaluation(np.random.default_rng(0).normal(5, 60, 400))
-    figure = view.error_figure({"words": found, "again": found})
+    figure = error_figure({"words": found, "again": found})
     assert len(figure.axes) == 4
     left, right = figure.axes[:2]
     assert left.get_title(loc="left") == f"words: mean absolute error {found.both.mae_ms:.1f} ms"
@@ -39,17 +38,17 @@ def test_curves_and_bars_are_the_figures():
 
 
 def test_an_error_of_a_bins_edge_is_in_the_upper_bin():
-    figure = view.error_figure({"words": evaluation(np.array([-100.0, 0.0, 5.0, 100.0]))})
+    figure = error_figure({"words": evaluation(np.array([-100.0, 0.0, 5.0, 100.0]))})
     counts, edges, _ = figure.axes[0].patches[0].get_data()
     assert edges[np.flatnonzero(counts)].tolist() == [-100.0, 0.0, 5.0]
     assert "25.0 % beyond" in figure.axes[0].get_legend().get_texts()[0].get_text()
 
 
 def test_nothing_paired_can_be_drawn():
-    figure = view.error_figure({"words": evaluate_intervals([("a", [], [])])})
+    figure = error_figure({"words": evaluate_intervals([("a", [], [])])})
     assert figure.axes[0].get_title(loc="left") == "words: mean absolute error – ms"
 
 
 def test_it_needs_no_torch():
-    code = "import sys; from ctc_align.view import error_figure; print('torch' in sys.modules)"
+    code = "import sys; from ctc_align.evaluate import error_figure; print('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

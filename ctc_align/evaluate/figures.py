@@ -10,26 +10,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ctc_align.errors import KernelError, UsageError
-from ctc_align.evaluate import WITHIN_MS, Evaluation
+from ctc_align.errors import KernelError
+from ctc_align.evaluate.boundary_errors import Evaluation
+from ctc_align.evaluate.measure_options import WITHIN_MS
+from ctc_align.view import check_plotting
 
 if TYPE_CHECKING:
     import torch
     from matplotlib.figure import Figure
 
-PLOT_FORMATS = ("png", "svg", "pdf")
 MOST_TICKS = 60
 """Limit of the row labels of a figure."""
 _REACH_MS, _BIN_MS = 100, 5
 _ROW_INCHES, _WIDTH_INCHES = 3.6, 11.0
-
-
-def check_plotting() -> None:
-    """Raise UsageError unless matplotlib is installed."""
-    try:
-        import matplotlib.figure  # noqa: F401
-    except ImportError as error:
-        raise UsageError("pictures need the package matplotlib: pip install 'ctc-align[plot]'") from error
 
 
 def error_figure(evaluations: Mapping[str, Evaluation]) -> Figure:

@@ -12,8 +12,8 @@ import torch
 from rows import over_rows
 
 from ctc_align.errors import KernelError, UsageError
+from ctc_align.evaluate import occupancy_figure
 from ctc_align.functional import forced_align, occupancy
-from ctc_align.view import occupancy_figure
 
 TARGET = torch.tensor([3, 1, 1])
 
@@ -62,7 +62,7 @@ def test_frames_and_numbers(log_probs: torch.Tensor) -> None:
 def test_matplotlib_is_imported_late_and_its_absence_is_said(
     log_probs: torch.Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code = "import sys, ctc_align.view; print('matplotlib' in sys.modules)"
+    code = "import sys, ctc_align.evaluate; print('matplotlib' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
