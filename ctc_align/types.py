@@ -22,6 +22,8 @@ GOOD, DOUBTFUL, POOR, NONE = FITS = ("good", "doubtful", "poor", "none")
 """How well a transcript fits its recording, best first."""
 UNEXPLAINED, NOT_SPOKEN, MISFIT = REGION_KINDS = ("unexplained", "not_spoken", "misfit")
 """Kinds of a `Region`: speech that no word explains, words that are not spoken, words that do not fit the sound."""
+HAND = "hand"
+"""The `by` of a word or token whose edges a person has fixed."""
 SPEAKER, DIRECTION, MARKUP = UNSPOKEN_KINDS = ("speaker", "direction", "markup")
 """Kinds of words that are written and not spoken: a speaker's name, a stage direction, a mark of a format."""
 SRT, VTT, SEGMENTS, TEXTGRID, EAF = CUE_FORMATS = ("srt", "vtt", "json", "textgrid", "eaf")
@@ -262,6 +264,7 @@ class AlignedToken:
     """One token of an aligned word; seconds, `end_s` exclusive, `confidence` in [0, 1].
 
     `start_sd_ms` and `end_sd_ms` say how far off an edge may be (a standard deviation); None where that is unknown.
+    `by` is `HAND` where a person has fixed both edges; only in words by hand.
     """
 
     token: str
@@ -270,13 +273,15 @@ class AlignedToken:
     confidence: float
     start_sd_ms: float | None = None
     end_sd_ms: float | None = None
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class AlignedWord:
     """One word of the transcript; times and confidence are None unless `status` is "aligned".
 
-    `start_sd_ms` and `end_sd_ms` as in `AlignedToken`.
+    `start_sd_ms` and `end_sd_ms` as in `AlignedToken`. A word that a person has fixed may have no confidence, and no
+    tokens, until it is aligned again (`ctc_align.alignment.aligner.Aligner.realign`).
     """
 
     text: str
@@ -293,6 +298,8 @@ class AlignedWord:
     kind: str = ""
     speaker: str = ""
     """`kind` and `speaker` as in `Word`."""
+    by: str = ""
+    """`HAND` where a person has fixed both edges, else ""."""
 
 
 @dataclass(frozen=True)

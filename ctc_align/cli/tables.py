@@ -70,7 +70,8 @@ def _word_cells(word: AlignedWord, duration_s: float, figures: int, line_cells: 
         return [text, *[""] * figures, word.status]
     length_ms = seconds_to_ms(word.end_s - word.start_s)
     line = time_line(word.start_s, word.end_s, duration_s, line_cells)
-    numbers = [f"{word.start_s:.2f}", f"{word.end_s:.2f}", f"{length_ms:.0f}", f"{word.confidence:.2f}"]
+    numbers = [f"{word.start_s:.2f}", f"{word.end_s:.2f}", f"{length_ms:.0f}"]
+    numbers.append("" if word.confidence is None else f"{word.confidence:.2f}")
     return [text, *numbers[:figures], line]
 
 

@@ -17,6 +17,7 @@ from ctc_align.evaluate.measure_options import WORDS, parse_tier
 from ctc_align.formats.json_reading import Fields, check_format, no_number, read_object
 from ctc_align.reading.input_files import as_seconds, open_input, parse_json, shown
 from ctc_align.text.textgrid_files import Interval, Tier, read_textgrid
+from ctc_align.types import HAND
 
 TABLES = (".ctm", ".jsonl", ".jsonl.gz")
 """Endings of files that hold many utterances."""
@@ -35,7 +36,7 @@ class UtteranceTier:
     duration_s: float | None = None
     """Length of the recording, if the file has it."""
     is_ours: bool = False
-    """True where the file says that ctc-align made it."""
+    """True where the file says that ctc-align made it, and no person has corrected it."""
 
     @property
     def intervals(self) -> list[Interval]:
@@ -219,9 +220,9 @@ def _json_utterance(data: dict[str, Any], where: str, tier: str) -> UtteranceTie
         config = Fields(data.get("config") or {}, "config")
         from_start = config.data.get("times") != "recording"
         has_length = from_start and data.get("duration_s") is not None
-        return UtteranceTier(
-            {_NO_SPEAKER: tuple(intervals)}, alignment.seconds("duration_s") if has_length else None, True
-        )
+        corrected = any(word.data.get("by") == HAND for word in words)
+        length_s = alignment.seconds("duration_s") if has_length else None
+        return UtteranceTier({_NO_SPEAKER: tuple(intervals)}, length_s, is_ours=not corrected)
     except ValueError as error:
         raise InputError(f"{where}: expected words and tokens with times in seconds: {error}") from error
 

@@ -91,6 +91,7 @@ def _word(word: AlignedWord, place: _TimeScale, doubt: float) -> dict[str, Any]:
         "status": word.status,
         **({"kind": word.kind} if word.kind else {}),
         **({"speaker": word.speaker} if word.speaker else {}),
+        **({"by": word.by} if word.by else {}),
         "tokens": [
             {
                 "token": token.token,
@@ -98,6 +99,7 @@ def _word(word: AlignedWord, place: _TimeScale, doubt: float) -> dict[str, Any]:
                 "end_s": place.time_s(token.end_s),
                 "confidence": _number(token.confidence),
                 **_spread(token),
+                **({"by": token.by} if token.by else {}),
             }
             for token in word.tokens
         ],

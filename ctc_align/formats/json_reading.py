@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ctc_align.errors import InputError
+from ctc_align.formats.hand_fixes import check_fixed_words
 from ctc_align.formats.writer import RECORDING
 from ctc_align.reading.input_files import (
     JSON_BYTES,
@@ -27,6 +28,7 @@ from ctc_align.types import (
     EAF,
     FITS,
     FORMAT,
+    HAND,
     REGION_KINDS,
     STATUSES,
     TEXTGRID,
@@ -80,12 +82,14 @@ def alignment_fields(data: dict[str, Any], name: str | Path = "the JSON object")
     known are left alone: a later version may have written them.
 
     Raises:
-        InputError: something is missing, or of another type or out of its range.
+        InputError: something is missing, or of another type or out of its range, or what a person fixed cannot be so.
     """
     try:
-        return _fields(Fields(data))
+        fields = _fields(Fields(data))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{name}: not a whole alignment: {error}") from error
+    check_fixed_words(fields["words"], fields["text"], fields["duration_s"], str(name))
+    return fields
 
 
 class Fields:
@@ -290,10 +294,12 @@ def _characters(item: Fields) -> tuple[int, int]:
 
 def _aligned_word(word: Fields, shift_s: float) -> AlignedWord:
     status, timed, tokens = word.choice("status", STATUSES), _timed(word, shift_s), word.objects("tokens")
-    if status == ALIGNED and None in (timed["start_s"], timed["end_s"], timed["confidence"]):
+    by = _by(word)
+    known = timed["start_s"], timed["end_s"], timed["confidence"] if not by else 0.0
+    if status == ALIGNED and None in known:
         raise ValueError(f"{word.place}: expected times and confidence of an aligned word, got null")
-    if status != ALIGNED and (tokens or any(value is not None for value in timed.values())):
-        raise ValueError(f"{word.place}: expected no times, confidence or tokens of a word that is {status}")
+    if status != ALIGNED and (by or tokens or any(value is not None for value in timed.values())):
+        raise ValueError(f"{word.place}: expected no times, confidence, tokens or `by` of a word that is {status}")
     kind = word.choice("kind", UNSPOKEN_KINDS) if word.data.get("kind") and status != ALIGNED else ""
     start, end = _characters(word)
     return AlignedWord(
@@ -304,6 +310,7 @@ def _aligned_word(word: Fields, shift_s: float) -> AlignedWord:
         status=status,
         kind=kind,
         speaker=word.text("speaker", ""),
+        by=by,
         tokens=tuple(_token(token, shift_s) for token in tokens),
         **timed,
     )
@@ -313,7 +320,12 @@ def _token(token: Fields, shift_s: float) -> AlignedToken:
     timed = _timed(token, shift_s)
     if None in (timed["start_s"], timed["end_s"], timed["confidence"]):
         raise ValueError(f"{token.place}: expected times and confidence of a token, got null")
-    return AlignedToken(token.text("token"), **timed)
+    return AlignedToken(token.text("token"), **timed, by=_by(token))
+
+
+def _by(item: Fields) -> str:
+    """Return who fixed a word or token; "" for nobody."""
+    return "" if item.data.get("by") is None else item.choice("by", (HAND,))
 
 
 def _timed(item: Fields, shift_s: float) -> dict[str, Any]:

@@ -127,11 +127,16 @@ def word_rows(alignment: AlignmentData, style: Style, units_per_s: int = UNITS_P
     """Return the aligned words by time, in whole units of 1 / units_per_s seconds."""
     shift_s = style.shift_s(alignment)
     spans = (
-        (word.start_s + shift_s, word.end_s + shift_s, style.label(word), word.confidence)
+        (word.start_s + shift_s, word.end_s + shift_s, style.label(word), 1.0 if _unjudged(word) else word.confidence)
         for word in words_by_time(alignment)
         if word.start_s is not None and word.end_s is not None
     )
     return _rows(spans, units_per_s, end_units(alignment, style))
+
+
+def _unjudged(word: AlignedWord) -> bool:
+    """Return whether a person has fixed a word, and nothing else is known of it: that it is there is certain."""
+    return bool(word.by) and word.confidence is None
 
 
 def token_rows(alignment: AlignmentData, style: Style, units_per_s: int = UNITS_PER_S) -> list[TimedLabel]:
