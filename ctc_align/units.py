@@ -44,6 +44,17 @@ def seconds_to_frames(seconds: float, frame_shift_s: float) -> int:
     return round(seconds / frame_shift_s)
 
 
+def clock(seconds: float) -> str:
+    """Return `seconds` as minutes and seconds, with hours where there are any.
+
+    >>> clock(75.2), clock(7325)
+    ('1:15', '2:02:05')
+    """
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
 def seconds_to_ms(seconds: float) -> float:
     """Return `seconds` in milliseconds.
 

@@ -52,7 +52,8 @@ def align_islands(
     ids: list[int] = []
     separator = inputs.tokenizer.separator
     judged, backend = False, inputs.backend
-    for island in islands:
+    for number, island in enumerate(islands, start=1):
+        inputs.begin(f"edges, part {number} of {len(islands)}")
         try:
             own = yield from _align_island(inputs, word_tokens, island)
         except InputError:  # more sounds than fit there, or no path: what is said there is something else

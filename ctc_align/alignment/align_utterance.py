@@ -47,8 +47,10 @@ def align_utterance(inputs: UtteranceInputs) -> Steps[Alignment]:
     Raises:
         InputError: the transcript cannot be spoken or spelled, or it does not fit the emissions.
     """
+    inputs.begin("pronunciations")
     word_tokens = yield from spell(inputs)
     islands = None
+    inputs.begin("search")
     if inputs.settings.match != "exact":
         islands = yield from find_islands(inputs, word_tokens)
     if islands is None:
@@ -85,6 +87,7 @@ def align_utterance(inputs: UtteranceInputs) -> Steps[Alignment]:
 def align_whole(inputs: UtteranceInputs, word_tokens: list[WordTokens]) -> Steps[PlacedWords]:
     """Align a transcript of which every word is spoken. Raises as `align_utterance`."""
     chosen = yield from choose_tokens(inputs, word_tokens)
+    inputs.begin("edges")
     words, judged = yield from place_words(inputs, chosen)
     return PlacedWords(words, chosen.loss, chosen.path.score, len(chosen.tokens.ids), chosen.path.backend, judged)
 

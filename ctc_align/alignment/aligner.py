@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -20,6 +20,7 @@ from ctc_align.alignment.inputs import (
     named_pairs,
     names_of,
 )
+from ctc_align.alignment.progress import Progress, StepProgress
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.formats import Alignment
@@ -39,15 +40,10 @@ if TYPE_CHECKING:
     from ctc_align.models.confidence_network import FitLimits
     from ctc_align.text.lexicon import Lexicon
 
-Progress = Callable[[float], None]
-
 _BOOK_CHARS = 20_000
 """A text of so many characters is split once where many recordings follow each other with it."""
 GROUP_S = 600.0
 """A long batch goes through in groups of so many seconds of audio: what is in memory at once."""
-LISTENED, EACH_BATCH = 0.7, 0.03
-"""The share of an alignment that is done when the model has listened, and of the rest that a batch of kernel work is:
-how many there will be is not known."""
 
 
 class AlignerOptions(TypedDict, total=False):
@@ -132,19 +128,21 @@ class Aligner:
             text: the transcript as written, as `ctc_align.text.read_transcript_file` read it (which keeps the cues of
                 subtitles), or as `split` returned it.
             utterance: its name in outputs and messages; the audio's name without extension if None.
-            progress: called with the share done, in [0, 1].
+            progress: called with the share done, in [0, 1]: a float whose `step` says what goes on.
 
         Raises:
             InputError: the audio or the transcript cannot be used, or they do not fit together.
         """
         name, source = names_of(audio, utterance)
         words = self.split(text, name)
-        told = None if progress is None else _Shares(progress)
+        told = None if progress is None else StepProgress(progress)
+        if told is not None:
+            told.begin("reading")
         with error_context(name, source):
-            steps = self._align(self._load(audio), words, name, source, None if told is None else told.listened)
+            steps = self._align(self._load(audio), words, name, source, told)
         [alignment] = batching.run([steps], after_batch=None if told is None else told.went_on)
-        if progress is not None:
-            progress(1.0)
+        if told is not None:
+            told.end()
         return alignment
 
     @overload
@@ -301,13 +299,14 @@ class Aligner:
         return self.split(text, "transcript").words
 
     def _align(
-        self, loaded: Audio | Emissions, words: Words, name: str, source: str, progress: Progress | None = None
+        self, loaded: Audio | Emissions, words: Words, name: str, source: str, told: StepProgress | None = None
     ) -> Steps[Alignment]:
         with error_context(name, source):
-            emissions = yield from self._emit(loaded, progress)
+            listened = None if told is None else told.listener(_duration_s(loaded))
+            emissions = yield from self._emit(loaded, listened)
         del loaded  # three hours of samples are 700 MB, unless a network will look at them
         with error_context(name):
-            return (yield from align_utterance(self._inputs(emissions, words, name, source)))
+            return (yield from align_utterance(replace(self._inputs(emissions, words, name, source), progress=told)))
 
     def _listen(self, audio: AudioLike, progress: Progress | None = None) -> Steps[Emissions]:
         return (yield from self._emit(self._load(audio), progress))
@@ -410,24 +409,6 @@ def align(
 ) -> Alignment:
     """Align an audio with its transcript; for many, make one `Aligner` and keep it. Options as `Aligner`'s."""
     return Aligner(model, **options).align(audio, text)
-
-
-class _Shares:
-    """The share of an alignment that is done, told to a caller; it never falls."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._share = 0.0
-
-    def listened(self, share: float) -> None:
-        """Tell that the model has listened to a share of the audio."""
-        self._share = max(self._share, LISTENED * share)
-        self._progress(self._share)
-
-    def went_on(self) -> None:
-        """Tell that a batch of requests has been answered."""
-        self._share += (1.0 - self._share) * EACH_BATCH
-        self._progress(self._share)
 
 
 def _failed(error: CtcAlignError) -> Steps[NoReturn]:

@@ -13,6 +13,7 @@ import torch
 
 from ctc_align import units
 from ctc_align.alignment.edges import EdgeSettings
+from ctc_align.alignment.progress import StepProgress
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, EmissionsError, LexiconError, UsageError
 from ctc_align.models import AcousticModel
@@ -64,6 +65,7 @@ class UtteranceInputs:
         settings: of the caller.
         backend: of the kernels.
         confidence_network, edge_network: of the model, if it has them.
+        progress: told of the steps, where somebody watches.
     """
 
     name: str
@@ -77,6 +79,12 @@ class UtteranceInputs:
     backend: str
     confidence_network: ConfidenceNetwork | None = None
     edge_network: EdgeNetwork | None = None
+    progress: StepProgress | None = None
+
+    def begin(self, step: str) -> None:
+        """Tell who watches that a step begins."""
+        if self.progress is not None:
+            self.progress.begin(step)
 
     @property
     def edge_settings(self) -> EdgeSettings:

@@ -11,7 +11,7 @@ import functools
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
 
 import typer
@@ -29,11 +29,29 @@ from ctc_align.cli.score import score
 from ctc_align.cli.train import adapt, train
 from ctc_align.errors import BackendError, CtcAlignError, InputError, UsageError
 
+
+def show_help(
+    context: typer.Context,
+    command: Annotated[
+        str | None, typer.Argument(metavar="COMMAND", help="The command.", show_default="all, in a line each")
+    ] = None,
+) -> None:
+    """Show how a command is called, as "ctc-align COMMAND --help" does."""
+    program = context.find_root()
+    if command is None:
+        put(program.get_help())
+        return
+    if command not in COMMANDS:
+        meant = difflib.get_close_matches(command, COMMANDS, n=1, cutoff=0.6)
+        hint = f"did you mean {meant[0]}?" if meant else f"there are {', '.join(COMMANDS)}"
+        raise UsageError(f"help {command}: there is no such command; {hint}")
+    typer.main.get_command(app).main([command, "--help"], prog_name=PROGRAM, standalone_mode=False)
+
+
 app = typer.Typer(
     name=PROGRAM,
     rich_markup_mode=None,  # plain help needs no rich and is the same everywhere
     pretty_exceptions_enable=False,
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -44,6 +62,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "corpus": corpus,
     "demo": demo,
     "evaluate": evaluate,
+    "help": show_help,
     "models": models,
     "score": score,
     "train": train,
@@ -54,6 +73,10 @@ LATER = ("view",)
 """Commands that have a name but no code yet: said, not taken for a recording."""
 
 
+_COMPLETION = "_CTC_ALIGN_COMPLETE"
+"""The variable with which a shell asks for completions."""
+_OF_PROGRAM = ("-h", "--help", "--version", "--install-completion", "--show-completion")
+"""Options that are no command's."""
 MISNOMERS = {
     "--transcript": "give the file as the second argument: ctc-align AUDIO TRANSCRIPT",
     "--transcript-file": "give the file as the second argument: ctc-align AUDIO TRANSCRIPT",
@@ -61,7 +84,7 @@ MISNOMERS = {
     "--subtitles": "give the file as the second argument: ctc-align AUDIO TRANSCRIPT",
     "--audio": "give the recording as the first argument: ctc-align AUDIO TRANSCRIPT",
     "--audio-file": "give the recording as the first argument: ctc-align AUDIO TRANSCRIPT",
-    "--output": "it is --out-dir DIR (a folder), or --stdout",
+    "--output": "it is -o DIR, --out-dir DIR (a folder), or --stdout",
     "--output-dir": "it is --out-dir DIR",
     "--overwrite": "it is --force",
     "--dictionary": "it is --lexicon FILE",
@@ -112,7 +135,26 @@ def main() -> None:
     # threads of OpenMP that wait must not spin: on a busy machine they would take several times the work's own time
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     say_what_python_says()
+    if _COMPLETION in os.environ:
+        os.environ.update(completed_with_command(os.environ))
     sys.exit(run(sys.argv[1:]))
+
+
+def completed_with_command(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables in which a shell asks for completions of a line without a command: of "align" then.
+
+    >>> completed_with_command({"COMP_WORDS": "ctc-align talk.wav --fo", "COMP_CWORD": "2"})
+    {'COMP_WORDS': 'ctc-align align talk.wav --fo', 'COMP_CWORD': '3'}
+    """
+    changed = {}
+    for name in ("COMP_WORDS", "_TYPER_COMPLETE_ARGS"):
+        program, _, rest = environment.get(name, "").partition(" ")
+        first, space, _ = rest.lstrip().partition(" ")
+        if space and not first.startswith("-") and first not in COMMANDS:
+            changed[name] = f"{program} align {rest}"
+    if "COMP_WORDS" in changed and environment.get("COMP_CWORD", "").isdecimal():
+        changed["COMP_CWORD"] = str(int(environment["COMP_CWORD"]) + 1)
+    return changed
 
 
 def _replace_closed_streams() -> None:
@@ -176,7 +218,7 @@ def with_command(arguments: Sequence[str]) -> list[str]:
     arguments = list(arguments)
     if not arguments:
         return ["--help"]
-    if arguments[0] in COMMANDS or arguments[0] in ("-h", "--help", "--version"):
+    if arguments[0] in COMMANDS or arguments[0] in _OF_PROGRAM:
         return arguments
     return ["align", *arguments]
 

@@ -56,7 +56,9 @@ class DestinationOptions:
     format: options.Formats = None
     out_dir: Annotated[
         str | None,
-        typer.Option("--out-dir", metavar="DIR", help="Folder for the outputs.", show_default="the current directory"),
+        typer.Option(
+            "--out-dir", "-o", metavar="DIR", help="Folder for the outputs.", show_default="the current directory"
+        ),
     ] = None
     stdout: Annotated[
         bool, typer.Option("--stdout", help="Write one format (json unless --format says which) to standard output.")
@@ -161,7 +163,9 @@ def note_renamed(outputs: OutputFiles, talk: Talk) -> None:
 def demo(
     out_dir: Annotated[
         str,
-        typer.Option("--out-dir", metavar="DIR", help="Folder for the outputs; those of an earlier demo are replaced."),
+        typer.Option(
+            "--out-dir", "-o", metavar="DIR", help="Folder for the outputs; those of an earlier demo are replaced."
+        ),
     ] = "ctc-align-demo",
     *,
     messages: MessageOptions,

@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 
 FAR_MS = 100.0
 """A model that was trained on the language is never so far off."""
+OutDir = Annotated[
+    str | None,
+    typer.Option(
+        "--out-dir", "-o", metavar="DIR", help="Folder for what is written.", show_default="the model's folder"
+    ),
+]
 
 
 @grouped
@@ -41,10 +47,7 @@ def calibrate(
         str | None,
         typer.Option("--audio", metavar="DIR", help="Folder of the recordings, if they are not beside the TextGrids."),
     ] = None,
-    out_dir: Annotated[
-        str | None,
-        typer.Option("--out-dir", metavar="DIR", help="Folder for what is written.", show_default="the model's folder"),
-    ] = None,
+    out_dir: OutDir = None,
     force: options.Force = False,
     lexicon: options.Lexicon = None,
     device: options.Device = "auto",

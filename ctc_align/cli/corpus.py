@@ -196,14 +196,16 @@ Source = Annotated[
         "book.txt or book.epub).",
     ),
 ]
+OutDir = Annotated[
+    str | None,
+    typer.Option("--out-dir", "-o", metavar="DIR", help="Folder for the outputs and the journal. Required."),
+]
 
 
 @grouped
 def corpus(
     source: Source = None,
-    out_dir: Annotated[
-        str | None, typer.Option("--out-dir", metavar="DIR", help="Folder for the outputs and the journal. Required.")
-    ] = None,
+    out_dir: OutDir = None,
     *,
     reading: SourceOptions,
     model: ModelOptions,

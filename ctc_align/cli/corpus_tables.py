@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from ctc_align.cli.alignment_notes import seconds_told
 from ctc_align.cli.printing import console_for
 from ctc_align.text.control_characters import printable
+from ctc_align.units import clock
 
 if TYPE_CHECKING:
     from ctc_align.corpus.engine.dispatch import Tally
@@ -37,16 +38,6 @@ def progress_line(tally: Tally) -> str:
     skipped = f", {tally.skipped} done before" if tally.skipped else ""
     left = "" if tally.left_s is None else f", {clock(tally.left_s)} left"
     return f"{tally.done} done, {tally.failed} failed{skipped}{of}, {tally.times_real_time:.0f} × real time{left}"
-
-
-def clock(seconds: float) -> str:
-    """
-    >>> clock(75.2), clock(7325)
-    ('1:15', '2:02:05')
-    """
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 class Display:

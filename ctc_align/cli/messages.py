@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-import time
+import threading
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,7 +12,8 @@ from ctc_align.cli import printing
 
 OK, SOME_FAILED, WRONG_CALL, THRESHOLD_NOT_MET, INTERRUPTED = 0, 1, 2, 3, 130
 """Exit codes."""
-_PATIENCE_S = 1.0
+PATIENCE_S = 1.0
+"""Seconds after which a progress bar appears."""
 
 
 class Interrupted(Exception):
@@ -66,34 +67,66 @@ class _LogLines(logging.Handler):
 
 
 class ProgressBar:
-    """A bar, called with the share done, in [0, 1]; it appears after a second and vanishes when the block ends."""
+    """A bar, called with the share done, in [0, 1], and the step that is going on, as a `Done` names it.
+
+    It appears when a second has passed since the block began, whether it is called again or not, moves while a step
+    takes long, and vanishes when the block ends.
+    """
 
     def __init__(self, what: str, *, shown: bool) -> None:
         self.what = what
         self.shown = shown
-        self.started_s = time.monotonic()
         self.bar: Any = None
+        self._done = 0.0
+        self._lock = threading.Lock()
+        self.timer = threading.Timer(PATIENCE_S, self.show)
+        self.timer.daemon = True
 
-    def __call__(self, fraction: float) -> None:
-        if not self.shown or (self.bar is None and time.monotonic() - self.started_s < _PATIENCE_S):
-            return
-        if self.bar is None:
-            self.bar = self._new_bar()
-            self.bar.start()
+    def __call__(self, done: float) -> None:
+        with self._lock:
+            self._done = min(max(done, 0.0), 1.0)
+            self.what = getattr(done, "step", "") or self.what
+            self._update()
+
+    def show(self) -> None:
+        """Let the bar appear, unless the block has ended."""
+        with self._lock:
+            if not self.shown or self.bar is not None:
+                return
+            self.bar = _new_bar()
             self.bar.add_task(self.what, total=1.0)
-        self.bar.update(self.bar.tasks[0].id, completed=min(max(fraction, 0.0), 1.0))
+            self._update()
+            self.bar.start()
+
+    def _update(self) -> None:
+        if self.bar is not None:
+            self.bar.update(self.bar.tasks[0].id, completed=self._done, description=self.what)
 
     def __enter__(self) -> ProgressBar:
+        if self.shown:
+            self.timer.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.bar is not None:
-            self.bar.stop()
+        self.timer.cancel()
+        with self._lock:
+            self.shown = False
+            if self.bar is not None:
+                self.bar.stop()
 
-    def _new_bar(self) -> Any:
-        from rich.progress import Progress
 
-        return Progress(console=printing.console_for(sys.stderr), transient=True)
+def _new_bar() -> Any:
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    console = printing.console_for(sys.stderr)
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+    )
+    return Progress(*columns, console=console, transient=True)
 
 
 def counted(number: int, one: str, many: str) -> str:

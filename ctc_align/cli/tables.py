@@ -21,6 +21,8 @@ _LINE_CELLS = (12, 60)
 _GAP_CELLS = 3
 _FIGURES = (("start s", 7), ("end s", 7), ("ms", 6), ("confidence", 10))
 """The columns of figures and their widths; a narrow terminal loses the last ones first, then the time line."""
+_COLOURS = ((0.9, "green"), (0.5, "yellow"), (-1.0, "red"))
+"""The colours of confidences, and the least one of each."""
 _FULL, _LATE, _EARLY = "█", "▐", "▌"
 
 
@@ -44,11 +46,22 @@ def words_table(alignment: Alignment, width: int = 80, most_rows: int = MOST_ROW
         cells = _word_cells(word, alignment.duration_s, figures, line_cells)
         if word.confidence is not None and word.confidence < doubt:
             cells[0] = f"? {cells[0]}"
-        table.add_row(*(Text(cell) for cell in cells), style=None if word.status == ALIGNED else "dim")
+        plain = len(_FIGURES)  # all columns before that of the confidence
+        coloured = [
+            Text(cell, _colour(word) if place in (plain, figures + 1) else "") for place, cell in enumerate(cells)
+        ]
+        table.add_row(*coloured, style=None if word.status == ALIGNED else "dim")
     more = len(alignment.words) - most_rows
     if more > 0:
         table.add_row(f"… and {more} more", *[""] * (figures + 1), style="dim")
     return table
+
+
+def _colour(word: AlignedWord) -> str:
+    """Return the colour of a word's confidence, "" for a word that has none; consoles show none under NO_COLOR."""
+    if word.confidence is None:
+        return ""
+    return next(colour for least, colour in _COLOURS if word.confidence >= least)
 
 
 def _layout(cells: int) -> tuple[int, int]:

@@ -28,7 +28,7 @@ Corpus = Annotated[
         metavar="CORPUS", help="A manifest (JSONL, CSV, TSV, Lhotse cuts) or a folder (Kaldi, MFA, LibriSpeech)."
     ),
 ]
-OutDir = Annotated[str, typer.Option("--out-dir", metavar="DIR", help="Folder of the new model. Required.")]
+OutDir = Annotated[str, typer.Option("--out-dir", "-o", metavar="DIR", help="Folder of the new model. Required.")]
 Dev = Annotated[
     str | None,
     typer.Option(

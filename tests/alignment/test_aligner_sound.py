@@ -117,7 +117,7 @@ def test_what_is_no_audio(listener: Aligner, sound: object) -> None:
 def test_progress_is_told(listener: Aligner) -> None:
     shares: list[float] = []
     listener.align((babble(1.0), 16000), "ab", progress=shares.append)
-    assert shares[0] == 0.7
+    assert [shares[0], shares[1]] == [0.0, 0.05]
     assert shares[-1] == 1.0
     assert len(shares) > 3
     assert shares == sorted(shares)

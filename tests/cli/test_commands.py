@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import logging
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 from ctc_align._version import __version__
-from ctc_align.cli import COMMANDS
+from ctc_align.alignment.progress import Done
+from ctc_align.cli import COMMANDS, app, messages, with_command
 from ctc_align.cli.messages import ProgressBar, Talk
 from ctc_align.cli.tables import time_line, words_table
 from ctc_align.formats import Alignment, OutputFiles
@@ -193,14 +196,88 @@ def test_warnings_of_the_library_are_said_once(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_progress_appears_after_a_second_on_a_terminal(capsys):
-    for waited_s, shown, appears in ((0.0, True, False), (2.0, True, True), (2.0, False, False)):
+def test_progress_appears_after_a_second_on_a_terminal(capsys, monkeypatch):
+    """Whether it is called in the meantime or not."""
+    monkeypatch.setenv("TERM", "xterm")
+    for patience_s, shown, appears in ((30.0, True, False), (0.0, True, True), (0.0, False, False)):
+        monkeypatch.setattr(messages, "PATIENCE_S", patience_s)
         with ProgressBar("aligning", shown=shown) as bar:
-            bar.started_s -= waited_s
-            bar(0.25)
-            bar(1.5)
+            bar(Done(0.25, "edges, part 2 of 9"))
+            if appears:
+                bar.timer.join()
             assert (bar.bar is not None) == appears
+            if bar.bar is not None:
+                assert bar.bar.tasks[0].description == "edges, part 2 of 9"
+                bar(1.5)
+                assert (bar.bar.tasks[0].completed, bar.what) == (1.0, "edges, part 2 of 9")
+        assert bar.timer.finished.is_set()
+        bar.show()
+        assert (bar.bar is not None) == appears, "a bar that comes late does not come"
     assert capsys.readouterr().out == "", "never on stdout"
+
+
+def test_help_of_a_command_is_its_own(cli):
+    assert cli("help").stdout == cli("--help").stdout
+    for name in ("align", "help"):
+        assert cli("help", name).stdout == cli(name, "--help").stdout != ""
+    result = cli("help", "scroe")
+    assert (result.code, result.stdout) == (2, "")
+    assert "help scroe: there is no such command; did you mean score?" in result.error
+
+
+def test_every_command_with_a_folder_takes_o():
+    commands = typer.main.get_command(app).commands
+    folders = [option for command in commands.values() for option in command.params if option.name == "out_dir"]
+    assert len(folders) >= 5
+    assert all(set(option.opts) == {"--out-dir", "-o"} for option in folders)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("co", {"corpus"}),
+        ("talk.wav talk.txt --qu", {"--quiet"}),
+        ("score a.wav --max-loss-p", {"--max-loss-per-token"}),
+    ],
+)
+def test_shells_complete_commands_and_options(line, expected):
+    """As bash asks, in a process: nothing heavy is loaded for it."""
+    words = ["ctc-align", *line.split(" ")]
+    code = (
+        "import sys; from ctc_align.cli import main\n"
+        "try:\n    sys.argv = ['ctc-align']; main()\n"
+        "finally:\n    assert not {'torch', 'numpy', 'numba'} & sys.modules.keys()"
+    )
+    asked = {"_CTC_ALIGN_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+    call = [sys.executable, "-c", code]
+    done = subprocess.run(call, env={**os.environ, **asked}, capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) == expected
+
+
+def test_the_script_for_completion_is_installed_and_shown_by_the_program():
+    for option in ("--show-completion", "--install-completion"):
+        assert with_command([option]) == [option], "not taken for a recording"
+
+
+@pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
+def test_confidences_have_colours_on_a_terminal(no_color, coloured, monkeypatch):
+    import dataclasses
+    import io
+
+    from ctc_align.cli.printing import console_for
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", no_color)
+    words = tuple(dataclasses.replace(WORD, confidence=confidence) for confidence in (0.95, 0.5, 0.2))
+    for file, shown in ((Terminal(), coloured), (io.StringIO(), False)):
+        console_for(file).print(words_table(dataclasses.replace(ALIGNMENT, words=words), 100))
+        for colour, confidence in (("32", "0.95"), ("33", "0.50"), ("31", "0.20")):
+            assert (f"\x1b[{colour}m" in file.getvalue()) == shown
+            assert confidence in file.getvalue()
 
 
 def test_a_command_of_a_later_version_is_not_taken_for_a_recording(cli, tmp_path, monkeypatch):

@@ -16,7 +16,7 @@ from made_models import LETTERS, tiny_folder
 from made_sounds import babble
 
 from ctc_align.cli.corpus import ProgressDisplay, parse_shard
-from ctc_align.cli.corpus_tables import Display, clock, print_profile, print_summary, progress_line
+from ctc_align.cli.corpus_tables import Display, print_profile, print_summary, progress_line
 from ctc_align.cli.messages import Talk
 from ctc_align.corpus.engine.dispatch import Tally
 from ctc_align.corpus.state.summary import Effort, Summary
@@ -118,7 +118,6 @@ def test_progress_in_a_line():
     assert re.fullmatch(r"30 done, 3 failed, 9 done before of 100, (100|99) × real time, 1:0[67] left", line), line
     assert "left" not in progress_line(Tally(done=1, worked=1)), "of how many?"
     assert "left" not in progress_line(Tally(failed=1, total=9)), "no worker has done anything yet"
-    assert clock(59.9) == "0:59"
 
 
 def test_lines_now_and_then_where_there_is_no_terminal(capsys):
