@@ -1,0 +1,4 @@
+declare module "worker:*" {
+  const source: string;
+  export default source;
+}

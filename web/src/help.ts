@@ -1,0 +1,45 @@
+// The overlay that lists all keys.
+
+import type { Command } from "./commands";
+import { shownKey } from "./commands";
+import { element } from "./dom";
+
+export function helpDialog(commands: readonly Command[]): HTMLDialogElement {
+  const groups = [...new Set(commands.map((command) => command.group))];
+  const tables = groups.map((group) =>
+    element(
+      "table",
+      {},
+      element("thead", {}, element("tr", {}, element("th", { colspan: "2" }, group))),
+      element(
+        "tbody",
+        {},
+        ...commands
+          .filter((command) => command.group === group)
+          .map((command) =>
+            element(
+              "tr",
+              {},
+              element("td", {}, ...command.keys.flatMap((key, at) => [at ? " " : "", element("kbd", {}, shownKey(key))])),
+              element("td", {}, command.what),
+            ),
+          ),
+      ),
+    ),
+  );
+  const close = element("button", { type: "submit", "data-testid": "help-close" }, "Close");
+  return element(
+    "dialog",
+    { "data-testid": "help", "aria-labelledby": "help-title" },
+    element("h2", { id: "help-title" }, "Keys"),
+    element("div", { class: "columns" }, ...tables),
+    element(
+      "p",
+      {},
+      "Mouse: click a word to hear it; drag over the sound to choose a stretch; drag an edge to move it; the wheel scrolls, " +
+        "with Ctrl it zooms. Fingers: one scrolls, two zoom. Colours of words go from sure (blue) to doubtful (red); " +
+        "bands at their edges show how far off they may be.",
+    ),
+    element("form", { method: "dialog" }, close),
+  );
+}

@@ -1,0 +1,14 @@
+// Starts the page.
+
+import { readPageData } from "./data";
+import { element } from "./dom";
+import { Page } from "./page";
+
+const app = document.getElementById("app") as HTMLElement;
+const data = readPageData();
+if (data === null) {
+  app.append(element("p", { class: "notice" }, "This page was opened without an alignment: ctc-align view ALIGNMENT.json makes one with it."));
+} else {
+  document.title = data.name;
+  new Page(app, data);
+}

@@ -1,0 +1,319 @@
+// The page: its parts, its toolbar, its keys, and the loop that follows what is played.
+
+import { type Command, listenToKeys } from "./commands";
+import type { PageData } from "./data";
+import { button, element, onceAFrame } from "./dom";
+import { headline } from "./header";
+import { helpDialog } from "./help";
+import { Inspector } from "./inspector";
+import { Overview } from "./overview";
+import { PageState } from "./page-state";
+import { clock } from "./painting";
+import { NARROW_S, WIDE_S } from "./spectrogram";
+import { Stage } from "./stage";
+import { themeOf } from "./theme";
+import { Transcript } from "./transcript";
+
+const KEPT_FRAMES = 600;
+
+export class Page {
+  readonly state: PageState;
+  readonly stage: Stage;
+  private readonly overview: Overview;
+  private readonly transcript: Transcript;
+  private readonly inspector: Inspector;
+  private readonly spoken = element("div", { class: "spoken", role: "status", "aria-live": "polite", "data-testid": "spoken" });
+  private readonly time = element("span", { class: "time", "data-testid": "time" });
+  private readonly help: HTMLDialogElement;
+  private readonly buttons: Record<string, HTMLButtonElement> = {};
+  private readonly frames: number[] = [];
+  private playing = -1;
+  private lastFrame = 0;
+
+  constructor(root: HTMLElement, data: PageData) {
+    this.state = new PageState(data);
+    this.stage = new Stage(this.state);
+    this.overview = new Overview(this.state);
+    this.transcript = new Transcript(this.state);
+    this.inspector = new Inspector(this.state);
+    const commands = this.commands();
+    this.help = helpDialog(commands);
+    root.textContent = "";
+    root.append(
+      element("header", {}, headline(this.state)),
+      this.overview.root,
+      this.stage.root,
+      this.toolbar(),
+      element("main", { class: "lower" }, this.transcript.root, this.inspector.root),
+      this.spoken,
+      this.help,
+    );
+    this.listen();
+    listenToKeys(commands);
+    this.applyTheme();
+    this.expose();
+    this.state.sound.open();
+    if (this.state.view.duration > 60) this.state.view.set(0, 30);
+    document.body.dataset.ready = "true";
+    requestAnimationFrame((now) => this.frame(now));
+  }
+
+  private listen(): void {
+    const { state } = this;
+    const shown = onceAFrame(() => {
+      this.transcript.mark();
+      this.inspector.show();
+      this.showControls();
+    });
+    let announced = "";
+    state.onChange(() => {
+      shown();
+      const word = state.word;
+      const text = word ? Transcript.spoken(word) : "";
+      if (text !== announced) this.spoken.textContent = announced = text;
+    });
+    state.words.onChange(() => {
+      this.transcript.show();
+      this.overview.drawMarks();
+    });
+    state.player.onChange(() => {
+      this.showControls();
+      this.stage.placeCursor();
+    });
+    state.sound.onChange(() => this.showControls());
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.applyTheme());
+    this.showControls();
+  }
+
+  /** Light up what is spoken, keep it in view, and note how long frames take; called for every frame. */
+  private frame(now: number): void {
+    requestAnimationFrame((next) => this.frame(next));
+    if (this.lastFrame) {
+      this.frames.push(now - this.lastFrame);
+      if (this.frames.length > KEPT_FRAMES) this.frames.shift();
+    }
+    this.lastFrame = now;
+    const { player, words, view } = this.state;
+    player.watch();
+    const isPlaying = player.isPlaying;
+    const place = isPlaying ? words.at(player.time) : -1;
+    if (place !== this.playing) {
+      this.playing = place;
+      this.transcript.light(place);
+    }
+    if (!isPlaying) return;
+    const time = player.time;
+    if (this.state.follows && (time > view.start + 0.92 * view.span || time < view.start) && view.span < view.duration) {
+      view.set(time - 0.08 * view.span, time + 0.92 * view.span);
+    }
+    this.placeCursors();
+  }
+
+  private placeCursors(): void {
+    this.stage.placeCursor();
+    this.overview.placeCursor();
+    this.time.textContent = clock(this.state.player.time, 0.01);
+  }
+
+  private applyTheme(): void {
+    this.state.theme = themeOf(this.state.data.theme);
+    this.stage.spectrogram.setColours(this.state.theme.spectrogram);
+    this.overview.show();
+    this.state.tell();
+  }
+
+  private toolbar(): HTMLElement {
+    const { state } = this;
+    const add = (id: string, text: string, label: string, key: string, run: () => void) => {
+      this.buttons[id] = button(id, text, label, key, () => {
+        run();
+        this.stage.root.focus({ preventScroll: true });
+      });
+      return this.buttons[id];
+    };
+    const below = element(
+      "select",
+      { "data-testid": "doubt-below", "aria-label": "Words below this confidence are doubtful", title: "Words below this confidence are doubtful" },
+      ...[0.3, 0.5, 0.7, 0.9].map((of) => element("option", { value: String(of), selected: of === state.doubtBelow ? "" : undefined }, `< ${of}`)),
+    );
+    below.addEventListener("change", () => {
+      state.setDoubtBelow(Number(below.value));
+      this.transcript.dressAll();
+      this.overview.drawMarks();
+    });
+    const group = (...children: HTMLElement[]) => element("span", { class: "group" }, ...children);
+    const play = add("play", "▶", "Play or pause", "Space", () => this.toggle());
+    play.classList.add("main");
+    return element(
+      "div",
+      { class: "toolbar", role: "toolbar", "aria-label": "Controls" },
+      group(play, this.time),
+      group(
+        add("previous", "‹", "Previous word", "←", () => state.move(-1)),
+        add("play-word", "Word", "Play the selected word", "Enter", () => state.playSelected()),
+        add("next", "›", "Next word", "→", () => state.move(1)),
+        add("loop", "Loop", "Repeat the selected word", "L", () => this.loop()),
+        add("half", "½×", "Half speed", "H", () => this.half()),
+      ),
+      group(
+        add("doubt-previous", "‹ doubt", "Previous doubtful place", "P", () => this.doubt(-1)),
+        add("doubt-next", "doubt ›", "Next doubtful place", "N", () => this.doubt(1)),
+        below,
+      ),
+      element("span", { class: "gap" }),
+      group(
+        add("zoom-out", "−", "Zoom out", "-", () => state.view.zoom(1.6, this.anchor())),
+        add("zoom-in", "+", "Zoom in", "+", () => state.view.zoom(1 / 1.6, this.anchor())),
+        add("zoom-word", "Fit", "Zoom to what is selected", "Z", () => this.zoomToSelected()),
+        add("zoom-all", "All", "Show the whole recording", "0", () => state.view.set(0, state.view.duration)),
+      ),
+      group(
+        add("recording", "Recording", "Open the recording from a file", "", () => this.openRecording()),
+        add("theme", "◐", "Light or dark", "D", () => this.changeTheme()),
+        add("help-open", "?", "All keys", "?", () => this.help.showModal()),
+      ),
+    );
+  }
+
+  private showControls(): void {
+    const { player, sound, doubts } = this.state;
+    const { buttons } = this;
+    buttons.play.textContent = player.isPlaying ? "❚❚" : "▶";
+    buttons.play.setAttribute("aria-pressed", String(player.isPlaying));
+    buttons.loop.setAttribute("aria-pressed", String(player.loop));
+    buttons.half.setAttribute("aria-pressed", String(player.speed !== 1));
+    for (const id of ["play", "play-word"]) buttons[id].disabled = !sound.isThere;
+    buttons.recording.style.display = sound.trouble ? "" : "none";
+    const none = doubts.length === 0;
+    buttons["doubt-next"].disabled = buttons["doubt-previous"].disabled = none;
+    buttons["doubt-next"].title = none ? "No doubtful places" : `Next of ${doubts.length} doubtful places (N)`;
+    document.body.dataset.samples = String(sound.hasSamples);
+    this.placeCursors();
+  }
+
+  private commands(): Command[] {
+    const { state } = this;
+    return [
+      { keys: [" "], what: "Play from the cursor, or pause", group: "Listen", run: () => this.toggle() },
+      { keys: ["Enter"], what: "Play the selected word, phone or stretch", group: "Listen", run: () => state.playSelected() },
+      { keys: ["l"], what: "Repeat the selected word", group: "Listen", run: () => this.loop() },
+      { keys: ["h"], what: "Half speed", group: "Listen", run: () => this.half() },
+      { keys: ["ArrowLeft"], what: "Previous word or phone", group: "Move", run: () => state.move(-1) },
+      { keys: ["ArrowRight"], what: "Next word or phone", group: "Move", run: () => state.move(1) },
+      { keys: ["ArrowDown"], what: "From the word to its phones", group: "Move", run: () => this.toTokens() },
+      { keys: ["ArrowUp"], what: "From phones back to the word", group: "Move", run: () => state.select(state.selected) },
+      { keys: ["Home"], what: "First word", group: "Move", run: () => state.select(state.words.order[0] ?? -1) },
+      { keys: ["End"], what: "Last word", group: "Move", run: () => state.select(state.words.order[state.words.order.length - 1] ?? -1) },
+      { keys: ["n"], what: "Next doubtful place", group: "Move", run: () => this.doubt(1) },
+      { keys: ["p"], what: "Previous doubtful place", group: "Move", run: () => this.doubt(-1) },
+      { keys: ["+", "="], what: "Zoom in", group: "See", run: () => state.view.zoom(1 / 1.6, this.anchor()) },
+      { keys: ["-", "_"], what: "Zoom out", group: "See", run: () => state.view.zoom(1.6, this.anchor()) },
+      { keys: ["z"], what: "Zoom to what is selected", group: "See", run: () => this.zoomToSelected() },
+      { keys: ["0"], what: "Show the whole recording", group: "See", run: () => state.view.set(0, state.view.duration) },
+      { keys: ["PageUp"], what: "Scroll back", group: "See", run: () => state.view.scroll(-0.8 * state.view.span) },
+      { keys: ["PageDown"], what: "Scroll on", group: "See", run: () => state.view.scroll(0.8 * state.view.span) },
+      { keys: ["w"], what: "Spectrogram with a wide or narrow band", group: "See", run: () => this.changeWindow() },
+      { keys: ["d"], what: "Light or dark", group: "See", run: () => this.changeTheme() },
+      { keys: ["Escape"], what: "Forget the chosen stretch; stop", group: "See", run: () => this.escape() },
+      { keys: ["?"], what: "Show or hide this list", group: "Save and help", run: () => this.help.showModal() },
+    ];
+  }
+
+  private toggle(): void {
+    this.state.follows = true;
+    this.state.player.toggle();
+  }
+
+  private loop(): void {
+    const { player } = this.state;
+    player.setLoop(!player.loop);
+    if (player.loop) this.state.playSelected();
+  }
+
+  private half(): void {
+    const { player } = this.state;
+    player.setSpeed(player.speed === 1 ? 0.5 : 1);
+  }
+
+  private doubt(step: 1 | -1): void {
+    const doubt = this.state.moveToDoubt(step);
+    if (!doubt) this.say("There are no doubtful places.");
+    else this.say(`${doubt.place >= 0 ? this.state.words.list[doubt.place].text : "Region"}: ${doubt.why}`);
+  }
+
+  private say(text: string): void {
+    this.spoken.textContent = text;
+  }
+
+  private toTokens(): void {
+    if (this.state.word?.tokens.length) this.state.select(this.state.selected, Math.max(0, this.state.token));
+  }
+
+  /** What stays where it is while one zooms by key. */
+  private anchor(): number {
+    const { view, span, player } = this.state;
+    const time = span ? (span.start + span.end) / 2 : player.time;
+    return time >= view.start && time <= view.end ? time : (view.start + view.end) / 2;
+  }
+
+  private zoomToSelected(): void {
+    const span = this.state.stretch ?? this.state.span;
+    if (!span) return;
+    const margin = 0.5 * (span.end - span.start) + 0.01;
+    this.state.view.set(span.start - margin, span.end + margin);
+  }
+
+  private changeTheme(): void {
+    this.state.data.theme = this.state.theme.dark ? "light" : "dark";
+    this.applyTheme();
+  }
+
+  private changeWindow(): void {
+    const { spectrogram } = this.stage;
+    spectrogram.window = spectrogram.window === WIDE_S ? NARROW_S : WIDE_S;
+    this.stage.draw();
+  }
+
+  private escape(): void {
+    this.state.stretch = null;
+    this.state.player.pause();
+    this.state.tell();
+  }
+
+  private openRecording(): void {
+    const input = element("input", { type: "file", accept: "audio/*,video/*" });
+    input.addEventListener("change", () => {
+      if (input.files?.[0]) this.state.sound.take(input.files[0]);
+    });
+    input.click();
+  }
+
+  /** Offer what tests and scripts may read. */
+  private expose(): void {
+    const { state } = this;
+    const page = this;
+    const readings = {
+      get ready() { return state.sound.hasSamples || state.sound.levels.length > 0; },
+      get hasSamples() { return state.sound.hasSamples; },
+      get time() { return state.player.time; },
+      get isPlaying() { return state.player.isPlaying; },
+      get playing() { return page.playing; },
+      get selected() { return state.selected; },
+      get token() { return state.token; },
+      get side() { return state.side; },
+      get view() { return { start: state.view.start, end: state.view.end, pxPerS: state.view.pxPerS }; },
+      get stretch() { return state.stretch && { ...state.stretch }; },
+      get duration() { return state.view.duration; },
+      get lanes() { return page.stage.lanes.map((lane) => ({ ...lane })); },
+      get words() {
+        return state.words.list.map((word) => ({
+          text: word.text, start: word.start, end: word.end, status: word.status, byHand: word.byHand,
+          tokens: word.tokens.map(({ token, start, end }) => ({ token, start, end })),
+        }));
+      },
+      get doubts() { return state.doubts.map((doubt) => ({ ...doubt })); },
+      get frameTimes() { return [...page.frames]; },
+    };
+    Object.defineProperty(window, "ctcAlignPage", { value: Object.freeze(readings) });
+  }
+}
