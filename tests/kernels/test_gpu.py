@@ -40,11 +40,17 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Modules:
     return gpu_interpreted.backend(tmp_path_factory.mktemp("kernels"))
 
 
-@pytest.fixture(autouse=True)
-def modules(loaded: Modules, monkeypatch: pytest.MonkeyPatch) -> Iterator[Modules]:
-    monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu.gpu_backend", loaded["gpu_backend"])
+@pytest.fixture(scope="module", autouse=True)
+def _orders(loaded: Modules) -> Iterator[None]:
+    """Once for all tests: of launches that are the same in several of them, two are tried in every order."""
     with gpu_interpreted.in_every_order():
-        yield loaded
+        yield
+
+
+@pytest.fixture(autouse=True)
+def modules(loaded: Modules, monkeypatch: pytest.MonkeyPatch) -> Modules:
+    monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu.gpu_backend", loaded["gpu_backend"])
+    return loaded
 
 
 SHAPES = {
@@ -71,13 +77,13 @@ def small(modules: Modules, monkeypatch: pytest.MonkeyPatch, shape: str, **limit
 def tiny(seed: int) -> dict[str, list[Problem]]:
     rng = np.random.default_rng(seed)
     return {
-        "ctc": list(tiny_ctc(rng, 400)),
-        "simple": [*tiny_simple(rng, 200), *tiny_simple(rng, 100, wild=True)],
-        "any": [*tiny_ctc(rng, 150, wild=True), *tiny_segments(rng, 200), *tiny_segments(rng, 100, wild=True)],
+        "ctc": list(tiny_ctc(rng, 150)),
+        "simple": [*tiny_simple(rng, 80), *tiny_simple(rng, 40, wild=True)],
+        "any": [*tiny_ctc(rng, 60, wild=True), *tiny_segments(rng, 80), *tiny_segments(rng, 40, wild=True)],
         "optional": [
-            *tiny_ctc(rng, 100, optional=True, wild=True),
-            *tiny_segments(rng, 100, optional=True),
-            *tiny_any(rng, 150),
+            *tiny_ctc(rng, 40, optional=True, wild=True),
+            *tiny_segments(rng, 40, optional=True),
+            *tiny_any(rng, 60),
         ],
     }
 

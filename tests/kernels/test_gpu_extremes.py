@@ -29,11 +29,17 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Modules:
     return gpu_interpreted.backend(tmp_path_factory.mktemp("kernels"))
 
 
-@pytest.fixture(autouse=True)
-def modules(loaded: Modules, monkeypatch: pytest.MonkeyPatch) -> Iterator[Modules]:
-    monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu.gpu_backend", loaded["gpu_backend"])
+@pytest.fixture(scope="module", autouse=True)
+def _orders(loaded: Modules) -> Iterator[None]:
+    """Once for all tests: of launches that are the same in several of them, two are tried in every order."""
     with gpu_interpreted.in_every_order():
-        yield loaded
+        yield
+
+
+@pytest.fixture(autouse=True)
+def modules(loaded: Modules, monkeypatch: pytest.MonkeyPatch) -> Modules:
+    monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu.gpu_backend", loaded["gpu_backend"])
+    return loaded
 
 
 def noise(utterances: int, frames: int, seed: int = 0) -> torch.Tensor:
