@@ -227,7 +227,10 @@ def test_a_retained_graph_gives_the_same_gradient_again() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_both_derivatives_by_finite_differences(seed: int) -> None:
-    """Random shapes, with repeats, an empty target, several lengths, one too short; behind log_softmax and not."""
+    """Random shapes, with repeats, an empty target, several lengths, one too short; behind log_softmax and not.
+
+    Each reduction has two of the seeds.
+    """
     rng = np.random.default_rng(seed)
     classes, most, utterances = int(rng.integers(2, 5)), int(rng.integers(3, 7)), int(rng.integers(1, 4))
     blank = int(rng.integers(classes))
@@ -238,13 +241,12 @@ def test_both_derivatives_by_finite_differences(seed: int) -> None:
     scores = torch.as_tensor(rng.normal(size=(most, utterances, classes)) * 2 + 1).requires_grad_()
     rest = padded(rows, (blank + 1) % classes).view(utterances, -1), torch.as_tensor(frames), [len(row) for row in rows]
     for before in (torch.nn.Identity(), torch.nn.LogSoftmax(2)):
-        for reduction in ("none", "mean", "sum"):
 
-            def call(x: torch.Tensor) -> torch.Tensor:
-                return ctc_loss(before(x), *rest, blank, reduction, zero_infinity=True)  # noqa: B023
+        def call(x: torch.Tensor) -> torch.Tensor:
+            return ctc_loss(before(x), *rest, blank, ("none", "mean", "sum")[seed % 3], zero_infinity=True)  # noqa: B023
 
-            assert torch.autograd.gradcheck(call, scores)
-            assert torch.autograd.gradgradcheck(call, scores)
+        assert torch.autograd.gradcheck(call, scores)
+        assert torch.autograd.gradgradcheck(call, scores)
 
 
 def test_a_third_derivative_is_refused() -> None:

@@ -33,8 +33,8 @@ def agrees(x: torch.Tensor, topology: lattice.Topology = TOPOLOGY, atol: float =
     return float(right.scores[0])
 
 
-@pytest.mark.parametrize("level", [-9e4, -1e5, 9e4, 1e5, -1e10, 1e10])
-@pytest.mark.parametrize("frames", [5, 7, 400])
+@pytest.mark.parametrize("level", [-9e4, 1e5, -1e10, 1e10])
+@pytest.mark.parametrize("frames", [7, 400])
 def test_every_frame_at_a_level(level: float, frames: int) -> None:
     agrees(torch.full((1, frames, 4), level) + noise(frames), atol=1e-2)
 
@@ -55,12 +55,12 @@ def test_some_scores_at_a_level(level: float, where: str) -> None:
 
 
 def test_infinitely_unlikely_and_very_likely_together() -> None:
-    x = torch.full((1, 1200, 4), 9e4)
+    x = torch.full((1, 700, 4), 9e4)
     x[:, 0] = NEVER
     assert agrees(x) == NEVER
     x[:, 0, 0] = 0.0
     agrees(x)
-    x[:, 600, :] = NEVER
+    x[:, 350, :] = NEVER
     assert agrees(x) == NEVER
 
 

@@ -62,8 +62,8 @@ def _poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
 def tiny() -> tuple[tuple[Problem, np.ndarray, np.ndarray], ...]:
     """Problems, directions, and what is right."""
     rng = np.random.default_rng(61)
-    kinds = (tiny_ctc(rng, 60), tiny_ctc(rng, 60, optional=True, wild=True), tiny_simple(rng, 60, wild=True))
-    kinds += (tiny_segments(rng, 60, optional=True), tiny_segments(rng, 60, wild=True), tiny_any(rng, 60))
+    kinds = (tiny_ctc(rng, 30), tiny_ctc(rng, 30, optional=True, wild=True), tiny_simple(rng, 30, wild=True))
+    kinds += (tiny_segments(rng, 30, optional=True), tiny_segments(rng, 30, wild=True), tiny_any(rng, 30))
     small = [problem for problem in itertools.chain.from_iterable(zip(*kinds)) if is_small(problem)]
     moves = [rng.normal(size=problem.log_probs.shape).astype(np.float32).astype(np.float64) for problem in small]
     return tuple((problem, move, enumerated(problem, move)) for problem, move in zip(small, moves))
@@ -71,7 +71,7 @@ def tiny() -> tuple[tuple[Problem, np.ndarray, np.ndarray], ...]:
 
 @pytest.mark.parametrize(("backend", "dtype"), [("reference", F64), ("cpu", F64), ("cpu", F32)], ids=str)
 def test_as_enumerated(backend: str, dtype: torch.dtype) -> None:
-    assert sum(np.abs(right).max() > 0.1 for *_, right in tiny()) > 70
+    assert sum(np.abs(right).max() > 0.1 for *_, right in tiny()) > 30
     assert [line for problem in tiny() for line in enumeration_faults(*problem, backend, dtype)] == []
 
 
@@ -85,7 +85,7 @@ def batches(seed: int, count: int, topology: str, frames: int = 40, tokens: int 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_batches_as_the_reference(topology: str) -> None:
     """Mixed lengths, ties, holes, unnormalised scores, wildcards, padding of NaN."""
-    for number, given in enumerate(batches(62, 24, topology)):
+    for number, given in enumerate(batches(62, 12, topology)):
         direction = direction_for(given.log_probs, number)
         right = tangent(given, direction, "reference", F64)
         met = tangent(given, direction, "cpu", F64)
@@ -147,7 +147,7 @@ def test_no_error_grows_with_the_frames() -> None:
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_company_and_threads_change_no_bit(topology: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(problem, "SMALL_CELLS", 1)
-    for number, given in enumerate(batches(65, 6, topology, 120, 40)):
+    for number, given in enumerate(batches(65, 4, topology, 120, 40)):
         direction = direction_for(given.log_probs, number)
         with on_threads(1):
             expected = tangent(given, direction)
