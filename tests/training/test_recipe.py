@@ -64,6 +64,7 @@ def test_english_phones_from_recordings_to_a_model_that_aligns(corpus: tuple[Pat
     assert {"reading audio", "segmenting", "training"} <= set(lines.stages)
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_model_that_others_may_read(
     corpus: tuple[Path, list[Made]], tmp_path: Path
 ) -> None:
