@@ -7,10 +7,12 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from forked_programs import forking
 
 from ctc_align.evaluate import evaluate
 
@@ -41,15 +43,22 @@ def readme() -> list[Block]:
     return blocks((ROOT / "README.md").read_text(encoding="utf-8"))
 
 
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """This checkout's `ctc-align`, which starts at once; the blocks in Python have a start of their own."""
+    program = tmp_path_factory.mktemp("program") / "ctc-align"
+    with forking(program):
+        yield program
+
+
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def place(tmp_path: Path, program: Path) -> Path:
     """A fresh clone as far as the blocks use it, and an environment whose `ctc-align` is this checkout's."""
     for name in ("examples", "ctc_align/demo"):
         shutil.copytree(ROOT / name, tmp_path / name)
     command = tmp_path / ".venv" / "bin" / "ctc-align"
     command.parent.mkdir(parents=True)
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ctc_align "$@"\n', encoding="utf-8")
-    command.chmod(0o755)
+    shutil.copy(program, command)
     (command.parent / "activate").write_text("PATH=$PWD/.venv/bin:$PATH\n", encoding="utf-8")
     return tmp_path
 
@@ -108,7 +117,7 @@ def test_links_lead_somewhere() -> None:
 
 def test_the_runner_fails_when_it_should(place: Path) -> None:
     text = "<!-- run by .ci/run: x -->\n```sh\nexit 9\n```\n\n```sh\nfalse\ntrue\n```\nand\n"
-    text += "```python\n1 / 0\n```\n```sh\ntrue\n```\n\n```\n?\n```\n"
+    text += "```python\n1 / 0\n```\n```sh\nctc-align no.wav no.txt\n```\n\n```\n?\n```\n"
     found = blocks(text)
     assert [(block.language, block.ci_step) for block in found] == [
         ("sh", "x"),
@@ -118,7 +127,8 @@ def test_the_runner_fails_when_it_should(place: Path) -> None:
         ("", ""),
     ]
     faults = failures(found, place)
-    assert len(faults) == 3
+    assert len(faults) == 4
     assert faults[0].startswith("exit 1:\nfalse")
     assert "ZeroDivisionError" in faults[1]
-    assert "run by nobody" in faults[2]
+    assert faults[2].startswith("exit 2:\nctc-align no.wav no.txt\n\nctc-align: error: no.wav: ")
+    assert "run by nobody" in faults[3]
