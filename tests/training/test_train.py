@@ -266,6 +266,7 @@ def test_speakers_are_held_out_whole(tmp_path: Path) -> None:
     assert given.card.corpus.dev.tolist() == [24, 25, 26]
 
 
+@pytest.mark.long
 def test_phones_of_a_lexicon(tmp_path: Path) -> None:
     """Words that it lacks are told; of two pronunciations the one that sounds is taken; it lies beside the model."""
     said = make_letters(tmp_path, 40)
