@@ -4,15 +4,12 @@ import dataclasses
 import gzip
 import json
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 
-import layout_runs
 import numpy as np
 import pytest
 import soundfile
-from layout_runs import contents, made_alignment, made_utterances, run, settings_of
+from layout_runs import contents, died, made_alignment, made_utterances, run, settings_of
 
 from ctc_align.corpus.outputs.assembly import Assembly
 from ctc_align.corpus.outputs.layout import OutputSettings, layout_for
@@ -242,28 +239,16 @@ def test_a_line_more_in_the_source_moves_the_shards(audio, tmp_path):
     assert contents(tmp_path / "parts") == contents(tmp_path / "whole")
 
 
-def died(out: Path, layout: str, audio: Path, step: int) -> tuple[int, str]:
-    program = Path(layout_runs.__file__)
-    paths = [str(program.parent), str(program.parent.parent)]
-    code = f"import sys; sys.path[:0] = {paths!r}; import runpy; runpy.run_path({str(program)!r}, run_name='__main__')"
-    result = subprocess.run(
-        [sys.executable, "-c", code, str(out), layout, str(audio), str(step)], capture_output=True, text=True
-    )
-    assert result.returncode in (0, 9), result.stderr
-    return result.returncode, result.stdout
-
-
 @pytest.mark.parametrize("layout", ["files", pytest.param("shards", marks=pytest.mark.long)])
 def test_killed_at_any_step_and_resumed(audio, tmp_path, layout):
-    code, steps = died(tmp_path / "whole", layout, audio, 0)
-    assert code == 0
+    was_killed, count = died(tmp_path / "whole", layout, audio, 0)
+    assert not was_killed
     whole = contents(tmp_path / "whole")
     assert len(whole) > 10
     settings = settings_of(tmp_path / "parts", layout, cut="pause")
-    count = int(steps)
     for step in [1, 2, 3, 5, 8, *range(12, count - 2, max(1, count // 8)), count - 2, count - 1, count]:
         out = tmp_path / f"killed at {step}"
-        assert died(out, layout, audio, step)[0] == 9, step
+        assert died(out, layout, audio, step)[0], step
         for path in out.rglob("*.json"):
             json.loads(path.read_bytes())
         for path in out.rglob("*.TextGrid"):

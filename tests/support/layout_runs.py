@@ -1,13 +1,11 @@
-"""A run over a made-up corpus, without audio models: what the engine does with a layout, in its order.
-
-As a program (`layout_runs.py OUT LAYOUT STEP`) it dies, as by `kill -9`, when the step of that number is reached.
-"""
+"""A run over a made-up corpus, without audio models: what the engine does with a layout, in its order."""
 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Collection, Sequence
+import traceback
+import warnings
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from ctc_align.corpus.outputs.manifests import write_manifests
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.formats import Alignment
 
+KILLED = 9
 WORDS = ("One,", "two", "“three”", "four.", "פה!")
 
 
@@ -130,8 +129,8 @@ def settings_of(out_dir: Path, layout: str, **changes: object) -> OutputSettings
     return replace(settings, **changes)  # type: ignore[arg-type]
 
 
-def _die_at(step: int) -> None:
-    """Count what changes files, before and after it happens, and end without any cleaning up."""
+def _die_at(step: int) -> Callable[[], int]:
+    """End without any cleaning up at a step of those that change files, before and after each; return their counter."""
     import builtins
     import sqlite3
 
@@ -141,7 +140,7 @@ def _die_at(step: int) -> None:
         nonlocal at
         at += 1
         if at == step:
-            os._exit(9)
+            os._exit(KILLED)
 
     replace_file, unlink, real_open = os.replace, os.unlink, builtins.open
 
@@ -169,12 +168,31 @@ def _die_at(step: int) -> None:
     connect = sqlite3.connect
     sqlite3.connect = lambda *a, **k: connect(*a, **k, factory=Connection)  # type: ignore[assignment]
     os.replace, os.unlink, builtins.open = counted_replace, counted_unlink, counted_open  # type: ignore[assignment]
-    import atexit
-
-    atexit.register(lambda: print(at))
+    return lambda: at
 
 
-if __name__ == "__main__":
-    out, audio = Path(sys.argv[1]), Path(sys.argv[3])
-    _die_at(int(sys.argv[4]))
-    run(settings_of(out, sys.argv[2], cut="pause"), made_utterances(audio), failing=["r1/u5"])
+def died(out: Path, layout: str, audio: Path, step: int) -> tuple[bool, int]:
+    """Run, in a process of its own that dies, as by `kill -9`, when the step of that number is reached.
+
+    Returns whether it died of that, and else how many steps there were.
+    """
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "This process .* is multi-threaded, use of fork", DeprecationWarning)
+        process = os.fork()
+    if process == 0:
+        try:
+            steps = _die_at(step)
+            run(settings_of(out, layout, cut="pause"), made_utterances(audio), failing=["r1/u5"])
+            os.write(writing, str(steps()).encode())
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+    os.close(writing)
+    with open(reading, encoding="utf-8") as pipe:
+        steps = pipe.read()
+    code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    assert code in (0, KILLED), f"exit code {code}"
+    return code == KILLED, int(steps or 0)
