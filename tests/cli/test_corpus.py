@@ -11,6 +11,7 @@ import corpus_runs as runs
 import numpy as np
 import pytest
 import soundfile
+from inline_corpus import inline_alignment  # noqa: F401 (a fixture)
 from made_media import Coding, write_media
 from made_models import LETTERS, tiny_folder
 from made_sounds import babble
@@ -98,7 +99,7 @@ def test_wrong_calls(options, message, cli, manifest, tmp_path):
     assert not out_dir.exists()
 
 
-def test_quiet_names_failures_only(cli, model, manifest, tmp_path):
+def test_quiet_names_failures_only(cli, inline_alignment, model, manifest, tmp_path):  # noqa: F811
     options = ("--out-dir", tmp_path / "out", "--model", model, "--workers", 1, "--format", "json")
     result = cli("corpus", manifest, *options, "--quiet")
     assert result.code == 1

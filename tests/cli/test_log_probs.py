@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from inline_corpus import inline_alignment  # noqa: F401 (a fixture)
 
 kaldiio = pytest.importorskip("kaldiio", reason="needs the extra [kaldi]")
 
@@ -85,7 +86,12 @@ def test_a_place_in_an_archive_is_aligned_as_its_file(
 
 
 @pytest.mark.parametrize("source", ["train.jsonl", "kaldi"])
-def test_a_source_of_log_probs_is_aligned(run: Callable[..., Any], source: str, corpus: Path, tmp_path: Path) -> None:
+def test_a_source_of_log_probs_is_aligned(
+    run: Callable[..., Any], source: str, corpus: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """One by a worker, one in this process."""
+    if source == "kaldi":
+        request.getfixturevalue("inline_alignment")
     out = tmp_path / "out"
     reading = [*READING, corpus / "vocab.txt", "--workers", "1"]
     run("corpus", corpus / source, "--out-dir", out, "--format", "json", *reading)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from corpus_runs import lines, summary, write_clip, write_manifest
+from inline_corpus import inline_alignment  # noqa: F401 (a fixture)
 from made_models import tiny_folder
 
 from ctc_align.cli import run
@@ -43,7 +44,7 @@ Corpus = Callable[..., int]
 
 
 @pytest.fixture
-def corpus(made: Path, tmp_path: Path) -> Corpus:
+def corpus(made: Path, tmp_path: Path, inline_alignment: None) -> Corpus:  # noqa: F811
     def call(manifest: str, *options: object, out: str = "out") -> int:
         given = [made / manifest, "--out-dir", tmp_path / out, "--model", made / "model", "--device", "cpu"]
         return run(["corpus", *map(str, (*given, "--workers", 1, *options))])

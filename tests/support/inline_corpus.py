@@ -1,4 +1,4 @@
-"""`corpus` in this process: one worker that is no process, and an aligner that does not listen."""
+"""`corpus` in this process: a worker that is no process, and an aligner that does not listen, or the run's own."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from even_aligner import EvenAligner
 
 from ctc_align.corpus import run
 from ctc_align.corpus.engine.pool_messages import BatchDone, RunFailed
-from ctc_align.corpus.engine.stages import Stages, WarningCollector
+from ctc_align.corpus.engine.stages import Stages, WarningCollector, load_aligner
 from ctc_align.corpus.engine.worker_pools import PoolPlan
 
 
 class InlinePool:
     """Does a batch as soon as it is asked for events."""
 
-    def __init__(self, options: Any) -> None:
-        self._stages = Stages(options, EvenAligner(), WarningCollector())  # type: ignore[arg-type]
+    def __init__(self, options: Any, aligner: Any = None) -> None:
+        self._stages = Stages(options, aligner or EvenAligner(), WarningCollector())
         self._batches: deque[Any] = deque()
 
     def __enter__(self) -> InlinePool:
@@ -54,3 +54,13 @@ class InlinePool:
 def inline_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let runs over corpora work in this process."""
     monkeypatch.setattr(run, "plan_pool", lambda *_: PoolPlan(1, "cpu", InlinePool))
+
+
+@pytest.fixture
+def inline_alignment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let runs over corpora work in this process, with the aligner that they ask for: no worker has to start."""
+
+    def pool(options: Any) -> InlinePool:
+        return InlinePool(options, load_aligner(options)[0])
+
+    monkeypatch.setattr(run, "plan_pool", lambda *_: PoolPlan(1, "cpu", pool))
