@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from inline_corpus import inline_alignment  # noqa: F401 (a fixture)
 from made_letters import WORDS, make_letters
 from made_models import tiny_folder
 
@@ -170,7 +171,12 @@ def test_align_refuses_what_is_not_spoken_in_the_models_language(letters: Path, 
 
 
 @pytest.mark.long
-def test_a_corpus_is_done_again_where_what_is_remembered_changed(phones: Path, sounds: Path, tmp_path: Path) -> None:
+def test_a_corpus_is_done_again_where_what_is_remembered_changed(
+    phones: Path,
+    sounds: Path,
+    tmp_path: Path,
+    inline_alignment: None,  # noqa: F811
+) -> None:
     model = tmp_path / "model"
     shutil.copytree(phones, model)
     manifest = tmp_path / "m.jsonl"
