@@ -141,21 +141,14 @@ class TestOnACluster:
         assert_whole(tmp_path / "out", expected)
 
     @pytest.mark.long
-    def test_nobody_else_can_reach_a_cluster_of_our_own(self, corpus, tmp_path):
-        process = start(corpus, tmp_path / "out", BATCH_S="0.5")
-        wait_for_lines(process, tmp_path / "out", 5)
-        found = listening([process.pid, *children(process.pid)])
-        process.terminate()
-        ended(process)
-        assert len(found) >= 4
-        assert set(found) <= {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
-
-    @pytest.mark.long
-    def test_the_driver_killed_and_resumed(self, corpus, expected, tmp_path):
+    def test_nobody_else_can_reach_it_and_the_driver_killed_and_resumed(self, corpus, expected, tmp_path):
         process = start(corpus, tmp_path / "out", BATCH_S=0.5)
         wait_for_lines(process, tmp_path / "out", 2)
         workers = actors(process.pid)
         assert len(workers) == 2
+        found = listening([process.pid, *children(process.pid)])
+        assert len(found) >= 4
+        assert set(found) <= {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
         process.kill()
         process.communicate()
         for _ in runs.wait_until(PATIENCE_S):
