@@ -65,8 +65,8 @@ def align_islands(
             ids.append(separator)
         ids += own.ids
         found.update(zip(island.words.tolist(), own.words))
-    loss, score = yield from _losses(inputs, ids)
-    return PlacedWords(_in_text_order(inputs.words, word_tokens, found), loss, score, len(ids), backend, judged)
+    loss, score = yield from losses(inputs, ids)
+    return PlacedWords(_in_text_order(inputs.words, word_tokens, found), loss, score, ids, backend, judged)
 
 
 def _align_island(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], island: Island) -> Steps[_IslandWords]:
@@ -99,8 +99,8 @@ def _with_other_speech(
     return chosen, tokens, places
 
 
-def _losses(inputs: UtteranceInputs, ids: Sequence[int]) -> Steps[tuple[float, float]]:
-    """Return the loss and the best path's score of tokens over the whole recording."""
+def losses(inputs: UtteranceInputs, ids: Sequence[int]) -> Steps[tuple[float, float]]:
+    """Return the loss and the best path's score of tokens over the whole recording; infinite where there is none."""
     log_probs, blank = inputs.emissions.log_probs, inputs.emissions.blank
     try:
         path = yield from best_ctc_path(log_probs, ids, blank, backend=inputs.backend)

@@ -7,6 +7,7 @@ in any batch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ctc_align.alignment.align_islands import align_islands
@@ -31,7 +32,7 @@ from ctc_align.alignment.words import duration_of
 from ctc_align.formats import Alignment
 from ctc_align.kernels.requests import Steps
 from ctc_align.tokens.tokenizer import missing_letters
-from ctc_align.types import NONE, AlignedWord, Region, WordTokens
+from ctc_align.types import NONE, POOR, AlignedWord, Region, WordTokens
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,11 @@ def align_utterance(inputs: UtteranceInputs) -> Steps[Alignment]:
         placed = yield from align_whole(inputs, word_tokens)
     else:
         placed = yield from align_islands(inputs, word_tokens, islands)
+    return finished(inputs, word_tokens, placed)
+
+
+def finished(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], placed: PlacedWords) -> Alignment:
+    """Return the alignment of words that are placed, with what it is worth and where the two disagree."""
     fit, words, unexplained, regions = judge(inputs, placed)
     lacking = missing_letters(own for own, word in zip(word_tokens, words) if not word.kind)
     return Alignment(
@@ -89,7 +95,7 @@ def align_whole(inputs: UtteranceInputs, word_tokens: list[WordTokens]) -> Steps
     chosen = yield from choose_tokens(inputs, word_tokens)
     inputs.begin("edges")
     words, judged = yield from place_words(inputs, chosen)
-    return PlacedWords(words, chosen.loss, chosen.path.score, len(chosen.tokens.ids), chosen.path.backend, judged)
+    return PlacedWords(words, chosen.loss, chosen.path.score, chosen.tokens.ids, chosen.path.backend, judged)
 
 
 def judge(
@@ -112,6 +118,8 @@ def judge(
             regions = (region_of_all(inputs.words.text, duration_of(inputs.emissions), NOT_HEARD), *regions)
         return None, words, unexplained, regions
     fit = fit_of(words, unexplained, placed.loss_per_token, limits)
+    if fit == NONE and any(word.by for word in words):
+        fit = POOR  # what a person has put there is there
     if fit != NONE:
         return fit, words, unexplained, regions_of(words, sounds)
     region = region_of_all(inputs.words.text, duration_of(inputs.emissions))

@@ -8,8 +8,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NoReturn, TypedDict, overload
 
-from ctc_align import units
 from ctc_align.alignment.align_utterance import align_utterance, choose_tokens
+from ctc_align.alignment.corrected_words import check_length, corrected_words, path_of, recording_of, text_of
 from ctc_align.alignment.inputs import (
     FINE,
     ModelEmissions,
@@ -17,20 +17,25 @@ from ctc_align.alignment.inputs import (
     check_on_error,
     checked_emissions,
     error_context,
+    lexicon_in,
     named_pairs,
     names_of,
+    run_watched,
+    seconds_of,
 )
-from ctc_align.alignment.progress import Progress, StepProgress
+from ctc_align.alignment.progress import Progress, StepProgress, reading
+from ctc_align.alignment.realign_utterance import realign_utterance
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.formats import Alignment
+from ctc_align.formats.hand_fixes import is_fixed
 from ctc_align.kernels import batching
 from ctc_align.kernels.requests import Steps
 from ctc_align.models.calibration import Calibration, calibration_of, file_in, read_calibration
 from ctc_align.models.catalogue import folder_settings
 from ctc_align.models.edge_network import EdgeNetwork, edge_network_of, load_edge_network
 from ctc_align.tokens.tokenizer import Tokenizer, tokenizer_for
-from ctc_align.types import Audio, AudioLike, Emissions, Transcript, Word, Words
+from ctc_align.types import AlignedWord, Audio, AudioLike, Emissions, Transcript, Word, Words
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -38,7 +43,6 @@ if TYPE_CHECKING:
     from ctc_align.alignment.scoring import Scored
     from ctc_align.models import AcousticModel
     from ctc_align.models.confidence_network import FitLimits
-    from ctc_align.text.lexicon import Lexicon
 
 _BOOK_CHARS = 20_000
 """A text of so many characters is split once where many recordings follow each other with it."""
@@ -93,7 +97,7 @@ class Aligner:
             from ctc_align.text.romanisation import require_uroman
 
             require_uroman()
-        self._lexicon, self._model_lexicon = _lexicon(lexicon), _lexicon(own.lexicon if lexicon is None else None)
+        self._lexicon, self._model_lexicon = lexicon_in(lexicon), lexicon_in(own.lexicon if lexicon is None else None)
         self.model: AcousticModel | None = None
         if model is not None:
             from ctc_align.models import load_model
@@ -135,15 +139,33 @@ class Aligner:
         """
         name, source = names_of(audio, utterance)
         words = self.split(text, name)
-        told = None if progress is None else StepProgress(progress)
-        if told is not None:
-            told.begin("reading")
+        told = reading(progress)
         with error_context(name, source):
             steps = self._align(self._load(audio), words, name, source, told)
-        [alignment] = batching.run([steps], after_batch=None if told is None else told.went_on)
-        if told is not None:
-            told.end()
-        return alignment
+        return run_watched(steps, told)
+
+    def realign(
+        self, alignment: Alignment, audio: AudioLike | None = None, *, progress: Progress | None = None
+    ) -> Alignment:
+        """Align a corrected alignment again: words by hand keep their times, the others go where there is room.
+
+        Args:
+            alignment: as `ctc_align.formats.read_alignment` read it; without words by hand its text is aligned.
+            audio: as for `emissions`, a path that of the whole recording; None: the one that the alignment names.
+            progress: as for `align`.
+
+        Raises:
+            CtcAlignError: words by hand cross, or leave others no room; the audio is another one, or not there.
+        """
+        name, sound = alignment.utterance, path_of(alignment) if audio is None else audio
+        source, told, fixed = names_of(sound, name)[1], reading(progress), any(map(is_fixed, alignment.words))
+        with error_context(name, source):
+            words = corrected_words(alignment, self.settings, name) if fixed else self.split(text_of(alignment), name)
+            loaded = self._load(sound, alignment)
+            check_length(alignment, seconds_of(loaded), source)
+            steps = self._align(loaded, words, name, source, told, alignment.words if fixed else None)
+        del loaded
+        return replace(run_watched(steps, told), offset_s=alignment.offset_s, text_offset=alignment.text_offset)
 
     @overload
     def align_batch(
@@ -299,14 +321,23 @@ class Aligner:
         return self.split(text, "transcript").words
 
     def _align(
-        self, loaded: Audio | Emissions, words: Words, name: str, source: str, told: StepProgress | None = None
+        self,
+        loaded: Audio | Emissions,
+        words: Words,
+        name: str,
+        source: str,
+        told: StepProgress | None = None,
+        corrected: Sequence[AlignedWord] | None = None,
     ) -> Steps[Alignment]:
         with error_context(name, source):
-            listened = None if told is None else told.listener(_duration_s(loaded))
+            listened = None if told is None else told.listener(seconds_of(loaded))
             emissions = yield from self._emit(loaded, listened)
         del loaded  # three hours of samples are 700 MB, unless a network will look at them
         with error_context(name):
-            return (yield from align_utterance(replace(self._inputs(emissions, words, name, source), progress=told)))
+            inputs = replace(self._inputs(emissions, words, name, source), progress=told)
+            if corrected is not None:
+                return (yield from realign_utterance(inputs, corrected))
+            return (yield from align_utterance(inputs))
 
     def _listen(self, audio: AudioLike, progress: Progress | None = None) -> Steps[Emissions]:
         return (yield from self._emit(self._load(audio), progress))
@@ -332,22 +363,24 @@ class Aligner:
                 group.append(_failed(error))
                 continue
             group.append(self._align(loaded, words, name, source))
-            seconds += _duration_s(loaded)
+            seconds += seconds_of(loaded)
             if seconds >= GROUP_S:
                 yield group
                 group, seconds = [], 0.0
         if group:
             yield group
 
-    def _load(self, audio: AudioLike) -> Audio | Emissions:
-        """Return the audio at the model's rate, or emissions that were passed in its place, checked."""
+    def _load(self, audio: AudioLike, part: Alignment | None = None) -> Audio | Emissions:
+        """Return the audio (of a path the part that was aligned) at the model's rate, or emissions, checked."""
         if isinstance(audio, Emissions):
             return checked_emissions(audio)
         from ctc_align.audio.loading import as_audio
 
         model = self._loaded_model()
-        on_disk = getattr(model, "reads_slices", False)
-        return as_audio(audio, model.sample_rate, channel=self.settings.channel_number, on_disk=on_disk)
+        channel, on_disk = self.settings.channel_number, getattr(model, "reads_slices", False)
+        if part is not None and isinstance(audio, (str, PathLike)):
+            return recording_of(part, audio, model.sample_rate, channel=channel, on_disk=on_disk)
+        return as_audio(audio, model.sample_rate, channel=channel, on_disk=on_disk)
 
     def _loaded_model(self) -> AcousticModel:
         if self.model is None:
@@ -415,17 +448,3 @@ def _failed(error: CtcAlignError) -> Steps[NoReturn]:
     """The stages of an utterance that failed before its first one."""
     raise error
     yield
-
-
-def _lexicon(path: str | PathLike[str] | None) -> Lexicon | None:
-    if path is None:
-        return None
-    from ctc_align.text.lexicon import read_lexicon
-
-    return read_lexicon(Path(path))
-
-
-def _duration_s(loaded: Audio | Emissions) -> float:
-    if isinstance(loaded, Emissions):
-        return units.frames_to_seconds(len(loaded.log_probs), loaded.frame_shift_s)
-    return loaded.duration_s

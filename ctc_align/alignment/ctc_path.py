@@ -88,7 +88,7 @@ def best_ctc_path(
             "the log-probs give this transcript probability zero (every path meets -inf): nothing can be "
             "aligned; is it the right transcript?"
         )
-    return CtcPath(token_spans(best.states, _token_of_state(len(ids)), len(ids)), best.score, best.backend)
+    return CtcPath(token_spans(best.states, token_of_state(len(ids)), len(ids)), best.score, best.backend)
 
 
 def best_word_path(
@@ -225,7 +225,7 @@ def token_spans(states: np.ndarray, token_of_state: np.ndarray, tokens: int) -> 
     return Spans(start, end)
 
 
-def _token_of_state(tokens: int) -> np.ndarray:
+def token_of_state(tokens: int) -> np.ndarray:
     """Return (2 * tokens + 1,) the token of each state of CTC: -1, 0, -1, 1, … -1."""
     token = np.full(2 * tokens + 1, -1, np.int64)
     token[1::2] = np.arange(tokens)

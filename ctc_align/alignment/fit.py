@@ -62,12 +62,12 @@ def fit_of(
     """Return one of `ctc_align.types.FITS`.
 
     Args:
-        words: of the alignment.
+        words: of the alignment; those by hand are where they are.
         unexplained: speech that no word explains, in seconds.
         loss_per_token: the CTC loss a token.
         limits: of the model.
     """
-    chances = np.array([word.confidence for word in words if word.confidence is not None])
+    chances = np.array([1.0 if word.by else word.confidence for word in words if word.confidence is not None])
     likely = int((chances > UNLIKELY).sum())
     skipped = sum(word.status == SKIPPED for word in words)
     tokens = sum(len(word.tokens) for word in words)
@@ -179,7 +179,7 @@ def _unlikely_runs(words: Sequence[AlignedWord]) -> list[tuple[int, int]]:
     """Return runs [first, last) of unlikely words."""
     runs: list[tuple[int, int]] = []
     for place, word in enumerate(words):
-        if word.confidence is None or word.confidence > UNLIKELY:
+        if word.by or word.confidence is None or word.confidence > UNLIKELY:
             continue
         if runs and place - runs[-1][1] <= ISLAND_WORDS:
             runs[-1] = (runs[-1][0], place + 1)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 
@@ -16,12 +16,18 @@ from ctc_align.alignment.edges import EdgeSettings
 from ctc_align.alignment.progress import StepProgress
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, EmissionsError, LexiconError, UsageError
+from ctc_align.formats import Alignment
+from ctc_align.kernels import batching
+from ctc_align.kernels.requests import Steps
 from ctc_align.models import AcousticModel
 from ctc_align.models.calibration import Calibration
 from ctc_align.models.confidence_network import ConfidenceNetwork
 from ctc_align.models.edge_network import EdgeNetwork
 from ctc_align.tokens.tokenizer import Tokenizer
 from ctc_align.types import Audio, AudioLike, Emissions, Transcript, Words
+
+if TYPE_CHECKING:
+    from ctc_align.text.lexicon import Lexicon
 
 FINE = ("auto", "refined")
 """Values of the setting `edges` with which a network of edges is used, where there is one."""
@@ -178,3 +184,27 @@ def checked_emissions(emissions: Emissions) -> Emissions:
 
 def _whole_parts(sounding: int, tokens: int) -> bool:
     return 0 < tokens <= sounding and sounding % tokens == 0
+
+
+def run_watched(steps: Steps[Alignment], told: StepProgress | None) -> Alignment:
+    """Return the alignment of one utterance, each step told to who watches."""
+    [alignment] = batching.run([steps], after_batch=None if told is None else told.went_on)
+    if told is not None:
+        told.end()
+    return alignment
+
+
+def lexicon_in(path: str | PathLike[str] | None) -> Lexicon | None:
+    """Return the pronunciations in a file, None without one."""
+    if path is None:
+        return None
+    from ctc_align.text.lexicon import read_lexicon
+
+    return read_lexicon(Path(path))
+
+
+def seconds_of(loaded: Audio | Emissions) -> float:
+    """Return the length of an audio, or of the emissions in its place."""
+    if isinstance(loaded, Emissions):
+        return units.frames_to_seconds(len(loaded.log_probs), loaded.frame_shift_s)
+    return loaded.duration_s

@@ -42,7 +42,7 @@ class PlacedWords:
         words: of the transcript.
         loss, score: CTC's, of all aligned tokens in the order of time, over the whole recording; infinite where they
             have no path through all of it.
-        tokens: how many these are.
+        ids: of these tokens, with separators between words.
         backend: that found the paths.
         judged: whether a confidence network has judged the words.
     """
@@ -50,13 +50,13 @@ class PlacedWords:
     words: tuple[AlignedWord, ...]
     loss: float
     score: float
-    tokens: int
+    ids: Sequence[int]
     backend: str
     judged: bool
 
     @property
     def loss_per_token(self) -> float:
-        return self.loss / max(self.tokens, 1)
+        return self.loss / max(len(self.ids), 1)
 
 
 def spell_as_said(inputs: UtteranceInputs, words: Words, word_tokens: Sequence[WordTokens]) -> Steps[SpelledWords]:

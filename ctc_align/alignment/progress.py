@@ -29,6 +29,15 @@ class Done(float):
         return done
 
 
+def reading(progress: Progress | None) -> StepProgress | None:
+    """Return who tells a caller of the steps, the reading of the recording first; None where nobody watches."""
+    if progress is None:
+        return None
+    told = StepProgress(progress)
+    told.begin("reading")
+    return told
+
+
 class StepProgress:
     """Tells a caller, by `progress(Done(share, step))`, how far an alignment is; the share never falls."""
 

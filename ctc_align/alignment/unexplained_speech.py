@@ -42,7 +42,7 @@ def unexplained_sounds(emissions: Emissions, words: Sequence[AlignedWord]) -> tu
     sure = [
         (frame(word.start_s), frame(word.end_s))
         for word in words
-        if word.start_s is not None and word.end_s is not None and (word.confidence or 0.0) >= SURE
+        if word.start_s is not None and word.end_s is not None and (word.by or (word.confidence or 0.0) >= SURE)
     ]
     least = {SPEECH: LEAST_SPEECH_S, MUSIC: LEAST_MUSIC_S, SILENCE: LEAST_SILENCE_S}
     found: list[tuple[int, int, str]] = []
