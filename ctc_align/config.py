@@ -137,9 +137,14 @@ class Settings:
 
 
 def load_settings(
-    source: str | os.PathLike[str] | None = None, assignments: Iterable[str] | None = None, **overrides: Any
+    source: str | os.PathLike[str] | None = None,
+    assignments: Iterable[str] | None = None,
+    base: dict[str, Any] | None = None,
+    **overrides: Any,
 ) -> Settings:
     """Return the settings of a TOML file or of a name in the package's `configs`; overrides that are None are ignored.
+
+    `base` are values in the place of the defaults, checked by `known_settings`.
 
     >>> load_settings("default", ["chunk_s=30"], labels="written", times=None).labels
     'written'
@@ -148,7 +153,25 @@ def load_settings(
         ConfigError: no such file or name, not TOML, or faults in it, in the assignments or in the overrides, all of
             them in one message.
     """
-    return load_config(Settings, source, overrides, assignments)
+    return load_config(Settings, source, overrides, assignments, base)
+
+
+def known_settings(values: dict[str, Any], where: str) -> dict[str, Any]:
+    """Return the values, of an alignment's `config`, of the settings that there are; later versions may know others.
+
+    >>> known_settings({"edges": "spikes", "later": 1}, "")
+    {'edges': 'spikes'}
+
+    Raises:
+        ConfigError: values that no setting can have, each after `where`.
+    """
+    faults: list[str] = []
+    names = {field.name for field in dataclasses.fields(Settings)}
+    known = {key: value for key, value in values.items() if key in names}
+    valid = checked_values(Settings, known, where, faults)
+    if faults:
+        raise ConfigError("\n".join(faults))
+    return valid
 
 
 def load_config(
@@ -156,10 +179,12 @@ def load_config(
     source: str | os.PathLike[str] | None,
     overrides: dict[str, Any],
     assignments: Iterable[str] | None = None,
+    base: dict[str, Any] | None = None,
 ) -> Config:
     """Return an instance of the dataclass `kind`: its defaults, the file's values, assignments, then the overrides.
 
     Args:
+        base: values in the place of the defaults.
         assignments: `key=value` each; the value as in TOML or a bare text, keys of tables after a dot:
             `training.epochs=3`.
 
@@ -176,7 +201,7 @@ def load_config(
     checked_values(kind, assigned, "--set ", faults)
     overridden = {key: value for key, value in overrides.items() if value is not None}
     checked_values(kind, overridden, "", faults)
-    values = checked_values(kind, merged(merged(read, assigned), overridden), "", [])
+    values = checked_values(kind, merged(merged(merged(base or {}, read), assigned), overridden), "", [])
     if faults:
         raise ConfigError("\n".join(faults))
     return kind(**values)

@@ -25,6 +25,7 @@ from ctc_align.cli.evaluate import evaluate
 from ctc_align.cli.messages import INTERRUPTED, OK, SOME_FAILED, WRONG_CALL, Interrupted
 from ctc_align.cli.models import models
 from ctc_align.cli.printing import PROGRAM, put, say, say_lines, say_what_python_says
+from ctc_align.cli.realign import realign
 from ctc_align.cli.score import score
 from ctc_align.cli.train import adapt, train
 from ctc_align.errors import BackendError, CtcAlignError, InputError, UsageError
@@ -64,6 +65,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "evaluate": evaluate,
     "help": show_help,
     "models": models,
+    "realign": realign,
     "score": score,
     "train": train,
 }

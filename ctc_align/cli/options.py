@@ -322,8 +322,14 @@ class ConfigOptions:
     config: ConfigFile = None
     assignments: Assignments = None
 
-    def settings(self, *groups: TranscriptOptions | TimesOptions | SubtitleOptions | CueOptions) -> Settings:
+    def settings(
+        self,
+        *groups: TranscriptOptions | TimesOptions | SubtitleOptions | CueOptions,
+        base: dict[str, Any] | None = None,
+    ) -> Settings:
         """Return the settings of the file, then those of `--set`, then those of the option `groups`.
+
+        `base` are values in the place of the defaults.
 
         Raises:
             ConfigError: no such file, or faults in any of them.
@@ -333,7 +339,7 @@ class ConfigOptions:
 
         options = {name: value for group in groups for name, value in vars(group).items()}
         try:
-            settings = load_settings(self.config, self.assignments, **options)
+            settings = load_settings(self.config, self.assignments, base, **options)
         except ConfigError as error:
             raise ConfigError("\n".join(_as_option(line, options) for line in str(error).splitlines())) from error
         return dataclasses.replace(settings, language=checked_language(settings.language))

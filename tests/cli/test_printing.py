@@ -39,6 +39,8 @@ LINES: list[tuple[list[str], str]] = [
     ([WAV, "talk.txt", "--out-dir", NAME], "exists already"),
     (["talk.wav", "--text", HOSTILE, "--out-dir", "out2"], "wrote"),
     (["talk.wav", "hostile.txt", "--out-dir", "out3", "--format", "srt"], "wrote"),
+    (["realign", f"none{NAME}.json"], SHOWN),
+    (["realign", TXT], SHOWN),
     (["talk.wav", "talk.txt", "--lexicon", f"none{NAME}"], SHOWN),
     (["talk.wav", "talk.txt", "--lexicon", f"{NAME}.dict"], SHOWN),
     (["talk.wav", "talk.txt", "--model", f"none{NAME}"], SHOWN),

@@ -1,0 +1,208 @@
+"""ctc-align realign: corrected alignments, aligned again between the edges that a person has fixed."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ctc_align.cli.align import (
+    DestinationOptions,
+    checked_formats,
+    load_aligner,
+    note_renamed,
+    report,
+    write_stdout,
+)
+from ctc_align.cli.arguments import check_files, kind_of
+from ctc_align.cli.language_notes import unknown_letters
+from ctc_align.cli.messages import OK, SOME_FAILED, THRESHOLD_NOT_MET, Talk
+from ctc_align.cli.options import (
+    ConfigOptions,
+    CueOptions,
+    LogProbsOptions,
+    MessageOptions,
+    ModelOptions,
+    SubtitleOptions,
+    TimesOptions,
+    TranscriptOptions,
+    grouped,
+)
+from ctc_align.cli.printing import PROGRAM, say
+from ctc_align.errors import CtcAlignError, UsageError
+
+if TYPE_CHECKING:
+    from ctc_align.alignment.aligner import Aligner
+    from ctc_align.config import Settings
+    from ctc_align.formats import Alignment, OutputFiles
+    from ctc_align.models.log_probs import Reader
+    from ctc_align.types import AudioLike
+
+    Run = Callable[[str, "OutputFiles | None"], int]
+
+
+@grouped
+def realign(
+    corrected: Annotated[
+        list[str],
+        typer.Argument(metavar="CORRECTED.json", help='Alignments in JSON, their corrected words marked "by": "hand".'),
+    ],
+    audio: Annotated[
+        str | None,
+        typer.Option(
+            "--audio",
+            metavar="PATH",
+            help="The recording (or log-probs), or a folder of recordings.",
+            show_default="as the JSON names it, seen from here or from its own folder",
+        ),
+    ] = None,
+    *,
+    model: ModelOptions,
+    destination: DestinationOptions,
+    config: ConfigOptions,
+    transcripts: TranscriptOptions,
+    log_probs: LogProbsOptions,
+    times: TimesOptions,
+    subtitles: SubtitleOptions,
+    new_cues: CueOptions,
+    messages: MessageOptions,
+) -> None:
+    """Align again what lies between the edges that a person has fixed.
+
+    Words that are "by": "hand" in CORRECTED.json keep their times. Model and settings are those that the JSON names,
+    unless options say otherwise. Writes NAME.aligned.json for NAME.json, and other formats with --format.
+    """
+    talk = messages.talk()
+    check_files({"--lexicon": model.lexicon, "--vocab": log_probs.vocab, "--calibration": times.calibration})
+    _check_inputs(corrected, audio, stdout=destination.stdout)
+    formats = checked_formats(destination.format or "json", destination.stdout, destination.out_dir)
+    talk.listen()
+    inputs = [*corrected, audio, model.lexicon, log_probs.vocab, config.config, times.calibration]
+    outputs = [destination.files(f"{Path(path).stem}.aligned", formats, inputs) for path in corrected]
+    aligners: dict[tuple[str | None, Settings], Aligner] = {}
+
+    def run(path: str, files: OutputFiles | None) -> int:
+        from ctc_align.formats import read_alignment
+
+        alignment = read_alignment(path)
+        base = _settings_of(alignment, path)
+        settings = config.settings(transcripts, times, subtitles, new_cues, base=base)
+        sound = _recording(path, alignment, audio)
+        reader = log_probs.reader_of_file(sound, model.model)
+        name = None if reader is not None else model.model or _model_of(alignment, path)
+        if (name, settings) not in aligners:
+            aligners.clear()  # one model in memory is enough
+            aligners[name, settings] = load_aligner(ModelOptions(name, *_others(model)), reader, settings)
+        again = _realigned(aligners[name, settings], alignment, _read(sound, alignment, reader), talk)
+        return _written(again, files, formats[0], settings, talk)
+
+    codes = [_code_of(run, path, files, alone=len(corrected) == 1) for path, files in zip(corrected, outputs)]
+    code = SOME_FAILED if SOME_FAILED in codes else max(codes)
+    if code:
+        raise typer.Exit(code)
+
+
+def _check_inputs(corrected: Sequence[str], audio: str | None, *, stdout: bool) -> None:
+    """Raise UsageError for files that are not there, and for several where one is asked for, or of one name."""
+    for path in corrected:
+        kind = kind_of(path, "CORRECTED.json")
+        if kind != "file":
+            what = "a folder: name files in it" if kind == "folder" else "no such file"
+            raise UsageError(f"{path}: expected a corrected alignment in JSON, got {what}")
+    if stdout and len(corrected) > 1:
+        raise UsageError(f"--stdout takes one alignment, got {len(corrected)}")
+    if audio is not None and (kind := kind_of(audio.partition(":")[0] if ".ark:" in audio else audio, "--audio")):
+        if kind == "nothing":
+            raise UsageError(f"--audio {audio}: expected a recording or a folder of recordings, got no such file")
+        if kind == "file" and len(corrected) > 1:
+            raise UsageError(f"--audio {audio}: one recording for {len(corrected)} alignments: give their folder")
+    names: dict[str, str] = {}
+    for path in corrected:
+        other = names.setdefault(Path(path).stem, path)
+        if other != path:
+            raise UsageError(f"{other} and {path} have one name: call them one by one, each with an --out-dir")
+
+
+def _settings_of(alignment: Alignment, path: str) -> dict[str, object]:
+    """Return the settings that an alignment was made with; what a later version may know besides is left out."""
+    from ctc_align.config import known_settings
+
+    return known_settings(alignment.config, f"{path}: config.")
+
+
+def _others(model: ModelOptions) -> tuple[str | None, str, str]:
+    return model.lexicon, model.device, model.backend
+
+
+def _model_of(alignment: Alignment, path: str) -> str:
+    """Return the model that an alignment was made with."""
+    if alignment.model == "log-probs":
+        raise UsageError(
+            f"{path}: this was aligned from log-probs: give them with --audio FILE, --vocab and --frame-shift, or a "
+            "--model and the recording"
+        )
+    return alignment.model
+
+
+def _recording(path: str, alignment: Alignment, audio: str | None) -> str:
+    """Return the recording of a corrected file: the one that is given, or the one that it names."""
+    own = Path(path).parent
+    if audio is not None and not os.path.isdir(audio):
+        return audio
+    if not alignment.audio and audio is None:
+        raise UsageError(f"{path}: this alignment names no recording; give it with --audio")
+    leaf = os.path.basename(alignment.audio)
+    if audio is not None:
+        places = [Path(audio, alignment.audio), Path(audio, leaf)] if leaf else []
+        places += sorted(Path(audio).glob(f"{glob.escape(Path(path).stem)}.*"))
+    else:
+        places = [Path(alignment.audio), own / alignment.audio, own / leaf]
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        where = f"in {audio}" if audio is not None else f"there, or beside {path}"
+        raise UsageError(f"{path}: its recording {alignment.audio or leaf!r} is not {where}; give it with --audio PATH")
+    return str(found)
+
+
+def _read(sound: str, alignment: Alignment, reader: Reader | None) -> AudioLike:
+    """Return log-probs, read, or the path of a recording."""
+    if reader is None:
+        return sound
+    duration_s = alignment.duration_s if alignment.offset_s else None
+    return reader.read(sound, offset_s=alignment.offset_s, duration_s=duration_s)
+
+
+def _realigned(aligner: Aligner, alignment: Alignment, audio: AudioLike, talk: Talk) -> Alignment:
+    if not any(word.by for word in alignment.words):
+        talk.note(f"{alignment.utterance}: no word is by hand: its text is aligned as if for the first time")
+    with talk.progress("aligning") as progress:
+        again = aligner.realign(alignment, audio, progress=progress)
+    talk.notes(unknown_letters(again) if again.unknown else ())
+    return again
+
+
+def _written(alignment: Alignment, files: OutputFiles | None, format: str, settings: Settings, talk: Talk) -> int:
+    """Write an alignment and report it; return the exit code."""
+    if files is None:
+        write_stdout(alignment, format, settings)
+        report(alignment, [], talk)
+    else:
+        paths = files.write(alignment, settings)
+        note_renamed(files, talk)
+        report(alignment, paths, talk)
+    return THRESHOLD_NOT_MET if alignment.in_doubt or alignment.too_many_skipped else OK
+
+
+def _code_of(run: Run, path: str, files: OutputFiles | None, *, alone: bool) -> int:
+    """Return the exit code of one file; where there are others its error is said, and these go on."""
+    try:
+        return run(path, files)
+    except CtcAlignError as error:
+        if alone:
+            raise
+        say(f"{PROGRAM}: error: {error if path in str(error) else f'{path}: {error}'}")
+        return SOME_FAILED
