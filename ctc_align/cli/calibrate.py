@@ -40,12 +40,13 @@ def calibrate(
         str,
         typer.Argument(
             metavar="REFERENCE",
-            help="Folder of TextGrids labelled or corrected by hand, with one folder for each speaker.",
+            help="Folder of TextGrids labelled or corrected by hand, or of JSON whose corrected words are marked, with "
+            "one folder for each speaker.",
         ),
     ],
     audio: Annotated[
         str | None,
-        typer.Option("--audio", metavar="DIR", help="Folder of the recordings, if they are not beside the TextGrids."),
+        typer.Option("--audio", metavar="DIR", help="Folder of the recordings, if they are not beside the labels."),
     ] = None,
     out_dir: OutDir = None,
     force: options.Force = False,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -71,6 +73,46 @@ def test_speakers_are_left_out_in_turn_and_bad_files_named(cli, tmp_path: Path, 
     assert len(faults) == 2
     assert any("other.TextGrid" in line for line in faults)
     assert any("lonely" in line and "no recording" in line for line in faults)
+
+
+def correct(folder: Path, aligned: Alignment, late_s: float = LATE_S) -> None:
+    """A recording and its JSON, all words but every fourth by hand, `late_s` late; the others are far from right."""
+    folder.mkdir(parents=True)
+    shutil.copy(DEMO / "demo.flac", folder / "demo.flac")
+    words = []
+    for number, word in enumerate(aligned.words):
+        assert word.start_s is not None
+        assert word.end_s is not None
+        start_s, end_s = word.start_s + late_s, word.end_s + late_s
+        if number % 4:
+            words.append(replace(word, start_s=start_s, end_s=end_s, tokens=(), by="hand"))
+        else:
+            words.append(replace(word, start_s=end_s - 0.02, end_s=end_s - 0.01, tokens=()))
+    replace(aligned, words=tuple(words), audio="gone/demo.flac").save(folder / "demo.json")
+
+
+def test_words_by_hand_in_json_are_labels_and_no_others(cli, tmp_path: Path, aligned: Alignment) -> None:
+    for speaker in ("anna", "bert"):
+        correct(tmp_path / "labels" / speaker, aligned)
+        (tmp_path / "labels" / speaker / "demo.TextGrid").write_text("what was aligned before", "utf-8")
+    label(tmp_path / "labels" / "carl", aligned)
+    grid = tmp_path / "labels" / "carl" / "demo.TextGrid"
+    grid.rename(grid.with_name("demo.aligned.TextGrid"))
+    aligned.save(tmp_path / "labels" / "carl" / "untouched.json")
+    (tmp_path / "labels" / "summary.json").write_text("{}", "utf-8")
+    result = cli("calibrate", "english", tmp_path / "labels", "--out-dir", tmp_path / "out")
+    assert result.code == 0, result.stderr
+    assert "3 utterances, each left out in turn" in result.stdout
+    rows = {line.split("  ")[0].strip(): NUMBER.findall(line) for line in result.stdout.splitlines() if line.strip()}
+    assert float(rows["constants"][0]) < 8 < 20 < float(rows["as they were"][0])
+    assert float(rows["constants"][3]) > 0.85
+    (tmp_path / "labels" / "bert" / "demo.flac").unlink()
+    spoilt = tmp_path / "labels" / "anna" / "demo.json"
+    spoilt.write_text(spoilt.read_text("utf-8").replace('"text": "finds"', '"text": "find"'), "utf-8")
+    result = cli("calibrate", "english", tmp_path / "labels", "--out-dir", tmp_path / "out", "--force")
+    assert result.code == 1
+    assert "demo.json: word 3 'find' (" in result.stderr
+    assert "there is no recording for" in result.stderr
 
 
 def test_from_eight_files_on_edges_are_learnt_and_a_folder_is_taken(

@@ -235,7 +235,7 @@ class PlacedUtterances:
             errors_ms += [error + offsets.get(pair, 0.0) for left, pair, error in pairs if left]
             for k, edges in zip(own.tolist(), self.draw(kept, own)):
                 utterance = self.utterances[k]
-                rows.append((utterance.labelled.name, utterance.word_intervals(edges), utterance.labelled.words))
+                rows.append((utterance.labelled.name, utterance.labelled_intervals(edges), utterance.labelled.words))
         return _HeldOut(errors_ms, evaluate_intervals(rows))
 
     def as_set(self, aligner: Aligner, shares: tuple[float, ...] = SHARES) -> LabelledSet:

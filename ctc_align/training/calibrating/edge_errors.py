@@ -53,6 +53,13 @@ class SpokenUtterance:
         """Return the words that have sounds, between their edges."""
         return self.intervals(edges, self.begins, [self.words[w].text for w in self.owners])
 
+    def labelled_intervals(self, edges: Spans) -> list[Interval]:
+        """Return the words that are compared with labels: all, or those that have one where some have none."""
+        intervals = self.word_intervals(edges)
+        if not self.labelled.places:
+            return intervals
+        return [intervals[unit] for unit, _ in words_of(self, edges).labels]
+
     def intervals(self, edges: Spans, begins: np.ndarray, labels: Sequence[str]) -> list[Interval]:
         """Return the units that have the sounds from begins[u] to begins[u + 1], between their edges."""
         spoken, shift_s, origin_s = self.spoken, self.emissions.frame_shift_s, self.emissions.first_frame_s
@@ -130,7 +137,15 @@ class LabelledUnits:
 
 
 def words_of(utterance: SpokenUtterance, edges: Spans) -> LabelledUnits:
-    """Return the words of an utterance that pair with its labels."""
+    """Return the words of an utterance that pair with its labels: by places in the text, where these are known."""
+    if utterance.labelled.places:
+        unit_at = {utterance.words[w].char_start: u for u, w in enumerate(utterance.owners)}
+        pairs = [
+            (unit_at[place], label)
+            for place, label in zip(utterance.labelled.places, utterance.labelled.words)
+            if place in unit_at and utterance.words[utterance.owners[unit_at[place]]].text == label.label
+        ]
+        return LabelledUnits(utterance.begins, pairs)
     reference = [word for word in utterance.labelled.words if word.label.strip()]
     return _labelled(utterance.begins, utterance.word_intervals(edges), reference)
 

@@ -228,7 +228,7 @@ def _left_out_edges(given: LabelledSet, trained: _Trained, words: PairedEdges, p
     for k, utterance, before, after in zip(own, chosen, drawn, final):
         words.add_words(k, utterance, before, after)
         phones.add_phones(k, utterance, before, after)
-        rows.append((utterance.labelled.name, utterance.word_intervals(after), list(utterance.labelled.words)))
+        rows.append((utterance.labelled.name, utterance.labelled_intervals(after), list(utterance.labelled.words)))
     return rows
 
 
