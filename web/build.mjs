@@ -16,7 +16,7 @@ const options = {
   minify: true,
   write: false,
   format: "iife",
-  target: ["chrome109", "firefox115", "safari16"],
+  target: ["chrome110", "firefox115", "safari16"],
   legalComments: "none",
   charset: "utf8",
 };

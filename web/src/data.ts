@@ -9,6 +9,7 @@ export interface TokenJson {
   confidence: number;
   start_sd_ms?: number;
   end_sd_ms?: number;
+  by?: "hand";
 }
 
 export interface WordJson {

@@ -2,7 +2,7 @@
 
 import WaveSurfer from "wavesurfer.js";
 import RegionsPlugin, { type Region } from "wavesurfer.js/dist/plugins/regions.js";
-import { element } from "./dom";
+import { element, onceAFrame } from "./dom";
 import type { PageState } from "./page-state";
 import { overviewPeaks } from "./peaks";
 
@@ -17,6 +17,8 @@ export class Overview {
   private surfer: WaveSurfer | null = null;
   private region: Region | null = null;
   private isDragged = false;
+  /** Mark where one has to look: below the strip, a tick for each. */
+  readonly drawMarks = onceAFrame(() => this.paintMarks());
 
   constructor(private readonly state: PageState) {
     this.root.append(this.strip, this.marks, this.cursor);
@@ -74,8 +76,7 @@ export class Overview {
     this.cursor.style.left = `${(100 * this.state.player.time) / this.state.view.duration}%`;
   }
 
-  /** Mark where one has to look: below the strip, a tick for each. */
-  drawMarks(): void {
+  private paintMarks(): void {
     const width = this.root.clientWidth;
     const context = this.marks.getContext("2d");
     if (!context || !width) return;

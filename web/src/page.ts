@@ -1,14 +1,17 @@
 // The page: its parts, its toolbar, its keys, and the loop that follows what is played.
 
+import { Autosave } from "./autosave";
 import { type Command, listenToKeys } from "./commands";
 import type { PageData } from "./data";
 import { button, element, onceAFrame } from "./dom";
 import { headline } from "./header";
 import { helpDialog } from "./help";
 import { Inspector } from "./inspector";
+import { Mending } from "./mending-controls";
 import { Overview } from "./overview";
 import { PageState } from "./page-state";
 import { clock } from "./painting";
+import { SaveMenu } from "./save-menu";
 import { NARROW_S, WIDE_S } from "./spectrogram";
 import { Stage } from "./stage";
 import { themeOf } from "./theme";
@@ -22,6 +25,12 @@ export class Page {
   private readonly overview: Overview;
   private readonly transcript: Transcript;
   private readonly inspector: Inspector;
+  private readonly mending: Mending;
+  private readonly autosave: Autosave;
+  private readonly saveMenu: SaveMenu;
+  private readonly notice = element("div", { class: "notice", "data-testid": "notice", hidden: "" });
+  private readonly said = element("div", { class: "said", "data-testid": "said", hidden: "" });
+  private hush = 0;
   private readonly spoken = element("div", { class: "spoken", role: "status", "aria-live": "polite", "data-testid": "spoken" });
   private readonly time = element("span", { class: "time", "data-testid": "time" });
   private readonly help: HTMLDialogElement;
@@ -35,23 +44,31 @@ export class Page {
     this.stage = new Stage(this.state);
     this.overview = new Overview(this.state);
     this.transcript = new Transcript(this.state);
-    this.inspector = new Inspector(this.state);
-    const commands = this.commands();
+    const say = (text: string) => this.say(text);
+    this.mending = new Mending(this.state, say, (isNew) => this.inspector.edit(isNew));
+    this.stage.edges = this.mending;
+    this.inspector = new Inspector(this.state, this.mending, () => this.stage.root.focus({ preventScroll: true }));
+    this.autosave = new Autosave(this.state.words, data);
+    this.saveMenu = new SaveMenu(this.state, this.autosave, say);
+    const commands = [...this.commands(), ...this.mending.commands(), ...this.saveMenu.commands()];
     this.help = helpDialog(commands);
     root.textContent = "";
     root.append(
       element("header", {}, headline(this.state)),
+      this.notice,
       this.overview.root,
       this.stage.root,
       this.toolbar(),
       element("main", { class: "lower" }, this.transcript.root, this.inspector.root),
       this.spoken,
+      this.said,
       this.help,
     );
     this.listen();
     listenToKeys(commands);
     this.applyTheme();
     this.expose();
+    this.restore();
     this.state.sound.open();
     if (this.state.view.duration > 60) this.state.view.set(0, 30);
     document.body.dataset.ready = "true";
@@ -168,6 +185,12 @@ export class Page {
         add("zoom-all", "All", "Show the whole recording", "0", () => state.view.set(0, state.view.duration)),
       ),
       group(
+        add("undo", "↶", "Undo", "Ctrl + Z", () => this.mending.step(true)),
+        add("redo", "↷", "Do again", "Ctrl + Shift + Z", () => this.mending.step(false)),
+        add("snap", "Snap", "Dragged edges snap to zero crossings", "G", () => this.mending.toggleSnap()),
+        this.saveMenu.root,
+      ),
+      group(
         add("recording", "Recording", "Open the recording from a file", "", () => this.openRecording()),
         add("theme", "◐", "Light or dark", "D", () => this.changeTheme()),
         add("help-open", "?", "All keys", "?", () => this.help.showModal()),
@@ -176,7 +199,7 @@ export class Page {
   }
 
   private showControls(): void {
-    const { player, sound, doubts } = this.state;
+    const { player, sound, doubts, words } = this.state;
     const { buttons } = this;
     buttons.play.textContent = player.isPlaying ? "❚❚" : "▶";
     buttons.play.setAttribute("aria-pressed", String(player.isPlaying));
@@ -184,6 +207,9 @@ export class Page {
     buttons.half.setAttribute("aria-pressed", String(player.speed !== 1));
     for (const id of ["play", "play-word"]) buttons[id].disabled = !sound.isThere;
     buttons.recording.style.display = sound.trouble ? "" : "none";
+    buttons.undo.disabled = !words.canUndo;
+    buttons.redo.disabled = !words.canRedo;
+    buttons.snap.setAttribute("aria-pressed", String(this.state.snaps));
     const none = doubts.length === 0;
     buttons["doubt-next"].disabled = buttons["doubt-previous"].disabled = none;
     buttons["doubt-next"].title = none ? "No doubtful places" : `Next of ${doubts.length} doubtful places (N)`;
@@ -215,7 +241,7 @@ export class Page {
       { keys: ["w"], what: "Spectrogram with a wide or narrow band", group: "See", run: () => this.changeWindow() },
       { keys: ["d"], what: "Light or dark", group: "See", run: () => this.changeTheme() },
       { keys: ["Escape"], what: "Forget the chosen stretch; stop", group: "See", run: () => this.escape() },
-      { keys: ["?"], what: "Show or hide this list", group: "Save and help", run: () => this.help.showModal() },
+      { keys: ["?"], what: "Show this list", group: "Save and help", run: () => this.help.showModal() },
     ];
   }
 
@@ -241,8 +267,36 @@ export class Page {
     else this.say(`${doubt.place >= 0 ? this.state.words.list[doubt.place].text : "Region"}: ${doubt.why}`);
   }
 
+  /** Say something aloud to screen readers, and show it for a while. */
   private say(text: string): void {
+    if (!text) return;
     this.spoken.textContent = text;
+    this.said.textContent = text;
+    this.said.hidden = false;
+    clearTimeout(this.hush);
+    this.hush = window.setTimeout(() => {
+      this.said.hidden = true;
+    }, 3500);
+  }
+
+  /** Bring back what was mended here before, and offer to discard it. */
+  private restore(): void {
+    const at = this.autosave.restore();
+    if (at === null) return;
+    this.notice.hidden = false;
+    const close = () => {
+      this.notice.hidden = true;
+      this.stage.root.focus({ preventScroll: true });
+    };
+    this.notice.append(
+      element("span", {}, `Your corrections of ${new Date(at).toLocaleString()} are back.`),
+      button("notice-discard", "Discard them", "Discard them", "", () => {
+        this.autosave.discard();
+        this.state.words.undo();
+        close();
+      }),
+      button("notice-keep", "Keep", "Keep them", "", close),
+    );
   }
 
   private toTokens(): void {

@@ -307,12 +307,12 @@ export class Painter {
     if (!isTimed(word) || !span) return;
     context.fillStyle = theme.selection;
     context.fillRect(view.x(span.start), top, view.x(span.end) - view.x(span.start), lanes[1].height);
-    const model = modelSpan(word, words.shift);
+    const model = modelSpan(words, word);
     context.setLineDash([4, 4]);
     context.strokeStyle = theme.model;
     context.lineWidth = 1;
     for (const time of model ? [model.start, model.end] : []) {
-      if (Math.abs(time - word.start) < 1e-6 || Math.abs(time - word.end) < 1e-6) continue;
+      if (time === word.start || time === word.end) continue;
       context.beginPath();
       context.moveTo(view.x(time), top);
       context.lineTo(view.x(time), bottom.top + bottom.height);

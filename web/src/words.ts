@@ -12,6 +12,7 @@ export interface Token extends Span {
   confidence: number;
   startSd?: number;
   endSd?: number;
+  byHand: boolean;
 }
 
 export interface Word {
@@ -31,8 +32,6 @@ export interface Word {
   tokens: readonly Token[];
   /** The characters of the transcript between the word before and this one. */
   before: string;
-  /** As it was read; null for a new word. */
-  source: WordJson | null;
 }
 
 export type TimedWord = Word & Span;
@@ -48,11 +47,10 @@ export function isTimed(word: Word | undefined): word is TimedWord {
   return word !== undefined && word.start !== null && word.end !== null;
 }
 
-/** Return where the model drew a word, before any mending; null where it did not. */
-export function modelSpan(word: Word, shift: number): Span | null {
-  const source = word.source;
-  if (!source || source.start_s === null || source.end_s === null) return null;
-  return { start: source.start_s - shift, end: source.end_s - shift };
+/** Return where a word was drawn before any mending; null where it had no place. */
+export function modelSpan(words: Words, word: Word): Span | null {
+  const before = words.read[word.id];
+  return isTimed(before) ? before : null;
 }
 
 export class Words {
@@ -63,6 +61,8 @@ export class Words {
   private readonly heard: (() => void)[] = [];
   private timed: number[] | null = null;
   private nextId: number;
+  /** The words as they were read: what is still one of them was not mended. */
+  readonly read: readonly Word[];
 
   constructor(readonly alignment: AlignmentJson) {
     this.shift = alignment.config?.times === "recording" ? alignment.offset_s : 0;
@@ -71,13 +71,14 @@ export class Words {
     const words = alignment.words.map((word, id) => {
       const before = text.slice(at, word.char_start).join("");
       at = word.char_end;
-      return this.read(word, id, before);
+      return this.readWord(word, id, before);
     });
     this.nextId = words.length;
+    this.read = words;
     this.now = { words, tail: text.slice(at).join(""), selected: words.findIndex(isTimed) };
   }
 
-  private read(word: WordJson, id: number, before: string): Word {
+  private readWord(word: WordJson, id: number, before: string): Word {
     const shifted = (time: number | null) => (time === null ? null : time - this.shift);
     return {
       id,
@@ -99,9 +100,9 @@ export class Words {
         confidence: token.confidence,
         startSd: token.start_sd_ms,
         endSd: token.end_sd_ms,
+        byHand: token.by === "hand",
       })),
       before,
-      source: word,
     };
   }
 
@@ -121,8 +122,18 @@ export class Words {
     return this.alignment.duration_s;
   }
 
-  get changed(): boolean {
+  get canUndo(): boolean {
     return this.done.length > 0;
+  }
+
+  get canRedo(): boolean {
+    return this.undone.length > 0;
+  }
+
+  /** Whether anything differs from what was read. */
+  get isMended(): boolean {
+    const { words } = this.now;
+    return words.length !== this.read.length || words.some((word, place) => word !== this.read[place]);
   }
 
   newId(): number {
@@ -139,6 +150,12 @@ export class Words {
     if (!again) this.done.push(this.now);
     this.undone.length = 0;
     this.show(next);
+  }
+
+  /** Take a version as the present one, without telling anybody: the next change starts from it. */
+  rewind(version: Version): void {
+    this.now = version;
+    this.timed = null;
   }
 
   /** Return the words as they were before the last change, selected as then; null where there is none. */
@@ -161,7 +178,7 @@ export class Words {
   private show(next: Version): void {
     this.now = next;
     this.timed = null;
-    for (const id of next.words) if (id.id >= this.nextId) this.nextId = id.id + 1;
+    for (const word of next.words) if (word.id >= this.nextId) this.nextId = word.id + 1;
     for (const listener of this.heard) listener();
   }
 
