@@ -75,7 +75,7 @@ export interface AlignmentJson {
 export interface PageData {
   name: string;
   alignment: AlignmentJson;
-  audio: { href: string | null; mime: string; start_s: number };
+  audio: { href: string | null; mime?: string; start_s?: number };
   peaks: { per_s: number; min: string; max: string } | null;
   save_href: string | null;
   home_href: string | null;

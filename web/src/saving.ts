@@ -143,8 +143,8 @@ function textGrid(words: Words): string {
 function ctm(words: Words): string {
   const { alignment } = words;
   const field = (text: string) => text.trim().replace(/[\s\x00-\x1f\x7f-\x9f]+/g, "_") || "-";
-  const shown = (number: number | null) => (number === null ? "inf" : number.toFixed(4));
-  const name = field(alignment.utterance).replace(/^;;/, "__");
+  const shown = (number: number | null) => (number === null ? "inf" : number.toFixed(6));
+  const name = field(alignment.utterance).replace(/^;+/, (marks) => "_".repeat(marks.length));
   const ms = (units: number) => `${Math.floor(units / 1000)}.${String(units % 1000).padStart(3, "0")}`;
   const last = Math.floor((words.duration + words.shift) * 1000 + 1e-4);
   const head = `;; ${name} loss ${shown(alignment.loss)} loss_per_token ${shown(alignment.loss_per_token)} score ${shown(alignment.score)}`;

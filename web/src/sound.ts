@@ -46,7 +46,7 @@ export class Sound {
 
   /** Seconds of the recording where the utterance begins. */
   get startsAt(): number {
-    return this.data.audio.start_s;
+    return this.data.audio.start_s ?? 0;
   }
 
   get isThere(): boolean {
