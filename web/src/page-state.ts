@@ -108,7 +108,11 @@ export class PageState {
     if (!doubt) return null;
     if (doubt.place >= 0) this.select(doubt.place);
     this.stretch = doubt.place < 0 ? { start: doubt.start, end: doubt.end } : null;
-    this.view.reveal(doubt);
+    const length = Math.max(doubt.end - doubt.start, 0.1);
+    if (length * this.view.pxPerS < 40) {
+      const middle = (doubt.start + doubt.end) / 2;
+      this.view.set(middle - Math.max(3, length), middle + Math.max(3, length));
+    } else this.view.reveal(doubt);
     if (!this.player.isPlaying) this.player.seek(doubt.start);
     this.tell();
     return doubt;

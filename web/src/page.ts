@@ -18,6 +18,7 @@ import { themeOf } from "./theme";
 import { Transcript } from "./transcript";
 
 const KEPT_FRAMES = 600;
+const FIRST_PX_PER_S = 95;
 
 export class Page {
   readonly state: PageState;
@@ -70,7 +71,7 @@ export class Page {
     this.expose();
     this.restore();
     this.state.sound.open();
-    if (this.state.view.duration > 60) this.state.view.set(0, 30);
+    this.state.view.set(0, Math.max(4, window.innerWidth / FIRST_PX_PER_S));
     document.body.dataset.ready = "true";
     requestAnimationFrame((now) => this.frame(now));
   }

@@ -94,12 +94,12 @@ export class Painter {
     context.fillRect(0, Math.round(middle), view.width, 1);
     const coarse = sound.levels.length ? levelFor(sound.levels, view.pxPerS) : null;
     const gain = (0.46 * lane.height) / (loudest(sound.levels) || 1);
-    const clips = !coarse || coarse.perS < view.pxPerS / 2 || sound.levels[0].perS < 300
-      ? view.span <= 120 ? sound.clips(view.start, view.end) : []
-      : sound.clips(view.start, view.end).slice(0, 1);
+    // Peaks that are as fine as pixels need no samples.
+    const clips = coarse && coarse.perS >= 0.7 * view.pxPerS && view.span > 6 ? [] : sound.clips(view.start, view.end);
     context.fillStyle = theme.wave;
     context.strokeStyle = theme.wave;
-    if (coarse && !clips.length) this.bars(context, coarse, 0, { start: 0, end: view.duration }, middle, gain);
+    const isCovered = clips.length > 0 && clips[0].start <= view.start + 0.01 && clips[clips.length - 1].end >= Math.min(view.end, view.duration - 0.1) - 0.01;
+    if (coarse && !isCovered) this.bars(context, coarse, 0, { start: 0, end: view.duration }, middle, gain);
     for (const clip of clips) {
       if (clip.end < view.start || clip.start > view.end) continue;
       if (clip.rate / view.pxPerS < 24) this.line(context, clip, middle, gain);
@@ -252,7 +252,7 @@ export class Painter {
 
   private label(context: CanvasRenderingContext2D, lane: Lane, text: string, x: number, width: number): void {
     if (width < 7) return;
-    const room = width - 4;
+    const room = width - 2;
     context.direction = isRightToLeft(text) ? "rtl" : "ltr";
     let shown = text;
     if (context.measureText(text).width > room) {

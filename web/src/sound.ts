@@ -18,6 +18,7 @@ const MOST_BYTES = 400e6;
 const MOST_FULL_RATE_S = 360;
 const PIECE_S = 20;
 const MOST_PIECES = 12;
+const QUIET_MS = 60;
 
 export class Sound {
   readonly media = document.createElement("audio");
@@ -26,7 +27,10 @@ export class Sound {
   trouble = "";
   private whole: Clip | null = null;
   private ogg: OggOpus | null = null;
-  private readonly pieces = new Map<number, Clip | "waits">();
+  private readonly pieces = new Map<number, Clip>();
+  private wanted: number[] = [];
+  private isDecoding = false;
+  private timer = 0;
   private readonly heard: (() => void)[] = [];
 
   constructor(
@@ -137,21 +141,39 @@ export class Sound {
     if (this.whole) return [this.whole];
     if (!this.ogg) return [];
     const found: Clip[] = [];
+    const missing: number[] = [];
     for (let piece = Math.max(0, Math.floor(start / PIECE_S)); piece * PIECE_S < end; piece++) {
       const clip = this.pieces.get(piece);
-      if (clip === undefined) void this.decodePiece(piece);
-      else if (clip !== "waits") {
+      if (clip === undefined) missing.push(piece);
+      else {
         this.pieces.delete(piece);
         this.pieces.set(piece, clip); // the one last used is the last to go
         found.push(clip);
       }
     }
+    if (missing.length) {
+      this.wanted = missing;
+      clearTimeout(this.timer);
+      this.timer = window.setTimeout(() => void this.decodeWanted(), QUIET_MS);
+    }
     return found;
+  }
+
+  /** Decode what was last asked for, one piece after the other, so that scrolling goes on meanwhile. */
+  private async decodeWanted(): Promise<void> {
+    if (this.isDecoding) return;
+    this.isDecoding = true;
+    try {
+      for (let piece = this.wanted.shift(); piece !== undefined; piece = this.wanted.shift()) {
+        if (!this.pieces.has(piece)) await this.decodePiece(piece);
+      }
+    } finally {
+      this.isDecoding = false;
+    }
   }
 
   private async decodePiece(piece: number): Promise<void> {
     if (!this.ogg) return;
-    this.pieces.set(piece, "waits");
     const shift = this.startsAt;
     const cut = this.ogg.cut(piece * PIECE_S + shift, (piece + 1) * PIECE_S + shift);
     const samples = mixed(await decoded(cut.file, LOW_RATE));
@@ -162,9 +184,9 @@ export class Sound {
     const start = begins + skip / LOW_RATE;
     const clip = { start, end: start + own.length / LOW_RATE, samples: own, rate: LOW_RATE, levels: levelsOfSamples(own, LOW_RATE) };
     this.pieces.set(piece, clip);
-    for (const [old, held] of this.pieces) {
+    for (const old of this.pieces.keys()) {
       if (this.pieces.size <= MOST_PIECES) break;
-      if (held !== "waits") this.pieces.delete(old);
+      this.pieces.delete(old);
     }
     this.tell();
   }
