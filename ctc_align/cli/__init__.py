@@ -27,6 +27,7 @@ from ctc_align.cli.models import models
 from ctc_align.cli.printing import PROGRAM, put, say, say_lines, say_what_python_says
 from ctc_align.cli.realign import realign
 from ctc_align.cli.score import score
+from ctc_align.cli.serve import serve
 from ctc_align.cli.train import adapt, train
 from ctc_align.errors import BackendError, CtcAlignError, InputError, UsageError
 
@@ -67,6 +68,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "models": models,
     "realign": realign,
     "score": score,
+    "serve": serve,
     "train": train,
 }
 

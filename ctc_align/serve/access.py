@@ -1,0 +1,162 @@
+"""Who may ask what: the Host and Origin of requests, the token, and the headers that keep browsers from harm.
+
+A page of another site must not be able to use a server on this machine: its name must be one of ours (else a name of
+that site could be made to point here: DNS rebinding), and what changes something must come from our own pages.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import ipaddress
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+
+from ctc_align.serve.refusals import RefusedError, error_body
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+COOKIE = "ctc-align"
+OPEN = ("/health",)
+"""Addresses that need no token."""
+READING = ("GET", "HEAD")
+FEWEST_TOKEN_CHARS = 16
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_STRICT = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+_HEADERS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "permissions-policy": "camera=(), microphone=(), geolocation=()",
+    "cache-control": "no-store",
+}
+_SCRIPT = re.compile(r"<script(?![^>]*\btype=\"(?:application/json|text/plain)\")[^>]*>(.*?)</script>", re.DOTALL)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address or name reaches this machine alone.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0"), is_loopback("example.org")
+    (True, True, False, False)
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.rstrip(".").lower() == "localhost"
+
+
+def page_policy(html: str) -> str:
+    """Return the Content-Security-Policy of one of our pages: its own scripts by their hashes, nothing from outside."""
+    digests = (hashlib.sha256(script.encode()).digest() for script in _SCRIPT.findall(html))
+    scripts = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests) or "'none'"
+    return (
+        f"default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src 'self' data: blob:; "
+        "media-src 'self' data: blob:; connect-src 'self' data: blob:; worker-src blob:; frame-src 'self'; "
+        "frame-ancestors 'self'; base-uri 'none'; form-action 'none'"
+    )
+
+
+class AccessGuard:
+    """ASGI middleware: refuses what may not be asked, and gives every response its headers.
+
+    Args:
+        app: what gets the requests that pass.
+        bound: the address that the server listens on.
+        token: of the server; "" where none is needed, which is for loopback alone.
+    """
+
+    def __init__(self, app: ASGIApp, bound: str, token: str = "") -> None:
+        self.app, self.token = app, token
+        self.loopback_only = is_loopback(bound)
+        self.hosts = {*LOOPBACK, bound.lower()}
+        self.cookie = hmac.new(token.encode(), b"ctc-align cookie", hashlib.sha256).hexdigest()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                there = {name.lower() for name, _ in message["headers"]}
+                more = {**_HEADERS, "content-security-policy": _STRICT}
+                message["headers"] = [
+                    *message["headers"],
+                    *((name.encode(), value.encode()) for name, value in more.items() if name.encode() not in there),
+                ]
+            await send(message)
+
+        response: ASGIApp = self.app
+        try:
+            self._check_host(scope)
+            self._check_origin(scope)
+            if self.token and scope["path"] not in OPEN:
+                response = self._checked_token(scope)
+        except RefusedError as refusal:
+            from starlette.responses import JSONResponse
+
+            response = JSONResponse(error_body(refusal), refusal.status, refusal.headers)
+        await response(scope, receive, send_with_headers)
+
+    def _check_host(self, scope: Scope) -> None:
+        hosts = _values(scope, b"host")
+        name = _host_name(hosts[0]) if len(hosts) == 1 else None
+        if name is None:
+            raise RefusedError(400, "expected one Host header with the name of this server")
+        if self.loopback_only and name not in self.hosts and not is_loopback(name):
+            raise RefusedError(421, "this server is called localhost or 127.0.0.1, not by the name in the Host header")
+
+    def _check_origin(self, scope: Scope) -> None:
+        """Raise RefusedError for a change that a page of another site asks for; programs send no Origin."""
+        if scope["method"] in READING:
+            return
+        own = _values(scope, b"host")[0].lower()
+        foreign = [origin for origin in _values(scope, b"origin") if urlsplit(origin).netloc.lower() != own]
+        sites = [site for site in _values(scope, b"sec-fetch-site") if site not in ("same-origin", "none")]
+        if foreign or sites:
+            raise RefusedError(403, "only this server's own pages may change anything here, not those of other sites")
+
+    def _checked_token(self, scope: Scope) -> ASGIApp:
+        """Return what answers: the app, or for `?token=…` a redirect that sets the cookie."""
+        from starlette.requests import Request
+        from starlette.responses import RedirectResponse
+
+        for value in _values(scope, b"authorization"):
+            kind, _, given = value.partition(" ")
+            if kind.lower() == "bearer" and _same(given.strip(), self.token):
+                return self.app
+        request = Request(scope)
+        if _same(request.cookies.get(COOKIE, ""), self.cookie):
+            return self.app
+        given = request.query_params.get("token", "")
+        if given and _same(given, self.token) and scope["method"] == "GET":
+            rest = [pair for pair in parse_qsl(scope["query_string"].decode("latin-1")) if pair[0] != "token"]
+            there = "/" + quote(scope["path"].lstrip("/\\")) + ("?" + urlencode(rest) if rest else "")
+            response = RedirectResponse(there, 303)
+            response.set_cookie(COOKIE, self.cookie, httponly=True, samesite="lax", path="/")
+            return response
+        raise RefusedError(
+            401,
+            "a token is needed: send the header Authorization: Bearer TOKEN, or open the page with ?token=TOKEN",
+            {"WWW-Authenticate": "Bearer"},
+        )
+
+
+def _values(scope: Scope, name: bytes) -> list[str]:
+    headers: Iterable[tuple[bytes, bytes]] = scope["headers"]
+    return [value.decode("latin-1").strip() for key, value in headers if key.lower() == name]
+
+
+def _host_name(host: str) -> str | None:
+    """Return the name in a Host header without its port; None where it is none."""
+    match = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{1,5})?", host)
+    return (match[1] or match[2]).lower().rstrip(".") if match else None
+
+
+def _same(given: str, expected: str) -> bool:
+    return hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode("utf-8", "replace"))

@@ -1,0 +1,279 @@
+"""A folder of alignments: what is in it, worst first; reading one, its recording, and saving what a person mended.
+
+Nothing outside the folder is read or written, whatever a name or a file in it says: names are checked, links are
+followed only to what lies inside.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from ctc_align.errors import CtcAlignError, UsageError
+from ctc_align.formats import Alignment, from_dict, rendered
+from ctc_align.formats.json_reading import read_object
+from ctc_align.formats.whole_files import is_link, placing
+from ctc_align.reading.input_files import open_input
+from ctc_align.serve.refusals import RefusedError
+from ctc_align.text.control_characters import json_escaped
+from ctc_align.types import FORMAT
+
+MOST_ALIGNMENTS = 20_000
+BEFORE = ".before"
+"""NAME.before.json is the alignment as it was before the first correction was saved as NAME.json."""
+MOST_BYTES = 2**26
+"""Bytes of an alignment that is saved, or listed."""
+HEAD_BYTES = 4096
+FITS = ("none", "poor", "doubtful", "good")
+"""From the worst to the best."""
+_DRIVE = re.compile(r"[A-Za-z]:")
+
+
+class AlignmentFolder:
+    """Alignments below a folder, by their ids: the path from there, with `/`, without `.json`.
+
+    Args:
+        root: the folder.
+        audio_root: another folder, whose recordings may be played, too; None: none.
+
+    Raises:
+        UsageError: there is no such folder.
+    """
+
+    def __init__(self, root: str | Path, audio_root: str | Path | None = None) -> None:
+        self.root = _folder(root, "FOLDER")
+        self.audio_roots = [self.root] if audio_root is None else [self.root, _folder(audio_root, "--audio")]
+        self._rows: dict[str, tuple[tuple[int, int], dict[str, Any] | None]] = {}
+        self._listing = threading.Lock()
+        self._saving = threading.Lock()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row of figures for each alignment, the worst first: by `fit`, then by loss per token.
+
+        Files that did not change are not read again; at most `MOST_ALIGNMENTS` are listed.
+        """
+        with self._listing:
+            found = {}
+            for name in self._names():
+                path = self.root / f"{name}.json"
+                try:
+                    status = path.stat()
+                    stamp = (status.st_mtime_ns, status.st_size)
+                    row = self._rows[name][1] if self._rows.get(name, (None,))[0] == stamp else self._row(name)
+                except (OSError, RefusedError):
+                    continue
+                found[name] = (stamp, row)
+                if sum(row is not None for _, row in found.values()) >= MOST_ALIGNMENTS:
+                    break
+            self._rows = found
+        return sorted((row for _, row in found.values() if row is not None), key=_badness)
+
+    def _names(self) -> Iterator[str]:
+        for folder, folders, files in os.walk(self.root):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            there = set(files)
+            for file in sorted(files):
+                stem = file.removesuffix(".json")
+                is_before = stem.endswith(BEFORE) and f"{stem.removesuffix(BEFORE)}.json" in there
+                if file.endswith(".json") and not file.startswith(".") and not is_before:
+                    name = Path(folder, stem).relative_to(self.root).as_posix()
+                    if name.isprintable():
+                        yield name
+
+    def _row(self, name: str) -> dict[str, Any] | None:
+        """Return the figures of an alignment; None for other JSON."""
+        path = self._path(name)
+        with open_input(path) as file:
+            head = file.read(HEAD_BYTES)
+        if FORMAT.encode() not in head or path.stat().st_size > MOST_BYTES:
+            return None
+        try:
+            return alignment_row(name, read_object(path))
+        except CtcAlignError:
+            return None
+
+    def read(self, name: str) -> tuple[dict[str, Any], Alignment]:
+        """Return an alignment as its JSON has it, and as an object.
+
+        Raises:
+            RefusedError: 404, there is none of this name.
+            InputError: it is there, and broken.
+        """
+        path = self._path(name)
+        data = read_object(path)
+        if data.get("format") != FORMAT:
+            raise RefusedError(404, f"{name}: not an alignment of this program")
+        return data, from_dict(data, f"{name}.json")
+
+    def save(self, name: str, data: Mapping[str, Any]) -> None:
+        """Replace an alignment by what a person made of it; NAME.before.json is as it was before the first time.
+
+        Raises:
+            RefusedError: 404, there is none of this name; 409, it is of another utterance.
+            InputError: it is no alignment.
+            OutputError: the disk does not take it; then all is as it was.
+        """
+        corrected = from_dict(dict(data), "the corrected alignment")
+        with self._saving:
+            path = self._path(name)
+            if is_link(self.root / f"{name}.json"):
+                raise RefusedError(409, f"{name}: is a link, and is not written; save the file that it leads to")
+            there, _ = self.read(name)
+            if there.get("utterance") != corrected.utterance:
+                raise RefusedError(409, f"{name}: the correction is of another utterance")
+            before = path.with_name(f"{path.name.removesuffix('.json')}{BEFORE}.json")
+            targets = [path] if os.path.lexists(before) else [before, path]
+            with open_input(path) as file:
+                old = file.read()
+            with placing(targets, sync=True) as parts:
+                for target, part in parts:
+                    with open(part, "xb") as new:
+                        new.write(old if target == before else json_bytes(data))
+
+    def keep(self, alignment: Alignment, recording: Path, filename: str) -> str:
+        """Put an alignment and its recording into the folder, under a name that is free; return the alignment's id.
+
+        Raises:
+            OutputError: the disk does not take them; then neither is there.
+        """
+        wanted = re.sub(r"[/\\:]", "_", alignment.utterance).lstrip(".") or "recording"
+        suffix = Path(filename).suffix
+        with self._saving:
+            for number in count(1):
+                name = wanted if number == 1 else f"{wanted}-{number}"
+                targets = [self.root / f"{name}.json", self.root / f"{name}{suffix}"]
+                if not any(map(os.path.lexists, targets)):
+                    break
+            with placing(targets, sync=True) as parts:
+                for target, part in parts:
+                    if target == targets[0]:
+                        part.write_bytes(rendered(replace(alignment, audio=targets[1].name), "json"))
+                    else:
+                        shutil.copyfile(recording, part)
+        return name
+
+    def audio(self, name: str, data: Mapping[str, Any]) -> Path | None:
+        """Return the recording that an alignment names, where it lies in the folder or in the one for recordings."""
+        named = data.get("audio")
+        if not isinstance(named, str) or not named or "\0" in named:
+            return None
+        parts = Path(named).parts[1 if Path(named).anchor else 0 :]
+        ends = [Path(*parts[start:]) for start in range(len(parts))]
+        for base in (self._path(name).parent, *self.audio_roots):
+            for end in (*ends, Path(name).parent / Path(named).name):
+                if (found := self._inside(base / end)) is not None:
+                    return found
+        return None
+
+    def _inside(self, path: Path) -> Path | None:
+        """Return the file that a path leads to; None unless it lies in one of our folders."""
+        try:
+            found = path.resolve(strict=True)
+        except (OSError, ValueError, RuntimeError):
+            return None
+        return found if found.is_file() and any(map(found.is_relative_to, self.audio_roots)) else None
+
+    def _path(self, name: str) -> Path:
+        """Return the file of an alignment, inside the folder for certain.
+
+        Raises:
+            RefusedError: 404, whatever is wrong with the name.
+        """
+        refusal = RefusedError(404, "no such alignment in the folder")
+        if not is_plain_name(name):
+            raise refusal
+        try:
+            found = (self.root / f"{name}.json").resolve(strict=True)
+        except (OSError, ValueError, RuntimeError):
+            raise refusal from None
+        if not found.is_relative_to(self.root) or not found.is_file():
+            raise refusal
+        return found
+
+
+def _folder(path: str | Path, what: str) -> Path:
+    try:
+        found = Path(path).resolve(strict=True)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{what} {path}: no such folder") from error
+    if not found.is_dir():
+        raise UsageError(f"{what} {path}: expected a folder, got a file")
+    return found
+
+
+def is_plain_name(name: str) -> bool:
+    r"""Return whether a name can only be that of a file below a folder, and not of a hidden one.
+
+    >>> is_plain_name("book/chapter 1"), is_plain_name("../x"), is_plain_name("/etc/x"), is_plain_name("C:\\x")
+    (True, False, False, False)
+    """
+    parts = name.split("/")
+    wrong = "\\" in name or _DRIVE.match(name) or not name.isprintable() or (os.name == "nt" and ":" in name)
+    return not wrong and all(part and not part.startswith(".") for part in parts)
+
+
+def alignment_row(name: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the figures of an alignment (its JSON) that say where to look first; None where there is none.
+
+    `confidence` is the mean of the words', `least` the lowest, `unexplained_s` the seconds that no word explains,
+    `by_hand` the words that a person fixed.
+    """
+    words = [word for word in _listed(data.get("words")) if isinstance(word, dict)]
+    confidences = [value for word in words if (value := _number(word.get("confidence"))) is not None]
+    regions = [region for region in _listed(data.get("regions")) if isinstance(region, dict)]
+    unexplained = [
+        (_number(region.get("end_s")) or 0.0) - (_number(region.get("start_s")) or 0.0)
+        for region in regions
+        if region.get("kind") == "unexplained"
+    ]
+    fit = data.get("fit")
+    return {
+        "id": name,
+        "duration_s": _number(data.get("duration_s")),
+        "loss_per_token": _number(data.get("loss_per_token")),
+        "confidence": round(sum(confidences) / len(confidences), 4) if confidences else None,
+        "least": min(confidences, default=None),
+        "words": sum(word.get("status") == "aligned" for word in words),
+        "skipped": sum(word.get("status") == "skipped" for word in words),
+        "unexplained_s": round(sum(unexplained), 3),
+        "fit": fit if fit in FITS else None,
+        "by_hand": sum(word.get("by") == "hand" for word in words),
+        "text": str(data.get("text", ""))[:160],
+    }
+
+
+def _badness(row: Mapping[str, Any]) -> tuple[float, float, str]:
+    fit = FITS.index(row["fit"]) if row["fit"] in FITS else len(FITS)
+    loss = row["loss_per_token"]
+    return fit, -loss if loss is not None else float("-inf"), row["id"]
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else ()
+
+
+def _number(value: Any) -> float | None:
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def json_bytes(data: Mapping[str, Any]) -> bytes:
+    """Return an alignment's JSON object as its file holds it: a word on each line."""
+    lines = []
+    for key, value in data.items():
+        text = _dumps(value)
+        if key == "words" and isinstance(value, list) and value:
+            text = "[\n  " + ",\n  ".join(map(_dumps, value)) + "\n ]"
+        lines.append(f" {_dumps(key)}: {text}")
+    return ("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8", "backslashreplace")
+
+
+def _dumps(value: Any) -> str:
+    return json_escaped(json.dumps(value, ensure_ascii=False, allow_nan=False))

@@ -1,0 +1,165 @@
+"""The worker: one thread with one model, kept warm, that takes what waits and aligns or scores it, many at once.
+
+Short recordings of one kind and the same settings go through the model together (`Aligner.align_batch`), and each gets
+what it would get alone. A long one goes alone: its progress is told, and it can be stopped at any time.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from ctc_align.config import Settings
+from ctc_align.errors import CtcAlignError
+from ctc_align.formats import Alignment
+from ctc_align.formats.writer import finite
+from ctc_align.serve.job_queue import RUNNING, JobQueue, ServerJob, StoppedError
+from ctc_align.serve.refusals import RefusedError, refusal_of
+from ctc_align.types import Audio
+
+if TYPE_CHECKING:
+    from ctc_align.alignment.aligner import Aligner
+    from ctc_align.alignment.scoring import Scored
+
+VARIANTS = 16
+"""So many settings have their aligner kept, all with the same model."""
+
+logger = logging.getLogger(__name__)
+
+
+class ModelWorker(threading.Thread):
+    """Takes jobs from a queue until it is stopped.
+
+    Args:
+        aligner: loaded; it is this worker's alone from now on.
+        queue: of the server.
+    """
+
+    def __init__(self, aligner: Aligner, queue: JobQueue) -> None:
+        super().__init__(name="ctc-align-model", daemon=True)
+        self._aligner, self._queue = aligner, queue
+        self._variants: dict[Settings, Aligner] = {aligner.settings: aligner}
+
+    def run(self) -> None:
+        """Work until the queue is stopped; no fault of a job ends the thread."""
+        while batch := self._queue.take():
+            try:
+                self._work(batch)
+            except Exception as error:
+                if len(batch) > 1:
+                    self._one_by_one(batch)
+                else:
+                    self._fail(batch[0], error)
+            finally:
+                for job in batch:
+                    if job.state == RUNNING:
+                        self._fail(job, RuntimeError("a job was left without a result"))
+
+    def _one_by_one(self, batch: Sequence[ServerJob]) -> None:
+        """Work on each alone: what ended the work on all of them is one job's fault."""
+        for job in batch:
+            if not job.future.done():
+                try:
+                    self._work([job])
+                except Exception as error:
+                    self._fail(job, error)
+
+    def _work(self, batch: Sequence[ServerJob]) -> None:
+        aligner = self._aligner_for(batch[0].settings)
+        loaded = [(job, audio) for job in batch if (audio := self._loaded(job, aligner)) is not None]
+        if not loaded:
+            return
+        self._queue.count_batch(len(loaded))
+        for job, _ in loaded:
+            job.step = "aligning" if job.kind == "align" else "scoring"
+        results = (self._aligned if batch[0].kind == "align" else self._scored)(aligner, loaded)
+        for (job, _), result in zip(loaded, results, strict=True):
+            if isinstance(result, CtcAlignError):
+                self._fail(job, result)
+            else:
+                self._queue.end(job, result)
+
+    def _loaded(self, job: ServerJob, aligner: Aligner) -> Audio | None:
+        """Return the recording of a job at the model's rate; None where the job ended here."""
+        from ctc_align.audio.loading import load_segment
+
+        model = aligner.model
+        assert model is not None
+        try:
+            self._queue.check(job)
+            audio = load_segment(
+                job.form.files["audio"].path,
+                model.sample_rate,
+                channel=job.settings.channel_number,
+                on_disk=getattr(model, "reads_slices", False),
+            )
+            if audio.duration_s > self._queue.limits.audio_s:
+                raise too_long(job.audio_name, audio.duration_s, self._queue.limits.audio_s)
+        except Exception as error:
+            self._fail(job, error)
+            return None
+        return replace(audio, name=job.audio_name)
+
+    def _aligned(
+        self, aligner: Aligner, loaded: Sequence[tuple[ServerJob, Audio]]
+    ) -> Sequence[Alignment | CtcAlignError]:
+        if len(loaded) > 1:
+            pairs = [(audio, job.texts[0]) for job, audio in loaded]
+            return aligner.align_batch(pairs, "return", utterances=[job.name for job, _ in loaded])
+        [(job, audio)] = loaded
+        try:
+            return [aligner.align(audio, job.texts[0], utterance=job.name, progress=self._progress_of(job))]
+        except CtcAlignError as error:
+            return [error]
+
+    def _scored(
+        self, aligner: Aligner, loaded: Sequence[tuple[ServerJob, Audio]]
+    ) -> Sequence[list[dict[str, Any]] | CtcAlignError]:
+        results: list[Any] = list(aligner.emissions_batch([audio for _, audio in loaded], "return"))
+        heard = [place for place, result in enumerate(results) if not isinstance(result, CtcAlignError)]
+        texts = [[text.text for text in loaded[place][0].texts] for place in heard]
+        for place, scored in zip(heard, aligner.score_emissions([results[place] for place in heard], texts)):
+            results[place] = [_score_row(one) for one in scored]
+        return results
+
+    def _progress_of(self, job: ServerJob) -> Callable[[float], None]:
+        def told(share: float) -> None:
+            job.share = share
+            self._queue.check(job)
+
+        return told
+
+    def _fail(self, job: ServerJob, error: Exception) -> None:
+        if isinstance(error, StoppedError):
+            seconds = self._queue.limits.work_s
+            error = RefusedError(503, f"{job.audio_name}: took more than {seconds:g} s of work; send a shorter part")
+        self._queue.end(job, refusal=refusal_of(error, job.form.names))
+
+    def _aligner_for(self, settings: Settings) -> Aligner:
+        """Return an aligner with these settings and the one model: they are settings that no model looks at."""
+        if settings not in self._variants:
+            if len(self._variants) >= VARIANTS:
+                del self._variants[next(key for key in self._variants if key != self._aligner.settings)]
+            variant = copy.copy(self._aligner)
+            variant.settings = settings
+            self._variants[settings] = variant
+        return self._variants[settings]
+
+
+def too_long(name: str, duration_s: float, most_s: float) -> RefusedError:
+    """Return the refusal of a recording that is longer than the server takes."""
+    return RefusedError(
+        413, f"{name}: expected at most {most_s:g} s of audio, got {duration_s:.1f} s; send a part of it"
+    )
+
+
+def _score_row(scored: Scored) -> dict[str, Any]:
+    """Return one transcript's figures as JSON has them: null where there is no number."""
+    row = asdict(replace(scored, error=None))
+    row |= {"loss_per_token": scored.loss_per_token, "loss_per_frame": scored.loss_per_frame}
+    row["error"] = None if scored.error is None else " ".join(str(scored.error).split())
+    return {name: finite(value) if isinstance(value, float) else value for name, value in row.items()}

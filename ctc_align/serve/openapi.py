@@ -1,0 +1,207 @@
+"""The description of the API: for programs as OpenAPI, for people as a page that asks for nothing outside."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+from ctc_align._version import __version__
+from ctc_align.serve.request_fields import FIELDS, PARTS, SETTINGS, served_formats
+
+_REFUSALS = {
+    "400": "a part is missing, unknown or has a wrong value",
+    "401": "a token is needed",
+    "403": "a page of another site asks for a change",
+    "404": "there is nothing of this name",
+    "408": "the recording did not arrive in time",
+    "409": "not in this state: a job that is not done, or was cancelled",
+    "413": "too large, or too long",
+    "415": "not a form, or a file that is no transcript",
+    "421": "a Host header that is not this server's",
+    "422": "the recording or the transcript cannot be used",
+    "503": "all places of the queue are taken (Retry-After says when to come again), or the server is ending",
+}
+_FORM_REFUSALS = ("400", "401", "403", "408", "413", "415", "422", "503")
+_ALIGNMENT = "an alignment in the format that was asked for; see ctc_align/formats/ctc-align-1.schema.json for json"
+_FORMAT = {
+    "name": "format",
+    "in": "query",
+    "description": "of the answer; json by default",
+    "schema": {"type": "string"},
+}
+
+
+def api_description() -> dict[str, Any]:
+    """Return the description of all addresses as an object of OpenAPI 3.1."""
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "ctc-align",
+            "version": __version__,
+            "description": "Aligns speech with its transcript, and scores transcripts, with one model that is loaded.",
+        },
+        "paths": {
+            "/align": {"post": _form("Align a recording; the answer is the alignment", "align", _ALIGNMENT)},
+            "/score": {"post": _form("Score transcripts of a recording, best first", "score", "their figures, ranked")},
+            "/models": {"get": _operation("The model that is loaded, formats and limits", "the model")},
+            "/health": {"get": _operation("Whether the server works, and how busy it is; needs no token", "it works")},
+            **_job_paths(),
+            **_folder_paths(),
+            "/": {"get": _operation("The app", "a page", "text/html")},
+            "/docs": {"get": _operation("This description for people", "a page", "text/html")},
+            "/openapi.json": {"get": _operation("This description", "an object of OpenAPI")},
+        },
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "schemas": {
+                "Error": {
+                    "type": "object",
+                    "required": ["error"],
+                    "properties": {"error": {"type": "string", "description": "what is wrong, on one line"}},
+                }
+            },
+        },
+        "security": [{}, {"token": []}],
+    }
+
+
+def _job_paths() -> dict[str, Any]:
+    made = _form("Take a recording to align, and answer at once", "align", "the job: its id, state and place")
+    made["responses"]["202"] = made["responses"].pop("200")
+    one = [_path_parameter("id", "of the job")]
+    return {
+        "/jobs": {"post": made, "get": _operation("All jobs that are kept", "the jobs")},
+        "/jobs/{id}": {
+            "parameters": one,
+            "get": _operation("State, step, progress and place in the queue (from 1)", "the job", refusals=("404",)),
+            "delete": _operation("Cancel, and remove recording and result", "the job's state", refusals=("404",)),
+        },
+        "/jobs/{id}/alignment": {
+            "parameters": one,
+            "get": _operation("The result", _ALIGNMENT, refusals=("400", "404", "409", "422"), more=[_FORMAT]),
+            "put": _saving("Replace the result by a corrected one"),
+        },
+        "/jobs/{id}/keep": {
+            "parameters": one,
+            "post": _operation(
+                "Put the result and the recording into the folder", "the id there", refusals=("403", "404", "409")
+            ),
+        },
+        "/jobs/{id}/page": {
+            "parameters": one,
+            "get": _operation("Look, listen and mend", "a page", "text/html", ("404", "409")),
+        },
+        "/jobs/{id}/audio": {
+            "parameters": one,
+            "get": _operation("The recording; ranges of bytes, too", "the file", "audio/*", ("404", "409")),
+        },
+    }
+
+
+def _folder_paths() -> dict[str, Any]:
+    one = [_path_parameter("id", "path below the folder without .json; may hold /")]
+    return {
+        "/api/alignments": {"get": _operation("Figures of all alignments of the folder, worst first", "the rows")},
+        "/api/alignments/{id}": {
+            "parameters": one,
+            "get": _operation("An alignment of the folder", _ALIGNMENT, refusals=("400", "404", "422"), more=[_FORMAT]),
+            "put": _saving("Save a corrected alignment; the first one stays as NAME.before.json"),
+        },
+        "/api/audio/{id}": {
+            "parameters": one,
+            "get": _operation("The recording of an alignment; ranges, too", "the file", "audio/*", ("404", "422")),
+        },
+        "/view/{id}": {
+            "parameters": one,
+            "get": _operation("Look, listen and mend", "a page", "text/html", ("404", "422")),
+        },
+    }
+
+
+def _path_parameter(name: str, description: str) -> dict[str, Any]:
+    return {"name": name, "in": "path", "required": True, "description": description, "schema": {"type": "string"}}
+
+
+def _operation(
+    summary: str,
+    answer: str,
+    media_type: str = "application/json",
+    refusals: tuple[str, ...] = (),
+    more: list[dict[str, Any]] | None = None,
+) -> dict[str, Any]:
+    error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+    responses: dict[str, Any] = {"200": {"description": answer, "content": {media_type: {}}}}
+    for status in sorted({"401", "421", *refusals}):
+        responses[status] = {"description": _REFUSALS[status], "content": error}
+    return {"summary": summary, "responses": responses, **({"parameters": more} if more else {})}
+
+
+def _saving(summary: str) -> dict[str, Any]:
+    refusals = ("400", "403", "404", "409", "413", "422")
+    body = {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
+    return {**_operation(summary, "what was saved", refusals=refusals), "requestBody": body}
+
+
+def _form(summary: str, kind: str, answer: str) -> dict[str, Any]:
+    parts: dict[str, Any] = {
+        name: {"type": "string", "format": "binary", "description": text} for name, text in PARTS.items()
+    }
+    for name, text in {**FIELDS, **SETTINGS}.items():
+        parts[name] = {"type": "string", "description": text}
+    if kind == "score":
+        del parts["format"]
+        parts["text"] = {"type": "array", "items": {"type": "string"}, "description": FIELDS["text"]}
+    else:
+        parts["format"] |= {"enum": list(served_formats()), "default": "json"}
+    schema = {"type": "object", "required": ["audio"], "properties": parts, "additionalProperties": False}
+    body = {"required": True, "content": {"multipart/form-data": {"schema": schema}}}
+    return {**_operation(summary, answer, refusals=_FORM_REFUSALS), "requestBody": body}
+
+
+_STYLE = """
+:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }
+body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
+h2 { margin: 2rem 0 .3rem; font-size: 1.05rem; border-top: 1px solid #8886; padding-top: 1rem }
+code, h2 { font-family: ui-monospace, monospace } p { margin: .3rem 0 }
+table { border-collapse: collapse; width: 100%; font-size: .92rem }
+td { padding: .15rem .7rem .15rem 0; vertical-align: top }
+td:first-child { white-space: nowrap; font-family: ui-monospace, monospace } details { margin: .3rem 0 }
+"""
+
+
+def docs_page(description: dict[str, Any]) -> str:
+    """Return a page that says what an OpenAPI object says; without scripts, and complete in itself."""
+    info = description["info"]
+    parts = [
+        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>",
+        f"<title>ctc-align: API</title><style>{_STYLE}</style><h1>ctc-align {escape(info['version'])}</h1>",
+        f"<p>{escape(info['description'])} <a href='/'>The app</a> · <a href='/openapi.json'>openapi.json</a>",
+        "<p><code>curl -F audio=@talk.wav -F text='We call it bear.' -F format=textgrid ADDRESS/align</code>",
+    ]
+    for path, operations in description["paths"].items():
+        for method, operation in operations.items():
+            if method != "parameters":
+                parts += _operation_html(f"{method.upper()} {path}", operation)
+    return "\n".join(parts) + "\n"
+
+
+def _operation_html(title: str, operation: dict[str, Any]) -> list[str]:
+    parts = [f"<h2>{escape(title)}</h2><p>{escape(operation['summary'])}."]
+    content = operation.get("requestBody", {}).get("content", {})
+    for media_type, body in content.items():
+        properties = body["schema"].get("properties", {})
+        rows = [(name, _described(value)) for name, value in properties.items()]
+        parts.append(f"<p>Takes <code>{escape(media_type)}</code>{_table(rows)}")
+    rows = [(status, answer["description"]) for status, answer in operation["responses"].items()]
+    parts.append(f"<details><summary>Answers</summary>{_table(rows)}</details>")
+    return parts
+
+
+def _described(value: dict[str, Any]) -> str:
+    choices = f": {', '.join(value['enum'])}" if "enum" in value else ""
+    return f"{value.get('description', '')}{choices}"
+
+
+def _table(rows: list[tuple[str, str]]) -> str:
+    cells = "".join(f"<tr><td>{escape(name)}<td>{escape(text)}" for name, text in rows)
+    return f"<table>{cells}</table>" if rows else ""

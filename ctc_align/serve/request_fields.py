@@ -1,0 +1,179 @@
+"""The fields of requests: which there are, and what becomes of them: settings, transcripts, formats and jobs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Any
+
+from ctc_align.config import Settings, checked_values
+from ctc_align.errors import ConfigError
+from ctc_align.formats import WRITERS
+from ctc_align.serve.job_queue import ServerJob, ServerLimits
+from ctc_align.serve.model_worker import too_long
+from ctc_align.serve.refusals import RefusedError, refusal_of
+from ctc_align.serve.uploads import MOST_NAME, Form
+from ctc_align.text.control_characters import printable
+from ctc_align.types import Transcript
+
+SETTINGS = {
+    "language": "code of the transcript's language (en, deu): how numbers are spoken",
+    "channel": "of a recording with several: mix, left, right, or a number from 1",
+    "match": "auto, exact or loose: whether words may be missing in the recording",
+    "words_by": "auto, spaces or characters: how words are separated",
+    "unknown": "wildcard, skip or error: letters that the model lacks",
+    "edges": "auto, spikes, occupancy, calibrated or refined: how edges are placed",
+    "labels": "bare or written: words in CTM and TextGrid with their punctuation or without",
+    "cues": "keep or again: of a subtitle file as transcript",
+    "max_line": "columns of a line of subtitles that are cut anew",
+    "max_cps": "columns a second at which they are read",
+    "frame_rate": "frames a second on which cues begin and end",
+    "highlight_words": "true or false: SRT, WebVTT and LRC with the time of each word",
+    "tiers": "of TextGrid and ELAN: a list out of words, phones, sentences and speakers",
+    "min_confidence": "words of less confidence are marked as doubtful",
+}
+"""Settings that a request may have: none that names a file, loads another model or changes how it listens."""
+FIELDS = {
+    "text": "the transcript itself, UTF-8; for /score it may be repeated",
+    "format": "of the answer; for /align",
+    "utterance": "name of the recording in the outputs; by default that of its file",
+    "model": "must be the model that the server has loaded",
+}
+PARTS = {
+    "audio": "the recording or video, a file in any format that `ctc-align` reads",
+    "transcript": "the transcript as a file, in place of text: plain text, SRT, VTT, TextGrid, ELAN, JSON or EPUB",
+}
+MODEL_SETTINGS = ("language",)
+"""Those that some models look at when they are loaded."""
+MEDIA_TYPES = {
+    "json": "application/json",
+    "html": "text/html; charset=utf-8",
+    "svg": "image/svg+xml",
+    "png": "image/png",
+    "eaf": "application/xml",
+    "vtt": "text/vtt; charset=utf-8",
+    "csv": "text/csv; charset=utf-8",
+    "tsv": "text/tab-separated-values; charset=utf-8",
+}
+WITH_SOUND = ("html",)
+"""Formats that need the recording."""
+NOT_SERVED = ("png", "svg", "smil")
+"""Formats that need something else beside the alignment."""
+
+
+def served_formats() -> tuple[str, ...]:
+    """Return the formats that an answer can have."""
+    return tuple(name for name in WRITERS if name not in NOT_SERVED)
+
+
+def media_type(format: str) -> str:
+    """Return the media type of a format's files."""
+    return MEDIA_TYPES.get(format, "text/plain; charset=utf-8")
+
+
+def checked_format(value: str) -> str:
+    """Return the name of a format.
+
+    Raises:
+        RefusedError: 400, there is no such format.
+    """
+    name = value.strip().casefold()
+    if name not in served_formats():
+        raise RefusedError(400, f"format: expected one of {', '.join(served_formats())}; got {printable(value)[:40]!r}")
+    return name
+
+
+def check_fields(form: Form, kind: str) -> None:
+    """Raise RefusedError where a part has a name that nothing knows, or a field is there twice."""
+    known = {*SETTINGS, *FIELDS} - ({"format"} if kind == "score" else set())
+    for name, values in form.fields.items():
+        if name not in known:
+            parts = ", ".join([*PARTS, *sorted(known)])
+            raise RefusedError(400, f"{printable(name)[:40]!r}: no such part; there are {parts}")
+        if len(values) > 1 and not (name == "text" and kind == "score"):
+            raise RefusedError(400, f"{name}: expected one value, got {len(values)}")
+
+
+def settings_of(form: Form, base: Settings, model: str) -> Settings:
+    """Return the server's settings with those of a request.
+
+    Raises:
+        RefusedError: 400, all faults in one message.
+    """
+    from ctc_align.text.languages import known_language
+
+    given = {name: form.fields[name][0].strip() for name in SETTINGS if form.fields.get(name, [""])[0].strip()}
+    faults: list[str] = []
+    values = checked_values(Settings, {name: _as_setting(name, text) for name, text in given.items()}, "", faults)
+    if faults:
+        raise RefusedError(400, "; ".join(faults))
+    if "language" in values:
+        try:
+            values["language"] = known_language(values["language"])
+        except ConfigError as error:
+            raise refusal_of(error) from error
+    changed = [name for name in MODEL_SETTINGS if name in values and values[name] != getattr(base, name)]
+    if changed and model.startswith("hf:"):
+        raise RefusedError(400, f"{changed[0]}: the model {model} has that of its start, {getattr(base, changed[0])!r}")
+    return dataclasses.replace(base, **values)
+
+
+def _as_setting(name: str, text: str) -> Any:
+    """Return the text of a field as its setting's type; as it is where it is none, which the check says."""
+    default = getattr(Settings(), name)
+    if isinstance(default, bool):
+        return {"true": True, "false": False, "1": True, "0": False}.get(text.casefold(), text)
+    try:
+        return type(default)(text) if isinstance(default, (int, float)) else text
+    except ValueError:
+        return text
+
+
+def made_job(kind: str, form: Form, base: Settings, model: str, limits: ServerLimits) -> ServerJob:
+    """Return the job of a form, checked: the recording's kind and length, its transcripts, settings and names.
+
+    Raises:
+        RefusedError: anything that the worker could not take.
+    """
+    from ctc_align.audio.loading import estimated_duration_s
+
+    check_fields(form, kind)
+    if "audio" not in form.files:
+        raise RefusedError(400, "audio: expected a recording; with curl: -F audio=@FILE")
+    wanted = form.fields.get("model", [model])[0].strip() or model
+    if wanted != model:
+        raise RefusedError(400, f"model: this server has {model}, got {printable(wanted)[:80]!r}; see /models")
+    settings = settings_of(form, base, model)
+    try:
+        texts = _transcripts(kind, form, limits)
+        duration_s = estimated_duration_s(form.files["audio"].path)
+    except Exception as error:
+        raise refusal_of(error, form.names) from error
+    audio = form.files["audio"].filename
+    if duration_s > limits.audio_s:
+        raise too_long(audio, duration_s, limits.audio_s)
+    name = form.fields.get("utterance", [""])[0].strip() or PurePath(audio).stem
+    return ServerJob(kind, printable(name)[:MOST_NAME] or "audio", form, duration_s, texts, settings)
+
+
+def _transcripts(kind: str, form: Form, limits: ServerLimits) -> Sequence[Transcript]:
+    from ctc_align.reading.input_files import read_input
+    from ctc_align.text.transcript_files import parse_transcript, require_text
+
+    texts = [Transcript(text) for text in form.fields.get("text", [])]
+    if "transcript" in form.files:
+        upload = form.files["transcript"]
+        texts.append(parse_transcript(read_input(upload.path, factor=8), upload.filename))
+    if not texts:
+        raise RefusedError(400, "text: expected a transcript: a field `text`, or a file `transcript`")
+    if len(texts) > 1 and kind == "align":
+        raise RefusedError(400, "a transcript is given twice, as `text` and as `transcript`; give one of them")
+    for text in texts:
+        if len(text.text) > limits.text_chars:
+            raise RefusedError(
+                413, f"expected a transcript of at most {limits.text_chars} characters, got {len(text.text)}"
+            )
+        if kind == "align":
+            require_text(text.text, "text" if "transcript" not in form.files else form.files["transcript"].filename)
+    return texts

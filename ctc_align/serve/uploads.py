@@ -1,0 +1,312 @@
+"""Uploads: forms of several parts, written to a private folder as they arrive, within limits, and removed.
+
+A folder of a server that was killed is removed by the next one: each holds a lock while it lives.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from ctc_align.serve.refusals import RefusedError
+from ctc_align.text.control_characters import printable
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+PREFIX = "ctc-align-serve-"
+MOST_PARTS = 200
+MOST_NAME = 200
+FIELD_CHARS = 1000
+"""Characters of a field that is not a text."""
+FIELD_BYTES_EACH = 4
+MOST_FIELDS = 2**20
+"""Bytes of all fields of a form that are not texts."""
+FILES = ("audio", "transcript")
+"""Parts that are files."""
+TEXTS = ("text",)
+_OWN_NAME = re.compile(re.escape(PREFIX) + "[0-9a-f]{32}")
+
+
+class UploadFolder:
+    """A folder that only this user can read, for what clients send, and the bytes that lie in it.
+
+    Args:
+        most_bytes: of all files in it together.
+        make_room: called when it is full; returns False where nothing could be removed.
+    """
+
+    def __init__(self, most_bytes: int, make_room: Callable[[], bool] = lambda: False) -> None:
+        from filelock import FileLock
+
+        self.most_bytes, self.make_room = most_bytes, make_room
+        self._bytes = 0
+        self._changed = threading.Lock()
+        base = Path(tempfile.gettempdir())
+        remove_dead_folders(base)
+        self.path = base / f"{PREFIX}{secrets.token_hex(16)}"
+        self._lock = FileLock(f"{self.path}.lock")
+        self._lock.acquire(timeout=0)
+        self.path.mkdir(mode=0o700)
+
+    def new_file(self) -> Path:
+        """Return a path where nothing is yet."""
+        return self.path / secrets.token_hex(16)
+
+    def charge(self, count: int) -> None:
+        """Count bytes that are about to be written.
+
+        Raises:
+            RefusedError: 503, there are too many with those of other requests.
+        """
+        while True:
+            with self._changed:
+                if self._bytes + count <= self.most_bytes:
+                    self._bytes += count
+                    return
+            if not self.make_room():
+                raise RefusedError(
+                    503,
+                    "the uploads of all requests together are too large now; try again later",
+                    {"Retry-After": "30"},
+                )
+
+    def release(self, count: int) -> None:
+        """Count bytes that were removed."""
+        with self._changed:
+            self._bytes -= count
+
+    def close(self) -> None:
+        """Remove the folder with all that is in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        self._lock.release()
+        with suppress(OSError):
+            os.unlink(self._lock.lock_file)
+
+
+def remove_dead_folders(base: Path) -> None:
+    """Remove the folders of servers of this user that are no longer there; those of a living one are locked."""
+    from filelock import FileLock, Timeout
+
+    for path in base.glob(f"{PREFIX}*"):
+        if not _OWN_NAME.fullmatch(path.name) or path.is_symlink() or not _is_own_folder(path):
+            continue
+        lock = FileLock(f"{path}.lock")
+        try:
+            lock.acquire(timeout=0)
+        except (Timeout, OSError):
+            continue
+        shutil.rmtree(path, ignore_errors=True)
+        lock.release()
+        with suppress(OSError):
+            os.unlink(lock.lock_file)
+
+
+def _is_own_folder(path: Path) -> bool:
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    return path.is_dir() and (not hasattr(os, "getuid") or status.st_uid == os.getuid())
+
+
+@dataclass
+class Upload:
+    """A file that a client sent: where it lies, the name that it had there, and its bytes."""
+
+    path: Path
+    filename: str
+    size: int = 0
+
+
+@dataclass
+class Form:
+    """The parts of a form: fields, each with all its values, and files."""
+
+    folder: UploadFolder
+    fields: dict[str, list[str]] = field(default_factory=dict)
+    files: dict[str, Upload] = field(default_factory=dict)
+    is_removed: bool = False
+
+    def add(self, name: str, filename: str, data: bytes) -> None:
+        """Add a file that lies with those of the client, and is removed with them.
+
+        Raises:
+            RefusedError: 503, there is no room for it; 404, they were removed.
+        """
+        self.folder.charge(len(data))
+        upload = self.files[name] = Upload(self.folder.new_file(), filename, len(data))
+        upload.path.write_bytes(data)
+        if self.is_removed:
+            self.remove()
+            raise RefusedError(404, "this recording was removed")
+
+    def remove(self) -> None:
+        """Remove the files; again does nothing."""
+        self.is_removed = True
+        for upload in self.files.values():
+            with suppress(OSError):
+                upload.path.unlink(missing_ok=True)
+            self.folder.release(upload.size)
+            upload.size = 0
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The paths of the files, and what the client calls them."""
+        return {str(upload.path): upload.filename for upload in self.files.values()}
+
+
+def checked_filename(name: str, part: str) -> str:
+    r"""Return the last part of a file name, without what a terminal obeys; that of its form's part where it is empty.
+
+    >>> checked_filename("C:\\Users\\me\\talk.wav", "audio"), checked_filename("../../etc/passwd", "audio")
+    ('talk.wav', 'passwd')
+    """
+    last = re.split(r"[/\\]", name)[-1].strip()
+    shown = printable(last.replace("\0", ""))
+    if len(shown) > MOST_NAME:
+        stem, suffix = os.path.splitext(shown)
+        shown = stem[: MOST_NAME - 20] + suffix[:20]
+    return shown if shown.strip(". ") else part
+
+
+async def read_form(request: Request, folder: UploadFolder, most_bytes: int, text_chars: int) -> Form:
+    """Read a form of several parts (multipart/form-data), its files to `folder`.
+
+    Args:
+        most_bytes: of the whole body.
+        text_chars: of a field that is a text.
+
+    Raises:
+        RefusedError: 415 another kind of body, 413 too large, 400 broken or with parts that nobody knows.
+    """
+    from python_multipart.exceptions import FormParserError
+
+    declared = request.headers.get("content-length", "0")
+    if not declared.isascii() or not declared.isdigit() or int(declared[:18]) > most_bytes:
+        raise _too_large(most_bytes)
+    form = Form(folder)
+    parts = _FormParts(form, text_chars)
+    received = 0
+    try:
+        parser = parts.parser(request.headers.get("content-type", ""))
+        async for chunk in request.stream():
+            received += len(chunk)
+            if received > most_bytes:
+                raise _too_large(most_bytes)
+            parser.write(chunk)
+        parser.finalize()
+        parts.check_end()
+    except FormParserError:
+        form.remove()
+        raise RefusedError(400, "the form is broken: expected multipart/form-data, whole") from None
+    except BaseException:
+        form.remove()
+        raise
+    finally:
+        parts.close()
+    return form
+
+
+def _too_large(most_bytes: int) -> RefusedError:
+    return RefusedError(413, f"expected at most {most_bytes / 1e6:.0f} MB in one request; send a smaller recording")
+
+
+class _FormParts:
+    """The parts of a form as the parser meets them."""
+
+    def __init__(self, form: Form, text_chars: int) -> None:
+        self.form, self.text_chars = form, text_chars
+        self.header, self.value, self.disposition = bytearray(), bytearray(), b""
+        self.name, self.data, self.ended = "", bytearray(), False
+        self.count = self.held = 0
+        self.upload: Upload | None = None
+        self.file: IO[bytes] | None = None
+
+    def parser(self, content_type: str) -> Any:
+        """Return what the body is written to."""
+        from python_multipart.multipart import MultipartParser, parse_options_header
+
+        kind, options = parse_options_header(content_type)
+        if kind != b"multipart/form-data" or not options.get(b"boundary"):
+            raise RefusedError(415, "expected a form (multipart/form-data), as curl -F sends it")
+        names = ("part_begin", "part_data", "part_end", "header_field", "header_value", "header_end")
+        callbacks: Any = {f"on_{name}": getattr(self, name) for name in (*names, "headers_finished", "end")}
+        return MultipartParser(options[b"boundary"], callbacks)
+
+    def part_begin(self) -> None:
+        self.count += 1
+        if self.count > MOST_PARTS:
+            raise RefusedError(400, f"expected at most {MOST_PARTS} parts in a form")
+        self.disposition, self.data, self.upload = b"", bytearray(), None
+
+    def header_field(self, data: bytes, start: int, end: int) -> None:
+        self.header += data[start:end]
+
+    def header_value(self, data: bytes, start: int, end: int) -> None:
+        self.value += data[start:end]
+
+    def header_end(self) -> None:
+        if self.header.lower() == b"content-disposition":
+            self.disposition = bytes(self.value)
+        self.header, self.value = bytearray(), bytearray()
+
+    def headers_finished(self) -> None:
+        from python_multipart.multipart import parse_options_header
+
+        options = parse_options_header(self.disposition)[1]
+        self.name = options.get(b"name", b"").decode("utf-8", "replace")
+        is_file = self.name in FILES
+        if is_file and b"filename" not in options:
+            raise RefusedError(400, f"{self.name}: expected a file, got a field; with curl: -F {self.name}=@FILE")
+        if is_file and self.name in self.form.files:
+            raise RefusedError(400, f"{self.name}: expected one file, got two")
+        if is_file:
+            name = checked_filename(options[b"filename"].decode("utf-8", "replace"), self.name)
+            self.upload = Upload(self.form.folder.new_file(), name)
+            self.form.files[self.name] = self.upload
+            self.file = open(self.upload.path, "xb")  # noqa: SIM115
+
+    def part_data(self, data: bytes, start: int, end: int) -> None:
+        if self.upload is not None and self.file is not None:
+            self.form.folder.charge(end - start)
+            self.upload.size += end - start
+            self.file.write(data[start:end])
+            return
+        self.data += data[start:end]
+        self.held += end - start
+        most = self.text_chars if self.name in TEXTS else FIELD_CHARS
+        if len(self.data) > most * FIELD_BYTES_EACH or self.held > self.text_chars * FIELD_BYTES_EACH + MOST_FIELDS:
+            raise RefusedError(413, f"{printable(self.name)[:40]}: expected at most {most} characters")
+
+    def part_end(self) -> None:
+        self.close()
+        if self.upload is None:
+            try:
+                text = self.data.decode("utf-8")
+            except UnicodeDecodeError:
+                raise RefusedError(400, f"{printable(self.name)[:40]}: expected UTF-8") from None
+            self.form.fields.setdefault(self.name, []).append(text)
+
+    def end(self) -> None:
+        self.ended = True
+
+    def check_end(self) -> None:
+        """Raise RefusedError where the form ended too early."""
+        if not self.ended:
+            raise RefusedError(400, "the form is broken: it ends before its last boundary")
+
+    def close(self) -> None:
+        """Close the file of the current part."""
+        if self.file is not None:
+            self.file.close()
+            self.file = None

@@ -1,0 +1,297 @@
+"""Who may ask what: names, other sites, tokens, the address that is listened on, and what may be read and written."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from local_server import LocalServer, form, local_server, pair, until, wav
+
+from ctc_align.errors import UsageError
+from ctc_align.serve.server import Address
+
+ROOT = Path(__file__).resolve().parents[2]
+TOKEN = "a-token-of-enough-characters"
+SECRET = "secret of another folder"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with alignments, its recordings, and around it what nobody may reach."""
+    around = tmp_path_factory.mktemp("around")
+    folder = around / "folder"
+    (folder / "book").mkdir(parents=True)
+    with local_server() as server:
+        data = server.post("/align", pair("one two", name="talk.wav")).json
+    for name, changes in {
+        "good": {"fit": "good"},
+        "book/chapter 1": {"fit": "poor", "loss_per_token": 3.0},
+        "book/chapter ü": {"fit": "poor", "loss_per_token": 4.0},
+    }.items():
+        (folder / f"{name}.json").write_text(json.dumps({**data, **changes}))
+    (folder / "talk.wav").write_bytes(wav())
+    (folder / "other.json").write_text("{}")
+    (folder / ".hidden.json").write_text(json.dumps(data))
+    (around / "outside.json").write_text(json.dumps({**data, "text": SECRET}))
+    (around / "outside.wav").write_bytes(wav())
+    (folder / "link.json").symlink_to(around / "outside.json")
+    (folder / "away").symlink_to(around)
+    (folder / "stolen.json").write_text(json.dumps({**data, "audio": "../outside.wav"}))
+    (folder / "leak.json").write_text(json.dumps({**data, "audio": "other.json"}))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(place: Path) -> Iterator[LocalServer]:
+    with local_server(place) as running:
+        yield running
+
+
+def test_a_folder_is_listed_worst_first(server: LocalServer) -> None:
+    rows = server.ask("GET", "/api/alignments").json["alignments"]
+    assert [row["id"] for row in rows] == ["book/chapter ü", "book/chapter 1", "good", "leak", "stolen"]
+    assert (rows[0]["fit"], rows[0]["confidence"], rows[0]["words"]) == ("poor", 0.9, 2)
+    assert server.ask("GET", "/api/alignments/book/chapter%20%C3%BC?format=ctm").body.count(b"\n") >= 2
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../outside",
+        "%2e%2e/outside",
+        "..%2foutside",
+        "book/../../outside",
+        "away/outside",
+        "link",
+        "%2Fetc%2Fpasswd",
+        "/etc/passwd",
+        "..%5coutside",
+        "C:%5coutside",
+        "C:outside",
+        "good%00",
+        "%252e%252e/outside",
+        ".hidden",
+        "other",
+        "good.json",
+        "a" * 5000,
+        "%ff%fe",
+    ],
+)
+def test_no_name_leads_out_of_the_folder(server: LocalServer, place: Path, name: str) -> None:
+    outside = (place.parent / "outside.json").read_bytes()
+    for method, path in (("GET", "api/alignments"), ("GET", "api/audio"), ("GET", "view"), ("PUT", "api/alignments")):
+        answer = server.ask(method, f"/{path}/{name}", outside if method == "PUT" else None)
+        assert answer.status in (404, 422), (path, answer.body)
+        assert SECRET.encode() not in answer.body
+        assert str(place.parent).encode() not in answer.body
+    assert (place.parent / "outside.json").read_bytes() == outside
+
+
+def test_recordings_come_from_the_folder_alone(server: LocalServer) -> None:
+    assert server.ask("GET", "/api/audio/book/chapter%201").body == wav()
+    assert server.ask("GET", "/api/audio/stolen").status == 404
+    for name in ("stolen", "leak"):
+        page = server.ask("GET", f"/api/alignments/{name}?format=html")
+        assert page.status in (404, 422), page.body[:200]
+    leak = server.ask("GET", "/api/audio/leak")
+    assert (leak.status, b"other.json: expected audio" in leak.body) == (422, True)
+
+
+def test_saving_keeps_what_was_there_first(server: LocalServer, place: Path) -> None:
+    first = (place / "good.json").read_bytes()
+    data = json.loads(first)
+    for end_s in (0.25, 0.3):
+        data["words"][0]["end_s"] = end_s
+        assert server.ask("PUT", "/api/alignments/good", json.dumps(data).encode()).status == 200
+        assert json.loads((place / "good.json").read_bytes()) == data
+    assert (place / "good.before.json").read_bytes() == first
+    assert "good.before" not in server.ask("GET", "/api/alignments").body.decode()
+    saved = (place / "good.json").read_bytes()
+    for broken in (b"{}", b"no", b"[1]", json.dumps({**data, "words": [{}]}).encode(), b'{"loss": NaN}'):
+        assert server.ask("PUT", "/api/alignments/good", broken).status in (400, 422)
+    other = json.dumps({**data, "utterance": "other"}).encode()
+    assert server.ask("PUT", "/api/alignments/good", other).status == 409
+    assert (place / "good.json").read_bytes() == saved
+    assert list(place.rglob("*.part")) == []
+
+
+def test_a_job_is_kept_over_nothing_that_is_there(server: LocalServer, place: Path) -> None:
+    before = (place / "talk.wav").read_bytes()
+    there = server.post("/jobs", [*pair("a b"), ("utterance", None, b"../talk")]).headers["location"]
+    until(lambda: server.ask("GET", there).json["state"] == "done")
+    kept = [server.ask("POST", f"{there}/keep").json["id"] for _ in range(2)]
+    assert kept == ["_talk", "_talk-2"]
+    plain = server.post("/jobs", pair("a b")).headers["location"]
+    until(lambda: server.ask("GET", plain).json["state"] == "done")
+    assert server.ask("POST", f"{plain}/keep").json == {"id": "talk-2"}
+    assert (place / "talk.wav").read_bytes() == before
+    assert server.ask("GET", "/api/audio/_talk-2").body == wav()
+    assert [server.ask("DELETE", job).status for job in (there, plain)] == [200, 200]
+    for name in (*kept, "talk-2"):
+        for path in (place / f"{name}.json", place / f"{name}.wav"):
+            path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 421),
+        ({"Host": "evil.example:80"}, 421),
+        ({"Host": "localhost.evil.example"}, 421),
+        ({"Host": "127.0.0.1@evil.example"}, 400),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://127.0.0.1:1"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Host": "localhost:1234"}, 200),
+        ({"Host": "[::1]:80"}, 200),
+        ({"Sec-Fetch-Site": "same-origin"}, 200),
+    ],
+)
+def test_pages_of_other_sites_change_nothing(server: LocalServer, headers: dict[str, str], status: int) -> None:
+    assert server.post("/align", pair("a"), **headers).status == status
+    assert server.uploads() == []
+
+
+def test_headers_and_pages_let_nothing_else_run(server: LocalServer) -> None:
+    answer = server.ask("GET", "/")
+    policy = answer.headers["content-security-policy"]
+    [script] = re.findall(r"<script>(.*?)</script>", answer.body.decode(), re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}';" in policy
+    assert "default-src 'none'" in policy
+    for path in ("/", "/models", "/nothing", "/api/audio/good"):
+        headers = server.ask("GET", path).headers
+        assert (headers["x-content-type-options"], headers["cross-origin-resource-policy"]) == (
+            "nosniff",
+            "same-origin",
+        )
+        assert "access-control-allow-origin" not in headers
+    assert "server" not in answer.headers
+
+
+def test_a_token_is_asked_for_everywhere_but_health() -> None:
+    with local_server(token=TOKEN) as server:
+        for path in ("/", "/models", "/jobs", "/docs", "/openapi.json", "/api/alignments", "/view/a", "/nothing"):
+            assert server.ask("GET", path).status == 401
+            for wrong in ("Bearer " + TOKEN[:-1], TOKEN, f"Basic {TOKEN}", "Bearer ", "Bearer ü"):
+                headers = {"Authorization": wrong.encode().decode("latin-1")}
+                assert server.ask("GET", path, headers=headers).status == 401
+        assert server.post("/align", pair("a")).status == 401
+        assert server.ask("GET", "/health").status == 200
+        assert server.ask("GET", "/?token=wrong").status == 401
+        assert server.post("/align", pair("a"), Authorization=f"Bearer {TOKEN}").status == 200
+        opened = server.ask("GET", f"//evil.example/?a=1&token={TOKEN}")
+        assert (opened.status, opened.headers["location"]) == (303, "/evil.example/?a=1")
+        cookie = opened.headers["set-cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=lax" in cookie
+        assert TOKEN not in cookie
+        assert server.ask("GET", "/models", headers={"Cookie": cookie.partition(";")[0]}).status == 200
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        (Address("0.0.0.0"), "needs a token"),
+        (Address("::"), "needs a token"),
+        (Address("example.org"), "needs a token"),
+        (Address("127.0.0.1", 80000), "0 to 65535"),
+        (Address("0.0.0.0", 0, "short"), "at least 16 characters"),
+    ],
+)
+def test_addresses_that_are_refused(address: Address, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        address.check()
+
+
+def test_a_port_that_is_taken_is_a_wrong_call() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(UsageError, match="choose another --port"):
+        Address("127.0.0.1", taken.getsockname()[1]).open()
+
+
+PROGRAM = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import local_server
+from ctc_align.serve import server
+aligner = local_server.SpreadingAligner()
+aligner.gate.clear()
+folder = server.AlignmentFolder(sys.argv[2])
+server.AlignServer(aligner, server.ServerLimits(), folder).run(
+    server.Address(port=0), lambda url: print(url, flush=True))
+"""
+
+
+def started(folder: Path, uploads: Path) -> tuple[subprocess.Popen[str], LocalServer]:
+    environment = {**os.environ, "TMPDIR": str(uploads), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", PROGRAM, str(ROOT / "tests" / "support"), str(folder)]
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    port = int(process.stdout.readline().strip("/\n").rpartition(":")[2])
+    return process, LocalServer(None, None, port)  # type: ignore[arg-type]
+
+
+def listening(pid: int) -> list[str]:
+    """Return the addresses (IPv4 in hexadecimal, any of IPv6) on which a process listens, from the kernel's tables."""
+    inodes = {os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
+    found = []
+    for table in ("tcp", "tcp6", "udp", "udp6"):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if f"socket:[{fields[9]}]" in inodes and fields[3] in ("0A", "07"):
+                found.append(f"{table} {fields[1].partition(':')[0]}")
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the kernel's tables of sockets")
+def test_a_killed_server_leaves_nothing_for_long_and_a_stopped_one_nothing(place: Path, tmp_path: Path) -> None:
+    uploads = tmp_path / "uploads"
+    uploads.mkdir()
+    before = {path: path.read_bytes() for path in place.rglob("*.json")}
+    first, asked = started(place, uploads)
+    try:
+        assert listening(first.pid) == ["tcp 0100007F"]
+        assert asked.post("/jobs", pair("one")).status == 202
+        kind, body = form(pair("two"))
+        connection = asked.connection()
+        connection.putrequest("POST", "/align")
+        connection.putheader("Content-Type", kind)
+        connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body[:5000])
+        until(lambda: len([path for path in uploads.rglob("*") if path.is_file() and path.suffix != ".lock"]) == 2)
+        [folder] = [path for path in uploads.iterdir() if path.is_dir()]
+        assert folder.stat().st_mode & 0o777 == 0o700
+    finally:
+        first.kill()
+        first.communicate()
+    connection.close()
+    assert folder.is_dir()
+    second, asked = started(place, uploads)
+    try:
+        assert not folder.exists()
+        assert asked.ask("GET", "/health").status == 200
+        assert {path: path.read_bytes() for path in place.rglob("*.json")} == before
+        assert asked.post("/jobs", pair("one")).status == 202
+        second.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        said = second.communicate(timeout=15)[1]
+        assert time.monotonic() - began < 10
+    finally:
+        second.kill()
+        second.communicate()
+    assert list(uploads.iterdir()) == [], said
+    shutil.rmtree(uploads)

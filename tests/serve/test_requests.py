@@ -1,0 +1,266 @@
+"""The API: good and bad requests of a real server on a loopback port; batches, places, cancellation."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import jsonschema
+import numpy as np
+import pytest
+import soundfile
+from local_server import LocalServer, Parts, form, local_server, pair, until, wav
+
+from ctc_align.formats import json_schema
+from ctc_align.serve.server import Address
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LocalServer]:
+    with local_server(audio_s=100.0, upload_bytes=5_000_000, text_chars=2000) as running:
+        yield running
+
+
+def words(data: dict) -> list[str]:
+    return [word["text"] for word in data["words"]]
+
+
+def test_align_answers_in_the_format_that_is_asked_for(server: LocalServer) -> None:
+    answer = server.post("/align", [*pair("Hello, wörld!", name="../a talk.wav"), ("match", None, b"exact")])
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
+    assert (words(answer.json), answer.json["utterance"], answer.json["audio"]) == (
+        ["Hello,", "wörld!"],
+        "a talk",
+        "a talk.wav",
+    )
+    jsonschema.validate(answer.json, json_schema())
+    subtitles = b"1\n00:00:00,000 --> 00:00:01,000\nOne two\n"
+    parts: Parts = [("audio", "a.wav", wav()), ("transcript", "a.srt", subtitles), ("format", None, b"srt")]
+    answer = server.post("/align", parts)
+    assert answer.status == 200
+    assert b"One two" in answer.body
+    assert answer.headers["content-disposition"] == "attachment; filename*=UTF-8''a.srt"
+    assert b'"words"' in server.post("/align", [*pair("a b"), ("format", None, b"TextGrid")]).body
+    page = server.post("/align", [*pair("a b"), ("format", None, b"html")])
+    assert (page.headers["content-type"], b'id="page-audio">Ukl' in page.body) == ("text/html; charset=utf-8", False)
+    assert re.search(rb'id="page-audio">[\w+/]{100}', page.body)
+    assert server.uploads() == []
+
+
+def test_score_ranks_several_texts(server: LocalServer) -> None:
+    answer = server.post("/score", [*pair("one"), ("text", None, b"two more")])
+    assert [(row["text"], row["rank"]) for row in answer.json["scores"]] == [("one", 1), ("two more", 2)]
+
+
+def test_a_job_is_followed_mended_and_removed(server: LocalServer) -> None:
+    answer = server.post("/jobs", pair("one two"))
+    assert answer.status == 202
+    there = answer.headers["location"]
+    until(lambda: server.ask("GET", there).json["state"] == "done")
+    data = server.ask("GET", f"{there}/alignment").json
+    data["words"][0]["end_s"] = 0.25
+    assert server.ask("PUT", f"{there}/alignment", json.dumps(data).encode()).json == {"saved": answer.json["id"]}
+    assert server.ask("GET", f"{there}/alignment").json["words"][0]["end_s"] == 0.25
+    part = server.ask("GET", f"{there}/audio", headers={"Range": "bytes=0-3"})
+    assert (part.status, part.body, part.headers["content-type"]) == (206, b"RIFF", "audio/wav")
+    assert answer.json["id"] in [job["id"] for job in server.ask("GET", "/jobs").json["jobs"]]
+    assert len(server.uploads()) == 1
+    assert server.ask("DELETE", there).status == 200
+    assert server.uploads() == []
+    assert server.ask("GET", there).status == 404
+
+
+def test_what_browsers_play_by_another_clock_is_coded_anew(server: LocalServer) -> None:
+    file = io.BytesIO()
+    soundfile.write(file, np.random.default_rng(0).normal(0, 0.1, 16000), 16000, format="MP3")
+    answer = server.post("/jobs", [("audio", "a.mp3", file.getvalue()), ("text", None, b"one two")])
+    there = answer.headers["location"]
+    until(lambda: server.ask("GET", there).json["state"] == "done")
+    sound = server.ask("GET", f"{there}/audio")
+    assert (sound.headers["content-type"], sound.body[:4], b"OpusHead" in sound.body) == ("audio/ogg", b"OggS", True)
+    assert server.ask("GET", f"{there}/audio", headers={"Range": "bytes=0-3"}).body == b"OggS"
+    page = server.ask("GET", f"{there}/page").body.decode()
+    data = json.loads(re.search('id="page-data">(.*?)</script>', page)[1])  # type: ignore[index]
+    assert data["audio"] == {"href": f"{there}/audio", "mime": "audio/ogg", "start_s": 0.0}
+    assert (data["save_href"], data["home_href"], data["peaks"]["per_s"]) == (f"{there}/alignment", "/", 100)
+    assert len(server.uploads()) == 2
+    assert server.ask("DELETE", there).status == 200
+    assert server.uploads() == []
+
+
+TEXT, TALK = ("text", None, b"hello"), ("audio", "a.wav", wav())
+PLAYLIST = b"#EXTM3U\n#EXTINF:1,\nfile:///etc/passwd\n"
+BAD: dict[str, tuple[int, str, Parts]] = {
+    "no audio": (400, "audio: expected a recording", [TEXT]),
+    "no text": (400, "text: expected a transcript", [("audio", "a.wav", wav())]),
+    "empty text": (422, "transcript is empty", pair(" \n")),
+    "nothing spoken": (422, "talk", pair("— ?")),
+    "two transcripts": (400, "given twice", [*pair("a"), ("transcript", "t.txt", b"a")]),
+    "audio as a field": (400, "expected a file", [("audio", None, b"x"), TEXT]),
+    "two recordings": (400, "expected one file", [*pair("a"), ("audio", "b.wav", wav())]),
+    "unknown part": (400, "'speed': no such part", [*pair("a"), ("speed", None, b"2")]),
+    "a file's path as a setting": (400, "no such part", [*pair("a"), ("calibration", None, b"/etc/passwd")]),
+    "wrong value": (400, "match: expected 'auto'", [*pair("a"), ("match", None, b"x")]),
+    "wrong number": (400, "max_line: expected a whole number", [*pair("a"), ("max_line", None, b"x")]),
+    "neither true nor false": (400, "highlight_words: expected true", [*pair("a"), ("highlight_words", None, b"x")]),
+    "wrong language": (400, "language", [*pair("a"), ("language", None, b"klingon!")]),
+    "wrong format": (400, "format: expected one of json", [*pair("a"), ("format", None, b"exe")]),
+    "another model": (400, "this server has spread", [*pair("a"), ("model", None, b"/etc/passwd")]),
+    "no sound": (422, "a.wav: expected audio", [("audio", "a.wav", b"no sound at all"), TEXT]),
+    "a playlist": (
+        422,
+        "a.wav: expected audio",
+        [("audio", "a.wav", b"#EXTM3U\n#EXTINF:1,\nfile:///etc/passwd\n"), TEXT],
+    ),
+    "silence": (422, "talk.wav", [("audio", "talk.wav", wav()[:44] + bytes(32000)), TEXT]),
+    "a PDF as transcript": (
+        415,
+        "t.txt: expected a transcript",
+        [("audio", "a.wav", wav()), ("transcript", "t.txt", b"%PDF-1.7 x")],
+    ),
+    "too long": (413, "at most 100 s", pair("a", 101.0)),
+    "too large": (413, "at most 5 MB", [("audio", "a.wav", bytes(6_000_000)), TEXT]),
+    "too much text": (413, "at most 2000 characters", pair("a " * 1001)),
+    "far too much text": (413, "at most 2000 characters", pair("a " * 10_000)),
+    "not UTF-8": (400, "expected UTF-8", [("audio", "a.wav", wav()), ("text", None, b"\xff\xfe\xfa")]),
+    "a fault of the server": (500, "the server failed", pair("boom")),
+}
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("case", BAD)
+def test_bad_requests_say_what_is_wrong_and_leave_nothing(server: LocalServer, case: str) -> None:
+    status, said, parts = BAD[case]
+    answer = server.post("/align", parts)
+    assert answer.status == status, answer.body
+    assert said in answer.json["error"]
+    assert "\n" not in answer.json["error"]
+    assert not re.search(r"/tmp|/secret|Traceback|ctc-align-serve-", answer.body.decode())
+    assert server.uploads() == []
+    assert server.ask("GET", "/health").json["queue"]["free"] == 100
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "status"),
+    [
+        (b"{}", "application/json", 415),
+        (b"", "multipart/form-data", 415),
+        (b"garbage", "multipart/form-data; boundary=edge", 400),
+        (form(pair("a"))[1][:-20], "multipart/form-data; boundary=edge", 400),
+    ],
+)
+def test_broken_bodies(server: LocalServer, body: bytes, kind: str, status: int) -> None:
+    assert server.ask("POST", "/align", body, {"Content-Type": kind}).status == status
+    assert server.uploads() == []
+
+
+def test_every_address_is_described_and_the_description_is_shown(server: LocalServer) -> None:
+    description = server.ask("GET", "/openapi.json").json
+    routes = server.server.application(Address()).app.routes  # type: ignore[attr-defined]
+    there = {(re.sub(":path", "", route.path), method) for route in routes for method in route.methods - {"HEAD"}}
+    told = {(path, method.upper()) for path, ways in description["paths"].items() for method in ways}
+    assert there == {(path, method) for path, method in told if method != "PARAMETERS"}
+    page = server.ask("GET", "/docs")
+    assert b"POST /align" in page.body
+    assert "script-src 'none'" in page.headers["content-security-policy"]
+    assert not re.search(rb"(?:src|href)=.https?:", page.body)
+
+
+def test_what_waits_goes_through_together_and_each_gets_its_own(server: LocalServer) -> None:
+    server.aligner.gate.clear()
+    server.aligner.batches.clear()
+    with ThreadPoolExecutor(12) as pool:
+        first = pool.submit(server.post, "/align", pair("word first"))
+        until(lambda: server.aligner.batches == [1])
+        others = [pool.submit(server.post, "/align", pair(f"word number{i}", 0.5 + i / 10)) for i in range(10)]
+        loose = pool.submit(server.post, "/align", [*pair("word loose"), ("match", None, b"loose")])
+        until(lambda: server.ask("GET", "/health").json["queue"]["waiting"] == 11)
+        server.aligner.gate.set()
+        assert words(first.result().json) == ["word", "first"]
+        for i, answer in enumerate(others):
+            assert words(answer.result().json) == ["word", f"number{i}"]
+            assert answer.result().json["duration_s"] == 0.5 + i / 10
+        assert words(loose.result().json) == ["word", "loose"]
+    assert sorted(server.aligner.batches) == [1, 1, 10]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_one_that_fails_fails_alone(server: LocalServer) -> None:
+    server.aligner.gate.clear()
+    with ThreadPoolExecutor(4) as pool:
+        first = pool.submit(server.post, "/align", pair("first"))
+        until(lambda: server.ask("GET", "/health").json["queue"]["running"] == 1)
+        texts = ("fine", "— !", "boom")
+        others = [pool.submit(server.post, "/align", pair(text)) for text in texts]
+        until(lambda: server.ask("GET", "/health").json["queue"]["waiting"] == 3)
+        server.aligner.gate.set()
+        assert first.result().status == 200
+        assert [answer.result().status for answer in others] == [200, 422, 500]
+
+
+def test_a_full_queue_says_when_to_come_again_and_a_place_is_told() -> None:
+    with local_server(places=2) as server:
+        server.aligner.gate.clear()
+        first = server.post("/jobs", pair("a")).json["id"]
+        until(lambda: server.ask("GET", f"/jobs/{first}").json["step"] == "aligning")
+        second = server.post("/jobs", pair("a")).json["id"]
+        assert server.ask("GET", f"/jobs/{second}").json["place"] == 1
+        full = server.post("/align", pair("a"))
+        assert (full.status, full.headers["retry-after"]) == (503, "5")
+        assert server.ask("DELETE", f"/jobs/{second}").json["state"] == "cancelled"
+        assert server.ask("DELETE", f"/jobs/{first}").status == 200
+        until(lambda: server.ask("GET", "/health").json["queue"]["free"] == 2)
+        assert server.uploads() == []
+        server.aligner.gate.set()
+        assert server.post("/align", pair("a")).status == 200
+
+
+def test_a_client_that_goes_away_cancels() -> None:
+    with local_server() as server:
+        server.aligner.gate.clear()
+        kind, body = form(pair("a"))
+        for waits in (0, 1):  # one is worked on, one waits
+            connection = server.connection()
+            connection.request("POST", "/align", body, {"Content-Type": kind})
+            until(lambda waits=waits: server.server.queue.counts()["waiting"] == waits)
+            until(lambda: server.server.queue.counts()["running"] == 1)
+            if waits:
+                connection.close()
+            else:
+                running = connection
+        until(lambda: server.server.queue.counts()["waiting"] == 0)
+        running.close()
+        until(lambda: server.server.queue.counts()["free"] == 100)
+        until(lambda: server.uploads() == [])
+        assert server.aligner.batches == [1]
+
+
+def test_work_that_takes_too_long_is_stopped_and_an_upload_too() -> None:
+    with local_server(work_s=0.3) as server:
+        server.aligner.gate.clear()
+        answer = server.post("/align", pair("a"))
+        assert (answer.status, "took more than 0.3 s" in answer.json["error"]) == (503, True)
+        connection = server.connection()
+        connection.putrequest("POST", "/align")
+        connection.putheader("Content-Type", "multipart/form-data; boundary=edge")
+        connection.putheader("Content-Length", "1000")
+        connection.endheaders(b"--edge\r\n")
+        assert connection.getresponse().status == 408
+        connection.close()
+
+
+def test_the_end_of_the_server_ends_what_waits() -> None:
+    with local_server() as server, ThreadPoolExecutor(2) as pool:
+        server.aligner.gate.clear()
+        waiting = [pool.submit(server.post, "/align", pair("a"))]
+        until(lambda: server.server.queue.counts()["running"] == 1)
+        waiting.append(pool.submit(server.post, "/align", pair("a")))
+        until(lambda: server.server.queue.counts()["waiting"] == 1)
+        place = server.server.uploads.path
+        server.server.end()
+        assert [answer.result().status for answer in waiting] == [503, 503]
+    assert not place.exists()
+    assert not server.server.worker.is_alive()

@@ -1,0 +1,194 @@
+"""A server on a loopback port in this process, with an aligner that only spreads words; requests by http.client."""
+
+from __future__ import annotations
+
+import http.client
+import io
+import json
+import threading
+import time
+import types
+import wave
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ctc_align.config import Settings
+from ctc_align.errors import InputError
+from ctc_align.formats import Alignment
+from ctc_align.serve.alignment_folder import AlignmentFolder
+from ctc_align.serve.job_queue import ServerLimits
+from ctc_align.serve.server import Address, AlignServer
+from ctc_align.text import require_words, words_of
+from ctc_align.types import AlignedWord
+
+Parts = list[tuple[str, str | None, bytes]]
+"""Parts of a form: name, file name or None, content."""
+
+
+class SpreadingAligner:
+    """Spreads words evenly; `batches` holds how many recordings went through together, `gate` lets them pass."""
+
+    def __init__(self) -> None:
+        self.settings = Settings(language="en")
+        self.model = types.SimpleNamespace(
+            name="spread", sample_rate=16000, frame_shift_s=0.01, vocab=("<blank>", "a"), reads_slices=False
+        )
+        self.batches: list[int] = []
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def align(self, audio: Any, text: Any, *, utterance: str, progress: Callable[[float], None]) -> Alignment:
+        self.batches.append(1)
+        while not self.gate.wait(0.01):
+            progress(0.5)
+        return self._aligned(audio, text, utterance)
+
+    def align_batch(self, pairs: Any, on_error: str, *, utterances: list[str]) -> list[Any]:
+        self.batches.append(len(pairs))
+        results: list[Any] = []
+        for (audio, text), name in zip(pairs, utterances, strict=True):
+            try:
+                results.append(self._aligned(audio, text, name))
+            except InputError as error:
+                results.append(error)
+        return results
+
+    def emissions_batch(self, audios: Any, on_error: str) -> list[Any]:
+        return list(audios)
+
+    def score_emissions(self, emissions: Any, texts: Any) -> list[list[Any]]:
+        from ctc_align.alignment.scoring import Scored  # which takes seconds where nothing else needs it
+
+        return [[Scored(text, i, i + 1, float(len(text))) for i, text in enumerate(one)] for one in texts]
+
+    def _aligned(self, audio: Any, text: Any, name: str) -> Alignment:
+        if "boom" in text.text:
+            raise ZeroDivisionError("/secret/place: boom")
+        words = words_of(text.text, self.settings)
+        require_words(words, name)
+        step_s = audio.duration_s / len(words.words)
+        return Alignment(
+            utterance=name,
+            audio=audio.name,
+            duration_s=audio.duration_s,
+            model="spread",
+            backend="cpu",
+            frame_shift_s=0.01,
+            loss=1.0,
+            score=-1.0,
+            text=words.text,
+            words=tuple(
+                AlignedWord(
+                    word.text, word.spoken, word.char_start, word.char_end, "aligned", i * step_s, (i + 1) * step_s, 0.9
+                )
+                for i, word in enumerate(words.words)
+            ),
+            loss_per_token=1.0,
+            config=self.settings.to_dict(),
+        )
+
+
+@dataclass
+class Answer:
+    """A response: its status, headers (lower case), and body."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass
+class LocalServer:
+    """A running server, and how to ask it."""
+
+    server: AlignServer
+    aligner: SpreadingAligner
+    port: int
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def ask(self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> Answer:
+        connection = self.connection()
+        try:
+            connection.request(method, path, body, {**self.headers, **(headers or {})})
+            response = connection.getresponse()
+            return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+        finally:
+            connection.close()
+
+    def connection(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
+
+    def post(self, path: str, parts: Parts, **headers: str) -> Answer:
+        kind, body = form(parts)
+        return self.ask("POST", path, body, {"Content-Type": kind, **headers})
+
+    def uploads(self) -> list[Path]:
+        return sorted(self.server.uploads.path.iterdir())
+
+
+def form(parts: Parts) -> tuple[str, bytes]:
+    """Return the type and the bytes of a form."""
+    body = io.BytesIO()
+    for name, filename, content in parts:
+        file = "" if filename is None else f'; filename="{filename}"'
+        body.write(
+            f'--edge\r\nContent-Disposition: form-data; name="{name}"{file}\r\n\r\n'.encode() + content + b"\r\n"
+        )
+    body.write(b"--edge--\r\n")
+    return "multipart/form-data; boundary=edge", body.getvalue()
+
+
+def wav(seconds: float = 1.0) -> bytes:
+    """Return a WAV file of a rattle, at 16 kHz."""
+    file = io.BytesIO()
+    with wave.open(file, "wb") as writer:
+        writer.setparams((1, 2, 16000, 0, "NONE", ""))
+        writer.writeframes(b"\x00\x10\x00\xf0" * int(8000 * seconds))
+    return file.getvalue()
+
+
+def pair(text: str, seconds: float = 1.0, name: str = "talk.wav") -> Parts:
+    """Return the parts of a recording and its transcript."""
+    return [("audio", name, wav(seconds)), ("text", None, text.encode())]
+
+
+@contextmanager
+def local_server(
+    folder: Path | None = None, token: str = "", host: str = "127.0.0.1", **limits: Any
+) -> Iterator[LocalServer]:
+    """Run a server in a thread while the block runs."""
+    aligner = SpreadingAligner()
+    shown = None if folder is None else AlignmentFolder(folder)
+    server = AlignServer(aligner, ServerLimits(**limits), shown)  # type: ignore[arg-type]
+    there: list[str] = []
+    listening = threading.Event()
+
+    def told(url: str) -> None:
+        there.append(url)
+        listening.set()
+
+    thread = threading.Thread(target=server.run, args=(Address(host, 0, token), told))
+    thread.start()
+    assert listening.wait(10)
+    try:
+        yield LocalServer(server, aligner, int(there[0].rstrip("/").rpartition(":")[2]))
+    finally:
+        aligner.gate.set()
+        server.end()
+        thread.join(15)
+        assert not thread.is_alive()
+
+
+def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    """Wait for a condition; fail where it does not come."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
