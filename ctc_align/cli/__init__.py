@@ -29,6 +29,7 @@ from ctc_align.cli.realign import realign
 from ctc_align.cli.score import score
 from ctc_align.cli.serve import serve
 from ctc_align.cli.train import adapt, train
+from ctc_align.cli.view import view
 from ctc_align.errors import BackendError, CtcAlignError, InputError, UsageError
 
 
@@ -70,11 +71,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "score": score,
     "serve": serve,
     "train": train,
+    "view": view,
 }
-
-
-LATER = ("view",)
-"""Commands that have a name but no code yet: said, not taken for a recording."""
 
 
 _COMPLETION = "_CTC_ALIGN_COMPLETE"
@@ -232,8 +230,6 @@ def _refuse_unknown_command(arguments: Sequence[str]) -> None:
     name = arguments[0] if arguments else ""
     if name in COMMANDS or name.startswith("-") or not name.isalpha() or os.path.exists(name):
         return
-    if name in LATER:
-        raise UsageError(f"the command {name!r} is not in this version; there are {', '.join(COMMANDS)}")
     meant = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.75)
     if meant:
         raise UsageError(f"{name}: no such command and no such audio file; did you mean {meant[0]}?")

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ctc_align.config import Settings
     from ctc_align.formats import Alignment, OutputFiles
     from ctc_align.models.log_probs import Reader
-    from ctc_align.types import AudioLike, Words
+    from ctc_align.types import Audio, AudioLike, Words
 
 _DEMO_FOLDER = Path(__file__).resolve().parent.parent / "demo"
 
@@ -116,7 +116,7 @@ def align(
     Writes NAME.json, NAME.ctm, NAME.tokens.ctm and NAME.TextGrid for the audio NAME.wav.
     """
     from ctc_align.text import read_transcript_file, require_text
-    from ctc_align.types import SEGMENTS, Transcript
+    from ctc_align.types import SEGMENTS, Audio, Transcript
 
     talk = messages.talk()
     check_audio(audio)
@@ -141,12 +141,14 @@ def align(
         formats = tuple(dict.fromkeys((*formats, written.subtitles.format)))
     name = name_of_audio(audio)
     outputs = destination.files(name, formats, files)
-    alignment = run_aligner(aligner, sound_of(audio, reader, aligner), words, name, talk)
+    sound = sound_of(audio, reader, aligner)
+    alignment = run_aligner(aligner, sound, words, name, talk)
+    in_memory = sound if isinstance(sound, Audio) else None
     if outputs is None:
-        write_stdout(alignment, formats[0], settings)
+        write_stdout(alignment, formats[0], settings, in_memory)
         report(alignment, [], talk)
     else:
-        paths = outputs.write(alignment, settings)
+        paths = outputs.write(alignment, settings, sound=in_memory)
         note_renamed(outputs, talk)
         report(alignment, paths, talk)
     if alignment.in_doubt or alignment.too_many_skipped:
@@ -167,6 +169,7 @@ def demo(
             "--out-dir", "-o", metavar="DIR", help="Folder for the outputs; those of an earlier demo are replaced."
         ),
     ] = "ctc-align-demo",
+    format: options.Formats = None,
     *,
     messages: MessageOptions,
 ) -> None:
@@ -174,13 +177,13 @@ def demo(
     from ctc_align.cli.printing import console_for
     from ctc_align.cli.tables import loss_line, words_table
     from ctc_align.config import Settings
-    from ctc_align.formats import DEFAULT_FORMATS
     from ctc_align.text import read_transcript
 
+    formats = checked_formats(format, False, out_dir)
     talk = messages.talk()
     talk.listen()
     audio, transcript = _DEMO_FOLDER / "demo.flac", _DEMO_FOLDER / "demo.txt"
-    outputs = output_files(out_dir, "demo", DEFAULT_FORMATS, True, [str(audio), str(transcript)])
+    outputs = output_files(out_dir, "demo", formats, True, [str(audio), str(transcript)])
     aligner = load_aligner(ModelOptions(), None, Settings())
     alignment = run_aligner(aligner, str(audio), read_transcript(transcript), "demo", talk)
     paths = outputs.write(alignment)
@@ -268,11 +271,11 @@ def load_aligner(model: ModelOptions, reader: Reader | None, settings: Settings)
     )
 
 
-def write_stdout(alignment: Alignment, format: str, settings: Settings) -> None:
+def write_stdout(alignment: Alignment, format: str, settings: Settings, sound: Audio | None = None) -> None:
     from ctc_align.formats import rendered
 
     try:
-        put_bytes(rendered(alignment, format, settings))
+        put_bytes(rendered(alignment, format, settings, sound))
     except BrokenPipeError:
         raise
     except OSError as error:

@@ -77,7 +77,7 @@ Formats = Annotated[
     typer.Option(
         "--format",
         metavar="LIST",
-        help="Output formats, comma-separated, out of json, ctm, textgrid, srt, vtt, tsv, audacity and eaf.",
+        help="Output formats, comma-separated, out of json, ctm, textgrid, srt, vtt, tsv, audacity, eaf and html.",
         show_default="json,ctm,textgrid",
     ),
 ]

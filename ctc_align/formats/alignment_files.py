@@ -11,6 +11,7 @@ from typing import Any
 
 from ctc_align.errors import OutputError, UsageError
 from ctc_align.formats.elan import ElanWriter
+from ctc_align.formats.html_format import HtmlWriter
 from ctc_align.formats.json_format import JsonWriter, to_dict
 from ctc_align.formats.json_reading import alignment_fields, read_object
 from ctc_align.formats.line_formats import AudacityWriter, CtmWriter, TokenCtmWriter, TsvWriter
@@ -18,10 +19,10 @@ from ctc_align.formats.spoken_tiers import is_document
 from ctc_align.formats.subtitles import SrtWriter, VttWriter
 from ctc_align.formats.textgrid import TextGridWriter
 from ctc_align.formats.whole_files import placing
-from ctc_align.formats.writer import Style, StyleSource, Writer
+from ctc_align.formats.writer import Style, StyleSource, Writer, WritingContext
 from ctc_align.text.elan_files import read_elan
 from ctc_align.text.textgrid_files import textgrid_layout
-from ctc_align.types import EAF, TEXTGRID, AlignmentData
+from ctc_align.types import EAF, TEXTGRID, AlignmentData, Audio
 
 WRITERS: dict[str, tuple[type[Writer], ...]] = {
     "json": (JsonWriter,),
@@ -32,12 +33,11 @@ WRITERS: dict[str, tuple[type[Writer], ...]] = {
     "tsv": (TsvWriter,),
     "audacity": (AudacityWriter,),
     "eaf": (ElanWriter,),
+    "html": (HtmlWriter,),
 }
 Written = Callable[[Path, bytes], None]
 DEFAULT_FORMATS = ("json", "ctm", "textgrid")
 """The formats that are written where none are named."""
-PIECE = 2**20
-"""Characters of a file that are held back while it is written."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,13 @@ class Alignment(AlignmentData):
         """Return the JSON object of format "ctc-align/1": plain dicts, lists, strings and finite numbers or None."""
         return to_dict(self)
 
-    def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write the alignment in the format that the extension of `path` names (.json, .ctm, .TextGrid, …).
+    def save(self, path: str | Path, *, force: bool = False, sound: Audio | None = None) -> None:
+        """Write the alignment in the format that the extension of `path` names (.json, .ctm, .TextGrid, .html, …).
+
+        Args:
+            path: the file.
+            force: replace a file that exists.
+            sound: of a page, where there is no file of it; None: the recording that was aligned.
 
         Raises:
             OutputError: the file exists and `force` is not given, or it cannot be written.
@@ -66,7 +71,7 @@ class Alignment(AlignmentData):
             raise OutputError(f"{path}: is a folder; give the path of a file")
         if exists and not force:
             raise OutputError(f"{path}: exists already; give force=True to replace it")
-        _write_whole([(path, writer)], self)
+        _write_whole([(path, writer)], self, sound=sound)
 
 
 def read_alignment(path: str | Path) -> Alignment:
@@ -180,6 +185,7 @@ class OutputFiles:
         style: StyleSource = None,
         parts: Path | None = None,
         written: Written | None = None,
+        sound: Audio | None = None,
     ) -> list[Path]:
         """Write all files whole, or none, and return their paths.
 
@@ -187,6 +193,7 @@ class OutputFiles:
             style: anything with `times` and `labels`; None: what the alignment's `config` says.
             parts: a folder, on the same file system, for unfinished files; None: they lie beside their targets.
             written: called with the path and the bytes of each file.
+            sound: what was aligned, where it is in memory; None: the recording that the alignment names.
 
         Raises:
             OutputError: writing failed, or a file appeared since the check; then nothing half-written is left.
@@ -200,7 +207,7 @@ class OutputFiles:
             raise OutputError(f"{self.out_dir}: this folder cannot be made ({error.strerror or error})") from error
         if not self.force:
             self._check_files()
-        _write_whole(list(zip(self.paths, writers)), alignment, parts, written)
+        _write_whole(list(zip(self.paths, writers)), alignment, parts, written, sound)
         return self.paths
 
     def _check_files(self) -> None:
@@ -240,16 +247,16 @@ def _writer_of(path: Path) -> type[Writer]:
     return max(fitting, key=lambda writer: len(writer.extension))
 
 
-def rendered(alignment: AlignmentData, format: str, style: StyleSource = None) -> bytes:
-    """Return the (first) file of `format` as bytes, UTF-8: for standard output."""
+def rendered(alignment: AlignmentData, format: str, style: StyleSource = None, sound: Audio | None = None) -> bytes:
+    """Return the (first) file of `format` as bytes, UTF-8 where it is text: for standard output."""
     writer = WRITERS[format][0](Style.of(alignment.config if style is None else style))
-    return _encoded(writer, alignment)
+    return _encoded(writer, alignment, WritingContext(sound=sound))
 
 
-def _encoded(writer: Writer, alignment: AlignmentData) -> bytes:
-    text = io.StringIO()
-    writer.write(alignment, text)
-    return text.getvalue().encode("utf-8", writer.encoding_errors)
+def _encoded(writer: Writer, alignment: AlignmentData, context: WritingContext) -> bytes:
+    file = io.BytesIO()
+    writer.write_bytes(alignment, file, context)
+    return file.getvalue()
 
 
 def _write_whole(
@@ -257,47 +264,25 @@ def _write_whole(
     alignment: AlignmentData,
     parts: Path | None = None,
     written: Written | None = None,
+    sound: Audio | None = None,
 ) -> None:
     """Write temporary files; only when all are complete do they take their places."""
     with placing([target for target, _ in jobs], parts) as files:
         for (target, part), (_, writer) in zip(files, jobs):
+            context = WritingContext(target, sound)
             if written is None:
-                _write_file(part, writer, alignment)
+                _write_file(part, writer, alignment, context)
                 continue
-            data = _encoded(writer, alignment)
+            data = _encoded(writer, alignment, context)
             _write_bytes(part, data)
             written(target, data)
+
+
+def _write_file(path: Path, writer: Writer, alignment: AlignmentData, context: WritingContext) -> None:
+    with open(path, "xb") as file:
+        writer.write_bytes(alignment, file, context)
 
 
 def _write_bytes(path: Path, data: bytes) -> None:
     with open(path, "xb") as file:
         file.write(data)
-
-
-def _write_file(path: Path, writer: Writer, alignment: AlignmentData) -> None:
-    """Write a new file as it is made: that of a long recording never lies in memory whole."""
-    with open(path, "xb") as file:
-        text = _TextPieces(file.write, writer.encoding_errors)
-        writer.write(alignment, text)
-        text.flush()
-
-
-class _TextPieces(io.StringIO):
-    """Text that goes to `put` in pieces of about `PIECE` characters, as UTF-8."""
-
-    def __init__(self, put: Callable[[bytes], object], errors: str) -> None:
-        super().__init__()
-        self._put, self._errors, self._size = put, errors, 0
-
-    def write(self, text: str) -> int:
-        self._size += len(text)
-        written = super().write(text)
-        if self._size > PIECE:
-            self.flush()
-        return written
-
-    def flush(self) -> None:
-        self._put(self.getvalue().encode("utf-8", self._errors))
-        self.seek(0)
-        self.truncate()
-        self._size = 0

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Protocol, TextIO
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar, Protocol, TextIO
 
 from ctc_align.formats.line_breaking import COLUMNS_PER_S, LINE_COLUMNS
 from ctc_align.formats.time_order import words_by_time
 from ctc_align.text.printed_labels import outer_punctuation_stripped, without_markup
-from ctc_align.types import AlignedWord, AlignmentData
+from ctc_align.types import AlignedWord, AlignmentData, Audio
 
 RECORDING = "recording"
 WRITTEN = "written"
 AGAIN = "again"
 
+PIECE = 2**20
+"""Characters of a file that are held back while it is written."""
 UNITS_PER_S = 100_000
 """Times are written in steps of 10 µs, which every reader of TextGrids keeps."""
 
@@ -96,8 +100,27 @@ def _as_its_default(value: Any, default: Any) -> Any:
     return value if type(value) is type(default) else default
 
 
+@dataclass(frozen=True)
+class WritingContext:
+    """Things around an alignment that a format may need.
+
+    Args:
+        path: the file that is written; None: standard output, or bytes in memory.
+        sound: the sound that was aligned, where it is in memory; None: the recording that the alignment names.
+    """
+
+    path: Path | None = None
+    sound: Audio | None = None
+
+
+NO_CONTEXT = WritingContext()
+
+
 class Writer:
-    """One format: its `extension`, with the dot, and `write`; opening files is not its business."""
+    """One format: its `extension`, with the dot, and `write`; opening files is not its business.
+
+    A format that is no text, or that needs the sound, has a `write_bytes` of its own in place of `write`.
+    """
 
     extension: ClassVar[str]
     encoding_errors: ClassVar[str] = "replace"
@@ -110,7 +133,35 @@ class Writer:
         return self._style if self._style is not None else Style.of(alignment.config)
 
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
+        """Write the text of the file."""
         raise NotImplementedError
+
+    def write_bytes(self, alignment: AlignmentData, file: BinaryIO, context: WritingContext = NO_CONTEXT) -> None:
+        """Write the bytes of the file: here the text, as UTF-8, as it is made: that of hours never lies in memory."""
+        text = _TextPieces(file.write, self.encoding_errors)
+        self.write(alignment, text)
+        text.flush()
+
+
+class _TextPieces(io.StringIO):
+    """Text that goes to `put` in pieces of about `PIECE` characters, as UTF-8."""
+
+    def __init__(self, put: Callable[[bytes], object], errors: str) -> None:
+        super().__init__()
+        self._put, self._errors, self._size = put, errors, 0
+
+    def write(self, text: str) -> int:
+        self._size += len(text)
+        written = super().write(text)
+        if self._size > PIECE:
+            self.flush()
+        return written
+
+    def flush(self) -> None:
+        self._put(self.getvalue().encode("utf-8", self._errors))
+        self.seek(0)
+        self.truncate()
+        self._size = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,7 +150,7 @@ WRONG_CALLS = [
     (["align"], "Missing argument 'AUDIO'"),
     (
         ["talk.wav", "talk.txt", "--format", "doc"],
-        "expected formats out of json, ctm, textgrid, srt, vtt, tsv, audacity, eaf; got doc",
+        "expected formats out of json, ctm, textgrid, srt, vtt, tsv, audacity, eaf, html; got doc",
     ),
     (["talk.wav", "talk.txt", "--format", ""], "got an empty list"),
     (["talk.wav", "talk.txt", "--stdout", "--format", "json,ctm"], "exactly one format, got json, ctm"),

@@ -280,15 +280,6 @@ def test_confidences_have_colours_on_a_terminal(no_color, coloured, monkeypatch)
             assert confidence in file.getvalue()
 
 
-def test_a_command_of_a_later_version_is_not_taken_for_a_recording(cli, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    result = cli("view", "folder.json")
-    assert result.code == 2
-    assert "the command 'view' is not in this version" in result.stderr
-    (tmp_path / "view").mkdir()
-    assert "got a folder" in cli("view", "t.txt").stderr
-
-
 def test_data_that_end_too_early_are_an_error_and_no_interruption(cli, fake_aligner, tmp_path, monkeypatch):
     """The parser takes EOFError for Ctrl-D at a prompt."""
 

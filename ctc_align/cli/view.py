@@ -1,0 +1,187 @@
+"""ctc-align view: alignments as pages that a browser opens, with the recording inside."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ctc_align.cli import options
+from ctc_align.cli.arguments import kind_of
+from ctc_align.cli.messages import SOME_FAILED, Talk
+from ctc_align.cli.options import MessageOptions, grouped
+from ctc_align.cli.printing import put_bytes, say
+from ctc_align.errors import CtcAlignError, OutputError, UsageError
+
+if TYPE_CHECKING:
+    from ctc_align.formats.alignment_files import Alignment
+    from ctc_align.formats.html_format import RecordingFinder
+    from ctc_align.view.page_sound import PageSound
+
+_TEXTS = (".textgrid", ".eaf", ".ctm", ".srt", ".vtt", ".tsv", ".lab", ".txt")
+_SOUND_NAME = ".ogg"
+
+
+@dataclass(frozen=True)
+class PageOptions:
+    """The sound of the pages, and where they are written."""
+
+    audio: Annotated[
+        str,
+        typer.Option(
+            "--audio",
+            metavar="PATH|embed|link|none",
+            help="embed: the recording inside the page; link: where it lies; none: no sound; or the path of the "
+            "recording, or of the folder that recordings are in.",
+        ),
+    ] = "embed"
+    out_dir: Annotated[
+        str | None,
+        typer.Option(
+            "--out-dir", "-o", metavar="DIR", help="Folder for the pages.", show_default="the current directory"
+        ),
+    ] = None
+    stdout: Annotated[bool, typer.Option("--stdout", help="Write the page of one alignment to standard output.")] = (
+        False
+    )
+    force: options.Force = False
+    theme: Annotated[
+        str, typer.Option("--theme", metavar="auto|light|dark", help="Colours; auto: as the reader's system.")
+    ] = "auto"
+
+
+@grouped
+def view(
+    alignments: Annotated[
+        list[str],
+        typer.Argument(metavar="ALIGNMENT.json...", help="JSON that ctc-align wrote."),
+    ],
+    *,
+    page: PageOptions,
+    messages: MessageOptions,
+) -> None:
+    """Make a page of an alignment: look at it, listen to it, correct it, in any browser and without a network.
+
+    Writes NAME.html for NAME.json; the recording is inside. Above 20 MB of coded sound it is NAME.ogg, beside the page.
+    """
+    from ctc_align.formats.html_format import SOUND_MODES, RecordingFinder
+    from ctc_align.view.page import THEMES
+
+    talk = messages.talk()
+    if page.theme not in THEMES:
+        raise UsageError(f"--theme: expected one of {', '.join(THEMES)}, got {page.theme}")
+    mode = page.audio if page.audio in SOUND_MODES else "embed"
+    given = "" if page.audio in SOUND_MODES else page.audio
+    if kind_of(page.audio, "--audio") == "nothing" and given:
+        raise UsageError(f"--audio {given}: nothing is there; expected a recording, a folder, embed, link or none")
+    if given and len(alignments) > 1 and not Path(given).is_dir():
+        raise UsageError(f"--audio {given}: is one recording for {len(alignments)} alignments; give their folder")
+    targets = _targets(alignments, page)
+    talk.listen()
+    failed = 0
+    for path, target in zip(alignments, targets):
+        try:
+            _Page(Path(path), target, mode, RecordingFinder(given), page, talk).make()
+        except UsageError:
+            raise
+        except CtcAlignError as error:
+            if len(alignments) == 1:
+                raise
+            say(f"ctc-align: error: {error}")
+            failed += 1
+    if failed:
+        raise typer.Exit(SOME_FAILED)
+
+
+def _targets(alignments: list[str], page: PageOptions) -> list[Path]:
+    """Return the page of each alignment; raise UsageError, before any work, for what is no JSON of ours."""
+    if page.out_dir == "":
+        raise UsageError("--out-dir: expected the path of a folder, got an empty one; . is the current folder")
+    if page.stdout and (page.out_dir is not None or len(alignments) != 1):
+        raise UsageError("--stdout writes one page, and no files: give one alignment, and no --out-dir")
+    for path in alignments:
+        kind = kind_of(path, "ALIGNMENT.json")
+        if kind == "folder":
+            raise UsageError(f"{path}: expected JSON of an alignment, got a folder; give its files: {path}/*.json")
+        if kind == "nothing":
+            raise UsageError(f"{path}: no such file; expected JSON that ctc-align wrote")
+        if Path(path).suffix.casefold() in _TEXTS:
+            raise UsageError(
+                f"{path}: expected JSON that ctc-align wrote, got another kind of file; to align its text anew: "
+                "ctc-align AUDIO TRANSCRIPT --format html"
+            )
+    targets = [Path(page.out_dir or ".", f"{Path(path).stem}.html") for path in alignments]
+    for path, target in zip(alignments, targets):
+        if targets.count(target) > 1:
+            raise UsageError(f"{path}: two of these would be {target}; call once for each, with its own --out-dir")
+        if os.path.lexists(target) and not page.stdout and (not page.force or target.is_dir()):
+            raise UsageError(f"{target}: exists already; give --force to replace it, or another --out-dir")
+    return targets
+
+
+@dataclass(frozen=True)
+class _Page:
+    """One page: of the JSON at `path`, to be written to `target`, its sound as `mode` says."""
+
+    path: Path
+    target: Path
+    mode: str
+    finder: RecordingFinder
+    options: PageOptions
+    talk: Talk
+
+    def make(self) -> None:
+        """Write the page, and its sound where that is too large to be inside, whole or not at all."""
+        from ctc_align.formats.alignment_files import read_alignment
+        from ctc_align.formats.html_format import page_object
+        from ctc_align.formats.whole_files import placing
+        from ctc_align.view.page import page
+        from ctc_align.view.page_sound import MOST_EMBEDDED_BYTES
+
+        alignment = read_alignment(self.path)
+        sound, recording = self._sound(alignment)
+        files: dict[Path, bytes] = {}
+        if sound is not None and sound.encoded is not None and len(sound.encoded) > MOST_EMBEDDED_BYTES:
+            beside = self._beside(recording, len(sound.encoded))
+            files[beside] = sound.encoded
+            sound = sound.beside(beside.name)
+        html = page(page_object(alignment), name=self.target.stem, sound=sound, theme=self.options.theme).encode(
+            "utf-8"
+        )
+        if self.options.stdout:
+            put_bytes(html)
+            return
+        files = {self.target: html, **files}
+        with placing(list(files)) as parts:
+            for target, part in parts:
+                part.write_bytes(files[target])
+        self.talk.say("wrote " + ", ".join(map(str, files)))
+
+    def _sound(self, alignment: Alignment) -> tuple[PageSound | None, Path | None]:
+        """Return the sound of the page, and the recording that it is of."""
+        from ctc_align.formats.html_format import LINK, NO_SOUND, embedded_stretch, linked_recording
+
+        if self.mode == NO_SOUND:
+            return None, None
+        recording = self.finder.find(alignment, self.path)
+        if self.mode == LINK:
+            return linked_recording(alignment, recording, self.target.parent), recording
+        return embedded_stretch(alignment, recording), recording
+
+    def _beside(self, recording: Path | None, size: int) -> Path:
+        """Return the file beside the page for sound of `size` bytes, which is none that is there."""
+        if self.options.stdout:
+            raise UsageError(
+                f"{self.path}: its sound ({size / 1e6:.0f} MB) is too much for inside a page: give --out-dir DIR, not "
+                "--stdout, or --audio link"
+            )
+        beside = self.target.with_suffix(_SOUND_NAME)
+        if recording is not None and beside.exists() and beside.samefile(recording):
+            beside = self.target.with_suffix(f".page{_SOUND_NAME}")
+        if os.path.lexists(beside) and not self.options.force:
+            raise OutputError(f"{beside}: exists already; give --force to replace it, or another --out-dir")
+        self.talk.note(f"{size / 1e6:.0f} MB of sound are too much for inside {self.target}: they are in {beside}")
+        return beside

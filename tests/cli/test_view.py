@@ -1,0 +1,133 @@
+"""ctc-align view, and pages that the commands that align write."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from sample_alignments import aligned, make_alignment
+
+from ctc_align.view import page_sound
+
+
+def data_of(path: str | Path) -> dict:
+    """Return the data of a page, and the bytes of the sound inside as `sound`."""
+    html = Path(path).read_text("utf-8")
+    data = json.loads(re.search(r'id="page-data">(.*?)</script>', html, re.S)[1])
+    return {**data, "sound": base64.b64decode(re.search(r'id="page-audio">(.*?)</script>', html, re.S)[1])}
+
+
+@pytest.fixture
+def talk(tmp_path, monkeypatch) -> Path:
+    """The current directory: a recording of three seconds in sounds/, and the JSON of its last two in out/."""
+    monkeypatch.chdir(tmp_path)
+    Path("sounds").mkdir()
+    Path("out").mkdir()
+    samples = np.random.default_rng(0).normal(0, 0.1, 48000)
+    soundfile.write("sounds/talk.wav", samples, 16000)
+    words = aligned("Hello", 0.5, 0.75, 0, "hello"), aligned("</script>", 1.0, 1.5, 6)
+    config = {"times": "recording"}
+    alignment = make_alignment(words, 2.0, audio="../sounds/talk.wav", offset_s=1.0, config=config)
+    alignment.save("out/talk.json")
+    return tmp_path
+
+
+def test_a_page_has_the_utterance_and_its_stretch_of_the_recording(cli, talk) -> None:
+    assert json.loads(Path("out/talk.json").read_text())["words"][0]["start_s"] == 1.5
+    result = cli("view", "out/talk.json")
+    assert (result.code, result.stdout, result.stderr) == (0, "", "wrote talk.html\n")
+    data = data_of("talk.html")
+    assert data["name"] == "talk"
+    assert [word["start_s"] for word in data["alignment"]["words"]] == [0.5, 1.0]
+    assert data["alignment"]["config"]["times"] == "utterance"
+    Path("a.ogg").write_bytes(data["sound"])
+    assert soundfile.info("a.ogg").duration == pytest.approx(2.0, abs=2e-3)
+    assert cli("view", "out/talk.json").code == 2
+    assert cli("view", "out/talk.json", "--force", "--stdout").stdout.startswith("<!doctype html>")
+
+
+def test_the_recording_is_linked_left_out_or_elsewhere(cli, talk) -> None:
+    assert cli("view", "out/talk.json", "--audio", "link", "-o", "pages").code == 0
+    data = data_of("pages/talk.html")
+    assert (data["audio"], data["sound"]) == ({"href": "../sounds/talk.wav", "mime": "audio/wav", "start_s": 1.0}, b"")
+    assert len(base64.b64decode(data["peaks"]["min"])) == 200
+    assert cli("view", "out/talk.json", "--audio", "none", "-o", "silent").code == 0
+    assert data_of("silent/talk.html")["audio"] == {"href": None}
+    Path("sounds").rename("moved")
+    missing = cli("view", "out/talk.json")
+    assert missing.code == 2
+    assert "its recording is not there" in missing.error
+    assert not Path("talk.html").exists()
+    for number, place in enumerate(("moved", "moved/talk.wav")):
+        assert cli("view", "out/talk.json", "--audio", place, "-o", number).code == 0
+        assert data_of(f"{number}/talk.html")["sound"].startswith(b"OggS")
+
+
+def test_sound_that_is_too_much_lies_beside_the_page(cli, talk, monkeypatch) -> None:
+    for module in ("ctc_align.view.page_sound", "ctc_align.formats.html_format"):
+        monkeypatch.setattr(f"{module}.MOST_EMBEDDED_BYTES", 1000)
+    result = cli("view", "out/talk.json", "-o", "pages")
+    assert result.code == 0
+    assert "are too much for inside pages/talk.html: they are in pages/talk.ogg" in result.stderr
+    data = data_of("pages/talk.html")
+    assert data["audio"] == {"href": "talk.ogg", "mime": "audio/ogg", "start_s": 0.0}
+    assert data["sound"] == b""
+    assert soundfile.info("pages/talk.ogg").duration == pytest.approx(2.0, abs=2e-3)
+    assert cli("view", "out/talk.json", "--stdout").code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nothing.json"], "no such file"),
+        (["out"], "got a folder; give its files: out/*.json"),
+        (["sounds/talk.wav"], "not JSON"),
+        (["a.TextGrid"], "ctc-align AUDIO TRANSCRIPT --format html"),
+        (["out/talk.json", "sounds/../out/talk.json"], "two of these would be talk.html"),
+        (["out/talk.json", "--audio", "nowhere.wav"], "nothing is there"),
+        (["out/talk.json", "--theme", "pink"], "expected one of auto, light, dark, got pink"),
+        (["out/talk.json", "--audio", "short.wav"], "short.wav"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_mistakes_are_said_and_nothing_is_written(cli, talk, arguments, said) -> None:
+    Path("a.TextGrid").touch()
+    soundfile.write("short.wav", np.random.default_rng(0).normal(0, 0.1, 16000), 16000)
+    result = cli("view", *arguments)
+    assert result.code in (1, 2)
+    assert said in result.error
+    assert list(Path().glob("*.html")) == []
+
+
+def test_align_and_corpus_write_pages(cli, fake_aligner, here, monkeypatch) -> None:
+    soundfile.write("talk.wav", np.random.default_rng(0).normal(0, 0.1, 32000), 16000)
+    assert cli("talk.wav", "talk.txt", "--format", "json,html").code == 0
+    data = data_of("talk.html")
+    assert data["sound"] == Path("talk.wav").read_bytes()
+    assert [word["text"] for word in data["alignment"]["words"]] == ["Hello,", "big", "world!"]
+    shards = cli("corpus", ".", "--layout", "shards", "--format", "html", "--out-dir", "out")
+    assert (shards.code, "--layout shards holds json and ctm, got --format html" in shards.error) == (2, True)
+    Path("talk.html").unlink()
+    fake_aligner.align, align = (lambda *args, **options: make_alignment((), 2.0, audio="x.npy")), fake_aligner.align
+    try:
+        silent = cli("talk.wav", "talk.txt", "--format", "html")
+    finally:
+        fake_aligner.align = align
+    assert silent.code == 0
+    assert "has no sound" in silent.stderr
+    assert data_of("talk.html")["audio"] == {"href": None}
+
+
+def test_sound_in_memory_is_inside_the_page(tmp_path) -> None:
+    from ctc_align.types import Audio
+
+    samples = np.random.default_rng(0).normal(0, 0.1, 16000).astype(np.float32)
+    alignment = make_alignment((aligned("a", 0.1, 0.2, 0, "a"),), audio="-")
+    alignment.save(tmp_path / "a.html", sound=Audio(samples, 16000))
+    assert data_of(tmp_path / "a.html")["sound"].startswith(b"OggS")
+    assert page_sound.MOST_EMBEDDED_BYTES == 20_000_000
