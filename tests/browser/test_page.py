@@ -1,0 +1,178 @@
+"""The page of an alignment in a browser: words light up while it plays, nothing leaves it, no text is obeyed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+from long_pages import DEMO, hour_page
+from sample_alignments import aligned, make_alignment
+
+from ctc_align.formats import Alignment
+from ctc_align.types import Audio
+from ctc_align.view.page import page as html_of
+
+OPENING_S = 12.0
+"""Limit of opening an hour here, where machines are busy; `tests/benchmarks/page.py` measures it against 3 s."""
+WATCH = """() => new Promise((done) => {
+    const seen = [];
+    const step = () => {
+        const { time, playing, isPlaying } = ctcAlignPage;
+        const lit = document.querySelector("[data-testid=transcript] .playing");
+        seen.push({ time, playing, lit: lit === null ? -1 : Number(lit.dataset.place) });
+        if (seen.length > 30 && !isPlaying) done(seen);
+        else requestAnimationFrame(step);
+    };
+    requestAnimationFrame(step);
+})"""
+"""Returns what is lit at each frame, until nothing plays."""
+
+
+@pytest.fixture(scope="module")
+def demo_page(english: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Alignment]:
+    alignment = english.align(DEMO / "demo.flac", (DEMO / "demo.txt").read_text("utf-8"))
+    path = tmp_path_factory.mktemp("demo") / "demo.html"
+    alignment.save(path)
+    return path, alignment
+
+
+def noise(seconds: float) -> Audio:
+    return Audio(np.random.default_rng(0).normal(0, 0.1, int(16000 * seconds)).astype(np.float32), 16000)
+
+
+def words_of(*texts: str, between: str = " ") -> Alignment:
+    """Return an alignment of words of 0.4 s each, half a second apart."""
+    starts = np.cumsum([0, *(len(text) + len(between) for text in texts)])
+    words = tuple(aligned(text, i / 2, i / 2 + 0.4, int(starts[i]), "ab") for i, text in enumerate(texts))
+    return make_alignment(words, len(texts) / 2, text=between.join(texts), audio="")
+
+
+def test_words_light_up_at_their_times_while_it_plays(open_page: Callable[..., Any], demo_page: Any) -> None:
+    path, alignment = demo_page
+    page = open_page(path)
+    shown = page.evaluate("ctcAlignPage.words.map((word) => [word.text, word.start, word.end])")
+    assert shown == [[word.text, word.start_s, word.end_s] for word in alignment.words]
+    page.wait_for_selector("body[data-samples=true]")
+    page.keyboard.press("Space")
+    seen = page.evaluate(WATCH)
+    assert seen[-1]["time"] > alignment.duration_s - 0.2
+    # what is lit was chosen a frame ago
+    near_s = 0.05 + max(after["time"] - before["time"] for before, after in pairwise(seen))
+    assert near_s < 0.5
+    lit = {moment["lit"] for moment in seen}
+    assert lit - {-1} == set(range(len(alignment.words)))
+    for moment in seen[1:-1]:
+        assert moment["lit"] == moment["playing"]
+        if moment["lit"] >= 0:
+            word = alignment.words[moment["lit"]]
+            assert word.start_s - near_s <= moment["time"] < word.end_s + near_s
+
+
+def test_a_click_on_a_word_plays_that_word_alone(open_page: Callable[..., Any], demo_page: Any) -> None:
+    path, alignment = demo_page
+    page = open_page(path)
+    page.wait_for_selector("body[data-samples=true]")
+    page.click("[data-testid=transcript] [data-place='5']")
+    assert page.evaluate("[ctcAlignPage.selected, ctcAlignPage.isPlaying]") == [5, True]
+    seen = page.evaluate(WATCH)
+    word = alignment.words[5]
+    assert {moment["lit"] for moment in seen} <= {5, -1}
+    assert all(word.start_s - 1e-3 <= moment["time"] <= word.end_s + 1e-3 for moment in seen)
+
+
+@pytest.mark.parametrize(
+    ("texts", "between", "direction"),
+    [(("שלום", "לכולם,", "ABC", "היום"), " ", "rtl"), (("今", "日", "は", "。"), "", "ltr")],
+    ids=["right to left", "spaceless"],
+)
+def test_other_scripts_stand_as_they_are(
+    open_page: Callable[..., Any], tmp_path: Path, texts: tuple[str, ...], between: str, direction: str
+) -> None:
+    alignment = words_of(*texts, between=between)
+    alignment.save(tmp_path / "a.html", sound=noise(2.0))
+    page = open_page(tmp_path / "a.html")
+    assert page.inner_text("[data-testid=transcript]").strip() == alignment.text
+    paragraph = page.locator("[data-testid=transcript] p").first
+    assert paragraph.evaluate("(element) => getComputedStyle(element).direction") == direction
+    first, last = (page.locator(f"[data-place='{place}']").bounding_box() for place in (0, 3))
+    assert (first["x"] > last["x"]) is (direction == "rtl")
+    starts = page.evaluate("ctcAlignPage.words.map((word) => word.start)")
+    assert starts == sorted(starts)
+    page.click("[data-place='1']")
+    assert page.evaluate("ctcAlignPage.selected") == 1
+
+
+HOSTILE = (
+    "<img/src=x:x/onerror=hit()>",
+    "</script><script>hit()</script>",
+    "<!--<script>",
+    "javascript:hit()",
+    "&lt;b&gt;",
+    "\u2028${hit()}",
+    "\x1b[2J\u202e",
+)
+
+
+def test_no_text_of_the_alignment_is_obeyed(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    alignment = words_of(*HOSTILE).to_dict()
+    strange = f"{HOSTILE[0]}{HOSTILE[1]}"
+    for word in alignment["words"]:
+        word.update(speaker=strange, spoken=strange)
+        word["tokens"][0]["token"] = strange
+    region = {"kind": "misfit", "start_s": 0.1, "end_s": 1.0, "char_start": 0, "char_end": 5, "reason": strange}
+    alignment.update(utterance=strange, audio=HOSTILE[3], model=strange, regions=[region], config={HOSTILE[1]: strange})
+    harmless = words_of(*"abcdefg").to_dict()
+    harmless.update(regions=[region | {"reason": "b"}])
+    for word in harmless["words"]:
+        word["speaker"] = "c"
+    counts = []
+    for name, data in ((strange, alignment), ("a", harmless)):
+        path = tmp_path / f"{len(counts)}.html"
+        path.write_text(html_of(data, name=name, sound=None, home_href="/"), "utf-8")
+        page = open_page(path)
+        page.click("[data-testid=transcript] [data-place='1']")
+        page.keyboard.press("n")
+        page.keyboard.press("?")
+        assert page.evaluate("typeof window.hit") == "undefined"
+        assert page.evaluate("document.title").startswith(name)
+        assert page.evaluate("ctcAlignPage.words.map((word) => word.text)") == [word["text"] for word in data["words"]]
+        assert page.locator("a[href^='javascript:' i]").count() == 0
+        counts.append([page.locator(kind).count() for kind in ("script", "img", "iframe", "a", "b", "object", "svg")])
+    assert counts[0] == counts[1]
+
+
+def test_a_recording_that_is_linked_plays_from_where_the_utterance_begins(
+    open_page: Callable[..., Any], tmp_path: Path, cli: Any
+) -> None:
+    soundfile.write(tmp_path / "a talk#1.wav", noise(2.5).samples, 16000)
+    alignment = replace(words_of("one", "two", "three"), audio="a talk#1.wav", offset_s=1.0)
+    alignment.save(tmp_path / "a.json")
+    assert cli("view", tmp_path / "a.json", "-o", tmp_path / "pages", "--audio", "link").code == 0
+    page = open_page(tmp_path / "pages" / "a.html")
+    page.keyboard.press("Space")
+    page.wait_for_selector("[data-testid=transcript] .playing")
+    seen = page.evaluate(WATCH)
+    assert {moment["lit"] for moment in seen} >= {1, 2}
+    assert max(moment["time"] for moment in seen) == pytest.approx(1.5, abs=0.3)
+
+
+@pytest.mark.long
+def test_an_hour_opens_soon_and_scrolls(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    html, words = hour_page()
+    (tmp_path / "hour.html").write_text(html, "utf-8")
+    page = open_page(tmp_path / "hour.html")
+    assert page.evaluate("performance.now()") < OPENING_S * 1000
+    assert page.evaluate("ctcAlignPage.words.length") == words
+    page.locator("[data-testid=stage]").hover()
+    before = page.evaluate("ctcAlignPage.view.start")
+    for _ in range(20):
+        page.mouse.wheel(300, 0)
+    page.wait_for_timeout(500)
+    assert page.evaluate("ctcAlignPage.view.start") > before
+    assert np.median(page.evaluate("ctcAlignPage.frameTimes")) < 200
