@@ -88,18 +88,19 @@ TranscriptFile = Annotated[
         "EPUB book; - for standard input.",
     ),
 ]
+GivenText = Annotated[
+    str | None,
+    typer.Option(
+        "--text", metavar="TEXT", help="The transcript itself, in place of a file; or the path of an EPUB book."
+    ),
+]
 
 
 @grouped
 def align(
     audio: Recording,
     transcript: TranscriptFile = None,
-    text: Annotated[
-        str | None,
-        typer.Option(
-            "--text", metavar="TEXT", help="The transcript itself, in place of a file; or the path of an EPUB book."
-        ),
-    ] = None,
+    text: GivenText = None,
     *,
     model: ModelOptions,
     destination: DestinationOptions,

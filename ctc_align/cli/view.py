@@ -84,7 +84,7 @@ def view(
     failed = 0
     for path, target in zip(alignments, targets):
         try:
-            _Page(Path(path), target, mode, RecordingFinder(given), page, talk).make()
+            _OnePage(Path(path), target, mode, RecordingFinder(given), page, talk).make()
         except UsageError:
             raise
         except CtcAlignError as error:
@@ -123,7 +123,7 @@ def _targets(alignments: list[str], page: PageOptions) -> list[Path]:
 
 
 @dataclass(frozen=True)
-class _Page:
+class _OnePage:
     """One page: of the JSON at `path`, to be written to `target`, its sound as `mode` says."""
 
     path: Path
