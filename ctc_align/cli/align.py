@@ -206,7 +206,7 @@ def demo(
 
 
 def checked_formats(format: str | None, stdout: bool, out_dir: str | None) -> tuple[str, ...]:
-    from ctc_align.formats import DEFAULT_FORMATS, parse_formats
+    from ctc_align.formats import DEFAULT_FORMATS, WRITERS, parse_formats
 
     formats = DEFAULT_FORMATS if format is None else parse_formats(format)
     if out_dir == "":
@@ -219,6 +219,8 @@ def checked_formats(format: str | None, stdout: bool, out_dir: str | None) -> tu
         return formats[:1]
     if len(formats) != 1:
         raise UsageError(f"--stdout takes exactly one format, got {', '.join(formats)}")
+    if WRITERS[formats[0]][0].is_binary and sys.stdout.isatty():
+        raise UsageError(f"--stdout: {formats[0]} is no text for a terminal: write it to a file (… --stdout > FILE)")
     return formats
 
 

@@ -77,7 +77,8 @@ Formats = Annotated[
     typer.Option(
         "--format",
         metavar="LIST",
-        help="Output formats, comma-separated, out of json, ctm, textgrid, srt, vtt, tsv, audacity, eaf and html.",
+        help="Output formats, comma-separated, out of json, ctm, textgrid, srt, vtt, tsv, audacity, eaf, html, png "
+        "and svg.",
         show_default="json,ctm,textgrid",
     ),
 ]

@@ -7,14 +7,15 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ctc_align.errors import OutputError, UsageError
 from ctc_align.formats.elan import ElanWriter
-from ctc_align.formats.html_format import HtmlWriter
+from ctc_align.formats.html_format import HtmlWriter, page_object
 from ctc_align.formats.json_format import JsonWriter, to_dict
 from ctc_align.formats.json_reading import alignment_fields, read_object
 from ctc_align.formats.line_formats import AudacityWriter, CtmWriter, TokenCtmWriter, TsvWriter
+from ctc_align.formats.picture_files import PngWriter, SvgWriter, notebook_html, picture_sound
 from ctc_align.formats.spoken_tiers import is_document
 from ctc_align.formats.subtitles import SrtWriter, VttWriter
 from ctc_align.formats.textgrid import TextGridWriter
@@ -22,7 +23,13 @@ from ctc_align.formats.whole_files import placing
 from ctc_align.formats.writer import Style, StyleSource, Writer, WritingContext
 from ctc_align.text.elan_files import read_elan
 from ctc_align.text.textgrid_files import textgrid_layout
-from ctc_align.types import EAF, TEXTGRID, AlignmentData, Audio
+from ctc_align.types import EAF, TEXTGRID, AlignmentData, Audio, AudioLike
+from ctc_align.view import check_plotting
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from ctc_align.view.pictures import Panel
 
 WRITERS: dict[str, tuple[type[Writer], ...]] = {
     "json": (JsonWriter,),
@@ -34,6 +41,8 @@ WRITERS: dict[str, tuple[type[Writer], ...]] = {
     "audacity": (AudacityWriter,),
     "eaf": (ElanWriter,),
     "html": (HtmlWriter,),
+    "png": (PngWriter,),
+    "svg": (SvgWriter,),
 }
 Written = Callable[[Path, bytes], None]
 DEFAULT_FORMATS = ("json", "ctm", "textgrid")
@@ -47,6 +56,39 @@ class Alignment(AlignmentData):
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of format "ctc-align/1": plain dicts, lists, strings and finite numbers or None."""
         return to_dict(self)
+
+    def plot(
+        self,
+        start_s: float | None = None,
+        end_s: float | None = None,
+        *,
+        audio: AudioLike | None = None,
+        panels: Sequence[Panel] = ("waveform", "spectrogram"),
+    ) -> Figure:
+        """Draw the sound with the words, phones and speakers below it, and the spread of edges (extra `plot`).
+
+        Args:
+            start_s, end_s: the stretch that is drawn, seconds from the start of the utterance; None: all of it. Up to
+                36 s are drawn finely, more without phones and spectrogram.
+            audio: as for `ctc_align.align`; None: the path in `audio`, from the current directory.
+            panels: of the sound, "waveform" and "spectrogram"; () draws the tiers alone, and reads no recording.
+
+        Returns:
+            A matplotlib figure, made without pyplot: `figure.savefig("words.pdf")`.
+
+        Raises:
+            AudioError: the recording cannot be read.
+            UsageError: matplotlib is not installed, or there is no such stretch or panel.
+        """
+        from ctc_align.view.pictures import alignment_figure
+
+        check_plotting()
+        sound = picture_sound(self, audio) if panels else None
+        return alignment_figure(page_object(self), sound, start_s=start_s, end_s=end_s, panels=panels)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the page with the recording inside, or a table where that is not there."""
+        return notebook_html(self)
 
     def save(self, path: str | Path, *, force: bool = False, sound: Audio | None = None) -> None:
         """Write the alignment in the format that the extension of `path` names (.json, .ctm, .TextGrid, .html, …).
@@ -62,6 +104,7 @@ class Alignment(AlignmentData):
         """
         path = Path(path)
         writer = _writer_of(path)()
+        writer.require()
         try:
             _check_folder(path.parent)
             is_folder, exists = path.is_dir(), os.path.lexists(path)
@@ -96,7 +139,7 @@ def parse_formats(formats: str) -> tuple[str, ...]:
     """Return the formats of a comma-separated list, in its order.
 
     Raises:
-        UsageError: the list is empty or names an unknown format.
+        UsageError: the list is empty, names an unknown format, or one that needs a package which is not installed.
 
     >>> parse_formats("TextGrid, json")
     ('textgrid', 'json')
@@ -106,6 +149,9 @@ def parse_formats(formats: str) -> tuple[str, ...]:
     if unknown or not names:
         got = ", ".join(unknown) or "an empty list"
         raise UsageError(f"--format: expected formats out of {', '.join(WRITERS)}; got {got}")
+    for name in names:
+        for writer in WRITERS[name]:
+            writer.require()
     return tuple(dict.fromkeys(names))
 
 

@@ -125,12 +125,18 @@ class Writer:
     extension: ClassVar[str]
     encoding_errors: ClassVar[str] = "replace"
     """Treatment of characters that UTF-8 cannot encode (halves of surrogate pairs from file names)."""
+    is_binary: ClassVar[bool] = False
+    """True for a format that is no text, and nothing for a terminal."""
 
     def __init__(self, style: Style | None = None) -> None:
         self._style = style
 
     def style(self, alignment: AlignmentData) -> Style:
         return self._style if self._style is not None else Style.of(alignment.config)
+
+    @classmethod
+    def require(cls) -> None:
+        """Raise UsageError where a package that the format needs is not installed; before any work."""
 
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
         """Write the text of the file."""

@@ -1,0 +1,195 @@
+"""Pictures of alignments: what is drawn where, of a few seconds and of an hour."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ctc_align.errors import AudioError, UsageError
+from ctc_align.formats import Alignment, rendered
+from ctc_align.types import AlignedToken, AlignedWord, Region
+from ctc_align.view.pictures import PictureSound, alignment_figure, rendered_figure
+from ctc_align.view.spectrogram import spectrogram
+
+pytest.importorskip("matplotlib")
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def word(text: str, start_s: float, end_s: float, confidence: float = 0.95, speaker: str = "") -> AlignedWord:
+    middle_s = (start_s + end_s) / 2
+    tokens = (AlignedToken("AH", start_s, middle_s, 0.9, 20.0, 5.0), AlignedToken("T", middle_s, end_s, 0.9, 5.0, 30.0))
+    times = (start_s, end_s, confidence, tokens, 20.0, 30.0)
+    return AlignedWord(text, text, 0, 1, "aligned", *times, speaker=speaker)
+
+
+WORDS = (word("$a$", 0.5, 1.0, speaker="A"), word("</b>", 1.0, 1.5, 0.6, "A"), word("c", 8.0, 8.5, 0.1, "B"))
+SKIPPED = AlignedWord("d", "d", 0, 1, "skipped")
+ALIGNMENT = Alignment(
+    "talk", "talk.wav", 10.0, "m", "cpu", 0.01, 1.0, -1.0, "$a$ </b> c d", (*WORDS, SKIPPED), token_kind="phones"
+)
+SOUND = PictureSound(np.sin(np.arange(160000, dtype=np.float32)), 16000)
+
+
+def texts(figure) -> list[str]:
+    return [text.get_text() for axes in figure.axes for text in axes.texts]
+
+
+def lines_and_bands(axes, level: int) -> tuple[list[float], list[tuple[float, float]]]:
+    """Return the edges that are drawn in a tier, and the first and last times of the bands about them."""
+    lines, bands = [], []
+    for collection in axes.collections:
+        for path in collection.get_paths():
+            times, levels = path.vertices[:, 0], path.vertices[:, 1]
+            if levels.min() == level and levels.max() == level + 1:
+                if type(collection).__name__ == "LineCollection":
+                    lines.append(float(times[0]))
+                elif collection.get_alpha():
+                    bands.append((float(times.min()), float(times.max())))
+    return sorted(lines), sorted(bands)
+
+
+def test_words_stand_at_their_times_with_the_spread_of_their_edges():
+    figure = alignment_figure(ALIGNMENT.to_dict(), SOUND)
+    assert len(figure.axes) == 2 * 3, "two rows of five seconds: waveform, spectrogram, tiers"
+    first, second = figure.axes[2], figure.axes[5]
+    assert (first.get_xlim(), second.get_xlim()) == ((0.0, 5.0), (5.0, 10.0))
+    assert [label.get_text() for label in first.get_yticklabels()] == ["words", "phones", "speakers"]
+    assert texts(figure) == ["$a$", "</b>", "AH", "T", "AH", "T", "A", "c", "AH", "T", "B"], "as they are written"
+    lines, bands = lines_and_bands(first, 0)
+    assert lines == [0.5, 1.0, 1.5]
+    assert np.allclose(bands, [(0.48, 0.52), (0.97, 1.03), (1.47, 1.53)]), "the greater of two that touch"
+    assert lines_and_bands(second, 1)[0] == [8.0, 8.25, 8.5]
+    colours = {tuple(np.round(colour, 2)) for axes in (first, second) for colour in axes.collections[0].get_facecolor()}
+    assert len(colours) == 3, "of three confidences"
+    assert any("1 of 4 words not in the recording" in text.get_text() for text in figure.texts)
+
+
+def test_times_of_the_recording_are_drawn_as_those_of_the_utterance():
+    moved = replace(ALIGNMENT, offset_s=100.0, config={"times": "recording"}).to_dict()
+    assert moved["words"][0]["start_s"] == 100.5
+    assert lines_and_bands(alignment_figure(moved, None).axes[0], 0)[0] == [0.5, 1.0, 1.5]
+
+
+def test_a_stretch_and_what_is_none():
+    figure = alignment_figure(ALIGNMENT.to_dict(), SOUND, start_s=7.5, end_s=99, panels=["waveform"])
+    assert [axes.get_xlim() for axes in figure.axes] == [(7.5, 10.0)] * 2
+    assert "c" in texts(figure)
+    assert "$a$" not in texts(figure)
+    for start_s, end_s in ((3, 2), (-1, 2), (10, 12)):
+        with pytest.raises(UsageError, match=r"expected a stretch of the utterance's 10\.00 s"):
+            alignment_figure(ALIGNMENT.to_dict(), None, start_s=start_s, end_s=end_s)
+    with pytest.raises(UsageError, match="panels: expected some of waveform, spectrogram, got 'pitch'"):
+        alignment_figure(ALIGNMENT.to_dict(), None, panels=["pitch"])  # type: ignore[list-item]
+
+
+def test_an_hour_is_drawn_coarsely_and_never_read_whole():
+    class Samples:
+        most = 0
+
+        def __getitem__(self, part: slice) -> np.ndarray:
+            self.most = max(self.most, part.stop - part.start)
+            return np.ones(part.stop - part.start, np.float32)
+
+    samples = Samples()
+    words = tuple(word("hello", i * 1.0, i + 0.9, 0.3 if i == 1234 else 0.99) for i in range(3600))
+    region = Region("unexplained", 3000.0, 3100.0, None, None, "speech")
+    hour = replace(ALIGNMENT, words=words, duration_s=3600.0, regions=(region,)).to_dict()
+    figure = alignment_figure(hour, PictureSound(samples, 100))
+    assert samples.most <= 600 * 100
+    assert len(figure.axes) == 6 * 2, "waveform and words; no spectrogram"
+    assert texts(figure) == [], "no word has room"
+    doubtful = [path for path in figure.axes[5].collections[0].get_paths() if path.vertices[0, 0] == 1234.0]
+    assert len(doubtful) == 1
+    assert len(figure.axes[10].patches) == 1, "what no word explains is hatched"
+
+
+@pytest.mark.parametrize("samples", [np.zeros(1600, np.float32), np.zeros(0, np.float32), np.ones(3, np.float32)])
+def test_silence_and_nothing_have_a_spectrogram(samples):
+    levels_db, highest_hz = spectrogram(samples, 8000, 7)
+    assert levels_db.shape[1] == 7
+    assert highest_hz == 4000.0
+    assert np.isfinite(levels_db).all()
+
+
+def test_characters_that_no_font_has_are_told(caplog):
+    strange = replace(ALIGNMENT, words=(word("\U000f1234", 0.0, 1.0), word("привет", 1.0, 2.0)))
+    with caplog.at_level(logging.WARNING, "ctc_align"):
+        figure = alignment_figure(strange.to_dict(), None)
+    assert [record.getMessage() for record in caplog.records] == [
+        "no font of this machine has U+F1234: a picture shows boxes in their places"
+    ]
+    assert rendered_figure(figure, "png").startswith(b"\x89PNG\r\n\x1a\n")
+
+
+def test_files_are_the_same_bytes_each_time_and_have_the_sound(tmp_path, monkeypatch, caplog):
+    import soundfile
+
+    monkeypatch.chdir(tmp_path)
+    soundfile.write("talk.wav", 0.5 * SOUND.samples, 16000)
+    with caplog.at_level(logging.WARNING, "ctc_align"):
+        svg = rendered(ALIGNMENT, "svg")
+        assert rendered(ALIGNMENT, "svg") == svg
+        assert svg.startswith(b"<?xml")
+        assert b"<dc:date>" not in svg
+        ALIGNMENT.save("talk.png")
+    assert caplog.records == []
+    assert Path("talk.png").read_bytes().startswith(b"\x89PNG")
+    Path("talk.wav").unlink()
+    with caplog.at_level(logging.WARNING, "ctc_align"):
+        assert len(rendered(ALIGNMENT, "svg")) < len(svg) / 2, "tiers alone"
+    assert [record.getMessage()[:42] for record in caplog.records] == ["talk: its picture has no sound: talk.wav: "]
+
+
+def test_plot_reads_the_recording_or_what_takes_its_place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert len(ALIGNMENT.plot(0, 2, audio=(SOUND.samples, 16000)).axes) == 3
+    assert len(ALIGNMENT.plot(panels=()).axes) == 2
+    with pytest.raises(AudioError, match=r"talk\.wav"):
+        ALIGNMENT.plot()
+    with pytest.raises(AudioError, match="it was aligned from samples or standard input"):
+        replace(ALIGNMENT, audio="").plot()
+
+
+def test_a_notebook_shows_the_page_or_a_table(tmp_path, monkeypatch):
+    import html
+
+    import soundfile
+
+    from ctc_align.view import page
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(page, "page", lambda data, *, name, sound: f'<p title="{name}">{len(sound.encoded)}</p>')
+    table = ALIGNMENT._repr_html_()
+    assert table.startswith("<table><caption>talk, without its recording: talk.wav: ")
+    assert "<td>&lt;/b&gt;</td><td>1.000</td><td>1.500</td><td>0.60</td>" in table
+    assert "<td>d</td><td></td><td></td><td>skipped</td>" in table
+    soundfile.write("talk.wav", 0.5 * SOUND.samples, 16000)
+    frame = ALIGNMENT._repr_html_()
+    inside = html.unescape(frame.split('srcdoc="')[1].split('"')[0])
+    assert inside.startswith('<p title="talk">')
+    assert ' sandbox="allow-scripts allow-downloads" ' in frame, "a strange text has no way to the notebook"
+    assert "longer than 10 minutes" in replace(ALIGNMENT, duration_s=3600.0)._repr_html_()
+
+
+def test_without_matplotlib_nothing_is_begun(cli, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    demo = ROOT / "ctc_align" / "demo"
+    result = cli(demo / "demo.flac", demo / "demo.txt", "--format", "json,png", "-o", tmp_path / "out")
+    assert result.code == 2
+    assert "pip install 'ctc-align[plot]'" in result.error
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(UsageError, match="need the package matplotlib"):
+        ALIGNMENT.plot(panels=())
+
+
+def test_a_picture_is_not_put_on_a_terminal(cli, monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    demo = ROOT / "ctc_align" / "demo"
+    result = cli(demo / "demo.flac", demo / "demo.txt", "--format", "png", "--stdout")
+    assert (result.code, result.stdout) == (2, "")
+    assert "--stdout: png is no text for a terminal" in result.error
