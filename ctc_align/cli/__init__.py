@@ -26,6 +26,7 @@ from ctc_align.cli.messages import INTERRUPTED, OK, SOME_FAILED, WRONG_CALL, Int
 from ctc_align.cli.models import models
 from ctc_align.cli.printing import PROGRAM, put, say, say_lines, say_what_python_says
 from ctc_align.cli.realign import realign
+from ctc_align.cli.report import report
 from ctc_align.cli.score import score
 from ctc_align.cli.serve import serve
 from ctc_align.cli.train import adapt, train
@@ -68,6 +69,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "help": show_help,
     "models": models,
     "realign": realign,
+    "report": report,
     "score": score,
     "serve": serve,
     "train": train,

@@ -264,17 +264,19 @@ def _distribution(losses: array[float]) -> dict[str, float]:
     return {name: round(float(value), 6) for name, value in summary.items()}
 
 
-def joined(out_dir: Path) -> tuple[Summary, list[str]]:
+def joined(out_dir: Path, argument: str = "--summary") -> tuple[Summary, list[str]]:
     """Return the summary of all journals in a folder, and notes on what is missing.
+
+    `argument` is what error messages call the folder.
 
     Raises:
         UsageError: no folder, or no journal in it.
     """
     if not out_dir.is_dir():
-        raise UsageError(f"--summary {out_dir}: expected the output folder of a corpus run, got no folder")
+        raise UsageError(f"{argument} {out_dir}: expected the output folder of a corpus run, got no folder")
     paths = journal_paths(out_dir)
     if not paths:
-        raise UsageError(f"--summary {out_dir}: there is no journal in it; is it the --out-dir of a corpus run?")
+        raise UsageError(f"{argument} {out_dir}: there is no journal in it; is it the --out-dir of a corpus run?")
     ended = {path: _read(summary_path(out_dir, shard_of(path))) for path in paths}
     notes = [f"{path.name}: its run has not come to its end" for path, data in ended.items() if not _complete(data)]
     notes += _missing(paths)

@@ -1,0 +1,1 @@
+"""The report of a corpus run: its figures, collected from journals and outputs, and the page that shows them."""

@@ -1,0 +1,344 @@
+"""The figures of a corpus run: those of its summary, and distributions over its outputs, which are read one by one.
+
+Memory holds the summary, the counts of histograms, and the utterances that are named: not the utterances of a run.
+"""
+
+from __future__ import annotations
+
+import bisect
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from ctc_align.corpus.outputs.shards import read_lines
+from ctc_align.corpus.state.journal import journal_paths
+from ctc_align.corpus.state.journal_lines import DONE, Line, line_key
+from ctc_align.corpus.state.outcomes import Outcomes
+from ctc_align.corpus.state.summary import Summary, joined, lines_left
+from ctc_align.errors import CtcAlignError, InputError
+from ctc_align.formats.json_reading import check_format, read_object
+from ctc_align.reading.input_files import parse_json
+
+MOST_NAMED = 20
+"""Utterances that are named for each reason of failure, and faults of outputs."""
+MOST_REASONS = 200
+MOST_WORST = 100
+"""Utterances in the table of each criterion."""
+MOST_SPEAKERS = 1000
+OTHER_REASONS = "other reasons"
+PAUSE_S = 0.05
+"""The shortest gap between two words that counts as a pause."""
+_SHARDS = "alignments-*.jsonl.gz"
+
+
+@dataclass
+class Histogram:
+    """Counts of values by equal bins from 0 on; the last bin has all that is greater, too."""
+
+    width: float
+    bins: int
+    counts: list[int] = field(init=False)
+    number: int = 0
+    total: float = 0.0
+    greatest: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.counts = [0] * self.bins
+
+    def add(self, value: float) -> None:
+        """Count a value of 0 or more; what is less counts as 0."""
+        self.counts[min(max(int(value / self.width), 0), self.bins - 1)] += 1
+        self.number += 1
+        self.total += value
+        self.greatest = max(self.greatest, value)
+
+    @property
+    def mean(self) -> float:
+        return self.total / max(self.number, 1)
+
+    def quantile(self, share: float) -> float:
+        """Return about the value that a share of all are below, to a bin's width.
+
+        >>> histogram = Histogram(1.0, 10)
+        >>> for value in range(10): histogram.add(value)
+        >>> histogram.quantile(0.5)
+        5.0
+        """
+        wanted, below = share * self.number, 0
+        for place, count in enumerate(self.counts):
+            if count and below + count >= wanted:
+                return min((place + (wanted - below) / count) * self.width, max(self.greatest, 0.0))
+            below += count
+        return self.greatest
+
+
+@dataclass
+class Reason:
+    """A reason for failures: one of the messages, how many there are, and the first utterances."""
+
+    example: str
+    count: int = 0
+    ids: list[str] = field(default_factory=list)
+
+
+@dataclass
+class SpeakerFigures:
+    """The aligned words of one speaker."""
+
+    words: int = 0
+    seconds: float = 0.0
+    confidence: float = 0.0
+
+
+@dataclass(frozen=True)
+class NamedUtterance:
+    """One utterance of the table: what its journal line says, and the path of its JSON below the output folder."""
+
+    id: str
+    loss_per_token: float | None
+    least_confidence: float | None
+    fit: str | None
+    skipped: int
+    words: int
+    duration_s: float
+    json: str | None
+
+    @property
+    def skipped_share(self) -> float:
+        """The share of the words that are not in the recording."""
+        return self.skipped / max(self.words, self.skipped, 1)
+
+
+@dataclass
+class RunFigures:
+    """All that a report shows.
+
+    Attributes:
+        summary: as `summary.json` has it, of all journals in the folder.
+        notes: what is missing for a whole run.
+        reasons: of failures, by their messages without names and numbers.
+        speakers: by name, of words whose transcript names a speaker.
+        faults: outputs that could not be read, `MOST_NAMED` of them; unread: how many there are.
+        read: outputs that were read.
+    """
+
+    summary: Summary
+    notes: list[str]
+    loss_per_token: Histogram = field(default_factory=lambda: Histogram(0.01, 1000))
+    confidence: Histogram = field(default_factory=lambda: Histogram(0.01, 100))
+    words_per_s: Histogram = field(default_factory=lambda: Histogram(0.05, 200))
+    tokens_per_s: Histogram = field(default_factory=lambda: Histogram(0.1, 400))
+    pauses_s: Histogram = field(default_factory=lambda: Histogram(0.01, 300))
+    durations_s: Histogram = field(default_factory=lambda: Histogram(0.1, 600))
+    token_kind: str = "tokens"
+    speech_s: float = 0.0
+    reasons: dict[str, Reason] = field(default_factory=dict)
+    speakers: dict[str, SpeakerFigures] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+    unread: int = 0
+    read: int = 0
+    worst: list[NamedUtterance] = field(default_factory=list)
+
+    def add_failure(self, line: Line) -> None:
+        """Count a failure with its kind of reason."""
+        key = reason_kind(line.reason or "", line.id)
+        if key not in self.reasons and len(self.reasons) >= MOST_REASONS:
+            key = OTHER_REASONS
+        reason = self.reasons.setdefault(key, Reason(line.reason or "no reason given"))
+        reason.count += 1
+        if len(reason.ids) < MOST_NAMED:
+            reason.ids.append(line.id)
+
+    def add_fault(self, fault: str) -> None:
+        """Count an output that could not be read."""
+        self.unread += 1
+        if len(self.faults) < MOST_NAMED:
+            self.faults.append(fault)
+
+    def add_alignment(self, data: Mapping[str, Any]) -> None:
+        """Count the words of an alignment's JSON object, as its file has it."""
+        self.token_kind = str(data.get("token_kind") or "tokens")
+        words = [word for word in data["words"] if word["start_s"] is not None and word["end_s"] is not None]
+        for word in words:
+            if word["confidence"] is not None:
+                self.confidence.add(word["confidence"])
+            self.speech_s += word["end_s"] - word["start_s"]
+            self._add_speaker(word)
+        self.read += 1
+        if not words:
+            return
+        in_time = sorted(words, key=lambda word: word["start_s"])
+        for before, after in pairwise(in_time):
+            if after["start_s"] - before["end_s"] >= PAUSE_S:
+                self.pauses_s.add(after["start_s"] - before["end_s"])
+        length_s = in_time[-1]["end_s"] - in_time[0]["start_s"]
+        if length_s > 0:
+            self.words_per_s.add(len(words) / length_s)
+            self.tokens_per_s.add(sum(len(word["tokens"]) for word in words) / length_s)
+
+    def _add_speaker(self, word: Mapping[str, Any]) -> None:
+        name = word.get("speaker")
+        if not name or (name not in self.speakers and len(self.speakers) >= MOST_SPEAKERS):
+            return
+        speaker = self.speakers.setdefault(name, SpeakerFigures())
+        speaker.words += 1
+        speaker.seconds += word["end_s"] - word["start_s"]
+        speaker.confidence += word["confidence"] or 0.0
+
+
+def reason_kind(reason: str, id: str) -> str:
+    """Return the reason of a failure without its utterance, paths and numbers: one text for all of a kind.
+
+    >>> reason_kind("talk-7: a/talk-7.wav: 3 frames are too few, 6 are needed", "talk-7")
+    '… frames are too few, … are needed'
+    """
+    text = reason.removeprefix(f"{id}: ")
+    text = re.sub(r"^\S*[/.]\S*: ", "", text)  # the file that the message begins with
+    text = re.sub(r"'[^']*'|\"[^\"]*\"", "…", text)
+    text = re.sub(r"\S*/\S*", "…", text)
+    return re.sub(r"\d[\d.,]*\d|\d", "…", text)
+
+
+def run_figures(out_dir: Path, progress: Callable[[float], None] | None = None) -> RunFigures:
+    """Return the figures of the run, or of the jobs, whose journals are in a folder.
+
+    Args:
+        progress: called with the share of the outputs that have been read.
+
+    Raises:
+        UsageError: no folder, or none of a corpus run.
+    """
+    summary, notes = joined(out_dir, "OUT_DIR")
+    figures = RunFigures(summary, notes)
+    paths = journal_paths(out_dir)
+    worst = _Worst()
+    with Outcomes(paths, lines_left(paths), quiet=True) as outcomes:
+        for number, line in enumerate(outcomes.lines(), start=1):
+            if progress is not None:
+                progress(number / max(len(outcomes), 1))
+            if line.status != DONE:
+                figures.add_failure(line)
+                continue
+            if line.loss_per_token is not None:
+                figures.loss_per_token.add(line.loss_per_token)
+            figures.durations_s.add(line.duration_s or 0.0)
+            json_name = _json_of(line)
+            least = None
+            if json_name is not None:
+                least = _read(figures, out_dir / json_name)
+            worst.add(_named(line, json_name, least))
+        named = {one.id: one for one in worst.utterances()}
+        for path, data in _shard_objects(out_dir, figures):
+            id = str(data.get("utterance"))
+            found = outcomes.find(line_key(id))
+            if found is None or found[0] != DONE or not _add(figures, data, path):
+                continue
+            if id in named:
+                named[id] = replace(named[id], least_confidence=least_confidence(data))
+    figures.worst = list(named.values())
+    return figures
+
+
+def _json_of(line: Line) -> str | None:
+    """Return the JSON of an utterance below the output folder, None where it has none of its own.
+
+    Journals may have been changed by others: a name that leads out of the folder is none.
+    """
+    if line.files is None:
+        names = [] if line.row is not None else [f"{line.id}.json"]
+    else:
+        names = [name for name in line.files if name.endswith(".json")]
+    return next((name for name in names if not os.path.isabs(name) and ".." not in Path(name).parts), None)
+
+
+def _read(figures: RunFigures, path: Path) -> float | None:
+    """Add the figures of an alignment's file; return the least confidence of its words."""
+    try:
+        data = read_object(path)
+    except CtcAlignError as error:
+        figures.add_fault(str(error))
+        return None
+    return least_confidence(data) if _add(figures, data, path) else None
+
+
+def _add(figures: RunFigures, data: dict[str, Any], path: Path) -> bool:
+    """Add the figures of an alignment's object; return whether it has the fields of one."""
+    try:
+        figures.add_alignment(data)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        figures.add_fault(f"{path}: an alignment in it lacks a field, or has one of another type")
+        return False
+    return True
+
+
+def least_confidence(data: Mapping[str, Any]) -> float | None:
+    """Return the least confidence of a word, None where no word has any."""
+    return min((word["confidence"] for word in data["words"] if word["confidence"] is not None), default=None)
+
+
+def _shard_objects(out_dir: Path, figures: RunFigures) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield the alignments in a folder's shards; what cannot be read is counted as a fault."""
+    for path in sorted(out_dir.glob(_SHARDS)):
+        try:
+            for line in read_lines(path):
+                data = parse_json(line)
+                check_format(data, str(path))
+                yield path, data
+        except (OSError, EOFError, zlib.error, ValueError, InputError, UnicodeError) as error:
+            figures.add_fault(f"{path}: cannot be read to its end: {error}")
+
+
+def _named(line: Line, json_name: str | None, least: float | None) -> NamedUtterance:
+    return NamedUtterance(
+        line.id,
+        line.loss_per_token,
+        least if least is not None else (line.doubt or {}).get("least_confidence"),
+        line.fit,
+        line.skipped or 0,
+        line.words or 0,
+        line.duration_s or 0.0,
+        json_name,
+    )
+
+
+class _Worst:
+    """The utterances with the greatest loss, the least confidence and the most words missing."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, list[tuple[float, str, NamedUtterance]]] = {"loss": [], "confidence": [], "skipped": []}
+
+    def add(self, one: NamedUtterance) -> None:
+        values = {
+            "loss": None if one.loss_per_token is None else -one.loss_per_token,
+            "confidence": one.least_confidence,
+            "skipped": -one.skipped_share if one.skipped else None,
+        }
+        for criterion, value in values.items():
+            kept = self._kept[criterion]
+            if value is None or (len(kept) == MOST_WORST and value > kept[-1][0]):
+                continue
+            bisect.insort(kept, (value, one.id, one), key=lambda row: row[:2])
+            del kept[MOST_WORST:]
+
+    def utterances(self) -> list[NamedUtterance]:
+        """Return those of all criteria, each once, the greatest loss first."""
+        found = {id: one for kept in self._kept.values() for _, id, one in kept}
+        return sorted(found.values(), key=lambda one: (-(one.loss_per_token or 0.0), one.id))
+
+
+def failed_reasons(figures: RunFigures) -> list[Reason]:
+    """Return the reasons of failures, the most frequent first."""
+    return sorted(figures.reasons.values(), key=lambda reason: (-reason.count, reason.example))
+
+
+def page_beside(out_dir: Path, one: NamedUtterance) -> str | None:
+    """Return the page of an utterance below the output folder, None where there is none."""
+    if one.json is None:
+        return None
+    name = f"{one.json.removesuffix('.json')}.html"
+    return name if os.path.isfile(out_dir / name) else None

@@ -1,0 +1,253 @@
+"""The report of a corpus run: the figures of its summary, and a page in which nothing of the corpus is markup."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from ctc_align.corpus.report.run_figures import (
+    MOST_REASONS,
+    MOST_WORST,
+    Histogram,
+    RunFigures,
+    reason_kind,
+    run_figures,
+)
+from ctc_align.corpus.state.journal import Journal, Shard, journal_path
+from ctc_align.corpus.state.journal_lines import DONE, FAILED, Line
+from ctc_align.corpus.state.summary import Summary, summarize, summary_path
+from ctc_align.formats import Alignment
+from ctc_align.types import AlignedToken, AlignedWord
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+OF_RUN = ("run", "journal_lines", "skipped", "shard")
+"""Fields of a summary that are of one run of many, not of what is in the folder."""
+
+
+def alignment(id: str, confidence: float) -> Alignment:
+    """Three words of 0.4 s in two seconds, with pauses of 0.1 and 0.3 s."""
+
+    def word(start_s: float, speaker: str) -> AlignedWord:
+        token = AlignedToken("AH", start_s, start_s + 0.4, 0.9)
+        times = (start_s, start_s + 0.4, confidence, (token, token))
+        return AlignedWord("a", "a", 0, 1, "aligned", *times, speaker=speaker)
+
+    words = (word(0.1, "Ann"), word(0.6, "Ann"), word(1.3, "</td>"))
+    return Alignment(id, "a.wav", 2.0, "m", "cpu", 0.01, 1.0, -1.0, "a a a", words, token_kind="phones")
+
+
+def run_folder(folder: Path, number: int = 4, *, shards: bool = False, jobs: int = 1) -> Path:
+    """A folder as `corpus` leaves it: utterances of growing loss, and three that failed for two reasons."""
+    folder.mkdir()
+    lines, objects = [], []
+    for i in range(number):
+        id = f"u{i}"
+        one = alignment(id, 1 - i / 10)
+        objects.append(one.to_dict())
+        if not shards:
+            one.save(folder / f"{id}.json")
+        files = None if shards else {f"{id}.json": (1, "0a")}
+        figures = {
+            "loss": 2.0 * i,
+            "loss_per_token": 0.5 * i,
+            "duration_s": 2.0,
+            "fit": "good",
+            "skipped": i,
+            "words": 9,
+        }
+        lines.append(Line(id, DONE, files=files, row=(1, "0a") if shards else None, **figures))
+    if shards:
+        with gzip.open(folder / "alignments-00000.jsonl.gz", "wt", encoding="utf-8") as file:
+            file.writelines(
+                json.dumps(data) + "\n" for data in [*objects, alignment("of an earlier run", 0.1).to_dict()]
+            )
+    lines.append(Line(HOSTILE, FAILED, f"{HOSTILE}: a/b.wav: no such audio file"))
+    lines.append(Line("javascript:alert(1)", FAILED, "c.wav: no such audio file"))
+    lines.append(Line("z", FAILED, "z: 3 frames are too few, 6 are needed"))
+    for job in range(jobs):
+        shard = Shard(job, jobs)
+        with Journal(journal_path(folder, shard)) as journal:
+            journal.append(lines[job::jobs])
+        summarize([journal_path(folder, shard)], source="<s>", complete=True).write(summary_path(folder, shard))
+    return folder
+
+
+class Page(HTMLParser):
+    """The elements of a page, with their attributes, and the texts in some of them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.inside: list[str] = []
+        self.scripts = ""
+        self.texts: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self.inside.append(tag)
+
+    def handle_endtag(self, tag):
+        while self.inside and self.inside.pop() != tag:
+            pass
+
+    def handle_data(self, data):
+        if self.inside and self.inside[-1] == "script":
+            self.scripts += data
+        else:
+            self.texts.append(data)
+
+    def named(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+@pytest.mark.parametrize(("shards", "jobs"), [(False, 1), (True, 1), (False, 3), (True, 2)])
+def test_the_figures_are_those_of_the_summary(tmp_path, cli, shards, jobs):
+    folder = run_folder(tmp_path / "run", shards=shards, jobs=jobs)
+    assert cli("corpus", "--summary", folder).code == 1
+    expected = json.loads((folder / "summary.json").read_text("utf-8"))
+    found = run_figures(folder)
+    assert {k: v for k, v in found.summary.to_dict().items() if k not in OF_RUN} == {
+        k: v for k, v in expected.items() if k not in OF_RUN
+    }
+    assert (found.read, found.unread, found.loss_per_token.number) == (4, 0, expected["done"])
+    assert sum(reason.count for reason in found.reasons.values()) == expected["failed"]
+    assert sorted((reason.count, len(reason.ids)) for reason in found.reasons.values()) == [(1, 1), (2, 2)]
+    assert (found.confidence.number, found.pauses_s.number, found.token_kind) == (12, 8, "phones")
+    assert found.words_per_s.mean == pytest.approx(3 / 1.6)
+    assert found.tokens_per_s.mean == pytest.approx(6 / 1.6)
+    assert found.pauses_s.mean == pytest.approx(0.2)
+    assert found.speech_s == pytest.approx(4 * 1.2)
+    assert {name: one.words for name, one in found.speakers.items()} == {"Ann": 8, "</td>": 4}
+    assert [one.id for one in found.worst][:2] == ["u3", "u2"]
+    assert found.worst[0].least_confidence == pytest.approx(0.7)
+
+    assert cli("report", folder).code == 0
+    page = Page((folder / "report.html").read_text("utf-8"))
+    text = "|".join(page.texts)
+    for shown in ("7", "4 (57.1 %)", "36", "6 words", "0.750", "median 0.75 · mean 0.75", "good 4 (100.0 %)"):
+        assert shown in page.texts or shown in text, shown
+    assert len(page.named("svg")) == 7
+    losses = [cell["data-value"] for cell in page.named("td") if "data-value" in cell][0::5][:4]
+    assert losses == [str(row["loss_per_token"]) for row in expected["worst"]]
+
+
+def test_nothing_of_the_corpus_is_markup_or_script(tmp_path, cli):
+    folder = run_folder(tmp_path / "run")
+    assert cli("report", folder, "-o", tmp_path / "else" / "where").code == 0
+    page = Page((tmp_path / "else" / "where" / "report.html").read_text("utf-8"))
+    assert not page.named("img")
+    assert {key for _, attributes in page.tags for key in attributes if key.startswith("on")} == set()
+    assert HOSTILE in "".join(page.texts)
+    [policy] = [meta["content"] for meta in page.named("meta") if meta.get("http-equiv") == "Content-Security-Policy"]
+    digest = base64.b64encode(hashlib.sha256(page.scripts.encode()).digest()).decode()
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; ")
+    assert f"script-src 'sha256-{digest}'" in policy
+    links = [link["href"] or "" for link in page.named("a")]
+    assert len(links) == 4
+    assert all((tmp_path / "else" / "where" / link).is_file() for link in links), "relative to where the page is"
+    (folder / "u3.html").write_text("page")
+    assert cli("report", folder, "-o", tmp_path / "else").code == 0
+    assert '<a href="./../run/u3.html">u3</a>' in (tmp_path / "else" / "report.html").read_text("utf-8")
+
+
+def test_a_run_that_has_not_ended_says_so(tmp_path, cli):
+    folder = run_folder(tmp_path / "run", jobs=3)
+    journal_path(folder, Shard(1, 3)).unlink()
+    data = json.loads(summary_path(folder, Shard(0, 3)).read_text("utf-8"))
+    summary_path(folder, Shard(0, 3)).write_text(json.dumps({**data, "complete": False}), "utf-8")
+    result = cli("report", folder)
+    assert result.code == 0
+    text = "|".join(Page((folder / "report.html").read_text("utf-8")).texts)
+    for note in ("journal.0-of-3.jsonl: its run has not come to its end", "of 3 shards there is no journal of 1"):
+        assert note in result.stderr
+        assert note in text
+    assert "This run is not complete" in text
+
+
+def test_outputs_that_cannot_be_read_are_told(tmp_path, cli):
+    folder = run_folder(tmp_path / "run")
+    (folder / "u0.json").unlink()
+    (folder / "u1.json").write_text('{"format": "ctc-align/1", "words": [{}]}')
+    result = cli("report", folder)
+    assert result.code == 1
+    text = "|".join(Page((folder / "report.html").read_text("utf-8")).texts)
+    for name in ("u0.json", "u1.json"):
+        assert name in result.stderr
+        assert name in text
+    assert "2 outputs could not be read" in text
+
+
+def test_a_journal_leads_nowhere_else(tmp_path, cli):
+    folder = run_folder(tmp_path / "run")
+    alignment("secret", 0.5).save(tmp_path / "secret.json")
+    with Journal(journal_path(folder, Shard())) as journal:
+        for name in ("../secret.json", str(tmp_path / "secret.json")):
+            journal.append([Line(name, DONE, files={name: (1, "0a")}, loss_per_token=9.0)])
+    assert cli("report", folder).code == 0
+    assert len(Page((folder / "report.html").read_text("utf-8")).named("a")) == 4
+    assert run_figures(folder).read == 4
+
+
+def test_what_is_there_stays(tmp_path, cli):
+    folder = run_folder(tmp_path / "run")
+    assert cli("report", folder).code == 0
+    first = (folder / "report.html").read_bytes()
+    result = cli("report", folder)
+    assert result.code == 2
+    assert "exists already; give --force" in result.error
+    assert cli("report", folder, "--force").code == 0
+    assert (folder / "report.html").read_bytes() == first, "the same bytes each time"
+    (folder / "report.html").write_text("an utterance called report")
+    result = cli("report", folder, "--force")
+    assert result.code == 2
+    assert "is no report" in result.error
+    assert (folder / "report.html").read_text() == "an utterance called report"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["nothing"], "OUT_DIR nothing: expected the output folder of a corpus run, got no folder"),
+        (["."], "OUT_DIR .: there is no journal in it"),
+        ([""], "RUN: expected the path of a folder, got an empty one"),
+        ([".", "-o", ""], "--out-dir: expected the path of a folder, got an empty one"),
+    ],
+)
+def test_no_run_is_a_wrong_call(cli, tmp_path, monkeypatch, arguments, says):
+    monkeypatch.chdir(tmp_path)
+    result = cli("report", *arguments)
+    assert result.code == 2
+    assert says in result.error
+    assert not list(tmp_path.iterdir())
+
+
+def test_memory_holds_what_is_named_and_no_more():
+    figures = RunFigures(Summary(), [])
+    words = ["".join(chr(97 + int(digit)) for digit in str(i)) for i in range(1000)]
+    for i in range(5000):
+        figures.add_failure(Line(f"u{i}", FAILED, f"u{i}: {words[i % 1000]}"))
+    assert len(figures.reasons) == MOST_REASONS + 1
+    assert sum(reason.count for reason in figures.reasons.values()) == 5000
+    assert max(len(reason.ids) for reason in figures.reasons.values()) == 20
+    assert MOST_WORST == 100
+
+
+def test_kinds_of_reasons():
+    kinds = {reason_kind(f"u{i}: /data/u{i}.wav: {i} s are too short, at 'x{i}'", f"u{i}") for i in (1, 22, 333)}
+    assert kinds == {"… s are too short, at …"}
+
+
+def test_a_median_is_right_to_a_bin():
+    histogram = Histogram(0.1, 10)
+    for value in (0.05, 0.25, 0.25, 0.95, 7.0):
+        histogram.add(value)
+    assert histogram.quantile(0.5) == pytest.approx(0.275)
+    assert (histogram.counts[9], histogram.greatest) == (2, 7.0)
