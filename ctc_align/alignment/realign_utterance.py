@@ -100,7 +100,7 @@ def realign_utterance(inputs: UtteranceInputs, corrected: Sequence[AlignedWord])
         if is_fixed(words[0]) and set(ids) - {WILDCARD}:
             yield from _keep_tokens(inputs, stretch, words[0], ids, found)
             found.ids[stretch.first] = _spelled_ids(inputs, word_tokens[stretch.first], ids)
-        elif not any(word.pronunciations for word in word_tokens[stretch.first : stretch.last]):
+        elif not any(word.pronunciations or word.missing for word in word_tokens[stretch.first : stretch.last]):
             continue
         elif not is_fixed(words[0]) and _is_searched(inputs, words):
             yield from _search(inputs, stretch, corrected, word_tokens, found)
@@ -213,6 +213,8 @@ def _place(
         raise InputError(_no_room(stretch, corrected, own, TooShortError()))
     fixed = is_fixed(corrected[stretch.first])
     beside = _Beside() if fixed else _Beside.of(found.pieces, stretch)
+    if not _fewest_frames(own) and (beside == _Beside() or inputs.settings.unknown != "wildcard"):
+        return  # nothing but letters that the vocabulary lacks
     try:
         piece = yield from _placed_beside(inputs, stretch, own, beside, found)
     except InputError:
@@ -220,7 +222,8 @@ def _place(
             piece = yield from _placed_beside(inputs, stretch, own, _Beside(), found)
         except InputError as error:
             raise InputError(_no_room(stretch, corrected, own, error)) from error
-    found.pieces[stretch.first] = piece.filling() if fixed else piece
+    if piece is not None:
+        found.pieces[stretch.first] = piece.filling() if fixed else piece
 
 
 @dataclass(frozen=True)
@@ -256,8 +259,11 @@ class _Beside:
 
 def _placed_beside(
     inputs: UtteranceInputs, stretch: Stretch, word_tokens: Sequence[WordTokens], beside: _Beside, found: _Found
-) -> Steps[PlacedTokens]:
-    """Place the words of a stretch between the sounds beside it, of which the path says whether there are pauses."""
+) -> Steps[PlacedTokens | None]:
+    """Place the words of a stretch between the sounds beside it, of which the path says whether there are pauses.
+
+    Return None where there is room neither for their sounds nor for wildcards.
+    """
     low, high = _frames(inputs, stretch)
     words, tokens = list(inputs.words.words[stretch.first : stretch.last]), list(word_tokens)
     lead = int(beside.before is not None)
@@ -276,10 +282,11 @@ def _placed_beside(
     row, spikes, edges = yield from place_tokens(part, spelled)
     found.backend = spelled.path.backend
     own = [k for k, word in enumerate(spelled.tokens.words) if lead <= word < lead + len(word_tokens)]
-    found.ids[stretch.first] = spelled.tokens.ids[own[0] : own[-1] + 1]
+    if own:
+        found.ids[stretch.first] = spelled.tokens.ids[own[0] : own[-1] + 1]
     inside = np.array([lead <= word < lead + len(word_tokens) for word in row.words])
     place = low, stretch.first - lead
-    return PlacedTokens.among(inside, (row, spikes, edges), place, _room(inputs, stretch))
+    return PlacedTokens.among(inside, (row, spikes, edges), place, _room(inputs, stretch)) if inside.any() else None
 
 
 def _fewest_frames(word_tokens: Sequence[WordTokens]) -> int:
@@ -315,6 +322,8 @@ def _search(
 ) -> Steps[None]:
     """Place the words of a stretch that are heard there; the others are skipped."""
     part, own = _part(inputs, stretch), list(word_tokens[stretch.first : stretch.last])
+    if not any(word.pronunciations for word in own):
+        return
     islands = yield from find_islands(part, own)
     run = _only_run(islands, own)
     try:

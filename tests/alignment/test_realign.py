@@ -112,6 +112,15 @@ def test_a_text_that_was_changed_is_said_anew(english: Aligner, aligned: Alignme
     assert again.loss > aligned.loss + 5
 
 
+def test_letters_that_the_model_lacks_have_times_between_two_words(english: Aligner) -> None:
+    text = (DEMO / "demo.txt").read_text("utf-8").replace("every", "日本")
+    aligned = english.align(DEMO / "demo.flac", text)
+    at = next(index for index, word in enumerate(aligned.words) if word.text == "日")
+    again = english.realign(by_hand(aligned, {at - 1: {}, at + 2: {}}))
+    assert again.words[at : at + 2] == aligned.words[at : at + 2]
+    assert (again.loss, again.unknown) == (aligned.loss, 2)
+
+
 FAULTS: dict[str, tuple[Callable[[AlignedWord, AlignedWord], dict[int, dict[str, Any]]], str]] = {
     "no room between": (
         lambda first, third: {0: {}, 2: {"start_s": first.end_s}},
