@@ -27,6 +27,7 @@ function keyOf(data: PageData): string {
 export class Autosave {
   private readonly key: string;
   private timer = 0;
+  private saved: Version | null = null;
   /** Whether the browser keeps what is mended. */
   works = true;
 
@@ -49,7 +50,7 @@ export class Autosave {
   private keep(): void {
     clearTimeout(this.timer);
     try {
-      if (!this.words.isMended) localStorage.removeItem(this.key);
+      if (!this.words.isMended || this.words.version === this.saved) localStorage.removeItem(this.key);
       else localStorage.setItem(this.key, JSON.stringify(this.packed()));
       this.works = true;
     } catch {
@@ -86,7 +87,10 @@ export class Autosave {
     return kept.at;
   }
 
+  /** Forget what is kept, now that it is saved elsewhere or not wanted. */
   discard(): void {
+    clearTimeout(this.timer);
+    this.saved = this.words.version;
     try {
       localStorage.removeItem(this.key);
     } catch {

@@ -10,8 +10,9 @@ export interface Command {
 
 /** Return the name of a pressed key: "Ctrl+Shift+z", "ArrowLeft", " ", "?". */
 export function keyName(event: KeyboardEvent): string {
-  const control = event.ctrlKey || event.metaKey ? "Ctrl+" : "";
-  const alt = event.altKey ? "Alt+" : "";
+  const isGraph = event.getModifierState("AltGraph"); // "[" needs it on many keyboards
+  const control = (event.ctrlKey || event.metaKey) && !isGraph ? "Ctrl+" : "";
+  const alt = event.altKey && !isGraph ? "Alt+" : "";
   const isLetter = event.key.length === 1;
   const shift = event.shiftKey && (!isLetter || control) ? "Shift+" : "";
   return control + alt + shift + (isLetter ? event.key.toLowerCase() : event.key);

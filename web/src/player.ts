@@ -9,6 +9,7 @@ export class Player {
   private began = 0;
   private stretch: Span | null = null;
   private at = 0;
+  private isOwnPause = false;
   private readonly heard: (() => void)[] = [];
   speed = 1;
   loop = false;
@@ -16,8 +17,9 @@ export class Player {
   constructor(private readonly sound: Sound) {
     for (const event of ["play", "pause", "ended", "seeked"]) {
       sound.media.addEventListener(event, () => {
-        if (!sound.media.paused || this.source) return this.tell();
-        if (event !== "seeked" && sound.isThere) this.at = this.mediaTime();
+        // What stops the recording but this page, as a key of the keyboard for media, leaves the cursor where it stops.
+        if ((event === "pause" || event === "ended") && !this.isOwnPause && !this.source) this.at = this.mediaTime();
+        if (event === "pause") this.isOwnPause = false;
         this.tell();
       });
     }
@@ -128,9 +130,15 @@ export class Player {
     const time = this.time;
     const wasPlaying = this.isPlaying;
     this.endStretch();
-    if (!this.sound.media.paused) this.sound.media.pause();
+    this.pauseMedia();
     if (wasPlaying) this.at = time;
     this.tell();
+  }
+
+  private pauseMedia(): void {
+    if (this.sound.media.paused) return;
+    this.isOwnPause = true;
+    this.sound.media.pause();
   }
 
   private endStretch(): void {
@@ -149,7 +157,7 @@ export class Player {
       media.currentTime = this.stretch.start + this.sound.startsAt;
       return;
     }
-    media.pause();
+    this.pauseMedia();
     this.at = this.stretch ? this.stretch.start : this.sound.duration;
     this.tell();
   }
