@@ -31,7 +31,7 @@ export function helpDialog(commands: readonly Command[]): HTMLDialogElement {
   return element(
     "dialog",
     { "data-testid": "help", "aria-labelledby": "help-title" },
-    element("h2", { id: "help-title" }, "Keys"),
+    element("form", { method: "dialog", class: "dialog-head" }, element("h2", { id: "help-title" }, "Keys"), close),
     element("div", { class: "columns" }, ...tables),
     element(
       "p",
@@ -40,6 +40,5 @@ export function helpDialog(commands: readonly Command[]): HTMLDialogElement {
         "with Ctrl it zooms. Fingers: one scrolls, two zoom. Colours of words go from sure (blue) to doubtful (red); " +
         "bands at their edges show how far off they may be.",
     ),
-    element("form", { method: "dialog" }, close),
   );
 }

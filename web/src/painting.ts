@@ -222,8 +222,7 @@ export class Painter {
       const x = view.x(run.start);
       const width = view.x(run.end) - x;
       this.box(context, lane, x, width, theme.lane, false);
-      const left = Math.max(0, x);
-      this.label(context, lane, run.name, left, Math.min(view.width, x + width) - left);
+      this.label(context, lane, run.name, x, width);
     };
     this.inView((word) => {
       if (run && run.name === word.speaker) run.end = word.end;
@@ -250,7 +249,10 @@ export class Painter {
     context.strokeRect(x + 1, lane.top + 2, Math.max(1, width - 1), lane.height - 4);
   }
 
-  private label(context: CanvasRenderingContext2D, lane: Lane, text: string, x: number, width: number): void {
+  /** Write a label in the middle of what is seen of its box, shortened where it does not fit. */
+  private label(context: CanvasRenderingContext2D, lane: Lane, text: string, left: number, whole: number): void {
+    const x = Math.max(0, left);
+    const width = Math.min(this.state.view.width, left + whole) - x;
     if (width < 7) return;
     const room = width - 2;
     context.direction = isRightToLeft(text) ? "rtl" : "ltr";

@@ -8,6 +8,7 @@ import source from "worker:./spectrogram-worker.ts";
 export const LONGEST_SPECTROGRAM_S = 60;
 const TOP_HZ = 8000;
 const AROUND = 0.25;
+const MOST_COLUMNS = 3000;
 export const WIDE_S = 0.005;
 export const NARROW_S = 0.03;
 
@@ -81,12 +82,14 @@ export class Spectrogram {
     const key = `${(view.width / view.span).toPrecision(5)} ${this.window} ${height}`;
     const has = this.picture;
     if (has?.key === key && has.start <= view.start + 1e-9 && has.end >= view.end - 1e-9) return;
-    const start = Math.max(0, view.start - AROUND * view.span);
-    const end = Math.min(view.duration, view.end + AROUND * view.span);
+    const around = Math.max(AROUND * view.span, 2 * this.window);
+    const start = Math.max(0, view.start - around);
+    const end = Math.min(view.duration, view.end + around);
     const clip = this.sound.samples(start, end);
     if (!clip?.samples.length) return;
     this.asked = { start: clip.start, end: clip.end, key, id: ++this.count };
-    const width = Math.max(1, Math.round(((clip.end - clip.start) / view.span) * Math.min(view.width, 1600)));
+    const columns = ((clip.end - clip.start) / view.span) * Math.min(view.width, 1600);
+    const width = Math.round(Math.min(MOST_COLUMNS, Math.max(1, columns)));
     const request: SpectrogramRequest = {
       id: this.count,
       samples: clip.samples,
