@@ -113,7 +113,8 @@ def test_what_is_mended_is_saved_in_the_folder(page: Any, server: LocalServer, f
     inside.locator("[data-testid=transcript] [data-place='0']").click()
     page.keyboard.press("r")
     page.keyboard.press("Control+s")
-    until(lambda: (folder / "good.before.json").exists())
+    until(lambda: '"hand"' in (folder / "good.json").read_text("utf-8"))
+    assert (folder / "good.before.json").exists()
     assert [word.get("by") for word in json.loads((folder / "good.json").read_text("utf-8"))["words"]] == ["hand", None]
     page.get_by_test_id("back").click()
     page.locator("tr[data-id=good] td:nth-child(9)", has_text="1").wait_for()
