@@ -105,7 +105,6 @@ BAD: dict[str, tuple[int, str, Parts]] = {
     "a file's path as a setting": (400, "no such part", [*pair("a"), ("calibration", None, b"/etc/passwd")]),
     "wrong value": (400, "match: expected 'auto'", [*pair("a"), ("match", None, b"x")]),
     "wrong number": (400, "max_line: expected a whole number", [*pair("a"), ("max_line", None, b"x")]),
-    "neither true nor false": (400, "highlight_words: expected true", [*pair("a"), ("highlight_words", None, b"x")]),
     "wrong language": (400, "language", [*pair("a"), ("language", None, b"klingon!")]),
     "wrong format": (400, "format: expected one of json", [*pair("a"), ("format", None, b"exe")]),
     "another model": (400, "this server has spread", [*pair("a"), ("model", None, b"/etc/passwd")]),
