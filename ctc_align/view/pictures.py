@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ctc_align.errors import UsageError
+from ctc_align.text.control_characters import without_controls
 from ctc_align.view import check_plotting
 from ctc_align.view.picture_fonts import font_families
 from ctc_align.view.spectrogram import spectrogram, waveform_peaks
@@ -109,7 +110,7 @@ def alignment_figure(
     height = sum(_HEIGHTS[panel] for panel in shown) + _TIER * len(tiers)
     total = _TOP + _BOTTOM + count * height + (count - 1) * _BETWEEN_ROWS
     figure = Figure(figsize=(_WIDTH, total), dpi=_DPI, facecolor="white")
-    labels = "".join(cell.label for cells in tiers.values() for cell in cells) + str(alignment.get("utterance"))
+    labels = "".join(cell.label for cells in tiers.values() for cell in cells) + _shown(alignment.get("utterance"))
     page = _Sheet(figure, total, font_families(labels), is_fine)
     page.title(alignment)
     peak = _peak(sound, first_s, last_s) if sound is not None else 0.0
@@ -159,7 +160,12 @@ def tiers_of(alignment: Mapping[str, Any], *, phones: bool = True) -> dict[str, 
         turns = [(name, list(said)) for name, said in groupby(in_time, key=lambda word: word.get("speaker") or "")]
         names = list(dict.fromkeys(name for name, _ in turns if name))
         tiers["speakers"] = [
-            Cell(said[0]["start_s"] - shift_s, said[-1]["end_s"] - shift_s, name, _SPEAKERS[names.index(name) % 4])
+            Cell(
+                said[0]["start_s"] - shift_s,
+                said[-1]["end_s"] - shift_s,
+                _shown(name),
+                _SPEAKERS[names.index(name) % 4],
+            )
             for name, said in turns
             if name
         ]
@@ -173,8 +179,12 @@ def _shift_s(alignment: Mapping[str, Any]) -> float:
 
 def _cell(edged: Mapping[str, Any], label: str, shift_s: float, colour: str = "none") -> Cell:
     start_sd_s, end_sd_s = (float(edged.get(key) or 0.0) / 1000.0 for key in ("start_sd_ms", "end_sd_ms"))
-    text = " ".join(str(label).split())
-    return Cell(edged["start_s"] - shift_s, edged["end_s"] - shift_s, text, colour, start_sd_s, end_sd_s)
+    return Cell(edged["start_s"] - shift_s, edged["end_s"] - shift_s, _shown(label), colour, start_sd_s, end_sd_s)
+
+
+def _shown(text: object) -> str:
+    """Return a text in one line, without control characters and halves of surrogate pairs."""
+    return without_controls(" ".join(str(text).split())).encode("utf-8", "replace").decode()
 
 
 def _colour(confidence: float | None) -> str:
@@ -215,7 +225,7 @@ class _Sheet:
         lost = sum(word.get("status") == "skipped" for word in alignment["words"])
         facts = [f"fit {alignment['fit']}"] if alignment.get("fit") else []
         facts += [f"{lost} of {len(alignment['words'])} words not in the recording"] if lost else []
-        self._text(_LEFT, " ".join(str(alignment.get("utterance") or "").split()), 11, weight="bold")
+        self._text(_LEFT, _shown(alignment.get("utterance") or ""), 11, weight="bold")
         self._text(_WIDTH / 2, ", ".join(facts), 8, ha="center")
         x = _WIDTH - _RIGHT
         for _, colour, meaning in reversed(_CONFIDENCES):

@@ -29,7 +29,7 @@ def shown(format: str, *texts: str) -> str:
     return rendered(of_words(*texts), format, Style(labels=WRITTEN)).decode()
 
 
-@pytest.mark.parametrize("format", WRITERS)
+@pytest.mark.parametrize("format", [name for name, [writer, *_] in WRITERS.items() if not writer.is_binary])
 def test_no_format_holds_control_characters(format):
     names = {"utterance": f"u{CONTROLS}\n\u2028", "audio": f"{CONTROLS}.wav", "model": CONTROLS}
     told = rendered(of_words(CONTROLS, "\x1b", "\u2028", **names), format, Style(labels=WRITTEN)).decode()

@@ -20,6 +20,9 @@ from hostile_inputs import Case
 
 from ctc_align.errors import CtcAlignError
 
+PICTURES = ("png", "svg")
+"""Formats that are drawn, which takes long: what is drawn of hostile labels is tested with them."""
+
 
 @dataclass(frozen=True)
 class Reader:
@@ -65,8 +68,8 @@ def _alignment(folder: Path) -> object:
     from ctc_align.formats.alignment_files import WRITERS
 
     alignment = read_alignment(folder / "a.json")
-    for writers in WRITERS.values():
-        for writer in writers:
+    for name, writers in WRITERS.items():
+        for writer in writers if name not in PICTURES else ():
             file = io.StringIO()
             writer().write(alignment, file)
             file.getvalue().encode("utf-8", writer.encoding_errors)
@@ -133,7 +136,7 @@ def _document(folder: Path) -> object:
     alignment = Alignment("a", "a.wav", duration_s, "m", "cpu", 0.01, 1.0, -1.0, transcript.text, aligned)
     alignment = dataclasses.replace(alignment, subtitles=words.subtitles)
     again = from_dict(json.loads(json.dumps(alignment.to_dict())))
-    for format in WRITERS:
+    for format in WRITERS.keys() - PICTURES:
         assert rendered(again, format) == rendered(alignment, format)
     return words
 

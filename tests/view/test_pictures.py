@@ -116,6 +116,16 @@ def test_silence_and_nothing_have_a_spectrogram(samples):
     assert np.isfinite(levels_db).all()
 
 
+def test_hostile_labels_are_drawn_as_text():
+    hostile = replace(ALIGNMENT, utterance="\udcff\n\x00", words=(word("a\x1b\n]]>--><script>", 0.0, 1.0),))
+    figure = alignment_figure(hostile.to_dict(), None)
+    assert texts(figure)[0] == "a\ufffd ]]>--><script>"
+    from xml.etree import ElementTree
+
+    tree = ElementTree.fromstring(rendered_figure(figure, "svg"))
+    assert not [element for element in tree.iter() if element.tag.endswith("script")]
+
+
 def test_characters_that_no_font_has_are_told(caplog):
     strange = replace(ALIGNMENT, words=(word("\U000f1234", 0.0, 1.0), word("привет", 1.0, 2.0)))
     with caplog.at_level(logging.WARNING, "ctc_align"):
