@@ -9,6 +9,7 @@ import contextlib
 import difflib
 import functools
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -141,7 +142,20 @@ def main() -> None:
     say_what_python_says()
     if _COMPLETION in os.environ:
         os.environ.update(completed_with_command(os.environ))
-    sys.exit(run(sys.argv[1:]))
+    try:
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        _ignore_interrupts()
+    sys.exit(code)
+
+
+def _ignore_interrupts() -> None:
+    """Ignore Ctrl-C from now on: while Python ends, it would replace the exit code and print tracebacks."""
+    while signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def completed_with_command(environment: Mapping[str, str]) -> dict[str, str]:

@@ -130,6 +130,9 @@ class Attack:
         if kind.endswith("twice") and hits:
             time.sleep(chance.uniform(0.0, 0.3))
             process.send_signal(number)
+            while process.poll() is None:  # an impatient hand, until the very end of the process
+                time.sleep(0.02)
+                process.send_signal(number)
         count.kills.update(hits)
         code = self.ended(process, count, is_starting=any(hit.endswith("starting") for hit in hits))
         allowed = {1} if not hits or kind == "worker, KILL" else {1, 130}
