@@ -23,6 +23,7 @@ Config = TypeVar("Config")
 
 ENGLISH = "en"
 """Default language of transcripts."""
+_TIER = "(words|tokens|phones|sentences|speakers)"
 _MOST_BYTES = 2**20
 _LONGEST_NAME = 100
 _KINDS: dict[type, str] = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
@@ -73,6 +74,19 @@ class Settings:
     """Columns a second at which they are read: they are shown so long where the speech allows it."""
     frame_rate: float = setting(0.0, within=(0.0, 1000.0))
     """Frames a second on which cues of subtitles begin and end; 0: milliseconds."""
+    highlight_words: bool = setting(False)
+    """SRT shows each word lit while it is spoken, WebVTT and LRC hold the time of each word."""
+    tiers: str = setting(
+        "",
+        pattern=(
+            rf"(?i:\s*|\s*{_TIER}\s*(,\s*{_TIER}\s*)*)",
+            "a list out of words, tokens (or phones), sentences and speakers",
+        ),
+    )
+    """Tiers of TextGrid and ELAN files and of the tables of CSV and Label Studio, comma-separated; "" is the format's
+    own list."""
+    textgrid: str = setting("long", choices=("long", "short"))
+    """Praat's text format in which TextGrids are written."""
     chunk_s: float = setting(60.0, above=0.0)
     """Length of the pieces of long audio that go through the model; results of our own models do not depend on it."""
     context_s: float = setting(5.0, above=0.0)

@@ -77,8 +77,8 @@ Formats = Annotated[
     typer.Option(
         "--format",
         metavar="LIST",
-        help="Output formats, comma-separated, out of json, ctm, textgrid, srt, vtt, tsv, audacity, eaf, html, png "
-        "and svg.",
+        help="Output formats, comma-separated, out of json, ctm, textgrid, srt, vtt, ass, lrc, tsv, audacity, eaf, "
+        "html, png and svg.",
         show_default="json,ctm,textgrid",
     ),
 ]
@@ -288,7 +288,7 @@ class SubtitleOptions:
 
 @dataclass(frozen=True)
 class CueOptions:
-    """Settings of subtitles that are written."""
+    """Settings of files that are written: cues of subtitles, and tiers."""
 
     max_line: Annotated[
         int | None,
@@ -313,6 +313,29 @@ class CueOptions:
             help="Let cues begin and end on frames: 25, 23.976, 29.97 or any other rate.",
             show_default="milliseconds",
         ),
+    ] = None
+    highlight_words: Annotated[
+        bool | None,
+        typer.Option(
+            "--highlight-words/--no-highlight-words",
+            help="Underline each word of SRT as it is spoken; write the time of each word in VTT and LRC.",
+            show_default="no-highlight-words",
+        ),
+    ] = None
+
+    tiers: Annotated[
+        str | None,
+        typer.Option(
+            "--tiers",
+            metavar="LIST",
+            help="Tiers of TextGrid, ELAN, CSV and Label Studio files, out of words, phones (or tokens), sentences and "
+            "speakers.",
+            show_default="words,phones",
+        ),
+    ] = None
+    textgrid: Annotated[
+        str | None,
+        typer.Option("--textgrid", metavar="long|short", help="Text format of TextGrids.", show_default="long"),
     ] = None
 
 

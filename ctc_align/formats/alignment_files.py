@@ -14,6 +14,7 @@ from ctc_align.formats.elan import ElanWriter
 from ctc_align.formats.html_format import HtmlWriter, page_object
 from ctc_align.formats.json_format import JsonWriter, to_dict
 from ctc_align.formats.json_reading import alignment_fields, read_object
+from ctc_align.formats.karaoke import AssWriter, LrcWriter
 from ctc_align.formats.line_formats import AudacityWriter, CtmWriter, TokenCtmWriter, TsvWriter
 from ctc_align.formats.picture_files import PngWriter, SvgWriter, notebook_html, picture_sound
 from ctc_align.formats.spoken_tiers import is_document
@@ -37,6 +38,8 @@ WRITERS: dict[str, tuple[type[Writer], ...]] = {
     "textgrid": (TextGridWriter,),
     "srt": (SrtWriter,),
     "vtt": (VttWriter,),
+    "ass": (AssWriter,),
+    "lrc": (LrcWriter,),
     "tsv": (TsvWriter,),
     "audacity": (AudacityWriter,),
     "eaf": (ElanWriter,),

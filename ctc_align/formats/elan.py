@@ -4,21 +4,36 @@ from __future__ import annotations
 
 import mimetypes
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import PurePath
 from typing import TextIO
 from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
-from ctc_align.formats.spoken_tiers import NamedRows, is_document, tiers_by_source, tiers_by_speaker, unused_names
-from ctc_align.formats.writer import RECORDING, Writer
+from ctc_align.formats.spoken_tiers import (
+    SPEAKERS,
+    TOKENS,
+    WORDS,
+    SpokenTier,
+    is_document,
+    tiers_by_source,
+    tiers_by_speaker,
+    unused_names,
+)
+from ctc_align.formats.writer import RECORDING, TimedLabel, Writer
 from ctc_align.text.control_characters import without_controls
 from ctc_align.text.elan_files import ElanDocument, read_elan
 from ctc_align.types import EAF, AlignmentData
 
 _MS_PER_S = 1000
-_TYPE = "ctc-align"
+_TYPE, _INNER_TYPE = "ctc-align", "ctc-align within words"
+_INCLUDED_IN = (
+    "<CONSTRAINT DESCRIPTION=\"Time alignable annotations within the parent annotation's time interval, gaps are "
+    'allowed" STEREOTYPE="Included_In"/>\n    '
+)
 _NO_XML = re.compile("[\ud800-\udfff\ufffe\uffff]")
 _LETTERS = re.compile(r"[a-z]*", re.IGNORECASE)
 _HEAD = """<?xml version="1.0" encoding="UTF-8"?>
@@ -31,6 +46,9 @@ xsi:noNamespaceSchemaLocation="http://www.mpi.nl/tools/elan/EAFv3.0.xsd">
 class ElanWriter(Writer):
     """Tiers `words` and `tokens` (or `phones`) of annotations with times, in whole milliseconds, for each speaker.
 
+    A tier of tokens depends on its tier of words, each token within its word (ELAN's `Included_In`), where there is
+    one. Where speakers are named a tier `speakers` says who speaks when, unless the style's `tiers` name others.
+
     A transcript that is an ELAN file comes back as it is, with `TIER - words` and `TIER - tokens` for each tier of its
     text behind its own tiers. The new tiers depend on no other one, so that words may lie outside old annotations.
     """
@@ -41,13 +59,33 @@ class ElanWriter(Writer):
         style = self.style(alignment)
         if is_document(alignment.subtitles, EAF):
             tiers = tiers_by_source(alignment, replace(style, times=RECORDING), _MS_PER_S)
-            file.write(_with_tiers(alignment.subtitles.document, tiers))
+            file.write(_added(alignment.subtitles.document, read_elan(alignment.subtitles.document), tiers, []))
             return
-        tiers = tiers_by_speaker(alignment, style, _MS_PER_S)
+        is_named = any(word.speaker for word in alignment.words)
+        tiers = tiers_by_speaker(
+            alignment, style, _MS_PER_S, (WORDS, TOKENS, SPEAKERS) if is_named else (WORDS, TOKENS)
+        )
         header = f'    <HEADER MEDIA_FILE="" TIME_UNITS="milliseconds">\n{_media(alignment.audio)}    </HEADER>\n'
         empty = f"{_HEAD}{header}    <TIME_ORDER>\n        </TIME_ORDER>\n    </ANNOTATION_DOCUMENT>\n"
         places = [empty.index(end) for end in ("</TIME_ORDER>", "</ANNOTATION_DOCUMENT>")]
-        file.write(_added(empty, ElanDocument(slots_end=places[0], tiers_end=places[1]), tiers))
+        file.write(_added(empty, ElanDocument(slots_end=places[0], tiers_end=places[1]), tiers, _parents(tiers)))
+
+
+def _parents(tiers: Sequence[SpokenTier]) -> list[int | None]:
+    """Return the place of the tier that each depends on; None for one of tokens that are not all within words."""
+    of_words = {tier.speaker: place for place, tier in enumerate(tiers) if tier.kind == WORDS}
+    places = [of_words.get(tier.speaker) if tier.kind == TOKENS else None for tier in tiers]
+    return [
+        place if place is not None and _are_within(tiers[place].rows, tier.rows) else None
+        for place, tier in zip(places, tiers)
+    ]
+
+
+def _are_within(outer: Sequence[TimedLabel], rows: Sequence[TimedLabel]) -> bool:
+    """Return whether each row lies within one of `outer`; both ascend."""
+    ends = [row.end for row in outer]
+    places = [bisect_left(ends, row.end) for row in rows]
+    return all(place < len(outer) and outer[place].start <= row.start for place, row in zip(places, rows))
 
 
 def _media(audio: str) -> str:
@@ -61,23 +99,24 @@ def _media(audio: str) -> str:
     return f"        <MEDIA_DESCRIPTOR MEDIA_URL={quoteattr(url)} MIME_TYPE={quoteattr(kind)}/>\n"
 
 
-def _with_tiers(document: str, tiers: Sequence[NamedRows]) -> str:
-    return _added(document, read_elan(document), tiers)
+def _added(document: str, found: ElanDocument, tiers: Sequence[SpokenTier], parents: Sequence[int | None]) -> str:
+    """Return a document with tiers behind its own, their slots among its own by time, and their linguistic types.
 
-
-def _added(document: str, found: ElanDocument, tiers: Sequence[NamedRows]) -> str:
-    """Return a document with tiers behind its own, their slots among its own by time, and their linguistic type."""
-    names = unused_names((" ".join(name.split()) for name, _ in tiers), found.names)
-    type_id = unused_names([_TYPE], found.types)[0]
+    `parents` has the place of the tier that each depends on; [] where none does, as in a document with its own types.
+    """
+    names = unused_names((" ".join(tier.name.split()) for tier in tiers), found.names)
+    types = unused_names([_TYPE, _INNER_TYPE], found.types)
     slot_ids = _numbered("ts", [id for id, _, _ in found.slots])
     used = [f"a{document.encode('utf-8', 'replace')[slice(*found.last_id)].decode()}"] if found.last_id else []
     annotation_ids = _numbered("a", [*used, *(each.id for tier in found.tiers for each in tier.annotations)])
     slots: list[tuple[int, str]] = []
     pieces = []
     last = ""
-    for name, (_, rows) in zip(names, tiers):
-        pieces.append(f"<TIER LINGUISTIC_TYPE_REF={quoteattr(type_id)} TIER_ID={quoteattr(_clean(name))}>\n")
-        for row in rows:
+    for name, tier, parent in zip_longest(names, tiers, parents):
+        pieces.append(
+            _tier_start(name, tier.speaker, types[parent is not None], None if parent is None else names[parent])
+        )
+        for row in tier.rows:
             last, start, end = next(annotation_ids), next(slot_ids), next(slot_ids)
             slots += [(row.start, start), (row.end, end)]
             pieces.append(
@@ -88,12 +127,12 @@ def _added(document: str, found: ElanDocument, tiers: Sequence[NamedRows]) -> st
                 "            </ALIGNABLE_ANNOTATION>\n        </ANNOTATION>\n"
             )
         pieces.append("    </TIER>\n    ")
-    kind = (
-        f'<LINGUISTIC_TYPE GRAPHIC_REFERENCES="false" LINGUISTIC_TYPE_ID={quoteattr(type_id)} TIME_ALIGNABLE="true"/>'
-    )
+    kinds = [_linguistic_type(types[0])]
+    if any(parent is not None for parent in parents):
+        kinds += [_linguistic_type(types[1], "Included_In"), _INCLUDED_IN]
     changes = [
         *_slots_among(found, sorted(slots)),
-        (found.tiers_end, found.tiers_end, f"{''.join(pieces)}{kind}\n    "),
+        (found.tiers_end, found.tiers_end, "".join([*pieces, *kinds])),
     ]
     if found.last_id is not None and last:
         changes.append((*found.last_id, _LETTERS.sub("", last, count=1)))
@@ -103,6 +142,24 @@ def _added(document: str, found: ElanDocument, tiers: Sequence[NamedRows]) -> st
         parts += [data[at:start_place], text.replace("\n", line_end).encode("utf-8", "replace")]
         at = end_place
     return b"".join([*parts, data[at:]]).decode("utf-8")
+
+
+def _tier_start(name: str, speaker: str, type_id: str, parent: str | None) -> str:
+    attributes = {
+        "LINGUISTIC_TYPE_REF": type_id,
+        **({} if parent is None else {"PARENT_REF": parent}),
+        **({"PARTICIPANT": speaker} if speaker else {}),
+        "TIER_ID": name,
+    }
+    return f"<TIER {' '.join(f'{key}={quoteattr(_clean(value))}' for key, value in attributes.items())}>\n"
+
+
+def _linguistic_type(id: str, constraint: str = "") -> str:
+    constraints = f'CONSTRAINTS="{constraint}" ' if constraint else ""
+    return (
+        f'<LINGUISTIC_TYPE {constraints}GRAPHIC_REFERENCES="false" LINGUISTIC_TYPE_ID={quoteattr(id)} '
+        'TIME_ALIGNABLE="true"/>\n    '
+    )
 
 
 def _slots_among(found: ElanDocument, slots: Sequence[tuple[int, str]]) -> list[tuple[int, int, str]]:

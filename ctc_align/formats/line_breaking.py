@@ -26,9 +26,10 @@ _LEANING = frozenset(_ENGLISH_LEANING.split())
 
 @dataclass(frozen=True)
 class TextPiece:
-    """A word, or a part of one that is longer than a line; `is_spaced`: white space stands before it.
+    """A word, or a part of one that is longer than a line; times are seconds.
 
-    `break_cost` says how bad it is to end a line or a subtitle after it, times are seconds.
+    `is_spaced`: white space stands before it, `starts_line`: a line end is in that. `break_cost` says how bad it is to
+    end a line or a subtitle after it. `char_start` is the word's place in the transcript, `speaker` who says it.
     """
 
     text: str
@@ -36,6 +37,9 @@ class TextPiece:
     start_s: float
     end_s: float
     break_cost: float = WORD
+    starts_line: bool = False
+    char_start: int = 0
+    speaker: str = ""
 
 
 def columns(text: str) -> int:
@@ -103,13 +107,14 @@ class TextRow:
         """Return the last place at which the line that begins with `start` may end."""
         return bisect_right(self._ends, self._ends[start] + self._spaces[start] + self._line_columns) - 1
 
-    def lines(self, start: int, end: int) -> list[str]:
-        """Return pieces [start, end), which fit, as one line or as two of similar width, broken at a cheap place."""
-        if self.columns(start, end) <= self._line_columns:
-            return [self.text(start, end)]
+    def lines(self, start: int, end: int) -> list[tuple[TextPiece, ...]]:
+        """Return pieces [start, end) as one line, or as two of similar width, broken at a cheap place; one where they
+        do not fit into two."""
         places = [at for at in range(start + 1, end) if self._both_fit(start, at, end)]
+        if self.columns(start, end) <= self._line_columns or not places:
+            return [tuple(self.pieces[start:end])]
         at = min(places, key=lambda at: self._line_break_cost(start, at, end))
-        return [self.text(start, at), self.text(at, end)]
+        return [tuple(self.pieces[start:at]), tuple(self.pieces[at:end])]
 
     def _both_fit(self, start: int, at: int, end: int) -> bool:
         return max(self.columns(start, at), self.columns(at, end)) <= self._line_columns
@@ -118,9 +123,10 @@ class TextRow:
         upper, lower = self.columns(start, at), self.columns(at, end)
         return self.pieces[at - 1].break_cost + 0.3 * abs(upper - lower) + (1.0 if upper > lower else 0.0)
 
-    def text(self, start: int, end: int) -> str:
-        pieces = self.pieces[start:end]
-        return pieces[0].text + "".join(" " * piece.is_spaced + piece.text for piece in pieces[1:])
+
+def text_of(pieces: Sequence[TextPiece]) -> str:
+    """Return pieces as one line, which begins without a space."""
+    return pieces[0].text + "".join(" " * piece.is_spaced + piece.text for piece in pieces[1:])
 
 
 def parts_of_word(word: str, line_columns: int = LINE_COLUMNS) -> list[str]:

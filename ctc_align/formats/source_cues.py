@@ -46,7 +46,7 @@ def source_srt(alignment: AlignmentData, shift_s: float = 0.0, frame_rate: float
     numbered = numbered and all(int(a) < int(b) for a, b in pairwise(names))
     blocks = []
     for number, (cue, (start_ms, end_ms)) in enumerate(
-        zip(subtitles.cues, _shifted(alignment, shift_s, frame_rate)), 1
+        zip(subtitles.cues, shown_times(alignment, shift_s, frame_rate)), 1
     ):
         text = alignment.text[cue.char_start : cue.char_end]
         times = f"{clock(start_ms, ',')} --> {clock(end_ms, ',')}" + (f" {cue.settings}" * bool(own and cue.settings))
@@ -68,7 +68,7 @@ def source_vtt(alignment: AlignmentData, shift_s: float = 0.0, frame_rate: float
     own = subtitles.format == VTT
     blocks = [subtitles.header if own else "WEBVTT"]
     spoken = _spoken_words(alignment)
-    for cue, words, (start_ms, end_ms) in zip(subtitles.cues, spoken, _shifted(alignment, shift_s, frame_rate)):
+    for cue, words, (start_ms, end_ms) in zip(subtitles.cues, spoken, shown_times(alignment, shift_s, frame_rate)):
         text = alignment.text[cue.char_start : cue.char_end]
         times = f"{clock(start_ms, '.')} --> {clock(end_ms, '.')}"
         if own:
@@ -99,7 +99,7 @@ def _subtitles(alignment: AlignmentData) -> Subtitles:
     return alignment.subtitles
 
 
-def _shifted(alignment: AlignmentData, shift_s: float, frame_rate: float) -> list[tuple[int, int]]:
+def shown_times(alignment: AlignmentData, shift_s: float, frame_rate: float) -> list[tuple[int, int]]:
     """Return the times of all cues in milliseconds, each at least one long, none over another, inside the recording.
 
     They ascend, but for passages that were read in another order than the file's.

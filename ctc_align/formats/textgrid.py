@@ -1,4 +1,4 @@
-"""Praat's TextGrid, written in the long text format; `ctc_align.text.textgrid_files` reads it."""
+"""Praat's TextGrid, written in the long or the short text format; `ctc_align.text.textgrid_files` reads it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TextIO
 
-from ctc_align.formats.spoken_tiers import is_document, tiers_by_source, tiers_by_speaker, unused_names
+from ctc_align.formats.spoken_tiers import SpokenTier, is_document, tiers_by_source, tiers_by_speaker, unused_names
 from ctc_align.formats.writer import RECORDING, UNITS_PER_S, TimedLabel, Writer, end_units
 from ctc_align.text.control_characters import without_controls
 from ctc_align.text.textgrid_files import textgrid_layout
 from ctc_align.types import TEXTGRID, AlignmentData
 
+SHORT = "short"
 _MS_OVER = 1000
 """A word may end 10 ms after the end of a TextGrid, in its units, without making it longer: that is rounding."""
 
@@ -20,9 +21,10 @@ _MS_OVER = 1000
 class TextGridWriter(Writer):
     """Interval tiers `words` and `tokens` (or `phones`) that cover the recording without gaps; silence is "".
 
-    Where the transcript names several speakers each has tiers of its own, named as MFA does: `SPEAKER - words` and
-    `SPEAKER - tokens`; words before the first name are `unnamed`. A transcript that is a TextGrid comes back as it is,
-    with `TIER - words` and `TIER - tokens` for each tier of its text behind its own tiers.
+    The style's `tiers` may name others: `sentences`, and `speakers` (who speaks when). Where the transcript names
+    several speakers each has tiers of its own, named as MFA does: `SPEAKER - words` and `SPEAKER - tokens`; words
+    before the first name are `unnamed`. A transcript that is a TextGrid comes back as it is, in its own text
+    format, with `TIER - words` and `TIER - tokens` for each tier of its text behind its own tiers.
 
     In a label or a tier's name white space is a space and a control character U+FFFD; a quotation mark is doubled.
 
@@ -34,17 +36,31 @@ class TextGridWriter(Writer):
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
         style = self.style(alignment)
         if is_document(alignment.subtitles, TEXTGRID):
-            tiers = tiers_by_source(alignment, replace(style, times=RECORDING), UNITS_PER_S)
+            tiers = _named(tiers_by_source(alignment, replace(style, times=RECORDING), UNITS_PER_S))
             _write_with_document(file, alignment.subtitles.document, tiers)
             return
-        tiers = tiers_by_speaker(alignment, style, UNITS_PER_S)
+        tiers = _named(tiers_by_speaker(alignment, style, UNITS_PER_S))
         end = max([end_units(alignment, style), 1, *(row.end for _, rows in tiers for row in rows[-1:])])
-        write_tiers(file, tiers, end)
+        write_tiers(file, tiers, end, is_short=style.textgrid == SHORT)
 
 
-def write_tiers(file: TextIO, tiers: Sequence[tuple[str, Sequence[TimedLabel]]], end: int) -> None:
-    """Write a TextGrid of interval tiers (name, rows in order), from 0 to `end` units of 10 µs; "" fills the gaps."""
+def _named(tiers: Sequence[SpokenTier]) -> list[tuple[str, list[TimedLabel]]]:
+    return [(tier.name, tier.rows) for tier in tiers]
+
+
+def write_tiers(
+    file: TextIO, tiers: Sequence[tuple[str, Sequence[TimedLabel]]], end: int, *, is_short: bool = False
+) -> None:
+    """Write a TextGrid of interval tiers (name, rows in order), from 0 to `end` units of 10 µs; "" fills the gaps.
+
+    `is_short`: in Praat's short text format, which has the same numbers and texts without their names.
+    """
     file.write('File type = "ooTextFile"\nObject class = "TextGrid"\n\n')
+    if is_short:
+        file.write(f"0\n{_seconds(end)}\n<exists>\n{len(tiers)}\n")
+        for name, rows in tiers:
+            _write_short_tier(file, name, rows, _Bounds(0, end, "0", _seconds(end)))
+        return
     file.write(f"xmin = 0\nxmax = {_seconds(end)}\ntiers? <exists>\nsize = {len(tiers)}\nitem []:\n")
     bounds = _Bounds(0, end, "0", _seconds(end))
     for number, (name, rows) in enumerate(tiers, 1):

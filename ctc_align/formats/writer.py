@@ -26,7 +26,7 @@ UNITS_PER_S = 100_000
 
 
 class HasStyle(Protocol):
-    """Settings that writers use: `times`, `labels` and those of subtitles."""
+    """Settings that writers use: `times`, `labels`, and those of subtitles and of tiers."""
 
     @property
     def times(self) -> str: ...
@@ -46,6 +46,15 @@ class HasStyle(Protocol):
     @property
     def frame_rate(self) -> float: ...
 
+    @property
+    def highlight_words(self) -> bool: ...
+
+    @property
+    def tiers(self) -> str: ...
+
+    @property
+    def textgrid(self) -> str: ...
+
 
 StyleSource = HasStyle | Mapping[str, Any] | None
 """Settings, or an alignment's `config`; None: the defaults."""
@@ -58,7 +67,9 @@ class Style:
     `times` "recording" adds the utterance's offset to every time, anything else counts from its start; `labels`
     "written" keeps the outer punctuation of words in CTM and TextGrid; `cues` "again" cuts new subtitles where the
     transcript is a subtitle file. A line of new ones has at most `max_line` columns, and they stay until `max_cps`
-    columns a second have been read; cues of both kinds are on the frames of `frame_rate`, unless it is 0.
+    columns a second have been read; cues of both kinds are on the frames of `frame_rate`, unless it is 0. With
+    `highlight_words` each word of SRT, VTT and LRC has its own time. `tiers` lists those of TextGrid, ELAN, CSV and
+    Label Studio, "" for the format's own; a TextGrid is written in Praat's "long" or "short" text format.
     """
 
     times: str = "utterance"
@@ -67,6 +78,9 @@ class Style:
     max_line: int = LINE_COLUMNS
     max_cps: float = COLUMNS_PER_S
     frame_rate: float = 0.0
+    highlight_words: bool = False
+    tiers: str = ""
+    textgrid: str = "long"
 
     @classmethod
     def of(cls, settings: StyleSource) -> Style:

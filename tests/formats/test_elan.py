@@ -111,7 +111,14 @@ def test_speakers_signs_and_the_recording() -> None:
     words = (aligned("a<b>&\x07", 0.1, 0.2), replace(aligned("c", 0.3, 0.4, 8), speaker="Ann"))
     words = (replace(words[0], speaker="Ben & Co"), words[1])
     data = rendered(make_alignment(words, audio="sounds/my talk.wav"), "eaf", {"labels": "written"})
-    assert list(annotations(data)) == ["Ben & Co - words", "Ben & Co - tokens", "Ann - words", "Ann - tokens"]
+    assert list(annotations(data)) == [
+        "Ben & Co - words",
+        "Ben & Co - tokens",
+        "Ann - words",
+        "Ann - tokens",
+        "speakers",
+    ]
+    assert annotations(data)["speakers"] == [(0.1, 0.2, "Ben & Co"), (0.3, 0.4, "Ann")]
     assert annotations(data)["Ben & Co - words"] == [(0.1, 0.2, "a<b>&\ufffd")]
     assert b'MEDIA_URL="./sounds/my%20talk.wav" MIME_TYPE="audio/x-wav"' in data
 

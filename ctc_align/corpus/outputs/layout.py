@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ctc_align.config import setting
@@ -115,7 +115,7 @@ class Layout:
         """
         settings = self.settings
         protect = (*inputs_of(utterance), *settings.protect)
-        style = Style(settings.times, settings.labels)
+        style = replace(Style.of(alignment.config), times=settings.times, labels=settings.labels)
         placed = Placed(Path(settings.out_dir))
         if settings.cut:
             cut_audio(alignment, utterance, self._cut(), protect, placed.add)

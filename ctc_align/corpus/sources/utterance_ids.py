@@ -28,7 +28,22 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 _OURS = re.compile(r"summary(\..*)?|journal(\..*)?|manifest(\..*)?|alignments(-.*)?", re.DOTALL)
 _OUR_PREFIX = ".ctc-align"
 _EXTENSIONS = (
-    *(".json", ".jsonl", ".ctm", ".textgrid", ".srt", ".vtt", ".ass", ".tsv", ".txt", ".eaf", ".html", ".gz"),
+    *(
+        ".json",
+        ".jsonl",
+        ".ctm",
+        ".textgrid",
+        ".srt",
+        ".vtt",
+        ".ass",
+        ".lrc",
+        ".tsv",
+        ".csv",
+        ".txt",
+        ".eaf",
+        ".html",
+        ".gz",
+    ),
     *(".flac", ".wav", ".lab", ".part", ".tmp", ".sqlite"),
 )
 _COMPOUNDS = (".tokens", ".phones", ".words", ".labels", ".audacity")
