@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ctc_align.config import Settings
     from ctc_align.formats import Alignment, OutputFiles
     from ctc_align.models.log_probs import Reader
-    from ctc_align.types import Audio, AudioLike, Words
+    from ctc_align.types import Audio, AudioLike, Transcript, Words
 
 _DEMO_FOLDER = Path(__file__).resolve().parent.parent / "demo"
 
@@ -117,7 +117,7 @@ def align(
     Writes NAME.json, NAME.ctm, NAME.tokens.ctm and NAME.TextGrid for the audio NAME.wav.
     """
     from ctc_align.text import read_transcript_file, require_text
-    from ctc_align.types import SEGMENTS, Audio, Transcript
+    from ctc_align.types import Audio, Transcript
 
     talk = messages.talk()
     check_audio(audio)
@@ -138,8 +138,7 @@ def align(
     words = aligner.split(written, "standard input" if source == "-" else source)
     talk.notes(language_notes(spoken_text(words), model.name_for(reader), settings.language))
     files = (audio, transcript, model.lexicon, log_probs.vocab, config.config, times.calibration)
-    if written.subtitles is not None and written.subtitles.format != SEGMENTS and not destination.stdout:
-        formats = tuple(dict.fromkeys((*formats, written.subtitles.format)))
+    formats = with_source_format(formats, written, destination.stdout)
     name = name_of_audio(audio)
     outputs = destination.files(name, formats, files)
     sound = sound_of(audio, reader, aligner)
@@ -222,6 +221,21 @@ def checked_formats(format: str | None, stdout: bool, out_dir: str | None) -> tu
     if WRITERS[formats[0]][0].is_binary and sys.stdout.isatty():
         raise UsageError(f"--stdout: {formats[0]} is no text for a terminal: write it to a file (… --stdout > FILE)")
     return formats
+
+
+def with_source_format(formats: tuple[str, ...], written: Transcript, stdout: bool) -> tuple[str, ...]:
+    """Return the formats, and that of a subtitle file or a document as transcript, which comes back.
+
+    Raises:
+        UsageError: a format of books, and the transcript is none.
+    """
+    from ctc_align.types import SEGMENTS
+
+    if "smil" in formats and not written.places:
+        raise UsageError("--format smil: names the elements of an EPUB book; give the book as TRANSCRIPT")
+    if written.subtitles is None or written.subtitles.format == SEGMENTS or stdout:
+        return formats
+    return tuple(dict.fromkeys((*formats, written.subtitles.format)))
 
 
 def output_files(folder: str, name: str, formats: Sequence[str], force: bool, inputs: Sequence[str]) -> OutputFiles:

@@ -77,8 +77,8 @@ Formats = Annotated[
     typer.Option(
         "--format",
         metavar="LIST",
-        help="Output formats, comma-separated, out of json, ctm, textgrid, srt, vtt, ass, lrc, tsv, audacity, eaf, "
-        "html, png and svg.",
+        help="Output formats, comma-separated, out of json, ctm, textgrid, srt, vtt, ass, lrc, tsv, csv, audacity, "
+        "eaf, smil, html, labelstudio, whisper, png and svg.",
         show_default="json,ctm,textgrid",
     ),
 ]

@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctc_align.errors import OutputError, UsageError
+from ctc_align.formats.csv_format import CsvWriter
 from ctc_align.formats.elan import ElanWriter
 from ctc_align.formats.html_format import HtmlWriter, page_object
+from ctc_align.formats.json_exports import LabelStudioWriter, WhisperWriter
 from ctc_align.formats.json_format import JsonWriter, to_dict
 from ctc_align.formats.json_reading import alignment_fields, read_object
 from ctc_align.formats.karaoke import AssWriter, LrcWriter
 from ctc_align.formats.line_formats import AudacityWriter, CtmWriter, TokenCtmWriter, TsvWriter
+from ctc_align.formats.media_overlays import SmilWriter
 from ctc_align.formats.picture_files import PngWriter, SvgWriter, notebook_html, picture_sound
 from ctc_align.formats.spoken_tiers import is_document
 from ctc_align.formats.subtitles import SrtWriter, VttWriter
@@ -41,9 +44,13 @@ WRITERS: dict[str, tuple[type[Writer], ...]] = {
     "ass": (AssWriter,),
     "lrc": (LrcWriter,),
     "tsv": (TsvWriter,),
+    "csv": (CsvWriter,),
     "audacity": (AudacityWriter,),
     "eaf": (ElanWriter,),
+    "smil": (SmilWriter,),
     "html": (HtmlWriter,),
+    "labelstudio": (LabelStudioWriter,),
+    "whisper": (WhisperWriter,),
     "png": (PngWriter,),
     "svg": (SvgWriter,),
 }

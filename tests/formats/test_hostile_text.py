@@ -16,6 +16,7 @@ from ctc_align.formats.writer import WRITTEN, Style
 from ctc_align.text.control_characters import spreadsheet_cell
 from ctc_align.text.textgrid_files import read_textgrid
 from ctc_align.text.transcript_files import read_transcript_file
+from ctc_align.types import BookPlace
 
 CONTROLS = "a\x1b[2J\x00\x07\x08\x7f\x85\x9bb"
 
@@ -31,7 +32,8 @@ def shown(format: str, *texts: str) -> str:
 
 @pytest.mark.parametrize("format", [name for name, [writer, *_] in WRITERS.items() if not writer.is_binary])
 def test_no_format_holds_control_characters(format):
-    names = {"utterance": f"u{CONTROLS}\n\u2028", "audio": f"{CONTROLS}.wav", "model": CONTROLS}
+    names: dict = {"utterance": f"u{CONTROLS}\n\u2028", "audio": f"{CONTROLS}.wav", "model": CONTROLS}
+    names["places"] = (BookPlace(0, 9, f"{CONTROLS}.xhtml", CONTROLS),)
     told = rendered(of_words(CONTROLS, "\x1b", "\u2028", **names), format, Style(labels=WRITTEN)).decode()
     assert {c for c in told if unicodedata.category(c) == "Cc"} <= {"\n", "\t"}
     assert not {"\u2028", "\u2029"} & set(told)

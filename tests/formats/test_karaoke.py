@@ -214,7 +214,7 @@ def test_cues_of_a_subtitle_file_are_lit_too():
     assert r"me\N{\k" in text_of(alignment, "ass")
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(random_alignments())
 def test_any_alignment_is_read(alignment):
     for style in (LIT, Style(highlight_words=True, frame_rate=25.0, times="recording")):

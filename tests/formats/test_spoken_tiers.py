@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from pathlib import Path
 
@@ -11,37 +10,14 @@ import pympi
 import pytest
 import textgrid as textgrid_package
 from hypothesis import given, settings
-from sample_alignments import aligned, make_alignment, random_alignments
+from sample_alignments import aligned, conversation, make_alignment, random_alignments
 
 from ctc_align.config import load_settings
 from ctc_align.errors import ConfigError
 from ctc_align.formats import Alignment, Style, rendered
-from ctc_align.text import split
-from ctc_align.types import AlignedWord, aligned_words
+from ctc_align.types import aligned_words
 
-TEXT = "ANN: It is Dr. Brown. Is it? [coughs] BOB: Yes,\nyes it is!\n\nAnd so"
 SENTENCES = {"Ann": ["It is Dr. Brown.", "Is it?"], "Bob": ["Yes, yes is!", "And so"]}
-
-
-def conversation(*, names: bool = True) -> Alignment:
-    """Words of 0.2 s and two phones, 0.1 s between them; "it" (the last one) is not in the recording."""
-    words: list[AlignedWord] = []
-    at_s, speaker, its = 0.1, "", 0
-    for word in split(TEXT).words:
-        speaker = {"ANN:": "Ann", "BOB:": "Bob"}.get(word.text, speaker) if names else ""
-        its += word.text == "it"
-        if not word.spoken or (word.text == "it" and its == 1):
-            status = "skipped" if word.spoken else "unspoken"
-            words.append(
-                AlignedWord(
-                    word.text, word.spoken, word.char_start, word.char_end, status, kind=word.kind, speaker=speaker
-                )
-            )
-            continue
-        made = aligned(word.text, round(at_s, 3), round(at_s + 0.2, 3), word.char_start, "ab")
-        words.append(dataclasses.replace(made, speaker=speaker))
-        at_s += 0.3
-    return make_alignment(tuple(words), 5.0, text=TEXT, token_kind="phones")
 
 
 def save(alignment: Alignment, path: Path, style: Style) -> Path:
@@ -118,7 +94,7 @@ def test_phones_that_do_not_fit_into_their_words_depend_on_nothing(tmp_path):
     assert len(eaf.get_annotation_data_for_tier("tokens")) == 4
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(random_alignments())
 def test_every_tier_of_any_alignment_is_read(tmp_path_factory, alignment):
     folder = tmp_path_factory.mktemp("tiers")

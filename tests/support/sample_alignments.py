@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from hypothesis import strategies as st
 
 from ctc_align.formats import Alignment
+from ctc_align.text import split
 from ctc_align.types import AlignedToken, AlignedWord
 
 
@@ -48,6 +50,30 @@ def talk_alignment() -> Alignment:
             aligned("שלום!", 0.75, 1.0, 15, "שלום"),
         )
     )
+
+
+CONVERSATION = "ANN: It is Dr. Brown. Is it? [coughs] BOB: Yes,\nyes it is!\n\nAnd so"
+
+
+def conversation(*, names: bool = True) -> Alignment:
+    """Words of 0.2 s and two phones, 0.1 s between them; "it" (the last one) is not in the recording."""
+    words: list[AlignedWord] = []
+    at_s, speaker, its = 0.1, "", 0
+    for word in split(CONVERSATION).words:
+        speaker = {"ANN:": "Ann", "BOB:": "Bob"}.get(word.text, speaker) if names else ""
+        its += word.text == "it"
+        if not word.spoken or (word.text == "it" and its == 1):
+            status = "skipped" if word.spoken else "unspoken"
+            words.append(
+                AlignedWord(
+                    word.text, word.spoken, word.char_start, word.char_end, status, kind=word.kind, speaker=speaker
+                )
+            )
+            continue
+        made = aligned(word.text, round(at_s, 3), round(at_s + 0.2, 3), word.char_start, "ab")
+        words.append(replace(made, speaker=speaker))
+        at_s += 0.3
+    return make_alignment(tuple(words), 5.0, text=CONVERSATION, token_kind="phones")
 
 
 LABELS = ["a", "Hello,", "“quoted”", '6"', '""', "twenty-two", "שלום", "😀x", "日", "don't", "\\n", ";;x", "<eps>", "1"]

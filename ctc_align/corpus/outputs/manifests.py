@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctc_align.corpus.outputs.shards import read_lines
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import CtcAlignError, OutputError
-from ctc_align.formats import Alignment, from_dict, read_alignment
+from ctc_align.formats import Alignment, from_dict, output_paths, read_alignment
 from ctc_align.formats.time_order import words_by_time
 from ctc_align.formats.whole_files import placing
 from ctc_align.text.control_characters import json_escaped
@@ -107,7 +107,7 @@ def _stored(layout: Layout, done: Iterator[tuple[int, Utterance]]) -> Iterator[t
     shard: tuple[str | None, Iterator[bytes]] = (None, iter(()))
     for index, utterance in done:
         if layout.settings.layout == "files":
-            path = next(path for path in layout.outputs(utterance) if path.suffix == ".json")
+            (path,) = output_paths(layout.settings.out_dir, utterance.output, ("json",))
             yield utterance, _read(path)
             continue
         group = layout.group(index, utterance)

@@ -41,12 +41,13 @@ _EXTENSIONS = (
         ".csv",
         ".txt",
         ".eaf",
+        ".smil",
         ".html",
         ".gz",
     ),
     *(".flac", ".wav", ".lab", ".part", ".tmp", ".sqlite"),
 )
-_COMPOUNDS = (".tokens", ".phones", ".words", ".labels", ".audacity")
+_COMPOUNDS = (".tokens", ".phones", ".words", ".labels", ".audacity", ".whisper", ".labelstudio")
 
 _RECENT = 2**10
 _RECENT_SHARE = 16

@@ -1,0 +1,137 @@
+"""JSON as other programs write it: segments and words of Whisper and WhisperX, tasks of Label Studio."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, TextIO
+
+from ctc_align._version import __version__
+from ctc_align.formats.sentences import Sentence, sentences
+from ctc_align.formats.spoken_tiers import SENTENCES, SPEAKERS, TOKENS, WORDS, tiers_by_speaker
+from ctc_align.formats.time_order import is_timed, words_by_time
+from ctc_align.formats.writer import TimedLabel, Writer, end_units, finite, word_rows
+from ctc_align.text.control_characters import json_escaped
+from ctc_align.types import AlignmentData
+
+_MS_PER_S = 1000
+_UNITS_PER_MS = 100
+_LABELS = {WORDS: "Word", TOKENS: "Phone", SENTENCES: "Sentence", SPEAKERS: "Speaker"}
+
+
+class WhisperWriter(Writer):
+    """`text`, `segments` (sentences) with their `words`, and `word_segments`, as Whisper and WhisperX write them.
+
+    As Whisper has it, a word begins with the space before it, and what has no time (a dash, letters that the model
+    does not know) stands with the word before it, so that the words of a segment add up to its text. Words have
+    `probability` (Whisper) and `score` (WhisperX), which are both the confidence, and `speaker` where it is known.
+    Words that are not in the recording are left out. Times are seconds with 3 decimals.
+    """
+
+    extension = ".whisper.json"
+    encoding_errors = "backslashreplace"
+
+    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+        rows = word_rows(alignment, self.style(alignment), _MS_PER_S)
+        row_of = {id(word): row for word, row in zip(words_by_time(alignment), rows)}
+        found = sentences(alignment)
+        space = " " if any(each.space for sentence in found for each in sentence.words) else ""
+        segments = [_segment(number, sentence, row_of, space) for number, sentence in enumerate(found)]
+        language = alignment.config.get("language")
+        whole = {
+            "text": "".join(segment["text"] for segment in segments),
+            "segments": segments,
+            "word_segments": [word for segment in segments for word in segment["words"]],
+            **({"language": language} if isinstance(language, str) and language else {}),
+        }
+        file.write(_dumps(whole))
+
+
+def _segment(number: int, sentence: Sentence, row_of: dict[int, TimedLabel], space: str) -> dict[str, Any]:
+    words = list(_whisper_words(sentence, row_of, space))
+    return {
+        "id": number,
+        "start": words[0]["start"],
+        "end": words[-1]["end"],
+        "text": "".join(word["word"] for word in words),
+        **({"speaker": sentence.speaker} if sentence.speaker else {}),
+        "words": words,
+    }
+
+
+def _whisper_words(sentence: Sentence, row_of: dict[int, TimedLabel], space: str) -> Iterator[dict[str, Any]]:
+    """Yield the words with times; the text of others is added to the one before, at first to the one after."""
+    text, timed = "", None
+    for place, each in enumerate(sentence.words):
+        piece = (" " * bool(each.space) if place else space) + each.text
+        if is_timed(each.word) and timed is not None:
+            yield _whisper_word(text, timed, row_of)
+            text, timed = "", None
+        text += piece
+        timed = each.word if is_timed(each.word) else timed
+    yield _whisper_word(text, timed, row_of)
+
+
+def _whisper_word(text: str, word: Any, row_of: dict[int, TimedLabel]) -> dict[str, Any]:
+    row = row_of[id(word)]
+    sure = round(row.confidence, 4)
+    return {
+        "word": text,
+        "start": row.start / _MS_PER_S,
+        "end": row.end / _MS_PER_S,
+        "probability": sure,
+        "score": sure,
+        **({"speaker": word.speaker} if word.speaker else {}),
+    }
+
+
+class LabelStudioWriter(Writer):
+    """A list of one task of Label Studio, whose prediction has a region of the recording for each row of the tiers.
+
+    The style's `tiers` say which, by default words. A region has a label ("Word", "Phone", "Sentence" or "Speaker",
+    from the control `tier`) and its text (`transcription`), the confidence as `score`, and who speaks in `meta`. `data`
+    has the recording as `audio`, to be replaced by the address at which Label Studio can reach it, and the transcript
+    as `text`. The controls that a project needs are in docs/formats.md.
+    """
+
+    extension = ".labelstudio.json"
+    encoding_errors = "backslashreplace"
+
+    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+        style = self.style(alignment)
+        length_s = end_units(alignment, style) / _UNITS_PER_MS / _MS_PER_S
+        results: list[dict[str, Any]] = []
+        for tier in tiers_by_speaker(alignment, style, _MS_PER_S, (WORDS,)):
+            is_sure = tier.kind in (WORDS, TOKENS)
+            for row in tier.rows:
+                id = f"{tier.kind}-{len(results) // 2 + 1}"
+                results += _region(id, row, _LABELS[tier.kind], (tier.speaker, length_s, is_sure))
+        confidences = [number for word in alignment.words if (number := finite(word.confidence)) is not None]
+        prediction = {
+            "model_version": f"ctc-align {__version__} {alignment.model}",
+            "score": round(sum(confidences) / len(confidences), 4) if confidences else 0.0,
+            "result": results,
+        }
+        data = {"audio": alignment.audio, "text": alignment.text, "utterance": alignment.utterance}
+        file.write(_dumps([{"data": data, "predictions": [prediction]}]))
+
+
+def _region(id: str, row: TimedLabel, label: str, of_tier: tuple[str, float, bool]) -> Sequence[dict[str, Any]]:
+    """Return the two results that make up a region: its label and its text, with the same id."""
+    speaker, length_s, is_sure = of_tier
+    place = {"start": row.start / _MS_PER_S, "end": row.end / _MS_PER_S, "channel": 0}
+    common = {
+        "id": id,
+        "to_name": "audio",
+        "original_length": length_s,
+        **({"score": round(row.confidence, 4)} if is_sure else {}),
+        **({"meta": {"text": [speaker]}} if speaker else {}),
+    }
+    return (
+        {**common, "from_name": "tier", "type": "labels", "value": {**place, "labels": [label]}},
+        {**common, "from_name": "transcription", "type": "textarea", "value": {**place, "text": [row.label]}},
+    )
+
+
+def _dumps(value: Any) -> str:
+    return json_escaped(json.dumps(value, ensure_ascii=False, allow_nan=False, indent=1)) + "\n"

@@ -1,0 +1,133 @@
+"""SMIL of EPUB 3's media overlays: when each element of a book's pages is read.
+
+See https://www.w3.org/TR/epub-33/#sec-media-overlays. The elements are those of the book that have an id, the finest
+that hold all of their text: sentences or words where the book marks them, else paragraphs.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import PurePath
+from typing import TextIO
+from urllib.parse import quote
+from xml.sax.saxutils import quoteattr
+
+from ctc_align.errors import OutputError
+from ctc_align.formats.time_order import is_timed, words_by_time
+from ctc_align.formats.writer import RECORDING, Style, TimedLabel, Writer, word_rows
+from ctc_align.text.control_characters import without_controls
+from ctc_align.types import AlignmentData, BookPlace
+
+_MS_PER_S = 1000
+_SAFE = "/!$&'()*+,;=:@~"
+
+
+class SmilWriter(Writer):
+    """A SMIL document: for each page a `seq`, in it a `par` for each element with an id of which words are read.
+
+    Pages and elements are in the order of the book, `text` names them by their place in the book's archive; `audio` is
+    the recording's file name, with the times of the element's first and last word in the recording, whatever the style
+    says of times. An element that is cut in two by another reading has the longer part. Paragraphs without an
+    id cannot be named: their text is in no `par`.
+
+    Raises:
+        OutputError: the transcript is no book, or no element that is read has an id.
+    """
+
+    extension = ".smil"
+
+    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+        clips = _clips(alignment)
+        if not clips:
+            what = "no element that is read has an id" if alignment.places else "the transcript is none"
+            raise OutputError(
+                f"{alignment.utterance}: SMIL needs an EPUB book, whose elements with ids it names, but {what}; leave "
+                "smil out of --format"
+            )
+        audio = quote(_clean(PurePath(alignment.audio or alignment.utterance).name), safe=_SAFE)
+        file.write(
+            '<?xml version="1.0" encoding="UTF-8"?>\n<smil xmlns="http://www.w3.org/ns/SMIL" '
+            'xmlns:epub="http://www.idpf.org/2007/ops" version="3.0">\n  <body>\n'
+        )
+        number = 0
+        for page, (href, group) in enumerate(groupby(clips, key=lambda clip: clip[0].href), 1):
+            source = quote(_clean(href), safe=_SAFE)
+            file.write(f'    <seq id="page{page}" epub:textref={quoteattr(source)}>\n')
+            for place, start_ms, end_ms in group:
+                number += 1
+                clip = f'clipBegin="{_clock(start_ms)}" clipEnd="{_clock(end_ms)}"'
+                element = f"{source}#{quote(_clean(place.id), safe=_SAFE)}"
+                file.write(
+                    f'      <par id="par{number}">\n        <text src={quoteattr(element)}/>\n'
+                    f"        <audio src={quoteattr(audio)} {clip}/>\n"
+                    "      </par>\n"
+                )
+            file.write("    </seq>\n")
+        file.write("  </body>\n</smil>\n")
+
+
+def _clips(alignment: AlignmentData) -> list[tuple[BookPlace, int, int]]:
+    """Return the elements that are read, in the order of the book, with their times in the recording, milliseconds."""
+    rows = word_rows(alignment, Style(times=RECORDING), _MS_PER_S)
+    row_of = {id(word): (number, row) for number, (word, row) in enumerate(zip(words_by_time(alignment), rows))}
+    timed = [word for word in alignment.words if is_timed(word)]
+    starts = [word.char_start for word in timed]
+    clips = []
+    for place in _finest([place for place in alignment.places if place.id], starts):
+        words = timed[bisect_left(starts, place.char_start) : bisect_left(starts, place.char_end)]
+        run = _longest([row_of[id(word)] for word in words])
+        clips.append((place, run[0].start, run[-1].end))
+    return clips
+
+
+def _finest(places: Sequence[BookPlace], starts: Sequence[int]) -> list[BookPlace]:
+    """Return places that do not lie in each other, with words: those inside one where they hold all of its words."""
+    found: list[BookPlace] = []
+    at = 0
+    ordered = sorted(places, key=lambda place: (place.char_start, -place.char_end))
+    while at < len(ordered):
+        outer = ordered[at]
+        at += 1
+        inner = []
+        while at < len(ordered) and ordered[at].char_start < outer.char_end and ordered[at].href == outer.href:
+            inner.append(ordered[at])
+            at += 1
+        finer = _finest(inner, starts) if inner else []
+        whole = _count(starts, outer)
+        if finer and sum(_count(starts, place) for place in finer) == whole:
+            found += finer
+        elif whole:
+            found.append(outer)
+    return found
+
+
+def _count(starts: Sequence[int], place: BookPlace) -> int:
+    """Return how many words with times begin in a place."""
+    return bisect_left(starts, place.char_end) - bisect_left(starts, place.char_start)
+
+
+def _longest(rows: Sequence[tuple[int, TimedLabel]]) -> list[TimedLabel]:
+    """Return the longest run of rows that follow each other in time, the first of several."""
+    runs: list[list[tuple[int, TimedLabel]]] = []
+    for number, row in rows:
+        if not runs or number != runs[-1][-1][0] + 1:
+            runs.append([])
+        runs[-1].append((number, row))
+    return [row for _, row in max(runs, key=len)]
+
+
+def _clock(milliseconds: int) -> str:
+    """Return a full clock value of SMIL.
+
+    >>> _clock(3_661_001)
+    '1:01:01.001'
+    """
+    seconds, rest = divmod(milliseconds, _MS_PER_S)
+    return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{rest:03d}"
+
+
+def _clean(text: str) -> str:
+    """Return a name without what URLs cannot have: halves of surrogate pairs and control characters."""
+    return without_controls(text).encode("utf-8", "replace").decode("utf-8")
