@@ -71,6 +71,13 @@ def test_whispers_words_add_up_to_its_text():
     assert {(cue.start_s, cue.speaker) for cue in read.subtitles.cues} >= {(whisper["segments"][0]["start"], "Ann")}
 
 
+def test_whispers_words_have_no_spaces_where_the_text_has_none():
+    alignment = make_alignment((aligned("行", 0.1, 0.4), aligned("く。", 0.4, 0.9, 1)), text="行く。")
+    (segment,) = json.loads(rendered(alignment, "whisper"))["segments"]
+    assert [word["word"] for word in segment["words"]] == ["行", "く。"]
+    assert segment["text"] == "行く。"
+
+
 TASK = {
     "type": "object",
     "required": ["data", "predictions"],

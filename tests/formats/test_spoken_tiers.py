@@ -15,6 +15,7 @@ from sample_alignments import aligned, conversation, make_alignment, random_alig
 from ctc_align.config import load_settings
 from ctc_align.errors import ConfigError
 from ctc_align.formats import Alignment, Style, rendered
+from ctc_align.text.textgrid_files import read_textgrid
 from ctc_align.types import aligned_words
 
 SENTENCES = {"Ann": ["It is Dr. Brown.", "Is it?"], "Bob": ["Yes, yes is!", "And so"]}
@@ -53,6 +54,8 @@ def by_pympi(path: Path) -> dict[str, list[tuple[float, float, str]]]:
 def test_textgrids_have_the_tiers_that_are_asked_for(tmp_path, form, read):
     style = Style(tiers="speakers, Sentences,words", textgrid=form)
     tiers = read(save(conversation(), tmp_path / "a.TextGrid", style))
+    grid = read_textgrid(tmp_path / "a.TextGrid")
+    assert (grid.start_s, grid.end_s) == (0, conversation().duration_s)
     kinds = ("sentences", "words")
     assert list(tiers) == ["speakers", *(f"{name} - {kind}" for name in ("Ann", "Bob") for kind in kinds)]
     assert [label for *_, label in tiers["speakers"]] == ["Ann", "Bob"]
