@@ -29,6 +29,8 @@ SETTINGS = {
     "max_line": "columns of a line of subtitles that are cut anew",
     "max_cps": "columns a second at which they are read",
     "frame_rate": "frames a second on which cues begin and end",
+    "highlight_words": "true or false: SRT, WebVTT and LRC with the time of each word",
+    "tiers": "of TextGrid, ELAN, CSV and Label Studio: a list out of words, phones, sentences and speakers",
     "min_confidence": "words of less confidence are marked as doubtful",
 }
 """Settings that a request may have: none that names a file, loads another model or changes how it listens."""
@@ -46,6 +48,8 @@ MODEL_SETTINGS = ("language",)
 """Those that some models look at when they are loaded."""
 MEDIA_TYPES = {
     "json": "application/json",
+    "labelstudio": "application/json",
+    "whisper": "application/json",
     "html": "text/html; charset=utf-8",
     "svg": "image/svg+xml",
     "png": "image/png",
@@ -120,6 +124,8 @@ def settings_of(form: Form, base: Settings, model: str) -> Settings:
 def _as_setting(name: str, text: str) -> Any:
     """Return the text of a field as its setting's type; as it is where it is none, which the check says."""
     default = getattr(Settings(), name)
+    if isinstance(default, bool):
+        return {"true": True, "false": False}.get(text.casefold(), text)
     try:
         return type(default)(text) if isinstance(default, (int, float)) else text
     except ValueError:

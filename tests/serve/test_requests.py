@@ -44,6 +44,10 @@ def test_align_answers_in_the_format_that_is_asked_for(server: LocalServer) -> N
     assert b"One two" in answer.body
     assert answer.headers["content-disposition"] == "attachment; filename*=UTF-8''a.srt"
     assert b'"words"' in server.post("/align", [*pair("a b"), ("format", None, b"TextGrid")]).body
+    for format in server.ask("GET", "/models").json["formats"]:
+        assert server.post("/align", [*pair("a b"), ("format", None, format.encode())]).status == 200, format
+    lit = server.post("/align", [*pair("a b"), ("format", None, b"srt"), ("highlight_words", None, b"true")])
+    assert lit.body.count(b"-->") > 1
     page = server.post("/align", [*pair("a b"), ("format", None, b"html")])
     assert (page.status, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert re.search(rb'id="page-audio">[\w+/]{100}', page.body)
@@ -105,6 +109,7 @@ BAD: dict[str, tuple[int, str, Parts]] = {
     "a file's path as a setting": (400, "no such part", [*pair("a"), ("calibration", None, b"/etc/passwd")]),
     "wrong value": (400, "match: expected 'auto'", [*pair("a"), ("match", None, b"x")]),
     "wrong number": (400, "max_line: expected a whole number", [*pair("a"), ("max_line", None, b"x")]),
+    "neither true nor false": (400, "highlight_words: expected true", [*pair("a"), ("highlight_words", None, b"x")]),
     "wrong language": (400, "language", [*pair("a"), ("language", None, b"klingon!")]),
     "wrong format": (400, "format: expected one of json", [*pair("a"), ("format", None, b"exe")]),
     "another model": (400, "this server has spread", [*pair("a"), ("model", None, b"/etc/passwd")]),
