@@ -139,7 +139,8 @@ def _document(folder: Path) -> object:
     alignment = dataclasses.replace(alignment, subtitles=words.subtitles)
     again = from_dict(json.loads(json.dumps(alignment.to_dict())))
     for format in WRITERS.keys() - {*PICTURES, "smil"}:
-        assert rendered(again, format) == rendered(alignment, format)
+        with suppress(OutputError):  # LRC and ASS hold no hours without end
+            assert rendered(again, format) == rendered(alignment, format)
     return words
 
 
