@@ -252,7 +252,7 @@ def _json_of(line: Line) -> str | None:
     if line.files is None:
         names = [] if line.row is not None else [f"{line.id}.json"]
     else:
-        names = [name for name in line.files if name.endswith(".json")]
+        names = sorted((name for name in line.files if name.endswith(".json")), key=len)  # not NAME.whisper.json
     return next((name for name in names if not os.path.isabs(name) and ".." not in Path(name).parts), None)
 
 
