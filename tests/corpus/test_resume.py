@@ -170,6 +170,25 @@ def test_outputs_that_are_gone_or_have_another_size_are_made_again(run, corpus, 
     assert ids_after(out_dir, UTTERANCES) == ["part 0/u6", "part 1/u4", "part 2/u5"]
 
 
+def test_what_a_person_corrected_is_not_lost(run, corpus, tmp_path):
+    out_dir = tmp_path / "out"
+    run(corpus, out_dir)
+    corrected = out_dir / "part 1" / "u1.json"
+    data = json.loads(corrected.read_text("utf-8"))
+    data["words"][0]["by"] = "hand"
+    corrected.write_text(json.dumps(data), "utf-8")
+    before = corrected.read_bytes()
+    run(corpus, out_dir, "--verify")
+    assert corrected.read_bytes() == before
+    assert len(runs.lines(out_dir)) == UTTERANCES, "it counts as whole"
+
+    edit(corpus, lambda rows: rows[1].update(text="another text"))
+    stderr = run(corpus, out_dir).stderr
+    assert json.loads(corrected.read_text("utf-8"))["text"] == "another text"
+    assert corrected.with_name("u1.hand.json").read_bytes() == before
+    assert "u1.hand.json" in stderr
+
+
 def test_a_damaged_line_of_a_mended_utterance_does_not_let_its_failure_win(run, corpus, tmp_path):
     out_dir, journal = tmp_path / "out", tmp_path / "out" / "journal.jsonl"
     edit(corpus, lambda rows: rows[11].update(audio_filepath="mine.wav"))

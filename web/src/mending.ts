@@ -112,6 +112,9 @@ export function toggleRight(words: Words, place: number, token: number): Version
   if (!isTimed(word)) throw new Refusal(`“${word.text}” has no time that could be right.`);
   const list = [...version.words];
   const right = token >= 0 ? !word.tokens[token].byHand : !word.byHand;
+  if (token < 0 && !right && (word.confidence === null || !word.tokens.length)) {
+    throw new Refusal(`“${word.text}” has its times from a person alone: undo, or delete it.`);
+  }
   const tokens = word.tokens.map((of, at) => ((token < 0 && !right) || at === token ? { ...of, byHand: right } : of));
   list[place] = { ...word, byHand: right || (token >= 0 && word.byHand), tokens };
   const before = words.read[word.id];

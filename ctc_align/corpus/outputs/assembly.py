@@ -12,7 +12,14 @@ from pathlib import Path
 from ctc_align.corpus.outputs.audio_cuts import refuse_inputs
 from ctc_align.corpus.outputs.layout import Layout, inputs_of
 from ctc_align.corpus.outputs.pending_parts import PendingParts
-from ctc_align.corpus.outputs.records import checksum, fault_of, have_their_sizes, is_own_name
+from ctc_align.corpus.outputs.records import (
+    checksum,
+    fault_of,
+    have_their_sizes,
+    is_corrected,
+    is_own_name,
+    keep_corrected,
+)
 from ctc_align.corpus.outputs.shared_files import GroupedUtterance
 from ctc_align.corpus.state.journal_lines import DONE, Checksum, Line
 from ctc_align.corpus.utterance import Utterance
@@ -110,7 +117,7 @@ class Assembly:
                 continue
             for file, recorded in (line.files or {}).items():
                 fault = fault_of(file, recorded, out_dir)
-                if fault is not None:
+                if fault is not None and not is_corrected(out_dir / file):
                     faults.setdefault(utterance.id, f"{file} {fault}")
             if name is not None and not self._pending.holds(utterance.id):
                 rows[utterance.id] = line.row
@@ -155,6 +162,7 @@ class Assembly:
         except OutputError:
             return
         try:
+            keep_corrected(path)
             remove_file(path, Path(self._layout.settings.out_dir))
         except OutputError as error:
             logger.warning("%s; it is of an earlier run, and %s failed now", error, id)
