@@ -23,6 +23,8 @@ _LEAST_S = 0.2
 """A cue without an aligned word is shown at least so long where there is room."""
 _TAKEN_S = 0.04
 """It is shown so long, a frame of a film, at the cost of the word before it where there is none."""
+_SLACK_S = 1e-6
+"""Words that touch may overlap by the rounding of their times."""
 _TIMESTAMP = re.compile(r"<(?:\d+:)?\d+:\d+\.\d+>")
 _VTT_TAG = re.compile(r"<(/?)(?!\s)(?:([ibu])|[a-z]+|(?:\d+:)?\d+:\d+\.\d+)?(?:[.\s][^<>]*)?>", re.IGNORECASE)
 _SRT_MARK = re.compile(r"\{\\[^}]*\}|</?font\b[^<>]*>|(?P<tag></?[ibu]>)|(?P<sign>[&<>])", re.IGNORECASE)
@@ -146,11 +148,12 @@ class _Gaps:
     def between(self, before: Span | None, after: Span | None) -> Span:
         """Return the stretch after one cue, else before another, else the whole recording."""
         if before is not None:
-            place = bisect_left(self._starts, before[1])
-            return before[1], self._starts[place] if place < len(self._starts) else self._duration_s
+            place = bisect_left(self._starts, before[1] - _SLACK_S)
+            next_s = self._starts[place] if place < len(self._starts) else self._duration_s
+            return before[1], max(next_s, before[1])
         if after is not None:
-            place = bisect_right(self._ends, after[0])
-            return self._ends[place - 1] if place else 0.0, after[0]
+            place = bisect_right(self._ends, after[0] + _SLACK_S)
+            return min(self._ends[place - 1], after[0]) if place else 0.0, after[0]
         return 0.0, self._duration_s
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from sample_alignments import aligned, make_alignment, random_alignments
 from subtitle_checks import read_srt, read_vtt
@@ -77,6 +77,7 @@ CUES = [["a", "b"], ["♪"], ["c"], ["d", "e"], ["…"], ["f"]]
 
 
 @given(st.permutations(range(6)), st.integers(0, 63), st.sampled_from([0.0, 0.5]))
+@example([3, 1, 4, 5, 2, 0], 3, 0.0)  # words that touch overlap by a rounding
 def test_cues_keep_their_order_and_have_the_times_of_their_words(order, missing, pause_s):
     """Whatever the order of the words in time, and whichever of them are missing: cue by cue, none over another."""
     lines = [f"{n}\n00:00:0{n},000 --> 00:00:0{n},900\n{' '.join(cue)}\n" for n, cue in enumerate(CUES, 1)]
