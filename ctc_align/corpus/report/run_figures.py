@@ -130,7 +130,7 @@ class RunFigures:
     summary: Summary
     notes: list[str]
     loss_per_token: Histogram = field(default_factory=lambda: Histogram(0.01, 1000))
-    confidence: Histogram = field(default_factory=lambda: Histogram(0.01, 100))
+    confidence: Histogram = field(default_factory=lambda: Histogram(0.0001, 10_000))
     words_per_s: Histogram = field(default_factory=lambda: Histogram(0.05, 200))
     tokens_per_s: Histogram = field(default_factory=lambda: Histogram(0.1, 400))
     pauses_s: Histogram = field(default_factory=lambda: Histogram(0.01, 300))
