@@ -13,6 +13,7 @@ from ctc_align.audio.loading import load_segment
 from ctc_align.errors import AudioError, UsageError
 from ctc_align.formats.json_format import to_dict
 from ctc_align.formats.writer import NO_CONTEXT, Style, Writer, WritingContext
+from ctc_align.text.control_characters import printable
 from ctc_align.types import AlignmentData
 from ctc_align.view.page import page
 from ctc_align.view.page_sound import MOST_EMBEDDED_BYTES, PageSound, Peaks, peaks_of, played_type, relative_href
@@ -58,7 +59,7 @@ def _sound(alignment: AlignmentData, context: WritingContext) -> PageSound | Non
         try:
             sound = embedded_stretch(alignment, alignment.audio)
         except AudioError as error:
-            logger.warning("the page of %s has no sound: %s", alignment.utterance, error)
+            logger.warning("%s", printable(f"the page of {alignment.utterance} has no sound: {error}"))
             return None
     if sound.encoded is None or len(sound.encoded) <= MOST_EMBEDDED_BYTES:
         return sound
@@ -67,12 +68,15 @@ def _sound(alignment: AlignmentData, context: WritingContext) -> PageSound | Non
         logger.warning(
             "the page of %s has no sound: %.0f MB are too many to be inside it; ctc-align view, of its JSON, "
             "writes them beside it",
-            alignment.utterance,
+            printable(alignment.utterance),
             megabytes,
         )
         return None
     logger.warning(
-        "%s: the sound (%.0f MB) is not inside the page, which links to %s", context.path, megabytes, alignment.audio
+        "%s: the sound (%.0f MB) is not inside the page, which links to %s",
+        printable(str(context.path)),
+        megabytes,
+        printable(alignment.audio),
     )
     return linked_recording(alignment, alignment.audio, context.path.parent, sound.peaks)
 

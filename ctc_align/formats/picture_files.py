@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, ClassVar
 from ctc_align.errors import AudioError, CtcAlignError, UsageError
 from ctc_align.formats.html_format import channel_of, embedded_stretch, page_object
 from ctc_align.formats.writer import NO_CONTEXT, Writer, WritingContext
+from ctc_align.text.control_characters import printable
 from ctc_align.types import AlignmentData, Audio, AudioLike, Emissions
 from ctc_align.view import check_plotting
 
@@ -47,7 +48,7 @@ class PngWriter(Writer):
         try:
             sound = picture_sound(alignment, context.sound)
         except CtcAlignError as error:
-            logger.warning("%s: its picture has no sound: %s", alignment.utterance, error)
+            logger.warning("%s", printable(f"{alignment.utterance}: its picture has no sound: {error}"))
             sound = None
         with _DRAWING:
             file.write(rendered_figure(alignment_figure(page_object(alignment), sound), self.format))
