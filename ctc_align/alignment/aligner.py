@@ -113,8 +113,8 @@ class Aligner:
         elif model is not None:
             self._model_calibration = getattr(self.model, "calibration", None) or calibration_of(model)
             self._edge_network = getattr(self.model, "edge_network", None) or edge_network_of(model)
-        self._book: Words | None = None
-        """The words of the last text, where it was long: the chapters of a book are all aligned with it."""
+        self._book: tuple[Settings, Words] | None = None
+        """The words of the last text, by these settings, where it was long: all chapters of a book have the same."""
         self._tokenizers: dict[tuple[tuple[str, ...], int], Tokenizer] = {}
 
     def align(
@@ -400,12 +400,12 @@ class Aligner:
         transcript = text if isinstance(text, Transcript) else Transcript(text)
         if not isinstance(transcript.text, str):
             raise UsageError(f"{name}: expected the transcript as a str, got {type(transcript.text).__name__}")
-        if self._book is None or self._book.text != transcript.text:
+        if self._book is None or (self._book[0], self._book[1].text) != (self.settings, transcript.text):
             words = words_of(transcript.text, self.settings)
             require_words(words, name)
-            self._book = words if len(words.text) >= _BOOK_CHARS else None
+            self._book = (self.settings, words) if len(words.text) >= _BOOK_CHARS else None
         else:
-            words = self._book
+            words = self._book[1]
         return with_cues(replace(words, places=transcript.places), transcript.subtitles)
 
     def _inputs(self, emissions: Emissions, words: Words, name: str, source: str) -> UtteranceInputs:

@@ -13,7 +13,7 @@ import ipaddress
 import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode
 
 from ctc_align.serve.refusals import RefusedError, error_body
 
@@ -115,8 +115,8 @@ class AccessGuard:
         """Raise RefusedError for a change that a page of another site asks for; programs send no Origin."""
         if scope["method"] in READING:
             return
-        own = _values(scope, b"host")[0].lower()
-        foreign = [origin for origin in _values(scope, b"origin") if urlsplit(origin).netloc.lower() != own]
+        own = [f"{scheme}://{_values(scope, b'host')[0].lower()}" for scheme in ("http", "https")]
+        foreign = [origin for origin in _values(scope, b"origin") if origin.lower() not in own]
         sites = [site for site in _values(scope, b"sec-fetch-site") if site not in ("same-origin", "none")]
         if foreign or sites:
             raise RefusedError(403, "only this server's own pages may change anything here, not those of other sites")

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ctc_align._version import __version__
+from ctc_align.errors import CtcAlignError
 from ctc_align.formats import Alignment, from_dict, output_paths, rendered
 from ctc_align.formats.json_reading import no_number
 from ctc_align.reading.input_files import parse_json
 from ctc_align.serve.alignment_folder import MOST_BYTES
 from ctc_align.serve.job_queue import DONE, JobQueue, ServerJob
-from ctc_align.serve.refusals import RefusedError
+from ctc_align.serve.refusals import RefusedError, refusal_of
 from ctc_align.serve.request_fields import WITH_SOUND, checked_format, made_job, media_type, served_formats
 from ctc_align.serve.uploads import Form, UploadFolder, read_form
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
     from ctc_align.alignment.aligner import Aligner
 
+ROUNDED_S = 0.001
+"""Times of a correction may differ so much from those of the alignment, by rounding."""
 GONE = 499
 """The status, which nobody gets, of a request whose client went away."""
 
@@ -93,7 +97,7 @@ class AlignRoutes:
                 raise job.refusal
             if kind == "score":
                 return JSONResponse({"utterance": job.name, "model": self.model_name, "scores": job.result})
-            return await in_format(job.result, format, job.name, job.form.files["audio"].path)
+            return await in_format(job.result, format, job.name, job.form.files["audio"].path, job.form.names)
         finally:
             self.queue.cancel(job)
             job.form.remove()
@@ -160,7 +164,7 @@ class AlignRoutes:
         """Answer the result of a job in a format."""
         job = self.finished_job(request)
         format = checked_format(request.query_params.get("format", "json"))
-        return await in_format(job.result, format, job.name, job.form.files["audio"].path)
+        return await in_format(job.result, format, job.name, job.form.files["audio"].path, job.form.names)
 
     async def save_job(self, request: Request) -> Response:
         """Replace the result of a job by what a person made of it."""
@@ -170,6 +174,8 @@ class AlignRoutes:
         corrected = from_dict(await read_json(request), "the corrected alignment")
         if corrected.utterance != job.result.utterance:
             raise RefusedError(409, "the correction is of another utterance")
+        if not _is_same_part(corrected, job.result):
+            raise RefusedError(409, "the correction is of another part of the recording, or of another channel")
         job.result = corrected
         return JSONResponse({"saved": job.id})
 
@@ -231,12 +237,30 @@ async def read_json(request: Request) -> dict[str, Any]:
     return value
 
 
-async def in_format(alignment: Alignment, format: str, name: str, recording: Path | None) -> Response:
-    """Return an alignment as the file of a format; `recording` is what was aligned, for formats that need the sound."""
+def _is_same_part(corrected: Alignment, aligned: Alignment) -> bool:
+    """Return whether two alignments are of the same seconds of a recording and of the same channel."""
+    from ctc_align.formats.html_format import channel_of
+
+    times = (corrected.offset_s - aligned.offset_s, corrected.duration_s - aligned.duration_s)
+    return max(map(abs, times)) <= ROUNDED_S and channel_of(corrected) == channel_of(aligned)
+
+
+async def in_format(
+    alignment: Alignment, format: str, name: str, recording: Path | None, names: Mapping[str, str]
+) -> Response:
+    """Return an alignment as the file of a format.
+
+    Args:
+        recording: what was aligned, for formats that need the sound.
+        names: what errors call the files of the server: path → name.
+    """
     import anyio
     from starlette.responses import Response as PlainResponse
 
-    data = await anyio.to_thread.run_sync(_rendered, alignment, format, recording)
+    try:
+        data = await anyio.to_thread.run_sync(_rendered, alignment, format, recording)
+    except CtcAlignError as error:
+        raise refusal_of(error, names) from error
     file = output_paths("", name.rpartition("/")[2], [format])[0].name
     disposition = f"attachment; filename*=UTF-8''{quote(file, safe='')}"
     return PlainResponse(data, media_type=media_type(format), headers={"content-disposition": disposition})

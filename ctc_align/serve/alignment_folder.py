@@ -21,9 +21,9 @@ from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.formats import Alignment, from_dict, rendered
 from ctc_align.formats.json_reading import read_object
 from ctc_align.formats.whole_files import is_link, placing
-from ctc_align.reading.input_files import open_input
+from ctc_align.reading.input_files import MOST_S, as_number, open_input
 from ctc_align.serve.refusals import RefusedError
-from ctc_align.text.control_characters import json_escaped
+from ctc_align.text.control_characters import json_escaped, printable
 from ctc_align.types import FORMAT
 
 MOST_ALIGNMENTS = 20_000
@@ -34,6 +34,10 @@ MOST_BYTES = 2**26
 HEAD_BYTES = 4096
 FITS = ("none", "poor", "doubtful", "good")
 """From the worst to the best."""
+MOST_NAME_BYTES = 200
+"""The name of what is kept is cut to so many: with `.before.json` and a number it fits into the 255 of a file."""
+MOST_AUDIO_CHARS, MOST_ENDS = 4096, 16
+"""Characters of the path of a recording, and ends of it that are looked for."""
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
@@ -85,7 +89,7 @@ class AlignmentFolder:
                 is_before = stem.endswith(BEFORE) and f"{stem.removesuffix(BEFORE)}.json" in there
                 if file.endswith(".json") and not file.startswith(".") and not is_before:
                     name = Path(folder, stem).relative_to(self.root).as_posix()
-                    if name.isprintable():
+                    if name == printable(name):
                         yield name
 
     def _row(self, name: str) -> dict[str, Any] | None:
@@ -117,11 +121,15 @@ class AlignmentFolder:
         """Replace an alignment by what a person made of it; NAME.before.json is as it was before the first time.
 
         Raises:
-            RefusedError: 404, there is none of this name; 409, it is of another utterance.
+            RefusedError: 404, there is none of this name; 409, it is of another utterance; 400, it is no JSON.
             InputError: it is no alignment.
             OutputError: the disk does not take it; then all is as it was.
         """
         corrected = from_dict(dict(data), "the corrected alignment")
+        try:
+            new = json_bytes(data)
+        except ValueError:
+            raise RefusedError(400, f"{name}: expected finite numbers in all fields of the alignment") from None
         with self._saving:
             path = self._path(name)
             if is_link(self.root / f"{name}.json"):
@@ -135,8 +143,8 @@ class AlignmentFolder:
                 old = file.read()
             with placing(targets, sync=True) as parts:
                 for target, part in parts:
-                    with open(part, "xb") as new:
-                        new.write(old if target == before else json_bytes(data))
+                    with open(part, "xb") as written:
+                        written.write(old if target == before else new)
 
     def keep(self, alignment: Alignment, recording: Path, filename: str) -> str:
         """Put an alignment and its recording into the folder, under a name that is free; return the alignment's id.
@@ -144,8 +152,12 @@ class AlignmentFolder:
         Raises:
             OutputError: the disk does not take them; then neither is there.
         """
+        from ctc_align.corpus.sources.folder_tree import MEDIA, SOUND
+
         wanted = re.sub(r"[/\\:]", "_", alignment.utterance).lstrip(".") or "recording"
+        wanted = wanted.encode("utf-8", "replace")[:MOST_NAME_BYTES].decode("utf-8", "ignore")
         suffix = Path(filename).suffix
+        suffix = suffix if suffix.casefold() in SOUND | MEDIA else ".audio"
         with self._saving:
             for number in count(1):
                 name = wanted if number == 1 else f"{wanted}-{number}"
@@ -160,17 +172,21 @@ class AlignmentFolder:
                         shutil.copyfile(recording, part)
         return name
 
-    def audio(self, name: str, data: Mapping[str, Any]) -> Path | None:
-        """Return the recording that an alignment names, where it lies in the folder or in the one for recordings."""
-        named = data.get("audio")
-        if not isinstance(named, str) or not named or "\0" in named:
+    def audio(self, name: str, alignment: Alignment) -> Path | None:
+        """Return the recording that an alignment names, where it lies in the folder or in the one for recordings.
+
+        The path itself goes first, then the longest end of it that is there; one that ends too early is another's.
+        """
+        named = Path(alignment.audio)
+        parts = named.parts[1 if named.anchor else 0 :]
+        if not parts or len(alignment.audio) > MOST_AUDIO_CHARS or "\0" in alignment.audio:
             return None
-        parts = Path(named).parts[1 if Path(named).anchor else 0 :]
-        ends = [Path(*parts[start:]) for start in range(len(parts))]
-        for base in (self._path(name).parent, *self.audio_roots):
-            for end in (*ends, Path(name).parent / Path(named).name):
-                if (found := self._inside(base / end)) is not None:
-                    return found
+        ends = [Path(*parts[start:]) for start in range(max(len(parts) - MOST_ENDS, 0), len(parts))]
+        ends.insert(-1, Path(name).parent / parts[-1])
+        bases = (self._path(name).parent, *self.audio_roots)
+        for path in ([named] if named.is_absolute() else []) + [base / end for end in ends for base in bases]:
+            if (found := self._inside(path)) is not None and _holds(found, alignment):
+                return found
         return None
 
     def _inside(self, path: Path) -> Path | None:
@@ -199,6 +215,17 @@ class AlignmentFolder:
         return found
 
 
+def _holds(recording: Path, alignment: Alignment) -> bool:
+    """Return whether a recording is as long as an alignment needs it; True for what is none, which says so if read."""
+    from ctc_align.alignment.corrected_words import LONGER_S
+    from ctc_align.audio.loading import estimated_duration_s
+
+    try:
+        return estimated_duration_s(recording) >= alignment.offset_s + alignment.duration_s - LONGER_S
+    except CtcAlignError:
+        return True
+
+
 def _folder(path: str | Path, what: str) -> Path:
     try:
         found = Path(path).resolve(strict=True)
@@ -216,7 +243,7 @@ def is_plain_name(name: str) -> bool:
     (True, False, False, False)
     """
     parts = name.split("/")
-    wrong = "\\" in name or _DRIVE.match(name) or not name.isprintable() or (os.name == "nt" and ":" in name)
+    wrong = "\\" in name or _DRIVE.match(name) or name != printable(name) or (os.name == "nt" and ":" in name)
     return not wrong and all(part and not part.startswith(".") for part in parts)
 
 
@@ -246,7 +273,7 @@ def alignment_row(name: str, data: Mapping[str, Any]) -> dict[str, Any]:
         "unexplained_s": round(sum(unexplained), 3),
         "fit": fit if fit in FITS else None,
         "by_hand": sum(word.get("by") == "hand" for word in words),
-        "text": str(data.get("text", ""))[:160],
+        "text": printable(str(data.get("text", ""))[:160]),
     }
 
 
@@ -261,7 +288,12 @@ def _listed(value: Any) -> Sequence[Any]:
 
 
 def _number(value: Any) -> float | None:
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    """Return a number of a size that can be added up and shown; None for all else."""
+    try:
+        number = as_number(value)
+    except ValueError:
+        return None
+    return number if abs(number) <= MOST_S else None
 
 
 def json_bytes(data: Mapping[str, Any]) -> bytes:

@@ -20,7 +20,7 @@ from ctc_align.serve.request_fields import checked_format
 from ctc_align.serve.uploads import Form, Upload, UploadFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -78,8 +78,9 @@ class PageRoutes:
         """Answer with an alignment of the folder, in a format."""
         format = checked_format(request.query_params.get("format", "json"))
         name = request.path_params["id"]
-        data, alignment = await self._work(self.folder.read, name)
-        return await in_format(alignment, format, name, await self._work(self.folder.audio, name, data))
+        _, alignment = await self._work(self.folder.read, name)
+        audio = await self._work(self.folder.audio, name, alignment)
+        return await in_format(alignment, format, name, audio, self._names)
 
     async def save(self, request: Request) -> Response:
         """Replace an alignment of the folder by what a person made of it."""
@@ -92,8 +93,8 @@ class PageRoutes:
     async def view(self, request: Request) -> Response:
         """Answer with the page of an alignment of the folder."""
         name = request.path_params["id"]
-        data, alignment = await self._work(self.folder.read, name)
-        audio = await self._work(self.folder.audio, name, data)
+        _, alignment = await self._work(self.folder.read, name)
+        audio = await self._work(self.folder.audio, name, alignment)
         there = quote(name)
         sound = None if audio is None else (audio, audio.name)
         made = await self._work(_page, alignment, name, sound, f"/api/audio/{there}", f"/api/alignments/{there}")
@@ -102,8 +103,8 @@ class PageRoutes:
     async def audio(self, request: Request) -> Response:
         """Answer with the recording of an alignment of the folder, or a part of it (Range)."""
         name = request.path_params["id"]
-        data, _ = await self._work(self.folder.read, name)
-        path = await self._work(self.folder.audio, name, data)
+        _, alignment = await self._work(self.folder.read, name)
+        path = await self._work(self.folder.audio, name, alignment)
         if path is None:
             raise RefusedError(404, f"{name}: its recording is not in the folder; see the option --audio of serve")
         return await self._work(self._sounds.response, path, path.name)
@@ -113,7 +114,8 @@ class PageRoutes:
         job = self.routes.finished_job(request)
         there = f"/jobs/{job.id}"
         sound = job.form.files["audio"].path, job.audio_name
-        made = await self._work(_page, job.result, job.name, sound, f"{there}/audio", f"{there}/alignment")
+        hrefs = f"{there}/audio", f"{there}/alignment"
+        made = await self._work(_page, job.result, job.name, sound, *hrefs, names=job.form.names)
         return _html(made, page_policy(made))
 
     async def keep_job(self, request: Request) -> Response:
@@ -127,7 +129,8 @@ class PageRoutes:
     async def job_audio(self, request: Request) -> Response:
         """Answer with the recording of a finished job, or a part of it."""
         job = self.routes.finished_job(request)
-        return await self._work(self._sounds.response, job.form.files["audio"].path, job.audio_name, job.form)
+        path = job.form.files["audio"].path
+        return await self._work(self._sounds.response, path, job.audio_name, job.form, names=job.form.names)
 
     @property
     def folder(self) -> AlignmentFolder:
@@ -140,15 +143,20 @@ class PageRoutes:
             raise RefusedError(404, "this server has no folder of alignments: start it with ctc-align serve FOLDER")
         return self._folder
 
-    async def _work(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        """Call in another thread; its errors name nothing outside the folder."""
+    @property
+    def _names(self) -> dict[str, str]:
+        """The names by which errors call the files of the folder: their paths in it."""
+        roots = [] if self._folder is None else self._folder.audio_roots
+        return {f"{root}{os.sep}": "" for root in roots}
+
+    async def _work(self, call: Callable[..., Any], *arguments: Any, names: Mapping[str, str] | None = None) -> Any:
+        """Call in another thread; its errors name nothing outside the folder, and what has `names` by them."""
         import anyio
 
-        roots = [] if self._folder is None else self._folder.audio_roots
         try:
             return await anyio.to_thread.run_sync(call, *arguments)
         except CtcAlignError as error:
-            raise refusal_of(error, {f"{root}{os.sep}": "" for root in roots}) from error
+            raise refusal_of(error, {**(names or {}), **self._names}) from error
 
 
 def _html(html: str, policy: str) -> Response:

@@ -14,13 +14,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from local_server import LocalServer, form, local_server, pair, until, wav
 
 from ctc_align.errors import UsageError
+from ctc_align.formats import from_dict
+from ctc_align.serve.alignment_folder import AlignmentFolder
 from ctc_align.serve.server import Address
+from ctc_align.text.control_characters import printable
 
 ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "a-token-of-enough-characters"
@@ -119,7 +124,8 @@ def test_saving_keeps_what_was_there_first(server: LocalServer, place: Path) -> 
     assert (place / "good.before.json").read_bytes() == first
     assert "good.before" not in server.ask("GET", "/api/alignments").body.decode()
     saved = (place / "good.json").read_bytes()
-    for broken in (b"{}", b"no", b"[1]", json.dumps({**data, "words": [{}]}).encode(), b'{"loss": NaN}'):
+    endless = json.dumps({**data, "other": 7777}).replace("7777", "1e999").encode()
+    for broken in (b"{}", b"no", b"[1]", json.dumps({**data, "words": [{}]}).encode(), b'{"loss": NaN}', endless):
         assert server.ask("PUT", "/api/alignments/good", broken).status in (400, 422)
     other = json.dumps({**data, "utterance": "other"}).encode()
     assert server.ask("PUT", "/api/alignments/good", other).status == 409
@@ -144,6 +150,89 @@ def test_a_job_is_kept_over_nothing_that_is_there(server: LocalServer, place: Pa
             path.unlink()
 
 
+def test_kept_files_have_names_that_fit_and_never_that_of_the_alignment(server: LocalServer, place: Path) -> None:
+    for filename, kept in {
+        "rec.json": "rec",
+        "run.sh": "run",
+        "9.41\u202fAM\u3000\u200d.wav": "9.41\u202fAM\u3000\u200d",
+        "あ" * 150 + ".wav": "あ" * 66,
+    }.items():
+        there = server.post("/jobs", pair("a b", name=filename)).headers["location"]
+        until(lambda there=there: server.ask("GET", there).json["state"] == "done")
+        answer = server.ask("POST", f"{there}/keep")
+        assert (answer.status, answer.json) == (201, {"id": kept})
+        assert server.ask("DELETE", there).status == 200
+        assert kept in [row["id"] for row in server.ask("GET", "/api/alignments").json["alignments"]]
+        suffix = ".wav" if filename.endswith(".wav") else ".audio"
+        assert (place / f"{kept}{suffix}").read_bytes() == wav()
+        assert server.ask("GET", f"/api/alignments/{quote(kept)}").json["audio"] == f"{kept}{suffix}"
+        for path in place.glob(f"{kept}.*"):
+            path.unlink()
+    assert "run.sh" not in os.listdir(place)
+
+
+def test_the_recording_is_that_of_the_longest_path_and_of_the_length(place: Path, tmp_path: Path) -> None:
+    root, other = tmp_path / "root", tmp_path / "other"
+    made = from_dict(json.loads((place / "good.json").read_bytes()))
+    (root / "spk1").mkdir(parents=True)
+    (root / "spk1" / "a.json").write_bytes((place / "good.json").read_bytes())
+    for path in (
+        root / "a.wav",
+        other / "spk1" / "a.wav",
+        other / "a.wav",
+        other / "deep" / "a.wav",
+        root / "deep" / "a.wav",
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(wav())
+    folder = AlignmentFolder(root, other)
+    for named, found in {
+        "spk1/a.wav": "spk1/a.wav",
+        str(other / "deep" / "a.wav"): "deep/a.wav",
+        "elsewhere/a.wav": "spk1/a.wav",
+        "/" * 5000 + "a.wav": None,
+    }.items():
+        expected = None if found is None else other / found
+        assert folder.audio("spk1/a", replace(made, audio=named)) == expected, named
+    assert folder.audio("spk1/a", replace(made, audio="a.wav", duration_s=2.0)) is None
+    (root / "a.wav").write_bytes(wav(3.0))
+    assert folder.audio("spk1/a", replace(made, audio="a.wav", offset_s=1.0, duration_s=2.0)) == root / "a.wav"
+
+
+def test_a_bad_file_does_not_end_the_list(server: LocalServer, place: Path) -> None:
+    data = json.loads((place / "good.json").read_bytes())
+    word, region = data["words"][0], {"kind": "unexplained", "start_s": 7777, "end_s": 1.5}
+    for changes in (
+        {"duration_s": 7777, "words": [{**word, "confidence": 7777}], "regions": [region]},
+        {"text": "\ud800\x1b[2J"},
+    ):
+        for number in ("1e999", "1" + "0" * 400):
+            (place / "bad.json").write_text(json.dumps({**data, **changes}).replace("7777", number))
+            answer = server.ask("GET", "/api/alignments")
+            assert answer.status == 200
+            [row] = [row for row in answer.json["alignments"] if row["id"] == "bad"]
+            assert row["text"] == printable(data["text"] if "words" in changes else "\ud800\x1b[2J")
+            assert (row["duration_s"], row["confidence"]) == ((None, None) if "words" in changes else (1.0, 0.9))
+    (place / "bad.json").unlink()
+
+
+def test_errors_name_no_path_of_the_server(server: LocalServer, place: Path) -> None:
+    leak = server.ask("GET", "/api/alignments/leak?format=html")
+    assert (leak.status, leak.json["error"].partition(":")[0]) == (422, "other.json")
+    there = server.post("/jobs", pair("a b")).headers["location"]
+    until(lambda: server.ask("GET", there).json["state"] == "done")
+    data = server.ask("GET", f"{there}/alignment").json
+    for wrong in ({"offset_s": 100.0}, {"duration_s": 9.0}, {"config": {**data["config"], "channel": "7"}}):
+        assert server.ask("PUT", f"{there}/alignment", json.dumps({**data, **wrong}).encode()).status == 409, wrong
+    assert server.ask("PUT", f"{there}/alignment", json.dumps(data).encode()).status == 200
+    [upload] = server.uploads()
+    upload.write_bytes(b"gone wrong")
+    for path in ("page", "alignment?format=html", "audio"):
+        answer = server.ask("GET", f"{there}/{path}")
+        assert (answer.status, answer.json["error"].partition(":")[0]) == (422, "talk.wav"), path
+    assert server.ask("DELETE", there).status == 200
+
+
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -153,6 +242,7 @@ def test_a_job_is_kept_over_nothing_that_is_there(server: LocalServer, place: Pa
         ({"Host": "127.0.0.1@evil.example"}, 400),
         ({"Origin": "http://evil.example"}, 403),
         ({"Origin": "null"}, 403),
+        ({"Origin": "http://["}, 403),
         ({"Origin": "http://127.0.0.1:1"}, 403),
         ({"Sec-Fetch-Site": "cross-site"}, 403),
         ({"Sec-Fetch-Site": "same-site"}, 403),

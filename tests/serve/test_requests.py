@@ -14,7 +14,10 @@ import pytest
 import soundfile
 from local_server import LocalServer, Parts, form, local_server, pair, until, wav
 
+from ctc_align.config import Settings
 from ctc_align.formats import json_schema
+from ctc_align.serve.job_queue import JobQueue, ServerLimits
+from ctc_align.serve.model_worker import ModelWorker
 from ctc_align.serve.server import Address
 
 
@@ -189,6 +192,16 @@ def test_what_waits_goes_through_together_and_each_gets_its_own(server: LocalSer
             assert answer.result().json["duration_s"] == 0.5 + i / 10
         assert words(loose.result().json) == ["word", "loose"]
     assert sorted(server.aligner.batches) == [1, 1, 10]
+
+
+def test_a_long_text_is_split_by_the_settings_of_each_request() -> None:
+    from ctc_align.alignment.aligner import Aligner
+
+    worker = ModelWorker(Aligner(None), JobQueue(ServerLimits()))
+    text = "7 " * 11_000
+    for language, spoken in (("en", "seven"), ("deu", "sieben"), ("en", "seven")):
+        aligner = worker._aligner_for(Settings(language=language))
+        assert aligner.split(text, "book").words[0].spoken == spoken
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
