@@ -83,6 +83,7 @@ def realign(
     talk.listen()
     inputs = [*corrected, audio, model.lexicon, log_probs.vocab, config.config, times.calibration]
     outputs = [destination.files(f"{Path(path).stem}.aligned", formats, inputs) for path in corrected]
+    _check_outputs(corrected, outputs)
     aligners: dict[tuple[str | None, Settings], Aligner] = {}
 
     def run(path: str, files: OutputFiles | None) -> int:
@@ -125,6 +126,19 @@ def _check_inputs(corrected: Sequence[str], audio: str | None, *, stdout: bool) 
         other = names.setdefault(Path(path).stem, path)
         if other != path:
             raise UsageError(f"{other} and {path} have one name: call them one by one, each with an --out-dir")
+
+
+def _check_outputs(corrected: Sequence[str], outputs: Sequence[OutputFiles | None]) -> None:
+    """Raise UsageError where two alignments would be written to one file."""
+    sources: dict[Path, str] = {}
+    for path, files in zip(corrected, outputs):
+        for output in files.paths if files is not None else ():
+            other = sources.setdefault(output, path)
+            if other != path:
+                raise UsageError(
+                    f"{other} and {path} would both be written to {output}: call them one by one, each with an "
+                    "--out-dir"
+                )
 
 
 def _settings_of(alignment: Alignment, path: str) -> dict[str, object]:

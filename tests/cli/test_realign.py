@@ -66,6 +66,11 @@ def test_an_output_never_takes_the_place_of_an_input(cli, folder: Path, tmp_path
     assert cli("realign", tmp_path / "a.aligned.json", *audio).code == 0
     assert (tmp_path / "a.aligned.json").read_bytes() == source.read_bytes()
     assert (tmp_path / "a.aligned.aligned.json").is_file()
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    both = cli("realign", source, tmp_path / "a.aligned.json", "--audio", folder, "--out-dir", tmp_path, "--force")
+    assert both.code == 2
+    assert f"{source} and {tmp_path / 'a.aligned.json'} would both be written to" in both.stderr
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def broken(data: dict[str, Any]) -> None:
