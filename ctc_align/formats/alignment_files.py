@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ctc_align.errors import OutputError, UsageError
+from ctc_align.errors import InputError, OutputError, UsageError
 from ctc_align.formats.csv_format import CsvWriter
 from ctc_align.formats.elan import ElanWriter
+from ctc_align.formats.hand_fixes import fixes_of, is_corrected, keep_corrected
 from ctc_align.formats.html_format import HtmlWriter, page_object
 from ctc_align.formats.json_exports import LabelStudioWriter, WhisperWriter
 from ctc_align.formats.json_format import JsonWriter, to_dict
@@ -245,6 +246,9 @@ class OutputFiles:
     ) -> list[Path]:
         """Write all files whole, or none, and return their paths.
 
+        JSON in which a person has fixed words is not replaced by an alignment without them: it is moved to
+        NAME.hand.json, and a warning says so.
+
         Args:
             style: anything with `times` and `labels`; None: what the alignment's `config` says.
             parts: a folder, on the same file system, for unfinished files; None: they lie beside their targets.
@@ -263,7 +267,7 @@ class OutputFiles:
             raise OutputError(f"{self.out_dir}: this folder cannot be made ({error.strerror or error})") from error
         if not self.force:
             self._check_files()
-        _write_whole(list(zip(self.paths, writers)), alignment, parts, written, sound)
+        _write_whole(list(zip(self.paths, writers)), alignment, parts, written, sound, keep=True)
         return self.paths
 
     def _check_files(self) -> None:
@@ -321,8 +325,13 @@ def _write_whole(
     parts: Path | None = None,
     written: Written | None = None,
     sound: Audio | None = None,
+    *,
+    keep: bool = False,
 ) -> None:
-    """Write temporary files; only when all are complete do they take their places."""
+    """Write temporary files; only when all are complete do they take their places.
+
+    With `keep` files that lose what a person has fixed are moved out of the way.
+    """
     with placing([target for target, _ in jobs], parts) as files:
         for (target, part), (_, writer) in zip(files, jobs):
             context = WritingContext(target, sound)
@@ -332,6 +341,20 @@ def _write_whole(
             data = _encoded(writer, alignment, context)
             _write_bytes(part, data)
             written(target, data)
+        for target, _ in jobs if keep else ():
+            if not _holds_fixes(alignment, target):
+                keep_corrected(target)
+
+
+def _holds_fixes(alignment: AlignmentData, path: Path) -> bool:
+    """Return whether an alignment is of the text in a file, and has all words that a person has fixed there."""
+    if not is_corrected(path):
+        return True
+    try:
+        corrected = read_alignment(path)
+    except InputError:
+        return False
+    return corrected.text == alignment.text and fixes_of(corrected.words) <= fixes_of(alignment.words)
 
 
 def _write_file(path: Path, writer: Writer, alignment: AlignmentData, context: WritingContext) -> None:

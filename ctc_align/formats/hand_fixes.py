@@ -1,21 +1,39 @@
-"""The rules that words fixed by a person keep, with errors that name the word and say what to do."""
+"""Words fixed by a person: rules that they keep, with errors that name the word, and files that are never lost."""
 
 from __future__ import annotations
 
+import logging
+import os
+import re
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 
-from ctc_align.errors import InputError
+from ctc_align.errors import InputError, OutputError
+from ctc_align.formats.whole_files import is_link
+from ctc_align.reading.input_files import read_input
 from ctc_align.types import HAND, AlignedToken, AlignedWord
 
 SLACK_S = 1e-5
 """Times are rounded to so much."""
 _LONGEST_NAME = 40
+_BY_HAND = re.compile(rb'"by"\s*:\s*"hand"')
+
+logger = logging.getLogger(__name__)
 
 
 def is_fixed(word: AlignedWord) -> bool:
     """Return whether a person has fixed the edges of a word."""
     return word.by == HAND
+
+
+def fixes_of(words: Sequence[AlignedWord]) -> set[tuple[object, ...]]:
+    """Return what a person has fixed: the spans and times, in seconds, of words, and the tokens in them."""
+    return {
+        (word.char_start, word.text, word.start_s, word.end_s, tuple(token for token in word.tokens if token.by))
+        for word in words
+        if is_fixed(word)
+    }
 
 
 def fixed_name(word: AlignedWord) -> str:
@@ -48,6 +66,38 @@ def check_fixed_words(words: Sequence[AlignedWord], text: str, duration_s: float
     fault = next((fault for fault in faults if fault is not None), None)
     if fault is not None:
         raise InputError(f"{name}: {fault}")
+
+
+def is_corrected(path: Path) -> bool:
+    """Return whether a file, no link, is the JSON of an alignment in which a person has fixed words."""
+    try:
+        if path.suffix != ".json" or is_link(path) or not path.is_file():
+            return False
+        return _BY_HAND.search(read_input(path, factor=1)) is not None
+    except OSError:
+        return False
+
+
+def keep_corrected(path: Path) -> None:
+    """Move a file that a person has corrected out of the way, to NAME.hand.json, and warn; leave all others.
+
+    Raises:
+        OutputError: it cannot be moved.
+    """
+    if not is_corrected(path):
+        return
+    kept = path.with_suffix(".hand.json")
+    number = 1
+    while os.path.lexists(kept):
+        number += 1
+        kept = path.with_suffix(f".hand-{number}.json")
+    try:
+        os.rename(path, kept)
+    except OSError as error:
+        raise OutputError(
+            f"{path}: has words by hand, and cannot be moved to {kept.name} ({error.strerror})"
+        ) from error
+    logger.warning("%s has words by hand, and its utterance was done again: it is kept as %s", path, kept.name)
 
 
 def _fault_of_spans(words: Sequence[AlignedWord], text: str) -> str | None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import errno
 import os
 from pathlib import Path
@@ -79,6 +80,24 @@ def test_force_replaces(talk, tmp_path):
     OutputFiles(tmp_path, "a", ALL, force=True).write(talk)
     assert listed(tmp_path) == NAMES
     assert (tmp_path / "a.ctm").read_text() != "mine"
+
+
+def test_what_a_person_fixed_is_replaced_only_by_what_holds_it(talk, tmp_path, caplog):
+    words = (dataclasses.replace(talk.words[0], by="hand", tokens=()), *talk.words[1:])
+    fixed = dataclasses.replace(talk, words=words)
+    files = OutputFiles(tmp_path, "a", ("json", "ctm"), force=True)
+    for _ in range(2):
+        files.write(fixed)
+    assert listed(tmp_path) == ["a.ctm", "a.json", "a.tokens.ctm"], "nothing is lost"
+    before = (tmp_path / "a.json").read_bytes()
+    for expected in ("a.hand.json", "a.hand-2.json"):
+        files.write(talk)
+        assert (tmp_path / expected).read_bytes() == before
+        assert expected in caplog.messages[-1]
+        assert read_alignment(tmp_path / "a.json").to_dict() == talk.to_dict()
+        files.write(talk)
+        (tmp_path / "a.json").write_bytes(before)
+    assert len(caplog.messages) == 2
 
 
 def test_an_input_is_never_overwritten(talk, tmp_path):

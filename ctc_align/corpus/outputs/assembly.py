@@ -16,14 +16,13 @@ from ctc_align.corpus.outputs.records import (
     checksum,
     fault_of,
     have_their_sizes,
-    is_corrected,
     is_own_name,
-    keep_corrected,
 )
 from ctc_align.corpus.outputs.shared_files import GroupedUtterance
 from ctc_align.corpus.state.journal_lines import DONE, Checksum, Line
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import OutputError
+from ctc_align.formats.hand_fixes import is_corrected, keep_corrected
 from ctc_align.formats.whole_files import remove_file
 from ctc_align.reading.input_files import JSON_BYTES, parse_json, read_input
 from ctc_align.types import FORMAT

@@ -15,12 +15,13 @@ from ctc_align.config import setting
 from ctc_align.corpus.outputs.audio_cuts import CutSettings, cut_audio, first_cut, refuse_inputs
 from ctc_align.corpus.outputs.pending_parts import pending_parts_name
 from ctc_align.corpus.outputs.recording_grids import RecordingGrids, grid_row
-from ctc_align.corpus.outputs.records import Placed, checksum, keep_corrected
+from ctc_align.corpus.outputs.records import Placed, checksum
 from ctc_align.corpus.outputs.shards import ShardFiles, shard_row
 from ctc_align.corpus.outputs.shared_files import SharedFiles
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import OutputError, UsageError
 from ctc_align.formats import DEFAULT_FORMATS, WRITERS, Alignment, OutputFiles, Style, output_paths
+from ctc_align.formats.hand_fixes import keep_corrected
 from ctc_align.formats.whole_files import remove_file
 
 FILES, SHARDS = "files", "shards"
@@ -122,8 +123,6 @@ class Layout:
         formats = self._formats_of(utterance)
         if formats:
             target = Path(settings.out_dir, utterance.output)
-            for path in output_paths(target.parent, target.name, formats):
-                keep_corrected(path)
             OutputFiles(target.parent, target.name, formats, force=True, protect=protect).write(
                 alignment, style=style, parts=self._parts(), written=placed.add
             )

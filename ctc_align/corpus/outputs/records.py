@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import re
 import stat
@@ -13,17 +12,14 @@ from pathlib import Path
 
 from ctc_align.corpus.state.journal_lines import Checksum
 from ctc_align.corpus.utterance import Utterance
-from ctc_align.errors import OutputError
 from ctc_align.formats import WRITERS
-from ctc_align.reading.input_files import content_hash, read_input
+from ctc_align.formats.hand_fixes import is_corrected
+from ctc_align.reading.input_files import content_hash
 
 CUTS = "cuts"
 """The folder of cut audio in an output folder."""
 _DIGEST_BYTES = 8
-_BY_HAND = re.compile(rb'"by"\s*:\s*"hand"')
 _EXTENSIONS = tuple(writer.extension for writers in WRITERS.values() for writer in writers)
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -79,38 +75,6 @@ def fault_of(name: str, recorded: Checksum, out_dir: Path) -> str | None:
     except OSError as error:
         return f"cannot be read ({error.strerror or error})"
     return None if digest == recorded[1] else "is not what was written"
-
-
-def is_corrected(path: Path) -> bool:
-    """Return whether a file is the JSON of an alignment in which a person has fixed words."""
-    if path.suffix != ".json" or _size(path) is None:
-        return False
-    try:
-        return _BY_HAND.search(read_input(path, factor=1)) is not None
-    except OSError:
-        return False
-
-
-def keep_corrected(path: Path) -> None:
-    """Move a file that a person has corrected out of the way, to NAME.hand.json, and warn; leave all others.
-
-    Raises:
-        OutputError: it cannot be moved.
-    """
-    if not is_corrected(path):
-        return
-    kept = path.with_suffix(".hand.json")
-    number = 1
-    while os.path.lexists(kept):
-        number += 1
-        kept = path.with_suffix(f".hand-{number}.json")
-    try:
-        os.rename(path, kept)
-    except OSError as error:
-        raise OutputError(
-            f"{path}: has words by hand, and cannot be moved to {kept.name} ({error.strerror})"
-        ) from error
-    logger.warning("%s has words by hand, and its utterance was done again: it is kept as %s", path, kept.name)
 
 
 def is_own_name(name: str, utterance: Utterance) -> bool:
