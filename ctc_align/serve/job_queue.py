@@ -197,7 +197,7 @@ class JobQueue:
     def end(self, job: ServerJob, result: Any = None, refusal: RefusedError | None = None) -> None:
         """End a job with its result or a refusal; one that was cancelled before stays cancelled."""
         with self._changed:
-            if job.future.done():
+            if job.state not in (QUEUED, RUNNING):
                 return
             if job in self._running:
                 self._running.remove(job)
@@ -267,13 +267,14 @@ class JobQueue:
         return bool(ended)
 
     def stop(self) -> None:
-        """End the queue: nothing new is taken, and every job is cancelled."""
+        """End the queue: nothing new is taken, and every job ends now, the running ones whenever their work ends."""
         with self._changed:
             self._stopping = True
             jobs = [*self._waiting, *self._running]
             self._changed.notify_all()
         for job in jobs:
             self.cancel(job)
+            self.end(job)
 
     def counts(self) -> dict[str, int]:
         """Return how many jobs wait, run and have ended, and what went through the model together."""

@@ -70,7 +70,8 @@ class ModelWorker(threading.Thread):
 
     def _work(self, batch: Sequence[ServerJob]) -> None:
         aligner = self._aligner_for(batch[0].settings)
-        loaded = [(job, audio) for job in batch if (audio := self._loaded(job, aligner)) is not None]
+        read = [(job, audio) for job in batch if (audio := self._loaded(job, aligner)) is not None]
+        loaded = [(job, audio) for job, audio in read if self._goes_on(job)]
         if not loaded:
             return
         self._queue.count_batch(len(loaded))
@@ -82,6 +83,15 @@ class ModelWorker(threading.Thread):
                 self._fail(job, result)
             else:
                 self._queue.end(job, result)
+
+    def _goes_on(self, job: ServerJob) -> bool:
+        """Return whether work on a job should go on; False where it was stopped, and ended here."""
+        try:
+            self._queue.check(job)
+        except StoppedError as error:
+            self._fail(job, error)
+            return False
+        return True
 
     def _loaded(self, job: ServerJob, aligner: Aligner) -> Audio | None:
         """Return the recording of a job at the model's rate; None where the job ended here."""
@@ -119,8 +129,20 @@ class ModelWorker(threading.Thread):
     def _scored(
         self, aligner: Aligner, loaded: Sequence[tuple[ServerJob, Audio]]
     ) -> Sequence[list[dict[str, Any]] | CtcAlignError]:
-        results: list[Any] = list(aligner.emissions_batch([audio for _, audio in loaded], "return"))
-        heard = [place for place, result in enumerate(results) if not isinstance(result, CtcAlignError)]
+        results: list[Any]
+        if len(loaded) > 1:
+            results = list(aligner.emissions_batch([audio for _, audio in loaded], "return"))
+        else:
+            [(job, audio)] = loaded
+            try:
+                results = [aligner.emissions(audio, progress=self._progress_of(job))]
+            except CtcAlignError as error:
+                return [error]
+        heard = [
+            place
+            for place, result in enumerate(results)
+            if not isinstance(result, CtcAlignError) and self._goes_on(loaded[place][0])
+        ]
         texts = [[text.text for text in loaded[place][0].texts] for place in heard]
         for place, scored in zip(heard, aligner.score_emissions([results[place] for place in heard], texts)):
             results[place] = [_score_row(one) for one in scored]

@@ -84,6 +84,7 @@ class AlignServer:
         self.routes = AlignRoutes(aligner, self.queue, self.uploads)
         self.pages = PageRoutes(self.routes, folder)
         self._running: uvicorn.Server | None = None
+        self._closed = False
 
     def application(self, address: Address) -> AccessGuard:
         """Return the ASGI application; while it lives the worker runs."""
@@ -137,6 +138,9 @@ class AlignServer:
 
     def close(self) -> None:
         """End the worker and remove the uploads; again does nothing."""
+        if self._closed:
+            return
+        self._closed = True
         self.queue.stop()
         if self.worker.is_alive():
             self.worker.join(END_S)

@@ -136,6 +136,7 @@ class Form:
     fields: dict[str, list[str]] = field(default_factory=dict)
     files: dict[str, Upload] = field(default_factory=dict)
     is_removed: bool = False
+    _removing: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, name: str, filename: str, data: bytes) -> None:
         """Add a file that lies with those of the client, and is removed with them.
@@ -153,11 +154,12 @@ class Form:
     def remove(self) -> None:
         """Remove the files; again does nothing."""
         self.is_removed = True
-        for upload in self.files.values():
+        for upload in list(self.files.values()):
             with suppress(OSError):
                 upload.path.unlink(missing_ok=True)
-            self.folder.release(upload.size)
-            upload.size = 0
+            with self._removing:
+                size, upload.size = upload.size, 0
+            self.folder.release(size)
 
     @property
     def names(self) -> dict[str, str]:

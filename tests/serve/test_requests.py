@@ -235,13 +235,14 @@ def test_a_full_queue_says_when_to_come_again_and_a_place_is_told() -> None:
         assert server.post("/align", pair("a")).status == 200
 
 
-def test_a_client_that_goes_away_cancels() -> None:
+@pytest.mark.parametrize("path", ["/align", "/score"])
+def test_a_client_that_goes_away_cancels(path: str) -> None:
     with local_server() as server:
         server.aligner.gate.clear()
         kind, body = form(pair("a"))
         for waits in (0, 1):  # one is worked on, one waits
             connection = server.connection()
-            connection.request("POST", "/align", body, {"Content-Type": kind})
+            connection.request("POST", path, body, {"Content-Type": kind})
             until(lambda waits=waits: server.server.queue.counts()["waiting"] == waits)
             until(lambda: server.server.queue.counts()["running"] == 1)
             if waits:
@@ -272,12 +273,14 @@ def test_work_that_takes_too_long_is_stopped_and_an_upload_too() -> None:
 def test_the_end_of_the_server_ends_what_waits() -> None:
     with local_server() as server, ThreadPoolExecutor(2) as pool:
         server.aligner.gate.clear()
+        server.aligner.deaf = True
         waiting = [pool.submit(server.post, "/align", pair("a"))]
         until(lambda: server.server.queue.counts()["running"] == 1)
         waiting.append(pool.submit(server.post, "/align", pair("a")))
         until(lambda: server.server.queue.counts()["waiting"] == 1)
         place = server.server.uploads.path
         server.server.end()
-        assert [answer.result().status for answer in waiting] == [503, 503]
+        assert [answer.result(5).status for answer in waiting] == [503, 503]
+        server.aligner.gate.set()
     assert not place.exists()
     assert not server.server.worker.is_alive()
