@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -21,11 +22,14 @@ from ctc_align.serve.request_fields import WITH_SOUND, checked_format, made_job,
 from ctc_align.serve.uploads import Form, UploadFolder, read_form
 
 if TYPE_CHECKING:
+    from anyio import CapacityLimiter
     from starlette.requests import Request
     from starlette.responses import Response
 
     from ctc_align.alignment.aligner import Aligner
 
+BODIES, AT_ONCE = 32, 4
+"""JSON that arrives at a time; and what is parsed, or made into pages, at a time."""
 ROUNDED_S = 0.001
 """Times of a correction may differ so much from those of the alignment, by rounding."""
 GONE = 499
@@ -97,7 +101,7 @@ class AlignRoutes:
                 raise job.refusal
             if kind == "score":
                 return JSONResponse({"utterance": job.name, "model": self.model_name, "scores": job.result})
-            return await in_format(job.result, format, job.name, job.form.files["audio"].path, job.form.names)
+            return await self.in_format(job.result, format, job.name, job.form.files["audio"].path, job.form.names)
         finally:
             self.queue.cancel(job)
             job.form.remove()
@@ -164,20 +168,76 @@ class AlignRoutes:
         """Answer the result of a job in a format."""
         job = self.finished_job(request)
         format = checked_format(request.query_params.get("format", "json"))
-        return await in_format(job.result, format, job.name, job.form.files["audio"].path, job.form.names)
+        return await self.in_format(job.result, format, job.name, job.form.files["audio"].path, job.form.names)
 
     async def save_job(self, request: Request) -> Response:
         """Replace the result of a job by what a person made of it."""
+        import anyio
         from starlette.responses import JSONResponse
 
         job = self.finished_job(request)
-        corrected = from_dict(await read_json(request), "the corrected alignment")
+        data = await self.read_json(request)
+        corrected = await anyio.to_thread.run_sync(from_dict, data, "the corrected alignment", limiter=self._parsing)
         if corrected.utterance != job.result.utterance:
             raise RefusedError(409, "the correction is of another utterance")
         if not _is_same_part(corrected, job.result):
             raise RefusedError(409, "the correction is of another part of the recording, or of another channel")
         job.result = corrected
         return JSONResponse({"saved": job.id})
+
+    async def read_json(self, request: Request) -> dict[str, Any]:
+        """Return the JSON object that is a request's body.
+
+        Raises:
+            RefusedError: 413 too large, 400 no JSON object, 408 it did not arrive in time.
+        """
+        import anyio
+
+        data = bytearray()
+        try:
+            with anyio.fail_after(self.queue.limits.work_s):
+                async with self._bodies:
+                    async for chunk in request.stream():
+                        data += chunk
+                        if len(data) > MOST_BYTES:
+                            raise RefusedError(413, f"expected at most {MOST_BYTES >> 20} MiB of JSON")
+        except TimeoutError:
+            raise RefusedError(408, f"the JSON did not arrive within {self.queue.limits.work_s:g} s") from None
+        return await anyio.to_thread.run_sync(_parsed, data, limiter=self._parsing)
+
+    async def in_format(
+        self, alignment: Alignment, format: str, name: str, recording: Path | None, names: Mapping[str, str]
+    ) -> Response:
+        """Return an alignment as the file of a format.
+
+        Args:
+            recording: what was aligned, for formats that need the sound.
+            names: what errors call the files of the server: path → name.
+        """
+        import anyio
+        from starlette.responses import Response as PlainResponse
+
+        limiter = self.pages if format in WITH_SOUND else None
+        try:
+            data = await anyio.to_thread.run_sync(_rendered, alignment, format, recording, limiter=limiter)
+        except CtcAlignError as error:
+            raise refusal_of(error, names) from error
+        file = output_paths("", name.rpartition("/")[2], [format])[0].name
+        disposition = f"attachment; filename*=UTF-8''{quote(file, safe='')}"
+        return PlainResponse(data, media_type=media_type(format), headers={"content-disposition": disposition})
+
+    @cached_property
+    def _bodies(self) -> CapacityLimiter:
+        return limiter_of(BODIES)
+
+    @cached_property
+    def _parsing(self) -> CapacityLimiter:
+        return limiter_of(AT_ONCE)
+
+    @cached_property
+    def pages(self) -> CapacityLimiter:
+        """Lets few pages, whose recordings are read, be made at a time; all else need not wait for them."""
+        return limiter_of(AT_ONCE)
 
     def finished_job(self, request: Request) -> ServerJob:
         """Return the job that an address names.
@@ -217,17 +277,14 @@ async def _gone(request: Request) -> None:
         pass
 
 
-async def read_json(request: Request) -> dict[str, Any]:
-    """Return the JSON object that is a request's body.
+def limiter_of(count: int) -> CapacityLimiter:
+    """Return what lets so many at a time; to be called in the event loop."""
+    import anyio
 
-    Raises:
-        RefusedError: 413 too large, 400 no JSON object.
-    """
-    data = bytearray()
-    async for chunk in request.stream():
-        data += chunk
-        if len(data) > MOST_BYTES:
-            raise RefusedError(413, f"expected at most {MOST_BYTES >> 20} MiB of JSON")
+    return anyio.CapacityLimiter(count)
+
+
+def _parsed(data: bytearray) -> dict[str, Any]:
     try:
         value = parse_json(bytes(data), parse_constant=no_number)
     except ValueError as error:
@@ -243,27 +300,6 @@ def _is_same_part(corrected: Alignment, aligned: Alignment) -> bool:
 
     times = (corrected.offset_s - aligned.offset_s, corrected.duration_s - aligned.duration_s)
     return max(map(abs, times)) <= ROUNDED_S and channel_of(corrected) == channel_of(aligned)
-
-
-async def in_format(
-    alignment: Alignment, format: str, name: str, recording: Path | None, names: Mapping[str, str]
-) -> Response:
-    """Return an alignment as the file of a format.
-
-    Args:
-        recording: what was aligned, for formats that need the sound.
-        names: what errors call the files of the server: path → name.
-    """
-    import anyio
-    from starlette.responses import Response as PlainResponse
-
-    try:
-        data = await anyio.to_thread.run_sync(_rendered, alignment, format, recording)
-    except CtcAlignError as error:
-        raise refusal_of(error, names) from error
-    file = output_paths("", name.rpartition("/")[2], [format])[0].name
-    disposition = f"attachment; filename*=UTF-8''{quote(file, safe='')}"
-    return PlainResponse(data, media_type=media_type(format), headers={"content-disposition": disposition})
 
 
 def _rendered(alignment: Alignment, format: str, recording: Path | None) -> bytes:

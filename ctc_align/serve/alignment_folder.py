@@ -59,11 +59,13 @@ class AlignmentFolder:
         self._listing = threading.Lock()
         self._saving = threading.Lock()
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> tuple[list[dict[str, Any]], bool]:
         """Return a row of figures for each alignment, the worst first: by `fit`, then by loss per token.
 
-        Files that did not change are not read again; at most `MOST_ALIGNMENTS` are listed.
+        Files that did not change are not read again; at most `MOST_ALIGNMENTS` are listed. The second value says
+        whether there are more.
         """
+        count, truncated = 0, False
         with self._listing:
             found = {}
             for name in self._names():
@@ -74,11 +76,13 @@ class AlignmentFolder:
                     row = self._rows[name][1] if self._rows.get(name, (None,))[0] == stamp else self._row(name)
                 except (OSError, RefusedError):
                     continue
-                found[name] = (stamp, row)
-                if sum(row is not None for _, row in found.values()) >= MOST_ALIGNMENTS:
+                if row is not None and count == MOST_ALIGNMENTS:
+                    truncated = True
                     break
+                found[name] = (stamp, row)
+                count += row is not None
             self._rows = found
-        return sorted((row for _, row in found.values() if row is not None), key=_badness)
+        return sorted((row for _, row in found.values() if row is not None), key=_badness), truncated
 
     def _names(self) -> Iterator[str]:
         for folder, folders, files in os.walk(self.root):

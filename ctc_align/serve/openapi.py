@@ -13,7 +13,7 @@ _REFUSALS = {
     "401": "a token is needed",
     "403": "a page of another site asks for a change",
     "404": "there is nothing of this name",
-    "408": "the recording did not arrive in time",
+    "408": "the recording, or the JSON, did not arrive in time",
     "409": "not in this state: a job that is not done, or was cancelled",
     "413": "too large, or too long",
     "415": "not a form, or a file that is no transcript",
@@ -89,7 +89,7 @@ def _job_paths() -> dict[str, Any]:
         },
         "/jobs/{id}/page": {
             "parameters": one,
-            "get": _operation("Look, listen and mend", "a page", "text/html", ("404", "409")),
+            "get": _operation("Look, listen and mend", "a page", "text/html", ("404", "409", "422")),
         },
         "/jobs/{id}/audio": {
             "parameters": one,
@@ -137,7 +137,7 @@ def _operation(
 
 
 def _saving(summary: str) -> dict[str, Any]:
-    refusals = ("400", "403", "404", "409", "413", "422")
+    refusals = ("400", "403", "404", "408", "409", "413", "422")
     body = {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
     return {**_operation(summary, "what was saved", refusals=refusals), "requestBody": body}
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from ctc_align.errors import CtcAlignError
 from ctc_align.formats import Alignment
 from ctc_align.serve.access import page_policy
-from ctc_align.serve.align_routes import AlignRoutes, in_format, read_json
+from ctc_align.serve.align_routes import AlignRoutes, limiter_of
 from ctc_align.serve.alignment_folder import AlignmentFolder
 from ctc_align.serve.openapi import api_description, docs_page
 from ctc_align.serve.refusals import RefusedError, refusal_of
@@ -22,6 +22,7 @@ from ctc_align.serve.uploads import Form, Upload, UploadFolder
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from anyio import CapacityLimiter
     from starlette.requests import Request
     from starlette.responses import Response
 
@@ -30,6 +31,8 @@ AS_IT_IS = (".wav", ".flac", ".ogg", ".oga", ".opus")
 """Recordings that browsers play by the clock by which they were aligned; all others are coded anew."""
 MOST_CODED = 8
 """So many recordings are kept coded anew."""
+SOUNDS = 8
+"""Recordings that are looked at, or coded anew, at a time; all else need not wait for them."""
 CODED = "coded"
 PEAKS_RATE = 8000
 
@@ -71,8 +74,9 @@ class PageRoutes:
         from starlette.responses import JSONResponse
 
         if self._folder is None:
-            return JSONResponse({"folder": False, "alignments": []})
-        return JSONResponse({"folder": True, "alignments": await self._work(self._folder.rows)})
+            return JSONResponse({"folder": False, "alignments": [], "truncated": False})
+        rows, truncated = await self._work(self._folder.rows)
+        return JSONResponse({"folder": True, "alignments": rows, "truncated": truncated})
 
     async def alignment(self, request: Request) -> Response:
         """Answer with an alignment of the folder, in a format."""
@@ -80,13 +84,13 @@ class PageRoutes:
         name = request.path_params["id"]
         _, alignment = await self._work(self.folder.read, name)
         audio = await self._work(self.folder.audio, name, alignment)
-        return await in_format(alignment, format, name, audio, self._names)
+        return await self.routes.in_format(alignment, format, name, audio, self._names)
 
     async def save(self, request: Request) -> Response:
         """Replace an alignment of the folder by what a person made of it."""
         from starlette.responses import JSONResponse
 
-        name, data = request.path_params["id"], await read_json(request)
+        name, data = request.path_params["id"], await self.routes.read_json(request)
         await self._work(self.folder.save, name, data)
         return JSONResponse({"saved": name})
 
@@ -97,7 +101,8 @@ class PageRoutes:
         audio = await self._work(self.folder.audio, name, alignment)
         there = quote(name)
         sound = None if audio is None else (audio, audio.name)
-        made = await self._work(_page, alignment, name, sound, f"/api/audio/{there}", f"/api/alignments/{there}")
+        hrefs = f"/api/audio/{there}", f"/api/alignments/{there}"
+        made = await self._work(_page, alignment, name, sound, *hrefs, limiter=self.routes.pages)
         return _html(made, page_policy(made))
 
     async def audio(self, request: Request) -> Response:
@@ -107,7 +112,7 @@ class PageRoutes:
         path = await self._work(self.folder.audio, name, alignment)
         if path is None:
             raise RefusedError(404, f"{name}: its recording is not in the folder; see the option --audio of serve")
-        return await self._work(self._sounds.response, path, path.name)
+        return await self._work(self._sounds.response, path, path.name, limiter=self._sound_threads)
 
     async def job_page(self, request: Request) -> Response:
         """Answer with the page of a finished job."""
@@ -115,7 +120,9 @@ class PageRoutes:
         there = f"/jobs/{job.id}"
         sound = job.form.files["audio"].path, job.audio_name
         hrefs = f"{there}/audio", f"{there}/alignment"
-        made = await self._work(_page, job.result, job.name, sound, *hrefs, names=job.form.names)
+        made = await self._work(
+            _page, job.result, job.name, sound, *hrefs, names=job.form.names, limiter=self.routes.pages
+        )
         return _html(made, page_policy(made))
 
     async def keep_job(self, request: Request) -> Response:
@@ -129,8 +136,8 @@ class PageRoutes:
     async def job_audio(self, request: Request) -> Response:
         """Answer with the recording of a finished job, or a part of it."""
         job = self.routes.finished_job(request)
-        path = job.form.files["audio"].path
-        return await self._work(self._sounds.response, path, job.audio_name, job.form, names=job.form.names)
+        given = job.form.files["audio"].path, job.audio_name, job.form
+        return await self._work(self._sounds.response, *given, names=job.form.names, limiter=self._sound_threads)
 
     @property
     def folder(self) -> AlignmentFolder:
@@ -149,12 +156,22 @@ class PageRoutes:
         roots = [] if self._folder is None else self._folder.audio_roots
         return {f"{root}{os.sep}": "" for root in roots}
 
-    async def _work(self, call: Callable[..., Any], *arguments: Any, names: Mapping[str, str] | None = None) -> Any:
+    @cached_property
+    def _sound_threads(self) -> CapacityLimiter:
+        return limiter_of(SOUNDS)
+
+    async def _work(
+        self,
+        call: Callable[..., Any],
+        *arguments: Any,
+        names: Mapping[str, str] | None = None,
+        limiter: CapacityLimiter | None = None,
+    ) -> Any:
         """Call in another thread; its errors name nothing outside the folder, and what has `names` by them."""
         import anyio
 
         try:
-            return await anyio.to_thread.run_sync(call, *arguments)
+            return await anyio.to_thread.run_sync(call, *arguments, limiter=limiter)
         except CtcAlignError as error:
             raise refusal_of(error, {**(names or {}), **self._names}) from error
 

@@ -23,6 +23,7 @@ from local_server import LocalServer, form, local_server, pair, until, wav
 
 from ctc_align.errors import UsageError
 from ctc_align.formats import from_dict
+from ctc_align.serve import alignment_folder
 from ctc_align.serve.alignment_folder import AlignmentFolder
 from ctc_align.serve.server import Address
 from ctc_align.text.control_characters import printable
@@ -214,6 +215,15 @@ def test_a_bad_file_does_not_end_the_list(server: LocalServer, place: Path) -> N
             assert row["text"] == printable(data["text"] if "words" in changes else "\ud800\x1b[2J")
             assert (row["duration_s"], row["confidence"]) == ((None, None) if "words" in changes else (1.0, 0.9))
     (place / "bad.json").unlink()
+
+
+def test_a_list_that_is_cut_says_so(server: LocalServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = server.ask("GET", "/api/alignments").json
+    assert (len(answer["alignments"]), answer["truncated"]) == (5, False)
+    for most in (5, 4):
+        monkeypatch.setattr(alignment_folder, "MOST_ALIGNMENTS", most)
+        answer = server.ask("GET", "/api/alignments").json
+        assert (len(answer["alignments"]), answer["truncated"]) == (most, most == 4)
 
 
 def test_errors_name_no_path_of_the_server(server: LocalServer, place: Path) -> None:

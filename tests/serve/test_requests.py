@@ -261,13 +261,17 @@ def test_work_that_takes_too_long_is_stopped_and_an_upload_too() -> None:
         server.aligner.gate.clear()
         answer = server.post("/align", pair("a"))
         assert (answer.status, "took more than 0.3 s" in answer.json["error"]) == (503, True)
-        connection = server.connection()
-        connection.putrequest("POST", "/align")
-        connection.putheader("Content-Type", "multipart/form-data; boundary=edge")
-        connection.putheader("Content-Length", "1000")
-        connection.endheaders(b"--edge\r\n")
-        assert connection.getresponse().status == 408
-        connection.close()
+        server.aligner.gate.set()
+        job = server.post("/jobs", pair("a")).headers["location"]
+        until(lambda: server.ask("GET", job).json["state"] == "done")
+        for method, path in (("POST", "/align"), ("PUT", f"{job}/alignment")):
+            connection = server.connection()
+            connection.putrequest(method, path)
+            connection.putheader("Content-Type", "multipart/form-data; boundary=edge")
+            connection.putheader("Content-Length", "1000")
+            connection.endheaders(b"--edge\r\n")
+            assert connection.getresponse().status == 408
+            connection.close()
 
 
 def test_the_end_of_the_server_ends_what_waits() -> None:

@@ -15,6 +15,7 @@ type Item = { key: string; title: string; page: string; alignment: string };
 const PAGE_ROWS = 300;
 const FITS = ["none", "poor", "doubtful", "good"];
 const POLL_MS = 700;
+const MOST_FAILURES = 30; // one after the other: 20 s without an answer
 
 function element<E extends HTMLElement>(id: string): E {
   return document.getElementById(id) as E;
@@ -27,6 +28,12 @@ function made<K extends keyof HTMLElementTagNameMap>(tag: K, text = "", name = "
   return one;
 }
 
+class Refused extends Error {
+  constructor(message: string, readonly status: number) {
+    super(message);
+  }
+}
+
 async function asked(address: string, options: RequestInit = {}): Promise<any> {
   let answer: Response;
   try {
@@ -35,7 +42,7 @@ async function asked(address: string, options: RequestInit = {}): Promise<any> {
     throw new Error("the server does not answer; is it still running?");
   }
   const data = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Error(data.error ?? `the server answered ${answer.status}`);
+  if (!answer.ok) throw new Refused(data.error ?? `the server answered ${answer.status}`, answer.status);
   return data;
 }
 
@@ -171,7 +178,7 @@ function showJob(job: Job): void {
     if (!element("folder").hidden) {
       const keep = made("button", "Keep in the folder");
       keep.dataset.testid = "keep";
-      keep.addEventListener("click", () => void keepJob(job.id));
+      keep.addEventListener("click", () => void keepJob(job.id, keep));
       actions.append(keep, " ");
     }
   }
@@ -206,25 +213,31 @@ async function removeJob(id: string): Promise<void> {
   }
 }
 
-async function keepJob(id: string): Promise<void> {
+async function keepJob(id: string, button: HTMLButtonElement): Promise<void> {
+  button.disabled = true;
   try {
     await asked(`/jobs/${id}/keep`, { method: "POST" });
     await loadFolder();
     await removeJob(id);
   } catch (error) {
     element("form-error").textContent = (error as Error).message;
+    button.disabled = false;
   }
 }
 
 async function follow(id: string): Promise<void> {
+  let failures = 0;
   while (lines.has(id)) {
     await new Promise((done) => setTimeout(done, POLL_MS));
     if (!lines.has(id)) return;
     try {
       const job: Job = await asked(`/jobs/${id}`);
+      failures = 0;
       if (lines.has(id)) showJob(job);
       if (job.state !== "queued" && job.state !== "running") return;
     } catch (error) {
+      failures += 1;
+      if (failures < MOST_FAILURES && !(error instanceof Refused && error.status === 404)) continue;
       const job = jobs.get(id);
       if (job) showJob({ ...job, state: "failed", error: (error as Error).message });
       return;
@@ -235,6 +248,7 @@ async function follow(id: string): Promise<void> {
 // ---- the folder
 
 let rows: Row[] = [];
+let truncated = false;
 let sorted: Row[] = [];
 let limit = PAGE_ROWS;
 let order: { column: number; down: boolean } | null = null;
@@ -296,7 +310,7 @@ function draw(): void {
   }));
   element("rows").replaceChildren(...sorted.slice(0, limit).map(drawn));
   element("more").hidden = sorted.length <= limit;
-  element("count").textContent = `${sorted.length} of ${rows.length}`;
+  element("count").textContent = `${sorted.length} of ${rows.length}${truncated ? " (the folder has more, not listed)" : ""}`;
   element<HTMLButtonElement>("worst").disabled = !sorted.length;
 }
 
@@ -325,6 +339,7 @@ async function loadFolder(): Promise<void> {
   const answer = await asked("/api/alignments");
   element("folder").hidden = !answer.folder;
   rows = answer.alignments;
+  truncated = answer.truncated;
   arrange();
 }
 
