@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ctc_align.view.page_sound import PageSound
 
 _TEXTS = (".textgrid", ".eaf", ".ctm", ".srt", ".vtt", ".tsv", ".lab", ".txt")
-_SOUND_NAME = ".ogg"
+_SOUND_NAME = ".page.ogg"
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,8 @@ def view(
 ) -> None:
     """Make a page of an alignment: look at it, listen to it, correct it, in any browser and without a network.
 
-    Writes NAME.html for NAME.json; the recording is inside. Above 20 MB of coded sound it is NAME.ogg, beside the page.
+    Writes NAME.html for NAME.json; the recording is inside. Above 20 MB of coded sound it is NAME.page.ogg, beside the
+    page.
     """
     from ctc_align.formats.html_format import SOUND_MODES, RecordingFinder
     from ctc_align.view.page import THEMES
@@ -179,8 +180,8 @@ class _OnePage:
                 "--stdout, or --audio link"
             )
         beside = self.target.with_suffix(_SOUND_NAME)
-        if recording is not None and beside.exists() and beside.samefile(recording):
-            beside = self.target.with_suffix(f".page{_SOUND_NAME}")
+        while recording is not None and beside.exists() and beside.samefile(recording):
+            beside = beside.with_suffix(_SOUND_NAME)
         if os.path.lexists(beside) and not self.options.force:
             raise OutputError(f"{beside}: exists already; give --force to replace it, or another --out-dir")
         self.talk.note(f"{size / 1e6:.0f} MB of sound are too much for inside {self.target}: they are in {beside}")

@@ -73,12 +73,15 @@ def test_sound_that_is_too_much_lies_beside_the_page(cli, talk, monkeypatch) -> 
         monkeypatch.setattr(f"{module}.MOST_EMBEDDED_BYTES", 1000)
     result = cli("view", "out/talk.json", "-o", "pages")
     assert result.code == 0
-    assert "are too much for inside pages/talk.html: they are in pages/talk.ogg" in result.stderr
+    assert "are too much for inside pages/talk.html: they are in pages/talk.page.ogg" in result.stderr
     data = data_of("pages/talk.html")
-    assert data["audio"] == {"href": "talk.ogg", "mime": "audio/ogg", "start_s": 0.0}
+    assert data["audio"] == {"href": "talk.page.ogg", "mime": "audio/ogg", "start_s": 0.0}
     assert data["sound"] == b""
-    assert soundfile.info("pages/talk.ogg").duration == pytest.approx(2.0, abs=2e-3)
+    assert soundfile.info("pages/talk.page.ogg").duration == pytest.approx(2.0, abs=2e-3)
     assert cli("view", "out/talk.json", "--stdout").code == 2
+    Path("pages/talk.ogg").write_bytes(b"of somebody else")
+    assert cli("view", "out/talk.json", "-o", "pages", "--force").code == 0
+    assert Path("pages/talk.ogg").read_bytes() == b"of somebody else"
 
 
 @pytest.mark.parametrize(
