@@ -210,8 +210,8 @@ def _by_speaker(
     return [
         (
             f"{name} ({speaker})",
-            UtteranceTier({speaker: row}, ours.duration_s, ours.is_ours),
-            UtteranceTier({speaker: theirs.speakers[speaker]}, theirs.duration_s, theirs.is_ours),
+            replace(ours, speakers={speaker: row}),
+            replace(theirs, speakers={speaker: theirs.speakers[speaker]}),
         )
         for speaker, row in ours.speakers.items()
     ]
@@ -227,7 +227,7 @@ def _evaluation(
         reference = compared_intervals(theirs.intervals, tier, options.labels)
         pairing = pair_intervals(hypothesis, reference, normalised)
         durations_s = (ours.duration_s, theirs.duration_s)
-        paired.append(PairedUtterance(name, pairing, durations_s, (ours.is_ours, theirs.is_ours)))
+        paired.append(PairedUtterance(name, pairing, durations_s, (ours.is_ours or ours.is_corrected, theirs.is_ours)))
         rows.append(counts(hypothesis, reference, options.tolerance_ms))
     totals = np.array(rows, dtype=np.int64).reshape(len(rows), 4, 3)
     measured = Measured(tuple(each.utterance for each in paired), tuple(each.pairing.pairs for each in paired), totals)

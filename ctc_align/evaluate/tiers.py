@@ -37,6 +37,8 @@ class UtteranceTier:
     """Length of the recording, if the file has it."""
     is_ours: bool = False
     """True where the file says that ctc-align made it, and no person has corrected it."""
+    is_corrected: bool = False
+    """True where ctc-align made it, and a person has fixed words in it."""
 
     @property
     def intervals(self) -> list[Interval]:
@@ -222,7 +224,7 @@ def _json_utterance(data: dict[str, Any], where: str, tier: str) -> UtteranceTie
         has_length = from_start and data.get("duration_s") is not None
         corrected = any(word.data.get("by") == HAND for word in words)
         length_s = alignment.seconds("duration_s") if has_length else None
-        return UtteranceTier({_NO_SPEAKER: tuple(intervals)}, length_s, is_ours=not corrected)
+        return UtteranceTier({_NO_SPEAKER: tuple(intervals)}, length_s, is_ours=not corrected, is_corrected=corrected)
     except ValueError as error:
         raise InputError(f"{where}: expected words and tokens with times in seconds: {error}") from error
 

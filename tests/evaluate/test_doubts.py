@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 from made_alignments import WORDS, alignment, put, textgrid
@@ -76,6 +77,10 @@ def test_arguments_the_wrong_way_round(tmp_path):
             assert "is the hypothesis given first?" in doubt
         assert evaluate(tmp_path / "ours" / reference, grid).doubts == ()
     assert evaluate(tmp_path / "ours" / "a.json", tmp_path / "ours" / "a.ctm").doubts == ()
+    data = json.loads((tmp_path / "ours" / "a.json").read_text("utf-8"))
+    data["words"][0]["by"] = "hand"
+    corrected = put(tmp_path / "a.json", json.dumps(data))
+    assert evaluate(corrected, tmp_path / "ours" / "a.json").doubts == ()
 
 
 def test_another_transcript():
