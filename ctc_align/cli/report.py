@@ -24,22 +24,22 @@ class ReportOptions:
 
     out_dir: Annotated[
         str | None,
-        typer.Option("--out-dir", "-o", metavar="DIR", help="Folder for report.html.", show_default="RUN itself"),
+        typer.Option("--out-dir", "-o", metavar="DIR", help="Folder for report.html.", show_default="OUT_DIR itself"),
     ] = None
     force: options.Force = False
 
 
 @grouped
 def report(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="The --out-dir of ctc-align corpus.")],
+    run: Annotated[str, typer.Argument(metavar="OUT_DIR", help="The --out-dir of ctc-align corpus.")],
     *,
     destination: ReportOptions,
     messages: MessageOptions,
 ) -> None:
     """Make a page about a corpus run: what failed and why, how good the rest is, and where to look first.
 
-    Reads the journals and the outputs, of all shards and as far as the run has come, and writes RUN/report.html. Exits
-    with 1 if outputs could not be read; what failed in the run itself is in the page.
+    Reads the journals and the outputs, of all shards and as far as the run has come, and writes OUT_DIR/report.html.
+    Exits with 1 if outputs could not be read; what failed in the run itself is in the page.
     """
     from ctc_align.corpus.report.report_page import report_page
     from ctc_align.corpus.report.run_figures import run_figures
@@ -47,7 +47,7 @@ def report(
 
     talk = messages.talk()
     if run == "" or destination.out_dir == "":
-        which = "RUN" if run == "" else "--out-dir"
+        which = "OUT_DIR" if run == "" else "--out-dir"
         raise UsageError(f"{which}: expected the path of a folder, got an empty one; . is the current folder")
     folder = Path(destination.out_dir or run)
     target = folder / _NAME

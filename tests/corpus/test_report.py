@@ -217,7 +217,7 @@ def test_what_is_there_stays(tmp_path, cli):
     [
         (["nothing"], "OUT_DIR nothing: expected the output folder of a corpus run, got no folder"),
         (["."], "OUT_DIR .: there is no journal in it"),
-        ([""], "RUN: expected the path of a folder, got an empty one"),
+        ([""], "OUT_DIR: expected the path of a folder, got an empty one"),
         ([".", "-o", ""], "--out-dir: expected the path of a folder, got an empty one"),
     ],
 )
