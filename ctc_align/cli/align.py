@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ctc_align.config import Settings
     from ctc_align.formats import Alignment, OutputFiles
     from ctc_align.models.log_probs import Reader
-    from ctc_align.types import Audio, AudioLike, Transcript, Words
+    from ctc_align.types import Audio, AudioLike, BookPlace, Transcript, Words
 
 _DEMO_FOLDER = Path(__file__).resolve().parent.parent / "demo"
 
@@ -231,11 +231,18 @@ def with_source_format(formats: tuple[str, ...], written: Transcript, stdout: bo
     """
     from ctc_align.types import SEGMENTS
 
-    if "smil" in formats and not written.places:
-        raise UsageError("--format smil: names the elements of an EPUB book; give the book as TRANSCRIPT")
+    check_places(formats, written.places, "give the book as TRANSCRIPT")
     if written.subtitles is None or written.subtitles.format == SEGMENTS or stdout:
         return formats
     return tuple(dict.fromkeys((*formats, written.subtitles.format)))
+
+
+def check_places(formats: Sequence[str], places: Sequence[BookPlace], advice: str) -> None:
+    """Raise UsageError where a format of books is asked for, and the transcript is none, or one without ids."""
+    if "smil" not in formats or any(place.id for place in places):
+        return
+    what = "no element of this one has an id: leave smil away" if places else advice
+    raise UsageError(f"--format smil: names the elements of an EPUB book; {what}")
 
 
 def output_files(folder: str, name: str, formats: Sequence[str], force: bool, inputs: Sequence[str]) -> OutputFiles:

@@ -11,11 +11,12 @@ import pytest
 from made_books import write_epub
 from sample_alignments import aligned, make_alignment
 
-from ctc_align.errors import OutputError
+from ctc_align.cli.align import with_source_format
+from ctc_align.errors import OutputError, UsageError
 from ctc_align.formats import Alignment, rendered
 from ctc_align.text import split
 from ctc_align.text.transcript_files import read_transcript_file
-from ctc_align.types import AlignedWord
+from ctc_align.types import AlignedWord, Transcript
 
 SMIL, OPS = "{http://www.w3.org/ns/SMIL}", "{http://www.idpf.org/2007/ops}"
 BODIES = {
@@ -80,3 +81,6 @@ def test_what_is_no_book_or_has_no_ids_is_refused(tmp_path, talk):
         rendered(talk, "smil")
     with pytest.raises(OutputError, match="no element that is read has an id"):
         rendered(read_book(tmp_path / "plain.epub", ids=False), "smil")
+    plain = Transcript("a", places=read_book(tmp_path / "plain.epub", ids=False).places)
+    with pytest.raises(UsageError, match="no element of this one has an id"):
+        with_source_format(("smil",), plain, False)
