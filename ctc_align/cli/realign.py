@@ -12,6 +12,7 @@ import typer
 
 from ctc_align.cli.align import (
     DestinationOptions,
+    check_places,
     checked_formats,
     load_aligner,
     note_renamed,
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from ctc_align.types import AudioLike
 
     Run = Callable[[str, "OutputFiles | None"], int]
+
+_LOG_PROBS = (".npy", ".npz", ".pt", ".safetensors")
 
 
 @grouped
@@ -90,6 +93,7 @@ def realign(
         from ctc_align.formats import read_alignment
 
         alignment = read_alignment(path)
+        check_places(formats, alignment.places, f"the transcript of {path} is none")
         base = _settings_of(alignment, path)
         settings = config.settings(transcripts, times, subtitles, new_cues, base=base)
         sound = _recording(path, alignment, audio)
@@ -164,21 +168,26 @@ def _model_of(alignment: Alignment, path: str) -> str:
 
 def _recording(path: str, alignment: Alignment, audio: str | None) -> str:
     """Return the recording of a corrected file: the one that is given, or the one that it names."""
+    from ctc_align.corpus.sources.folder_tree import MEDIA, SOUND
+
     own = Path(path).parent
     if audio is not None and not os.path.isdir(audio):
         return audio
-    if not alignment.audio and audio is None:
+    named = "" if alignment.audio == "-" else alignment.audio
+    if not named and audio is None:
         raise UsageError(f"{path}: this alignment names no recording; give it with --audio")
-    leaf = os.path.basename(alignment.audio)
+    leaf = os.path.basename(named)
     if audio is not None:
-        places = [Path(audio, alignment.audio), Path(audio, leaf)] if leaf else []
-        places += sorted(Path(audio).glob(f"{glob.escape(Path(path).stem)}.*"))
+        places = [Path(audio, named), Path(audio, leaf)] if leaf else []
+        beside = sorted(Path(audio).glob(f"{glob.escape(Path(path).stem)}.*"))
+        places += [place for kind in (SOUND, MEDIA, _LOG_PROBS) for place in beside if place.suffix.casefold() in kind]
     else:
-        places = [Path(alignment.audio), own / alignment.audio, own / leaf]
+        places = [Path(named), own / named, own / leaf]
     found = next((place for place in places if place.is_file()), None)
     if found is None:
         where = f"in {audio}" if audio is not None else f"there, or beside {path}"
-        raise UsageError(f"{path}: its recording {alignment.audio or leaf!r} is not {where}; give it with --audio PATH")
+        name = named or Path(path).stem
+        raise UsageError(f"{path}: its recording {name!r} is not {where}; give it with --audio PATH")
     return str(found)
 
 

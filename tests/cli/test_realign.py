@@ -97,6 +97,7 @@ def test_of_several_files_those_that_fail_are_named(cli, folder: Path, tmp_path:
 def test_wrong_calls(cli, folder: Path, tmp_path: Path) -> None:
     data = json.loads((folder / "mended.json").read_text("utf-8"))
     files = {"setting": {"config": {"edges": "bent"}}, "probs": {"model": "log-probs"}, "nowhere": {"audio": ""}}
+    files["piped"] = {"audio": "-"}
     for name, fields in files.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(data | fields), "utf-8")
     sound = ("--audio", folder / "demo.flac")
@@ -113,6 +114,9 @@ def test_wrong_calls(cli, folder: Path, tmp_path: Path) -> None:
         (tmp_path / "setting.json", *sound): "setting.json: config.edges: expected 'auto' or 'spikes'",
         (tmp_path / "probs.json", *sound): "was aligned from log-probs: give them with --audio FILE, --vocab and",
         (tmp_path / "nowhere.json",): "this alignment names no recording; give it with --audio",
+        (tmp_path / "piped.json",): "this alignment names no recording; give it with --audio",
+        (tmp_path / "nowhere.json", "--audio", tmp_path): "its recording 'nowhere' is not in",
+        (folder / "mended.json", "--format", "smil"): "--format smil: names the elements of an EPUB book; the transcr",
     }.items():
         result = cli("realign", *arguments, "--out-dir", tmp_path / "out")
         assert result.code == 2, (arguments, result.stderr)
