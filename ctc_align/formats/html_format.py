@@ -125,7 +125,7 @@ def linked_recording(
 def channel_of(alignment: AlignmentData) -> int | None:
     """Return the channel that was aligned, from 1; None for all of them."""
     channel = str(alignment.config.get("channel", "mix"))
-    return {"left": 1, "right": 2}.get(channel) or (int(channel) if channel.isdigit() else None)
+    return {"left": 1, "right": 2}.get(channel) or (int(channel) if channel.isdecimal() and len(channel) < 10 else None)
 
 
 @dataclass(frozen=True)

@@ -214,6 +214,9 @@ def test_a_bad_file_does_not_end_the_list(server: LocalServer, place: Path) -> N
             [row] = [row for row in answer.json["alignments"] if row["id"] == "bad"]
             assert row["text"] == printable(data["text"] if "words" in changes else "\ud800\x1b[2J")
             assert (row["duration_s"], row["confidence"]) == ((None, None) if "words" in changes else (1.0, 0.9))
+    for channel in ("²", "9" * 5000):
+        (place / "bad.json").write_text(json.dumps({**data, "config": {**data["config"], "channel": channel}}))
+        assert server.ask("GET", "/view/bad").status == 200
     (place / "bad.json").unlink()
 
 
