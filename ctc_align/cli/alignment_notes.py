@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ctc_align.cli.messages import counted
+from ctc_align.errors import CtcAlignError
 from ctc_align.types import ALIGNED, DIRECTION, MARKUP, NONE, POOR, SKIPPED, SPEAKER, UNEXPLAINED, UNKNOWN, UNSPOKEN
 
 if TYPE_CHECKING:
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from ctc_align.types import Region
 
 _SEVERAL = 5
+_LONGER_S = 1.0
 
 
 def notes(alignment: Alignment) -> list[str]:
@@ -36,6 +39,26 @@ def notes(alignment: Alignment) -> list[str]:
     found += region_notes(alignment)
     found += lone_word_notes(alignment)
     return found
+
+
+def recording_notes(alignment: Alignment, path: str | Path) -> list[str]:
+    """Return a note on a recording that goes on long after its alignment ends, where its header says how long it is."""
+    from ctc_align.audio.recordings import open_recording
+    from ctc_align.units import samples_to_seconds
+
+    if alignment.offset_s:
+        return []
+    try:
+        with open_recording(str(path)) as recording:
+            length_s = samples_to_seconds(recording.samples or 0, recording.rate)
+    except CtcAlignError:  # whoever reads it says so
+        return []
+    if length_s <= alignment.duration_s + _LONGER_S:
+        return []
+    return [
+        f"{path} is {length_s:.1f} s long, the alignment is of its first {alignment.duration_s:.1f} s: is it the same "
+        "recording?"
+    ]
 
 
 def difference_notes(alignment: Alignment) -> list[str]:

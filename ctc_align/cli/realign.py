@@ -19,6 +19,7 @@ from ctc_align.cli.align import (
     report,
     write_stdout,
 )
+from ctc_align.cli.alignment_notes import recording_notes
 from ctc_align.cli.arguments import check_files, kind_of
 from ctc_align.cli.language_notes import unknown_letters
 from ctc_align.cli.messages import OK, SOME_FAILED, THRESHOLD_NOT_MET, Talk
@@ -202,6 +203,7 @@ def _read(sound: str, alignment: Alignment, reader: Reader | None) -> AudioLike:
 def _realigned(aligner: Aligner, alignment: Alignment, audio: AudioLike, talk: Talk) -> Alignment:
     if not any(word.by for word in alignment.words):
         talk.note(f"{alignment.utterance}: no word is by hand: its text is aligned as if for the first time")
+    talk.notes(recording_notes(alignment, audio) if isinstance(audio, str) else ())
     with talk.progress("aligning") as progress:
         again = aligner.realign(alignment, audio, progress=progress)
     talk.notes(unknown_letters(again) if again.unknown else ())

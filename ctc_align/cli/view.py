@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ctc_align.cli import options
+from ctc_align.cli.alignment_notes import recording_notes
 from ctc_align.cli.arguments import kind_of
 from ctc_align.cli.messages import SOME_FAILED, Talk
 from ctc_align.cli.options import MessageOptions, grouped
@@ -168,6 +169,7 @@ class _OnePage:
         if self.mode == NO_SOUND:
             return None, None
         recording = self.finder.find(alignment, self.path)
+        self.talk.notes(recording_notes(alignment, recording))
         if self.mode == LINK:
             return linked_recording(alignment, recording, self.target.parent), recording
         return embedded_stretch(alignment, recording), recording

@@ -39,6 +39,7 @@ def test_it_writes_beside_with_the_settings_of_the_file(cli, folder: Path, tmp_p
     before = (folder / "mended.json").read_bytes()
     result = cli("realign", folder / "mended.json", "--format", "json,ctm", "--out-dir", tmp_path)
     assert (result.code, result.stdout) == (0, "")
+    assert "is it the same recording" not in result.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "mended.aligned.ctm",
         "mended.aligned.json",

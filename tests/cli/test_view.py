@@ -68,6 +68,16 @@ def test_the_recording_is_linked_left_out_or_elsewhere(cli, talk) -> None:
         assert data_of(f"{number}/talk.html")["sound"].startswith(b"OggS")
 
 
+def test_a_recording_that_goes_on_is_perhaps_another(cli, talk) -> None:
+    said = {}
+    for seconds in (2.9, 3.5):
+        soundfile.write("other.wav", np.random.default_rng(0).normal(0, 0.1, int(seconds * 16000)), 16000)
+        make_alignment((), 2.0, audio="other.wav").save("other.json", force=True)
+        said[seconds] = cli("view", "other.json", "--force")
+    assert (said[2.9].stderr, said[3.5].code) == ("wrote other.html\n", 0)
+    assert "other.wav is 3.5 s long, the alignment is of its first 2.0 s: is it the same" in said[3.5].stderr
+
+
 def test_sound_that_is_too_much_lies_beside_the_page(cli, talk, monkeypatch) -> None:
     for module in ("ctc_align.view.page_sound", "ctc_align.formats.html_format"):
         monkeypatch.setattr(f"{module}.MOST_EMBEDDED_BYTES", 1000)
