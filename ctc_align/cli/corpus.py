@@ -286,6 +286,7 @@ def align_all(run: CorpusRun, talk: Talk) -> None:
     """Run, print the failures and the summary, and exit with the code for them."""
     from ctc_align.corpus.run import run_corpus
 
+    _check_books(run)
     talk.listen()
     for note in language_notes(_first_texts(run), run.model, run.settings.language):
         talk.note(note)
@@ -306,6 +307,17 @@ def align_all(run: CorpusRun, talk: Talk) -> None:
     if result.interrupted:
         raise Interrupted(interruption(result))
     leave(result.summary)
+
+
+def _check_books(run: CorpusRun) -> None:
+    """Raise UsageError where a format of books is asked for, and the texts are surely none."""
+    from ctc_align.cli.arguments import is_book
+
+    if "smil" in run.outputs.formats and (Path(run.source).is_file() or (run.text and not is_book(run.text))):
+        raise UsageError(
+            "--format smil: names the elements of an EPUB book; give a folder of recordings as SOURCE, and their book "
+            "with --text"
+        )
 
 
 def _first_texts(run: CorpusRun) -> str:
