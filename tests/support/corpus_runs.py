@@ -75,9 +75,18 @@ def start(
     )
 
 
+HANG_S = 600
+"""A run that takes so long hangs: machines may be slow and busy."""
+
+
 def run(*arguments: Any, **environment: Any) -> subprocess.CompletedProcess[str]:
     process = start(*arguments, **environment)
-    stdout, stderr = process.communicate(timeout=120)
+    try:
+        stdout, stderr = process.communicate(timeout=HANG_S)
+    except subprocess.TimeoutExpired:
+        process.kill()  # else its pipes would warn in the test that comes next
+        process.communicate()
+        raise
     assert "Traceback" not in stderr, stderr
     assert stdout == ""
     return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
