@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import glob
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -45,8 +43,6 @@ if TYPE_CHECKING:
     from ctc_align.types import AudioLike
 
     Run = Callable[[str, "OutputFiles | None"], int]
-
-_LOG_PROBS = (".npy", ".npz", ".pt", ".safetensors")
 
 
 @grouped
@@ -169,27 +165,9 @@ def _model_of(alignment: Alignment, path: str) -> str:
 
 def _recording(path: str, alignment: Alignment, audio: str | None) -> str:
     """Return the recording of a corrected file: the one that is given, or the one that it names."""
-    from ctc_align.corpus.sources.folder_tree import MEDIA, SOUND
+    from ctc_align.corpus.sources.named_recordings import RecordingFinder
 
-    own = Path(path).parent
-    if audio is not None and not os.path.isdir(audio):
-        return audio
-    named = "" if alignment.audio == "-" else alignment.audio
-    if not named and audio is None:
-        raise UsageError(f"{path}: this alignment names no recording; give it with --audio")
-    leaf = os.path.basename(named)
-    if audio is not None:
-        places = [Path(audio, named), Path(audio, leaf)] if leaf else []
-        beside = sorted(Path(audio).glob(f"{glob.escape(Path(path).stem)}.*"))
-        places += [place for kind in (SOUND, MEDIA, _LOG_PROBS) for place in beside if place.suffix.casefold() in kind]
-    else:
-        places = [Path(named), own / named, own / leaf]
-    found = next((place for place in places if place.is_file()), None)
-    if found is None:
-        where = f"in {audio}" if audio is not None else f"there, or beside {path}"
-        name = named or Path(path).stem
-        raise UsageError(f"{path}: its recording {name!r} is not {where}; give it with --audio PATH")
-    return str(found)
+    return str(RecordingFinder(audio or "").find(alignment, Path(path)))
 
 
 def _read(sound: str, alignment: Alignment, reader: Reader | None) -> AudioLike:

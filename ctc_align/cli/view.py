@@ -18,8 +18,8 @@ from ctc_align.cli.printing import put_bytes, say
 from ctc_align.errors import CtcAlignError, OutputError, UsageError
 
 if TYPE_CHECKING:
+    from ctc_align.corpus.sources.named_recordings import RecordingFinder
     from ctc_align.formats.alignment_files import Alignment
-    from ctc_align.formats.html_format import RecordingFinder
     from ctc_align.view.page_sound import PageSound
 
 _TEXTS = (".textgrid", ".eaf", ".ctm", ".srt", ".vtt", ".tsv", ".lab", ".txt")
@@ -69,7 +69,8 @@ def view(
     Writes NAME.html for NAME.json; the recording is inside. Above 20 MB of coded sound it is NAME.page.ogg, beside the
     page.
     """
-    from ctc_align.formats.html_format import SOUND_MODES, RecordingFinder
+    from ctc_align.corpus.sources.named_recordings import RecordingFinder
+    from ctc_align.formats.html_format import SOUND_MODES
     from ctc_align.view.page import THEMES
 
     talk = messages.talk()
@@ -168,7 +169,10 @@ class _OnePage:
 
         if self.mode == NO_SOUND:
             return None, None
-        recording = self.finder.find(alignment, self.path)
+        try:
+            recording = self.finder.find(alignment, self.path)
+        except UsageError as error:
+            raise UsageError(f"{error}, or --audio none for a page without sound") from None
         self.talk.notes(recording_notes(alignment, recording))
         if self.mode == LINK:
             return linked_recording(alignment, recording, self.target.parent), recording

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
@@ -126,42 +126,3 @@ def channel_of(alignment: AlignmentData) -> int | None:
     """Return the channel that was aligned, from 1; None for all of them."""
     channel = str(alignment.config.get("channel", "mix"))
     return {"left": 1, "right": 2}.get(channel) or (int(channel) if channel.isdecimal() and len(channel) < 10 else None)
-
-
-@dataclass(frozen=True)
-class RecordingFinder:
-    """Finds the recordings that alignments name.
-
-    Args:
-        given: the recording itself, or a folder in which it is; "" for where the alignment says that it is.
-    """
-
-    given: str = ""
-
-    def find(self, alignment: AlignmentData, json_path: Path) -> Path:
-        """Return the recording of an alignment that was read from `json_path`.
-
-        Raises:
-            UsageError: it is not there; the message says where it was looked for.
-        """
-        named = alignment.audio if alignment.audio not in ("", "-") else ""
-        if self.given:
-            place = Path(self.given)
-            if not place.is_dir():
-                places = [place]
-            else:
-                places = [place / Path(named).name] if named else []
-        else:
-            places = [Path(named), json_path.parent / named] if named else []
-        for path in places:
-            if path.is_file():
-                return path
-        if not places:
-            raise UsageError(
-                f"{json_path}: names no recording; give it with --audio PATH, or --audio none for a page without sound"
-            )
-        looked = " and ".join(dict.fromkeys(map(str, places)))
-        raise UsageError(
-            f"{json_path}: its recording is not there (looked for {looked}); give it with --audio PATH, or "
-            "--audio none for a page without sound"
-        )

@@ -17,6 +17,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from ctc_align.corpus.sources.named_recordings import fitting_recording, named_ends
 from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.formats import Alignment, from_dict, rendered
 from ctc_align.formats.json_reading import read_object
@@ -36,8 +37,6 @@ FITS = ("none", "poor", "doubtful", "good")
 """From the worst to the best."""
 MOST_NAME_BYTES = 200
 """The name of what is kept is cut to so many: with `.before.json` and a number it fits into the 255 of a file."""
-MOST_AUDIO_CHARS, MOST_ENDS = 4096, 16
-"""Characters of the path of a recording, and ends of it that are looked for."""
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
@@ -179,19 +178,16 @@ class AlignmentFolder:
     def audio(self, name: str, alignment: Alignment) -> Path | None:
         """Return the recording that an alignment names, where it lies in the folder or in the one for recordings.
 
-        The path itself goes first, then the longest end of it that is there; one that ends too early is another's.
+        The path itself goes first, then the longest end of it that is there; one of another length is another's: see
+        `fitting_recording`.
         """
-        named = Path(alignment.audio)
-        parts = named.parts[1 if named.anchor else 0 :]
-        if not parts or len(alignment.audio) > MOST_AUDIO_CHARS or "\0" in alignment.audio:
+        ends = named_ends(alignment.audio)
+        if not ends:
             return None
-        ends = [Path(*parts[start:]) for start in range(max(len(parts) - MOST_ENDS, 0), len(parts))]
-        ends.insert(-1, Path(name).parent / parts[-1])
+        ends.insert(-1, Path(name).parent / ends[-1])
         bases = (self._path(name).parent, *self.audio_roots)
-        for path in ([named] if named.is_absolute() else []) + [base / end for end in ends for base in bases]:
-            if (found := self._inside(path)) is not None and _holds(found, alignment):
-                return found
-        return None
+        places = [bases[0] / alignment.audio, *(base / end for end in ends for base in bases)]
+        return fitting_recording(filter(None, map(self._inside, places)), alignment).path
 
     def _inside(self, path: Path) -> Path | None:
         """Return the file that a path leads to; None unless it lies in one of our folders."""
@@ -217,17 +213,6 @@ class AlignmentFolder:
         if not found.is_relative_to(self.root) or not found.is_file():
             raise refusal
         return found
-
-
-def _holds(recording: Path, alignment: Alignment) -> bool:
-    """Return whether a recording is as long as an alignment needs it; True for what is none, which says so if read."""
-    from ctc_align.alignment.corrected_words import LONGER_S
-    from ctc_align.audio.loading import estimated_duration_s
-
-    try:
-        return estimated_duration_s(recording) >= alignment.offset_s + alignment.duration_s - LONGER_S
-    except CtcAlignError:
-        return True
 
 
 def _folder(path: str | Path, what: str) -> Path:

@@ -61,7 +61,7 @@ def test_the_recording_is_linked_left_out_or_elsewhere(cli, talk) -> None:
     Path("sounds").rename("moved")
     missing = cli("view", "out/talk.json")
     assert missing.code == 2
-    assert "its recording is not there" in missing.error
+    assert "its recording '../sounds/talk.wav' is not there, or beside out/talk.json" in missing.error
     assert not Path("talk.html").exists()
     for number, place in enumerate(("moved", "moved/talk.wav")):
         assert cli("view", "out/talk.json", "--audio", place, "-o", number).code == 0

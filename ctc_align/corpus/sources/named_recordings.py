@@ -1,0 +1,115 @@
+"""The recordings that alignments name, found again where they or the alignments were moved."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ctc_align.alignment.corrected_words import LONGER_S
+from ctc_align.audio.loading import estimated_duration_s
+from ctc_align.corpus.sources.folder_tree import MEDIA, SOUND
+from ctc_align.errors import CtcAlignError, UsageError
+from ctc_align.types import AlignmentData
+
+MOST_CHARS, MOST_ENDS = 4096, 16
+"""Characters of the path of a recording, and ends of it that are looked for."""
+_LOG_PROBS = frozenset([".npy", ".npz", ".pt", ".safetensors"])
+
+
+def named_ends(named: str) -> list[Path]:
+    """Return the relative ends of the path of a recording, the longest first; [] for one that names no file.
+
+    >>> [end.as_posix() for end in named_ends("/data/talks/a.wav")]
+    ['data/talks/a.wav', 'talks/a.wav', 'a.wav']
+    """
+    if not named or named == "-" or len(named) > MOST_CHARS or "\0" in named:
+        return []
+    path = Path(named)
+    parts = [part for part in path.parts[1 if path.anchor else 0 :] if part != ".."]
+    return [Path(*parts[start:]) for start in range(max(len(parts) - MOST_ENDS, 0), len(parts))]
+
+
+@dataclass(frozen=True)
+class FoundRecording:
+    """A recording that may be an alignment's: None where there is none, and then those that are too short for it."""
+
+    path: Path | None
+    too_short: tuple[Path, ...] = ()
+
+
+def fitting_recording(places: Iterable[Path], alignment: AlignmentData) -> FoundRecording:
+    """Return the first file of `places` that is as long as what was aligned, else the first that is longer.
+
+    What is shorter is another recording. What is none by its header is taken: who reads it says what it is.
+    """
+    longer: Path | None = None
+    too_short: list[Path] = []
+    end_s = alignment.offset_s + alignment.duration_s
+    for path in dict.fromkeys(places):
+        if not os.path.isfile(path):
+            continue
+        try:
+            beyond_s = estimated_duration_s(path) - end_s
+        except CtcAlignError:
+            beyond_s = 0.0
+        if beyond_s < -LONGER_S:
+            too_short.append(path)
+        elif beyond_s <= LONGER_S or alignment.offset_s:
+            return FoundRecording(path)
+        else:
+            longer = longer or path
+    return FoundRecording(longer, () if longer else tuple(too_short))
+
+
+@dataclass(frozen=True)
+class RecordingFinder:
+    """Finds the recordings that alignments name.
+
+    Args:
+        given: the recording itself, or a folder in which it is; "" for where the alignment says that it is.
+    """
+
+    given: str = ""
+
+    def find(self, alignment: AlignmentData, json_path: Path) -> Path:
+        """Return the recording of an alignment that was read from `json_path`.
+
+        In a folder that is given it is looked for by the ends of its path, the longest first, then by the name of
+        the JSON. Else it is looked for as its path stands, from here and from the JSON's folder, and then by the ends
+        of its path beside the JSON.
+
+        Raises:
+            UsageError: it is not there, or what is there is too short; the message says where it was looked for.
+        """
+        if self.given and not os.path.isdir(self.given):
+            return Path(self.given)
+        ends = named_ends(alignment.audio)
+        if not ends and not self.given:
+            raise UsageError(f"{json_path}: this alignment names no recording; give it with --audio PATH")
+        own = json_path.parent
+        if self.given:
+            places = [*(Path(self.given, end) for end in ends), *_of_one_name(Path(self.given), json_path.stem)]
+        else:
+            places = [Path(alignment.audio), own / alignment.audio, *(own / end for end in ends)]
+        found = fitting_recording(places, alignment)
+        if found.path is not None:
+            return found.path
+        if found.too_short:
+            length_s = estimated_duration_s(found.too_short[0])
+            raise UsageError(
+                f"{json_path}: {found.too_short[0]} is another recording: it is {length_s:.1f} s long, the alignment "
+                f"ends at {alignment.offset_s + alignment.duration_s:.1f} s; give the right one with --audio PATH"
+            )
+        where = f"in {self.given}" if self.given else f"there, or beside {json_path}"
+        name = alignment.audio if ends else json_path.stem
+        raise UsageError(f"{json_path}: its recording {name!r} is not {where}; give it with --audio PATH")
+
+
+def _of_one_name(folder: Path, stem: str) -> Iterator[Path]:
+    """Yield the recordings, then videos, then log-probs, of a name in a folder."""
+    beside = sorted(folder.glob(f"{glob.escape(stem)}.*"))
+    for kind in (SOUND, MEDIA, _LOG_PROBS):
+        yield from (path for path in beside if path.suffix.casefold() in kind)
