@@ -130,7 +130,7 @@ MISTAKES = [
     ("talk.wav --transcript=talk.txt", 2, "--transcript: there is no such option", "the file as the second argument"),
     ("align talk.wav --text-file talk.txt", 2, "--text-file: there is no such option", "as the second argument"),
     ("--audio talk.wav talk.txt", 2, "--audio: there is no such option; give the recording as the first argument"),
-    ("talk.wav talk.txt --output out", 2, "--output: there is no such option; it is -o DIR, --out-dir DIR (a folder), or --stdout"),
+    ("talk.wav talk.txt --output out", 2, "--output: there is no such option; it is -o DIR, --out-dir DIR (a folder)"),
     ("talk.wav talk.txt --lexicon none.dict", 2, "--lexicon none.dict: expected a file, no such file"),
     ("talk.wav talk.txt --lexicon bad.dict", 1, "bad.dict:1: expected phones after the word 'hello'", "add them or"),
     ("talk.wav talk.txt --config bad.toml", 2, "bad.toml: unknown setting 'chunk_z': did you mean 'chunk_s'?"),
