@@ -15,7 +15,7 @@ from ctc_align.errors import CtcAlignError
 from ctc_align.formats import Alignment, from_dict, output_paths, rendered
 from ctc_align.formats.json_reading import no_number
 from ctc_align.reading.input_files import parse_json
-from ctc_align.serve.alignment_folder import MOST_BYTES
+from ctc_align.serve.alignment_folder import MOST_BYTES, check_same_part
 from ctc_align.serve.job_queue import DONE, JobQueue, ServerJob
 from ctc_align.serve.refusals import RefusedError, refusal_of
 from ctc_align.serve.request_fields import WITH_SOUND, checked_format, made_job, media_type, served_formats
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 BODIES, AT_ONCE = 32, 4
 """JSON that arrives at a time; and what is parsed, or made into pages, at a time."""
-ROUNDED_S = 0.001
-"""Times of a correction may differ so much from those of the alignment, by rounding."""
 GONE = 499
 """The status, which nobody gets, of a request whose client went away."""
 
@@ -95,13 +93,13 @@ class AlignRoutes:
         except ClientDisconnect:
             return PlainResponse(status_code=GONE)
         try:
-            if not await _ended(job, request):
+            if not await ended(job, request):
                 return PlainResponse(status_code=GONE)
             if job.refusal is not None:
                 raise job.refusal
             if kind == "score":
                 return JSONResponse({"utterance": job.name, "model": self.model_name, "scores": job.result})
-            return await self.in_format(job.result, format, job.name, job.form.files["audio"].path, job.form.names)
+            return await self.in_format(job.result, format, job.name, job.audio.path, job.names)
         finally:
             self.queue.cancel(job)
             job.form.remove()
@@ -168,7 +166,7 @@ class AlignRoutes:
         """Answer the result of a job in a format."""
         job = self.finished_job(request)
         format = checked_format(request.query_params.get("format", "json"))
-        return await self.in_format(job.result, format, job.name, job.form.files["audio"].path, job.form.names)
+        return await self.in_format(job.result, format, job.name, job.audio.path, job.names)
 
     async def save_job(self, request: Request) -> Response:
         """Replace the result of a job by what a person made of it."""
@@ -178,10 +176,7 @@ class AlignRoutes:
         job = self.finished_job(request)
         data = await self.read_json(request)
         corrected = await anyio.to_thread.run_sync(from_dict, data, "the corrected alignment", limiter=self._parsing)
-        if corrected.utterance != job.result.utterance:
-            raise RefusedError(409, "the correction is of another utterance")
-        if not _is_same_part(corrected, job.result):
-            raise RefusedError(409, "the correction is of another part of the recording, or of another channel")
+        check_same_part(corrected, job.result)
         job.result = corrected
         return JSONResponse({"saved": job.id})
 
@@ -253,17 +248,17 @@ class AlignRoutes:
         return job
 
 
-async def _ended(job: ServerJob, request: Request) -> bool:
+async def ended(job: ServerJob, request: Request) -> bool:
     """Wait for a job's end; return False where its client went away before."""
-    ended = asyncio.Event()
+    over = asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def tell(_: Any) -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody waits
-            loop.call_soon_threadsafe(ended.set)
+            loop.call_soon_threadsafe(over.set)
 
     job.future.add_done_callback(tell)
-    waiting = [asyncio.ensure_future(ended.wait()), asyncio.ensure_future(_gone(request))]
+    waiting = [asyncio.ensure_future(over.wait()), asyncio.ensure_future(_gone(request))]
     try:
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -292,14 +287,6 @@ def _parsed(data: bytearray) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise RefusedError(400, "expected a JSON object")
     return value
-
-
-def _is_same_part(corrected: Alignment, aligned: Alignment) -> bool:
-    """Return whether two alignments are of the same seconds of a recording and of the same channel."""
-    from ctc_align.formats.html_format import channel_of
-
-    times = (corrected.offset_s - aligned.offset_s, corrected.duration_s - aligned.duration_s)
-    return max(map(abs, times)) <= ROUNDED_S and channel_of(corrected) == channel_of(aligned)
 
 
 def _rendered(alignment: Alignment, format: str, recording: Path | None) -> bytes:

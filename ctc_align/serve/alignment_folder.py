@@ -33,6 +33,8 @@ BEFORE = ".before"
 MOST_BYTES = 2**26
 """Bytes of an alignment that is saved, or listed."""
 HEAD_BYTES = 4096
+ROUNDED_S = 0.001
+"""Times of a correction may differ so much from those of the alignment, by rounding."""
 FITS = ("none", "poor", "doubtful", "good")
 """From the worst to the best."""
 MOST_NAME_BYTES = 200
@@ -124,7 +126,7 @@ class AlignmentFolder:
         """Replace an alignment by what a person made of it; NAME.before.json is as it was before the first time.
 
         Raises:
-            RefusedError: 404, there is none of this name; 409, it is of another utterance; 400, it is no JSON.
+            RefusedError: 404, there is none of this name; 409, it is of another utterance or part; 400, it is no JSON.
             InputError: it is no alignment.
             OutputError: the disk does not take it; then all is as it was.
         """
@@ -137,9 +139,7 @@ class AlignmentFolder:
             path = self._path(name)
             if is_link(self.root / f"{name}.json"):
                 raise RefusedError(409, f"{name}: is a link, and is not written; save the file that it leads to")
-            there, _ = self.read(name)
-            if there.get("utterance") != corrected.utterance:
-                raise RefusedError(409, f"{name}: the correction is of another utterance")
+            check_same_part(corrected, self.read(name)[1])
             before = path.with_name(f"{path.name.removesuffix('.json')}{BEFORE}.json")
             targets = [path] if os.path.lexists(before) else [before, path]
             with open_input(path) as file:
@@ -213,6 +213,17 @@ class AlignmentFolder:
         if not found.is_relative_to(self.root) or not found.is_file():
             raise refusal
         return found
+
+
+def check_same_part(corrected: Alignment, aligned: Alignment) -> None:
+    """Raise RefusedError (409) unless two alignments are of the same seconds of one utterance's recording."""
+    from ctc_align.formats.html_format import channel_of
+
+    if corrected.utterance != aligned.utterance:
+        raise RefusedError(409, "the correction is of another utterance")
+    times = (corrected.offset_s - aligned.offset_s, corrected.duration_s - aligned.duration_s)
+    if max(map(abs, times)) > ROUNDED_S or channel_of(corrected) != channel_of(aligned):
+        raise RefusedError(409, "the correction is of another part of the recording, or of another channel")
 
 
 def _folder(path: str | Path, what: str) -> Path:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ctc_align.config import Settings
+from ctc_align.formats import Alignment
 from ctc_align.serve.refusals import RefusedError, error_body
-from ctc_align.serve.uploads import Form
+from ctc_align.serve.uploads import Form, Upload
 from ctc_align.types import Transcript
 
 QUEUED, RUNNING, DONE, FAILED, CANCELLED = "queued", "running", "done", "failed", "cancelled"
@@ -58,12 +59,14 @@ class ServerJob:
     """One recording with its transcript (or several, for `score`), from its upload to its result.
 
     Attributes:
-        kind: "align" or "score".
+        kind: "align", "score" or "realign".
         name: of the utterance.
         form: the uploads; removed with the job.
         duration_s: of the recording, by its header.
         texts: the transcripts.
         settings: of this request.
+        corrected: the corrections that "realign" aligns again; None for all else.
+        recording: that of the corrections, which is not removed with the job; None: it is among the uploads.
         result: an `Alignment`, or the list of scores; None until it is done.
         future: is done when the job has ended, in whatever way.
     """
@@ -74,6 +77,8 @@ class ServerJob:
     duration_s: float
     texts: Sequence[Transcript]
     settings: Settings
+    corrected: Alignment | None = None
+    recording: Upload | None = None
     id: str = field(default_factory=lambda: secrets.token_urlsafe(12))
     state: str = QUEUED
     step: str = "waiting"
@@ -91,9 +96,14 @@ class ServerJob:
         return self.kind, self.settings
 
     @property
-    def audio_name(self) -> str:
-        """The recording's file name, as the client gave it."""
-        return self.form.files["audio"].filename
+    def audio(self) -> Upload:
+        """The recording: where it lies, and its file name, as the client gave it."""
+        return self.recording or self.form.files["audio"]
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The paths of the job's files, and what the client calls them."""
+        return {**self.form.names, str(self.audio.path): self.audio.filename}
 
     def to_dict(self, place: int | None = None) -> dict[str, Any]:
         """Return what `GET /jobs/ID` answers; `place` is that in the queue, from 1."""
@@ -101,7 +111,7 @@ class ServerJob:
             "id": self.id,
             "kind": self.kind,
             "name": self.name,
-            "audio": self.audio_name,
+            "audio": self.audio.filename,
             "duration_s": round(self.duration_s, 3),
             "state": self.state,
             "step": self.step,
@@ -180,7 +190,7 @@ class JobQueue:
     def _next_batch(self) -> list[ServerJob]:
         first, *others = self._waiting
         batch, seconds = [first], first.duration_s
-        if first.duration_s > ALONE_S:
+        if first.duration_s > ALONE_S or first.corrected is not None:
             return batch
         for job in others:
             fits = job.duration_s <= ALONE_S and seconds + job.duration_s <= BATCH_S

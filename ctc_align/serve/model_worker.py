@@ -70,6 +70,9 @@ class ModelWorker(threading.Thread):
 
     def _work(self, batch: Sequence[ServerJob]) -> None:
         aligner = self._aligner_for(batch[0].settings)
+        if batch[0].corrected is not None:
+            self._align_again(batch[0], batch[0].corrected, aligner)
+            return
         read = [(job, audio) for job in batch if (audio := self._loaded(job, aligner)) is not None]
         loaded = [(job, audio) for job, audio in read if self._goes_on(job)]
         if not loaded:
@@ -83,6 +86,12 @@ class ModelWorker(threading.Thread):
                 self._fail(job, result)
             else:
                 self._queue.end(job, result)
+
+    def _align_again(self, job: ServerJob, corrected: Alignment, aligner: Aligner) -> None:
+        """End a job with its corrections aligned again; the recording is called as it was."""
+        job.step = "aligning"
+        result = aligner.realign(corrected, str(job.audio.path), progress=self._progress_of(job))
+        self._queue.end(job, replace(result, audio=corrected.audio))
 
     def _goes_on(self, job: ServerJob) -> bool:
         """Return whether work on a job should go on; False where it was stopped, and ended here."""
@@ -102,17 +111,17 @@ class ModelWorker(threading.Thread):
         try:
             self._queue.check(job)
             audio = load_segment(
-                job.form.files["audio"].path,
+                job.audio.path,
                 model.sample_rate,
                 channel=job.settings.channel_number,
                 on_disk=getattr(model, "reads_slices", False),
             )
             if audio.duration_s > self._queue.limits.audio_s:
-                raise too_long(job.audio_name, audio.duration_s, self._queue.limits.audio_s)
+                raise too_long(job.audio.filename, audio.duration_s, self._queue.limits.audio_s)
         except Exception as error:
             self._fail(job, error)
             return None
-        return replace(audio, name=job.audio_name)
+        return replace(audio, name=job.audio.filename)
 
     def _aligned(
         self, aligner: Aligner, loaded: Sequence[tuple[ServerJob, Audio]]
@@ -158,8 +167,10 @@ class ModelWorker(threading.Thread):
     def _fail(self, job: ServerJob, error: Exception) -> None:
         if isinstance(error, StoppedError):
             seconds = self._queue.limits.work_s
-            error = RefusedError(503, f"{job.audio_name}: took more than {seconds:g} s of work; send a shorter part")
-        self._queue.end(job, refusal=refusal_of(error, job.form.names))
+            error = RefusedError(
+                503, f"{job.audio.filename}: took more than {seconds:g} s of work; send a shorter part"
+            )
+        self._queue.end(job, refusal=refusal_of(error, job.names))
 
     def _aligner_for(self, settings: Settings) -> Aligner:
         """Return an aligner with these settings and the one model: they are settings that no model looks at."""

@@ -14,7 +14,7 @@ _REFUSALS = {
     "403": "a page of another site asks for a change",
     "404": "there is nothing of this name",
     "408": "the recording, or the JSON, did not arrive in time",
-    "409": "not in this state: a job that is not done, or was cancelled",
+    "409": "not in this state: a job that is not done, or was cancelled; or corrections of something else",
     "413": "too large, or too long",
     "415": "not a form, or a file that is no transcript",
     "421": "a Host header that is not this server's",
@@ -87,6 +87,7 @@ def _job_paths() -> dict[str, Any]:
                 "Put the result and the recording into the folder", "the id there", refusals=("403", "404", "409")
             ),
         },
+        "/jobs/{id}/realign": {"parameters": one, "post": _realigning()},
         "/jobs/{id}/page": {
             "parameters": one,
             "get": _operation("Look, listen and mend", "a page", "text/html", ("404", "409", "422")),
@@ -107,6 +108,7 @@ def _folder_paths() -> dict[str, Any]:
             "get": _operation("An alignment of the folder", _ALIGNMENT, refusals=("400", "404", "422"), more=[_FORMAT]),
             "put": _saving("Save a corrected alignment; the first one stays as NAME.before.json"),
         },
+        "/api/realign/{id}": {"parameters": one, "post": _realigning()},
         "/api/audio/{id}": {
             "parameters": one,
             "get": _operation("The recording of an alignment; ranges, too", "the file", "audio/*", ("404", "422")),
@@ -136,10 +138,15 @@ def _operation(
     return {"summary": summary, "responses": responses, **({"parameters": more} if more else {})}
 
 
-def _saving(summary: str) -> dict[str, Any]:
-    refusals = ("400", "403", "404", "408", "409", "413", "422")
+def _realigning() -> dict[str, Any]:
+    summary = "Align a corrected alignment again between the words that are by hand, without saving it"
+    return _saving(summary, "the new alignment, its times from the start of the utterance", ("503",))
+
+
+def _saving(summary: str, answer: str = "what was saved", more: tuple[str, ...] = ()) -> dict[str, Any]:
+    refusals = ("400", "403", "404", "408", "409", "413", "422", *more)
     body = {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
-    return {**_operation(summary, "what was saved", refusals=refusals), "requestBody": body}
+    return {**_operation(summary, answer, refusals=refusals), "requestBody": body}
 
 
 def _form(summary: str, kind: str, answer: str) -> dict[str, Any]:

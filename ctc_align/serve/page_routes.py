@@ -101,28 +101,35 @@ class PageRoutes:
         audio = await self._work(self.folder.audio, name, alignment)
         there = quote(name)
         sound = None if audio is None else (audio, audio.name)
-        hrefs = f"/api/audio/{there}", f"/api/alignments/{there}"
-        made = await self._work(_page, alignment, name, sound, *hrefs, limiter=self.routes.pages)
+        hrefs = f"/api/audio/{there}", f"/api/alignments/{there}", f"/api/realign/{there}"
+        made = await self._work(_page, alignment, name, sound, hrefs, limiter=self.routes.pages)
         return _html(made, page_policy(made))
 
     async def audio(self, request: Request) -> Response:
         """Answer with the recording of an alignment of the folder, or a part of it (Range)."""
         name = request.path_params["id"]
+        _, path = await self.alignment_and_recording(name)
+        return await self._work(self._sounds.response, path, path.name, limiter=self._sound_threads)
+
+    async def alignment_and_recording(self, name: str) -> tuple[Alignment, Path]:
+        """Return an alignment of the folder, and its recording.
+
+        Raises:
+            RefusedError: 404, one of them is not there.
+        """
         _, alignment = await self._work(self.folder.read, name)
         path = await self._work(self.folder.audio, name, alignment)
         if path is None:
             raise RefusedError(404, f"{name}: its recording is not in the folder; see the option --audio of serve")
-        return await self._work(self._sounds.response, path, path.name, limiter=self._sound_threads)
+        return alignment, path
 
     async def job_page(self, request: Request) -> Response:
         """Answer with the page of a finished job."""
         job = self.routes.finished_job(request)
         there = f"/jobs/{job.id}"
-        sound = job.form.files["audio"].path, job.audio_name
-        hrefs = f"{there}/audio", f"{there}/alignment"
-        made = await self._work(
-            _page, job.result, job.name, sound, *hrefs, names=job.form.names, limiter=self.routes.pages
-        )
+        sound = job.audio.path, job.audio.filename
+        hrefs = f"{there}/audio", f"{there}/alignment", f"{there}/realign"
+        made = await self._work(_page, job.result, job.name, sound, hrefs, names=job.names, limiter=self.routes.pages)
         return _html(made, page_policy(made))
 
     async def keep_job(self, request: Request) -> Response:
@@ -130,14 +137,14 @@ class PageRoutes:
         from starlette.responses import JSONResponse
 
         job = self.routes.finished_job(request)
-        name = await self._work(self.folder.keep, job.result, job.form.files["audio"].path, job.audio_name)
+        name = await self._work(self.folder.keep, job.result, job.audio.path, job.audio.filename)
         return JSONResponse({"id": name}, 201, {"Location": f"/api/alignments/{quote(name)}"})
 
     async def job_audio(self, request: Request) -> Response:
         """Answer with the recording of a finished job, or a part of it."""
         job = self.routes.finished_job(request)
-        given = job.form.files["audio"].path, job.audio_name, job.form
-        return await self._work(self._sounds.response, *given, names=job.form.names, limiter=self._sound_threads)
+        given = job.audio.path, job.audio.filename, job.form
+        return await self._work(self._sounds.response, *given, names=job.names, limiter=self._sound_threads)
 
     @property
     def folder(self) -> AlignmentFolder:
@@ -182,11 +189,14 @@ def _html(html: str, policy: str) -> Response:
     return HTMLResponse(html, headers={"content-security-policy": policy})
 
 
-def _page(alignment: Alignment, name: str, audio: tuple[Path, str] | None, href: str, save_href: str) -> str:
-    """Return the page of an alignment, whose sound, a file and its name, the browser gets from `href`."""
+def _page(alignment: Alignment, name: str, audio: tuple[Path, str] | None, hrefs: tuple[str, str, str]) -> str:
+    """Return the page of an alignment, with its sound, a file and its name.
+
+    `hrefs` are where the browser gets the sound, saves, and has corrections aligned again; without sound it does not.
+    """
     from ctc_align.audio.loading import load_segment
     from ctc_align.formats.html_format import channel_of, page_object
-    from ctc_align.view.page import page
+    from ctc_align.view.page import PageServer, page
     from ctc_align.view.page_sound import PageSound, peaks_of
 
     sound = None
@@ -199,8 +209,9 @@ def _page(alignment: Alignment, name: str, audio: tuple[Path, str] | None, href:
             channel=channel_of(alignment),
             on_disk=True,
         )
-        sound = PageSound.link(href, mime=_mime(audio[1]), start_s=alignment.offset_s, peaks=peaks_of(heard))
-    return page(page_object(alignment), name=name, sound=sound, save_href=save_href, home_href="/")
+        sound = PageSound.link(hrefs[0], mime=_mime(audio[1]), start_s=alignment.offset_s, peaks=peaks_of(heard))
+    server = PageServer(hrefs[1], None if sound is None else hrefs[2], "/")
+    return page(page_object(alignment), name=name, sound=sound, server=server)
 
 
 def _mime(name: str) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from ctc_align.config import Settings, checked_values
+from ctc_align.config import Settings, checked_values, known_settings
 from ctc_align.errors import ConfigError
 from ctc_align.formats import WRITERS
 from ctc_align.serve.job_queue import ServerJob, ServerLimits
@@ -97,6 +97,18 @@ def check_fields(form: Form, kind: str) -> None:
             raise RefusedError(400, f"{name}: expected one value, got {len(values)}")
 
 
+def settings_again(config: Mapping[str, Any], base: Settings, model: str) -> Settings:
+    """Return the server's settings with those of an alignment's `config` that a request may have.
+
+    Raises:
+        ConfigError: values that no setting can have.
+        RefusedError: 400, another language than that of the server's start, where the model looks at it.
+    """
+    values = known_settings({name: value for name, value in config.items() if name in SETTINGS}, "config.")
+    _check_model_settings(values, base, model)
+    return dataclasses.replace(base, **values)
+
+
 def settings_of(form: Form, base: Settings, model: str) -> Settings:
     """Return the server's settings with those of a request.
 
@@ -115,10 +127,14 @@ def settings_of(form: Form, base: Settings, model: str) -> Settings:
             values["language"] = known_language(values["language"])
         except ConfigError as error:
             raise refusal_of(error) from error
+    _check_model_settings(values, base, model)
+    return dataclasses.replace(base, **values)
+
+
+def _check_model_settings(values: Mapping[str, Any], base: Settings, model: str) -> None:
     changed = [name for name in MODEL_SETTINGS if name in values and values[name] != getattr(base, name)]
     if changed and model.startswith("hf:"):
         raise RefusedError(400, f"{changed[0]}: the model {model} has that of its start, {getattr(base, changed[0])!r}")
-    return dataclasses.replace(base, **values)
 
 
 def _as_setting(name: str, text: str) -> Any:

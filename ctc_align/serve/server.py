@@ -16,6 +16,7 @@ from ctc_align.serve.alignment_folder import AlignmentFolder
 from ctc_align.serve.job_queue import JobQueue, ServerLimits
 from ctc_align.serve.model_worker import ModelWorker
 from ctc_align.serve.page_routes import PageRoutes
+from ctc_align.serve.realign_routes import RealignRoutes
 from ctc_align.serve.refusals import RefusedError, answer_error
 from ctc_align.serve.uploads import UploadFolder
 
@@ -83,6 +84,7 @@ class AlignServer:
         self.worker = ModelWorker(aligner, self.queue)
         self.routes = AlignRoutes(aligner, self.queue, self.uploads)
         self.pages = PageRoutes(self.routes, folder)
+        self.again = RealignRoutes(self.routes, self.pages)
         self._running: uvicorn.Server | None = None
         self._closed = False
 
@@ -108,11 +110,13 @@ class AlignServer:
             ("GET", "/jobs/{id}/alignment", routes.job_alignment),
             ("PUT", "/jobs/{id}/alignment", routes.save_job),
             ("POST", "/jobs/{id}/keep", pages.keep_job),
+            ("POST", "/jobs/{id}/realign", self.again.of_job),
             ("GET", "/jobs/{id}/page", pages.job_page),
             ("GET", "/jobs/{id}/audio", pages.job_audio),
             ("GET", "/api/alignments", pages.alignments),
             ("GET", "/api/alignments/{id:path}", pages.alignment),
             ("PUT", "/api/alignments/{id:path}", pages.save),
+            ("POST", "/api/realign/{id:path}", self.again.in_folder),
             ("GET", "/api/audio/{id:path}", pages.audio),
             ("GET", "/view/{id:path}", pages.view),
         ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,28 @@ _ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&"}
 """JSON inside HTML without these marks holds no tag, no comment, and no end of its element."""
 
 
+@dataclass(frozen=True)
+class PageServer:
+    """The addresses at which a server works for a page that it has made.
+
+    Args:
+        save_href: where the page puts what was corrected (HTTP PUT of JSON); None: it is downloaded only.
+        realign_href: where the page has its corrections aligned again (HTTP POST of JSON, answered by an alignment of
+            the same words); None: it cannot.
+        home_href: a link back; None for none.
+    """
+
+    save_href: str | None = None
+    realign_href: str | None = None
+    home_href: str | None = None
+
+
 def page(
     alignment: Mapping[str, Any],
     *,
     name: str,
     sound: PageSound | None,
-    save_href: str | None = None,
-    home_href: str | None = None,
+    server: PageServer | None = None,
     theme: str = "auto",
 ) -> str:
     """Return the page of an alignment as HTML; nothing in the arguments can become markup or script.
@@ -40,8 +56,7 @@ def page(
         alignment: a JSON object of format "ctc-align/1", its times counted from the start of the utterance.
         name: the title, and the stem of the files that the page saves.
         sound: the recording; None: a page without sound.
-        save_href: where the page puts what was corrected (HTTP PUT of JSON); None: it is downloaded only.
-        home_href: a link back; None for none.
+        server: what the server that the page comes from does for it; None: it comes from none.
         theme: one of `THEMES`; "auto" is what the reader's system has.
 
     Raises:
@@ -54,8 +69,7 @@ def page(
         "alignment": alignment,
         "audio": {"href": None} if sound is None else sound.as_dict(_SOUND_HREF),
         "peaks": None if sound is None or sound.peaks is None else sound.peaks.as_dict(),
-        "save_href": save_href,
-        "home_href": home_href,
+        **asdict(server or PageServer()),
         "theme": theme,
     }
     # base64 has no marks of HTML

@@ -118,3 +118,41 @@ def test_what_is_mended_is_saved_in_the_folder(page: Any, server: LocalServer, f
     assert [word.get("by") for word in json.loads((folder / "good.json").read_text("utf-8"))["words"]] == ["hand", None]
     page.get_by_test_id("back").click()
     page.locator("tr[data-id=good] td:nth-child(9)", has_text="1").wait_for()
+
+
+def test_corrections_are_aligned_again_undone_and_saved(page: Any, server: LocalServer, folder: Path) -> None:
+    page.goto(f"http://127.0.0.1:{server.port}/#/good")
+    inside = page.frame_locator("[data-testid=page]")
+    inside.locator("body[data-ready=true]").wait_for()
+
+    def said(text: str) -> None:
+        inside.locator("[data-testid=said]", has_text=text).wait_for()
+
+    loss, again = inside.get_by_test_id("loss"), inside.get_by_test_id("align-again")
+    again.click()
+    said("No word is marked as right yet")
+    inside.locator("[data-testid=transcript] [data-place='0']").click()
+    page.keyboard.press("r")
+    server.aligner.gate.clear()
+    again.click()
+    inside.get_by_text("Stop aligning").click()
+    said("Stopped: nothing was changed")
+    until(lambda: server.server.queue.counts()["running"] == 0)
+    server.aligner.gate.set()
+    again.click()
+    said("Aligned again: 0 of 2 words moved")
+    assert "2.00" in loss.inner_text()
+    inside.get_by_test_id("undo").click()
+    assert "1.00" in loss.inner_text()
+    assert json.loads((folder / "good.json").read_text("utf-8"))["loss"] == 1.0
+    inside.get_by_test_id("redo").click()
+    inside.locator("[data-testid=transcript] [data-place='1']").click()
+    page.keyboard.press("r")
+    page.reload()
+    inside.get_by_text("Your corrections of").wait_for()
+    assert "2.00" in loss.inner_text()
+    inside.get_by_test_id("notice-keep").click()
+    page.keyboard.press("Control+s")
+    until(lambda: json.loads((folder / "good.json").read_text("utf-8"))["loss"] == 2.0)
+    saved = json.loads((folder / "good.json").read_text("utf-8"))["words"]
+    assert [(word["by"], word["confidence"]) for word in saved] == [("hand", 0.9), ("hand", 0.5)]

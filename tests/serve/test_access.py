@@ -115,6 +115,19 @@ def test_recordings_come_from_the_folder_alone(server: LocalServer) -> None:
     assert (leak.status, b"other.json: expected audio" in leak.body) == (422, True)
 
 
+def test_corrections_of_the_folder_are_aligned_again(server: LocalServer, place: Path) -> None:
+    data = (place / "book" / "chapter 1.json").read_bytes()
+    again = server.ask("POST", "/api/realign/book/chapter%201", data)
+    assert (again.status, again.json["loss"], again.json["audio"]) == (200, 2.0, json.loads(data)["audio"])
+    assert (place / "book" / "chapter 1.json").read_bytes() == data
+    assert server.ask("GET", "/api/audio/book/chapter%201").body == wav()
+    assert server.ask("POST", "/api/realign/stolen", data).status == 404
+    assert '"realign_href": null' in server.ask("GET", "/view/stolen").body.decode()
+    assert (
+        '"realign_href": "/api/realign/book/chapter%201"' in server.ask("GET", "/view/book/chapter%201").body.decode()
+    )
+
+
 def test_saving_keeps_what_was_there_first(server: LocalServer, place: Path) -> None:
     first = (place / "good.json").read_bytes()
     data = json.loads(first)
@@ -128,8 +141,9 @@ def test_saving_keeps_what_was_there_first(server: LocalServer, place: Path) -> 
     endless = json.dumps({**data, "other": 7777}).replace("7777", "1e999").encode()
     for broken in (b"{}", b"no", b"[1]", json.dumps({**data, "words": [{}]}).encode(), b'{"loss": NaN}', endless):
         assert server.ask("PUT", "/api/alignments/good", broken).status in (400, 422)
-    other = json.dumps({**data, "utterance": "other"}).encode()
-    assert server.ask("PUT", "/api/alignments/good", other).status == 409
+    channel = {"config": {**data["config"], "channel": "left"}}
+    for other in ({"utterance": "other"}, {"offset_s": 0.5}, {"duration_s": 0.9}, channel):
+        assert server.ask("PUT", "/api/alignments/good", json.dumps({**data, **other}).encode()).status == 409, other
     assert (place / "good.json").read_bytes() == saved
     assert list(place.rglob("*.part")) == []
 

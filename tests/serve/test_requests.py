@@ -12,7 +12,7 @@ import jsonschema
 import numpy as np
 import pytest
 import soundfile
-from local_server import LocalServer, Parts, form, local_server, pair, until, wav
+from local_server import Answer, LocalServer, Parts, form, local_server, pair, until, wav
 
 from ctc_align.config import Settings
 from ctc_align.formats import json_schema
@@ -78,6 +78,32 @@ def test_a_job_is_followed_mended_and_removed(server: LocalServer) -> None:
     assert server.ask("DELETE", there).status == 200
     assert server.uploads() == []
     assert server.ask("GET", there).status == 404
+
+
+def test_corrections_are_aligned_again_and_nothing_is_saved(server: LocalServer) -> None:
+    there = server.post("/jobs", [*pair("one two"), ("edges", None, b"spikes")]).headers["location"]
+    until(lambda: server.ask("GET", there).json["state"] == "done")
+    before = server.ask("GET", f"{there}/alignment").json
+
+    def ask(**changes: object) -> Answer:
+        return server.ask("POST", f"{there}/realign", json.dumps({**before, **changes}).encode())
+
+    fixed = {**before["words"][0], "end_s": 0.25, "by": "hand"}
+    answer = ask(words=[fixed, before["words"][1]], config={**before["config"], "edges": "occupancy", "model": "x"})
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
+    assert [(word["end_s"], word["confidence"]) for word in answer.json["words"]] == [(0.25, 0.9), (1.0, 0.5)]
+    assert (answer.json["audio"], answer.json["config"]["edges"]) == ("talk.wav", "occupancy")
+    assert server.ask("GET", f"{there}/alignment").json == before
+    assert server.ask("GET", f"{there}/audio").status == 200
+    for changes, said in (
+        ({"model": "other"}, "start it with --model other"),
+        ({"offset_s": 1.0}, "another part of the recording"),
+        ({"utterance": "x"}, "another utterance"),
+    ):
+        refused = ask(**changes)
+        assert (refused.status, said in refused.json["error"]) == (409, True), refused.json
+    assert server.ask("GET", "/health").json["queue"]["free"] == 100
+    server.ask("DELETE", there)
 
 
 def test_what_browsers_play_by_another_clock_is_coded_anew(server: LocalServer) -> None:

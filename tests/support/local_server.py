@@ -11,7 +11,7 @@ import types
 import wave
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,11 @@ class SpreadingAligner:
     def align(self, audio: Any, text: Any, *, utterance: str, progress: Callable[[float], None]) -> Alignment:
         self.emissions(audio, progress=progress)
         return self._aligned(audio, text, utterance)
+
+    def realign(self, alignment: Alignment, audio: str, *, progress: Callable[[float], None]) -> Alignment:
+        self.emissions(audio, progress=progress)
+        words = tuple(word if word.by else replace(word, confidence=0.5) for word in alignment.words)
+        return replace(alignment, words=words, audio=audio, loss=2.0, config=self.settings.to_dict())
 
     def align_batch(self, pairs: Any, on_error: str, *, utterances: list[str]) -> list[Any]:
         self.batches.append(len(pairs))

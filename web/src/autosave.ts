@@ -1,6 +1,6 @@
 // Corrections are kept in the browser, under the page's name and what it was made from, until they are saved or discarded.
 
-import type { PageData } from "./data";
+import type { AlignmentJson, PageData } from "./data";
 import { corrected } from "./exporting";
 import type { Version, Word, Words } from "./words";
 
@@ -10,6 +10,8 @@ interface Kept {
   selected: number;
   /** [first, count] stands for words as they were read. */
   words: ([number, number] | Word)[];
+  /** What was aligned again, where something was. */
+  again?: AlignmentJson;
 }
 
 /** Return a key for what was aligned: another alignment of the same name has another. */
@@ -67,7 +69,7 @@ export class Autosave {
       else if (Array.isArray(last) && last[0] + last[1] === word.id) last[1]++;
       else words.push([word.id, 1]);
     }
-    return { at: new Date().toISOString(), tail: version.tail, selected: version.selected, words };
+    return { at: new Date().toISOString(), tail: version.tail, selected: version.selected, words, again: this.words.alignedAgain ?? undefined };
   }
 
   /** Take back what was kept; return when it was kept, null where nothing was. */
@@ -76,8 +78,9 @@ export class Autosave {
     try {
       kept = JSON.parse(localStorage.getItem(this.key) ?? "null") as Kept | null;
       if (!kept) return null;
-      const words = kept.words.flatMap((of) => (Array.isArray(of) ? this.words.read.slice(of[0], of[0] + of[1]) : [{ ...of, kind: of.kind }]));
-      const version: Version = { words, tail: kept.tail, selected: kept.selected };
+      const { base } = kept.again ? this.words.versionOf(kept.again) : this.words.version;
+      const words = kept.words.flatMap((of) => (Array.isArray(of) ? base.words.slice(of[0], of[0] + of[1]) : [{ ...of, kind: of.kind }]));
+      const version: Version = { base, words, tail: kept.tail, selected: kept.selected };
       this.words.change(version);
       corrected(this.words); // throws where it is not what it should be
     } catch {

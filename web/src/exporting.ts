@@ -7,7 +7,7 @@ import type { Token, Word, Words } from "./words";
 /** Return an alignment with the words as they are now; what was not mended is as it was read, to the bit. */
 export function corrected(words: Words): AlignmentJson {
   const { alignment } = words;
-  if (!words.isMended) return alignment;
+  if (!words.isChanged) return alignment;
   let text = "";
   let length = 0;
   const anchors: [number, number][] = [[0, 0]];

@@ -251,7 +251,7 @@ export function remove(words: Words, place: number): Version {
   const list = version.words.toSpliced(place, 1);
   const gap = (a: string, b: string) => (a.includes("\n") || !/\s/u.test(b) ? a : b);
   if (next) list[place] = { ...next, before: place ? gap(word.before, next.before) : word.before };
-  return { words: list, tail: version.tail, selected: Math.min(place, list.length - 1) };
+  return { ...version, words: list, selected: Math.min(place, list.length - 1) };
 }
 
 /** Return the free time about the middle of a stretch, as far as the stretch goes; `but` is not in its way. */
@@ -311,5 +311,5 @@ export function insert(words: Words, after: number, text: string, stretch: Span 
   const list = version.words.toSpliced(place, 0, made);
   const next = list[place + 1];
   if (!place && next) list[1] = { ...next, before: space };
-  return { words: list, tail: version.tail, selected: place };
+  return { ...version, words: list, selected: place };
 }

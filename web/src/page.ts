@@ -1,5 +1,6 @@
 // The page: its parts, its toolbar, its keys, and the loop that follows what is played.
 
+import { AlignAgain } from "./align-again";
 import { Autosave } from "./autosave";
 import { type Command, listenToKeys } from "./commands";
 import type { PageData } from "./data";
@@ -29,6 +30,8 @@ export class Page {
   private readonly mending: Mending;
   private readonly autosave: Autosave;
   private readonly saveMenu: SaveMenu;
+  private readonly alignAgain: AlignAgain;
+  private headline: HTMLElement;
   private readonly notice = element("div", { class: "notice", "data-testid": "notice", hidden: "" });
   private readonly said = element("div", { class: "said", "data-testid": "said", hidden: "" });
   private hush = 0;
@@ -51,11 +54,13 @@ export class Page {
     this.inspector = new Inspector(this.state, this.mending, () => this.stage.root.focus({ preventScroll: true }));
     this.autosave = new Autosave(this.state.words, data);
     this.saveMenu = new SaveMenu(this.state, this.autosave, say);
-    const commands = [...this.commands(), ...this.mending.commands(), ...this.saveMenu.commands()];
+    this.alignAgain = new AlignAgain(this.state, say);
+    const commands = [...this.commands(), ...this.mending.commands(), ...this.alignAgain.commands(), ...this.saveMenu.commands()];
+    this.headline = headline(this.state);
     this.help = helpDialog(commands);
     root.textContent = "";
     root.append(
-      element("header", {}, headline(this.state)),
+      element("header", {}, this.headline),
       this.notice,
       this.overview.root,
       this.stage.root,
@@ -90,8 +95,15 @@ export class Page {
       const text = word ? Transcript.spoken(word) : "";
       if (text !== announced) this.spoken.textContent = announced = text;
     });
+    let shownOf = state.words.alignment;
     state.words.onChange(() => {
       this.transcript.show();
+      if (state.words.alignment !== shownOf) {
+        shownOf = state.words.alignment;
+        const now = headline(state);
+        this.headline.replaceWith(now);
+        this.headline = now;
+      }
       this.overview.drawMarks();
     });
     state.player.onChange(() => {
@@ -159,7 +171,7 @@ export class Page {
       this.transcript.dressAll();
       this.overview.drawMarks();
     });
-    const group = (...children: HTMLElement[]) => element("span", { class: "group" }, ...children);
+    const group = (...children: (HTMLElement | null)[]) => element("span", { class: "group" }, ...children);
     const play = add("play", "▶", "Play or pause", "Space", () => this.toggle());
     play.classList.add("main");
     return element(
@@ -189,6 +201,7 @@ export class Page {
         add("undo", "↶", "Undo", "Ctrl + Z", () => this.mending.step(true)),
         add("redo", "↷", "Do again", "Ctrl + Shift + Z", () => this.mending.step(false)),
         add("snap", "Snap", "Dragged edges snap to zero crossings", "G", () => this.mending.toggleSnap()),
+        this.alignAgain.root,
         this.saveMenu.root,
       ),
       group(

@@ -1,5 +1,6 @@
 // The menu of what is saved, to files and to the server that the page came from.
 
+import { refusalOf } from "./align-again";
 import type { Autosave } from "./autosave";
 import type { Command } from "./commands";
 import { button, element } from "./dom";
@@ -77,10 +78,7 @@ export class SaveMenu {
       const answer = await fetch(this.state.data.save_href as string, {
         method: "PUT", headers: { "Content-Type": "application/json" }, body,
       });
-      if (!answer.ok) {
-        const said = (await answer.json().catch(() => null)) as { error?: unknown } | null;
-        throw new Error(typeof said?.error === "string" ? said.error : `the server answers ${answer.status}`);
-      }
+      if (!answer.ok) throw new Error(await refusalOf(answer));
       this.autosave.discard();
       this.say("Saved");
     } catch (error) {

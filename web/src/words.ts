@@ -36,7 +36,15 @@ export interface Word {
 
 export type TimedWord = Word & Span;
 
+/** An alignment as it was read, or came from aligning again; and its words, whose ids are their places in it. */
+export interface Base {
+  readonly alignment: AlignmentJson;
+  readonly words: readonly Word[];
+}
+
 export interface Version {
+  /** What its words were made from. */
+  base: Base;
   words: readonly Word[];
   /** The characters behind the last word. */
   tail: string;
@@ -55,17 +63,23 @@ export function modelSpan(words: Words, word: Word): Span | null {
 
 export class Words {
   readonly shift: number;
+  private readonly opened: Base;
   private now: Version;
   private readonly undone: Version[] = [];
   private readonly done: Version[] = [];
   private readonly heard: (() => void)[] = [];
   private timed: number[] | null = null;
   private nextId: number;
-  /** The words as they were read: what is still one of them was not mended. */
-  readonly read: readonly Word[];
 
-  constructor(readonly alignment: AlignmentJson) {
+  constructor(alignment: AlignmentJson) {
     this.shift = alignment.config?.times === "recording" ? alignment.offset_s : 0;
+    this.now = this.versionOf(alignment);
+    this.opened = this.now.base;
+    this.nextId = this.opened.words.length;
+  }
+
+  /** Return the words of an alignment as they stand there; its times count as those of the one that was opened. */
+  versionOf(alignment: AlignmentJson): Version {
     const text = Array.from(alignment.text);
     let at = 0;
     const words = alignment.words.map((word, id) => {
@@ -73,9 +87,7 @@ export class Words {
       at = word.char_end;
       return this.readWord(word, id, before);
     });
-    this.nextId = words.length;
-    this.read = words;
-    this.now = { words, tail: text.slice(at).join(""), selected: words.findIndex(isTimed) };
+    return { base: { alignment, words }, words, tail: text.slice(at).join(""), selected: words.findIndex(isTimed) };
   }
 
   private readWord(word: WordJson, id: number, before: string): Word {
@@ -106,6 +118,16 @@ export class Words {
     };
   }
 
+  /** The alignment that the words were made from. */
+  get alignment(): AlignmentJson {
+    return this.now.base.alignment;
+  }
+
+  /** The words as they stand in `alignment`: what is still one of them was not mended since. */
+  get read(): readonly Word[] {
+    return this.now.base.words;
+  }
+
   get list(): readonly Word[] {
     return this.now.words;
   }
@@ -130,10 +152,20 @@ export class Words {
     return this.undone.length > 0;
   }
 
-  /** Whether anything differs from what was read. */
+  /** Whether anything differs from what was opened. */
   get isMended(): boolean {
+    return this.now.base !== this.opened || this.isChanged;
+  }
+
+  /** Whether anything differs from `alignment`. */
+  get isChanged(): boolean {
     const { words } = this.now;
     return words.length !== this.read.length || words.some((word, place) => word !== this.read[place]);
+  }
+
+  /** What was aligned again since the page was opened; null where nothing was. */
+  get alignedAgain(): AlignmentJson | null {
+    return this.now.base === this.opened ? null : this.alignment;
   }
 
   newId(): number {
