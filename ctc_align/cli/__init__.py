@@ -20,6 +20,7 @@ import typer
 from ctc_align._version import __version__
 from ctc_align.cli.align import align, demo
 from ctc_align.cli.bench import bench
+from ctc_align.cli.book import book
 from ctc_align.cli.calibrate import calibrate
 from ctc_align.cli.corpus import corpus
 from ctc_align.cli.evaluate import evaluate
@@ -63,6 +64,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "adapt": adapt,
     "align": align,
     "bench": bench,
+    "book": book,
     "calibrate": calibrate,
     "corpus": corpus,
     "demo": demo,

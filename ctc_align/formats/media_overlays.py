@@ -7,10 +7,10 @@ that hold all of their text: sentences or words where the book marks them, else 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import PurePath
-from typing import TextIO
+from typing import NamedTuple, TextIO
 from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
@@ -46,26 +46,55 @@ class SmilWriter(Writer):
                 f"{alignment.utterance}: SMIL needs an EPUB book, whose elements with ids it names, but {what}; leave "
                 "smil out of --format"
             )
-        audio = quote(_clean(PurePath(alignment.audio or alignment.utterance).name), safe=_SAFE)
-        file.write(
-            '<?xml version="1.0" encoding="UTF-8"?>\n<smil xmlns="http://www.w3.org/ns/SMIL" '
-            'xmlns:epub="http://www.idpf.org/2007/ops" version="3.0">\n  <body>\n'
-        )
-        number = 0
-        for page, (href, group) in enumerate(groupby(clips, key=lambda clip: clip[0].href), 1):
-            source = quote(_clean(href), safe=_SAFE)
-            file.write(f'    <seq id="page{page}" epub:textref={quoteattr(source)}>\n')
-            for place, start_ms, end_ms in group:
-                number += 1
-                clip = f'clipBegin="{_clock(start_ms)}" clipEnd="{_clock(end_ms)}"'
-                element = f"{source}#{quote(_clean(place.id), safe=_SAFE)}"
-                file.write(
-                    f'      <par id="par{number}">\n        <text src={quoteattr(element)}/>\n'
-                    f"        <audio src={quoteattr(audio)} {clip}/>\n"
-                    "      </par>\n"
-                )
-            file.write("    </seq>\n")
-        file.write("  </body>\n</smil>\n")
+        audio = quoted(PurePath(alignment.audio or alignment.utterance).name)
+        pages = [
+            SmilPage(
+                quoted(href),
+                [
+                    SmilClip(f"{quoted(href)}#{quoted(place.id)}", audio, start_ms, end_ms)
+                    for place, start_ms, end_ms in group
+                ],
+            )
+            for href, group in groupby(clips, key=lambda clip: clip[0].href)
+        ]
+        write_smil(pages, file)
+
+
+class SmilClip(NamedTuple):
+    """An element of a page and the stretch of a recording in which it is read; `text` and `audio` are URLs."""
+
+    text: str
+    audio: str
+    start_ms: int
+    end_ms: int
+
+
+class SmilPage(NamedTuple):
+    """A page, by its URL, and its clips in the order of reading."""
+
+    href: str
+    clips: Sequence[SmilClip]
+
+
+def write_smil(pages: Iterable[SmilPage], file: TextIO) -> None:
+    """Write a media overlay: a `seq` for each page, in it a `par` for each clip."""
+    file.write(
+        '<?xml version="1.0" encoding="UTF-8"?>\n<smil xmlns="http://www.w3.org/ns/SMIL" '
+        'xmlns:epub="http://www.idpf.org/2007/ops" version="3.0">\n  <body>\n'
+    )
+    number = 0
+    for place, page in enumerate(pages, 1):
+        file.write(f'    <seq id="page{place}" epub:textref={quoteattr(page.href)}>\n')
+        for clip in page.clips:
+            number += 1
+            times = f'clipBegin="{smil_clock(clip.start_ms)}" clipEnd="{smil_clock(clip.end_ms)}"'
+            file.write(
+                f'      <par id="par{number}">\n        <text src={quoteattr(clip.text)}/>\n'
+                f"        <audio src={quoteattr(clip.audio)} {times}/>\n"
+                "      </par>\n"
+            )
+        file.write("    </seq>\n")
+    file.write("  </body>\n</smil>\n")
 
 
 def _clips(alignment: AlignmentData) -> list[tuple[BookPlace, int, int]]:
@@ -118,16 +147,16 @@ def _longest(rows: Sequence[tuple[int, TimedLabel]]) -> list[TimedLabel]:
     return [row for _, row in max(runs, key=len)]
 
 
-def _clock(milliseconds: int) -> str:
+def smil_clock(milliseconds: int) -> str:
     """Return a full clock value of SMIL.
 
-    >>> _clock(3_661_001)
+    >>> smil_clock(3_661_001)
     '1:01:01.001'
     """
     seconds, rest = divmod(milliseconds, _MS_PER_S)
     return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{rest:03d}"
 
 
-def _clean(text: str) -> str:
-    """Return a name without what URLs cannot have: halves of surrogate pairs and control characters."""
-    return without_controls(text).encode("utf-8", "replace").decode("utf-8")
+def quoted(name: str) -> str:
+    """Return a name as a URL, without what none can have: halves of surrogate pairs and control characters."""
+    return quote(without_controls(name).encode("utf-8", "replace"), safe=_SAFE)

@@ -22,27 +22,31 @@ MOST_DEPTH = 1000
 """Elements within each other; a page with more is refused."""
 
 
-def _names(names: str) -> frozenset[str]:
+def element_names(names: str) -> frozenset[str]:
+    """Return names that are given with spaces between them."""
     return frozenset(names.split())
 
 
-_BLOCKS = _names(
+_BLOCKS = element_names(
     "address article aside blockquote body caption center dd details dialog dir div dl dt fieldset figcaption figure "
     "footer form h1 h2 h3 h4 h5 h6 header hgroup hr html legend li main menu nav ol optgroup option p pre section "
     "summary table tbody td tfoot th thead tr ul"
 )
-_UNREAD = _names(
+_UNREAD = element_names(
     "annotation annotation-xml audio canvas head iframe object rp rt script style svg template title video"
 )
 _UNREAD_TYPES = frozenset(("noteref", "pagebreak", "doc-noteref", "doc-pagebreak"))
 """Values of `epub:type` and `role`: a number of a page, and the mark of a note."""
-_VOID = _names("area base br col embed hr img input link meta param source track wbr")
+_VOID = element_names("area base br col embed hr img input link meta param source track wbr")
 _SPACE = re.compile(r"[ \t\n\r\f\v\xa0]+")
 _Attributes = Mapping[str, str]
 
 
 class Handlers:
     """The events of a document, XML or HTML, with names in lower case and without their namespaces' prefixes."""
+
+    def begin(self, parser: expat.XMLParserType) -> None:
+        """Take the parser of an XML document, before its first event."""
 
     def start(self, name: str, attributes: _Attributes) -> None:
         """Begin an element."""
@@ -80,6 +84,7 @@ def parse_xml(data: bytes, handlers: Handlers) -> None:
     parser.StartElementHandler = start
     parser.EndElementHandler = lambda name: handlers.end(_local(name))
     parser.CharacterDataHandler = handlers.characters
+    handlers.begin(parser)
     try:
         parser.Parse(data, True)
     except expat.ExpatError as error:

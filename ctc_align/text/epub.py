@@ -12,10 +12,11 @@ import logging
 import posixpath
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from ctc_align.errors import TranscriptError
@@ -66,9 +67,20 @@ def read_epub(data: bytes, source: str) -> Transcript:
     Raises:
         TranscriptError: the archive is damaged, encrypted, too large unpacked, or lacks a part that it names.
     """
+    with open_epub(data, source) as book:
+        return book.transcript()
+
+
+@contextmanager
+def open_epub(data: bytes, source: str) -> Iterator[EpubArchive]:
+    """Yield a book, to be read in the block; `source` is its name in messages.
+
+    Raises:
+        TranscriptError: as `read_epub`, at once or in the block.
+    """
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            return _Book(archive, source).transcript()
+            yield EpubArchive(archive, source)
     except _DAMAGE as error:
         raise TranscriptError(
             f"{source}: expected a whole EPUB book, got a damaged archive ({error}); get it again, or save its text as "
@@ -76,7 +88,15 @@ def read_epub(data: bytes, source: str) -> Transcript:
         ) from None
 
 
-class _Book:
+class SpinePage(NamedTuple):
+    """A page that is read in its turn: its id in the manifest, its name in the archive, the steps of its CFI."""
+
+    id: str
+    href: str
+    cfi: str
+
+
+class EpubArchive:
     """An open archive, and how much of it has been unpacked."""
 
     def __init__(self, archive: zipfile.ZipFile, source: str) -> None:
@@ -90,23 +110,28 @@ class _Book:
     def fault(self, message: str) -> TranscriptError:
         return TranscriptError(f"{self.source}: {message}")
 
-    def transcript(self) -> Transcript:
-        """Return the text of the spine."""
+    def spine(self) -> tuple[str, list[SpinePage]]:
+        """Return the name of the package document, and the pages in their order, none of them encrypted."""
         container = self.parsed(CONTAINER, _Container())
         if not container.package:
             raise self.fault(f"{CONTAINER} names no package document (full-path); it is no whole EPUB book")
         path = posixpath.normpath(unquote(container.package))
-        package = self.parsed(path, _Package())
-        pages = package.pages(posixpath.dirname(path))
+        pages = self.parsed(path, _Package()).pages(posixpath.dirname(path))
         if not pages:
             raise self.fault(f"{path} has no page in its spine; it is no whole EPUB book")
-        self.refuse_encrypted([path, *(href for href, _ in pages)])
+        self.refuse_encrypted([path, *(page.href for page in pages)])
+        return path, pages
+
+    def transcript(self) -> Transcript:
+        """Return the text of the spine."""
         book = BookText()
-        for href, cfi in pages:
-            self.add_page(book, href, cfi)
+        for page in self.spine()[1]:
+            self.add_page(book, page)
         return Transcript(book.text, places=tuple(sorted(book.places, key=lambda place: place.char_start)))
 
-    def add_page(self, book: BookText, href: str, cfi: str) -> None:
+    def add_page(self, book: BookText, page: SpinePage) -> None:
+        """Add the text of a page to that of a book."""
+        href, cfi = page.href, page.cfi
         data = self.read(href)
         try:
             book.add(href, cfi, partial(parse_xml, data))
@@ -193,14 +218,14 @@ class _Package(Handlers):
     def end(self, name: str) -> None:
         self._depth -= 1
 
-    def pages(self, folder: str) -> list[tuple[str, str]]:
-        """Return the names in the archive, and the CFIs, of the pages in their order, without the contents."""
+    def pages(self, folder: str) -> list[SpinePage]:
+        """Return the pages in their order, without the contents."""
         found = []
         for id, cfi in self._spine:
             item = self._items.get(id)
             if item is not None and "nav" not in item.properties and item.media_type in _PAGES:
                 href = unquote(item.href.partition("#")[0])
-                found.append((posixpath.normpath(posixpath.join(folder, href)), cfi))
+                found.append(SpinePage(id, posixpath.normpath(posixpath.join(folder, href)), cfi))
         return found
 
 

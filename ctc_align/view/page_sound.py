@@ -197,6 +197,12 @@ def encoded_opus(audio: Audio) -> bytes:
     return file.getvalue()
 
 
+def opus_of(path: str | os.PathLike[str]) -> bytes:
+    """Return a recording as an Ogg Opus file, all of it and all channels as one. Raises as `PageSound.file`."""
+    rate, _, _ = _header(os.fspath(path))
+    return encoded_opus(load_segment(path, _opus_rate(rate), on_disk=True))
+
+
 def _opus_rate(rate: float) -> int:
     """Return the lowest rate of Opus that keeps the band of a rate, up to 12 kHz."""
     return next((opus for opus in _OPUS_RATES if opus >= rate), _OPUS_RATES[-1])

@@ -84,6 +84,7 @@ LINES: list[tuple[list[str], str]] = [
     (["models", "show", f"none{NAME}"], SHOWN),
     (["bench", "--device", NAME], "\\x1b"),
     (["bench", "--format", NAME], "\\x1b"),
+    (["book", f"none{NAME}.epub", "talk.json"], SHOWN),
     (["demo", "--out-dir", TXT], SHOWN),
     ([f"demon{NAME}"], SHOWN),
 ]

@@ -1,0 +1,108 @@
+"""ctc-align book: an EPUB that is read aloud, of a book and the alignments of its recordings."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ctc_align.cli import options
+from ctc_align.cli.alignment_notes import recording_notes
+from ctc_align.cli.arguments import is_book, kind_of
+from ctc_align.cli.messages import Talk, counted
+from ctc_align.cli.options import MessageOptions, grouped
+from ctc_align.errors import UsageError
+
+if TYPE_CHECKING:
+    from ctc_align.formats.read_aloud import Reading
+
+_EXTENSION = ".read-aloud.epub"
+_SUMMARY = re.compile(r"summary(\.\d+-of-\d+)?\.json")
+
+
+@grouped
+def book(
+    epub: Annotated[str, typer.Argument(metavar="BOOK.epub", help="The EPUB 3 book that was the transcript.")],
+    alignments: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="ALIGNMENT.json|FOLDER...",
+            help="JSON that ctc-align wrote, of the book or of its parts; of a folder all of it.",
+        ),
+    ],
+    by: Annotated[
+        str, typer.Option("--by", metavar="sentences|words", help="What is lit while it is spoken.")
+    ] = "sentences",
+    audio: Annotated[
+        str,
+        typer.Option(
+            "--audio",
+            metavar="PATH",
+            help="The recording, or the folder that recordings are in.",
+            show_default="where the alignments say",
+        ),
+    ] = "",
+    out_dir: Annotated[
+        str,
+        typer.Option(
+            "--out-dir", "-o", metavar="DIR", help="Folder for the book.", show_default="the current directory"
+        ),
+    ] = ".",
+    force: options.Force = False,
+    *,
+    messages: MessageOptions,
+) -> None:
+    """Make an EPUB that is read aloud: the book with its recordings inside, each sentence lit while it is spoken.
+
+    Writes NAME.read-aloud.epub for NAME.epub. Recordings in MP3, AAC (M4A) and Opus are taken as they are, others are
+    coded as Opus.
+    """
+    from ctc_align.formats.read_aloud import UNITS, write_read_aloud
+
+    talk = messages.talk()
+    if by not in UNITS:
+        raise UsageError(f"--by: expected one of {', '.join(UNITS)}, got {by}")
+    if not is_book(epub):
+        raise UsageError(f"{epub}: expected the EPUB book that was aligned; ctc-align book BOOK.epub ALIGNMENT.json")
+    if audio and kind_of(audio, "--audio") == "nothing":
+        raise UsageError(f"--audio {audio}: nothing is there; expected a recording, or the folder of all of them")
+    alignments = [path for each in alignments for path in _files(each)]
+    if audio and len(alignments) > 1 and not Path(audio).is_dir():
+        raise UsageError(f"--audio {audio}: is one recording for {len(alignments)} alignments; give their folder")
+    target = Path(out_dir, Path(epub).stem + _EXTENSION)
+    if os.path.lexists(target) and (not force or target.is_dir()):
+        raise UsageError(f"{target}: exists already; give --force to replace it, or another --out-dir")
+    talk.listen()
+    made = write_read_aloud(Path(epub), _readings(alignments, audio, talk), target, by)
+    silent = made.all_pages - made.pages
+    if silent:
+        talk.note(f"{counted(silent, 'page', 'pages')} of {made.all_pages} without sound: no word of it has a time")
+    talk.say(f"wrote {target} ({made.elements:,} {by} on {counted(made.pages, 'page', 'pages')})")
+
+
+def _files(path: str) -> list[str]:
+    """Return a file, or the alignments in a folder, which may be that of a corpus run."""
+    if kind_of(path, "ALIGNMENT.json") != "folder":
+        return [path]
+    files = [str(file) for file in sorted(Path(path).rglob("*.json")) if not _SUMMARY.fullmatch(file.name)]
+    if not files:
+        raise UsageError(f"{path}: expected a folder with JSON that ctc-align wrote, got one without")
+    return files
+
+
+def _readings(alignments: list[str], audio: str, talk: Talk) -> list[Reading]:
+    """Return the alignments with their recordings, which are at `audio` or where the alignments say."""
+    from ctc_align.corpus.sources.named_recordings import RecordingFinder
+    from ctc_align.formats.alignment_files import read_alignment
+    from ctc_align.formats.read_aloud import Reading
+
+    readings = []
+    for path in alignments:
+        alignment = read_alignment(path)
+        recording = RecordingFinder(audio).find(alignment, Path(path))
+        talk.notes(recording_notes(alignment, recording))
+        readings.append(Reading(alignment, recording, path))
+    return readings
