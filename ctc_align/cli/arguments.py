@@ -170,6 +170,48 @@ def _role(path: str) -> str:
     return _TEXT if is_text or Path(path).suffix.casefold() in _DOCUMENTS else ""
 
 
+def check_alignments(paths: Sequence[str], argument: str) -> None:
+    """Raise UsageError for what is no JSON of an alignment by its start, and say what it is."""
+    for path in paths:
+        kind = kind_of(path, argument)
+        if kind == "folder":
+            raise UsageError(f"{path}: expected JSON of an alignment, got a folder; name files in it: {path}/*.json")
+        if kind == "nothing":
+            raise UsageError(f"{path}: expected JSON of an alignment, got no such file")
+        what = _no_json(path) if os.path.isfile(path) else ""
+        if what:
+            own = Path(path).with_suffix(".json")
+            advice = f"did you mean {own}?" if own.is_file() else "ctc-align writes it: ctc-align AUDIO TRANSCRIPT"
+            raise UsageError(f"{path}: expected JSON of an alignment, got {what}; {advice}")
+
+
+def _no_json(path: str) -> str:
+    """Return what a file is, with its article; "" where it may be an object of JSON."""
+    from ctc_align.text.elan_files import is_elan
+    from ctc_align.text.file_kinds import HEAD_BYTES, binary_kind, written_kind
+    from ctc_align.text.subtitle_files import has_cues
+    from ctc_align.text.textgrid_files import is_textgrid
+
+    try:
+        with open(path, "rb") as file:
+            head = file.read(HEAD_BYTES)
+    except OSError:
+        return ""  # whoever reads it says so
+    text = head.decode("utf-8-sig", "replace")
+    if text.lstrip()[:1] == "{":
+        return ""
+    if is_textgrid(head):
+        return "a TextGrid"
+    if is_elan(text):
+        return "an ELAN file"
+    if "<svg" in text[:1000]:
+        return "a picture (SVG)"
+    if has_cues(text):
+        return "subtitles"
+    found = binary_kind(head) or written_kind(text)
+    return found.name if found is not None else "another kind of file" if text.strip() else "an empty file"
+
+
 def check_files(files: dict[str, str | None]) -> None:
     """Raise UsageError unless each option's file is there, if it has one; --calibration may be the file's folder."""
     from ctc_align.models.calibration import FILE

@@ -18,7 +18,7 @@ from ctc_align.cli.align import (
     write_stdout,
 )
 from ctc_align.cli.alignment_notes import recording_notes
-from ctc_align.cli.arguments import check_files, kind_of
+from ctc_align.cli.arguments import check_alignments, check_files, kind_of
 from ctc_align.cli.language_notes import unknown_letters
 from ctc_align.cli.messages import OK, SOME_FAILED, THRESHOLD_NOT_MET, Talk
 from ctc_align.cli.options import (
@@ -110,11 +110,7 @@ def realign(
 
 def _check_inputs(corrected: Sequence[str], audio: str | None, *, stdout: bool) -> None:
     """Raise UsageError for files that are not there, and for several where one is asked for, or of one name."""
-    for path in corrected:
-        kind = kind_of(path, "CORRECTED.json")
-        if kind != "file":
-            what = "a folder: name files in it" if kind == "folder" else "no such file"
-            raise UsageError(f"{path}: expected a corrected alignment in JSON, got {what}")
+    check_alignments(corrected, "CORRECTED.json")
     if stdout and len(corrected) > 1:
         raise UsageError(f"--stdout takes one alignment, got {len(corrected)}")
     if audio is not None and (kind := kind_of(audio.partition(":")[0] if ".ark:" in audio else audio, "--audio")):

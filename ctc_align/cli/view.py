@@ -11,7 +11,7 @@ import typer
 
 from ctc_align.cli import options
 from ctc_align.cli.alignment_notes import recording_notes
-from ctc_align.cli.arguments import kind_of
+from ctc_align.cli.arguments import check_alignments, kind_of
 from ctc_align.cli.messages import SOME_FAILED, Talk
 from ctc_align.cli.options import MessageOptions, grouped
 from ctc_align.cli.printing import put_bytes, say
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ctc_align.formats.alignment_files import Alignment
     from ctc_align.view.page_sound import PageSound
 
-_TEXTS = (".textgrid", ".eaf", ".ctm", ".srt", ".vtt", ".tsv", ".lab", ".txt")
 _SOUND_NAME = ".page.ogg"
 
 
@@ -101,21 +100,18 @@ def view(
 
 def _targets(alignments: list[str], page: PageOptions) -> list[Path]:
     """Return the page of each alignment; raise UsageError, before any work, for what is no JSON of ours."""
+    from ctc_align.formats.alignment_files import check_folder
+
     if page.out_dir == "":
         raise UsageError("--out-dir: expected the path of a folder, got an empty one; . is the current folder")
     if page.stdout and (page.out_dir is not None or len(alignments) != 1):
         raise UsageError("--stdout writes one page, and no files: give one alignment, and no --out-dir")
-    for path in alignments:
-        kind = kind_of(path, "ALIGNMENT.json")
-        if kind == "folder":
-            raise UsageError(f"{path}: expected JSON of an alignment, got a folder; give its files: {path}/*.json")
-        if kind == "nothing":
-            raise UsageError(f"{path}: no such file; expected JSON that ctc-align wrote")
-        if Path(path).suffix.casefold() in _TEXTS:
-            raise UsageError(
-                f"{path}: expected JSON that ctc-align wrote, got another kind of file; to align its text anew: "
-                "ctc-align AUDIO TRANSCRIPT --format html"
-            )
+    check_alignments(alignments, "ALIGNMENT.json")
+    if not page.stdout:
+        try:
+            check_folder(Path(page.out_dir or "."))
+        except OutputError as error:
+            raise UsageError(str(error)) from None
     targets = [Path(page.out_dir or ".", f"{Path(path).stem}.html") for path in alignments]
     for path, target in zip(alignments, targets):
         if targets.count(target) > 1:

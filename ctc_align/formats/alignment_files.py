@@ -117,7 +117,7 @@ class Alignment(AlignmentData):
         writer = _writer_of(path)()
         writer.require()
         try:
-            _check_folder(path.parent)
+            check_folder(path.parent)
             is_folder, exists = path.is_dir(), os.path.lexists(path)
         except OSError as error:
             raise OutputError(f"{path}: cannot be written ({error.strerror or error})") from error
@@ -203,7 +203,7 @@ class OutputFiles:
 
     def __post_init__(self) -> None:
         try:
-            _check_folder(Path(self.out_dir))
+            check_folder(Path(self.out_dir))
             self._check_files()
         except OSError as error:
             reason = error.strerror or error
@@ -288,7 +288,8 @@ class OutputFiles:
             )
 
 
-def _check_folder(folder: Path) -> None:
+def check_folder(folder: Path) -> None:
+    """Raise OutputError unless a folder for outputs is one, or can be made, and can be written."""
     ancestor = folder
     while not ancestor.exists() and ancestor != ancestor.parent:
         ancestor = ancestor.parent

@@ -67,7 +67,8 @@ def check_format(data: Any, place: str) -> None:
     """Raise InputError, which begins with `place`, unless `data` is the object of an alignment."""
     format = data.get("format") if isinstance(data, dict) else None
     if format != FORMAT:
-        raise InputError(f'{place}: expected an alignment of format "{FORMAT}", got {shown(format)}')
+        got = shown(format) if format is not None else "other JSON"
+        raise InputError(f'{place}: expected an alignment of format "{FORMAT}", got {got}')
 
 
 def no_number(constant: str) -> float:
@@ -298,8 +299,8 @@ def _aligned_word(word: Fields, shift_s: float) -> AlignedWord:
     known = timed["start_s"], timed["end_s"], timed["confidence"] if not by else 0.0
     if status == ALIGNED and None in known:
         raise ValueError(f"{word.place}: expected times and confidence of an aligned word, got null")
-    if status != ALIGNED and (by or tokens or any(value is not None for value in timed.values())):
-        raise ValueError(f"{word.place}: expected no times, confidence, tokens or `by` of a word that is {status}")
+    if status != ALIGNED:
+        _check_bare(word.place, status, {**timed, "tokens": tokens or None, "by": by or None})
     kind = word.choice("kind", UNSPOKEN_KINDS) if word.data.get("kind") and status != ALIGNED else ""
     start, end = _characters(word)
     return AlignedWord(
@@ -314,6 +315,16 @@ def _aligned_word(word: Fields, shift_s: float) -> AlignedWord:
         tokens=tuple(_token(token, shift_s) for token in tokens),
         **timed,
     )
+
+
+def _check_bare(place: str, status: str, fields: dict[str, Any]) -> None:
+    """Raise ValueError where a word that has no place still has fields, which are not None, of one that has."""
+    left = [name for name, value in fields.items() if value is not None]
+    if left:
+        raise ValueError(
+            f"{place}: expected no times, confidence, tokens or `by` of a word that is {status}, got "
+            f"{', '.join(left)}: take them out, or make it {ALIGNED}"
+        )
 
 
 def _token(token: Fields, shift_s: float) -> AlignedToken:

@@ -103,8 +103,9 @@ def test_wrong_calls(cli, folder: Path, tmp_path: Path) -> None:
         (tmp_path / f"{name}.json").write_text(json.dumps(data | fields), "utf-8")
     sound = ("--audio", folder / "demo.flac")
     for arguments, message in {
-        (tmp_path / "none.json",): "none.json: expected a corrected alignment in JSON, got no such file",
-        (tmp_path,): "got a folder: name files in it",
+        (tmp_path / "none.json",): "none.json: expected JSON of an alignment, got no such file",
+        (tmp_path,): "got a folder; name files in it",
+        (folder / "demo.flac",): "demo.flac: expected JSON of an alignment, got a sound or video file; did you mean",
         (
             folder / "mended.json",
             "--audio",

@@ -12,6 +12,7 @@ import pytest
 import soundfile
 from sample_alignments import aligned, make_alignment
 
+from ctc_align.formats import read_alignment
 from ctc_align.view import page_sound
 
 
@@ -98,9 +99,15 @@ def test_sound_that_is_too_much_lies_beside_the_page(cli, talk, monkeypatch) -> 
     ("arguments", "said"),
     [
         (["nothing.json"], "no such file"),
-        (["out"], "got a folder; give its files: out/*.json"),
-        (["sounds/talk.wav"], "not JSON"),
-        (["a.TextGrid"], "ctc-align AUDIO TRANSCRIPT --format html"),
+        (["out"], "got a folder; name files in it: out/*.json"),
+        (["sounds/talk.wav"], "expected JSON of an alignment, got a sound or video file; ctc-align writes it"),
+        (["out/talk.TextGrid"], "got a TextGrid; did you mean out/talk.json?"),
+        (["out/talk.ctm"], "got a CTM file; did you mean"),
+        (["out/talk.eaf"], "got an ELAN file; did you mean"),
+        (["out/talk.srt"], "got subtitles; did you mean"),
+        (["page.html"], "got an HTML page; ctc-align"),
+        (["out/talk.svg"], "got a picture (SVG); did you mean"),
+        (["out/talk.json", "-o", "out/talk.ctm"], "expected a folder for the outputs, but out/talk.ctm is a file"),
         (["out/talk.json", "sounds/../out/talk.json"], "two of these would be talk.html"),
         (["out/talk.json", "--audio", "nowhere.wav"], "nothing is there"),
         (["out/talk.json", "--theme", "pink"], "expected one of auto, light, dark, got pink"),
@@ -109,12 +116,15 @@ def test_sound_that_is_too_much_lies_beside_the_page(cli, talk, monkeypatch) -> 
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_mistakes_are_said_and_nothing_is_written(cli, talk, arguments, said) -> None:
-    Path("a.TextGrid").touch()
+    for extension in ("TextGrid", "ctm", "eaf", "srt"):
+        read_alignment("out/talk.json").save(f"out/talk.{extension}")
+    Path("page.html").write_text("<!doctype html>\n<p>page")
+    Path("out/talk.svg").write_text("<?xml version='1.0'?>\n<svg/>")
     soundfile.write("short.wav", np.random.default_rng(0).normal(0, 0.1, 16000), 16000)
     result = cli("view", *arguments)
-    assert result.code in (1, 2)
+    assert result.code == (1 if "short.wav" in said else 2)
     assert said in result.error
-    assert list(Path().glob("*.html")) == []
+    assert not Path("talk.html").exists()
 
 
 def test_align_and_corpus_write_pages(cli, fake_aligner, here, monkeypatch) -> None:
