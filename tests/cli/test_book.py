@@ -115,7 +115,7 @@ def test_words_of_a_page_with_prefixes_and_recordings_as_they_are(cli, folder) -
     Path("book.epub").write_bytes(made_epub({"a.xhtml": ""}, {"OEBPS/a.xhtml": page}))
     text = read_transcript_file("book.epub").text
     words = [aligned(word.text, at + 0.0, at + 1.0, word.char_start) for at, word in enumerate(split(text).words)]
-    noise = np.random.default_rng(0).normal(0, 0.1, 48000).astype(np.float32)
+    noise = np.random.default_rng(0).normal(0, 0.1, 320000).astype(np.float32)
     for name, coding in {
         "a.mp3": Coding("libmp3lame"),
         "a.m4a": Coding("aac", "ipod"),
