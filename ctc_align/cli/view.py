@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ctc_align.formats.alignment_files import Alignment
     from ctc_align.view.page_sound import PageSound
 
-_SOUND_NAME = ".page.ogg"
-
 
 @dataclass(frozen=True)
 class PageOptions:
@@ -176,14 +174,14 @@ class _OnePage:
 
     def _beside(self, recording: Path | None, size: int) -> Path:
         """Return the file beside the page for sound of `size` bytes, which is none that is there."""
+        from ctc_align.formats.html_format import sound_place
+
         if self.options.stdout:
             raise UsageError(
                 f"{self.path}: its sound ({size / 1e6:.0f} MB) is too much for inside a page: give --out-dir DIR, not "
                 "--stdout, or --audio link"
             )
-        beside = self.target.with_suffix(_SOUND_NAME)
-        while recording is not None and beside.exists() and beside.samefile(recording):
-            beside = beside.with_suffix(_SOUND_NAME)
+        beside = sound_place(self.target, recording or "")
         if os.path.lexists(beside) and not self.options.force:
             raise OutputError(f"{beside}: exists already; give --force to replace it, or another --out-dir")
         self.talk.note(f"{size / 1e6:.0f} MB of sound are too much for inside {self.target}: they are in {beside}")

@@ -267,8 +267,8 @@ class OutputFiles:
             raise OutputError(f"{self.out_dir}: this folder cannot be made ({error.strerror or error})") from error
         if not self.force:
             self._check_files()
-        _write_whole(list(zip(self.paths, writers)), alignment, parts, written, sound, keep=True)
-        return self.paths
+        beside = _write_whole(list(zip(self.paths, writers)), alignment, parts, written, sound, keep=True)
+        return [*self.paths, *beside]
 
     def _check_files(self) -> None:
         for path in self.paths:
@@ -280,7 +280,13 @@ class OutputFiles:
                 raise OutputError(
                     f"{path}: is a folder where a file would be written; move it or choose another --out-dir"
                 )
-        existing = [path for path in self.paths if os.path.lexists(path)]
+        writers = [writer for format in self.formats for writer in WRITERS[format]]
+        beside = [
+            path.with_suffix(writer.beside_extension)
+            for path, writer in zip(self.paths, writers)
+            if writer.beside_extension
+        ]
+        existing = [path for path in (*self.paths, *beside) if os.path.lexists(path)]
         if existing and not self.force:
             others = f" (and {len(existing) - 1} more)" if len(existing) > 1 else ""
             raise OutputError(
@@ -328,23 +334,28 @@ def _write_whole(
     sound: Audio | None = None,
     *,
     keep: bool = False,
-) -> None:
-    """Write temporary files; only when all are complete do they take their places.
+) -> list[Path]:
+    """Write temporary files; only when all are complete do they take their places. Return what was added to the jobs.
 
-    With `keep` files that lose what a person has fixed are moved out of the way.
+    With `keep` files that lose what a person has fixed are moved out of the way. What a run of a corpus writes is what
+    was planned (`written`): there no file comes with another.
     """
+    beside: dict[Path, bytes] = {}
     with placing([target for target, _ in jobs], parts) as files:
         for (target, part), (_, writer) in zip(files, jobs):
-            context = WritingContext(target, sound)
+            context = WritingContext(target, sound, beside if written is None else None)
             if written is None:
                 _write_file(part, writer, alignment, context)
                 continue
             data = _encoded(writer, alignment, context)
             _write_bytes(part, data)
             written(target, data)
+        for target, data in beside.items():
+            _write_bytes(files.add(target), data)
         for target, _ in jobs if keep else ():
             if not _holds_fixes(alignment, target):
                 keep_corrected(target)
+    return list(beside)
 
 
 def _holds_fixes(alignment: AlignmentData, path: Path) -> bool:

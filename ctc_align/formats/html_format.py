@@ -21,6 +21,8 @@ from ctc_align.view.page_sound import MOST_EMBEDDED_BYTES, PageSound, Peaks, pea
 EMBED, LINK, NO_SOUND = SOUND_MODES = ("embed", "link", "none")
 """The sound of a page: inside it, a link to the recording as it lies, or none."""
 
+SOUND_EXTENSION = ".page.ogg"
+"""The end of the name of the sound of a page that is too large to be inside it."""
 _PEAKS_RATE = 8000
 logger = logging.getLogger(__name__)
 
@@ -32,13 +34,14 @@ def page_object(alignment: AlignmentData) -> dict[str, Any]:
 
 
 class HtmlWriter(Writer):
-    """A page that shows the alignment, with its recording inside; a link to one that is too large for that.
+    """A page that shows the alignment, with its recording inside, or beside it (NAME.page.ogg) where it is too large.
 
     The sound is what was aligned where the context has it, else it is read from the recording that the alignment names.
     Where there is neither (log-probs), the page is without sound, and a warning is logged.
     """
 
     extension = ".html"
+    beside_extension = SOUND_EXTENSION
 
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
         file.write(self._page(alignment, NO_CONTEXT))
@@ -64,6 +67,11 @@ def _sound(alignment: AlignmentData, context: WritingContext) -> PageSound | Non
     if sound.encoded is None or len(sound.encoded) <= MOST_EMBEDDED_BYTES:
         return sound
     megabytes = len(sound.encoded) / 1e6
+    if context.path is not None and context.beside is not None:
+        beside = sound_place(context.path, alignment.audio)
+        context.beside[beside] = sound.encoded
+        logger.warning("%.0f MB of sound are too much for inside %s: they are in %s", megabytes, context.path, beside)
+        return sound.beside(beside.name)
     if context.path is None or context.sound is not None or played_type(alignment.audio) is None:
         logger.warning(
             "the page of %s has no sound: %.0f MB are too many to be inside it; ctc-align view, of its JSON, "
@@ -79,6 +87,14 @@ def _sound(alignment: AlignmentData, context: WritingContext) -> PageSound | Non
         printable(alignment.audio),
     )
     return linked_recording(alignment, alignment.audio, context.path.parent, sound.peaks)
+
+
+def sound_place(page: Path, recording: str | os.PathLike[str]) -> Path:
+    """Return where the sound beside a page lies, which is never the recording itself."""
+    place = page.with_suffix(SOUND_EXTENSION)
+    while place.exists() and os.path.exists(recording) and place.samefile(recording):
+        place = place.with_suffix(SOUND_EXTENSION)
+    return place
 
 
 def embedded_stretch(alignment: AlignmentData, recording: str | os.PathLike[str]) -> PageSound:

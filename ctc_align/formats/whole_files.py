@@ -29,6 +29,12 @@ class Parts:
         parts = [target.with_name(name) if folder is None else folder / name for target, name in zip(targets, names)]
         self.pairs = list(zip(targets, parts))
 
+    def add(self, target: Path) -> Path:
+        """Return the part of another target, in the folder of the first: it takes its place with the others."""
+        part = self.pairs[0][1].with_name(f".ctc-align.{secrets.token_hex(8)}.part")
+        self.pairs.append((target, part))
+        return part
+
     def __iter__(self) -> Iterator[tuple[Path, Path]]:
         for target, part in self.pairs:
             self.target = target

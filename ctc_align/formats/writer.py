@@ -121,10 +121,12 @@ class WritingContext:
     Args:
         path: the file that is written; None: standard output, or bytes in memory.
         sound: the sound that was aligned, where it is in memory; None: the recording that the alignment names.
+        beside: gets the files that belong to the one that is written, and their bytes; None: there can be none.
     """
 
     path: Path | None = None
     sound: Audio | None = None
+    beside: dict[Path, bytes] | None = None
 
 
 NO_CONTEXT = WritingContext()
@@ -139,6 +141,8 @@ class Writer:
     extension: ClassVar[str]
     encoding_errors: ClassVar[str] = "replace"
     """Treatment of characters that UTF-8 cannot encode (halves of surrogate pairs from file names)."""
+    beside_extension: ClassVar[str] = ""
+    """The end of the name of a file that may come with the one that is written; "" for none."""
     is_binary: ClassVar[bool] = False
     """True for a format that is no text, and nothing for a terminal."""
 

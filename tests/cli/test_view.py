@@ -146,6 +146,24 @@ def test_align_and_corpus_write_pages(cli, fake_aligner, here, monkeypatch) -> N
     assert data_of("talk.html")["audio"] == {"href": None}
 
 
+def test_aligning_puts_what_is_too_much_beside_the_page(cli, fake_aligner, here, monkeypatch) -> None:
+    monkeypatch.setattr("ctc_align.formats.html_format.MOST_EMBEDDED_BYTES", 1000)
+    soundfile.write("talk.wav", np.random.default_rng(0).normal(0, 0.1, 32000), 16000)
+    made = cli("talk.wav", "talk.txt", "--format", "json,html", "--out-dir", "out")
+    assert (made.code, "wrote out/talk.json, out/talk.html, out/talk.page.ogg" in made.stderr) == (0, True)
+    data = data_of("out/talk.html")
+    assert (data["audio"]["href"], data["sound"]) == ("talk.page.ogg", b"")
+    assert Path("out/talk.page.ogg").read_bytes() == Path("talk.wav").read_bytes()
+    Path("out/talk.json").unlink()
+    Path("out/talk.html").unlink()
+    refused = cli("talk.wav", "talk.txt", "--format", "json,html", "--out-dir", "out")
+    assert (refused.code, "out/talk.page.ogg: exists already" in refused.error) == (2, True)
+    assert list(Path("out").iterdir()) == [Path("out/talk.page.ogg")]
+    Path("out/talk.page.ogg").unlink()
+    assert cli("corpus", ".", "--format", "html", "--out-dir", "run").code == 0
+    assert data_of("run/talk.html")["audio"]["href"] == "../talk.wav"
+
+
 def test_sound_in_memory_is_inside_the_page(tmp_path) -> None:
     from ctc_align.types import Audio
 
