@@ -159,9 +159,6 @@ def test_aligning_puts_what_is_too_much_beside_the_page(cli, fake_aligner, here,
     refused = cli("talk.wav", "talk.txt", "--format", "json,html", "--out-dir", "out")
     assert (refused.code, "out/talk.page.ogg: exists already" in refused.error) == (2, True)
     assert list(Path("out").iterdir()) == [Path("out/talk.page.ogg")]
-    Path("out/talk.page.ogg").unlink()
-    assert cli("corpus", ".", "--format", "html", "--out-dir", "run").code == 0
-    assert data_of("run/talk.html")["audio"]["href"] == "../talk.wav"
 
 
 def test_sound_in_memory_is_inside_the_page(tmp_path) -> None:
