@@ -185,6 +185,16 @@ def test_outputs_that_cannot_be_read_are_told(tmp_path, cli):
     assert "2 outputs could not be read" in text
 
 
+def test_a_run_without_json_says_so(tmp_path, cli):
+    folder = run_folder(tmp_path / "run")
+    with Journal(journal_path(folder, Shard())) as journal:
+        journal.append([Line("u0", DONE, files={"u0.ctm": (1, "0a")}, loss_per_token=9.0)])
+    result = cli("report", folder)
+    text = "|".join(Page((folder / "report.html").read_text("utf-8")).texts)
+    for told in (result.stderr, text):
+        assert "1 of 4 utterances have no JSON, as --format of the run was" in told
+
+
 def test_a_journal_leads_nowhere_else(tmp_path, cli):
     folder = run_folder(tmp_path / "run")
     alignment("secret", 0.5).save(tmp_path / "secret.json")

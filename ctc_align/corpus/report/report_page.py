@@ -131,7 +131,7 @@ def _overview(figures: RunFigures) -> str:
         "done": f"{summary.done:,} ({done:.1f} %)",
         "failed": f"{summary.failed:,}",
         "audio": f"{summary.audio_hours:,.2f} h",
-        "in words": f"{figures.speech_s / 3600:,.2f} h",
+        "in words": f"{figures.speech_s / 3600:,.2f} h" if figures.read else "–",
         "words": f"{summary.words:,}",
         "not in the recordings": f"{summary.skipped_words:,} words",
         "speech not in the text": clock(summary.unexplained_s),
@@ -211,7 +211,8 @@ def _link(one: NamedUtterance, out_dir: Path, folder: Path) -> str:
 
 def _speakers(figures: RunFigures) -> str:
     if not figures.speakers:
-        return "<section><h2>Speakers</h2><p>No transcript names speakers.</p></section>"
+        why = "No transcript names speakers." if figures.read else "Not known: no JSON of an alignment was read."
+        return f"<section><h2>Speakers</h2><p>{why}</p></section>"
     ranked = sorted(figures.speakers.items(), key=lambda named: (-named[1].seconds, named[0]))
     rows = [
         [

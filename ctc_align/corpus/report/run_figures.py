@@ -216,7 +216,7 @@ def run_figures(out_dir: Path, progress: Callable[[float], None] | None = None) 
     summary, notes = joined(out_dir, "OUT_DIR")
     figures = RunFigures(summary, notes)
     paths = journal_paths(out_dir)
-    worst = _Worst()
+    worst, lacking = _Worst(), 0
     with Outcomes(paths, lines_left(paths), quiet=True) as outcomes:
         for number, line in enumerate(outcomes.lines(), start=1):
             if progress is not None:
@@ -231,6 +231,7 @@ def run_figures(out_dir: Path, progress: Callable[[float], None] | None = None) 
             least = None
             if json_name is not None:
                 least = _read(figures, out_dir / json_name)
+            lacking += json_name is None and line.row is None
             worst.add(_named(line, json_name, least))
         named = {one.id: one for one in worst.utterances()}
         for path, data in _shard_objects(out_dir, figures):
@@ -241,6 +242,11 @@ def run_figures(out_dir: Path, progress: Callable[[float], None] | None = None) 
             if id in named:
                 named[id] = replace(named[id], least_confidence=least_confidence(data))
     figures.worst = list(named.values())
+    if lacking:
+        figures.notes.append(
+            f"{lacking:,} of {summary.done:,} utterances have no JSON, as --format of the run was: their confidences, "
+            "speech rates, pauses and speakers are not known; a run with --format json has them"
+        )
     return figures
 
 
