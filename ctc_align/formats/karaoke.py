@@ -26,6 +26,8 @@ _ASS_COMMAND = re.compile(r"\\(?=[Nnh])")
 _ASS_SIGNS = str.maketrans("{}", "()")
 _LRC_BRACKETS = str.maketrans("[]", "()")
 _LRC_STAMP = re.compile(r"<(\s*[\d:.,\s]+)>")
+_UNLIT, _LIT = r"{\1c&HFFFFFF&\k0}", r"{\1c}"
+"""The colour of words that are still to come, for no time; and that of words that were said again."""
 _ASS_HEAD = """[Script Info]
 ; made by ctc-align
 Title: {title}
@@ -48,9 +50,10 @@ Format: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text
 class AssWriter(Writer):
     r"""Karaoke: each word with `\k` and the hundredths of a second for which it is lit; who speaks is the line's name.
 
-    A line's times add up from its start, pauses included (`{\k25}` before no text), so that every word begins within
-    5 ms of where it is spoken, in the tenth hour as in the first minute. Braces are written as parentheses, and a
-    backslash that would be a command is followed by an invisible word joiner.
+    What nobody says (labels, directions) has no time, and is never lit. A line's times add up from its start, pauses
+    included (`{\k25}` before no text), so that every word begins within 5 ms of where it is spoken, in the tenth hour
+    as in the first minute. Braces are written as parentheses, and a backslash that would be a command is followed by an
+    invisible word joiner.
     """
 
     extension = ".ass"
@@ -79,6 +82,9 @@ def _karaoke(cue: WordCue) -> str:
         pieces.append(r"\N" * bool(number))
         for place, word in enumerate(line):
             pieces.append(" " * (word.is_spaced and place > 0))
+            if not word.is_spoken:
+                pieces.append(rf"{_UNLIT}{_ass_text(word.text)}{_LIT}")
+                continue
             if word.start > at:
                 pieces.append(rf"{{\k{word.start - at}}}")
             pieces.append(rf"{{\k{word.end - word.start}}}{_ass_text(word.text)}")
@@ -115,26 +121,29 @@ class LrcWriter(Writer):
         file.write("[re:ctc-align]\n")
         for place, cue in enumerate(cues):
             words = cue.words
-            text = _enhanced(words) if style.highlight_words else _plain(words)
-            file.write(f"[{_lrc_time(words[0].start)}]{text}\n")
-            if place + 1 == len(cues) or cues[place + 1].words[0].start - words[-1].end >= _DARK_CS:
-                file.write(f"[{_lrc_time(words[-1].end)}]\n")
+            text = _enhanced(cue) if style.highlight_words else _plain(words)
+            file.write(f"[{_lrc_time(cue.spoken_start)}]{text}\n")
+            if place + 1 == len(cues) or cues[place + 1].spoken_start - cue.spoken_end >= _DARK_CS:
+                file.write(f"[{_lrc_time(cue.spoken_end)}]\n")
 
 
 def _plain(words: Sequence[CueWord]) -> str:
     return "".join(" " * (word.is_spaced and place > 0) + _lrc_text(word.text) for place, word in enumerate(words))
 
 
-def _enhanced(words: Sequence[CueWord]) -> str:
+def _enhanced(cue: WordCue) -> str:
     """
-    >>> _enhanced([CueWord("So", False, 12, 40), CueWord("be", True, 40, 61)])
-    '<00:00.12>So <00:00.40>be<00:00.61>'
+    >>> words = (CueWord("A:", False, 12, 12, False), CueWord("So", True, 12, 40), CueWord("be", True, 40, 61))
+    >>> _enhanced(WordCue(10, 120, (words,)))
+    'A: <00:00.12>So <00:00.40>be<00:00.61>'
     """
     pieces = [
-        f"{' ' * (word.is_spaced and place > 0)}<{_lrc_time(word.start)}>{_lrc_text(word.text)}"
-        for place, word in enumerate(words)
+        " " * (word.is_spaced and place > 0)
+        + (f"<{_lrc_time(word.start)}>" if word.is_spoken else "")
+        + _lrc_text(word.text)
+        for place, word in enumerate(cue.words)
     ]
-    return "".join([*pieces, f"<{_lrc_time(words[-1].end)}>"])
+    return "".join([*pieces, f"<{_lrc_time(cue.spoken_end)}>"])
 
 
 def _lrc_text(text: str) -> str:

@@ -29,7 +29,8 @@ class TextPiece:
     """A word, or a part of one that is longer than a line; times are seconds.
 
     `is_spaced`: white space stands before it, `starts_line`: a line end is in that. `break_cost` says how bad it is to
-    end a line or a subtitle after it. `char_start` is the word's place in the transcript, `speaker` who says it.
+    end a line or a subtitle after it. `char_start` is the word's place in the transcript, `speaker` who says it, and
+    `is_spoken` False for what nobody says (labels, directions).
     """
 
     text: str
@@ -40,6 +41,7 @@ class TextPiece:
     starts_line: bool = False
     char_start: int = 0
     speaker: str = ""
+    is_spoken: bool = True
 
 
 def columns(text: str) -> int:

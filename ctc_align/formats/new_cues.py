@@ -27,7 +27,7 @@ from ctc_align.formats.sentences import space_between
 from ctc_align.formats.time_order import runs_in_time, words_that_are_shown
 from ctc_align.formats.writer import Style
 from ctc_align.text.printed_labels import without_markup
-from ctc_align.types import ALIGNED, MARKUP, SPEAKER, AlignedWord, AlignmentData
+from ctc_align.types import ALIGNED, MARKUP, SPEAKER, UNSPOKEN, AlignedWord, AlignmentData
 
 SHORTEST_S, LONGEST_S = 0.8, 7.0
 _GAP_MS = 80
@@ -58,7 +58,7 @@ class Cue:
 
 
 def new_cues(alignment: AlignmentData, style: Style, *, own_lines: bool = False) -> list[Cue]:
-    """Return all words of the transcript as subtitles, in order, never overlapping, never empty.
+    """Return all words of the transcript as subtitles, in order, never overlapping, never empty, none of two speakers.
 
     A word without times stays with its neighbours; a transcript without any aligned word is spread over the recording.
     With `own_lines` each line of the transcript is one, where none of them is wider than two lines of a subtitle.
@@ -78,9 +78,15 @@ def new_cues(alignment: AlignmentData, style: Style, *, own_lines: bool = False)
 
 def _own_lines(row: TextRow, most_columns: int) -> list[tuple[int, int]]:
     """Return the transcript's own lines as (start, end) of pieces; [] where one is wider than that."""
-    starts = [0, *(place for place, piece in enumerate(row.pieces) if place and piece.starts_line)]
+    places = range(1, len(row.pieces))
+    starts = [0, *(place for place in places if row.pieces[place].starts_line or _turns(row, place))]
     spans = list(zip(starts, [*starts[1:], len(row.pieces)]))
     return spans if all(row.columns(*span) <= most_columns for span in spans) else []
+
+
+def _turns(row: TextRow, place: int) -> bool:
+    """Return whether another speaker begins with a piece."""
+    return row.pieces[place].speaker != row.pieces[place - 1].speaker
 
 
 def text_pieces(alignment: AlignmentData, line_columns: int) -> list[TextPiece]:
@@ -101,7 +107,8 @@ def text_pieces(alignment: AlignmentData, line_columns: int) -> list[TextPiece]:
             times = (start_s + place * step_s, end_s if is_last else start_s + (place + 1) * step_s)
             cost_here = cost if is_last else 2 * cost + 1
             is_spaced, starts_line = not place and bool(before), not place and "\n" in before
-            pieces.append(TextPiece(part, is_spaced, *times, cost_here, starts_line, word.char_start, word.speaker))
+            said = word.speaker, word.status != UNSPOKEN
+            pieces.append(TextPiece(part, is_spaced, *times, cost_here, starts_line, word.char_start, *said))
     return pieces
 
 
@@ -136,21 +143,25 @@ def _fill(
     run: tuple[int, int],
     duration_s: float,
 ) -> None:
-    """Give the words [start, end), which have no times, the gap between their neighbours, by their letters."""
+    """Give the words [start, end), which have no times, the gap between their neighbours, by their letters.
+
+    Where it is too short for words that may be spoken they share a neighbour's time; what nobody says never does.
+    """
     start, end = run
     before = spans[start - 1] if start else (0.0, 0.0)
     after = spans[end] if end < len(words) else (duration_s, duration_s)
     assert before is not None, "runs are filled from the first to the last"
     assert after is not None, "a run ends where a word has times"
-    letters = sum(max(1, columns(word.text)) for word in words[start:end])
+    weights = [max(1, columns(word.text)) for word in words[start:end]]
     low_s, high_s = before[1], after[0]
-    if high_s - low_s < _LETTER_S * letters:
+    is_said = any(word.status != UNSPOKEN for word in words[start:end])
+    if is_said and high_s - low_s < _LETTER_S * sum(weights):
         # no room: they share the time of the word before, or of the word after them where there is none
         if start:
             start, low_s = start - 1, before[0]
         elif end < len(words):
             end, high_s = end + 1, after[1]
-    weights = [max(1, columns(word.text)) for word in words[start:end]]
+        weights = [max(1, columns(word.text)) for word in words[start:end]]
     at_s, step_s = low_s, (high_s - low_s) / sum(weights)
     for place, weight in zip(range(start, end), weights):
         spans[place] = (at_s, at_s + weight * step_s)
@@ -167,7 +178,11 @@ def _breaks(row: TextRow, duration_s: float, max_cps: float) -> list[tuple[int, 
         inner = 0.0
         for start in range(end - 1, -1, -1):
             if start + 1 < end:
-                if not row.fits(start, end) or pieces[end - 1].end_s - pieces[start].start_s > LONGEST_S:
+                if (
+                    _turns(row, start + 1)
+                    or not row.fits(start, end)
+                    or pieces[end - 1].end_s - pieces[start].start_s > LONGEST_S
+                ):
                     break
                 inner += _inner_cost(pieces[start], pieces[start + 1])
             cost = best[start] + inner + _cost(row, (start, end), next_s, max_cps)

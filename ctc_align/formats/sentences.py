@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ctc_align.formats.line_breaking import SENTENCE, break_cost
 from ctc_align.formats.time_order import is_timed, runs_in_time, words_that_are_shown
+from ctc_align.text.markup import breaks_line
 from ctc_align.text.printed_labels import without_markup
 from ctc_align.types import MARKUP, SPEAKER, AlignedWord, AlignmentData
 
@@ -99,7 +100,7 @@ def written(text: str, words: Sequence[AlignedWord]) -> list[WrittenWord]:
 
 
 def space_between(text: str, word: AlignedWord, following: AlignedWord | None) -> str:
-    """Return the white space between two words; marks of a format may stand between them, too.
+    """Return the white space between two words; marks of a format may stand between them, and a break is a line end.
 
     That of a paragraph's end stands for it where the text goes on elsewhere, and none after the last word.
     """
@@ -107,4 +108,6 @@ def space_between(text: str, word: AlignedWord, following: AlignedWord | None) -
         return ""
     if following.char_start < word.char_end:
         return "\n\n"
-    return "".join(filter(str.isspace, text[word.char_end : following.char_start]))
+    between = text[word.char_end : following.char_start]
+    spaces = "".join(filter(str.isspace, between))
+    return spaces if spaces == between or "\n" in spaces or not breaks_line(between) else spaces + "\n"

@@ -58,7 +58,7 @@ def _lit_cues(cue: WordCue, frame_rate: float) -> Iterator[tuple[int, int, str]]
     """
     least_ms = MS_PER_S / frame_rate if frame_rate else 1
     texts, at = _lit_texts(cue), cue.start
-    words = cue.words
+    words = cue.spoken
     for place, word in enumerate(words):
         end = words[place + 1].start if place + 1 < len(words) else cue.end
         end = end if end - word.end < least_ms else word.end
@@ -74,13 +74,13 @@ def _lit_cues(cue: WordCue, frame_rate: float) -> Iterator[tuple[int, int, str]]
 
 
 def _lit_texts(cue: WordCue) -> list[str]:
-    """Return the text of a cue with each of its words lit, and at last with none."""
+    """Return the text of a cue with each of its spoken words lit, and at last with none."""
     text, spans = "", []
     for number, line in enumerate(cue.lines):
         text += "\n" * bool(number)
         for place, word in enumerate(line):
             text += " " * (word.is_spaced and place > 0)
-            spans.append((len(text), len(text) + len(word.text)))
+            spans += [(len(text), len(text) + len(word.text))] * word.is_spoken
             text += word.text
     shown = srt_text(text)
     if len(shown) != len(text):  # an arrow was opened: places are not those of the words any more
@@ -118,14 +118,14 @@ def _vtt_cues(alignment: AlignmentData, style: Style) -> Iterator[tuple[int, int
             pieces = []
             for place, word in enumerate(line):
                 pieces += [" " * (word.is_spaced and place > 0), _stamp(word, at, cue.end), _escaped(word.text)]
-                at = max(at, word.start)
+                at = max(at, word.start) if word.is_spoken else at
             lines.append("".join(pieces))
         yield cue.start, cue.end, "\n".join(lines)
 
 
 def _stamp(word: CueWord, after: int, before: int) -> str:
-    """Return the time of a word as WebVTT wants it, after the last one and before the cue's end; "" for no new one."""
-    return f"<{clock(word.start, '.')}>" if after < word.start < before else ""
+    """Return the time of a spoken word as WebVTT wants it, after the last one, before the cue's end; "" for none."""
+    return f"<{clock(word.start, '.')}>" if word.is_spoken and after < word.start < before else ""
 
 
 def _escaped(line: str) -> str:

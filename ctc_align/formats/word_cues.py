@@ -21,12 +21,16 @@ from ctc_align.types import AlignmentData
 
 @dataclass(frozen=True)
 class CueWord:
-    """A word of a cue, spoken in [start, end) in whole units; `is_spaced`: white space stands before it."""
+    """A word of a cue, spoken in [start, end) in whole units; `is_spaced`: white space stands before it.
+
+    One that nobody says (a label, a direction) is not `is_spoken`, and its times mean nothing.
+    """
 
     text: str
     is_spaced: bool
     start: int
     end: int
+    is_spoken: bool = True
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,21 @@ class WordCue:
     def words(self) -> list[CueWord]:
         """The words of all lines; white space stands before the first one of a line but the first."""
         return [word for line in self.lines for word in line]
+
+    @property
+    def spoken(self) -> list[CueWord]:
+        """The words that somebody says."""
+        return [word for word in self.words if word.is_spoken]
+
+    @property
+    def spoken_start(self) -> int:
+        """The start of the first word that somebody says, that of the cue where there is none."""
+        return self.spoken[0].start if self.spoken else self.start
+
+    @property
+    def spoken_end(self) -> int:
+        """The end of the last word that somebody says, that of the cue where there is none."""
+        return self.spoken[-1].end if self.spoken else self.end
 
 
 def word_cues(
@@ -73,7 +92,7 @@ def word_cues(
 
 
 def _word(piece: TextPiece, times: tuple[int, int]) -> CueWord:
-    return CueWord(piece.text, piece.is_spaced, *times)
+    return CueWord(piece.text, piece.is_spaced, *times, piece.is_spoken)
 
 
 def _times(

@@ -72,6 +72,18 @@ _LIST_NUMBER = re.compile(r"^[ \t]*(\d{1,3})[.)](?=[ \t]+\S)", re.MULTILINE)
 _BARE_TIME = re.compile(rf"^[ \t]*(?P<time>{TIME})(?=[ \t]|$)(?P<rest>.*)$", re.MULTILINE)
 
 
+def breaks_line(marks: str) -> bool:
+    """Return whether what stands between two words breaks the line: `\\N`, `<br>`, the tag of a block.
+
+    >>> breaks_line("<br/>"), breaks_line(r"{\\i0}\\N"), breaks_line("</i>")
+    (True, True, False)
+    """
+    if "\\" in marks and _LINE_BREAK.search(marks):
+        return True
+    names = (match["name"] or "" for match in _TAG.finditer(marks))
+    return any(name.casefold() in _KNOWN - _INLINE for name in names)
+
+
 @dataclass(frozen=True)
 class MappedText:
     """A text in which parts were replaced; character i stands for `starts[i]` to `ends[i]` (exclusive) of the source.

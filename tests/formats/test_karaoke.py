@@ -14,10 +14,11 @@ import srt as srt_package
 import webvtt
 from hypothesis import given, settings
 from rows import over_rows
-from sample_alignments import aligned, make_alignment, random_alignments
+from sample_alignments import aligned, conversation, make_alignment, random_alignments
 
 from ctc_align.errors import OutputError
 from ctc_align.formats import Alignment, OutputFiles, Style, rendered
+from ctc_align.formats.new_cues import new_cues
 from ctc_align.text import split
 from ctc_align.text.transcript_files import parse_transcript
 from ctc_align.types import AlignedWord, aligned_words
@@ -102,6 +103,44 @@ def test_who_sings_is_the_name_of_the_line():
     words = tuple(dataclasses.replace(word, speaker="Ann, B.") for word in sung().words)
     subs = pysubs2.SSAFile.from_string(text_of(dataclasses.replace(sung(), words=words), "ass"))
     assert {line.name for line in subs} == {"Ann; B."}
+
+
+def test_what_nobody_says_is_not_lit_and_has_no_time():
+    alignment, said = conversation(), [word for word, _ in starts(conversation())]
+    lines = ["ANN: It is Dr. Brown. Is it? [coughs]", "BOB: Yes,", "yes is!", "And so"]
+    for own_lines in (True, False):
+        cues = new_cues(alignment, Style(), own_lines=own_lines)
+        assert all(len({piece.speaker for line in cue.pieces for piece in line}) == 1 for cue in cues)
+    subs = pysubs2.SSAFile.from_string(text_of(alignment, "ass"))
+    assert [line.plaintext.replace("\n", " ") for line in subs] == lines
+    assert [line.name for line in subs] == ["Ann", "Bob", "Bob", "Bob"]
+    karaoke = text_of(alignment, "ass")
+    assert karaoke.count(r"{\1c&HFFFFFF&\k0}") == 3
+    assert [word for word, *_ in ass_words(re.sub(r"\{\\1c&HFFFFFF&\\k0\}[^{]*\{\\1c\}", "", karaoke))] == said
+    assert re.findall(r"<u>(.*?)</u>", text_of(alignment, "srt", LIT)) == said
+    assert re.findall(r"<[\d:.]+>([^<\s]+)", text_of(alignment, "lrc", LIT)) == said
+    assert {*re.findall(r"<[\d:.]+>([^<\s]+)", text_of(alignment, "vtt", LIT))} <= {*said}
+    close = make_alignment(
+        (
+            aligned("Yes,", 0.1, 0.4),
+            AlignedWord("BOB:", "", 5, 9, "unspoken", kind="speaker"),
+            aligned("no.", 0.4, 0.8, 10),
+        ),
+        text="Yes, BOB: no.",
+    )
+    assert ass_words(text_of(close, "ass"))[0] == ("Yes,", 0.1, 0.4), "a name takes no time from a word"
+
+
+def test_a_break_between_words_is_a_space():
+    source = b"1\n00:00:01,000 --> 00:00:02,000\none\\Ntwo<br>three<i> four</i>\n"
+    transcript = parse_transcript(source, "a.srt")
+    spans = [(word, transcript.text.index(word)) for word in ("one", "two", "three", "four")]
+    words = tuple(aligned(word, at / 2, at / 2 + 0.4, place) for at, (word, place) in enumerate(spans))
+    alignment = make_alignment(words, 6.0, text=transcript.text, subtitles=transcript.subtitles)
+    again = Style(cues="again")
+    assert [cue.content for cue in srt_package.parse(text_of(alignment, "srt", again))] == ["one two three four"]
+    assert pylrc.parse(text_of(alignment, "lrc"))[0].text == "one two three four"
+    assert '"one two three four"' in text_of(alignment, "whisper").replace('" ', '"')
 
 
 def test_lyrics_by_pylrc():
