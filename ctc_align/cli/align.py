@@ -133,7 +133,7 @@ def align(
     source = "--text" if transcript is None else transcript
     written = read_transcript_file(source) if text is None else Transcript(text)
     require_text(written.text, source)
-    check_recording(audio, reader)
+    check_recording(audio, reader, formats)
     aligner = load_aligner(model, reader, settings)
     words = aligner.split(written, "standard input" if source == "-" else source)
     talk.notes(language_notes(spoken_text(words), model.name_for(reader), settings.language))

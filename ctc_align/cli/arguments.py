@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from ctc_align.models.log_probs import Reader
 
 _RECORDING, _TEXT = "recording", "text"
+_ESTIMATED_S = 0.1
+"""The length of a recording is known to this much."""
 STDIN = "-"
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _BOOK = ".epub"
@@ -71,12 +73,24 @@ def _near(path: str) -> str:
     return f"; did you mean {os.path.join(folder, likely[0])}?" if likely else ""
 
 
-def check_recording(audio: str, reader: Reader | None) -> None:
-    """Raise AudioError where AUDIO cannot be read as a recording; log-probs and standard input are read later."""
-    from ctc_align.audio.loading import estimated_duration_s
+def check_recording(audio: str, reader: Reader | None, formats: Sequence[str] = ()) -> None:
+    """Raise AudioError where AUDIO cannot be read as a recording, UsageError where it is too long for a format.
 
-    if audio != STDIN and reader is None:
-        estimated_duration_s(audio)
+    Log-probs and standard input are read later.
+    """
+    from ctc_align.audio.loading import estimated_duration_s
+    from ctc_align.formats.alignment_files import WRITERS
+
+    if audio == STDIN or reader is not None:
+        return
+    length_s = estimated_duration_s(audio)
+    for format in formats:
+        most_s = WRITERS[format][0].most_s
+        if most_s is not None and length_s > most_s + _ESTIMATED_S:
+            raise UsageError(
+                f"{audio}: is {length_s:,.0f} s long, and --format {format} holds times up to {most_s:,.0f} s: leave "
+                f"{format} away, or align the recording in parts"
+            )
 
 
 def name_of_audio(audio: str) -> str:

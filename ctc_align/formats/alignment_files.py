@@ -106,7 +106,8 @@ class Alignment(AlignmentData):
 
         Args:
             path: the file.
-            force: replace a file that exists.
+            force: replace a file that exists; JSON in which a person has fixed words that this alignment does not
+                hold is moved to NAME.hand.json, and a warning says so.
             sound: of a page, where there is no file of it; None: the recording that was aligned.
 
         Raises:
@@ -267,7 +268,7 @@ class OutputFiles:
             raise OutputError(f"{self.out_dir}: this folder cannot be made ({error.strerror or error})") from error
         if not self.force:
             self._check_files()
-        beside = _write_whole(list(zip(self.paths, writers)), alignment, parts, written, sound, keep=True)
+        beside = _write_whole(list(zip(self.paths, writers)), alignment, parts, written, sound)
         return [*self.paths, *beside]
 
     def _check_files(self) -> None:
@@ -352,7 +353,7 @@ def _write_whole(
             written(target, data)
         for target, data in beside.items():
             _write_bytes(files.add(target), data)
-        for target, _ in jobs if keep else ():
+        for target, _ in jobs:
             if not _holds_fixes(alignment, target):
                 keep_corrected(target)
     return list(beside)

@@ -57,6 +57,7 @@ class AssWriter(Writer):
     """
 
     extension = ".ass"
+    most_s = _MOST_ASS_CS / _CS_PER_S
 
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
         cues = word_cues(alignment, self.style(alignment), _CS_PER_S, own_lines=True)
@@ -113,6 +114,7 @@ class LrcWriter(Writer):
     """
 
     extension = ".lrc"
+    most_s = _MOST_LRC_CS / _CS_PER_S
 
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
         style = self.style(alignment)

@@ -6,6 +6,7 @@ that hold all of their text: sentences or words where the book marks them, else 
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -17,10 +18,11 @@ from xml.sax.saxutils import quoteattr
 from ctc_align.errors import OutputError
 from ctc_align.formats.time_order import is_timed, words_by_time
 from ctc_align.formats.writer import RECORDING, Style, TimedLabel, Writer, word_rows
-from ctc_align.text.control_characters import without_controls
+from ctc_align.text.control_characters import printable, without_controls
 from ctc_align.types import AlignmentData, BookPlace
 
 _MS_PER_S = 1000
+logger = logging.getLogger(__name__)
 _SAFE = "/!$&'()*+,;=:@~"
 
 
@@ -30,7 +32,7 @@ class SmilWriter(Writer):
     Pages and elements are in the order of the book, `text` names them by their place in the book's archive; `audio` is
     the recording's file name, with the times of the element's first and last word in the recording, whatever the style
     says of times. An element that is cut in two by another reading has the longer part. Paragraphs without an
-    id cannot be named: their text is in no `par`.
+    id cannot be named: their text is in no `par`. A warning says how many words are left out, and why.
 
     Raises:
         OutputError: the transcript is no book, or no element that is read has an id.
@@ -39,12 +41,22 @@ class SmilWriter(Writer):
     extension = ".smil"
 
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
-        clips = _clips(alignment)
+        clips, nameless, apart = _clips(alignment)
         if not clips:
             what = "no element that is read has an id" if alignment.places else "the transcript is none"
             raise OutputError(
                 f"{alignment.utterance}: SMIL needs an EPUB book, whose elements with ids it names, but {what}; leave "
                 "smil out of --format"
+            )
+        reasons = [f"{nameless:,} in elements without an id"] * bool(nameless)
+        reasons += [f"{apart:,} read apart from the rest of their element"] * bool(apart)
+        if reasons:
+            logger.warning(
+                "%s: %s of the words with times are not in the SMIL document: %s; ctc-align book, of the book and the "
+                "JSON, gives every sentence an id",
+                printable(alignment.utterance),
+                f"{nameless + apart:,}",
+                ", ".join(reasons),
             )
         audio = quoted(PurePath(alignment.audio or alignment.utterance).name)
         pages = [
@@ -97,18 +109,23 @@ def write_smil(pages: Iterable[SmilPage], file: TextIO) -> None:
     file.write("  </body>\n</smil>\n")
 
 
-def _clips(alignment: AlignmentData) -> list[tuple[BookPlace, int, int]]:
-    """Return the elements that are read, in the order of the book, with their times in the recording, milliseconds."""
+def _clips(alignment: AlignmentData) -> tuple[list[tuple[BookPlace, int, int]], int, int]:
+    """Return the elements that are read, in the order of the book, with their times in the recording, milliseconds.
+
+    Then the numbers of words with times that are left out: those in no element with an id, and those that are read
+    apart from the rest of theirs.
+    """
     rows = word_rows(alignment, Style(times=RECORDING), _MS_PER_S)
     row_of = {id(word): (number, row) for number, (word, row) in enumerate(zip(words_by_time(alignment), rows))}
     timed = [word for word in alignment.words if is_timed(word)]
     starts = [word.char_start for word in timed]
-    clips = []
+    clips, held, apart = [], 0, 0
     for place in _finest([place for place in alignment.places if place.id], starts):
         words = timed[bisect_left(starts, place.char_start) : bisect_left(starts, place.char_end)]
         run = _longest([row_of[id(word)] for word in words])
         clips.append((place, run[0].start, run[-1].end))
-    return clips
+        held, apart = held + len(words), apart + len(words) - len(run)
+    return clips, len(timed) - held, apart
 
 
 def _finest(places: Sequence[BookPlace], starts: Sequence[int]) -> list[BookPlace]:

@@ -143,6 +143,8 @@ class Writer:
     """Treatment of characters that UTF-8 cannot encode (halves of surrogate pairs from file names)."""
     beside_extension: ClassVar[str] = ""
     """The end of the name of a file that may come with the one that is written; "" for none."""
+    most_s: ClassVar[float | None] = None
+    """The end of the times that the format can hold, in seconds; None where it has none."""
     is_binary: ClassVar[bool] = False
     """True for a format that is no text, and nothing for a terminal."""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 
 from ctc_align.alignment.fit import regions_of
 from ctc_align.cli import run, with_command
@@ -175,6 +176,18 @@ WRONG_CALLS = [
         "come out of a model already",
     ),
 ]
+
+
+def test_a_recording_too_long_for_a_format_is_refused_before_the_work(cli, fake_aligner):
+    soundfile.write("long.wav", np.zeros(8000), 8000, subtype="PCM_U8")
+    data = bytearray(Path("long.wav").read_bytes()[:44])
+    for place, size in ((4, 36 + 8000 * 6001), (40, 8000 * 6001)):
+        data[place : place + 4] = size.to_bytes(4, "little")
+    Path("long.wav").write_bytes(data)
+    os.truncate("long.wav", 44 + 8000 * 6001)
+    result = cli("long.wav", "talk.txt", "--format", "json,lrc")
+    assert result.code == 2
+    assert "long.wav: is 6,001 s long, and --format lrc holds times up to 6,000 s: leave lrc away" in result.stderr
 
 
 @pytest.mark.parametrize(("arguments", "says"), [call for call in WRONG_CALLS if call[1]])
