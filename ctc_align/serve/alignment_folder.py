@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ctc_align.corpus.sources.named_recordings import fitting_recording, named_ends
-from ctc_align.errors import CtcAlignError, UsageError
+from ctc_align.errors import CtcAlignError, InputError, UsageError
 from ctc_align.formats import Alignment, from_dict, rendered
 from ctc_align.formats.json_reading import read_object
 from ctc_align.formats.whole_files import is_link, placing
@@ -29,7 +29,9 @@ from ctc_align.types import FORMAT
 
 MOST_ALIGNMENTS = 20_000
 BEFORE = ".before"
-"""NAME.before.json is the alignment as it was before the first correction was saved as NAME.json."""
+"""NAME.before.json is the alignment as it was before the first correction was saved as NAME.json, NAME.before-2.json
+where another utterance is called so."""
+_NUMBERED = re.compile(rf"(?P<stem>.+){re.escape(BEFORE)}(-[0-9]+)?")
 MOST_BYTES = 2**26
 """Bytes of an alignment that is saved, or listed."""
 HEAD_BYTES = 4096
@@ -83,17 +85,15 @@ class AlignmentFolder:
                 found[name] = (stamp, row)
                 count += row is not None
             self._rows = found
-        return sorted((row for _, row in found.values() if row is not None), key=_badness), truncated
+        rows = {name: row for name, (_, row) in found.items() if row is not None}
+        return sorted((row for row in rows.values() if not _is_before(row, rows)), key=_badness), truncated
 
     def _names(self) -> Iterator[str]:
         for folder, folders, files in os.walk(self.root):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
-            there = set(files)
             for file in sorted(files):
-                stem = file.removesuffix(".json")
-                is_before = stem.endswith(BEFORE) and f"{stem.removesuffix(BEFORE)}.json" in there
-                if file.endswith(".json") and not file.startswith(".") and not is_before:
-                    name = Path(folder, stem).relative_to(self.root).as_posix()
+                if file.endswith(".json") and not file.startswith("."):
+                    name = Path(folder, file.removesuffix(".json")).relative_to(self.root).as_posix()
                     if name == printable(name):
                         yield name
 
@@ -140,7 +140,7 @@ class AlignmentFolder:
             if is_link(self.root / f"{name}.json"):
                 raise RefusedError(409, f"{name}: is a link, and is not written; save the file that it leads to")
             check_same_part(corrected, self.read(name)[1])
-            before = path.with_name(f"{path.name.removesuffix('.json')}{BEFORE}.json")
+            before = _place_before(path, corrected.utterance)
             targets = [path] if os.path.lexists(before) else [before, path]
             with open_input(path) as file:
                 old = file.read()
@@ -215,6 +215,24 @@ class AlignmentFolder:
         return found
 
 
+def _is_before(row: Mapping[str, Any], rows: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Return whether a row is of an alignment as it was before its correction, of the same utterance, was saved."""
+    match = _NUMBERED.fullmatch(row["id"])
+    return match is not None and rows.get(match["stem"], {}).get("utterance") == row["utterance"]
+
+
+def _place_before(path: Path, utterance: str) -> Path:
+    """Return where an alignment is, or will be, as it was before its first correction; not where another one is."""
+    for number in count(1):
+        place = path.with_name(f"{path.name.removesuffix('.json')}{BEFORE}{f'-{number}' if number > 1 else ''}.json")
+        try:
+            if not os.path.lexists(place) or read_object(place).get("utterance") == utterance:
+                break
+        except InputError:
+            continue
+    return place
+
+
 def check_same_part(corrected: Alignment, aligned: Alignment) -> None:
     """Raise RefusedError (409) unless two alignments are of the same seconds of one utterance's recording."""
     from ctc_align.formats.html_format import channel_of
@@ -264,6 +282,7 @@ def alignment_row(name: str, data: Mapping[str, Any]) -> dict[str, Any]:
     fit = data.get("fit")
     return {
         "id": name,
+        "utterance": printable(str(data.get("utterance", ""))),
         "duration_s": _number(data.get("duration_s")),
         "loss_per_token": _number(data.get("loss_per_token")),
         "confidence": round(sum(confidences) / len(confidences), 4) if confidences else None,

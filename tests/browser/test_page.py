@@ -164,6 +164,13 @@ def test_a_recording_that_is_linked_plays_from_where_the_utterance_begins(
     seen = page.evaluate(WATCH)
     assert {moment["lit"] for moment in seen} >= {1, 2}
     assert max(moment["time"] for moment in seen) == pytest.approx(1.5, abs=0.3)
+    why = page.get_by_test_id("unseen")
+    assert "Open a talk#1.wav with “Recording”" in why.inner_text()
+    with page.expect_file_chooser() as chooser:
+        page.get_by_test_id("recording").click()
+    chooser.value.set_files(str(tmp_path / "a talk#1.wav"))
+    page.wait_for_selector("body[data-samples=true]")
+    why.wait_for(state="hidden")
 
 
 @pytest.mark.long

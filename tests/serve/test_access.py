@@ -137,6 +137,14 @@ def test_saving_keeps_what_was_there_first(server: LocalServer, place: Path) -> 
         assert json.loads((place / "good.json").read_bytes()) == data
     assert (place / "good.before.json").read_bytes() == first
     assert "good.before" not in server.ask("GET", "/api/alignments").body.decode()
+    (place / "good.before.json").write_bytes(first.replace(b'"utterance": "', b'"utterance": "another '))
+    data["words"][0]["end_s"] = 0.35
+    assert server.ask("PUT", "/api/alignments/good", json.dumps(data).encode()).status == 200
+    assert json.loads((place / "good.before-2.json").read_bytes())["words"][0]["end_s"] == 0.3
+    listed = [row["id"] for row in server.ask("GET", "/api/alignments").json["alignments"]]
+    assert ("good.before" in listed, "good.before-2" in listed) == (True, False)
+    for kept in place.glob("good.before*.json"):
+        kept.unlink()
     saved = (place / "good.json").read_bytes()
     endless = json.dumps({**data, "other": 7777}).replace("7777", "1e999").encode()
     for broken in (b"{}", b"no", b"[1]", json.dumps({**data, "words": [{}]}).encode(), b'{"loss": NaN}', endless):

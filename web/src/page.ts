@@ -33,6 +33,7 @@ export class Page {
   private readonly alignAgain: AlignAgain;
   private headline: HTMLElement;
   private readonly notice = element("div", { class: "notice", "data-testid": "notice", hidden: "" });
+  private readonly unseen = element("div", { class: "notice", role: "note", "data-testid": "unseen", hidden: "" });
   private readonly said = element("div", { class: "said", "data-testid": "said", hidden: "" });
   private hush = 0;
   private readonly spoken = element("div", { class: "spoken", role: "status", "aria-live": "polite", "data-testid": "spoken" });
@@ -62,6 +63,7 @@ export class Page {
     root.append(
       element("header", {}, this.headline),
       this.notice,
+      this.unseen,
       this.overview.root,
       this.stage.root,
       this.toolbar(),
@@ -220,7 +222,9 @@ export class Page {
     buttons.loop.setAttribute("aria-pressed", String(player.loop));
     buttons.half.setAttribute("aria-pressed", String(player.speed !== 1));
     for (const id of ["play", "play-word"]) buttons[id].disabled = !sound.isThere;
-    buttons.recording.style.display = sound.trouble ? "" : "none";
+    buttons.recording.style.display = sound.trouble || sound.unseen ? "" : "none";
+    this.unseen.hidden = sound.unseen === "";
+    this.unseen.textContent = sound.unseen;
     buttons.undo.disabled = !words.canUndo;
     buttons.redo.disabled = !words.canRedo;
     buttons.snap.setAttribute("aria-pressed", String(this.state.snaps));

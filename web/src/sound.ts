@@ -25,12 +25,15 @@ export class Sound {
   levels: Level[] = [];
   /** Why there is nothing to hear, or no samples to see; "" where there is nothing to say. */
   trouble = "";
+  /** Why samples are not there for good, though it plays: no spectrogram is drawn; "" where they are, or may come. */
+  unseen = "";
   private whole: Clip | null = null;
   private ogg: OggOpus | null = null;
   private readonly pieces = new Map<number, Clip>();
   private wanted: number[] = [];
   private isDecoding = false;
   private timer = 0;
+  private linkedHref = "";
   private readonly heard: (() => void)[] = [];
 
   constructor(
@@ -68,6 +71,7 @@ export class Sound {
   /** Open what the page's data names: sound within the page, or a file or address beside it. */
   open(): void {
     const { href, mime } = this.data.audio;
+    this.linkedHref = href ?? "";
     if (href === null) {
       this.trouble = "This page has no sound in it. Open the recording with “Recording”.";
       return;
@@ -79,20 +83,30 @@ export class Sound {
       return;
     }
     this.media.src = href;
-    if (location.protocol === "file:") return; // a page in a file may play the file beside it, and not read it
+    if (location.protocol === "file:") {
+      this.unseen = `No spectrogram: a page on a disk may play the file beside it, and not read it. Open ${this.linkedName} with “Recording”.`;
+      this.tell();
+      return;
+    }
     this.later(async () => {
       const answer = await fetch(href);
-      if (answer.ok) await this.decode(await answer.blob());
+      if (!answer.ok) throw new Error(String(answer.status));
+      await this.decode(await answer.blob());
     });
   }
 
+  /** The name of the file that the page links to; "" where it links to none. */
+  private get linkedName(): string {
+    return decodeURIComponent(this.linkedHref.split("/").pop() ?? "");
+  }
+
   /** Take a recording that a person has chosen. */
-  take(file: Blob): void {
-    this.trouble = "";
+  take(file: File): void {
+    this.trouble = this.unseen = "";
     this.whole = null;
     this.ogg = null;
     this.pieces.clear();
-    this.data.audio.start_s = this.data.alignment.offset_s;
+    if (file.name !== this.linkedName) this.data.audio.start_s = this.data.alignment.offset_s;
     this.play(file);
     this.tell();
   }
@@ -106,7 +120,8 @@ export class Sound {
   private later(work: () => Promise<void>): void {
     const run = () =>
       void work().catch(() => {
-        this.trouble = this.levels.length ? "" : "This browser cannot decode the recording: it plays, and is not drawn.";
+        if (this.levels.length) this.unseen = "No spectrogram: this browser cannot decode the recording; it may still play it.";
+        else this.trouble = "This browser cannot decode the recording: it plays, and is not drawn.";
         this.tell();
       });
     setTimeout(run, 60);
@@ -119,6 +134,7 @@ export class Sound {
     // Browsers decode at the recording's own rate first, often in stereo.
     if (4 * length * (2 * FULL_RATE + rate) > MOST_BYTES) {
       this.ogg = OggOpus.read(bytes);
+      if (!this.ogg) this.unseen = "No spectrogram: a recording of this length is drawn where it is Ogg Opus, as “ctc-align view” puts it into its page.";
       this.tell();
       return;
     }
