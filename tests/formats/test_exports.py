@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import jsonschema
 import pandas
+import pysubs2
 import pytest
 from hypothesis import given, settings
 from sample_alignments import aligned, conversation, make_alignment, random_alignments
@@ -66,6 +67,9 @@ def test_whispers_words_add_up_to_its_text():
     for got, word in zip(words, aligned_words(alignment), strict=True):
         assert (got["start"], got["end"]) == pytest.approx((word.start_s + 100, word.end_s + 100), abs=0.00051)
         assert got["probability"] == got["score"] == word.confidence
+    events = [(each.start, each.end, each.text) for each in pysubs2.load_from_whisper(whisper)]
+    segments = [(round(1000 * each["start"]), round(1000 * each["end"]), each["text"]) for each in whisper["segments"]]
+    assert events == [(start, end, text.strip()) for start, end, text in segments]
     read = parse_transcript(data, "a.whisper.json")
     assert read.text.splitlines() == [segment["text"].strip() for segment in whisper["segments"]]
     assert {(cue.start_s, cue.speaker) for cue in read.subtitles.cues} >= {(whisper["segments"][0]["start"], "Ann")}
