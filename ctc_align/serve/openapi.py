@@ -181,6 +181,7 @@ def docs_page(description: dict[str, Any]) -> str:
     info = description["info"]
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>",
+        "<link rel=icon href='data:,'>"
         f"<title>ctc-align: API</title><style>{_STYLE}</style><h1>ctc-align {escape(info['version'])}</h1>",
         f"<p>{escape(info['description'])} <a href='/'>The app</a> · <a href='/openapi.json'>openapi.json</a>",
         "<p><code>curl -F audio=@talk.wav -F text='We call it bear.' -F format=textgrid ADDRESS/align</code>",

@@ -32,7 +32,8 @@ export function headline(state: PageState): HTMLElement {
   return element(
     "div",
     { class: "headline" },
-    data.home_href === null ? null : element("a", { class: "home", href: data.home_href, "data-testid": "home" }, "‹ All"),
+    // In the app's frame the way back is the app's own.
+    data.home_href === null || window.parent !== window ? null : element("a", { class: "home", href: data.home_href, "data-testid": "home" }, "‹ All"),
     element("h1", { dir: "auto", "data-testid": "name" }, data.name),
     ...chips,
   );
