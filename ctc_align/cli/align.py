@@ -241,7 +241,11 @@ def check_places(formats: Sequence[str], places: Sequence[BookPlace], advice: st
     """Raise UsageError where a format of books is asked for, and the transcript is none, or one without ids."""
     if "smil" not in formats or any(place.id for place in places):
         return
-    what = "no element of this one has an id: leave smil away" if places else advice
+    what = (
+        "no element of this one has an id: leave smil away; ctc-align book, of the JSON, needs none"
+        if places
+        else advice
+    )
     raise UsageError(f"--format smil: names the elements of an EPUB book; {what}")
 
 

@@ -80,7 +80,7 @@ def book(
     silent = made.all_pages - made.pages
     if silent:
         talk.note(f"{counted(silent, 'page', 'pages')} of {made.all_pages} without sound: no word of it has a time")
-    talk.say(f"wrote {target} ({made.elements:,} {by} on {counted(made.pages, 'page', 'pages')})")
+    talk.say(f"wrote {target} ({counted(made.elements, by[:-1], by)} on {counted(made.pages, 'page', 'pages')})")
 
 
 def _files(path: str) -> list[str]:

@@ -44,9 +44,10 @@ class SmilWriter(Writer):
         clips, nameless, apart = _clips(alignment)
         if not clips:
             what = "no element that is read has an id" if alignment.places else "the transcript is none"
+            other = "; ctc-align book, of the book and the JSON, needs none" if alignment.places else ""
             raise OutputError(
                 f"{alignment.utterance}: SMIL needs an EPUB book, whose elements with ids it names, but {what}; leave "
-                "smil out of --format"
+                f"smil out of --format{other}"
             )
         reasons = [f"{nameless:,} in elements without an id"] * bool(nameless)
         reasons += [f"{apart:,} read apart from the rest of their element"] * bool(apart)
