@@ -204,6 +204,9 @@ class PageSource(XmlSource):
         """Yield the longest stretches of words that one element can hold, and of a word that none can its pieces."""
         at = 0
         while at < len(words):
+            if not _holds_spans(self._run(words[at].first).node):
+                at += 1
+                continue
             ends = [len(words), *range(min(len(words), at + _MOST_WORDS), at, -1)]
             end = next((end for end in ends if self._wrapped(words[at].first, words[end - 1].last)), at)
             times = [word.times for word in words[at : max(end, at + 1)] if word.times is not None]
@@ -251,9 +254,13 @@ class PageSource(XmlSource):
             if node.last > last:
                 return None
             stop, node = node.end, node.parent
-        if home is None or home.name.lower() in _WITHOUT_SPANS or home.namespace != XHTML:
+        if home is None or not _holds_spans(home):
             return None
         return start, stop, home
+
+
+def _holds_spans(node: SourceNode) -> bool:
+    return node.name.lower() not in _WITHOUT_SPANS and node.namespace == XHTML
 
 
 def _common(one: SourceNode, other: SourceNode) -> SourceNode | None:
