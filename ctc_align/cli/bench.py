@@ -108,8 +108,17 @@ def _cells(row: Measurement) -> list[str]:
     return [
         row.task,
         row.who + where,
-        f"{row.seconds * 1e3:.3f}",
-        f"{row.ns_per_cell:.3f}",
+        _number(row.seconds * 1e3),
+        _number(row.ns_per_cell),
         "" if row.speedup is None else f"{row.speedup:.1f} x" if row.speedup >= 0.95 else f"{row.speedup:.2g} x",
         f"{row.error:.1e}" + (" WRONG" if row.right is False else ""),
     ]
+
+
+def _number(value: float) -> str:
+    """Return a number that fits its column, however slow the machine is.
+
+    >>> _number(0.0121), _number(100000.385)
+    ('0.012', '100000')
+    """
+    return f"{value:.3f}" if value < 1e4 else f"{value:.0f}"
