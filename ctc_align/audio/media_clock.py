@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ctc_align.audio.media_file import Piece
+from ctc_align.audio.media_file import DecodedPiece
 
 if TYPE_CHECKING:
     import soxr
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 class PlacedPiece:
     """A piece with its place: after `silence` samples of silence, and without its first `trimmed` samples."""
 
-    piece: Piece
+    piece: DecodedPiece
     silence: int = 0
     trimmed: int = 0
 
@@ -46,14 +46,14 @@ class PlacedPiece:
         return self.piece.samples[self.trimmed :]
 
 
-def place_pieces(pieces: Iterable[Piece], name: str, *, is_broadcast: bool = False) -> Iterator[PlacedPiece]:
+def place_pieces(pieces: Iterable[DecodedPiece], name: str, *, is_broadcast: bool = False) -> Iterator[PlacedPiece]:
     """Yield the pieces with their places on the player's clock.
 
     `is_broadcast`: the clock of the format may be set anew in the middle (transport and program streams). Clocks that
     are set anew are logged as a warning; the sound goes on without a gap.
     """
     clock = _Clock(name, _BROADCAST_GAP_S if is_broadcast else _LONGEST_GAP_S)
-    waiting: deque[Piece] = deque()
+    waiting: deque[DecodedPiece] = deque()
     for piece in pieces:
         if not len(piece.samples):
             continue
@@ -74,7 +74,7 @@ class _Clock:
         self._at_s = self._moved_s = 0.0
         self._is_first = True
 
-    def placed(self, pieces: Iterable[Piece]) -> PlacedPiece:
+    def placed(self, pieces: Iterable[DecodedPiece]) -> PlacedPiece:
         """Return the first of the pieces with its place; the others show whether a step is one."""
         pieces = list(pieces)
         first = pieces[0]
@@ -99,7 +99,7 @@ class _Clock:
         self._is_first = False
         return PlacedPiece(first, silence, trimmed)
 
-    def _step_s(self, pieces: list[Piece]) -> float:
+    def _step_s(self, pieces: list[DecodedPiece]) -> float:
         """Return by how much the first piece lies off where the last one ended; 0 for what is jitter."""
         tolerance_s = _FIRST_TOLERANCE_S if self._is_first else _TOLERANCE_S
         if pieces[0].start_s is None:

@@ -91,7 +91,7 @@ class ByteRange(io.RawIOBase):
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class DecodedPiece:
     """Decoded samples (n, channels) float32 at `rate` Hz.
 
     `start_s` is their beginning on the player's clock, None where the file does not say; `pts` FFmpeg's number of that;
@@ -204,7 +204,7 @@ class MediaFile:
                 end_s = max(end_s, float(packet.pts * packet.time_base) - self._origin_s + length_s)
         return end_s if self.has_clock and end_s else counted_s
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[DecodedPiece]:
         """Yield the decoded sound in the file's order. What cannot be decoded is counted in `damage`.
 
         Raises:
@@ -257,7 +257,7 @@ class MediaFile:
             except OSError as error:
                 raise AudioError(f"{self.name}: cannot be read: {error.strerror or error}") from error
 
-    def _piece(self, frame: AudioFrame, packet: Packet[AudioStream]) -> Piece:
+    def _piece(self, frame: AudioFrame, packet: Packet[AudioStream]) -> DecodedPiece:
         samples, rate = _samples(frame), frame.sample_rate
         start_s = None
         if self.has_clock and frame.pts is not None and frame.time_base is not None:
@@ -266,7 +266,7 @@ class MediaFile:
             # the last packet of an edit ends where its duration says
             samples = samples[: max(1, round(float(packet.duration * packet.time_base) * rate))]
         position = None if packet.pos is None or packet.pos < 0 else packet.pos + self.first_byte
-        return Piece(samples, rate, start_s, frame.pts, position)
+        return DecodedPiece(samples, rate, start_s, frame.pts, position)
 
     def _note_end(self, packet: Packet[AudioStream]) -> None:
         """Remember the packet as the last one; what follows the sound of bare streams (tags) is none."""
@@ -288,7 +288,7 @@ class MediaFile:
         start_s = float((packet.pts or 0) * base) - self._origin_s
         return [_BadPacket(max(0.0, start_s), length_s, is_lost)]
 
-    def _damaged(self, bad: list[_BadPacket]) -> Iterator[Piece]:
+    def _damaged(self, bad: list[_BadPacket]) -> Iterator[DecodedPiece]:
         """Count what could not be decoded, and yield silence for it where the times of what follows will not."""
         if not self.damage.count:
             self.damage.first_s = bad[0].start_s
@@ -298,7 +298,7 @@ class MediaFile:
         for packet in bad:
             samples = round(packet.length_s * context.sample_rate)
             if samples and packet.is_lost and not self.has_clock:
-                yield Piece(np.zeros((samples, max(1, context.channels)), np.float32), context.sample_rate)
+                yield DecodedPiece(np.zeros((samples, max(1, context.channels)), np.float32), context.sample_rate)
 
     def mixed_channels(self, channels: int) -> list[int]:
         """Return the channels, from 0, that a mix is made of: all but the one for low-frequency effects."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from ctc_align.audio.cut_files import cut_reason, is_cut_frame, mp3_promise
 from ctc_align.audio.media_clock import Conversion, PlacedPiece, place_pieces, with_channels
-from ctc_align.audio.media_file import MediaFile, Piece
+from ctc_align.audio.media_file import MediaFile, DecodedPiece
 from ctc_align.audio.soundfile_reader import BLOCK_SAMPLES, ends_early, within
 from ctc_align.errors import AudioError
 
@@ -121,7 +121,7 @@ class MediaRecording:
             yield block
         self.samples = received
 
-    def _all_pieces(self) -> Iterator[Piece]:
+    def _all_pieces(self) -> Iterator[DecodedPiece]:
         yield self._first
         yield from self._pieces
 
@@ -300,7 +300,7 @@ class _Parts:
         place = bisect_left(self._numbers, number)
         return place if place < len(self._numbers) and self._numbers[place] == number else -1
 
-    def _pieces_from(self, number: int) -> Iterator[tuple[Piece, int | None]]:
+    def _pieces_from(self, number: int) -> Iterator[tuple[DecodedPiece, int | None]]:
         """Yield the pieces from the one of this number, or one before it, on, with their numbers."""
         if self._media.has_clock:
             self._seeker = self._seeker or MediaFile(self.name, self.name)

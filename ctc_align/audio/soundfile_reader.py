@@ -11,7 +11,7 @@ import numpy as np
 import soundfile
 
 from ctc_align.audio.media_clock import Conversion, PlacedPiece
-from ctc_align.audio.media_file import ByteRange, Piece
+from ctc_align.audio.media_file import ByteRange, DecodedPiece
 from ctc_align.errors import AudioError
 from ctc_align.units import samples_to_seconds
 
@@ -165,7 +165,7 @@ class ChainedOggRecording:
             try:
                 with ByteRange(self._path, *link) as part, soundfile.SoundFile(part) as sound:
                     while len(block := sound.read(BLOCK_SAMPLES, dtype="float32", always_2d=True)):
-                        yield from conversion.blocks(PlacedPiece(Piece(block, sound.samplerate)))
+                        yield from conversion.blocks(PlacedPiece(DecodedPiece(block, sound.samplerate)))
             except soundfile.SoundFileError as error:
                 raise AudioError(
                     f"{self.name}: the part of the file from byte {link[0]} on cannot be decoded: it is cut or damaged"

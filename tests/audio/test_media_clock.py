@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from ctc_align.audio.media_clock import Conversion, place_pieces, with_channels
-from ctc_align.audio.media_file import Piece
+from ctc_align.audio.media_file import DecodedPiece
 
 RATE, SIZE = 1000, 20
 
 
-def pieces(starts_ms: list[float | None]) -> list[Piece]:
+def pieces(starts_ms: list[float | None]) -> list[DecodedPiece]:
     """Pieces of 20 ms that hold 1, 2, 3 …, at these times."""
     return [
-        Piece(np.full((SIZE, 1), number, np.float32), RATE, None if start is None else start / 1000)
+        DecodedPiece(np.full((SIZE, 1), number, np.float32), RATE, None if start is None else start / 1000)
         for number, start in enumerate(starts_ms, start=1)
     ]
 
@@ -82,7 +82,9 @@ def test_pieces_of_another_rate_are_converted() -> None:
     made = []
     for one in place_pieces(
         [
-            Piece(np.repeat(np.sin(440 * 2 * np.pi * np.arange(rate) / rate)[:, None], n, 1).astype(np.float32), rate)
+            DecodedPiece(
+                np.repeat(np.sin(440 * 2 * np.pi * np.arange(rate) / rate)[:, None], n, 1).astype(np.float32), rate
+            )
             for rate, n in parts
         ],
         "a.mp3",
