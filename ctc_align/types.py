@@ -68,10 +68,14 @@ class Word:
     speaker: str = ""
     """Who says it, where the transcript names speakers."""
 
+    phones: str | None = None
+    """Its pronunciations, best first, parted by " | "; phones of `ctc_align.text.ipa` parted by single spaces."""
+
     @property
     def said(self) -> str:
-        """The text that is looked up in the model's vocabulary."""
-        return self.spoken if self.roman is None else self.roman
+        """The text that is looked up in the model's vocabulary: phones, else Latin letters, else what is spoken."""
+        said = self.roman if self.phones is None else self.phones
+        return self.spoken if said is None else said
 
 
 @dataclass(frozen=True)

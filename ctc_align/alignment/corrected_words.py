@@ -9,6 +9,7 @@ from ctc_align.audio.loading import load_segment
 from ctc_align.config import Settings
 from ctc_align.errors import AudioError, UsageError
 from ctc_align.text import require_words, words_of
+from ctc_align.text.sounds import phones_together
 from ctc_align.types import UNSPOKEN, AlignedWord, AlignmentData, Audio, Transcript, Word, Words
 
 LONGER_S = 0.1
@@ -40,9 +41,11 @@ def _said(word: AlignedWord, same: Word | None, settings: Settings) -> Word:
     if same is None or (not same.spoken and word.status != UNSPOKEN):
         own = words_of(word.text, settings).words
         said = [one for one in own if one.spoken]
-        roman = " ".join(one.said for one in said) if any(one.roman is not None for one in said) else None
-        return replace(written, spoken=" ".join(one.spoken for one in said), roman=roman)
-    return replace(written, spoken=same.spoken, roman=same.roman)
+        roman = " ".join(one.roman or "" for one in said) if any(one.roman is not None for one in said) else None
+        phones = phones_together(one.phones for one in said)
+        spoken = " ".join(one.spoken for one in said)
+        return replace(written, spoken=spoken, roman=roman, phones=phones)
+    return replace(written, spoken=same.spoken, roman=same.roman, phones=same.phones)
 
 
 def recording_of(

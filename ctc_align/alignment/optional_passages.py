@@ -165,7 +165,7 @@ def without_passages(words: Words, absent: Sequence[OptionalWords]) -> Words:
     for passage in absent:
         for index in range(passage.first, passage.last):
             if not changed[index].kind:
-                changed[index] = replace(changed[index], spoken="", roman=None, kind=passage.kind)
+                changed[index] = replace(changed[index], spoken="", roman=None, phones=None, kind=passage.kind)
     for passage in absent:
         index = passage.last
         while passage.kind == SPEAKER and index < len(changed) and changed[index].kind != SPEAKER:

@@ -13,19 +13,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from importlib.util import find_spec
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ctc_align.errors import UsageError
 from ctc_align.text.characters import lower
+from ctc_align.text.runs import divided, runs
 from ctc_align.types import Word, Words
 
 if TYPE_CHECKING:
     from uroman import Uroman
     from uroman.uroman import Edge
 
-MOST_IN_A_RUN = 64
-"""Limit of the words that are romanised together."""
 MOST_KEPT = 2**16
 """Size of the cache of romanised runs; in most scripts a run is a word."""
 
@@ -62,7 +60,7 @@ def romanized(words: Words, language: str) -> Words:
     require_uroman()
     code = _uroman_code(language)
     romanized_words: list[Word] = []
-    for run in _runs(words.words):
+    for run in runs(words.words):
         forms = _romanized_run(tuple(word.spoken for word in run), code)
         romanized_words += [replace(word, roman=form) for word, form in zip(run, forms)]
     return replace(words, words=tuple(romanized_words))
@@ -73,27 +71,6 @@ def _uroman_code(language: str) -> str | None:
     return _THREE_LETTERS.get(base, base if len(base) == 3 else None)
 
 
-def _runs(words: tuple[Word, ...]) -> Iterator[list[Word]]:
-    """Yield groups of words that follow each other without a space or a sign between them."""
-    run: list[Word] = []
-    for word in words:
-        together = run and run[-1].char_end == word.char_start and len(run) < MOST_IN_A_RUN
-        if run and not (together and _ends_in_letter(run[-1].text) and _begins_with_letter(word.text)):
-            yield run
-            run = []
-        run.append(word)
-    if run:
-        yield run
-
-
-def _ends_in_letter(text: str) -> bool:
-    return unicodedata.category(text[-1])[0] in "LM"
-
-
-def _begins_with_letter(text: str) -> bool:
-    return unicodedata.category(text[0])[0] in "LM"
-
-
 @lru_cache(maxsize=MOST_KEPT)
 def _romanized_run(spokens: tuple[str, ...], code: str | None) -> tuple[str, ...]:
     if all(spoken.isascii() for spoken in spokens):
@@ -102,19 +79,9 @@ def _romanized_run(spokens: tuple[str, ...], code: str | None) -> tuple[str, ...
     owners = [word for word, spoken in enumerate(spokens) for _ in spoken]
     letters = [""] * len(spokens)
     for start, end, latin in _pieces(text, code):
-        for place, part in enumerate(_divided(latin, end - start)):
+        for place, part in enumerate(divided(latin, end - start)):
             letters[owners[start + place]] += part
     return tuple(" ".join(latin.split()) for latin in letters)
-
-
-def _divided(latin: str, count: int) -> list[str]:
-    """Return a piece of Latin text cut into `count` parts, one for each character it stands for.
-
-    >>> _divided("kya", 2), _divided("t", 2), _divided("", 1)
-    (['k', 'ya'], ['', 't'], [''])
-    """
-    cuts = [len(latin) * place // count for place in range(count + 1)]
-    return [latin[start:end] for start, end in pairwise(cuts)]
 
 
 def _pieces(text: str, code: str | None) -> Iterator[tuple[int, int, str]]:

@@ -1,0 +1,98 @@
+"""Phones of words of any language, from their spelling."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from ctc_align.text.languages import base_code
+from ctc_align.text.runs import divided, runs
+from ctc_align.text.sounds.english_words import prepare
+from ctc_align.text.sounds.latin import is_read_as_english
+from ctc_align.text.sounds.pieces import LATIN, Piece, pieces, stretches
+from ctc_align.types import Word, Words
+
+MOST_KEPT = 2**16
+"""Size of the cache of runs; in most scripts a run is a word."""
+MOST_PRONUNCIATIONS = 4
+"""The most pronunciations of a word."""
+ALTERNATIVE = " | "
+
+
+def pronounced(words: Words, language: str) -> Words:
+    """Return `words` from `split`, each with the phones of its spoken form as `phones`.
+
+    What nothing knows how to say (digits that nobody spelled out) stands for itself among the phones, so that it is
+    missing in every vocabulary of phones.
+
+    Args:
+        words: numbers are spelled out already.
+        language: ISO 639 or BCP 47; "" or "und" where it is unknown.
+
+    >>> from ctc_align.text.transcript import split
+    >>> [word.phones for word in pronounced(split("Guten Tag!", language="de"), "de").words]
+    ['ɡ u t ə n', 't a k']
+    """
+    code = base_code(language)
+    if is_read_as_english(code):
+        prepare(_latin_words(words, code))
+    said: list[Word] = []
+    for run in runs(words.words):
+        forms = _pronounced_run(tuple(word.spoken for word in run), code)
+        said += [replace(word, phones=form) for word, form in zip(run, forms)]
+    return replace(words, words=tuple(said))
+
+
+def _latin_words(words: Words, code: str) -> list[str]:
+    parts = dict.fromkeys(part for word in words.words for part in word.spoken.split())
+    cut = [(part, stretch) for part in parts for stretch in stretches(part, code)]
+    return list(dict.fromkeys(part[start:end] for part, (start, end, script) in cut if script == LATIN))
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def _pronounced_run(spokens: tuple[str, ...], code: str) -> tuple[str, ...]:
+    """Return the phones of the words of a run."""
+    if len(spokens) == 1:
+        return (_written([piece for _, piece in _parts(spokens[0], code)]),)
+    owners = [word for word, spoken in enumerate(spokens) for _ in spoken]
+    owned: list[list[Piece]] = [[] for _ in spokens]
+    for offset, piece in _parts("".join(spokens), code):
+        own = owners[offset + piece.start : offset + piece.end]
+        if own[0] == own[-1]:
+            owned[own[0]].append(piece)
+            continue
+        for word, phones in zip(own, divided(piece.phones, len(own))):
+            owned[word].append(Piece(0, 0, phones))
+    return tuple(map(_written, owned))
+
+
+def _parts(text: str, code: str) -> list[tuple[int, Piece]]:
+    """Return (place of its part in the text, piece) of all parts, which are parted by spaces."""
+    return [(part.start(), piece) for part in re.finditer(r"\S+", text) for piece in pieces(part[0], code)]
+
+
+def _written(own: Sequence[Piece]) -> str:
+    """Return the pronunciations of a word as they are written in `Word.phones`."""
+    return _ways_written((piece.phones, *piece.others) for piece in own)
+
+
+def phones_together(words: Iterable[str | None]) -> str | None:
+    """Return the pronunciations of words that are one word now; None where nobody looked for them.
+
+    >>> phones_together(["t u", "b i | b ə"]), phones_together([None])
+    ('t u b i | t u b ə', None)
+    """
+    known = [phones for phones in words if phones is not None]
+    if not known:
+        return None
+    return _ways_written([tuple(way.split()) for way in phones.split(ALTERNATIVE)] for phones in known)
+
+
+def _ways_written(parts: Iterable[Sequence[tuple[str, ...]]]) -> str:
+    """Return the best pronunciations of a word as `Word.phones` has them, from those of its parts."""
+    ways: list[tuple[str, ...]] = [()]
+    for part in parts:
+        ways = list(dict.fromkeys((*way, *more) for more in part for way in ways))[:MOST_PRONUNCIATIONS]
+    return ALTERNATIVE.join(" ".join(way) for way in ways if way)

@@ -1,0 +1,37 @@
+"""Phones of English words, by the package's letter-to-phone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from ctc_align.text.ipa import OF_ARPABET
+from ctc_align.text.sounds.pieces import Piece
+
+if TYPE_CHECKING:
+    from ctc_align.text.g2p.pronouncing import LetterToPhone
+
+_MOST = 2
+"""The most pronunciations of a word that is in no dictionary."""
+
+
+def english_pieces(word: str) -> list[Piece]:
+    """Return one piece for a word, with all its pronunciations; a piece for each letter where it has none."""
+    found = _letter_to_phone().pronounce([word], _MOST)[0]
+    ways = tuple(dict.fromkeys(tuple(phone for one in way for phone in OF_ARPABET[one]) for way in found))
+    if not ways:
+        return [Piece(place, place + 1, (letter,) if letter.isalnum() else ()) for place, letter in enumerate(word)]
+    return [Piece(0, len(word), ways[0], ways[1:])]
+
+
+def prepare(words: Iterable[str]) -> None:
+    """Run letter-to-phone once over words that will be asked for."""
+    _letter_to_phone().pronounce(list(words), _MOST)
+
+
+@lru_cache(maxsize=1)
+def _letter_to_phone() -> LetterToPhone:
+    from ctc_align.text.g2p.pronouncing import LetterToPhone
+
+    return LetterToPhone.load()

@@ -1,0 +1,102 @@
+"""Pieces of text and their phones: a run of letters is cut where its script changes, and each script has its rules."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from typing import cast
+
+LATIN = "latin"
+_CHINESE, _JAPANESE = "chinese", "japanese"
+_BY_NAME = "letter_names"
+SCRIPTS: dict[str, tuple[str, str]] = {
+    # script → (module of this package, its function)
+    LATIN: ("latin", "latin_pieces"),
+    _BY_NAME: ("letter_names", "named_pieces"),
+}
+"""Scripts that have rules; all others are read by the names that Unicode gives their letters."""
+_SCRIPT_NAMES = {
+    "cjk": _CHINESE, "ideographic": _CHINESE, "bopomofo": _CHINESE, "kangxi": _CHINESE,
+    "hiragana": _JAPANESE, "katakana": _JAPANESE, "katakana-hiragana": _JAPANESE, "halfwidth": _JAPANESE,
+    "fullwidth": LATIN, "feminine": LATIN, "masculine": LATIN, "micro": "greek",
+}  # fmt: skip
+"""The first words of Unicode's names that are not the script's own name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The phones of the characters from `start` to `end`, exclusive; () where they are silent.
+
+    What nothing knows how to say (a digit, a letter of no script that is known) stands for itself, as a phone that no
+    vocabulary has. `others` are other pronunciations, the likelier first.
+    """
+
+    start: int
+    end: int
+    phones: tuple[str, ...]
+    others: tuple[tuple[str, ...], ...] = ()
+
+    def moved(self, by: int) -> Piece:
+        """Return the piece `by` characters further on."""
+        return Piece(self.start + by, self.end + by, self.phones, self.others)
+
+
+def pieces(text: str, language: str) -> list[Piece]:
+    """Return the pieces of a run of letters, in order and without gaps.
+
+    Args:
+        text: lower case, NFC, as `Word.spoken` is, without spaces.
+        language: the code that `base_code` returns; "" or "und" where it is unknown.
+
+    >>> [(piece.start, piece.end, piece.phones) for piece in pieces("schön", "de")]
+    [(0, 3, ('ʃ',)), (3, 4, ('ø',)), (4, 5, ('n',))]
+    """
+    found: list[Piece] = []
+    for start, end, script in stretches(text, language):
+        found += [piece.moved(start) for piece in _function(script)(text[start:end], language)]
+    return found
+
+
+def stretches(text: str, language: str) -> Iterator[tuple[int, int, str]]:
+    """Yield (start, end exclusive, script) of the stretches of one script that a text is made of.
+
+    Marks, apostrophes and what else has no script belong to the stretch before them, or else to the next one. In
+    Japanese kana and kanji are one stretch; elsewhere kanji are Chinese.
+    """
+    scripts = [script_of_letter(character) for character in text]
+    has_kana = language == "ja" or (language in ("", "und") and _JAPANESE in scripts)
+    start, current = 0, ""
+    for place, script in enumerate(scripts):
+        if has_kana and script == _CHINESE:
+            script = _JAPANESE
+        if not script or script == current:
+            continue
+        if current:
+            yield start, place, current
+            start = place
+        current = script
+    if text:
+        yield start, len(text), current or _BY_NAME
+
+
+@lru_cache(maxsize=4096)
+def script_of_letter(character: str) -> str:
+    """Return the script of a letter in lower case, a key of `SCRIPTS` if it has rules; "" for marks, signs, digits.
+
+    >>> script_of_letter("ß"), script_of_letter("я"), script_of_letter("'")
+    ('latin', 'cyrillic', '')
+    """
+    first = unicodedata.name(character, "").partition(" ")[0].lower()
+    if unicodedata.category(character)[0] != "L":
+        first = first if first in SCRIPTS and unicodedata.combining(character) == 0 else ""
+    return "" if first == "modifier" else _SCRIPT_NAMES.get(first, first)
+
+
+@lru_cache(maxsize=256)
+def _function(script: str) -> Callable[[str, str], list[Piece]]:
+    """Return the function of a script; the module with its tables is read when a text first needs it."""
+    module, name = SCRIPTS.get(script, SCRIPTS[_BY_NAME])
+    return cast(Callable[[str, str], "list[Piece]"], getattr(import_module(f"ctc_align.text.sounds.{module}"), name))
