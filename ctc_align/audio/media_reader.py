@@ -18,7 +18,7 @@ import numpy as np
 
 from ctc_align.audio.cut_files import cut_reason, is_cut_frame, mp3_promise
 from ctc_align.audio.media_clock import Conversion, PlacedPiece, place_pieces, with_channels
-from ctc_align.audio.media_file import MediaFile, DecodedPiece
+from ctc_align.audio.media_file import DecodedPiece, MediaFile
 from ctc_align.audio.soundfile_reader import BLOCK_SAMPLES, ends_early, within
 from ctc_align.errors import AudioError
 
