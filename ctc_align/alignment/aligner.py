@@ -418,7 +418,7 @@ class Aligner:
             emissions,
             self.model.name if self.model and may_be_models else "log-probs",
             self._tokenizer(emissions),
-            calibration.at(emissions.frame_shift_s),
+            calibration.at(emissions.frame_shift_s, emissions.vocab),
             self.settings,
             self.backend,
             getattr(self.model, "confidence_network", None) if may_be_models else None,

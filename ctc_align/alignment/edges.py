@@ -21,7 +21,7 @@ from ctc_align.alignment.wildcard import scores_of, speech_scores
 from ctc_align.errors import InputError
 from ctc_align.kernels.requests import Steps
 from ctc_align.lattice import WILDCARD
-from ctc_align.models.calibration import SILENCE, Calibration, kind_of
+from ctc_align.models.calibration import SILENCE, Calibration
 from ctc_align.types import Emissions, Tokens
 
 
@@ -79,7 +79,7 @@ def place_edges(emissions: Emissions, tokens: Tokens, spikes: Spans, settings: E
         return draw(segments, medians, tokens, calibration, frames_in(emissions), pauses)
     if method == "calibrated" and calibration.blank_cost and not segmented:
         spikes = yield from _spikes_with_costly_blanks(emissions, tokens, spikes, settings)
-    known = Calibration() if segmented else calibration
+    known = Calibration(ipa=calibration.ipa) if segmented else calibration
     gap_frames = known.spike_gap_s / emissions.frame_shift_s if method == "calibrated" else 0.0
     return draw(spikes, medians, tokens, known, frames_in(emissions), PauseRule(gap_frames, spikes=True))
 
@@ -120,13 +120,12 @@ def _spikes_with_costly_blanks(
     return path.spans
 
 
-def kinds_around(labels: Sequence[str], pause_after: np.ndarray) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+def kinds_around(kinds: Sequence[str], pause_after: np.ndarray) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """Return the kinds on either side of each sound's start, and of its end; the ends of the utterance are silence.
 
-    >>> kinds_around(["T", "AH0"], np.array([False, True]))
+    >>> kinds_around(["stop", "vowel"], np.array([False, True]))
     ([('silence', 'stop'), ('stop', 'vowel')], [('stop', 'vowel'), ('vowel', 'silence')])
     """
-    kinds = [kind_of(label) for label in labels]
     before = [SILENCE, *kinds[:-1]]
     after = [*kinds[1:], SILENCE]
     starts = [(SILENCE if k == 0 or pause_after[k - 1] else before[k], kinds[k]) for k in range(len(kinds))]
@@ -156,10 +155,10 @@ def draw(
     path = spans.of(spoken)
     edges = path if medians is None else medians
     start, end = edges.start.astype(np.float64), edges.end.astype(np.float64)
-    labels = [tokens.labels[k] for k in spoken]
+    kinds = calibration.kinds([tokens.labels[k] for k in spoken])
     gap = path.start[1:] > path.end[:-1]
-    start, end, pause_after = pauses.close(start, end, gap, labels, np.asarray(tokens.words)[spoken])
-    around_start, around_end = kinds_around(labels, pause_after)
+    start, end, pause_after = pauses.close(start, end, gap, kinds, np.asarray(tokens.words)[spoken])
+    around_start, around_end = kinds_around(kinds, pause_after)
     start = start + [calibration.offset_frames(*pair) for pair in around_start]
     end = end + [calibration.offset_frames(*pair) for pair in around_end]
     start, end = in_order(start, end, pause_after, frames)

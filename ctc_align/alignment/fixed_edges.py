@@ -15,7 +15,7 @@ import numpy as np
 from ctc_align.alignment.ctc_path import Spans
 from ctc_align.alignment.edge_order import in_order
 from ctc_align.alignment.pauses import shortest_pause
-from ctc_align.models.calibration import kind_of
+from ctc_align.models.calibration import Calibration
 from ctc_align.types import AlignedToken, AlignedWord, Emissions, Tokens
 
 HAND_SD_FRAMES = 1.0
@@ -137,9 +137,9 @@ class TokenRow:
         of_piece = np.repeat(np.arange(len(pieces)), [len(piece.tokens.ids) for piece in pieces])
         return cls(pieces, tokens, spikes, Spans(column("start"), column("end"), *spreads), of_piece)
 
-    def shortest_pauses(self, usual_frames: float) -> np.ndarray:
+    def shortest_pauses(self, usual_frames: float, calibration: Calibration) -> np.ndarray:
         """Return how many frames a pause before each token (L,) has at least, by the sounds around it."""
-        kinds = [kind_of(label) for label in self.tokens.labels]
+        kinds = calibration.kinds(self.tokens.labels)
         return usual_frames * np.array([1.0, *(shortest_pause(*pair) for pair in pairwise(kinds))])
 
     def settled(self, edges: Spans, shortest_frames: np.ndarray, *, by_path: bool) -> Spans:

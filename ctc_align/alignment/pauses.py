@@ -3,7 +3,8 @@
 How short that is depends on them. The closure of a plosive is as silent as a pause, and hand labels count it to the
 plosive; the glottal closure before a vowel likewise belongs to the vowel, unless a vowel or the noise of a fricative
 runs up to it. Where neither neighbour has a closure of its own, a little silence is a pause already. All this is known
-of the 39 phones of English; between letters, and phones of other sets, every pause has the usual length.
+of the 39 phones of English and of those of `ctc_align.text.ipa`; between letters, and phones of other sets, every pause
+has the usual length.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ctc_align.models.calibration import SOUND, kind_of
+from ctc_align.models.calibration import SOUND
 
 CLOSURES = ("stop", "affricate")
 LONG, LONGER, SHORT = 1.5, 2.25, 0.5
@@ -59,28 +60,27 @@ class PauseRule:
     spikes: bool = False
 
     def close(
-        self, start: np.ndarray, end: np.ndarray, gap: np.ndarray, labels: Sequence[str], words: np.ndarray
+        self, start: np.ndarray, end: np.ndarray, gap: np.ndarray, kinds: Sequence[str], words: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Close the gaps that are no pauses: their neighbours share an edge.
 
         Args:
             start, end: (L,) edges of the sounds, in frames.
             gap: (L - 1,) bool, after which sounds the best path has a silence.
-            labels, words: (L,) of the sounds.
+            kinds, words: (L,) of the sounds.
 
         Returns:
             Starts and ends (L,), and after which sounds (L,) there is a pause; after the last one there is.
         """
         if not self.spikes:
-            return _closed(start, end, gap, labels, self.shortest_frames)
+            return _closed(start, end, gap, kinds, self.shortest_frames)
         return _met_half_way(start, end, gap, words[1:] != words[:-1], self.shortest_frames)
 
 
 def _closed(
-    start: np.ndarray, end: np.ndarray, gap: np.ndarray, labels: Sequence[str], shortest: float
+    start: np.ndarray, end: np.ndarray, gap: np.ndarray, kinds: Sequence[str], shortest: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     start, end = start.copy(), end.copy()
-    kinds = [kind_of(label) for label in labels]
     least = shortest * np.array([shortest_pause(*pair) for pair in pairwise(kinds)])
     closure = np.array([belongs_to_next(*pair) for pair in pairwise(kinds)], np.bool_)
     pause = gap & (start[1:] - end[:-1] >= least)

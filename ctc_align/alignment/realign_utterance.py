@@ -385,7 +385,7 @@ def _fine(
     segmented = emissions.states is not None
     row = TokenRow.joined(pieces, has_spreads=segmented or settings.method == "occupancy")
     if segmented:
-        shortest = row.shortest_pauses(settings.shortest_pause_s / emissions.frame_shift_s)
+        shortest = row.shortest_pauses(settings.shortest_pause_s / emissions.frame_shift_s, calibration)
     else:
         known = calibration.spike_gap_s if settings.resolved(segmented=False) == "calibrated" else 0.0
         shortest = np.full(len(row.tokens.ids), known / emissions.frame_shift_s)

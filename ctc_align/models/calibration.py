@@ -17,6 +17,7 @@ from ctc_align.config import checked_values, read_toml, setting
 from ctc_align.errors import ConfigError
 from ctc_align.reading.input_files import MOST_NUMBER, shown
 from ctc_align.text.arpabet import CLASSES, broad_class
+from ctc_align.text.ipa import ipa_class, is_ipa
 
 FILE = "calibration.toml"
 FORMAT = "ctc-align-calibration/1"
@@ -34,13 +35,17 @@ WIDER_SHRINKAGE = 20.0
 """… or, where all sounds are labelled, with the error of such edges inside words too."""
 
 
-def kind_of(label: str) -> str:
-    """Return the broad class of a phone; "sound" for any label outside the 39 (letters, phones of other languages).
+def kind_of(label: str, *, ipa: bool = False) -> str:
+    """Return the broad class of a phone; "sound" for any other label (letters, phones of other sets).
 
-    >>> kind_of("AH0"), kind_of("ß")
-    ('vowel', 'sound')
+    Args:
+        label: one of the 39 phones of English, or any other token.
+        ipa: the vocabulary is that of `ctc_align.text.ipa`, in which "b" is a phone and no letter.
+
+    >>> kind_of("AH0"), kind_of("b"), kind_of("b", ipa=True)
+    ('vowel', 'sound', 'stop')
     """
-    return broad_class(label) or SOUND
+    return (ipa_class(label) if ipa else broad_class(label)) or SOUND
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,7 @@ class Calibration:
         word_presence: likewise for "this word, and no other, is spoken here".
         source: a description of the labels, for people.
         frame_shift_s: of the frames that `offset_frames` counts.
+        ipa: the model's tokens are the phones of `ctc_align.text.ipa`; not in the file.
     """
 
     scale: float = USUAL_SCALE
@@ -71,15 +77,20 @@ class Calibration:
     frame_shift_s: float = 0.01
     blank_cost: float = 0.0
     spike_gap_s: float = 0.0
+    ipa: bool = False
 
     @property
     def draws(self) -> bool:
         """True if it moves the edges of a model without segmentation states."""
         return bool(self.offsets_ms or self.blank_cost or self.spike_gap_s)
 
-    def at(self, frame_shift_s: float) -> Calibration:
-        """Return the same for frames of `frame_shift_s` seconds."""
-        return self if frame_shift_s == self.frame_shift_s else replace(self, frame_shift_s=frame_shift_s)
+    def at(self, frame_shift_s: float, vocab: Sequence[str] = ()) -> Calibration:
+        """Return the same for frames of `frame_shift_s` seconds and the tokens of `vocab`."""
+        return replace(self, frame_shift_s=frame_shift_s, ipa=is_ipa(vocab))
+
+    def kinds(self, labels: Sequence[str]) -> list[str]:
+        """Return the kind of each token."""
+        return [kind_of(label, ipa=self.ipa) for label in labels]
 
     def offset_frames(self, before: str, after: str) -> float:
         """Return what is added to an edge, in frames; 0 for a pair without an offset.

@@ -19,6 +19,7 @@ from ctc_align.models import fine_features
 from ctc_align.models.calibration import KINDS, MOST_SPREAD, SILENCE, SOUND, folder_of, kind_of
 from ctc_align.models.network_files import network_bytes, read_network
 from ctc_align.reading.input_files import as_number, as_whole
+from ctc_align.text.ipa import IPA_PHONES, NEAREST_ARPABET, is_ipa
 
 FILE = "edges.safetensors"
 FORMAT = "ctc-align-edges/1"
@@ -111,7 +112,8 @@ class EdgeNetwork(nn.Module):
         """Factor of standard deviations, so that 68 of 100 edges lie within theirs."""
         self._index = {label: index for index, label in enumerate(shape.labels)}
         width, size = shape.width, shape.embedding
-        sounds = [kind_of(label) for label in shape.labels] + [SILENCE, *KINDS]
+        ipa = is_ipa(shape.labels)
+        sounds = [kind_of(label, ipa=ipa) for label in shape.labels] + [SILENCE, *KINDS]
         self.register_buffer("kind_of_sound", torch.tensor([KINDS.index(kind) for kind in sounds]), persistent=False)
         self.sound = nn.Embedding(len(shape.labels) + 1, size)
         self.kind = nn.Embedding(len(KINDS), size)
@@ -167,6 +169,18 @@ class EdgeNetwork(nn.Module):
         hidden = torch.where(sounds, self.silence + 1 + self.kind_of_sound[index], index)
         hidden = torch.where(kinds, torch.full_like(index, self.index_of_kind(SOUND)), hidden)
         return torch.where(silent, index, hidden)
+
+    def for_ipa(self) -> EdgeNetwork:
+        """Return a network that knows English phones for those of `ctc_align.text.ipa`: of each the nearest one."""
+        nearest = [self.index_of(NEAREST_ARPABET[phone]) for phone in IPA_PHONES]
+        weights = {
+            name: weight[[*nearest, self.silence]] if name.endswith("sound.weight") else weight
+            for name, weight in self.state_dict().items()
+        }
+        network = EdgeNetwork(replace(self.shape, labels=IPA_PHONES))
+        network.load_state_dict(weights)
+        network.spread = self.spread
+        return network.eval()
 
     def without_sounds(self) -> EdgeNetwork:
         """Return the same network for sounds of any language: it knows their kinds, where they have some."""

@@ -6,6 +6,8 @@ or a small acoustic model hardly hears, is no phone of its own. Diphthongs are t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 IPA_CLASSES: dict[str, tuple[str, ...]] = {
     "stop": ("b", "d", "k", "p", "q", "t", "ɖ", "ɡ", "ʈ", "ʔ"),
     "affricate": ("dz", "dʒ", "ts", "tʃ"),
@@ -39,6 +41,15 @@ NEAREST_ARPABET: dict[str, str] = {
     "ɪ": "IH", "ɲ": "N", "ɹ": "R", "ʁ": "R", "ʃ": "SH", "ʈ": "T", "ʊ": "UH", "ʒ": "ZH", "ʔ": "T", "θ": "TH",
 }  # fmt: skip
 """For each phone the English one that sounds most like it: where a network of another phone set may begin."""
+
+
+def is_ipa(vocab: Iterable[str]) -> bool:
+    """Return whether a vocabulary has all of `IPA_PHONES`.
+
+    >>> is_ipa(("<blank>", *IPA_PHONES)), is_ipa("abdefhijklmnopqrstuvwxyz")
+    (True, False)
+    """
+    return frozenset(vocab).issuperset(IPA_PHONES)
 
 
 def ipa_class(phone: str) -> str | None:

@@ -42,11 +42,11 @@ class LetterTokenizer:
             if len(kept) > MOST_KEPT:
                 kept.clear()
 
-    def word(self, spoken: str, written: str = "") -> WordTokens:
+    def word(self, said: str, written: str = "", spoken: str = "") -> WordTokens:
         """Return the tokens of a spoken form; spaces inside it become the word separator, if the vocabulary has one."""
-        tokens = self._words.get(spoken)
+        tokens = self._words.get(said)
         if tokens is None:
-            tokens = self._words[spoken] = self._tokens(spoken)
+            tokens = self._words[said] = self._tokens(said)
         return tokens
 
     def _tokens(self, spoken: str) -> WordTokens:

@@ -88,12 +88,12 @@ class PhoneTokenizer:
                 pronounced = self._letter_to_phone.pronounce(new)
                 self._parts.update((part, self._pronounced(part, phones)) for part, phones in zip(new, pronounced))
 
-    def word(self, spoken: str, written: str = "") -> WordTokens:
+    def word(self, said: str, written: str = "", spoken: str = "") -> WordTokens:
         """Return the pronunciations of a spoken form of one or several words, best first."""
         whole = outer_punctuation_stripped(written) if written and self._lexicon is not None else ""
-        tokens = self._words.get((spoken, whole))
+        tokens = self._words.get((said, whole))
         if tokens is None:
-            tokens = self._words[spoken, whole] = self._word(spoken, whole)
+            tokens = self._words[said, whole] = self._word(said, whole)
         return tokens
 
     def _word(self, spoken: str, written: str) -> WordTokens:

@@ -14,7 +14,9 @@ from itertools import chain
 from typing import ClassVar, Protocol
 
 from ctc_align.errors import TranscriptError, UsageError
+from ctc_align.text.ipa import is_ipa
 from ctc_align.text.lexicon import Lexicon
+from ctc_align.tokens.ipa_phones import IpaTokenizer
 from ctc_align.tokens.letters import LetterTokenizer
 from ctc_align.tokens.phones import PhoneTokenizer, is_arpabet
 from ctc_align.types import Tokens, Words, WordTokens
@@ -35,8 +37,11 @@ class Tokenizer(Protocol):
     def prepare(self, spokens: Iterable[str]) -> None:
         """Prepare many calls of `word` with these spoken forms, in one batch."""
 
-    def word(self, spoken: str, written: str = "") -> WordTokens:
-        """Return the pronunciations of a spoken form, best first; `written` is the word of the transcript."""
+    def word(self, said: str, written: str = "", spoken: str = "") -> WordTokens:
+        """Return the pronunciations of what is said (`Word.said`), best first.
+
+        `written` is the word of the transcript, and `spoken` its spoken form where `said` is another one.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +66,7 @@ class PrepareWords:
 
 
 def tokenizer_for(vocab: Sequence[str], blank: int, lexicon: Lexicon | None = None) -> Tokenizer:
-    """Return the tokenizer of a vocabulary: phones for ARPAbet or with a lexicon, else letters.
+    """Return the tokenizer of a vocabulary: phones for ARPAbet, for IPA or with a lexicon, else letters.
 
     Raises:
         UsageError: `blank` is no index into `vocab`.
@@ -74,6 +79,8 @@ def tokenizer_for(vocab: Sequence[str], blank: int, lexicon: Lexicon | None = No
         raise UsageError(f"expected a blank between 0 and {len(vocab) - 1}, got {blank}")
     if is_arpabet(vocab):
         return PhoneTokenizer(vocab, lexicon)
+    if is_ipa(vocab):
+        return IpaTokenizer(vocab, lexicon)
     letters = LetterTokenizer(vocab, blank)
     if lexicon is None:
         return letters
@@ -86,10 +93,19 @@ def _spells(vocab: Sequence[str], letters: LetterTokenizer) -> bool:
     return letters.separator is not None or have.issuperset("abcdefghijklmnopqrstuvwxyz")
 
 
+def with_phones(words: Words, tokenizer: Tokenizer, language: str) -> Words:
+    """Return words with what `tokenizer` reads: for one of IPA the phones of each, as `language` spells them."""
+    if not isinstance(tokenizer, IpaTokenizer):
+        return words
+    from ctc_align.text.sounds import pronounced
+
+    return pronounced(words, language)
+
+
 def tokenize(words: Words, tokenizer: Tokenizer) -> list[WordTokens]:
     """Return the tokens of each word, in order; a word that is not spoken has none, and none missing."""
     tokenizer.prepare(word.said for word in words.words)
-    return [tokenizer.word(word.said, word.text) if word.said else WordTokens(()) for word in words.words]
+    return [tokenizer.word(word.said, word.text, word.spoken) if word.said else WordTokens(()) for word in words.words]
 
 
 def join(word_tokens: Sequence[WordTokens], choice: Sequence[int], separator: int | None) -> Tokens:

@@ -17,6 +17,7 @@ from ctc_align.errors import ConfigError
 from ctc_align.kernels import batching
 from ctc_align.models import calibration
 from ctc_align.models.calibration import Calibration, as_toml, fit_logistic, fit_offsets, probability, read_calibration
+from ctc_align.text.ipa import IPA_PHONES
 from ctc_align.types import Emissions, Tokens
 
 PHONES = ("AH", "T", "S", "N", "L", "W", "CH", "x")
@@ -60,6 +61,15 @@ def test_how_short_a_pause_may_be_depends_on_the_sounds(labels: list[str], gap: 
                  Calibration(), 40, PauseRule(4.0))  # fmt: skip
     wanted = {"first": (end, end), "second": (start, start), "both": (end, start)}[edges]
     assert (drawn.end[0], drawn.start[1]) == pytest.approx(wanted)
+
+
+def test_phones_of_ipa_are_of_the_kinds_of_english_ones_and_letters_of_none() -> None:
+    spans, soft = Spans(np.array([2, 12]), np.array([8, 30])), places([2.0, 12.0], [8.0, 30.0])
+    offsets = {("vowel", "stop"): 10.0, ("sound", "sound"): 20.0}
+    for vocab, edge in ((("-", *IPA_PHONES), 9.0), (("-", "a", "d"), 14.0)):
+        known = Calibration(offsets_ms=offsets).at(0.01, vocab)
+        drawn = draw(spans, soft, tokens(["a", "d"]), known, 40, PauseRule(4.5))
+        assert (drawn.end[0], drawn.start[1]) == pytest.approx((edge, edge))
 
 
 def test_between_spikes_a_short_gap_is_shared_out() -> None:

@@ -10,6 +10,7 @@ from rows import over_rows
 from ctc_align.errors import LexiconError, UsageError
 from ctc_align.text.arpabet import PHONES
 from ctc_align.text.g2p.pronouncing import LetterToPhone
+from ctc_align.text.ipa import IPA_PHONES
 from ctc_align.text.lexicon import Lexicon, read_lexicon
 from ctc_align.tokens import letters, phones
 from ctc_align.tokens.letters import LetterTokenizer
@@ -221,3 +222,20 @@ def test_what_was_pronounced_is_kept_and_what_is_kept_is_bounded(monkeypatch: py
             assert [tokenize(words_of(*text.split()), bounded) for text in texts] == expected
         kept = bounded._parts if isinstance(bounded, PhoneTokenizer) else bounded._spelt  # type: ignore[attr-defined]
         assert len(kept) <= 3 + 2
+
+
+def test_phones_of_ipa_are_those_of_the_words_or_of_the_lexicon(tmp_path: Path) -> None:
+    own = tokenizer_for(("<blank>", *IPA_PHONES), 0)
+    given = tokenizer_for(
+        ("<blank>", *IPA_PHONES), 0, lexicon(tmp_path, "schön\tʃ e n\nein\ta j n\nund\tu n\nund\to n\n")
+    )
+
+    assert (own.token_kind, own.separator) == ("phones", None)
+    assert labels(own.word("ʃ ø n | ʃ ø n | ʃ œ n | ʃ e n", "Schön!", "schön")) == ["ʃ ø n", "ʃ e n"]
+    assert labels(given.word("ʃ ø n", "„Schön!“", "schön")) == ["ʃ e n"]
+    assert labels(given.word("a ɪ n u n t", "1&", "ein und")) == ["a j n u n", "a j n o n"]
+    assert labels(given.word("a ɪ n k u", "1&", "ein kuh")) == ["a ɪ n k u"]
+    found = own.word("2 1 k 7", "21k7")
+    assert found.missing == ("2", "1", "7")
+    assert found.pronunciations[0].gaps == ((0, "21"), (1, "7"))
+    assert own.word("2 1").pronunciations == ()

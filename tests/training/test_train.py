@@ -17,9 +17,11 @@ from made_letters import LETTERS, Said, make_letters
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.errors import InputError, OutputError, UsageError
 from ctc_align.models import load_model
+from ctc_align.models.calibration import KINDS
 from ctc_align.models.convnet.model_folder import EMBEDDED
 from ctc_align.models.edge_network import FILE, EdgeNetwork, EdgeNetworkShape, edge_network_bytes
 from ctc_align.text.arpabet import PHONES
+from ctc_align.text.ipa import IPA_PHONES
 from ctc_align.training import frame_labels, run_folder
 from ctc_align.training.acoustic_training import Training
 from ctc_align.training.adaptation import Adaptation, adapt
@@ -119,6 +121,13 @@ def test_a_model_gets_the_network_of_edges_that_fits_its_tokens(
     assert whole is not None
     assert hidden is not None
     assert own is not None
+    ipa = learnt_edges("english", ("<blank>", *IPA_PHONES))
+    assert ipa is not None
+    assert [ipa.sound.weight[ipa.index_of(phone)].tolist() for phone in ("ø", "ɲ")] == [
+        whole.sound.weight[whole.index_of(phone)].tolist() for phone in ("ER", "N")
+    ]
+    assert KINDS[int(ipa.kind_of_sound[ipa.index_of("x")])] == "fricative"
+    assert edge_network_bytes(ipa.without_sounds()) == edge_network_bytes(whole.without_sounds())
     assert edge_network_bytes(whole) == (english / FILE).read_bytes()
     assert edge_network_bytes(hidden) == edge_network_bytes(whole.without_sounds())
     assert edge_network_bytes(own) == (base / FILE).read_bytes()

@@ -198,10 +198,9 @@ class PlacedUtterances:
         if not utterances:
             raise InputError(f"no utterance could be used: {failed[0] if failed else 'there is none'}")
         counted = "1 labelled file" if len(utterances) == 1 else f"{len(utterances)} labelled files"
-        known = Calibration(
-            source=f"{source}, {counted}" if source else counted, frame_shift_s=utterances[0].emissions.frame_shift_s
-        )
-        segmented = utterances[0].emissions.states is not None
+        first = utterances[0].emissions
+        known = Calibration(source=f"{source}, {counted}" if source else counted).at(first.frame_shift_s, first.vocab)
+        segmented = first.states is not None
         settings = _candidate_settings(aligner, known, segmented=segmented)
         candidates = [_paired(utterances, each) for each in settings]
         if len(candidates[0][1].errors_ms) < FEWEST_EDGES:

@@ -40,6 +40,12 @@ class SpokenUtterance:
         return word_begins(self.tokens)[0]
 
     @property
+    def kinds(self) -> list[str]:
+        """The kinds of the tokens that belong to words."""
+        known = Calibration().at(self.emissions.frame_shift_s, self.emissions.vocab)
+        return known.kinds([self.tokens.labels[k] for k in self.spoken])
+
+    @property
     def begins(self) -> np.ndarray:
         """Index of each word's first sound among `spoken`, and their number (W + 1,)."""
         return word_begins(self.tokens)[1]
@@ -106,7 +112,7 @@ class PairedEdges:
     ) -> None:
         spoken, begins = utterance.spoken, labelled.begins
         apart = np.append(drawn.end[spoken][:-1] < drawn.start[spoken][1:], True)
-        around_start, around_end = kinds_around([utterance.tokens.labels[k] for k in spoken], apart)
+        around_start, around_end = kinds_around(utterance.kinds, apart)
         features = utterance.features(drawn, begins)
         units = utterance.intervals(final, begins, [""] * (len(begins) - 1))
         sd_ms = seconds_to_ms(utterance.emissions.frame_shift_s)
