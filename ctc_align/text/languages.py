@@ -115,7 +115,7 @@ def _names() -> dict[str, str]:
 
 LEAST_WORDS = 20
 """The language of a shorter text is not told."""
-_LEAST_SHARE, _MOST_ENGLISH = 0.2, 0.12
+_LEAST_SHARE, _SURE_SHARE, _MOST_ENGLISH = 0.2, 0.25, 0.12
 _FEW_SHARE, _HARDLY_ENGLISH, _ACCENTED = 0.1, 0.04, 0.04
 """Limits for languages whose endings say what function words do elsewhere (Turkish, Finnish)."""
 _MOSTLY_ENGLISH = 0.25
@@ -174,10 +174,11 @@ NAMES = {
 _LATIN_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 
 
-def likely_language(text: str) -> str:
+def likely_language(text: str, *, least: int = LEAST_WORDS) -> str:
     """Return the code of the language that a text in Latin letters looks like, one of `NAMES`; "" where it is unclear.
 
-    By its function words, which are a third of any text; of short texts and of mixtures nothing is said.
+    By its function words, which are a third of any text; of texts of fewer than `least` words, and of mixtures, nothing
+    is said.
 
     >>> likely_language("Der Hund und die Katze sind nicht im Haus, aber sie sind auch nicht auf dem Dach, "
     ...                 "und wenn es regnet, ist das schade.")
@@ -186,7 +187,7 @@ def likely_language(text: str) -> str:
     ''
     """
     words = [word.lower().replace("’", "'") for word in _LATIN_WORD.findall(unicodedata.normalize("NFC", text))]
-    if len(words) < LEAST_WORDS:
+    if len(words) < least:
         return ""
     counts = Counter(words)
 
@@ -199,7 +200,9 @@ def likely_language(text: str) -> str:
         return "en"
     letters = "".join(words)
     accented = sum(not letter.isascii() and letter.isalpha() for letter in letters) / len(letters)
-    is_clear = own >= _LEAST_SHARE and english <= _MOST_ENGLISH
+    is_clear = own >= (_SURE_SHARE if len(words) < LEAST_WORDS else _LEAST_SHARE) and english <= _MOST_ENGLISH
+    if len(words) < LEAST_WORDS:
+        return best if is_clear else ""
     is_likely = own >= _FEW_SHARE and english <= _HARDLY_ENGLISH
     is_accented = own >= _FEW_SHARE / 2 and accented >= _ACCENTED and english <= _HARDLY_ENGLISH
     different = sum(counts[word] > 0 for word in _SETS[best] - _ENGLISH_WORDS)
