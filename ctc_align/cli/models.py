@@ -16,10 +16,14 @@ if TYPE_CHECKING:
     from ctc_align.models import AcousticModel
 
 HEADER = ("model", "state", "megabytes", "licence", "about")
+LANGUAGE_HEADER = ("language", "code", "script", "digits", "hours_in_training")
 
 
 def models(
-    action: Annotated[str | None, typer.Argument(metavar="show", help="Describe one model.")] = None,
+    action: Annotated[
+        str | None,
+        typer.Argument(metavar="show|languages", help="Describe one model, or list the languages of universal."),
+    ] = None,
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="As --model takes it.")] = None,
     config: options.ConfigFile = None,
     language: options.Language = None,
@@ -28,13 +32,18 @@ def models(
 ) -> None:
     """List the models that --model takes, or show one: its vocabulary, frames and receptive field.
 
-    Prints tab-separated columns: with a header in the list, else a name and its value. Showing a model loads it, and
-    downloads it where it is not here yet.
+    Prints tab-separated columns: with a header in a list, else a name and its value. Showing a model loads it, and
+    downloads it where it is not here yet. `ctc-align models languages` lists those that the model universal was trained
+    on or measured with: it aligns others, too.
     """
     if action is None:
         _list()
+    elif action == "languages" and not name:
+        _list_languages()
     elif action != "show" or not name:
-        raise UsageError("models: expected `ctc-align models` or `ctc-align models show NAME`")
+        raise UsageError(
+            "models: expected `ctc-align models`, `ctc-align models show NAME` or `ctc-align models languages`"
+        )
     else:
         from ctc_align.config import load_settings
         from ctc_align.models import load_model
@@ -51,6 +60,16 @@ def _list() -> None:
     for row in catalogue_entries():
         size = "" if row.megabytes is None else str(row.megabytes)
         put_row((row.name, row.state, size, row.licence, row.about))
+
+
+def _list_languages() -> None:
+    from ctc_align.models.language_table import model_languages
+
+    figures, languages = model_languages()
+    put_row((*LANGUAGE_HEADER, *figures))
+    for row in languages:
+        digits = "read" if row.reads_digits else "not read"
+        put_row((row.name, row.code, row.script, digits, row.hours, *row.figures))
 
 
 def _show(model: AcousticModel, name: str) -> None:

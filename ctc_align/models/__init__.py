@@ -20,8 +20,12 @@ from ctc_align.types import Audio, Emissions
 if TYPE_CHECKING:
     import torch
 
-EMBEDDED = ("english",)
+ENGLISH, UNIVERSAL = EMBEDDED = ("english", "universal")
 """Names of the models inside the package."""
+AUTO = "auto"
+"""In the place of a model's name: the embedded model for the language of the transcript."""
+FOLDER = Path(__file__).resolve().parent
+"""The embedded models' folders are in this one."""
 FOLDER_FILES = ("model.toml", "model.safetensors")
 """The files of a model's folder."""
 FAMILIES = {
@@ -82,30 +86,38 @@ def load_model(name: str, *, device: str | torch.device = "auto", settings: Sett
     """
     settings = settings or Settings()
     check_model(name)
-    if name in EMBEDDED:
-        from ctc_align.models.convnet.model_folder import load_embedded
-
-        return load_embedded(resolve_device(device), settings)
     for prefix, module in FAMILIES.items():
         if name.startswith(prefix):
             family = importlib.import_module(module)
             resolve = getattr(family, "resolve_device", resolve_device)
             return family.load(name, resolve(device), settings)
     folder = Path(name)
-    if _is_transformers(folder):
+    if name not in EMBEDDED and _is_transformers(folder):
         from ctc_align.models.huggingface.transformers_model import load
 
         return load(name, resolve_device(device), settings, folder=True)
     from ctc_align.models.convnet.model_folder import load_folder
 
-    return load_folder(folder, resolve_device(device), settings)
+    return load_folder(embedded_folder(name) if name in EMBEDDED else folder, resolve_device(device), settings)
+
+
+def embedded_folder(name: str) -> Path:
+    """Return the folder of a model inside the package."""
+    return FOLDER / name
+
+
+def is_embedded(name: str) -> bool:
+    """Return whether a name is that of a model inside the package, and the model is there."""
+    return name in EMBEDDED and (embedded_folder(name) / FOLDER_FILES[1]).is_file()
 
 
 def check_model(name: str) -> None:
     """Raise UsageError where no model can have this name, before anything is loaded; families know their own names."""
     folder = Path(name)
-    if name in EMBEDDED or name.startswith(tuple(FAMILIES)):
+    if is_embedded(name) or name.startswith(tuple(FAMILIES)):
         return
+    if name in EMBEDDED:
+        raise UsageError(f"model {name}: it is not in this installation; {_available()}")
     if not folder.is_dir():
         raise UsageError(_unknown(name, folder))
     missing = [file for file in FOLDER_FILES if not (folder / file).is_file()]
@@ -156,11 +168,13 @@ def _unknown(name: str, path: Path) -> str:
         return f"model {name}: write onnx:{name} for an ONNX file; {_available()}"
     if path.exists():
         return f"model {name}: expected the folder of a model, got a file; {_available()}"
-    near = difflib.get_close_matches(name.lower(), [*EMBEDDED, *FAMILIES], n=1, cutoff=0.6)
+    near = difflib.get_close_matches(name.lower(), [*filter(is_embedded, EMBEDDED), *FAMILIES], n=1, cutoff=0.6)
     hint = f"did you mean {near[0]}? " if near else ""
     return f"model {name}: no such model or folder; {hint}{_available()}"
 
 
 def _available() -> str:
     families = ", ".join(f"{prefix}…" for prefix in FAMILIES)
-    return f"there is {', '.join(EMBEDDED)}, {families}, or the folder that `ctc-align train` wrote"
+    return (
+        f"there is {', '.join(filter(is_embedded, EMBEDDED))}, {families}, or the folder that `ctc-align train` wrote"
+    )

@@ -190,10 +190,12 @@ def probability(features: np.ndarray, weights: Sequence[float]) -> np.ndarray:
 def folder_of(model: str) -> Path | None:
     """Return the folder on disk that `--model` names, with or without a prefix; None if there is none.
 
+    The models inside the package bring what is in theirs.
+
     >>> folder_of("hf:org/name") is None
     True
     """
-    if model == "english":
+    if model in ("english", "universal"):
         return None
     folder = Path(model.partition(":")[2] or model)
     if folder.is_file():

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ctc_align.config import read_toml
 from ctc_align.errors import ConfigError
-from ctc_align.models import EMBEDDED, FAMILIES, FOLDER_FILES
+from ctc_align.models import EMBEDDED, ENGLISH, FAMILIES, FOLDER_FILES, UNIVERSAL, embedded_folder, is_embedded
 
 LEXICON = "lexicon.txt"
 """The pronunciations that a model of phones was trained with, in its folder."""
@@ -43,11 +43,12 @@ class CatalogueEntry:
 
 
 def catalogue_entries() -> list[CatalogueEntry]:
-    """Return all available models, the embedded one first."""
-    english = Path(__file__).parent / "english" / "model.safetensors"
-    size = round(english.stat().st_size / 1e6) if english.is_file() else 0
+    """Return all available models, the embedded ones first."""
     return [
-        CatalogueEntry("english", "American English, phones", megabytes=size, licence="MIT"),
+        *(
+            CatalogueEntry(name, _ABOUT[name], megabytes=round(_weights(name).stat().st_size / 1e6), licence="MIT")
+            for name in filter(is_embedded, EMBEDDED)
+        ),
         CatalogueEntry("PATH", "folder of a model that ctc-align train wrote"),
         *(_bundle(*line) for line in _BUNDLES),
         CatalogueEntry("hf:facebook/wav2vec2-base-960h", "English, letters", "hf", _BASE_MB, "Apache-2.0"),
@@ -55,6 +56,16 @@ def catalogue_entries() -> list[CatalogueEntry]:
         CatalogueEntry("hf:…", "ORG/NAME or ./FOLDER: any network of transformers with a CTC head", "hf"),
         CatalogueEntry("onnx:…", "FILE: a CTC network of NeMo, icefall, WeNet … in an ONNX file", "onnx"),
     ]
+
+
+_ABOUT = {
+    ENGLISH: "American English, phones",
+    UNIVERSAL: "all other languages, phones (see ctc-align models languages)",
+}
+
+
+def _weights(embedded: str) -> Path:
+    return embedded_folder(embedded) / FOLDER_FILES[1]
 
 
 _BUNDLES = (
@@ -117,7 +128,7 @@ def language_of(model: str | None) -> str:
     if model is None:
         return ""
     abouts = {entry.name: entry.about for entry in catalogue_entries()} if model.startswith(tuple(FAMILIES)) else {}
-    about = abouts.get(model, "English" if model in EMBEDDED else "").partition(",")[0]
+    about = abouts.get(model, "English" if model == ENGLISH else "").partition(",")[0]
     by_name = {name: code for code, name in NAMES.items()}
     return by_name.get(about, folder_settings(model).language.partition("-")[0])
 

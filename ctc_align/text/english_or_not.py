@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from ctc_align.text.characters import word_set
-from ctc_align.text.languages import NAMES, likely_language, script_of
+from ctc_align.text.languages import likely_language, name_of_language, script_of
 
 UNKNOWN = "und"
 """The code of ISO 639 for a language that nobody named."""
@@ -94,16 +94,7 @@ def name_of(code: str) -> str:
     >>> name_of("de"), name_of("und")
     ('German (de)', 'not English')
     """
-    if code == UNKNOWN:
-        return "not English"
-    import iso639
-
-    if code in NAMES:
-        return f"{NAMES[code]} ({code})"
-    try:
-        return f"{iso639.Language.match(code).name.partition(' (')[0]} ({code})"
-    except (AttributeError, LookupError):
-        return code
+    return "not English" if code == UNKNOWN else f"{name_of_language(code)} ({code})"
 
 
 def _word_scores(text: str, weights: Path) -> Sequence[tuple[float, int]]:

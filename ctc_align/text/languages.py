@@ -77,6 +77,25 @@ def base_code(language: str) -> str:
     return next((code for code, name in NAMES.items() if name.casefold() == base), base)
 
 
+def name_of_language(code: str) -> str:
+    """Return the English name of a language; its code where nothing knows one.
+
+    >>> name_of_language("de"), name_of_language("nl-BE"), name_of_language("sw")
+    ('German', 'Dutch', 'Swahili')
+    """
+    base = base_code(code)
+    return NAMES.get(base) or _iso_names().get(base, code)
+
+
+@lru_cache(maxsize=1)
+def _iso_names() -> dict[str, str]:
+    """Return the names of all languages by their shortest codes, without what stands in parentheses."""
+    import iso639
+
+    languages = getattr(iso639, "ALL_LANGUAGES", ())
+    return {each.part1 or each.part3: each.name.partition(" (")[0] for each in languages}
+
+
 def _hint(written: str, base: str, names: dict[str, str]) -> str:
     """Return "; did you mean …" with the codes and names that come close."""
     folded = written.casefold()

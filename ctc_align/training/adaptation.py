@@ -22,7 +22,7 @@ from ctc_align.config import ENGLISH, Settings, setting
 from ctc_align.errors import InputError, UsageError
 from ctc_align.kernels import batching
 from ctc_align.kernels.requests import BestPath, Steps
-from ctc_align.models import EMBEDDED
+from ctc_align.models import EMBEDDED, embedded_folder
 from ctc_align.models.calibration import FILE as CALIBRATION
 from ctc_align.models.catalogue import folder_settings
 from ctc_align.models.convnet import convnet_model, model_folder
@@ -156,7 +156,7 @@ def read_base_model(model: str, call: Call) -> BaseModel:
     """
     from safetensors.torch import load_file
 
-    folder = model_folder.EMBEDDED if model in EMBEDDED else Path(model)
+    folder = embedded_folder(model) if model in EMBEDDED else Path(model)
     if not (folder / "model.toml").is_file():
         raise UsageError(
             f"--model {model}: expected english, or the folder of a model that `ctc-align train` wrote: "

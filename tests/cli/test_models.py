@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 import torch
-from made_models import LETTERS, TINY, tiny_folder, tiny_network
+from made_models import LETTERS, TINY, tiny_folder, tiny_network, tiny_universal
 
 from ctc_align.cli.models import HEADER
-from ctc_align.models import EMBEDDED, FAMILIES
+from ctc_align.models import EMBEDDED, FAMILIES, is_embedded
 from ctc_align.models.catalogue import catalogue_entries
 from ctc_align.models.convnet.convnet_model import ModelDescription
 from ctc_align.models.convnet.gaussian_mixtures import VALUES, Mixtures
@@ -43,9 +43,34 @@ def test_what_is_here_and_what_can_be_had(cli: Any, monkeypatch: pytest.MonkeyPa
 def test_every_family_and_name_is_listed() -> None:
     names = [row.name for row in catalogue_entries()]
     assert len(names) == len(set(names))
-    assert set(EMBEDDED) <= set(names)
+    assert set(filter(is_embedded, EMBEDDED)) <= set(names)
     for prefix in FAMILIES:
         assert any(name.startswith(prefix) for name in names)
+
+
+def test_the_languages_of_the_universal_model(cli: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    tiny_universal(monkeypatch, tmp_path / "models")
+    assert [row["model"] for row in listed(cli)][:2] == ["english", "universal"]
+    result = cli("models", "languages")
+    assert (result.code, result.stderr) == (0, "")
+    assert [line.split("\t") for line in result.stdout.splitlines()] == [
+        ["language", "code", "script", "digits", "hours_in_training", "clips"],
+        ["Dutch", "nl", "Latin", "read", "1.25", "12"],
+        ["Georgian", "ka", "Georgian", "not read", "0", "96"],
+        ["Hakha Chin", "cnh", "Latin", "not read", "0.1", ""],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("table", "fault"), [("language\thours\n", "lacks script"), ("language\tscript\thours\nnl\n", "line 2 has")]
+)
+def test_a_table_of_languages_that_is_none(
+    cli: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, table: str, fault: str
+) -> None:
+    (tiny_universal(monkeypatch, tmp_path / "models") / "languages.tsv").write_text(table, "utf-8")
+    result = cli("models", "languages")
+    assert result.code == 2
+    assert fault in result.stderr
 
 
 @pytest.mark.torchaudio

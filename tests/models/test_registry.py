@@ -11,7 +11,7 @@ import torch
 
 from ctc_align.config import Settings
 from ctc_align.errors import BackendError, UsageError
-from ctc_align.models import FOLDER_FILES, load_model, resolve_device
+from ctc_align.models import FOLDER_FILES, embedded_folder, load_model, resolve_device
 
 SETTINGS = Settings(language="nl")
 
@@ -20,7 +20,6 @@ SETTINGS = Settings(language="nl")
 def convnet(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     """A stand-in that records how the registry calls the family."""
     module = types.ModuleType("ctc_align.models.convnet.model_folder")
-    module.load_embedded = lambda device, settings: ("embedded", device, settings)  # type: ignore[attr-defined]
     module.load_folder = lambda path, device, settings: (path, device, settings)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "ctc_align.models.convnet.model_folder", module)
     return module
@@ -31,7 +30,11 @@ def test_the_embedded_model_goes_by_name(
 ) -> None:
     (tmp_path / "english").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert load_model("english", device="cpu", settings=SETTINGS) == ("embedded", torch.device("cpu"), SETTINGS)
+    assert load_model("english", device="cpu", settings=SETTINGS) == (
+        embedded_folder("english"),
+        torch.device("cpu"),
+        SETTINGS,
+    )
     with pytest.raises(UsageError, match=r"lacks model\.toml, model\.safetensors"):
         load_model("./english", device="cpu")
 

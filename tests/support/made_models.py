@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
+from ctc_align.models import embedded_folder
 from ctc_align.models.convnet.convnet_model import ModelDescription
 from ctc_align.models.convnet.features import MELS
 from ctc_align.models.convnet.model_folder import save_folder
 from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
+from ctc_align.text.ipa import IPA_PHONES
 from ctc_align.types import Emissions
 
 TINY = NetworkShape(MELS, 6, 16, stem=8, body=8, head=8, dilations=(1, 2))
@@ -60,3 +63,19 @@ def spelt(text: str, first: int = 2, each: int = 2, apart: int = 1) -> list[str]
     for letter in text:
         path += ["|" if letter == " " else letter] * each + [""] * apart
     return path
+
+
+def tiny_universal(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
+    """Put a tiny random model of the phones of all languages beside the English one, as the model `universal`."""
+    folder.mkdir()
+    (folder / "english").symlink_to(embedded_folder("english"), target_is_directory=True)
+    monkeypatch.setattr("ctc_align.models.FOLDER", folder)
+    made = tiny_folder(folder / "universal", ("<blank>", *IPA_PHONES))
+    table = [
+        ("language", "script", "hours", "clips"),
+        ("nl", "Latin", "1.25", "12"),
+        ("cnh", "Latin", "0.1", ""),
+        ("ka", "Georgian", "0", "96"),
+    ]
+    (made / "languages.tsv").write_text("".join("\t".join(row) + "\n" for row in table), encoding="utf-8")
+    return made

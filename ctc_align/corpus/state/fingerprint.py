@@ -15,7 +15,6 @@ from ctc_align.reading.input_files import content_hash
 
 _PLACES = ("calibration", "cache_dir")
 """Settings that are paths; the content of the files counts."""
-_PACKAGE = Path(__file__).resolve().parents[2]
 
 
 def run_fingerprint(
@@ -52,11 +51,11 @@ def model_identity(model: str) -> str:
     >>> model_identity("hf:org/name")
     'hf:org/name'
     """
-    from ctc_align.models import EMBEDDED, FOLDER_FILES
+    from ctc_align.models import EMBEDDED, FOLDER_FILES, embedded_folder
     from ctc_align.models.calibration import FILE as CALIBRATION
     from ctc_align.models.edge_network import FILE as EDGES
 
-    folder = _PACKAGE / "models" / model if model in EMBEDDED else Path(model.partition(":")[2] or model)
+    folder = embedded_folder(model) if model in EMBEDDED else Path(model.partition(":")[2] or model)
     if folder.is_file():
         # an ONNX file is described by files in its folder
         descriptions = [folder.with_suffix(".toml"), folder.parent / "tokens.txt"] if model.startswith("onnx:") else []

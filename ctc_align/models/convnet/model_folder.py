@@ -29,11 +29,6 @@ WIDEST, DEEPEST = 2**20, 1000
 EMBEDDED = Path(__file__).resolve().parents[1] / "english"
 
 
-def load_embedded(device: torch.device, settings: Settings) -> ConvNet:
-    """Load the English model inside the package."""
-    return load_folder(EMBEDDED, device, settings)
-
-
 def load_folder(folder: Path, device: torch.device, settings: Settings | None = None) -> ConvNet:
     """Load a model from its folder.
 
