@@ -12,9 +12,15 @@ from typing import cast
 LATIN = "latin"
 _CHINESE, _JAPANESE = "chinese", "japanese"
 _BY_NAME = "letter_names"
+_BRAHMIC = (
+    "devanagari", "bengali", "gurmukhi", "gujarati", "oriya", "tamil", "telugu", "kannada", "malayalam", "sinhala",
+)  # fmt: skip
 SCRIPTS: dict[str, tuple[str, str]] = {
     # script → (module of this package, its function)
     LATIN: ("latin", "latin_pieces"),
+    **dict.fromkeys(_BRAHMIC, ("brahmic", "brahmic_pieces")),
+    "arabic": ("arabic", "arabic_pieces"),
+    "hebrew": ("hebrew", "hebrew_pieces"),
     _BY_NAME: ("letter_names", "named_pieces"),
 }
 """Scripts that have rules; all others are read by the names that Unicode gives their letters."""
