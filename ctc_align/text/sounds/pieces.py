@@ -21,6 +21,11 @@ SCRIPTS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(_BRAHMIC, ("brahmic", "brahmic_pieces")),
     "arabic": ("arabic", "arabic_pieces"),
     "hebrew": ("hebrew", "hebrew_pieces"),
+    "cyrillic": ("cyrillic", "cyrillic_pieces"),
+    "greek": ("small_alphabets", "greek_pieces"),
+    "coptic": ("small_alphabets", "greek_pieces"),
+    "georgian": ("small_alphabets", "georgian_pieces"),
+    "armenian": ("small_alphabets", "armenian_pieces"),
     _BY_NAME: ("letter_names", "named_pieces"),
 }
 """Scripts that have rules; all others are read by the names that Unicode gives their letters."""
@@ -30,6 +35,8 @@ _SCRIPT_NAMES = {
     "fullwidth": LATIN, "feminine": LATIN, "masculine": LATIN, "micro": "greek",
 }  # fmt: skip
 """The first words of Unicode's names that are not the script's own name."""
+_ALPHABETS = frozenset((LATIN, "cyrillic", "greek"))
+"""Scripts that lend each other letters, and have some that look alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +77,16 @@ def stretches(text: str, language: str) -> Iterator[tuple[int, int, str]]:
     """Yield (start, end exclusive, script) of the stretches of one script that a text is made of.
 
     Marks, apostrophes and what else has no script belong to the stretch before them, or else to the next one. In
-    Japanese kana and kanji are one stretch; elsewhere kanji are Chinese.
+    Japanese kana and kanji are one stretch; elsewhere kanji are Chinese. A single letter of another alphabet inside a
+    word (Chuvash "ă" among Cyrillic letters, Kabyle "γ" among Latin ones) belongs to the word's.
     """
     scripts = [script_of_letter(character) for character in text]
-    has_kana = language == "ja" or (language in ("", "und") and _JAPANESE in scripts)
+    if language == "ja" or (language in ("", "und") and _JAPANESE in scripts):
+        scripts = [_JAPANESE if script == _CHINESE else script for script in scripts]
+    if len(_ALPHABETS.intersection(scripts)) > 1:
+        scripts = _without_look_alikes(scripts)
     start, current = 0, ""
     for place, script in enumerate(scripts):
-        if has_kana and script == _CHINESE:
-            script = _JAPANESE
         if not script or script == current:
             continue
         if current:
@@ -86,6 +95,17 @@ def stretches(text: str, language: str) -> Iterator[tuple[int, int, str]]:
         current = script
     if text:
         yield start, len(text), current or _BY_NAME
+
+
+def _without_look_alikes(scripts: list[str]) -> list[str]:
+    """Return the scripts of the letters of a word, those of the alphabets that it has fewer letters of replaced."""
+    most = max(_ALPHABETS, key=lambda alphabet: (scripts.count(alphabet), alphabet))
+    lone = {
+        place
+        for place, script in enumerate(scripts)
+        if script in _ALPHABETS and script != most and scripts[max(place - 1, 0) : place + 2].count(script) == 1
+    }
+    return [most if place in lone else script for place, script in enumerate(scripts)]
 
 
 @lru_cache(maxsize=4096)

@@ -6,9 +6,11 @@ A table is one text of rules, parted by white space:
     c/_E=s              only before a front vowel
     s/V_V=z             only between vowels
     d/_#=t              only at the end of a word (of a stretch of letters, or before an apostrophe)
+    e/VC,VCC_n#=ə       only after one of these
 
-`V`, `C` and `E` in a context stand for the vowel letters, the consonant letters and the letters of front vowels;
-besides them a context is a regular expression, that on the left of fixed width.
+Of rules for the same letters the one with the longest context comes first. `V`, `C` and `E` in a context stand for
+the vowel letters, the consonant letters and the letters of front vowels; besides them a context is a regular
+expression, that on the left of fixed width.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ class SpellingRules:
     Args:
         tables: later ones come first; a rule without context ends all rules for the same letters in earlier ones.
         vowels, front: base letters of vowels, and of front vowels; letters with other marks belong to them too.
-        final_devoicing: whether obstruents at the end of a word are voiceless.
+        final_devoicing: whether obstruents at the end of a word with a vowel are voiceless.
         assimilation: whether an obstruent has the voice of the next one.
         hiatus: whether equal vowels side by side are two.
     """
@@ -67,6 +69,9 @@ class SpellingRules:
     ) -> None:
         self._final_devoicing, self._assimilation, self._hiatus = final_devoicing, assimilation, hiatus
         rules = _merged(tables)
+        for letter in {letter for spelling, _ in rules for letter in spelling} - {spelling for spelling, _ in rules}:
+            if (_base(letter), "") in rules:
+                rules[letter, ""] = rules[_base(letter), ""]
         self._letters = {letter for spelling, _ in rules for letter in spelling}
         self._classes = _classes(self._letters, vowels, front)
         by_first: dict[str, list[tuple[str, str]]] = {}
@@ -75,13 +80,14 @@ class SpellingRules:
         self._phones: dict[str, list[tuple[str, ...]]] = {}
         self._patterns: dict[str, re.Pattern[str]] = {}
         for first, own in by_first.items():
-            own.sort(key=lambda rule: (-len(rule[0]), not rule[1]))
+            own.sort(key=lambda rule: (-len(rule[0]), -len(rule[1])))
             self._phones[first] = [split_phones(rules[rule]) for rule in own]
             self._patterns[first] = re.compile("|".join(f"({self._pattern(*rule)})" for rule in own))
 
     def pieces(self, text: str) -> list[Piece]:
         """Return the pieces of one word in lower case; what no rule knows stands for itself."""
-        known = "".join(letter if letter in self._letters else _base(letter) for letter in text)
+        kept = [place for place, letter in enumerate(text) if not unicodedata.combining(letter)]
+        known = "".join(self._known(text[place]) for place in kept)
         spans: list[tuple[int, int]] = []
         sounds: list[tuple[str, ...]] = []
         place = 0
@@ -94,7 +100,19 @@ class SpellingRules:
             spans.append((place, end))
             sounds.append(phones)
             place = end
-        return [Piece(*span, phones) for span, phones in zip(spans, self._connected(sounds))]
+        starts = [0, *kept[1:], len(text)]  # marks that no letter has composed with belong to the one before them
+        cut = [(starts[start], starts[end]) for start, end in spans]
+        if not kept and text:
+            return [Piece(0, len(text), ())]
+        return [Piece(*span, phones) for span, phones in zip(cut, self._connected(sounds))]
+
+    def _known(self, letter: str) -> str:
+        """Return a letter that rules have: itself, or it with one of its marks, or without marks."""
+        if letter in self._letters:
+            return letter
+        base, *marks = unicodedata.normalize("NFD", letter)
+        forms = (unicodedata.normalize("NFC", base + mark) for mark in marks)
+        return next((form for form in forms if form in self._letters), base)
 
     def _pattern(self, spelling: str, context: str) -> str:
         if not context:
@@ -103,13 +121,14 @@ class SpellingRules:
             "".join(_EDGE[side] if sign == "#" else self._classes.get(sign, sign) for sign in part)
             for side, part in zip(_EDGE, context.split("_"))
         )
-        return (f"(?<={left})" if left else "") + re.escape(spelling) + (f"(?={right})" if right else "")
+        before = "|".join(f"(?<={one})" for one in left.split(",")) if left else ""
+        return f"(?:{before})" + re.escape(spelling) + (f"(?={right})" if right else "")
 
     def _connected(self, sounds: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
         """Return the phones of pieces as they are beside each other: one of equal neighbours, and voice."""
         places = [(piece, place) for piece, phones in enumerate(sounds) for place in range(len(phones))]
         phones = [sounds[piece][place] for piece, place in places]
-        if self._final_devoicing:
+        if self._final_devoicing and not IPA_VOWELS.isdisjoint(phones):
             for place in range(len(phones) - 1, -1, -1):
                 if phones[place] not in VOICELESS and phones[place] not in _VOICED:
                     break
@@ -143,8 +162,8 @@ def _merged(tables: Sequence[str]) -> dict[tuple[str, str], str]:
 
 def _classes(letters: set[str], vowels: str, front: str) -> dict[str, str]:
     """Return the classes of letters in contexts as regular expressions."""
-    both = [letter for letter in letters if _base(letter) in vowels]
-    ahead = [letter for letter in letters if _base(letter) in front]
+    both = [letter for letter in letters if letter in vowels or _base(letter) in vowels]
+    ahead = [letter for letter in letters if letter in front or _base(letter) in front]
     others = [letter for letter in letters if letter not in both and letter != "'"]
     return {name: f"[{''.join(sorted(own))}]" for name, own in zip("VCE", (both, others, ahead))}
 
