@@ -5,7 +5,7 @@ from __future__ import annotations
 _WEAK = "VC,VCC,VCCC,VCCCC"
 """The left context of an ending: a vowel letter came before."""
 _NASAL = "(?:[bcdfgjklpqrstvwxzç]|$)"
-"""What follows a nasal vowel in French and Portuguese."""
+"""The right context of a nasal vowel in French and Portuguese."""
 _LAX = "e/_CC=ɛ i/_CC=ɪ o/_CC=ɔ u/_CC=ʊ"
 _DUTCH = f"""
 {_LAX} e/_C#=ɛ i/_C#=ɪ o/_C#=ɔ u=y u/_CC=ø u/_C#=ø e/C_#=ə e/{_WEAK}_[nlrmst]#=ə be/#_C=bə ge/#_C=xə ver/#_=vər

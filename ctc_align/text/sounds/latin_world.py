@@ -61,7 +61,7 @@ WORLD: dict[str, str] = {
     "so": "c= x=h q=q dh=ɖ kh=x sh=ʃ j=dʒ y=j '=ʔ gn=ɡn nj=ndʒ",
     "om": "c=tʃ ch=tʃ x=t q=k ph=p dh=ɖ ny=ɲ j=dʒ sh=ʃ y=j '=ʔ",
     "kab": """
-        c=ʃ č=tʃ ǧ=dʒ j=ʒ x=x ɣ=ɣ γ=ɣ q=q ḥ=h ɛ= ε= ԑ= ţ=ts e=ə y=j t=θ t/[nl]_=t t/_t= tt=t d=ð d/[nl]_=d dd=d ḍ=d
+        c=ʃ č=tʃ ǧ=dʒ j=ʒ x=x ɣ=ɣ γ=ɣ σ=s q=q ḥ=h ɛ= ε= ԑ= ţ=ts e=ə y=j t=θ t/[nl]_=t t/_t= tt=t d=ð d/[nl]_=d dd=d ḍ=d
         ṛ=r gn=ɡn nj=nʒ ch=ʃ
     """,
     "cnh": """

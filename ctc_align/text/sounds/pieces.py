@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -37,6 +38,9 @@ _SCRIPT_NAMES = {
 """The first words of Unicode's names that are not the script's own name."""
 _ALPHABETS = frozenset((LATIN, "cyrillic", "greek"))
 """Scripts that lend each other letters, and have some that look alike."""
+_LATIN_LOOK_ALIKES = re.compile("[aăbceĕəhiïjkmoöpstxyÿç]+")
+_LENT = {"cv": ("cyrillic", "ăĕçÿ"), "os": ("cyrillic", "æ"), "ab": ("cyrillic", "ə"), "kab": (LATIN, "γεԑσ")}
+"""Letters that people write in a language for those of its own alphabet, and that alphabet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +81,17 @@ def stretches(text: str, language: str) -> Iterator[tuple[int, int, str]]:
     """Yield (start, end exclusive, script) of the stretches of one script that a text is made of.
 
     Marks, apostrophes and what else has no script belong to the stretch before them, or else to the next one. In
-    Japanese kana and kanji are one stretch; elsewhere kanji are Chinese. A single letter of another alphabet inside a
-    word (Chuvash "ă" among Cyrillic letters, Kabyle "γ" among Latin ones) belongs to the word's.
+    Japanese kana and kanji are one stretch; elsewhere kanji are Chinese. Letters of another alphabet that stand for some
+    of the word's (Chuvash "ă" among Cyrillic letters, Kabyle "γ" among Latin ones) belong to the word's.
     """
     scripts = [script_of_letter(character) for character in text]
+    if language in _LENT:
+        own, lent = _LENT[language]
+        scripts = [own if character in lent else script for character, script in zip(text, scripts)]
     if language == "ja" or (language in ("", "und") and _JAPANESE in scripts):
         scripts = [_JAPANESE if script == _CHINESE else script for script in scripts]
     if len(_ALPHABETS.intersection(scripts)) > 1:
-        scripts = _without_look_alikes(scripts)
+        scripts = _without_look_alikes(text, scripts)
     start, current = 0, ""
     for place, script in enumerate(scripts):
         if not script or script == current:
@@ -97,15 +104,23 @@ def stretches(text: str, language: str) -> Iterator[tuple[int, int, str]]:
         yield start, len(text), current or _BY_NAME
 
 
-def _without_look_alikes(scripts: list[str]) -> list[str]:
-    """Return the scripts of the letters of a word, those of the alphabets that it has fewer letters of replaced."""
-    most = max(_ALPHABETS, key=lambda alphabet: (scripts.count(alphabet), alphabet))
-    lone = {
-        place
-        for place, script in enumerate(scripts)
-        if script in _ALPHABETS and script != most and scripts[max(place - 1, 0) : place + 2].count(script) == 1
-    }
-    return [most if place in lone else script for place, script in enumerate(scripts)]
+def _without_look_alikes(text: str, scripts: list[str]) -> list[str]:
+    """Return the scripts of the letters of a word, those that only stand for letters of the word's alphabet replaced.
+
+    These are Latin letters that look like Cyrillic ones, beside Cyrillic ones, and single letters.
+    """
+    found = list(scripts)
+    if "cyrillic" in scripts:
+        for stretch in _LATIN_LOOK_ALIKES.finditer(text):
+            alone = stretch.start() == 0 or scripts[stretch.start() - 1] != LATIN
+            if alone and scripts[stretch.end() : stretch.end() + 1] != [LATIN]:
+                found[stretch.start() : stretch.end()] = ["cyrillic"] * len(stretch[0])
+    most = max(_ALPHABETS, key=lambda alphabet: (found.count(alphabet), alphabet))
+    for place, script in enumerate(found):
+        is_lone = found[max(place - 1, 0) : place + 2].count(script) == 1
+        if script in _ALPHABETS and script != most and is_lone:
+            found[place] = most
+    return found
 
 
 @lru_cache(maxsize=4096)
