@@ -81,8 +81,8 @@ def stretches(text: str, language: str) -> Iterator[tuple[int, int, str]]:
     """Yield (start, end exclusive, script) of the stretches of one script that a text is made of.
 
     Marks, apostrophes and what else has no script belong to the stretch before them, or else to the next one. In
-    Japanese kana and kanji are one stretch; elsewhere kanji are Chinese. Letters of another alphabet that stand for some
-    of the word's (Chuvash "ă" among Cyrillic letters, Kabyle "γ" among Latin ones) belong to the word's.
+    Japanese kana and kanji are one stretch; elsewhere kanji are Chinese. Letters of another alphabet that stand for
+    some of the word's (Chuvash "ă" among Cyrillic letters, Kabyle "γ" among Latin ones) belong to the word's.
     """
     scripts = [script_of_letter(character) for character in text]
     if language in _LENT:
