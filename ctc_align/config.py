@@ -23,6 +23,8 @@ Config = TypeVar("Config")
 
 ENGLISH = "en"
 """Default language of transcripts."""
+UNKNOWN_LANGUAGE = "und"
+"""No language: letters stay letters, digits stay digits."""
 _TIER = "(words|tokens|phones|sentences|speakers)"
 _MOST_BYTES = 2**20
 _LONGEST_NAME = 100
@@ -144,6 +146,10 @@ class Settings:
         ('de', 'fr')
         """
         return self if self.language else dataclasses.replace(self, language=models or ENGLISH)
+
+    def in_language(self, language: str) -> Settings:
+        """Return the settings for a transcript that has a language of its own; "" for none."""
+        return dataclasses.replace(self, language=language) if language else self
 
     def to_dict(self) -> dict[str, Any]:
         """Return names and values, as the JSON output shows them."""

@@ -138,11 +138,15 @@ class BookPlace:
 
 @dataclass(frozen=True)
 class Transcript:
-    """A transcript as it was read: its text, the cues where it has some (subtitles, segments), the places of a book."""
+    """A transcript as it was read: its text, the cues where it has some (subtitles, segments), the places of a book.
+
+    `language` (ISO 639 or BCP 47) goes before the setting; "" where nothing but that says it.
+    """
 
     text: str
     subtitles: Subtitles | None = None
     places: tuple[BookPlace, ...] = ()
+    language: str = ""
 
 
 @dataclass(frozen=True)
@@ -170,6 +174,8 @@ class Words:
     """The cues, where the transcript is a subtitle file."""
     places: tuple[BookPlace, ...] = ()
     """The places of its paragraphs in the book, where the transcript is one."""
+    language: str = ""
+    """That of the transcript, where it has one of its own; "" for that of the settings."""
 
 
 @dataclass(frozen=True, slots=True)

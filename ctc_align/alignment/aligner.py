@@ -13,6 +13,7 @@ from ctc_align.alignment.corrected_words import check_length, corrected_words, p
 from ctc_align.alignment.inputs import (
     FINE,
     ModelEmissions,
+    TranscriptSplitter,
     UtteranceInputs,
     check_on_error,
     checked_emissions,
@@ -20,6 +21,7 @@ from ctc_align.alignment.inputs import (
     lexicon_in,
     named_pairs,
     names_of,
+    require_romanizing,
     run_watched,
     seconds_of,
 )
@@ -34,7 +36,7 @@ from ctc_align.kernels.requests import Steps
 from ctc_align.models.calibration import Calibration, calibration_of, file_in, read_calibration
 from ctc_align.models.catalogue import folder_settings
 from ctc_align.models.edge_network import EdgeNetwork, edge_network_of, load_edge_network
-from ctc_align.tokens.tokenizer import Tokenizer, tokenizer_for
+from ctc_align.tokens.tokenizer import Tokenizer, tokenizer_for, with_phones
 from ctc_align.types import AlignedWord, Audio, AudioLike, Emissions, Transcript, Word, Words
 
 if TYPE_CHECKING:
@@ -44,8 +46,6 @@ if TYPE_CHECKING:
     from ctc_align.models import AcousticModel
     from ctc_align.models.confidence_network import FitLimits
 
-_BOOK_CHARS = 20_000
-"""A text of so many characters is split once where many recordings follow each other with it."""
 GROUP_S = 600.0
 """A long batch goes through in groups of so many seconds of audio: what is in memory at once."""
 
@@ -94,9 +94,7 @@ class Aligner:
         self.settings = (settings or Settings()).for_language(own.language)
         self.backend = backend
         if self.settings.romanize:
-            from ctc_align.text.romanisation import require_uroman
-
-            require_uroman()
+            require_romanizing(is_needless=own.ipa)
         self._lexicon, self._model_lexicon = lexicon_in(lexicon), lexicon_in(own.lexicon if lexicon is None else None)
         self.model: AcousticModel | None = None
         if model is not None:
@@ -113,8 +111,7 @@ class Aligner:
         elif model is not None:
             self._model_calibration = getattr(self.model, "calibration", None) or calibration_of(model)
             self._edge_network = getattr(self.model, "edge_network", None) or edge_network_of(model)
-        self._book: tuple[Settings, Words] | None = None
-        """The words of the last text, by these settings, where it was long: all chapters of a book have the same."""
+        self._splitter = TranscriptSplitter(self.settings)
         self._tokenizers: dict[tuple[tuple[str, ...], int], Tokenizer] = {}
 
     def align(
@@ -278,16 +275,25 @@ class Aligner:
         return self.score_emissions([self.emissions(audio)], [list(texts)])[0]
 
     def score_emissions(
-        self, emissions: Sequence[Emissions], texts: Sequence[Sequence[str]], timings: dict[str, float] | None = None
+        self,
+        emissions: Sequence[Emissions],
+        texts: Sequence[Sequence[str]],
+        timings: dict[str, float] | None = None,
+        languages: Sequence[str] = (),
     ) -> list[list[Scored]]:
-        """Return what `score_texts` returns for each of many audios, whose emissions are known, with its own texts."""
+        """Return what `score_texts` returns for each of many audios, whose emissions are known, with its own texts.
+
+        `languages` are those of each audio's texts, "" or none at all for that of the settings.
+        """
         from ctc_align.alignment.scoring import ranked, score_transcript
+
+        settings = [self.settings.in_language(language) for language in languages or [""] * len(emissions)]
 
         scored = iter(
             batching.run(
                 [
-                    score_transcript(one, text, index, self._tokenizer(one), self.settings, self.backend)
-                    for one, alternatives in zip(emissions, texts)
+                    score_transcript(one, text, index, self._tokenizer(one), own, self.backend)
+                    for one, alternatives, own in zip(emissions, texts, settings)
                     for index, text in enumerate(alternatives)
                 ],
                 timings=timings,
@@ -393,33 +399,21 @@ class Aligner:
         Raises:
             TranscriptError: nothing in it is spoken.
         """
-        from ctc_align.text import require_words, with_cues, words_of
-
-        if isinstance(text, Words):
-            return text
-        transcript = text if isinstance(text, Transcript) else Transcript(text)
-        if not isinstance(transcript.text, str):
-            raise UsageError(f"{name}: expected the transcript as a str, got {type(transcript.text).__name__}")
-        if self._book is None or (self._book[0], self._book[1].text) != (self.settings, transcript.text):
-            words = words_of(transcript.text, self.settings)
-            require_words(words, name)
-            self._book = (self.settings, words) if len(words.text) >= _BOOK_CHARS else None
-        else:
-            words = self._book[1]
-        return with_cues(replace(words, places=transcript.places), transcript.subtitles)
+        return text if isinstance(text, Words) else self._splitter.split(text, name)
 
     def _inputs(self, emissions: Emissions, words: Words, name: str, source: str) -> UtteranceInputs:
         may_be_models = self._may_be_models(emissions)
         calibration = self._calibration or (self._model_calibration if may_be_models else None) or Calibration()
+        tokenizer, settings = self._tokenizer(emissions), self.settings.in_language(words.language)
         return UtteranceInputs(
             name,
             source,
-            words,
+            with_phones(words, tokenizer, settings.language),
             emissions,
             self.model.name if self.model and may_be_models else "log-probs",
-            self._tokenizer(emissions),
+            tokenizer,
             calibration.at(emissions.frame_shift_s, emissions.vocab),
-            self.settings,
+            settings,
             self.backend,
             getattr(self.model, "confidence_network", None) if may_be_models else None,
             self._edge_network if may_be_models else None,

@@ -29,6 +29,8 @@ from ctc_align.types import Audio, AudioLike, Emissions, Transcript, Words
 if TYPE_CHECKING:
     from ctc_align.text.lexicon import Lexicon
 
+_BOOK_CHARS = 20_000
+"""A text of so many characters is kept."""
 FINE = ("auto", "refined")
 """Values of the setting `edges` with which a network of edges is used, where there is one."""
 
@@ -192,6 +194,48 @@ def run_watched(steps: Steps[Alignment], told: StepProgress | None) -> Alignment
     if told is not None:
         told.end()
     return alignment
+
+
+class TranscriptSplitter:
+    """Splits transcripts. The last text is kept where it is long: recordings of a book follow each other with it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._book: tuple[Settings, Words] | None = None
+
+    def split(self, text: str | Transcript, name: str) -> Words:
+        """Return a transcript split into the words that are aligned; `name` is what error messages call it.
+
+        Raises:
+            UsageError: no text.
+            TranscriptError: nothing in it is spoken.
+        """
+        from ctc_align.text import require_words, with_cues, words_of
+
+        transcript = text if isinstance(text, Transcript) else Transcript(text)
+        if not isinstance(transcript.text, str):
+            raise UsageError(f"{name}: expected the transcript as a str, got {type(transcript.text).__name__}")
+        settings = self._settings.in_language(transcript.language)
+        if self._book is None or (self._book[0], self._book[1].text) != (settings, transcript.text):
+            words = words_of(transcript.text, settings)
+            require_words(words, name)
+            self._book = (settings, words) if len(words.text) >= _BOOK_CHARS else None
+        else:
+            words = self._book[1]
+        words = replace(words, places=transcript.places, language=transcript.language)
+        return with_cues(words, transcript.subtitles)
+
+
+def require_romanizing(*, is_needless: bool) -> None:
+    """Raise UsageError where words cannot be romanised: uroman is not there, or the model reads every script."""
+    if is_needless:
+        raise UsageError(
+            "romanize: the model's tokens are phones, which it finds for words of any script: leave --romanize away, "
+            "and name the transcript's language (--language)"
+        )
+    from ctc_align.text.romanisation import require_uroman
+
+    require_uroman()
 
 
 def lexicon_in(path: str | PathLike[str] | None) -> Lexicon | None:

@@ -21,7 +21,7 @@ from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, InputError, UsageError
 from ctc_align.kernels.requests import Steps
 from ctc_align.text import require_words, words_of
-from ctc_align.tokens.tokenizer import Tokenizer, count_missing
+from ctc_align.tokens.tokenizer import Tokenizer, count_missing, with_phones
 from ctc_align.types import Emissions, Tokens
 
 LOCAL_S = 0.3
@@ -89,6 +89,7 @@ def score_transcript(
     try:
         words = words_of(text, settings)
         require_words(words, "transcript")
+        words = with_phones(words, tokenizer, settings.language)
         word_tokens = yield from spell_words(words, tokenizer, settings)
         scored = replace(scored, unknown=count_missing(word_tokens))
         if not any(word.pronunciations for word in word_tokens):

@@ -50,6 +50,12 @@ Lexicon = Annotated[
     str | None,
     typer.Option("--lexicon", metavar="FILE", help="Pronunciations in MFA dictionary format: their phones are tokens."),
 ]
+Start = Annotated[
+    str | None,
+    typer.Option(
+        "--from", metavar="english|DIR", help="Begin with the weights of this model.", show_default="with none"
+    ),
+]
 Epochs = Annotated[
     int | None,
     typer.Option("--epochs", metavar="N", min=1, help="Passes over the corpus.", show_default="by its amount"),
@@ -77,6 +83,7 @@ def train(
     language: Language = None,
     config: ConfigFile = None,
     assignments: options.Assignments = None,
+    start: Start = None,
     name: Name = None,
     epochs: Epochs = None,
     minutes: Minutes = None,
@@ -87,9 +94,10 @@ def train(
     *,
     messages: MessageOptions,
 ) -> None:
-    """Train an acoustic model from scratch on a transcribed CORPUS, in any language.
+    """Train an acoustic model on a transcribed CORPUS, in any language, or in several.
 
-    Tokens are the letters of the transcripts, or with --lexicon the phones of a dictionary. Utterances that do
+    Tokens are the letters of the transcripts, with --lexicon the phones of a dictionary, and with --config
+    universal the phones that all languages share. A manifest may name the language of each line. Utterances that do
     not fit their transcripts are left out and counted. An interrupted run goes on where it stopped when the same
     command is given again. Use the model with --model DIR; DIR/README.md describes it.
     """
@@ -100,7 +108,9 @@ def train(
     from ctc_align.training.pipeline import train as run
     from ctc_align.training.recipe import Recipe
 
-    recipe = load_config(Recipe, config, {"name": name, "language": language, "seed": seed}, assignments)
+    recipe = load_config(
+        Recipe, config, {"name": name, "language": language, "seed": seed, "start": start}, assignments
+    )
     recipe = replace(
         recipe,
         language=options.checked_language(recipe.language),

@@ -88,7 +88,9 @@ class ScoreTask:
         usable = [i for i, result in enumerate(emissions) if not isinstance(result, CtcAlignError)]
         texts = [jobs[i].job.utterance.texts or (jobs[i].job.utterance.text,) for i in usable]
         results: list[Any] = list(emissions)
-        for i, scored in zip(usable, aligner.score_emissions([results[i] for i in usable], texts, timings)):
+        languages = [jobs[i].job.utterance.language for i in usable]
+        scores = aligner.score_emissions([results[i] for i in usable], texts, timings, languages)
+        for i, scored in zip(usable, scores):
             duration_s = _duration_s(sources[i])
             results[i] = Outcome(jobs[i].job.index, DONE, duration_s=duration_s, scored=tuple(scored))
         return results

@@ -30,6 +30,7 @@ class Utterance:
         tier: the name of the tier that the utterance came from, where there is one.
         transcript: path of the transcript's file in the audio's folder, an input that no output may replace;
             "" where it is in one of the source's `files`.
+        language: of the transcript (ISO 639 or BCP 47), "" where the source does not say.
         book: the text of many recordings, of which this one reads a part that is to be found; `text` is all of it. None
             where `text` is what is said.
     """
@@ -47,7 +48,14 @@ class Utterance:
     recording: str = ""
     tier: str = ""
     transcript: str = ""
+    language: str = ""
     book: Transcript | None = None
+
+    @property
+    def spoken(self) -> str | Transcript:
+        """The text as an aligner takes it: with its language, or the whole book that a part of is read."""
+        text = Transcript(self.text, language=self.language) if self.language else self.text
+        return self.book or text
 
 
 @dataclass(frozen=True)

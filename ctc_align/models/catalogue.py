@@ -6,9 +6,10 @@ import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 
-from ctc_align.config import read_toml
+from ctc_align.config import UNKNOWN_LANGUAGE, read_toml
 from ctc_align.errors import ConfigError
 from ctc_align.models import EMBEDDED, ENGLISH, FAMILIES, FOLDER_FILES, UNIVERSAL, embedded_folder, is_embedded
+from ctc_align.text.ipa import is_ipa
 
 LEXICON = "lexicon.txt"
 """The pronunciations that a model of phones was trained with, in its folder."""
@@ -92,10 +93,14 @@ _BUNDLES = (
 
 @dataclass(frozen=True)
 class FolderSettings:
-    """The language of a trained model's transcripts ("" if unknown), and the path of its lexicon (None without one)."""
+    """The language of a trained model's transcripts ("" if unknown), and the path of its lexicon (None without one).
+
+    `ipa`: its tokens are the phones of `ctc_align.text.ipa`, of words of any language; that is unknown ("und") then.
+    """
 
     language: str = ""
     lexicon: str | None = None
+    ipa: bool = False
 
 
 def folder_settings(model: str | None) -> FolderSettings:
@@ -104,17 +109,20 @@ def folder_settings(model: str | None) -> FolderSettings:
     Faults of the folder are left to `load_model`; a lexicon beside a model of letters is not its own.
 
     >>> folder_settings("english"), folder_settings(None) == folder_settings("hf:org/name")
-    (FolderSettings(language='', lexicon=None), True)
+    (FolderSettings(language='', lexicon=None, ipa=False), True)
     """
-    if model is None or model in EMBEDDED or model.startswith(tuple(FAMILIES)):
+    if model is None or model == ENGLISH or model.startswith(tuple(FAMILIES)):
         return FolderSettings()
+    folder = embedded_folder(model) if model in EMBEDDED else Path(model)
     try:
-        description = read_toml(Path(model, FOLDER_FILES[0]))
+        description = read_toml(folder / FOLDER_FILES[0])
     except (ConfigError, ValueError):  # ValueError: not a path at all
         return FolderSettings()
-    language, lexicon = description.get("language", ""), Path(model, LEXICON)
+    language, vocab, lexicon = description.get("language", ""), description.get("vocab"), folder / LEXICON
     has_lexicon = description.get("token_kind") == "phones" and lexicon.is_file()
-    return FolderSettings(language if isinstance(language, str) else "", str(lexicon) if has_lexicon else None)
+    ipa = isinstance(vocab, list) and is_ipa(token for token in vocab if isinstance(token, str))
+    known = language if isinstance(language, str) else ""
+    return FolderSettings(known or UNKNOWN_LANGUAGE * ipa, str(lexicon) if has_lexicon else None, ipa)
 
 
 def language_of(model: str | None) -> str:
@@ -130,7 +138,8 @@ def language_of(model: str | None) -> str:
     abouts = {entry.name: entry.about for entry in catalogue_entries()} if model.startswith(tuple(FAMILIES)) else {}
     about = abouts.get(model, "English" if model == ENGLISH else "").partition(",")[0]
     by_name = {name: code for code, name in NAMES.items()}
-    return by_name.get(about, folder_settings(model).language.partition("-")[0])
+    own = folder_settings(model)
+    return by_name.get(about, "" if own.ipa else own.language.partition("-")[0])
 
 
 def _bundle(name: str, about: str, megabytes: int, licence: str) -> CatalogueEntry:

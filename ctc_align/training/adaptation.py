@@ -28,6 +28,7 @@ from ctc_align.models.catalogue import folder_settings
 from ctc_align.models.convnet import convnet_model, model_folder
 from ctc_align.models.convnet.convnet_model import ModelDescription
 from ctc_align.models.convnet.network import AcousticNetwork
+from ctc_align.text.ipa import is_ipa
 from ctc_align.text.lexicon import Lexicon, read_lexicon
 from ctc_align.tokens.phones import is_arpabet
 from ctc_align.tokens.tokenizer import Tokenizer, tokenizer_for
@@ -248,6 +249,8 @@ def _with_labels(corpus: Corpus, labels: frame_labels.Labels) -> Corpus:
 def _units(vocab: tuple[str, ...], tokenizer: Tokenizer) -> str:
     if tokenizer.token_kind == "tokens":
         return "letters"
+    if is_ipa(vocab):
+        return "ipa"
     return "arpabet" if is_arpabet(vocab) else "lexicon"
 
 

@@ -9,7 +9,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from ctc_align.corpus.utterance import Refused, Source, Utterance
 from ctc_align.errors import InputError
 from ctc_align.models.convnet import features
-from ctc_align.tokens.tokenizer import tokenize
+from ctc_align.tokens.tokenizer import tokenize, with_phones
 from ctc_align.training import Watch
 from ctc_align.training.feature_store import FeatureStore, build
 from ctc_align.training.inventory import Inventory, read_words, why_not
@@ -58,7 +58,7 @@ class Pairs:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of speakers, texts and files (size and time): it differs between corpora."""
+        """A hash of speakers, languages, texts and files (size and time): it differs between corpora."""
         digest = hashlib.sha256()
         for utterance, dev in zip(self.utterances, self.is_dev):
             try:
@@ -66,7 +66,7 @@ class Pairs:
                 file = (stat.st_size, stat.st_mtime_ns)
             except OSError:
                 file = (0, 0)
-            place = (utterance.offset_s, utterance.duration_s, utterance.channel, utterance.speaker)
+            place = (utterance.offset_s, utterance.duration_s, utterance.channel, utterance.speaker, utterance.language)
             said = (utterance.id, utterance.audio, utterance.text, *place)
             digest.update(repr((said, file, dev)).encode("utf-8", "surrogateescape"))
         return digest.hexdigest()
@@ -74,7 +74,10 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Frames and pronunciations of the usable pairs; `train` and `dev` are indices into the store."""
+    """Frames and pronunciations of the usable pairs; `train` and `dev` are indices into the store.
+
+    `languages` are those of all utterances in the store; () where the corpus names none.
+    """
 
     store: FeatureStore
     spoken: dict[int, Spoken]
@@ -82,6 +85,7 @@ class Corpus:
     dev: np.ndarray
     left_out: tuple[LeftOut, ...]
     speakers: int
+    languages: tuple[str, ...] = ()
 
     def hours(self, indices: np.ndarray) -> float:
         """Return the hours of speech in these utterances."""
@@ -101,6 +105,8 @@ class Limits:
 def read_pairs(sources: Sequence[tuple[Source, bool]], language: str) -> Pairs:
     """Read the pairs of the sources; those of a source that is marked are held out.
 
+    An utterance whose source names no language is in `language`.
+
     Raises:
         InputError: none of them can be read.
     """
@@ -110,7 +116,8 @@ def read_pairs(sources: Sequence[tuple[Source, bool]], language: str) -> Pairs:
             if isinstance(utterance, Refused):
                 pairs.leave_out(utterance, "not readable in the corpus", utterance.reason)
                 continue
-            words = read_words(utterance.text, language)
+            utterance = replace(utterance, language=utterance.language or language)
+            words = read_words(utterance.text, utterance.language)
             if any(word.spoken for word in words.words):
                 pairs.utterances.append(utterance)
                 pairs.words.append(words)
@@ -151,7 +158,11 @@ def gather(pairs: Pairs, inventory: Inventory, limits: Limits, folder: Path, wat
     dev = marked if marked.any() else _held_out(speakers, store.lengths[indices] * features.FRAME_SHIFT_S, limits)
     if dev.all():
         raise InputError(f"expected utterances to train on, got none that can be used: {summary(left_out)}")
-    return Corpus(store, usable, indices[~dev], indices[dev], tuple(left_out), len(set(filter(None, speakers))))
+    known = len(set(filter(None, speakers)))
+    languages = tuple(utterance.language for utterance in utterances)
+    return Corpus(
+        store, usable, indices[~dev], indices[dev], tuple(left_out), known, languages if any(languages) else ()
+    )
 
 
 def summary(left_out: Iterable[LeftOut]) -> str:
@@ -176,13 +187,14 @@ def _pronounced(pairs: Pairs, inventory: Inventory) -> list[Spoken | None]:
     """Return the pronunciations of each pair; None, with the pair left out, if it has no tokens for something."""
     said: list[Spoken | None] = []
     for utterance, words in zip(pairs.utterances, pairs.words):
+        words = with_phones(words, inventory.tokenizer, utterance.language)
         word_tokens = tokenize(words, inventory.tokenizer)
         lacking = [i for i, word in enumerate(word_tokens) if word.missing]
         spoken = Spoken.of(word_tokens)
         if lacking or not spoken.words:
             without = Words(words.text, tuple(words.words[i] for i in lacking))
             missing = [letter for i in lacking for letter in word_tokens[i].missing]
-            pairs.leave_out(utterance, *why_not(without, missing, inventory.units, inventory.language))
+            pairs.leave_out(utterance, *why_not(without, missing, inventory.units, utterance.language))
         said.append(None if lacking or not spoken.words else spoken)
     return said
 

@@ -4,6 +4,7 @@ letters   every letter and mark that is frequent enough in the transcripts' spok
           one letter where Unicode has it as one, and a letter and its mark where it has not (Devanagari, Thai)
 lexicon   the phones of the words in the transcripts
 arpabet   the 39 phones of CMUdict, words pronounced as by the model `english`
+ipa       the phones of `ctc_align.text.ipa`, which all languages share; words of each are pronounced by its spelling
 """
 
 from __future__ import annotations
@@ -13,18 +14,18 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from ctc_align.config import UNKNOWN_LANGUAGE
 from ctc_align.errors import InputError, UsageError
 from ctc_align.text import split
 from ctc_align.text.arpabet import PHONES
+from ctc_align.text.ipa import IPA_PHONES
 from ctc_align.text.lexicon import Lexicon
 from ctc_align.tokens.phones import is_arpabet
 from ctc_align.tokens.tokenizer import Tokenizer, tokenize, tokenizer_for
 from ctc_align.types import Words
 
 BLANK = "<blank>"
-UNKNOWN_LANGUAGE = "und"
-"""No language: letters stay letters, digits stay digits."""
-UNITS = ("letters", "lexicon", "arpabet")
+UNITS = ("letters", "lexicon", "arpabet", "ipa")
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def make_inventory(
     Args:
         units: one of `UNITS`.
         texts: its transcripts.
-        lexicon: needed for `lexicon`; for `arpabet` it overrides the package's pronunciations.
+        lexicon: needed for `lexicon`; for `arpabet` and `ipa` it overrides the package's pronunciations.
         fewest: a letter that occurs less often is no token.
         language: of the transcripts.
 
@@ -69,6 +70,9 @@ def make_inventory(
     """
     if units == "letters":
         return replace(_letters(texts, fewest), language=language)
+    if units == "ipa":
+        vocab = (BLANK, *IPA_PHONES)
+        return Inventory(vocab, tokenizer_for(vocab, 0, lexicon), {}, units, language)
     if units == "lexicon" and lexicon is None:
         raise UsageError("units = lexicon: expected a lexicon (--lexicon FILE), got none")
     if units == "arpabet" or is_arpabet(tuple(lexicon.phones() if lexicon else ())):
@@ -115,4 +119,6 @@ def why_not(words: Words, missing: Sequence[str], units: str, language: str) -> 
         return f"digits ({hint})", "".join(digits)
     if units == "letters":
         return "letters that are too rare", "".join(dict.fromkeys(missing))
+    if units == "ipa":
+        return "letters that nothing pronounces", "".join(dict.fromkeys(missing))
     return "words that are not in the lexicon", " ".join(word.spoken for word in words.words)

@@ -33,6 +33,23 @@ LEFT_OUT = "left-out.tsv"
 
 
 @dataclass(frozen=True)
+class LanguagePart:
+    """The data in one language ("" where the corpus names none), and the losses on its held-out part."""
+
+    language: str
+    hours: float
+    utterances: int
+    dev: HeldOutLosses
+
+    @property
+    def row(self) -> str:
+        """The row of the card's table."""
+        loss = f"{self.dev.ctc:.3f}" if self.dev.utterances else "–"
+        name = _escaped(self.language) or "not named"
+        return f"| {name} | {self.hours:.2f} | {self.utterances} | {self.dev.utterances} | {loss} |"
+
+
+@dataclass(frozen=True)
 class Card:
     """The facts on a model's card."""
 
@@ -55,6 +72,11 @@ class Card:
     edges: EdgeNetwork | None = None
     """The network that draws edges finely, if it has one."""
 
+    start: str = ""
+    """The model that it began with; "" for none."""
+    by_language: tuple[LanguagePart, ...] = ()
+    """The languages, where there are several."""
+
     @property
     def dev(self) -> HeldOutLosses:
         """Losses on the held-out part."""
@@ -64,11 +86,10 @@ class Card:
         """Return the card in Markdown."""
         corpus, training = self.corpus, self.training
         weights = sum(weight.numel() for weight in self.trained.network.parameters())
-        made = "adapted from " + self.base if self.base else "trained from nothing"
         lines = [
             f"# The model `{self.name}`",
             "",
-            f"An acoustic model of ctc-align {__version__}, {made}. To align with it:",
+            f"An acoustic model of ctc-align {__version__}, {self._made()}. To align with it:",
             "",
             "    ctc-align AUDIO TRANSCRIPT --model DIR",
             "",
@@ -102,6 +123,7 @@ class Card:
         before = self.trained.before
         if before is not None:
             lines.append(f"Before: {before.ctc:.3f} and {before.frame:.3f}.")
+        lines += self._languages()
         if self.inventory.rare:
             rare = ", ".join(f"{letter} ({number})" for letter, number in list(self.inventory.rare.items())[:40])
             lines += ["", f"Letters that are too rare to learn: {_escaped(rare)}."]
@@ -117,6 +139,16 @@ class Card:
             "",
         ]
         return "\n".join(lines)
+
+    def _made(self) -> str:
+        begun = f"begun with the weights of {_escaped(self.start)}" if self.start else "trained from nothing"
+        return "adapted from " + self.base if self.base else begun
+
+    def _languages(self) -> list[str]:
+        """Return the table of languages, where there are several."""
+        head = "| language | hours | utterances | held out | its CTC loss, nats a token |"
+        rows = [part.row for part in self.by_language]
+        return ["", head, "|---|---|---|---|---|", *rows] if rows else []
 
     def _edges(self) -> str:
         """Return how edges are drawn."""

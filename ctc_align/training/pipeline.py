@@ -16,6 +16,7 @@ import time
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from ctc_align.corpus.sources import open_source
@@ -23,15 +24,16 @@ from ctc_align.errors import UsageError
 from ctc_align.models.convnet.convnet_model import ModelDescription, state_offset
 from ctc_align.models.convnet.gaussian_mixtures import Mixtures
 from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
-from ctc_align.text.lexicon import read_lexicon
+from ctc_align.text.lexicon import Lexicon, read_lexicon
 from ctc_align.training import Watch, acoustic_training, frame_labels
 from ctc_align.training.corpus_data import Corpus, Limits, Pairs, gather, read_pairs, summary
 from ctc_align.training.inventory import Inventory, make_inventory
-from ctc_align.training.model_package import Card, lexicon_lines, write_model
+from ctc_align.training.model_package import Card, LanguagePart, lexicon_lines, write_model
 from ctc_align.training.recipe import Recipe
 from ctc_align.training.refining.learnt_edges import learnt_edges
 from ctc_align.training.resegmentation import StateScorer, learn_mixtures, resegmented
 from ctc_align.training.run_folder import check_out_dir, run_folder
+from ctc_align.training.starting import read_start
 from ctc_align.training.training_batches import Material
 
 
@@ -79,11 +81,8 @@ def train(recipe: Recipe, call: Call, watch: Watch | None = None) -> Result:
     """
     watch = watch or Watch()
     check_out_dir(call.out_dir, force=call.force)
-    lexicon = None if call.lexicon is None else read_lexicon(call.lexicon)
-    if lexicon is not None and recipe.units == "letters":
-        recipe = replace(recipe, units="lexicon")
-    if recipe.units == "lexicon" and lexicon is None:
-        raise UsageError("units = lexicon: expected a lexicon (--lexicon FILE), got none")
+    recipe, lexicon = _with_lexicon(recipe, call)
+    start = read_start(recipe.start, call.out_dir)
     began, cpu = time.monotonic(), time.process_time()
     pairs = pairs_of(call, recipe.language, watch)
     inventory = make_inventory(recipe.units, pairs.words, lexicon, recipe.fewest, recipe.language)
@@ -92,19 +91,22 @@ def train(recipe: Recipe, call: Call, watch: Watch | None = None) -> Result:
         "recipe": asdict(recipe),
         "corpus": pairs.fingerprint,
         "vocabulary": inventory.vocab,
+        "start": start and start.fingerprint,
     }
     with run_folder(call.out_dir, settings, force=call.force, keep=call.keep) as work:
         limits = Limits(recipe.longest_s, recipe.states_per_token, recipe.dev_share, recipe.seed)
         corpus = gather(pairs, inventory, limits, work / "features", watch)
         say_corpus(corpus, inventory, watch)
-        labels = frame_labels.kept(work / "labels.npz", corpus, lambda: _segmented(recipe, corpus, inventory, watch))
         hours = corpus.hours(corpus.train)
-        shape, training = recipe.shape(hours, inventory.tokens), recipe.resolved(hours)
+        shape = recipe.shape(hours, inventory.tokens, start and start.description.shape)
+        training = recipe.resolved(hours)
+        weights = start and start.weights_for(shape, inventory.vocab, recipe.units, recipe.seed)
+        labels = frame_labels.kept(work / "labels.npz", corpus, lambda: _segmented(recipe, corpus, inventory, watch))
         watch.say(network_line(shape, training))
         material = Material(corpus.store, labels.targets, labels.states, corpus.train, corpus.dev)
         place = acoustic_training.Place(work / "network", call.device, watch)
         first, second = recipe.stages(training, max(1.0, hours * 3600.0 / training.batch_s))
-        trained = acoustic_training.train(shape, first, material, place)
+        trained = acoustic_training.train(shape, first, material, place, weights)
         watch.say(f"held out: {trained.dev}")
         mixtures = None
         if recipe.refining.epochs:
@@ -113,18 +115,17 @@ def train(recipe: Recipe, call: Call, watch: Watch | None = None) -> Result:
             place = replace(place, folder=work / "network-2")
             trained = acoustic_training.train(shape, second, material, place, trained.network.state_dict())
             watch.say(f"held out, by the second segmentation: {trained.dev}")
-        name = recipe.name or call.out_dir.resolve().name or "model"
-        edges = learnt_edges(recipe.edges, inventory.vocab)
+        name, parts = (
+            recipe.name or call.out_dir.resolve().name or "model",
+            by_language(trained.network, material, corpus),
+        )
         card = Card(
             name, call.command, call.corpus, corpus, inventory, shape, training, trained,
             time.monotonic() - began, time.process_time() - cpu,
-            mixtures=recipe.refining.mixtures if mixtures else 0, more_epochs=recipe.refining.epochs, edges=edges,
+            mixtures=recipe.refining.mixtures if mixtures else 0, more_epochs=recipe.refining.epochs,
+            edges=learnt_edges(recipe.edges, inventory.vocab), start=recipe.start, by_language=parts,
         )  # fmt: skip
-        kind = "tokens" if recipe.units == "letters" else "phones"
-        description = ModelDescription(
-            name, inventory.vocab, shape, recipe.states_per_token, recipe.prior_scale, recipe.silence_bonus, kind,
-            recipe.language, recipe.refining.mixture_weight if mixtures else 0.0, recipe.noise_malus,
-        )  # fmt: skip
+        description = _description(recipe, name, inventory, shape, has_mixtures=mixtures is not None)
         lines = lexicon_lines(lexicon) if lexicon is not None and recipe.units == "lexicon" else ()
         log_priors = torch.from_numpy(labels.log_priors(corpus.train.tolist(), shape.states))
         write_model(call.out_dir, description, log_priors, card, lines, mixtures)
@@ -139,6 +140,17 @@ def pairs_of(call: Call, language: str, watch: Watch) -> Pairs:
         sources.append((open_source(call.dev, exclude=exclude), True))
     watch.progress("reading the corpus", 0.0)
     return read_pairs(sources, language)
+
+
+def by_language(network: AcousticNetwork, material: Material, corpus: Corpus) -> tuple[LanguagePart, ...]:
+    """Return what there is of each language, and how well a network does on its held-out part; () for a single one."""
+    languages = np.array(corpus.languages)
+    parts = []
+    for language in sorted(set(corpus.languages)):
+        train, dev = (part[languages[part] == language] for part in (corpus.train, corpus.dev))
+        held_out = acoustic_training.evaluate(network, material, dev)
+        parts.append(LanguagePart(language, corpus.hours(train), len(train), held_out))
+    return tuple(parts) if len(parts) > 1 else ()
 
 
 def say_corpus(corpus: Corpus, inventory: Inventory, watch: Watch) -> None:
@@ -159,6 +171,33 @@ def network_line(shape: NetworkShape, training: acoustic_training.Training) -> s
     """Return the network's size in words."""
     weights = sum(w.numel() for w in AcousticNetwork(shape).parameters())
     return f"network of {weights / 1e6:.2f} million weights, {training.epochs} epochs"
+
+
+def _with_lexicon(recipe: Recipe, call: Call) -> tuple[Recipe, Lexicon | None]:
+    """Return the recipe for a dictionary's phones in the place of letters, where there is one, and the dictionary."""
+    lexicon = None if call.lexicon is None else read_lexicon(call.lexicon)
+    if lexicon is not None and recipe.units == "letters":
+        recipe = replace(recipe, units="lexicon")
+    if recipe.units == "lexicon" and lexicon is None:
+        raise UsageError("units = lexicon: expected a lexicon (--lexicon FILE), got none")
+    return recipe, lexicon
+
+
+def _description(
+    recipe: Recipe, name: str, inventory: Inventory, shape: NetworkShape, *, has_mixtures: bool
+) -> ModelDescription:
+    return ModelDescription(
+        name,
+        inventory.vocab,
+        shape,
+        recipe.states_per_token,
+        recipe.prior_scale,
+        recipe.silence_bonus,
+        "tokens" if recipe.units == "letters" else "phones",
+        recipe.language,
+        recipe.refining.mixture_weight if has_mixtures else 0.0,
+        recipe.noise_malus,
+    )
 
 
 def _segmented(recipe: Recipe, corpus: Corpus, inventory: Inventory, watch: Watch) -> frame_labels.Labels:

@@ -67,7 +67,10 @@ class Recipe:
     units: str = setting("letters", choices=UNITS)
     """See `ctc_align.training.inventory`."""
     language: str = setting("", may_be_empty=True)
-    """The transcripts' language, by which digits and signs are read ("de", "pt-BR"); "": they are not."""
+    """The language of transcripts whose corpus names none: digits and signs are read by it, and words pronounced
+    ("de", "pt-BR"); "": they are not read, and words are pronounced as in most languages."""
+    start: str = setting("", may_be_empty=True)
+    """The model that this one begins with, `english` or a folder: see `ctc_align.training.starting`; "": with none."""
     fewest: int = setting(5, above=0)
     """A letter that occurs less often is no token."""
     parts: int = 0
@@ -95,11 +98,13 @@ class Recipe:
         """Number of segmentation states of a token."""
         return self.parts or (2 if self.units == "letters" else 3)
 
-    def shape(self, hours: float, tokens: int) -> NetworkShape:
-        """Return the sizes of the network for an amount of speech and a number of tokens."""
+    def shape(self, hours: float, tokens: int, start: NetworkShape | None = None) -> NetworkShape:
+        """Return the sizes of the network for an amount of speech and a number of tokens, or as of the `start`'s."""
         stem, body, head = _SIZES[0][1:] if hours < _SIZES[0][0] else _SIZES[1][1:]
         if hours >= _SIZES[1][0]:
             stem, body, head = _SIZES[2][1:]
+        if start is not None:
+            stem, body, head = start.stem, start.body, start.head
         sizes = self.network
         states = tokens * self.states_per_token + 1
         channels = (sizes.stem or stem, sizes.body or body, sizes.head or head)

@@ -135,10 +135,10 @@ def test_what_cannot_be_scored_is_told_and_the_others_scored(folder: Path, worke
 def test_what_breaks_a_batch_is_one_utterance(folder: Path, monkeypatch) -> None:
     right = Aligner.score_emissions
 
-    def breaking(aligner, emissions, texts, timings):
+    def breaking(aligner, emissions, texts, *more):
         if ("hello",) in texts:
             raise MemoryError("too much")
-        return right(aligner, emissions, texts, timings)
+        return right(aligner, emissions, texts, *more)
 
     monkeypatch.setattr(Aligner, "score_emissions", breaking)
     results = list(score_source(ListSource(utterances(folder)), options(folder, workers=1)))

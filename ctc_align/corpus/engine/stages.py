@@ -83,7 +83,7 @@ class AlignTask:
         if len(jobs) > 1 and any(state.job.utterance.book is not None for state in jobs):
             # one by one: the words of a whole book for each would lie in memory together
             return [one for state in jobs for one in self.compute(aligner, [state], timings)]
-        pairs = [(source_of(state), state.job.utterance.book or state.job.utterance.text) for state in jobs]
+        pairs = [(source_of(state), state.job.utterance.spoken) for state in jobs]
         names = [state.job.utterance.id for state in jobs]
         found = aligner.align_batch(pairs, on_error="return", utterances=names, timings=timings)
         return [_of_its_part(one, state.job.utterance, aligner) for one, state in zip(found, jobs)]

@@ -18,6 +18,7 @@ from ctc_align.corpus.sources.source import (
     checked_string,
     checked_text,
     kind_of,
+    known_code,
     shown,
     stem_of,
 )
@@ -29,6 +30,7 @@ AUDIO = ("audio_filepath", "audio", "log_probs")
 TEXT = ("text", "texts")
 _DURATION = ("duration", "duration_s")
 _OFFSET = ("offset", "offset_s")
+_LANGUAGE = ("language", "lang", "locale")
 
 
 def _no_number(name: str) -> float:
@@ -40,8 +42,9 @@ class Manifest(FileSource):
 
     Keys: `audio_filepath` or `audio`, or without either `log_probs` (a file of them, or FILE.ark:OFFSET); `text` or
     `texts` (a list: alternatives for `score`, of which the first is aligned where there is no `text`); optional
-    `utterance`, `duration` or `duration_s`, `offset` or `offset_s`, `speaker`, `channel` (from 1). A value of null is
-    as good as none; other keys are left alone. Relative paths count from the manifest's folder.
+    `utterance`, `duration` or `duration_s`, `offset` or `offset_s`, `speaker`, `channel` (from 1), `language`, `lang`
+    or `locale`. A value of null is as good as none; other keys are left alone. Relative paths count from the manifest's
+    folder.
     """
 
     kind = "manifest"
@@ -117,6 +120,7 @@ def _details(fields: dict[str, Any]) -> dict[str, Any]:
             details["duration_s"] = checked_seconds(fields[key], key, above_zero=True)
     if fields.get("channel") is not None:
         details["channel"] = checked_channel(fields["channel"], "channel")
+    details["language"] = next(filter(None, (known_code(fields.get(key)) for key in _LANGUAGE)), "")
     speaker = fields.get("speaker")
     if speaker is not None:
         is_number = isinstance(speaker, int) and not isinstance(speaker, bool)

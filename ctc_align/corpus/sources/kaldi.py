@@ -1,4 +1,4 @@
-"""Kaldi data folders: wav.scp (or logprobs.scp), text, and segments and utt2spk where there are. Nothing is run."""
+"""Kaldi data folders: wav.scp (or logprobs.scp), text, and segments, utt2spk and utt2lang, if there. Nothing is run."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from ctc_align.corpus.sources.source import (
     checked_duration,
     checked_seconds,
     checked_text,
+    known_code,
     parsed_number,
     printable,
     require_file,
@@ -52,7 +53,7 @@ class Kaldi(FolderSource):
     def __init__(self, options: SourceLocation) -> None:
         super().__init__(options)
         self.scp = SCP if os.path.exists(os.path.join(options.path, SCP)) else LOG_PROBS_SCP
-        wanted = (self.scp, "text", *(("segments",) if self.scp == SCP else ()), "utt2spk")
+        wanted = (self.scp, "text", *(("segments",) if self.scp == SCP else ()), "utt2spk", "utt2lang")
         for name in wanted[:2]:
             needed = f"{SCP} (or {LOG_PROBS_SCP})" if name == self.scp else name
             require_file(os.path.join(options.path, name), f"a Kaldi data folder with {needed} in it")
@@ -97,6 +98,8 @@ class Kaldi(FolderSource):
             place["text"] = checked_text(entry.rest, f"text, line {entry.number}")
             if "utt2spk" in index and (speaker := index["utt2spk"].get(id)) is not None:
                 place["speaker"] = speaker.rest
+            if "utt2lang" in index and (language := index["utt2lang"].get(id)) is not None:
+                place["language"] = known_code(language.rest)
         except InputError as error:
             return maker.refused(id, line.number, origin, str(error))
         return maker.utterance(id, "", line.number, origin, place)

@@ -16,6 +16,7 @@ from ctc_align.corpus.sources.source import (
     checked_string,
     checked_text,
     kind_of,
+    known_code,
     resolved,
     shown,
 )
@@ -77,6 +78,7 @@ class Lhotse(FileSource):
         fields: dict[str, Any] = {"audio": resolved(self.folder, source), "channel": number}
         fields |= {"offset_s": offset_s, "duration_s": duration_s}
         fields["text"] = checked_text(_needed(supervision, "text"), "text")
+        fields["language"] = known_code(supervision.get("language"))
         speaker = supervision.get("speaker")
         return fields if speaker is None else fields | {"speaker": checked_string(speaker, "speaker")}
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from ctc_align.corpus.sources.utterance_ids import TakenError, UsedIds
 from ctc_align.corpus.utterance import Refused, Utterance
 from ctc_align.errors import InputError, UsageError
 from ctc_align.reading.input_files import MOST_S, as_seconds, open_input, shown
+from ctc_align.text.languages import known_language
 
 Item = Utterance | Refused
+
+logger = logging.getLogger(__name__)
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _MOST_ID = 10**30
@@ -140,6 +145,24 @@ def checked_string(value: Any, what: str) -> str:
     if has_bytes(value):
         raise InputError(f"{what}: expected Unicode text, got half a surrogate pair in {shown(value)}")
     return value
+
+
+def known_code(value: Any) -> str:
+    """Return the code of the language that a source names; "" where it names none, or, with a warning, an unknown one.
+
+    >>> known_code("Dutch"), known_code("fy-NL"), known_code(None)
+    ('nl', 'fy-NL', '')
+    """
+    return _known_code(value.strip()) if isinstance(value, str) and value.strip() else ""
+
+
+@lru_cache(maxsize=1024)
+def _known_code(name: str) -> str:
+    try:
+        return known_language(name, "language")
+    except UsageError as error:
+        logger.warning("%s; its transcripts are read in the language that the call names", printable(str(error)))
+        return ""
 
 
 def checked_seconds(value: Any, what: str, *, above_zero: bool = False) -> float:

@@ -18,6 +18,7 @@ from ctc_align.corpus.sources.source import (
     checked_duration,
     checked_seconds,
     checked_text,
+    known_code,
     parsed_number,
     printable,
     shown,
@@ -38,6 +39,7 @@ COLUMNS = {
     "duration": ("duration", "duration_s"),
     "speaker": ("speaker", "speaker_id", "spk_id", "client_id", "spk"),
     "channel": ("channel",),
+    "language": ("language", "lang", "locale"),
 }
 """Names of each column, in any case; of several in one table the first in this order counts."""
 
@@ -126,7 +128,7 @@ def _columns(names: list[str]) -> dict[str, int]:
 
 
 def _details(cells: dict[str, str]) -> dict[str, Any]:
-    """Return the start, duration, channel and speaker that a row has; an empty cell is as good as none."""
+    """Return the start, duration, channel, language and speaker that a row has; an empty cell is as good as none."""
     cells = {what: cell.strip() for what, cell in cells.items() if cell.strip()}
     details: dict[str, Any] = {}
     if "offset" in cells:
@@ -141,6 +143,7 @@ def _details(cells: dict[str, str]) -> dict[str, Any]:
         details["channel"] = checked_channel(
             int(channel) if re.fullmatch("[0-9]{1,5}", channel) else channel, "channel"
         )
+    details["language"] = known_code(cells.get("language"))
     if "speaker" in cells:
         details["speaker"] = cells["speaker"]
     return details
