@@ -27,8 +27,8 @@ _IBERIAN = """
 h= j=x g/_E=x gu/_E=ɡ gü=ɡw qu=k c/_E=s z=s v=b ll=j ñ=ɲ ch=tʃ rr=r y/_#=i u/_V=w i/_V=j hu/_V=w th=t sh=ʃ
 """
 _ITALIAN = """
-ch=k gh=ɡ c/_E=tʃ ci/_[aouàòù]=tʃ cc/_E=tʃ cci/_[aou]=tʃ g/_E=dʒ gi/_[aouàòù]=dʒ gg/_E=dʒ ggi/_[aou]=dʒ sc/_E=ʃ
-sci/_[aou]=ʃ gli/_[aeou]=lj gl/_i=lj gn=ɲ z=ts zz=ts qu=kw cqu=kw h= s/V_V=z i/_[aeouàèéòóù]=j u/_[aeioàèéìòó]=w
+ch=k gh=ɡ c/_E=tʃ ci/_[aoueàòùè]=tʃ cc/_E=tʃ cci/_[aou]=tʃ g/_E=dʒ gi/_[aoueàòùè]=dʒ gg/_E=dʒ ggi/_[aou]=dʒ sc/_E=ʃ
+sci/_[aoue]=ʃ gli/_[aeou]=lj gl/_i=lj gn=ɲ z=ts zz=ts qu=kw cqu=kw h= s/V_V=z i/_[aeouàèéòóù]=j u/_[aeioàèéìòó]=w
 """
 _SERBO_CROATIAN = "c=ts ć=tʃ č=tʃ đ=dʒ dž=dʒ lj=lj nj=ɲ h=x y=i w=v"
 _SORBIAN = """
@@ -112,7 +112,10 @@ EUROPE: dict[str, str] = {
         gn=ɲ c/_E=ts g/_E=dʒ gi/_[aou]=dʒ gh=ɡ z=ts qu=kw ü=y ö=ø j=j s/V_V=z ss=s dg=dʒ e/C_#=ə a/C_#=ə e/C_[nrl]#=ə
         eu=eʊ ieu=iəʊ èi=ɛɪ è=ɛ
     """,
-    "la": "c/_E=tʃ g/_E=dʒ ae=e oe=e æ=e œ=e ti/_V=tsi ti/[st]_V=ti gn=ɲ j=j y=i h= ch=k sc/_E=ʃ v=v i/#_V=j",
+    "la": """
+        c/_E=tʃ c/_[ao]e=tʃ g/_E=dʒ g/_[ao]e=dʒ ae=e oe=e æ=e œ=e ti/_V=tsi ti/[st]_V=ti gn=ɲ j=j y=i h= ch=k sc/_E=ʃ v=v i/#_V=j
+        
+    """,
     "pl": """
         a=a e=ɛ o=ɔ ó=u y=ɨ ą=ɔ̃ ę=ɛ̃ ę/_#=ɛ ą/_[td]=ɔn ą/_[pb]=ɔm ą/_[kg]=ɔŋ ą/_c=ɔn ę/_[tdc]=ɛn ę/_[pb]=ɛm ę/_[kg]=ɛŋ
         ą/_ł=ɔ ę/_ł=ɛ c=ts ch=x h=x cz=tʃ sz=ʃ rz=ʒ rz/[ptkh]_=ʃ ż=ʒ ź=ʒ ś=ʃ ć=tʃ dz=dz dź=dʒ dż=dʒ ł=w w=v

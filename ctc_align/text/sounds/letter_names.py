@@ -2,7 +2,7 @@
 
 "VAI SYLLABLE MI" and "BALINESE LETTER KA" are read as mi and ka. In scripts whose consonants carry an a, a vowel sign
 takes its place and a sign that mutes it takes it away. The name of a letter of other alphabets ("COPTIC LETTER ALFA")
-begins with its sound.
+begins with its sound, as all names do in scripts with small letters.
 """
 
 from __future__ import annotations
@@ -21,6 +21,12 @@ _MUTE = re.compile(r"VIRAMA|KILLER|HALANTA|PULLI|ASAT|COENG|PAMAAEH|PANGKON|PATE
 _SYLLABLE = re.compile(r"[^aeiou]*[aeiou]+")
 _ONSET = re.compile(r"[^aeiou]+|[aeiou]")
 _CARRIED = "a"
+_SIGNS = {
+    **dict.fromkeys(("ulu", "wulu", "panghulu"), "i"), **dict.fromkeys(("suku", "panyuku"), "u"),
+    **dict.fromkeys(("taling", "panaelaeng"), "e"), **dict.fromkeys(("tedung", "tarung", "panolong"), "o"),
+    **dict.fromkeys(("pepet", "pamepet"), "ə"), "paneuleung": "ɨ",
+}  # fmt: skip
+"""Vowel signs of Indonesia, whose names do not say their sound."""
 
 
 def named_pieces(text: str, language: str) -> list[Piece]:
@@ -44,10 +50,19 @@ def _phones(character: str) -> tuple[str, ...]:
         return (character,)
     if match is None or (category[0] == "M" and " VOWEL SIGN " not in unicodedata.name(character)):
         return ()
-    latin = match["name"].lower()
-    whole = _SYLLABLE.fullmatch(latin) or "SYLLAB" in unicodedata.name(character)
-    sound = latin if whole else _ONSET.match(latin)[0]  # type: ignore[index]  # a name has a letter
+    sound = _sound(character, match["name"].lower())
     phones = tuple(phone for piece in latin_pieces(sound, "und") for phone in piece.phones)
     if " VOWEL " in unicodedata.name(character):
         phones = tuple(phone for phone in phones if phone in IPA_VOWELS)
     return phones or (character,)
+
+
+def _sound(character: str, name: str) -> str:
+    """Return the part of a letter's own name that it sounds like, in Latin letters."""
+    if name in _SIGNS:
+        return _SIGNS[name]
+    is_alphabet = " SMALL LETTER " in unicodedata.name(character)
+    if "SYLLAB" in unicodedata.name(character) or (_SYLLABLE.fullmatch(name) and not is_alphabet):
+        return name
+    onset = _ONSET.match(name)
+    return onset[0] if onset else name

@@ -24,7 +24,6 @@ SCRIPTS: dict[str, tuple[str, str]] = {
     "hebrew": ("hebrew", "hebrew_pieces"),
     "cyrillic": ("cyrillic", "cyrillic_pieces"),
     "greek": ("small_alphabets", "greek_pieces"),
-    "coptic": ("small_alphabets", "greek_pieces"),
     "georgian": ("small_alphabets", "georgian_pieces"),
     "armenian": ("small_alphabets", "armenian_pieces"),
     _BY_NAME: ("letter_names", "named_pieces"),

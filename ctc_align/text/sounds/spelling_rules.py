@@ -110,7 +110,7 @@ class SpellingRules:
         """Return a letter that rules have: itself, or it with one of its marks, or without marks."""
         if letter in self._letters:
             return letter
-        base, *marks = unicodedata.normalize("NFD", letter)
+        base, *marks = list(unicodedata.normalize("NFD", letter))
         forms = (unicodedata.normalize("NFC", base + mark) for mark in marks)
         return next((form for form in forms if form in self._letters), base)
 
