@@ -43,7 +43,7 @@ def language_notes(text: str, model: str | None, language: str = "") -> list[str
 def unknown_letters(alignment: Alignment) -> list[str]:
     """Return notes on the letters (or phones of a lexicon) that the vocabulary lacks and how often each occurs, and on
     digits that are not read because num2words does not know the language."""
-    from ctc_align.config import ENGLISH
+    from ctc_align.config import ENGLISH, UNKNOWN_LANGUAGE
     from ctc_align.text.spoken_form import reads_digits
 
     counts, language = alignment.unknown_letters, str(alignment.config.get("language") or ENGLISH)
@@ -58,6 +58,8 @@ def unknown_letters(alignment: Alignment) -> list[str]:
     found = [f"the model's vocabulary lacks {_counted(letters)}; {aligned}"] if letters else []
     if digits:
         why = f"language {language!r}: num2words does not know it, so digits are not read"
+        if language == UNKNOWN_LANGUAGE:
+            why = "digits are not read where the language is not known (--language)"
         found.append(f"{why}: {_counted(digits)}; {aligned}")
     return [*_script_notes(alignment, letters), *found]
 

@@ -44,7 +44,9 @@ ConfigFile = Annotated[
 ]
 Language = Annotated[
     str | None,
-    typer.Option("--language", metavar="CODE", help="Language of the transcripts (de, pt-BR): how digits are read."),
+    typer.Option(
+        "--language", metavar="CODE", help="Language of the transcripts, where CORPUS names none (de, pt-BR)."
+    ),
 ]
 Lexicon = Annotated[
     str | None,

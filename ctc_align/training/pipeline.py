@@ -98,9 +98,9 @@ def train(recipe: Recipe, call: Call, watch: Watch | None = None) -> Result:
         corpus = gather(pairs, inventory, limits, work / "features", watch)
         say_corpus(corpus, inventory, watch)
         hours = corpus.hours(corpus.train)
-        shape = recipe.shape(hours, inventory.tokens, start and start.description.shape)
+        shape = recipe.shape(hours, inventory.tokens, start.description.shape if start else None)
         training = recipe.resolved(hours)
-        weights = start and start.weights_for(shape, inventory.vocab, recipe.units, recipe.seed)
+        weights = start.weights_for(shape, inventory.vocab, recipe.units, recipe.seed) if start else None
         labels = frame_labels.kept(work / "labels.npz", corpus, lambda: _segmented(recipe, corpus, inventory, watch))
         watch.say(network_line(shape, training))
         material = Material(corpus.store, labels.targets, labels.states, corpus.train, corpus.dev)
