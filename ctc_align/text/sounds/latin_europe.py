@@ -113,8 +113,8 @@ EUROPE: dict[str, str] = {
         eu=eʊ ieu=iəʊ èi=ɛɪ è=ɛ
     """,
     "la": """
-        c/_E=tʃ c/_[ao]e=tʃ g/_E=dʒ g/_[ao]e=dʒ ae=e oe=e æ=e œ=e ti/_V=tsi ti/[st]_V=ti gn=ɲ j=j y=i h= ch=k sc/_E=ʃ v=v i/#_V=j
-        
+        c/_E=tʃ c/_[ao]e=tʃ g/_E=dʒ g/_[ao]e=dʒ ae=e oe=e æ=e œ=e ti/_V=tsi ti/[st]_V=ti gn=ɲ j=j y=i h= ch=k
+        sc/_E=ʃ v=v i/#_V=j
     """,
     "pl": """
         a=a e=ɛ o=ɔ ó=u y=ɨ ą=ɔ̃ ę=ɛ̃ ę/_#=ɛ ą/_[td]=ɔn ą/_[pb]=ɔm ą/_[kg]=ɔŋ ą/_c=ɔn ę/_[tdc]=ɛn ę/_[pb]=ɛm ę/_[kg]=ɛŋ
