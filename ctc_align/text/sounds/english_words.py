@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -25,9 +25,10 @@ def english_pieces(word: str) -> list[Piece]:
     return [Piece(0, len(word), ways[0], ways[1:])]
 
 
-def prepare(words: Iterable[str]) -> None:
-    """Run letter-to-phone once over words that will be asked for."""
-    _letter_to_phone().pronounce(list(words), _MOST)
+def prepare(words: Sequence[str]) -> None:
+    """Run letter-to-phone once over words that will be asked for; without any it is not even loaded."""
+    if words:
+        _letter_to_phone().pronounce(words, _MOST)
 
 
 @lru_cache(maxsize=1)
