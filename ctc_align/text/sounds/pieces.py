@@ -26,6 +26,9 @@ SCRIPTS: dict[str, tuple[str, str]] = {
     "greek": ("small_alphabets", "greek_pieces"),
     "georgian": ("small_alphabets", "georgian_pieces"),
     "armenian": ("small_alphabets", "armenian_pieces"),
+    "hangul": ("korean", "korean_pieces"),
+    _CHINESE: ("chinese", "chinese_pieces"),
+    _JAPANESE: ("japanese", "japanese_pieces"),
     _BY_NAME: ("letter_names", "named_pieces"),
 }
 """Scripts that have rules; all others are read by the names that Unicode gives their letters."""
