@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ class Training:
     `epochs` and `batch_s` of 0 and `warmup_steps` of -1 depend on the amount of speech (see `Recipe`); `minutes` of 0
     is no limit. `layers` "head" trains only what lies above the body, `freeze_norms` keeps the statistics of the norms,
     `keep_best` ends with the weights that were best on the held-out part, those at the start among them.
+    `bfloat16` is for processors that compute in it: on others it would be ten times slower, and they use float32.
     """
 
     epochs: int = 0
@@ -150,6 +151,15 @@ def _put_back_final(network: AcousticNetwork, state: dict[str, Any]) -> HeldOutL
     return HeldOutLosses(*state["before"]) if state["before"] else None
 
 
+@cache
+def computes_in_bfloat16(device: torch.device) -> bool:
+    """Return whether a device has instructions for bfloat16; processors without them convert every number twice."""
+    if device.type != "cpu":
+        return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    capabilities: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)()
+    return any(has for name, has in capabilities.items() if "bf16" in name)
+
+
 def losses(network: AcousticNetwork, batch: TrainingBatch, *, bfloat16: bool, with_ctc: bool = True) -> BatchLosses:
     """Return both losses of a batch on the network's device; utterances with too few frames do not count."""
     device = batch.inputs.device.type
@@ -236,7 +246,8 @@ class _Loop:
         training = self.training
         for group in self.optimizer.param_groups:
             group["lr"] = rate(training, self.step, self.steps, self._time_share())
-        of_batch = losses(self.network, batch, bfloat16=training.bfloat16, with_ctc=bool(training.ctc_weight))
+        bfloat16 = training.bfloat16 and computes_in_bfloat16(self.place.device)
+        of_batch = losses(self.network, batch, bfloat16=bfloat16, with_ctc=bool(training.ctc_weight))
         # the minimum of 1: a mean over no frames, in a batch without labels, would be NaN
         ctc = of_batch.ctc / of_batch.tokens.clamp(min=1)
         frame = of_batch.frame / of_batch.frames.clamp(min=1)
