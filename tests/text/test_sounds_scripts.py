@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from difflib import SequenceMatcher
+from importlib.util import find_spec
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -80,3 +84,53 @@ def test_pieces_cover_any_text_without_gaps(language: str) -> None:
         assert {phone for way in ways for phone in way} <= {*IPA_PHONES, *text}
 
     check()
+
+
+TEXTS = {
+    "hi": "सभी मनुष्यों को गौरव और अधिकारों के मामले में जन्मजात स्वतंत्रता और समानता प्राप्त है",
+    "bn": "সমস্ত মানুষ স্বাধীনভাবে সমান মর্যাদা এবং অধিকার নিয়ে জন্মগ্রহণ করে",
+    "pa": "ਸਾਰਾ ਮਨੁੱਖੀ ਪਰਿਵਾਰ ਆਪਣੀ ਮਹਿਮਾ ਸ਼ਾਨ ਅਤੇ ਹੱਕਾਂ ਦੇ ਪੱਖੋਂ ਜਨਮ ਤੋਂ ਹੀ ਆਜ਼ਾਦ ਹੈ",
+    "or": "ସବୁ ମଣିଷ ଜନ୍ମକାଳରୁ ସ୍ୱାଧୀନ ସେମାନଙ୍କର ମର୍ଯ୍ୟାଦା ଓ ଅଧିକାର ସମାନ",
+    "ta": "மனிதப் பிறவியினர் சகலரும் சுதந்திரமாகவே பிறக்கின்றனர்",
+    "te": "ప్రతిపత్తిస్వత్వముల విషయమున మానవులెల్లరును జన్మతః స్వతంత్రులును సమానులును",
+    "kn": "ಎಲ್ಲಾ ಮಾನವರೂ ಸ್ವತಂತ್ರರಾಗಿಯೇ ಜನಿಸಿದ್ದಾರೆ",
+    "ml": "മനുഷ്യരെല്ലാവരും തുല്യാവകാശങ്ങളോടും അന്തസ്സോടും ജനിച്ചവരാണ്",
+    "si": "සියලු මනුෂ්‍යයෝ නිදහස්ව උපත ලබා ඇත",
+    "ar": "يولد جميع الناس أحرارا متساوين في الكرامة والحقوق",
+    "fa": "تمام افراد بشر آزاد به دنیا می آیند و از لحاظ حیثیت و حقوق با هم برابرند",
+    "ur": "تمام انسان آزاد اور حقوق و عزت کے اعتبار سے برابر پیدا ہوئے ہیں",
+    "he": "כל בני האדם נולדו בני חורין ושווים בערכם ובזכויותיהם",
+    "th": "มนุษย์ทั้งหลายเกิดมามีอิสระและเสมอภาคกันในเกียรติศักดิ์และสิทธิ",
+    "lo": "ມະນຸດເກີດມາມີສິດເສລີພາບ ແລະສະເໝີໜ້າກັນໃນທາງກຽດຕິສັກ",
+    "dv": "ހުރިހާ އިންސާނުން ވެސް އުފަންވަނީ މިނިވަންކަމުގައި",
+    "am": "የሰው ልጅ ሁሉ ሲወለድ ነጻና በክብርና በመብትም እኩልነት ያለው ነው",
+    "ko": "모든 인간은 태어날 때부터 자유로우며 그 존엄과 권리에 있어 동등하다",
+    "ja": "すべてのひとはうまれながらにしてじゆうでありカタカナもよむ",
+}
+"""The first words of the Universal Declaration of Human Rights."""
+_FLOORS = {"am": 0.8, "ar": 0.8, "fa": 0.8, "he": 0.75, "th": 0.75, "lo": 0.7, "ko": 0.75, "dv": 0.8}
+_CLASSES = {
+    "s": "tʃ dʒ ts dz s z ʃ ʒ θ", "t": "t d ʈ ɖ ð",
+    "k": "k ɡ q x ɣ", "p": "p b", "r": "r ɹ ʁ", "n": "n ɲ ŋ", "v": "v w",
+}  # fmt: skip
+_OWN = {phone: letter for letter, phones in _CLASSES.items() for phone in phones.split()} | dict(zip("lmf", "lmf"))
+_ROMAN = str.maketrans("cjxzdbgqw", "sssstpkkv", "yh")
+
+
+@pytest.fixture(scope="module")
+def uroman() -> Any:
+    from uroman import Uroman
+
+    return Uroman()
+
+
+@pytest.mark.skipif(find_spec("uroman") is None, reason="uroman, the extra [romanize], is not installed")
+@pytest.mark.parametrize("language", TEXTS)
+def test_consonants_are_those_of_a_romanisation(language: str, uroman: Any) -> None:
+    text = TEXTS[language]
+    roman = re.sub("sh|ch|zh|kh", "s", uroman.romanize_string(text).lower())
+    theirs = re.sub("[^a-z]|[aeiou]", "", roman).translate(_ROMAN)
+    phones = [phone for word in text.split() for piece in pieces(word, language) for phone in piece.phones]
+    own = "".join(_OWN.get(phone, "") for phone in phones)
+    own, theirs = (re.sub(r"(.)\1+", r"\1", consonants) for consonants in (own, theirs))
+    assert SequenceMatcher(None, own, theirs, autojunk=False).ratio() >= _FLOORS.get(language, 0.85), (own, theirs)

@@ -71,7 +71,11 @@ def thai_pieces(text: str, language: str) -> list[Piece]:
         elif match := _syllable(thai, place):
             phones = (*_onset(match["onset"], onsets), *_VOWELS[str(match.lastgroup)])
             end = match.start("coda") if match["coda"] else match.end()
-            found.append(Piece(place, end, phones))
+            vowel_first = match.start("onset") - place
+            if vowel_first:
+                found.append(Piece(place, place + 1, phones[: -len(_VOWELS[str(match.lastgroup)])]))
+                phones = _VOWELS[str(match.lastgroup)]
+            found.append(Piece(place + vowel_first, end, phones))
             if match["coda"]:
                 found.append(Piece(end, match.end(), codas.get(match["coda"], ())))
         else:
@@ -86,9 +90,9 @@ def _bare(thai: str, place: int, found: list[Piece], is_lao: bool) -> None:
     match = _RUN.match(thai, place)
     if match is None:
         character = thai[place]
-        is_mark = character == _SHORTENED or "ะ" <= character <= "ฺ" or "เ" <= character <= "๎"
+        is_mark = character in _SHORTENED + _REPEAT or "ะ" <= character <= "ฺ" or "เ" <= character <= "๎"
         repeated = found[-1].phones if character == _REPEAT and found else onsets.get(character, unknown(character))
-        found.append(Piece(place, place + 1, () if is_mark and character != _REPEAT else repeated))
+        found.append(Piece(place, place + 1, () if is_mark and not (character == _REPEAT and found) else repeated))
         return
     run = match[0]
     if len(run) == 1:
