@@ -38,6 +38,8 @@ SAID = {
     "yi": "גוטן=ɡutn מענטש=mɛntʃ",
     "th": "สวัสดี=sawatdi ถนน=tanon คนไทย=kontaɪ ตลาด=talat เกิด=kət เพราะ=prɔ จันทร์=tʃan ต้นไม้=tonmaɪ แต่ความ=tɛkwam",
     "lo": "ສະບາຍດີ=sabaɪdi ວຽງຈັນ=wiaŋtʃan ຄົນ=kon",
+    "my": "မြန်မာ=mjanma ကျောင်း=tʃaʊn ရှမ်း=ʃan ထမင်း=tamin",
+    "km": "ភាសា=piəsa ខ្មែរ=kmaɛ|kmɛ កម្ពុជា=kɔmputʃiə|kɔmpotʃiə",
     "dv": "ދިވެހި=divehi މިއަށް=miaʔ",
     "am": "አማርኛ=amarɨɲa|amarɲa ሰላም=səlam",
     "zh": "银行=inxaŋ 长城=tʃaŋtʃəŋ 學習=ʃyɛʃi 什么=ʃənmə 女儿=nyəɹ",
@@ -63,7 +65,8 @@ def test_words_are_said_as_people_say_them(language: str) -> None:
 BLOCKS = {
     "hi": "\u0900-\u097f", "as": "\u0980-\u09ff", "pa": "\u0a00-\u0a7f", "gu": "\u0a80-\u0aff", "or": "\u0b00-\u0b7f",
     "ta": "\u0b80-\u0bff", "te": "\u0c00-\u0c7f", "kn": "\u0c80-\u0cff", "ml": "\u0d00-\u0d7f", "si": "\u0d80-\u0dff",
-    "th": "\u0e01-\u0e4e", "lo": "\u0e81-\u0ecd", "dv": "\u0780-\u07b1", "am": "\u1200-\u135a",
+    "th": "\u0e01-\u0e4e", "lo": "\u0e81-\u0ecd", "my": "\u1000-\u104f", "km": "\u1780-\u17d3",
+    "dv": "\u0780-\u07b1", "am": "\u1200-\u135a",
     "zh": "\u4e00-\u9fff", "yue": "\u4e00-\u9fff", "ja": "\u3041-\u9fff", "ko": "\u1100-\ud7a3",
     "ar": "\u0600-\u06ff", "fa": "\u0600-\u06ff", "ug": "\u0600-\u06ff", "ckb": "\u0620-\u06d3", "he": "\u05b0-\u05f4",
 }  # fmt: skip

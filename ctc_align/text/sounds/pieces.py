@@ -28,6 +28,8 @@ SCRIPTS: dict[str, tuple[str, str]] = {
     "armenian": ("small_alphabets", "armenian_pieces"),
     "thai": ("thai", "thai_pieces"),
     "lao": ("thai", "thai_pieces"),
+    "myanmar": ("mainland", "burmese_pieces"),
+    "khmer": ("mainland", "khmer_pieces"),
     "thaana": ("syllabaries", "thaana_pieces"),
     "ethiopic": ("syllabaries", "ethiopic_pieces"),
     "hangul": ("korean", "korean_pieces"),
