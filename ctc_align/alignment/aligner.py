@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NoReturn, TypedDict, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 from ctc_align.alignment.align_utterance import align_utterance, choose_tokens
 from ctc_align.alignment.corrected_words import check_length, corrected_words, path_of, recording_of, text_of
 from ctc_align.alignment.inputs import (
     FINE,
+    AlignerOptions,
     ModelEmissions,
     TranscriptSplitter,
     UtteranceInputs,
     check_on_error,
     checked_emissions,
     error_context,
+    failed_steps,
     lexicon_in,
     named_pairs,
     names_of,
@@ -25,6 +29,7 @@ from ctc_align.alignment.inputs import (
     run_watched,
     seconds_of,
 )
+from ctc_align.alignment.model_choice import ModelChoice
 from ctc_align.alignment.progress import Progress, StepProgress, reading
 from ctc_align.alignment.realign_utterance import realign_utterance
 from ctc_align.config import Settings
@@ -33,11 +38,12 @@ from ctc_align.formats import Alignment
 from ctc_align.formats.hand_fixes import is_fixed
 from ctc_align.kernels import batching
 from ctc_align.kernels.requests import Steps
+from ctc_align.models import AUTO
 from ctc_align.models.calibration import Calibration, calibration_of, file_in, read_calibration
 from ctc_align.models.catalogue import folder_settings
 from ctc_align.models.edge_network import EdgeNetwork, edge_network_of, load_edge_network
 from ctc_align.tokens.tokenizer import Tokenizer, tokenizer_for, with_phones
-from ctc_align.types import AlignedWord, Audio, AudioLike, Emissions, Transcript, Word, Words
+from ctc_align.types import AlignedWord, Audio, AudioLike, Emissions, Transcript, Words
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -50,15 +56,6 @@ GROUP_S = 600.0
 """A long batch goes through in groups of so many seconds of audio: what is in memory at once."""
 
 
-class AlignerOptions(TypedDict, total=False):
-    """The keyword arguments of `Aligner`."""
-
-    device: str
-    backend: str
-    lexicon: str | PathLike[str] | None
-    settings: Settings | None
-
-
 class Aligner:
     """Loads a model once and aligns with it often.
 
@@ -67,6 +64,7 @@ class Aligner:
 
     Args:
         model: a name that `ctc-align models` lists, or the folder of a trained model; None to align `Emissions` only.
+            "auto": `english`, or `universal` where settings, `Transcript` or, clearly, its text say another language.
         device: "auto", "cpu", "cuda", "cuda:N" or "mps".
         backend: of the kernels: "auto", "reference", "cpu" or "gpu".
         lexicon: path of a pronunciation dictionary (MFA format) that goes before the model's own pronunciations; None
@@ -80,7 +78,7 @@ class Aligner:
 
     def __init__(
         self,
-        model: str | None = "english",
+        model: str | None = AUTO,
         *,
         device: str = "auto",
         backend: str = "auto",
@@ -90,8 +88,11 @@ class Aligner:
         from ctc_align.kernels import check_backend
 
         check_backend(backend)
-        own = folder_settings(model)
-        self.settings = (settings or Settings()).for_language(own.language)
+        given = settings or Settings()
+        load = partial(Aligner, device=device, backend=backend, lexicon=lexicon, settings=replace(given, language=""))
+        self.choice: ModelChoice[Aligner] = ModelChoice(model, given, lexicon is not None, load)
+        own = folder_settings(model := self.choice.first)
+        self.settings = given.for_language(own.language)
         self.backend = backend
         if self.settings.romanize:
             require_romanizing(is_needless=own.ipa)
@@ -136,9 +137,9 @@ class Aligner:
         """
         name, source = names_of(audio, utterance)
         words = self.split(text, name)
-        told = reading(progress)
+        own, told = self.choice.aligner(self, words.language), reading(progress)
         with error_context(name, source):
-            steps = self._align(self._load(audio), words, name, source, told)
+            steps = own._align(own._load(audio), words, name, source, told)
         return run_watched(steps, told)
 
     def realign(
@@ -154,6 +155,8 @@ class Aligner:
         Raises:
             CtcAlignError: words by hand cross, or leave others no room; the audio is another one, or not there.
         """
+        if (own := self.choice.aligner_of(self, alignment.model, alignment.config)) is not self:
+            return own.realign(alignment, audio, progress=progress)
         name, sound = alignment.utterance, path_of(alignment) if audio is None else audio
         source, told, fixed = names_of(sound, name)[1], reading(progress), any(map(is_fixed, alignment.words))
         with error_context(name, source):
@@ -254,10 +257,11 @@ class Aligner:
         """
         name, source = names_of(audio, None)
         words = self.split(text, name)
+        own = self.choice.aligner(self, words.language)
         with error_context(name, source):
-            emissions = self.emissions(audio)
+            emissions = own.emissions(audio)
         with error_context(name):
-            return batching.run([choose_tokens(self._inputs(emissions, words, name, source))])[0].loss
+            return batching.run([choose_tokens(own._inputs(emissions, words, name, source))])[0].loss
 
     def score_texts(self, audio: AudioLike, texts: Sequence[str]) -> list[Scored]:
         """Return the losses of alternative transcripts of one audio, best first; the model runs once.
@@ -272,7 +276,13 @@ class Aligner:
         """
         if isinstance(texts, str):
             raise UsageError("texts: expected a list of transcripts, got a str; write [text]")
-        return self.score_emissions([self.emissions(audio)], [list(texts)])[0]
+        own, language = self.for_texts(texts)
+        return own.score_emissions([own.emissions(audio)], [list(texts)], languages=[language])[0]
+
+    def for_texts(self, texts: Sequence[str], language: str = "") -> tuple[Aligner, str]:
+        """Return the aligner for transcripts of one audio, and their language, "" for that of its settings."""
+        language = language or self.choice.language_of("\n".join(texts))
+        return self.choice.aligner(self, language), language
 
     def score_emissions(
         self,
@@ -287,19 +297,22 @@ class Aligner:
         """
         from ctc_align.alignment.scoring import ranked, score_transcript
 
-        settings = [self.settings.in_language(language) for language in languages or [""] * len(emissions)]
-
-        scored = iter(
-            batching.run(
-                [
-                    score_transcript(one, text, index, self._tokenizer(one), own, self.backend)
-                    for one, alternatives, own in zip(emissions, texts, settings)
-                    for index, text in enumerate(alternatives)
-                ],
-                timings=timings,
-            )
-        )
+        own = [self.settings.in_language(language) for language in languages or [""] * len(emissions)]
+        steps = [
+            score_transcript(one, text, index, self._tokenizer(one), settings, self.backend)
+            for one, alternatives, settings in zip(emissions, texts, own)
+            for index, text in enumerate(alternatives)
+        ]
+        scored = iter(batching.run(steps, timings=timings))
         return [ranked([next(scored) for _ in alternatives]) for alternatives in texts]
+
+    def with_settings(self, settings: Settings) -> Aligner:
+        """Return an aligner with other settings, none that a model is loaded by, and the same models."""
+        other = copy(self)
+        other.choice = self.choice.with_settings(settings)
+        other.settings = settings.for_language(folder_settings(self.choice.first).language)
+        other._splitter = TranscriptSplitter(other.settings)
+        return other
 
     def inputs(
         self, audio: AudioLike, text: str, utterance: str | None = None, *, keep_sound: bool = False
@@ -307,9 +320,10 @@ class Aligner:
         """Return what an alignment is made from, with the sound even if no network will look at it: `keep_sound`."""
         name, source = names_of(audio, utterance)
         words = self.split(text, name)
+        own = self.choice.aligner(self, words.language)
         with error_context(name, source):
-            [emissions] = batching.run([self._emit(self._load(audio), None, keep_sound=keep_sound)])
-            return self._inputs(emissions, words, name, source)
+            [emissions] = batching.run([own._emit(own._load(audio), None, keep_sound=keep_sound)])
+            return own._inputs(emissions, words, name, source)
 
     @property
     def edge_network(self) -> EdgeNetwork | None:
@@ -321,10 +335,6 @@ class Aligner:
         """The limits of `ctc_align.alignment.fit.fit_of` that are the model's; None where it has no figures."""
         network = getattr(self.model, "confidence_network", None)
         return None if network is None else network.limits
-
-    def words_of(self, text: str) -> Sequence[Word]:
-        """Return the words of a transcript as they will be aligned."""
-        return self.split(text, "transcript").words
 
     def _align(
         self,
@@ -363,12 +373,13 @@ class Aligner:
             source = names_of(audio, name)[1]
             try:
                 words = self.split(text, name)
+                own = self.choice.aligner(self, words.language)
                 with error_context(name, source):
-                    loaded = self._load(audio)
+                    loaded = own._load(audio)
             except CtcAlignError as error:
-                group.append(_failed(error))
+                group.append(failed_steps(error))
                 continue
-            group.append(self._align(loaded, words, name, source))
+            group.append(own._align(loaded, words, name, source))
             seconds += seconds_of(loaded)
             if seconds >= GROUP_S:
                 yield group
@@ -399,7 +410,7 @@ class Aligner:
         Raises:
             TranscriptError: nothing in it is spoken.
         """
-        return text if isinstance(text, Words) else self._splitter.split(text, name)
+        return text if isinstance(text, Words) else self._splitter.split(self.choice.named(text), name)
 
     def _inputs(self, emissions: Emissions, words: Words, name: str, source: str) -> UtteranceInputs:
         may_be_models = self._may_be_models(emissions)
@@ -432,13 +443,7 @@ class Aligner:
 
 
 def align(
-    audio: AudioLike, text: str | Transcript, *, model: str = "english", **options: Unpack[AlignerOptions]
+    audio: AudioLike, text: str | Transcript, *, model: str = AUTO, **options: Unpack[AlignerOptions]
 ) -> Alignment:
     """Align an audio with its transcript; for many, make one `Aligner` and keep it. Options as `Aligner`'s."""
     return Aligner(model, **options).align(audio, text)
-
-
-def _failed(error: CtcAlignError) -> Steps[NoReturn]:
-    """The stages of an utterance that failed before its first one."""
-    raise error
-    yield

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NoReturn, TypedDict
 
 import torch
 
@@ -33,6 +33,15 @@ _BOOK_CHARS = 20_000
 """A text of so many characters is kept."""
 FINE = ("auto", "refined")
 """Values of the setting `edges` with which a network of edges is used, where there is one."""
+
+
+class AlignerOptions(TypedDict, total=False):
+    """The keyword arguments of `Aligner`."""
+
+    device: str
+    backend: str
+    lexicon: str | PathLike[str] | None
+    settings: Settings | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,3 +261,9 @@ def seconds_of(loaded: Audio | Emissions) -> float:
     if isinstance(loaded, Emissions):
         return units.frames_to_seconds(len(loaded.log_probs), loaded.frame_shift_s)
     return loaded.duration_s
+
+
+def failed_steps(error: CtcAlignError) -> Steps[NoReturn]:
+    """Return the stages of an utterance that failed before its first one."""
+    raise error
+    yield

@@ -23,7 +23,7 @@ from ctc_align.cli.arguments import (
     is_book,
     name_of_audio,
 )
-from ctc_align.cli.language_notes import language_notes, unknown_letters
+from ctc_align.cli.language_notes import choice_notes, language_notes, unknown_letters
 from ctc_align.cli.messages import THRESHOLD_NOT_MET, Talk
 from ctc_align.cli.options import (
     ConfigOptions,
@@ -136,6 +136,8 @@ def align(
     check_recording(audio, reader, formats)
     aligner = load_aligner(model, reader, settings)
     words = aligner.split(written, "standard input" if source == "-" else source)
+    looks = words.language if aligner.choice.by_text and not written.language else ""
+    talk.notes(choice_notes({looks: 1} if looks not in ("", "en") else {}))
     talk.notes(language_notes(spoken_text(words), model.name_for(reader), settings.language))
     files = (audio, transcript, model.lexicon, log_probs.vocab, config.config, times.calibration)
     formats = with_source_format(formats, written, destination.stdout)

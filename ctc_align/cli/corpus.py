@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ctc_align.cli import options
-from ctc_align.cli.language_notes import language_notes
+from ctc_align.cli.language_notes import choice_notes, language_notes
 from ctc_align.cli.messages import SOME_FAILED, THRESHOLD_NOT_MET, Interrupted, Talk, counted
 from ctc_align.cli.options import (
     ConfigOptions,
@@ -295,6 +295,7 @@ def align_all(run: CorpusRun, talk: Talk) -> None:
             result = run_corpus(run, display)
     except KeyboardInterrupt:
         raise Interrupted("interrupted: what the journal says is done; the same command goes on from there") from None
+    talk.notes(choice_notes(result.summary.looks))
     name_failures(result.summary, result.journal, talk)
     if result.verified is not None:
         talk.say(f"ctc-align: {verification(result)}")

@@ -17,6 +17,36 @@ _ALIKE = ({"da", "no"}, {"ca", "es"})
 _REMEDY = "give a model of that language with --model (see ctc-align models)"
 
 
+def choice_notes(looks: dict[str, int], model: str = "universal") -> list[str]:
+    """Return a note on transcripts that were taken for another language than English; `looks` counts them by language.
+
+    >>> choice_notes({"de": 1})
+    ['the text looks German (de): aligned with the model universal; give --language en if it is English']
+    >>> choice_notes({"de": 12, "und": 1})[0].partition(": aligned")[0]
+    'texts: 12 look German (de), 1 does not look English'
+    """
+    from ctc_align.text.english_or_not import UNKNOWN, name_of
+
+    if not looks:
+        return []
+    remedy = f"aligned with the model {model}; give --language en if "
+    if sum(looks.values()) == 1:
+        [code] = looks
+        if code == UNKNOWN:
+            return [f"the text does not look English: {remedy}it is, else the code of its language"]
+        return [f"the text looks {name_of(code)}: {remedy}it is English"]
+    told = [f"{count} {_look(code, count)}" for code, count in looks.items()]
+    return [f"texts: {', '.join(told)}: {remedy}they are English"]
+
+
+def _look(code: str, count: int) -> str:
+    from ctc_align.text.english_or_not import UNKNOWN, name_of
+
+    if code == UNKNOWN:
+        return f"{'do' if count > 1 else 'does'} not look English"
+    return f"look{'' if count > 1 else 's'} {name_of(code)}"
+
+
 def language_notes(text: str, model: str | None, language: str = "") -> list[str]:
     """Return a note where a transcript is in another language than that of the model called `model`: clearly by its
     words, or because `language` (a code, "" for none) says so.
@@ -25,13 +55,18 @@ def language_notes(text: str, model: str | None, language: str = "") -> list[str
     ...                "es regnet, ist das schade.", "english")[0].partition(":")[0]
     'the transcript looks German and the model english is for English'
     """
+    from ctc_align.models import AUTO, ENGLISH, UNIVERSAL, is_embedded
     from ctc_align.models.catalogue import language_of
-    from ctc_align.text.languages import NAMES, base_code, likely_language
+    from ctc_align.text.english_or_not import UNKNOWN, likely_other
+    from ctc_align.text.languages import NAMES, base_code, likely_language, script_of
 
+    model = ENGLISH if model == AUTO and not is_embedded(UNIVERSAL) else model
     spoken = language_of(model)
     if spoken not in NAMES:
         return []
     written, rough = likely_language(text), "times are rough at best"
+    if spoken == "en" and not written and likely_other(text) == UNKNOWN and script_of(text) == "Latin":
+        return [f"the transcript does not look English, and the model {model} is for English: {rough}; {_REMEDY}"]
     if written not in ("", spoken) and {written, spoken} not in _ALIKE:
         looks = f"the transcript looks {NAMES[written]} and the model {model} is for {NAMES[spoken]}"
         return [f"{looks}: {rough}; {_REMEDY}, or is it the wrong transcript?"]

@@ -102,8 +102,9 @@ Language = Annotated[
     typer.Option(
         "--language",
         metavar="CODE",
-        help="Language of the transcript (en, deu): how numbers are spoken; chooses the part of a multilingual model.",
-        show_default="the model's, else en",
+        help="Language of the transcript (en, deu): how words and numbers are spoken; chooses the model where --model "
+        "does not (english or universal), and the part of a multilingual one.",
+        show_default="told by the text, else en",
     ),
 ]
 Revision = Annotated[
@@ -142,7 +143,7 @@ class ModelOptions:
     model: Annotated[
         str | None,
         typer.Option(
-            "--model", metavar="NAME|PATH", help="Acoustic model; see ctc-align models.", show_default="english"
+            "--model", metavar="NAME|PATH", help="Acoustic model; see ctc-align models.", show_default="by language"
         ),
     ] = None
     lexicon: Lexicon = None
@@ -150,8 +151,8 @@ class ModelOptions:
     backend: Backend = "auto"
 
     def name_for(self, log_probs: Reader | None) -> str | None:
-        """Return the model's name, by default the embedded model's; None where log-probs take its place."""
-        return None if log_probs is not None else self.model or "english"
+        """Return the model's name, by default that of a choice by language; None where log-probs take its place."""
+        return None if log_probs is not None else self.model or "auto"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ctc_align.cli import options
-from ctc_align.cli.language_notes import language_notes
+from ctc_align.cli.language_notes import choice_notes, language_notes
 from ctc_align.cli.messages import SOME_FAILED, THRESHOLD_NOT_MET, Interrupted, Talk, counted
 from ctc_align.cli.options import (
     ConfigOptions,
@@ -250,7 +250,8 @@ def _rows_of_audio(
     from ctc_align.cli.score_rows import row_of
 
     texts = ["" if isinstance(text, Exception) else text for _, text, _ in transcripts]
-    aligner = load_aligner(model, reader, settings)
+    aligner, language = load_aligner(model, reader, settings).for_texts(texts)
+    talk.notes(choice_notes({language: 1} if language not in ("", "en") else {}))
     source = sound_of(audio, reader, aligner)
     for name, text, is_file in transcripts:
         for note in language_notes(text, model.name_for(reader), settings.language) if isinstance(text, str) else ():

@@ -25,6 +25,7 @@ from ctc_align.corpus.sources import with_channel
 from ctc_align.corpus.state.journal_lines import DONE, FAILED
 from ctc_align.corpus.utterance import Refused, Source, Utterance
 from ctc_align.errors import CtcAlignError, UsageError
+from ctc_align.models import AUTO
 
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
@@ -50,7 +51,7 @@ class ScoreOptions:
     `log_probs` reads a source of log-probs; `model` is then None.
     """
 
-    model: str | None = "english"
+    model: str | None = AUTO
     lexicon: str | None = None
     device: str = "auto"
     backend: str = "auto"
@@ -83,16 +84,21 @@ class ScoreTask:
         self, aligner: Aligner, jobs: Sequence[JobState], timings: dict[str, float]
     ) -> Sequence[Outcome | CtcAlignError]:
         """Return the outcomes, with the ranked transcripts of each utterance."""
-        sources = [source_of(state) for state in jobs]
-        emissions = aligner.emissions_batch(sources)
-        usable = [i for i, result in enumerate(emissions) if not isinstance(result, CtcAlignError)]
-        texts = [jobs[i].job.utterance.texts or (jobs[i].job.utterance.text,) for i in usable]
-        results: list[Any] = list(emissions)
-        languages = [jobs[i].job.utterance.language for i in usable]
-        scores = aligner.score_emissions([results[i] for i in usable], texts, timings, languages)
-        for i, scored in zip(usable, scores):
-            duration_s = _duration_s(sources[i])
-            results[i] = Outcome(jobs[i].job.index, DONE, duration_s=duration_s, scored=tuple(scored))
+        from ctc_align.alignment.model_choice import by_aligner
+
+        results: list[Any] = [None] * len(jobs)
+        texts = [state.job.utterance.texts or (state.job.utterance.text,) for state in jobs]
+        sources, named = list(map(source_of, jobs)), [state.job.utterance.language for state in jobs]
+        for own, places, languages in by_aligner(aligner, texts, named):
+            heard = own.emissions_batch([sources[i] for i in places])
+            for i, one in zip(places, heard):
+                results[i] = one
+            usable = [(i, code) for i, code in zip(places, languages) if not isinstance(results[i], CtcAlignError)]
+            emissions, codes = [results[i] for i, _ in usable], [code for _, code in usable]
+            scores = own.score_emissions(emissions, [texts[i] for i, _ in usable], timings, codes)
+            for (i, _), scored in zip(usable, scores):
+                outcome = Outcome(jobs[i].job.index, DONE, duration_s=_duration_s(sources[i]), scored=tuple(scored))
+                results[i] = outcome
         return results
 
     def write(self, state: JobState) -> Outcome:

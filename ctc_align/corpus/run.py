@@ -22,7 +22,7 @@ from ctc_align.corpus.engine.worker_pools import PoolSettings, plan_pool
 from ctc_align.corpus.outputs.assembly import Assembly
 from ctc_align.corpus.outputs.layout import Layout, OutputSettings, layout_for
 from ctc_align.corpus.sources import open_source, with_channel
-from ctc_align.corpus.state.fingerprint import Fingerprints, log_probs_identity, run_fingerprint
+from ctc_align.corpus.state.fingerprint import Fingerprints, log_probs_identity, model_identity, run_fingerprint
 from ctc_align.corpus.state.journal import Journal, Shard, journal_path, journal_paths
 from ctc_align.corpus.state.journal_lines import DONE, line_key
 from ctc_align.corpus.state.lock import FolderLock, lock_path
@@ -39,7 +39,7 @@ from ctc_align.corpus.state.summary import Effort, Summary, lines_left, summariz
 from ctc_align.corpus.state.verification import Verification, verify
 from ctc_align.corpus.utterance import Source, Utterance
 from ctc_align.errors import BackendError, LostFolderError, OutputError, UsageError
-from ctc_align.models import check_model
+from ctc_align.models import AUTO, ENGLISH, UNIVERSAL, check_model, is_embedded
 from ctc_align.models.catalogue import folder_settings
 from ctc_align.models.log_probs import Reader
 
@@ -70,7 +70,7 @@ class CorpusRun:
     source: str
     out_dir: str
     kind: str | None = None
-    model: str | None = "english"
+    model: str | None = AUTO
     lexicon: str | None = None
     device: str = "auto"
     backend: str = "auto"
@@ -116,7 +116,7 @@ def run_corpus(run: CorpusRun, observer: Observer) -> RunResult:
     _check(run)
     layout = layout_for(_output_settings(run))
     open_source(run.source, run.kind, parts=True, text=run.text)  # a wrong call leaves no folder behind
-    if run.model is not None:
+    if run.model not in (None, AUTO):
         check_model(run.model)
     is_new = not out_dir.exists()
     make_folder(out_dir)
@@ -160,7 +160,7 @@ def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out
     plan_options = PlanOptions(batch_seconds, run.retry_failed, run.force)
     threads = 1 if plan.is_on_cpu else _GPU_THREADS
     options = WorkerOptions(
-        AlignTask(layout),
+        AlignTask(layout, by_text=run.model == AUTO and not run.settings.language),
         run.model,
         run.lexicon,
         run.device,
@@ -224,6 +224,8 @@ def _with_advice(error: OutputError, finished: int) -> OutputError:
 
 def _with_model_defaults(run: CorpusRun) -> CorpusRun:
     """Return the run with the model's language and lexicon where it has none: results depend on them."""
+    if run.model == AUTO:
+        return run
     defaults = folder_settings(run.model)
     return replace(run, lexicon=run.lexicon or defaults.lexicon, settings=run.settings.for_language(defaults.language))
 
@@ -271,7 +273,11 @@ def _fingerprint(run: CorpusRun, layout: Layout) -> str:
     others = (outputs.layout, str(outputs.shard_size), *outputs.manifests, outputs.cut, str(outputs.pause_s))
     if run.log_probs is not None:
         others = (*others, *log_probs_identity(run.log_probs))
-    return run_fingerprint(run.model, run.lexicon, run.settings.to_dict(), outputs.formats_written, others)
+    model = ENGLISH if run.model == AUTO else run.model
+    if run.model == AUTO and is_embedded(UNIVERSAL):
+        others = (*others, model_identity(UNIVERSAL), run.settings.language)
+    settings = run.settings.for_language() if run.model == AUTO else run.settings
+    return run_fingerprint(model, run.lexicon, settings.to_dict(), outputs.formats_written, others)
 
 
 def _manifests(layout: Layout, source: Source, run: CorpusRun, out_dir: Path) -> list[Path]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ctc_align.config import UNKNOWN_LANGUAGE, read_toml
 from ctc_align.errors import ConfigError
-from ctc_align.models import EMBEDDED, ENGLISH, FAMILIES, FOLDER_FILES, UNIVERSAL, embedded_folder, is_embedded
+from ctc_align.models import AUTO, EMBEDDED, ENGLISH, FAMILIES, FOLDER_FILES, UNIVERSAL, embedded_folder, is_embedded
 from ctc_align.text.ipa import is_ipa
 
 LEXICON = "lexicon.txt"
@@ -111,7 +111,7 @@ def folder_settings(model: str | None) -> FolderSettings:
     >>> folder_settings("english"), folder_settings(None) == folder_settings("hf:org/name")
     (FolderSettings(language='', lexicon=None, ipa=False), True)
     """
-    if model is None or model == ENGLISH or model.startswith(tuple(FAMILIES)):
+    if model in (None, AUTO, ENGLISH) or model.startswith(tuple(FAMILIES)):
         return FolderSettings()
     folder = embedded_folder(model) if model in EMBEDDED else Path(model)
     try:

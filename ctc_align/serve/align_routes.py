@@ -17,6 +17,7 @@ from ctc_align.formats.json_reading import no_number
 from ctc_align.reading.input_files import parse_json
 from ctc_align.serve.alignment_folder import MOST_BYTES, check_same_part
 from ctc_align.serve.job_queue import DONE, JobQueue, ServerJob
+from ctc_align.serve.model_worker import open_settings
 from ctc_align.serve.refusals import RefusedError, refusal_of
 from ctc_align.serve.request_fields import WITH_SOUND, checked_format, made_job, media_type, served_formats
 from ctc_align.serve.uploads import Form, UploadFolder, read_form
@@ -40,7 +41,7 @@ class AlignRoutes:
     def __init__(self, aligner: Aligner, queue: JobQueue, uploads: UploadFolder) -> None:
         model = aligner.model
         assert model is not None
-        self.queue, self.uploads, self.settings = queue, uploads, aligner.settings
+        self.queue, self.uploads, self.settings = queue, uploads, open_settings(aligner)
         self.model_name = model.name
         self._model = {
             "name": model.name,

@@ -6,7 +6,6 @@ what it would get alone. A long one goes alone: its progress is told, and it can
 
 from __future__ import annotations
 
-import copy
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -42,7 +41,7 @@ class ModelWorker(threading.Thread):
     def __init__(self, aligner: Aligner, queue: JobQueue) -> None:
         super().__init__(name="ctc-align-model", daemon=True)
         self._aligner, self._queue = aligner, queue
-        self._variants: dict[Settings, Aligner] = {aligner.settings: aligner}
+        self._variants: dict[Settings, Aligner] = {open_settings(aligner): aligner}
 
     def run(self) -> None:
         """Work until the queue is stopped; no fault of a job ends the thread."""
@@ -138,6 +137,18 @@ class ModelWorker(threading.Thread):
     def _scored(
         self, aligner: Aligner, loaded: Sequence[tuple[ServerJob, Audio]]
     ) -> Sequence[list[dict[str, Any]] | CtcAlignError]:
+        from ctc_align.alignment.model_choice import by_aligner
+
+        texts = [[text.text for text in job.texts] for job, _ in loaded]
+        results: list[Any] = [None] * len(loaded)
+        for own, places, languages in by_aligner(aligner, texts, [""] * len(loaded)):
+            for place, scored in zip(places, self._scored_by(own, [loaded[place] for place in places], languages)):
+                results[place] = scored
+        return results
+
+    def _scored_by(
+        self, aligner: Aligner, loaded: Sequence[tuple[ServerJob, Audio]], languages: Sequence[str]
+    ) -> Sequence[list[dict[str, Any]] | CtcAlignError]:
         results: list[Any]
         if len(loaded) > 1:
             results = list(aligner.emissions_batch([audio for _, audio in loaded], "return"))
@@ -153,7 +164,8 @@ class ModelWorker(threading.Thread):
             if not isinstance(result, CtcAlignError) and self._goes_on(loaded[place][0])
         ]
         texts = [[text.text for text in loaded[place][0].texts] for place in heard]
-        for place, scored in zip(heard, aligner.score_emissions([results[place] for place in heard], texts)):
+        emissions, codes = [results[place] for place in heard], [languages[place] for place in heard]
+        for place, scored in zip(heard, aligner.score_emissions(emissions, texts, languages=codes)):
             results[place] = [_score_row(one) for one in scored]
         return results
 
@@ -173,14 +185,17 @@ class ModelWorker(threading.Thread):
         self._queue.end(job, refusal=refusal_of(error, job.names))
 
     def _aligner_for(self, settings: Settings) -> Aligner:
-        """Return an aligner with these settings and the one model: they are settings that no model looks at."""
+        """Return an aligner with these settings and the same models: they are settings that no model looks at."""
         if settings not in self._variants:
             if len(self._variants) >= VARIANTS:
-                del self._variants[next(key for key in self._variants if key != self._aligner.settings)]
-            variant = copy.copy(self._aligner)
-            variant.settings = settings
-            self._variants[settings] = variant
+                del self._variants[next(key for key in self._variants if key != open_settings(self._aligner))]
+            self._variants[settings] = self._aligner.with_settings(settings)
         return self._variants[settings]
+
+
+def open_settings(aligner: Aligner) -> Settings:
+    """Return the settings that requests begin with: a language that is told by each text is open in them."""
+    return aligner.choice.given if aligner.choice.by_text else aligner.settings
 
 
 def too_long(name: str, duration_s: float, most_s: float) -> RefusedError:

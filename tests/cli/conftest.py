@@ -24,6 +24,7 @@ class FakeAligner:
 
     def __init__(self, **options: Any) -> None:
         self.options = options
+        self.choice = types.SimpleNamespace(by_text=False)
         self.model = types.SimpleNamespace(vocab=("<blank>", *"abcdefghijklmnopqrstuvwxyz'"), blank=0)
 
     def split(self, text: Transcript, name: str) -> Words:

@@ -39,7 +39,7 @@ def test_bare_form_writes_all_formats(cli, fake_aligner):
     assert "wrote talk.json, talk.ctm, talk.tokens.ctm, talk.TextGrid" in result.stderr
     call = fake_aligner.calls[0]
     assert (call["audio"], call["text"], call["utterance"]) == ("talk.wav", "Hello, big world!\n", "talk")
-    assert (call["model"], call["device"], call["backend"], call["lexicon"]) == ("english", "auto", "auto", None)
+    assert (call["model"], call["device"], call["backend"], call["lexicon"]) == ("auto", "auto", "auto", None)
     assert json.loads(Path("talk.json").read_text())["words"][0]["text"] == "Hello,"
 
 

@@ -20,6 +20,9 @@ class EvenAligner:
     fit_limits = None
     model = types.SimpleNamespace(sample_rate=16000)
 
+    def for_texts(self, texts: Any, language: str) -> tuple[EvenAligner, str]:
+        return self, language
+
     def align_batch(self, pairs: Any, on_error: str, utterances: Any, timings: Any) -> list[Any]:
         return [self.align(audio, text, name) for (audio, text), name in zip(pairs, utterances)]
 

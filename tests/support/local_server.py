@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import http.client
 import io
 import json
@@ -43,6 +44,15 @@ class SpreadingAligner:
         self.gate = threading.Event()
         self.gate.set()
         self.deaf = False
+        self.choice = types.SimpleNamespace(by_text=False)
+
+    def with_settings(self, settings: Settings) -> SpreadingAligner:
+        other = copy.copy(self)
+        other.settings = settings
+        return other
+
+    def for_texts(self, texts: Any, language: str) -> tuple[SpreadingAligner, str]:
+        return self, language
 
     def align(self, audio: Any, text: Any, *, utterance: str, progress: Callable[[float], None]) -> Alignment:
         self.emissions(audio, progress=progress)
@@ -73,7 +83,7 @@ class SpreadingAligner:
     def emissions_batch(self, audios: Any, on_error: str) -> list[Any]:
         return list(audios)
 
-    def score_emissions(self, emissions: Any, texts: Any) -> list[list[Any]]:
+    def score_emissions(self, emissions: Any, texts: Any, *, languages: Any) -> list[list[Any]]:
         from ctc_align.alignment.scoring import Scored  # which takes seconds where nothing else needs it
 
         return [[Scored(text, i, i + 1, float(len(text))) for i, text in enumerate(one)] for one in texts]

@@ -71,6 +71,8 @@ def tiny_universal(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
     (folder / "english").symlink_to(embedded_folder("english"), target_is_directory=True)
     monkeypatch.setattr("ctc_align.models.FOLDER", folder)
     made = tiny_folder(folder / "universal", ("<blank>", *IPA_PHONES))
+    about = (made / "model.toml").read_text("utf-8")
+    (made / "model.toml").write_text(about.replace('name = "tiny"', 'name = "universal"'), "utf-8")
     table = [
         ("language", "script", "hours", "clips"),
         ("nl", "Latin", "1.25", "12"),

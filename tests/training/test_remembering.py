@@ -90,7 +90,7 @@ def test_the_models_language_unless_the_user_says_another(letters: Path, sounds:
     alignment = aligner.align(sounds / "u000.wav", TEXT)
     assert [word.spoken for word in alignment.words] == ["mola", "zwei"]
     assert alignment.config["language"] == "de"
-    assert [word.spoken for word in aligner.words_of("21")] == ["einundzwanzig"]
+    assert [word.spoken for word in aligner.split("21", "transcript").words] == ["einundzwanzig"]
     assert aligner.score(sounds / "u000.wav", TEXT) == aligner.score(sounds / "u000.wav", "mola zwei")
     for language, said in (("en", "two"), ("fr", "deux")):
         own = Aligner(str(letters), device="cpu", settings=Settings(language=language))

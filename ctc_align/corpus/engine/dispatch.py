@@ -260,6 +260,7 @@ def _line(job: Job, outcome: Outcome, finished: float) -> Line:
         words=outcome.words,
         too_many_skipped=outcome.too_many_skipped,
         unexplained_s=outcome.unexplained_s,
+        looks=outcome.looks,
         book=None if job.utterance.book is None else job.utterance.transcript,
         part=outcome.part,
         files=outcome.files,

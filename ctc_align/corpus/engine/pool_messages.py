@@ -22,8 +22,8 @@ class Outcome:
     """The outcome of one job.
 
     `pending` is the part of a file that the parent assembles; `doubt`, `fit`, `skipped`, `words`, `too_many_skipped`,
-    `unexplained_s`, `part`, `files` and `row` go into the journal; `scored` are the ranked transcripts of a job of
-    `score`.
+    `unexplained_s`, `looks`, `part`, `files` and `row` go into the journal; `scored` are the ranked transcripts of a
+    job of `score`.
     """
 
     index: int
@@ -40,6 +40,7 @@ class Outcome:
     words: int | None = None
     too_many_skipped: bool | None = None
     unexplained_s: float | None = None
+    looks: str | None = None
     part: tuple[int, int] | None = None
     scored: tuple[Scored, ...] = ()
     files: Mapping[str, Checksum] | None = None

@@ -21,6 +21,7 @@ from ctc_align.corpus.state.journal_lines import DONE, FAILED
 from ctc_align.corpus.state.lock import exclusive
 from ctc_align.errors import CtcAlignError, InputError, LostFolderError, OutputError
 from ctc_align.formats.whole_files import write_to_disk
+from ctc_align.models import UNIVERSAL
 
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
@@ -72,9 +73,13 @@ class Task(Protocol):
 
 @dataclass(frozen=True)
 class AlignTask:
-    """Utterances are aligned, and their outputs written where the layout says."""
+    """Utterances are aligned, and their outputs written where the layout says.
+
+    `by_text`: nobody named their language, but for those that have their own.
+    """
 
     layout: Layout
+    by_text: bool = False
 
     def compute(
         self, aligner: Aligner, jobs: Sequence[JobState], timings: dict[str, float]
@@ -109,10 +114,16 @@ class AlignTask:
             words=alignment.spoken,
             too_many_skipped=alignment.too_many_skipped or None,
             unexplained_s=round(alignment.unexplained_s, 3) or None,
+            looks=self._looks(alignment, utterance),
             part=_part(alignment),
             files=placed.files,
             row=placed.row,
         )
+
+    def _looks(self, alignment: Alignment, utterance: Utterance) -> str | None:
+        """Return the language that the text looks like where that chose the model `universal`, else None."""
+        chosen = self.by_text and alignment.model == UNIVERSAL and not utterance.language
+        return str(alignment.config.get("language")) if chosen else None
 
     def keep(self, outcomes: Sequence[Outcome]) -> None:
         """Write the files of a batch to the disk."""
@@ -366,7 +377,8 @@ def _of_its_part(found: Alignment | CtcAlignError, utterance: Utterance, aligner
 
     if utterance.book is None or isinstance(found, CtcAlignError):
         return found
-    return part_of_text(found, aligner.fit_limits)
+    own, _ = aligner.for_texts((utterance.book.text,), utterance.book.language)
+    return part_of_text(found, own.fit_limits)
 
 
 def _is_of_one_utterance(error: OutputError) -> bool:

@@ -31,6 +31,7 @@ _AT_TIMES = (
     "words",
     "too_many_skipped",
     "unexplained_s",
+    "looks",
     "book",
     "part",
     "files",
@@ -60,7 +61,8 @@ class Line:
     `least_confidence` of a word, None where no word has any. `fit` is that of the transcript, None where the model
     cannot tell, `skipped` the number of words that are not in the recording, of all `words` that can be spoken, and
     `too_many_skipped` is True where those are more than the run let be, else None. `unexplained_s` are the
-    seconds of speech that no word explains, None where there is none. `book` is the path of
+    seconds of speech that no word explains, None where there is none. `looks` is the language that the
+    text looks like where nobody named one and it chose the model `universal`. `book` is the path of
     the text of many recordings of which this one reads a part, `part` the characters of that part, first and end, None
     where nothing of it is in the recording. `files` are the files of this
     utterance alone, by their names below the output folder, `row` is its part of a file of many.
@@ -85,6 +87,7 @@ class Line:
     words: int | None = None
     too_many_skipped: bool | None = None
     unexplained_s: float | None = None
+    looks: str | None = None
     book: str | None = None
     part: tuple[int, int] | None = None
     files: Mapping[str, Checksum] | None = None
@@ -254,6 +257,7 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
     "words": _is_count,
     "too_many_skipped": lambda value: value is True,
     "unexplained_s": lambda value: _is_number(value) and value >= 0,
+    "looks": _is_text,
     "book": _is_text,
     "part": lambda value: isinstance(value, list) and len(value) == 2 and all(map(_is_count, value)),
     "files": _is_files,

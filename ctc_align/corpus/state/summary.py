@@ -61,6 +61,7 @@ class Summary:
             `max_skipped` percent.
         journal_lines: of the run's own journal, at its end: fewer in a later run are lost lines.
         unexplained_s: seconds of speech that no word explains, of all utterances.
+        looks: how many texts look like which other language than English, where nobody named one.
         text_gaps: stretches of a text of many recordings that are in none of them, as `TextGap` has them.
         failures: (utterance, reason), at most MOST_FAILURES of them.
     """
@@ -85,6 +86,7 @@ class Summary:
     too_many_skipped: int = 0
     most_skipped: list[dict[str, Any]] = field(default_factory=list)
     unexplained_s: float = 0.0
+    looks: dict[str, int] = field(default_factory=dict)
     text_gaps: list[dict[str, Any]] = field(default_factory=list)
     journal_lines: int = 0
     failures: list[dict[str, Any]] = field(default_factory=list)
@@ -148,6 +150,7 @@ def summarize(paths: Sequence[Path], keys: array[int] | None = None, **about: An
         too_many_skipped=counter.too_many_skipped,
         most_skipped=counter.most_skipped(),
         unexplained_s=round(counter.unexplained_s, 3),
+        looks=dict(counter.looks.most_common()),
         text_gaps=[gap.to_dict() for gap in counter.coverage.gaps()],
         failures=sorted(counter.failures, key=lambda failure: failure["utterance"]),
         **about,
@@ -169,6 +172,7 @@ class _Counter:
         self._doubtful = _Greatest(DOUBTFUL)
         self._most_skipped = _Greatest(MOST_SKIPPED)
         self.unexplained_s = 0.0
+        self.looks: Counter[str] = Counter()
         self.coverage = TextCoverage()
 
     def add(self, line: Line) -> None:
@@ -182,6 +186,8 @@ class _Counter:
         self._add_skipped(line)
         self.unexplained_s += line.unexplained_s or 0.0
         self.coverage.add(line)
+        if line.looks is not None:
+            self.looks[line.looks] += 1
         if line.fit is not None:
             self.fits[line.fit] += 1
         self._slowest.add(line.seconds, line)

@@ -311,10 +311,11 @@ def _presence(aligner: Aligner, given: PlacedUtterances, best: int) -> tuple[tup
     """Return weights that separate replaced words from the others, and the AUC by other speakers' weights."""
     rng = np.random.default_rng(0)
     labelled = [utterance.labelled for utterance in given.utterances]
-    vocabulary = sorted({word.text for each in labelled for word in aligner.words_of(each.text) if word.spoken})
+    written = (word for each in labelled for word in aligner.split(each.text, "transcript").words)
+    vocabulary = sorted({word.text for word in written if word.spoken})
     rows, there, folds = [], [], []
     for original, fold in zip(labelled, given.folds.tolist()):
-        words = aligner.words_of(original.text)
+        words = aligner.split(original.text, "transcript").words
         at = int(rng.integers(len(words)))
         others = [text for text in vocabulary if text.casefold() != words[at].text.casefold()]
         if len(words) < FEWEST_WORDS or not others:

@@ -1,0 +1,122 @@
+"""The model of an aligner that was left to choose: `english` or `universal`, by the language of each transcript."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from typing import Any, Generic, Protocol, TypeVar
+
+from ctc_align.config import ENGLISH as ENGLISH_CODE
+from ctc_align.config import Settings
+from ctc_align.models import AUTO, ENGLISH, UNIVERSAL, is_embedded
+from ctc_align.text.english_or_not import likely_other
+from ctc_align.text.languages import base_code
+from ctc_align.types import Transcript
+
+
+class HasSettings(Protocol):
+    """An `Aligner`."""
+
+    def for_texts(self: One, texts: Sequence[str], language: str = "") -> tuple[One, str]:
+        """Return the aligner for transcripts of one audio, and their language."""
+        ...
+
+    def with_settings(self: One, settings: Settings) -> One:
+        """Return one with other settings and the same models."""
+        ...
+
+
+One = TypeVar("One", bound=HasSettings)
+
+
+def model_for(language: str) -> str:
+    """Return the embedded model for a language, "" for English: `universal` for all others, where it is there.
+
+    >>> model_for(""), model_for("en-GB"), model_for("English")
+    ('english', 'english', 'english')
+    """
+    return ENGLISH if base_code(language) in ("", ENGLISH_CODE) or not is_embedded(UNIVERSAL) else UNIVERSAL
+
+
+def by_aligner(
+    aligner: One, texts: Sequence[Sequence[str]], languages: Sequence[str]
+) -> Iterator[tuple[One, list[int], list[str]]]:
+    """Yield the aligners that audios with alternative transcripts need, each with the places and languages of its own.
+
+    `languages` are those that are known, "" for others.
+    """
+    groups: dict[int, tuple[One, list[int], list[str]]] = {}
+    for place, (alternatives, known) in enumerate(zip(texts, languages)):
+        own, language = aligner.for_texts(alternatives, known)
+        _, places, codes = groups.setdefault(id(own), (own, [], []))
+        places.append(place)
+        codes.append(language)
+    yield from groups.values()
+
+
+class ModelChoice(Generic[One]):
+    """The model that an aligner was asked for, and the aligners of other embedded models that its transcripts need.
+
+    Args:
+        model: as it was given; `AUTO` leaves it open.
+        given: the settings as they were given; their language "" leaves it open.
+        has_lexicon: a lexicon, as a calibration, binds the aligner to its model, whatever the texts look like.
+        load: loads the aligner of a model, with the same settings, but for the language: that is open.
+    """
+
+    def __init__(self, model: str | None, given: Settings, has_lexicon: bool, load: Callable[[str], One]) -> None:
+        self.is_open = model == AUTO
+        self.first = model_for(given.language) if self.is_open else model
+        self.given = given
+        is_bound = has_lexicon or bool(given.calibration)
+        self.has_choice = ((self.is_open and not is_bound) or self.first == UNIVERSAL) and is_embedded(UNIVERSAL)
+        self._load = load
+        self._others: dict[str, One] = {}
+
+    @property
+    def by_text(self) -> bool:
+        """True where the language of a transcript that has none is told by its text."""
+        return self.has_choice and not self.given.language
+
+    def language_of(self, text: str) -> str:
+        """Return the code of the language that a text looks like, "" where nobody asks or the model is the right one.
+
+        The model `universal` has all languages: there English has its code, too.
+        """
+        if not self.by_text:
+            return ""
+        return likely_other(text) or (ENGLISH_CODE if self.first == UNIVERSAL else "")
+
+    def named(self, text: str | Transcript) -> str | Transcript:
+        """Return a transcript with the language that it looks like, where it has none and nobody named one."""
+        transcript = Transcript(text) if isinstance(text, str) else text
+        if not isinstance(transcript, Transcript) or not isinstance(transcript.text, str) or transcript.language:
+            return text
+        language = self.language_of(transcript.text)
+        return replace(transcript, language=language) if language else text
+
+    def aligner(self, own: One, language: str) -> One:
+        """Return the aligner for a transcript in a language of its own ("": none): `own`, or another model's."""
+        model = model_for(language or self.given.language) if self.is_open else self.first
+        return own if model is None or model == self.first else self.loaded(model, "" if language else None)
+
+    def aligner_of(self, own: One, model: str, config: Mapping[str, Any]) -> One:
+        """Return the aligner that an alignment was made with, by its model and settings, where that was left open."""
+        is_other = self.is_open and model == UNIVERSAL != self.first and is_embedded(UNIVERSAL)
+        return self.loaded(model, str(config.get("language", ""))) if is_other else own
+
+    def loaded(self, model: str, language: str | None = None) -> One:
+        """Return the aligner of another model, which is kept, for a language; None is that of the settings."""
+        if model not in self._others:
+            self._others[model] = self._load(model)
+        code = self.given.language if language is None else language
+        other = self._others[model]
+        return other.with_settings(replace(self.given, language=code)) if code else other
+
+    def with_settings(self, settings: Settings) -> ModelChoice[One]:
+        """Return the same choice for other settings; its models are these."""
+        choice = copy(self)
+        choice.given, choice._others = settings, {}
+        choice._load = lambda model: self.loaded(model, "").with_settings(replace(settings, language=""))
+        return choice
