@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ctc_align.text.ipa import IPA_PHONES
+from ctc_align.text.sounds import pronounced
 from ctc_align.text.sounds.pieces import pieces
+from ctc_align.text.transcript import split
 
 SAID = {
     "hi": "समझना=səmədʒna|səmdʒəna|səmdʒna लड़का=lərka कमल=kəməl हिंदी=hindi ज़मीन=zəmin पहला=pɛhla मैं=mɛ̃ ज्ञान=ɡjan",
@@ -137,3 +139,8 @@ def test_consonants_are_those_of_a_romanisation(language: str, uroman: Any) -> N
     own = "".join(_OWN.get(phone, "") for phone in phones)
     own, theirs = (re.sub(r"(.)\1+", r"\1", consonants) for consonants in (own, theirs))
     assert SequenceMatcher(None, own, theirs, autojunk=False).ratio() >= _FLOORS.get(language, 0.85), (own, theirs)
+
+
+@pytest.mark.parametrize("language", ["yue", "zh-HK", "zh-Hant-HK", "zh_MO"])
+def test_chinese_of_hong_kong_is_cantonese(language):
+    assert pronounced(split("學", language=language), language).words[0].phones == "h ɔ k"

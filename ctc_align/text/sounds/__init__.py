@@ -19,6 +19,8 @@ MOST_KEPT = 2**16
 MOST_PRONUNCIATIONS = 4
 """The most pronunciations of a word."""
 ALTERNATIVE = " | "
+_CANTONESE = re.compile(r"(?:zh|zho|chi)[-_](?:.+[-_])?(?:HK|MO|yue)\b", re.IGNORECASE)
+"""Tags of Chinese that is read as Cantonese: of Hong Kong and Macau."""
 
 
 def pronounced(words: Words, language: str) -> Words:
@@ -35,7 +37,7 @@ def pronounced(words: Words, language: str) -> Words:
     >>> [word.phones for word in pronounced(split("Guten Tag!", language="de"), "de").words]
     ['ɡ u t ə n', 't a k']
     """
-    code = base_code(language)
+    code = "yue" if _CANTONESE.match(language) else base_code(language)
     if is_read_as_english(code):
         prepare(_latin_words(words, code))
     said: list[Word] = []
