@@ -173,7 +173,11 @@ MISTAKES = [
     ("calibrate nonesuch grids --out-dir out", 2, NO_MODEL),
     ("calibrate english folder --out-dir out", 2, "folder: expected TextGrids labelled by hand in this folder"),
     ("models show nonesuch", 2, NO_MODEL),
-    ("models list", 2, "models: expected `ctc-align models` or `ctc-align models show NAME`"),
+    (
+        "models list",
+        2,
+        "models: expected `ctc-align models`, `ctc-align models show NAME` or `ctc-align models languages`",
+    ),
     ("bench --device tpu", 2, "device: expected auto, cpu, cuda, cuda:N or mps, got 'tpu'"),
     ("demo --out-dir talk.txt", 2, "talk.txt: expected a folder for the outputs, but talk.txt is a file"),
 ]

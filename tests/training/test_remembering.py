@@ -99,7 +99,7 @@ def test_the_models_language_unless_the_user_says_another(letters: Path, sounds:
 
 def test_without_a_model_that_says_one_it_is_english(tmp_path: Path, sounds: Path) -> None:
     assert [word.spoken for word in words_of("2", Settings()).words] == ["two"]
-    assert [word.spoken for word in Aligner(None).words_of("2")] == ["two"]
+    assert [word.spoken for word in Aligner(None).split("2", "two").words] == ["two"]
     folder = tiny_folder(tmp_path / "m", ("<blank>", *"amolwt"))
     alignment = Aligner(str(folder), device="cpu").align(sounds / "u000.wav", TEXT)
     assert (alignment.words[1].spoken, alignment.config["language"]) == ("two", "en")
