@@ -1,0 +1,196 @@
+"""Pages of reference, made from the code: commands and their options, settings, the fields of JSON."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+SEE_ALSO = {
+    "align": "[What can be a transcript](../../transcripts.md) · [Formats](../../formats.md) · "
+    "[Transcripts that are not exact](../../inexact.md)",
+    "calibrate": "[Correct and align again](../../correcting.md#learn-from-corrections)",
+    "corpus": "[What a corpus run promises](../../corpora.md)",
+    "realign": "[Correct and align again](../../correcting.md)",
+    "report": "[What a corpus run promises](../../corpora.md)",
+    "serve": "[The app and the HTTP API](../../server.md)",
+    "view": "[The page of an alignment](../../page.md)",
+    "models": "[The model english](../../models/english.md)",
+    "book": "[Books](../../formats.md#books)",
+}
+"""Pages that tell more of a command."""
+
+
+def pages(root: Path) -> dict[str, str]:
+    """Return the Markdown of each page by its place in the site."""
+    made = {f"reference/commands/{name}.md": text for name, text in command_pages()}
+    made["reference/commands.md"] = commands_page()
+    made["reference/settings.md"] = settings_page(root / "configs")
+    made["reference/json.md"] = schema_page()
+    return made
+
+
+def _commands() -> dict[str, Any]:
+    import typer
+
+    from ctc_align.cli import app
+
+    return dict(sorted(typer.main.get_command(app).commands.items()))  # type: ignore[attr-defined]
+
+
+def commands_page() -> str:
+    """Return the list of commands."""
+    lines = ["# Commands", "", "`ctc-align AUDIO TRANSCRIPT` is short for `ctc-align align AUDIO TRANSCRIPT`.", ""]
+    lines += ["| command | |", "|---|---|"]
+    lines += [f"| [`{name}`](commands/{name}.md) | {_first(command.help)} |" for name, command in _commands().items()]
+    lines += ["", "`ctc-align help COMMAND` says the same. [Exit codes](exit-codes.md) are those of all."]
+    return "\n".join(lines) + "\n"
+
+
+def command_pages() -> Iterator[tuple[str, str]]:
+    """Yield the name and the page of each command."""
+    for name, command in _commands().items():
+        context = command.context_class(command, info_name=f"ctc-align {name}")
+        usage = command.get_usage(context).removeprefix("Usage:")
+        lines = [f"# {name}", "", f"    {' '.join(usage.split())}", "", inspect.cleandoc(command.help), ""]
+        parameters = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
+        arguments = [parameter for parameter in parameters if parameter.param_type_name == "argument"]
+        options = [parameter for parameter in command.get_params(context) if parameter not in arguments]
+        if arguments:
+            lines += ["## Arguments", "", "| argument | |", "|---|---|"]
+            lines += [f"| `{one.metavar or one.name.upper()}` | {_cell(one.help or '')} |" for one in arguments]
+            lines += [""]
+        lines += ["## Options", "", "| option | default | |", "|---|---|---|"]
+        lines += [_option_row(option) for option in options]
+        if name in SEE_ALSO:
+            lines += ["", f"See also: {SEE_ALSO[name]}."]
+        yield name, "\n".join(lines) + "\n"
+
+
+def _option_row(option: Any) -> str:
+    names = sorted((*option.opts, *option.secondary_opts), key=lambda text: (not text.startswith("--"), text))
+    shown = " ".join(f"`{name}`" for name in names)
+    value = "" if option.is_flag or not option.metavar else f"<br>`{option.metavar}`"
+    return f"| {shown}{value} | {_default(option)} | {_cell(option.help or '')} |"
+
+
+def _default(option: Any) -> str:
+    if isinstance(option.show_default, str):
+        return _cell(option.show_default)
+    if option.default in (None, "") or isinstance(option.default, bool) or not option.show_default:
+        return ""
+    return f"`{option.default}`"
+
+
+def settings_page(configs: Path) -> str:
+    """Return the table of the settings of an alignment, and the files of settings that the package has."""
+    from ctc_align.config import Settings
+
+    lines = [
+        *("# Settings", ""),
+        "`--config FILE.toml` reads them from a file, `--set KEY=VALUE` sets one, and an option of the same name wins.",
+        "From Python they are `ctc_align.config.Settings`; the JSON of an alignment has them in `config`.",
+        *("", "| key | default | values | |", "|---|---|---|---|"),
+    ]
+    said = _docstrings_of_fields(Settings)
+    for field in dataclasses.fields(Settings):
+        values = _cell(_values(field))
+        lines.append(f"| `{field.name}` | `{json.dumps(field.default)}` | {values} | {_cell(said[field.name])} |")
+    lines += ["", "## Files of settings in the package", ""]
+    lines += ["`--config NAME` finds them: `default` for alignments, the others for models and training.", ""]
+    for path in sorted(configs.glob("*.toml")):
+        text = path.read_text(encoding="utf-8").rstrip()
+        lines += [f"### {path.stem}", "", f'??? note "configs/{path.name}"', "", "    ```toml"]
+        lines += [f"    {line}".rstrip() for line in text.split("\n")] + ["    ```", ""]
+    return "\n".join(lines)
+
+
+def _values(field: dataclasses.Field[Any]) -> str:
+    limits = field.metadata
+    if limits["pattern"]:
+        return str(limits["pattern"][1])
+    if limits["choices"]:
+        return ", ".join(f"`{choice}`" for choice in limits["choices"])
+    if limits["within"]:
+        return "{:g} to {:g}".format(*limits["within"])
+    if limits["above"] is not None:
+        return f"above {limits['above']:g}"
+    return {"bool": "`true`, `false`", "str": "text"}.get(str(field.type), str(field.type))
+
+
+def _docstrings_of_fields(kind: type) -> dict[str, str]:
+    """Return the text behind each field of a class."""
+    body = ast.parse(inspect.getsource(kind)).body[0].body  # type: ignore[attr-defined]
+    said = {}
+    for field, text in itertools.pairwise(body):
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+            said[field.target.id] = str(text.value.value)  # type: ignore[union-attr]
+    return said
+
+
+def schema_page() -> str:
+    """Return the fields of `ctc-align/1`, a table for each kind of object."""
+    from ctc_align.formats import json_schema
+
+    schema = json_schema()
+    lines = ["# JSON, field by field", "", "What `NAME.json`, `--format json --stdout` and a line of shards hold.", ""]
+    lines += [schema["description"], "", "The schema itself, for a validator:", ""]
+    command = "import json, ctc_align.formats as f; print(json.dumps(f.json_schema()))"
+    lines += ["```sh", f'python -c "{command}" > schema.json', "```"]
+    lines += ["", "## The alignment", "", *_fields(schema)]
+    for name, kind in schema["$defs"].items():
+        if "properties" in kind:
+            lines += ["", f"## {name}", "", kind.get("description", ""), "", *_fields(kind)]
+        else:
+            lines += ["", f"## {name}", "", f"{kind.get('description', '')} {_type(kind)}."]
+    return "\n".join(lines) + "\n"
+
+
+def _fields(kind: dict[str, Any], prefix: str = "") -> list[str]:
+    """Return the table of an object's fields, those of objects in it after a dot."""
+    rows = [] if prefix else ["| field | type | always | |", "|---|---|---|---|"]
+    for name, field in kind["properties"].items():
+        always = "yes" if name in kind.get("required", ()) else ""
+        rows.append(f"| `{prefix}{name}` | {_type(field)} | {always} | {_cell(field.get('description', ''))} |")
+        if "properties" in field:
+            rows += _fields(field, f"{prefix}{name}.")
+        elif "properties" in field.get("items", {}):
+            rows += _fields(field["items"], f"{prefix}{name}[].")
+    return rows
+
+
+def _type(field: dict[str, Any]) -> str:
+    if "$ref" in field:
+        name = field["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "const" in field:
+        return f"`{json.dumps(field['const'])}`"
+    if "enum" in field:
+        return ", ".join(f"`{json.dumps(value)}`" for value in field["enum"])
+    for choice in ("oneOf", "anyOf"):
+        if choice in field:
+            return " or ".join(_type(one) for one in field[choice])
+    kinds = field.get("type", "any")
+    if kinds == "array" and "items" in field:
+        return f"list of {_type(field['items'])}"
+    limits = "".join(
+        f", {said} {field[name]:g}"
+        for name, said in (("minimum", "≥"), ("exclusiveMinimum", ">"), ("maximum", "≤"))
+        if name in field
+    )
+    return (" or ".join(kinds) if isinstance(kinds, list) else kinds) + limits
+
+
+def _first(help: str) -> str:
+    """Return the first sentence of a command's help."""
+    return _cell(inspect.cleandoc(help).split("\n\n")[0])
+
+
+def _cell(text: str) -> str:
+    """Return a text for a cell of a table."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
