@@ -23,6 +23,7 @@ from ctc_align.cli.bench import bench
 from ctc_align.cli.book import book
 from ctc_align.cli.calibrate import calibrate
 from ctc_align.cli.corpus import corpus
+from ctc_align.cli.doctor import doctor
 from ctc_align.cli.evaluate import evaluate
 from ctc_align.cli.messages import INTERRUPTED, OK, SOME_FAILED, WRONG_CALL, Interrupted
 from ctc_align.cli.models import models
@@ -68,6 +69,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "calibrate": calibrate,
     "corpus": corpus,
     "demo": demo,
+    "doctor": doctor,
     "evaluate": evaluate,
     "help": show_help,
     "models": models,

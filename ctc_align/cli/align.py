@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from ctc_align.models.log_probs import Reader
     from ctc_align.types import Audio, AudioLike, BookPlace, Transcript, Words
 
-_DEMO_FOLDER = Path(__file__).resolve().parent.parent / "demo"
-
 
 @dataclass(frozen=True)
 class DestinationOptions:
@@ -176,6 +174,7 @@ def demo(
     messages: MessageOptions,
 ) -> None:
     """Align a recording that comes with the package, and show what comes out."""
+    from ctc_align.cli.installation import DEMO_FOLDER
     from ctc_align.cli.printing import console_for
     from ctc_align.cli.tables import loss_line, words_table
     from ctc_align.config import Settings
@@ -184,7 +183,7 @@ def demo(
     formats = checked_formats(format, False, out_dir)
     talk = messages.talk()
     talk.listen()
-    audio, transcript = _DEMO_FOLDER / "demo.flac", _DEMO_FOLDER / "demo.txt"
+    audio, transcript = DEMO_FOLDER / "demo.flac", DEMO_FOLDER / "demo.txt"
     outputs = output_files(out_dir, "demo", formats, True, [str(audio), str(transcript)])
     aligner = load_aligner(ModelOptions(), None, Settings())
     alignment = run_aligner(aligner, str(audio), read_transcript(transcript), "demo", talk)

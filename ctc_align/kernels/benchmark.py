@@ -344,7 +344,7 @@ def machine(used: Sequence[torch.device]) -> dict[str, Any]:
     """Return what was measured on: processor, cores, threads, versions."""
     gpus = [torch.cuda.get_device_name(device) for device in used if device.type == "cuda"]
     return {
-        "processor": _processor(),
+        "processor": processor(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "gpu": ", ".join(gpus) or None,
@@ -359,7 +359,8 @@ def machine(used: Sequence[torch.device]) -> dict[str, Any]:
     }
 
 
-def _processor() -> str:
+def processor() -> str:
+    """Return the name of the processor, or its architecture where the system does not tell."""
     try:
         for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
             if line.startswith("model name"):

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ctc_align.errors import EmissionsError, UsageError
+from ctc_align.extras import install_line
 from ctc_align.reading.input_files import open_input, require_memory, require_regular
 
 EXTENSIONS = (".npy", ".npz", ".safetensors", ".pt", ".pth")
@@ -219,7 +220,7 @@ def _read_ark(path: str, check: Check) -> Any:
     try:
         from kaldiio.matio import read_kaldi
     except ImportError as error:
-        raise UsageError(f"{path}: Kaldi's archives need an extra: pip install 'ctc-align[kaldi]'") from error
+        raise UsageError(f"{path}: Kaldi's archives need an extra: {install_line('kaldi')}") from error
     file, offset = _ark_place(path)
     with open_input(file) as archive:
         check(_ark_shape(archive, offset, path))

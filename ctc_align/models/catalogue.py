@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 
 from ctc_align.config import UNKNOWN_LANGUAGE, read_toml
 from ctc_align.errors import ConfigError
+from ctc_align.extras import EXTRAS, install_line
 from ctc_align.models import AUTO, EMBEDDED, ENGLISH, FAMILIES, FOLDER_FILES, UNIVERSAL, embedded_folder, is_embedded
 from ctc_align.text.ipa import is_ipa
 
@@ -16,8 +16,6 @@ LEXICON = "lexicon.txt"
 INSIDE = "inside the package"
 _BASE_MB, _LARGE_MB, _XLARGE_MB = 378, 1262, 3850
 _MIT, _NC = "MIT", "CC-BY-NC 4.0"
-_NEEDS = {"hf": "transformers", "torchaudio": "torchaudio", "onnx": "onnxruntime"}
-"""The package that an extra installs."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +36,8 @@ class CatalogueEntry:
         """The model's place, or the extra that it needs."""
         if not self.extra:
             return "yours" if self.megabytes is None else INSIDE
-        if importlib.util.find_spec(_NEEDS[self.extra]) is None:
-            return f"pip install 'ctc-align[{self.extra}]'"
+        if EXTRAS[self.extra].missing():
+            return install_line(self.extra)
         return "yours" if self.name == "onnx:…" else "downloaded when first used"
 
 

@@ -14,6 +14,7 @@ from torch import nn
 
 from ctc_align.config import Settings
 from ctc_align.errors import UsageError, one_line
+from ctc_align.extras import install_line
 from ctc_align.models.framewise.frame_times import Convolution, FrameGrid
 from ctc_align.models.framewise.framewise_model import FrameModel, NetworkFacts, Signal, standardised
 from ctc_align.types import Audio
@@ -97,7 +98,7 @@ def _pipelines() -> Any:
     except (ImportError, OSError, RuntimeError, AttributeError) as error:
         raise UsageError(
             f"{PREFIX} torchaudio is missing or does not fit torch {torch.__version__}: in an environment of its own, "
-            f"pip install 'ctc-align[torchaudio]' (torch 2.11 with torchaudio 2.11) ({one_line(error, 160)})"
+            f"{install_line('torchaudio')} (torch 2.11 with torchaudio 2.11) ({one_line(error, 160)})"
         ) from error
     return pipelines
 

@@ -6,7 +6,6 @@ its log, and the client gets "failed" without details.
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -18,13 +17,11 @@ from ctc_align.errors import (
     UsageError,
     WrongFileError,
 )
+from ctc_align.extras import EXTRAS, install_line
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
-
-MODULES = ("starlette", "uvicorn", "python_multipart")
-"""The modules that the extra [serve] installs."""
 
 logger = logging.getLogger(__name__)
 
@@ -46,9 +43,9 @@ class RefusedError(Exception):
 
 def require_serve() -> None:
     """Raise UsageError, naming the extra, unless the packages that a server needs are installed."""
-    missing = [name for name in MODULES if importlib.util.find_spec(name) is None]
+    missing = EXTRAS["serve"].missing()
     if missing:
-        raise UsageError(f"serve needs {', '.join(missing)}: pip install 'ctc-align[serve]'")
+        raise UsageError(f"serve needs {', '.join(missing)}: {install_line('serve')}")
 
 
 def refusal_of(error: Exception, names: Mapping[str, str] | None = None) -> RefusedError:

@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from ctc_align.errors import UsageError
+from ctc_align.extras import install_line
 from ctc_align.text.characters import lower
 from ctc_align.text.runs import divided, runs
 from ctc_align.types import Word, Words
@@ -42,7 +43,7 @@ _DIGIT = re.compile(r"[0-9]")
 def require_uroman() -> None:
     """Raise UsageError unless uroman is installed."""
     if find_spec("uroman") is None:
-        raise UsageError("romanize: uroman is missing: pip install 'ctc-align[romanize]'")
+        raise UsageError(f"romanize: uroman is missing: {install_line('romanize')}")
 
 
 def romanized(words: Words, language: str) -> Words:

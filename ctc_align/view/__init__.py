@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ctc_align.errors import UsageError
+from ctc_align.extras import install_line
 
 PLOT_FORMATS = ("png", "svg", "pdf")
 
@@ -12,4 +13,4 @@ def check_plotting() -> None:
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
-        raise UsageError("pictures need the package matplotlib: pip install 'ctc-align[plot]'") from error
+        raise UsageError(f"pictures need the package matplotlib: {install_line('plot')}") from error

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ctc_align.serve.refusals import MODULES
+from ctc_align.extras import EXTRAS
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _needs_serve() -> None:
-    for module in MODULES:
+    for module in EXTRAS["serve"].modules:
         pytest.importorskip(module, reason="no extra [serve]")

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 from ctc_align.corpus.engine.pool_messages import OUTSTANDING, BatchDone, Finished, Ready, RunFailed, WorkerDied
 from ctc_align.corpus.engine.stages import Stages, WarningCollector, WorkerOptions, prepare_process
 from ctc_align.errors import BackendError, CtcAlignError, UsageError
+from ctc_align.extras import install_line
 
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
@@ -59,7 +60,7 @@ def require_ray() -> None:
         UsageError: Ray is not installed.
     """
     if importlib.util.find_spec("ray") is None:
-        raise UsageError("--engine ray: needs Ray, which is an extra: pip install 'ctc-align[ray]'")
+        raise UsageError(f"--engine ray: needs Ray, which is an extra: {install_line('ray')}")
 
 
 @dataclass

@@ -83,7 +83,7 @@ class KernelCache:
         if not self._is_enabled:
             return None
         key = self._key(sig, target_context.codegen())
-        for folder in _folders():
+        for folder in cache_folders():
             with suppress(Exception):  # whatever it is, the kernel can be compiled
                 stored, reduced = pickle.loads(_content(folder / self._file_name(key)))
                 if stored == key:
@@ -114,14 +114,14 @@ class KernelCache:
 
     def flush(self) -> None:
         """Remove the files of this kernel."""
-        for folder in _folders():
+        for folder in cache_folders():
             for path in folder.glob(f"{self._name}-*.kernel"):
                 with suppress(OSError):
                     path.unlink()
 
     def is_filled(self) -> bool:
         """Return whether there is compiled code of the current files, for any types; it may be damaged."""
-        return any(any(folder.glob(f"{self._name}-*.kernel")) for folder in _folders())
+        return any(any(folder.glob(f"{self._name}-*.kernel")) for folder in cache_folders())
 
     def _key(self, sig: Any, codegen: Any) -> str:
         versions = (STATE, numba.__version__, sys.version, self._name)
@@ -157,7 +157,7 @@ def _replace(path: Path, content: bytes) -> None:
         raise
 
 
-def _places() -> list[Path]:
+def cache_places() -> list[Path]:
     """Return the folders in which the folder of this version may lie."""
     own = os.environ.get("NUMBA_CACHE_DIR")
     places = [Path(own)] if own else []
@@ -166,13 +166,14 @@ def _places() -> list[Path]:
     return [*places, Path(shared)] if shared else places
 
 
-def _folders() -> list[Path]:
-    return [place / _FOLDER for place in _places()]
+def cache_folders() -> list[Path]:
+    """Return the folders that compiled kernels are read from; the first that can be written is written to."""
+    return [place / _FOLDER for place in cache_places()]
 
 
 def _writable_folders() -> Iterator[Path]:
     """Yield the folders that can be written, made where they do not exist."""
-    for folder in _folders():
+    for folder in cache_folders():
         try:
             is_new = not folder.exists()
             folder.mkdir(parents=True, exist_ok=True)
@@ -206,5 +207,5 @@ def _tell_uncached() -> None:
     logger.warning(
         "compiled kernels cannot be kept, and are compiled at each start, which takes up to a minute: none of %s can "
         "be written; set NUMBA_CACHE_DIR to a folder of your own that can",
-        ", ".join(str(place) for place in _places() if str(place) != os.environ.get(SHARED)),
+        ", ".join(str(place) for place in cache_places() if str(place) != os.environ.get(SHARED)),
     )

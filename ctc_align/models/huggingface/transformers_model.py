@@ -19,6 +19,7 @@ from torch import nn
 
 from ctc_align.config import ENGLISH, Settings
 from ctc_align.errors import UsageError, one_line
+from ctc_align.extras import install_line
 from ctc_align.models.framewise.frame_times import Convolution, FrameGrid
 from ctc_align.models.framewise.framewise_model import FrameModel, NetworkFacts, Signal, standardised
 from ctc_align.models.huggingface import tokenizer_vocabulary
@@ -241,7 +242,7 @@ def _require() -> None:
         import transformers  # noqa: F401
     except ImportError as error:
         raise UsageError(
-            f"{PREFIX}: models of transformers need an extra: pip install 'ctc-align[hf]' ({one_line(error)})"
+            f"{PREFIX}: models of transformers need an extra: {install_line('hf')} ({one_line(error)})"
         ) from error
 
 

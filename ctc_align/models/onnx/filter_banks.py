@@ -16,6 +16,7 @@ import torch
 
 from ctc_align.config import setting
 from ctc_align.errors import UsageError, one_line
+from ctc_align.extras import install_line
 from ctc_align.models.framewise.frame_times import Convolution
 from ctc_align.models.mel_filters import mel_filters
 from ctc_align.units import seconds_to_ms, seconds_to_samples
@@ -142,7 +143,7 @@ class KaldiFbank:
             import kaldi_native_fbank as native
         except ImportError as error:
             raise UsageError(
-                f"onnx: Kaldi's features need an extra: pip install 'ctc-align[onnx]' ({one_line(error)})"
+                f"onnx: Kaldi's features need an extra: {install_line('onnx')} ({one_line(error)})"
             ) from error
         options = native.FbankOptions()
         options.eps = self.floor

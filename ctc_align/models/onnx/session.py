@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from ctc_align.errors import BackendError, EmissionsError, UsageError, one_line
+from ctc_align.extras import install_line
 from ctc_align.models.onnx.description import OnnxDescription
 from ctc_align.models.onnx.filter_banks import KaldiFbank, NemoMel
 
@@ -36,7 +37,7 @@ def runtime() -> Any:
         import onnxruntime
     except (ImportError, OSError) as error:
         raise UsageError(
-            f"onnx: networks in ONNX files need an extra: pip install 'ctc-align[onnx]' ({one_line(error)})"
+            f"onnx: networks in ONNX files need an extra: {install_line('onnx')} ({one_line(error)})"
         ) from error
     return onnxruntime
 

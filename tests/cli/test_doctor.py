@@ -1,0 +1,78 @@
+"""ctc-align doctor: an installation that works, one that does not, and nothing in either that names the user."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctc_align.alignment import aligner
+from ctc_align.cli import installation
+from ctc_align.extras import EXTRAS
+
+HOME = "/".join(["", "home", "ada"])
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_an_installation_that_works(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kaldiio", None)
+    result = cli("doctor", "--format", "json")
+    assert (result.code, json.loads(result.stdout)["format"]) == (0, "ctc-align-doctor/1")
+    found = json.loads(result.stdout)
+    assert found["self_tests"][0]["device"] == "cpu"
+    assert all(test["passed"] and test["largest_error_ms"] <= 10 for test in found["self_tests"])
+    assert "broken" not in result.stdout
+    kaldi = next(row for row in found["extras"] if row["extra"] == "kaldi")
+    assert (kaldi["missing"], kaldi["install"]) == (["kaldiio"], "pip install 'ctc-align[kaldi]'")
+
+
+def test_an_installation_that_does_not(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch cannot be imported, from a folder of the user's: all else is told, as text."""
+    lost = Path.home() / "cache" / "libtorch.so"
+
+    def broken(**_: object) -> None:
+        raise OSError(f"{lost}: cannot open shared object file")
+
+    monkeypatch.setattr(aligner, "Aligner", broken)
+    monkeypatch.setitem(sys.modules, "av", None)
+    result = cli("doctor")
+    assert result.code == 1
+    assert re.search(r"^  cpu +FAILED after .* s: OSError: ~.cache.libtorch.so: cannot open", result.stdout, re.M)
+    assert re.search(r"^  ffmpeg +broken: ModuleNotFoundError", result.stdout, re.M)
+    assert re.search(r"^  numpy +\d", result.stdout, re.M)
+    assert not re.search(rf"{re.escape(str(Path.home()))}\b", result.stdout)
+
+
+@pytest.mark.parametrize("spoiled", ["word", "time", "skipped"])
+def test_the_self_test_sees_what_is_wrong(spoiled: str) -> None:
+    words: list[tuple[str, float | None, float | None]] = list(installation.KNOWN_TIMES)
+    assert installation.compared(words) == {"passed": True, "largest_error_ms": 0}
+    text, start_s, end_s = words[3]
+    words[3] = {"word": ("wear", start_s, end_s), "time": (text, start_s, 1.9), "skipped": (text, None, None)}[spoiled]
+    assert "passed" not in installation.compared(words)
+
+
+def test_no_folder_names_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "home", lambda: Path(HOME))
+    monkeypatch.setattr(getpass, "getuser", lambda: "ada")
+    for told, shown in {
+        f"{HOME}/a b": "~/a b",
+        f"{HOME}-2/x": f"{HOME}-2/x",
+        "/scratch/ada/venv": "/scratch/USER/venv",
+        "C:\\Users\\ada\\x": "C:\\Users\\USER\\x",
+        "/opt/canada": "/opt/canada",
+    }.items():
+        assert installation.without_user({"folder": [told]}) == {"folder": [shown]}
+
+
+def test_the_table_of_extras_is_that_of_the_package() -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    table = text.partition("[project.optional-dependencies]")[2].partition("[project.scripts]")[0]
+    declared = set(re.findall(r"^([\w-]+) = \[", table, re.M))
+    developers = {"test", "browser-test", "gpu-test", "dev", "docs"}
+    assert set(EXTRAS) == declared - developers, "ctc_align/extras.py has the extras of pyproject.toml that users need"
