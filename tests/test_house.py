@@ -18,6 +18,7 @@ from house_rules import (
     import_faults,
     long_files,
     long_functions,
+    loose_newlines,
     loose_printing,
     machine_paths,
     repeated_classes,
@@ -38,6 +39,7 @@ LIMITS = {
     repeated_classes: 1,
     forbidden_modules: 0,
     long_functions: 0,
+    loose_newlines: 0,
     loose_printing: 0,
     riddles: 10,
 }
@@ -185,6 +187,18 @@ LONG_FUNCTION = "def function():\n" + "    pass\n" * MAX_FUNCTION_LINES
             {"a.py": LONG_FUNCTION.removesuffix("    pass\n"), "kernels/b.py": LONG_FUNCTION},
             {"a.py": LONG_FUNCTION},
             f"ctc_align/a.py:1: function: {MAX_FUNCTION_LINES + 1} lines",
+        ),
+        (
+            loose_newlines,
+            {"a.py": "open(a, 'wb')\nopen(a)\nopen(a, 'w', newline='')\npath.write_text(b, 'utf-8', newline='')\n"},
+            {"a.py": "path.write_text(b, 'utf-8')\n"},
+            "ctc_align/a.py:1: path.write_text(b, 'utf-8')",
+        ),
+        (
+            loose_newlines,
+            {},
+            {"a.py": "open(a, 'x', encoding='utf-8')\n"},
+            "ctc_align/a.py:1: open(a, 'x', encoding='utf-8')",
         ),
         (
             loose_printing,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import functools
+import io
 import os
 import signal
 import sys
@@ -141,6 +142,8 @@ def ctc_align(
 def main() -> None:
     """Entry point of the `ctc-align` program."""
     _replace_closed_streams()
+    if os.name == "nt" and not sys.stdout.isatty():
+        as_everywhere(sys.stdout)
     # threads of OpenMP that wait must not spin: on a busy machine they would take several times the work's own time
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     say_what_python_says()
@@ -185,6 +188,12 @@ def _replace_closed_streams() -> None:
         sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
     if sys.stdout is None:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
+
+
+def as_everywhere(stream: object) -> None:
+    """Let a stream to a pipe or a file write UTF-8 and line feeds: Windows would write its code page and CRLF."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(encoding="utf-8", newline="\n")
 
 
 def run(arguments: Sequence[str]) -> int:

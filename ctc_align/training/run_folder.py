@@ -81,7 +81,7 @@ def _check_settings(work: Path, settings: dict[str, object], force: bool) -> Non
         for old in work.iterdir():
             shutil.rmtree(old) if old.is_dir() else old.unlink()
     part = path.with_suffix(".part")
-    part.write_text(json.dumps(wanted, indent=1), "utf-8")
+    part.write_text(json.dumps(wanted, indent=1), "utf-8", newline="\n")
     os.replace(part, path)
 
 

@@ -20,7 +20,7 @@ from inline_corpus import inline_corpus  # noqa: F401 (a fixture)
 from made_sounds import babble
 from rows import over_rows
 
-from ctc_align.cli import COMMANDS, printing
+from ctc_align.cli import COMMANDS, as_everywhere, printing
 from ctc_align.cli.messages import Talk
 
 CONTROLS = "\x1b[2J\x1b]0;title\x07\x08\r\x85\x9b31m"
@@ -211,3 +211,11 @@ def test_a_terminal_of_few_characters_gets_escapes():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment, check=True)
     assert done.stderr == b"caf\\xe9 \\u4e00\\x1b\n"
     assert done.stdout == b"\\u4e00\n"
+
+
+def test_a_pipe_of_windows_gets_utf_8_and_line_feeds() -> None:
+    data = io.BytesIO()
+    stream = io.TextIOWrapper(data, encoding="cp1252", newline="\r\n")
+    as_everywhere(stream)
+    print("日本", 1.5, sep="\t", file=stream, flush=True)
+    assert data.getvalue() == "日本\t1.5\n".encode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import unicodedata
+from pathlib import PureWindowsPath
 
 import pytest
 from hypothesis import example, given
@@ -109,6 +110,29 @@ def test_two_ids_share_no_file(ids):
 )
 def test_what_is_harmless_is_mirrored(id):
     assert output_of(id) == id
+
+
+DEVICES = ("CON", "PRN", "AUX", "NUL", *(f"{name}{digit}" for name in ("COM", "LPT") for digit in "0123456789¹²³"))
+
+
+@given(IDS)
+@example("aux.json")
+@example("COM1 .x/a/lpt²")
+@example("a:b")
+@example("D:/a?*/b. ")
+@example("... ")
+def test_an_output_is_a_plain_path_on_windows_too(id):
+    output = output_of(id, windows=True)
+    assert PureWindowsPath(f"C:/out/{output}").parts == ("C:\\", "out", *output.split("/"))
+    for part in output.split("/"):
+        assert not set(part) & set('<>:"|?*\\')
+        assert part[-1] not in ". "
+        assert part.partition(".")[0].rstrip().upper() not in DEVICES
+
+
+def test_on_windows_two_ids_share_no_file_either():
+    ids = ["a:b", "a%3Ab", "a.", "a%2E", "nul", "%6Eul", "n%75l", "a?", "a*", "a?b/c", "a b", "a ", "a%20"]
+    assert len({output_of(id, windows=True) for id in ids}) == len(ids)
 
 
 def fold(output):

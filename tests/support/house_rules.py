@@ -218,6 +218,22 @@ def riddles(root: Path) -> list[str]:
     ]
 
 
+def loose_newlines(root: Path) -> list[str]:
+    """Return the calls that write text with the line ends of the system, which are CRLF on Windows."""
+    return [
+        f"{path.relative_to(root)}:{node.lineno}: {ast.unparse(node)[:60]}"
+        for path, node in _nodes(root)
+        if isinstance(node, ast.Call) and _writes_text(node) and all(word.arg != "newline" for word in node.keywords)
+    ]
+
+
+def _writes_text(node: ast.Call) -> bool:
+    name = ast.unparse(node.func)
+    modes = [each.value for each in node.args[1:2] if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    opens = name == "open" and bool(modes) and bool(set("wax") & set(modes[0])) and "b" not in modes[0]
+    return opens or name.endswith(".write_text")
+
+
 def loose_printing(root: Path) -> list[str]:
     """Return the calls that print, outside `cli/printing.py`, what has not passed `printable`."""
     return [

@@ -8,6 +8,7 @@ them in sorted arrays, 16 bytes an id, and the latest (6 percent) in a dict, so 
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -25,6 +26,9 @@ _KEPT_BYTES = 160
 # what no file system or shell should get, and a % that would read as an escape
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f\\]|%(?=[0-9A-F]{2})")
 _DRIVE = re.compile(r"[A-Za-z]:")
+# on Windows `a:b` is a stream of the file a, dots and blanks at an end are dropped, and `aux.json` is a device
+_UNSAFE_ON_WINDOWS = re.compile(r'[<>:"|?*]|[. ]\Z')
+_DEVICES = re.compile(r"(con|prn|aux|nul|(com|lpt)[0-9¹²³]|conin\$|conout\$) *(\..*)?", re.DOTALL | re.IGNORECASE)
 _OURS = re.compile(r"summary(\..*)?|journal(\..*)?|manifest(\..*)?|alignments(-.*)?", re.DOTALL)
 _OUR_PREFIX = ".ctc-align"
 _EXTENSIONS = (
@@ -62,19 +66,24 @@ class TakenError(InputError):
         self.place, self.made = place, made
 
 
-def output_of(id: str) -> str:
+def output_of(id: str, windows: bool = os.name == "nt") -> str:
     """Return the path below the output folder, without extension, that mirrors `id`.
 
     Two ids never share one, unless a name had to be shortened, and then only where 128-bit hashes meet. The path is
     relative, has no empty, "." or ".." part, no control characters, no backslash and no drive letter; no part is
-    longer than MAX_PART_BYTES; and what it names is none of the run's own files, whatever the extension.
+    longer than MAX_PART_BYTES; and what it names is none of the run's own files, whatever the extension. For `windows`
+    names that it reserves, refuses or reads in its own way have escapes, too.
 
     >>> output_of("speaker 1/it's.one"), output_of("../../etc/passwd"), output_of("summary")
     ("speaker 1/it's.one", '%2E%2E/%2E%2E/etc/passwd', '%73ummary')
+    >>> output_of("nul/what? 12:30.", windows=True)
+    '%6Eul/what%3F 12%3A30%2E'
     """
     parts = id.split("/")
     last = len(parts) - 1
     safe = [_safe(part, first=i == 0, last=i == last) for i, part in enumerate(parts)]
+    if windows:
+        safe = [_safe_on_windows(part) for part in safe]
     output = "/".join(_shortened(part, part, MAX_PART_BYTES) for part in safe)
     if len(output.encode()) > MAX_OUTPUT_BYTES:
         return _shortened(safe[-1], id, 0)
@@ -97,6 +106,11 @@ def _safe(part: str, first: bool, last: bool) -> str:
         stem, _, ending = safe.rpartition(".")
         safe = f"{stem}%2E{ending}"
     return safe
+
+
+def _safe_on_windows(part: str) -> str:
+    safe = _UNSAFE_ON_WINDOWS.sub(lambda match: f"%{ord(match.group()):02X}", part)
+    return f"%{ord(safe[0]):02X}{safe[1:]}" if _DEVICES.fullmatch(safe) else safe
 
 
 def _shortened(part: str, whole: str, limit: int) -> str:

@@ -186,5 +186,5 @@ def _write_holder(path: Path) -> None:
         "since": time.strftime("%Y-%m-%d %H:%M:%S"),
     }
     _holder_path(path).unlink(missing_ok=True)
-    with open(_holder_path(path), "x", encoding="utf-8") as file:  # "x" follows no link
+    with open(_holder_path(path), "x", encoding="utf-8", newline="\n") as file:  # "x" follows no link
         file.write(json.dumps(holder) + "\n")

@@ -158,7 +158,7 @@ def save_folder(
         "[network]",
         *(f"{key} = {list(value) if isinstance(value, tuple) else value}" for key, value in shape.items()),
     ]
-    (folder / "model.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "model.toml").write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
 
 
 def _quoted(text: str) -> str:
