@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from math import isfinite
 from pathlib import Path
 
 import torch
@@ -22,7 +24,7 @@ from ctc_align.models.convnet.model_folder import save_folder
 from ctc_align.models.convnet.network import NetworkShape
 from ctc_align.models.edge_network import FILE as EDGES
 from ctc_align.models.edge_network import EdgeNetwork, edge_network_bytes
-from ctc_align.text.control_characters import printable, spreadsheet_cell
+from ctc_align.text.control_characters import json_escaped, printable, spreadsheet_cell
 from ctc_align.text.lexicon import Lexicon
 from ctc_align.training.acoustic_training import HeldOutLosses, Trained, Training
 from ctc_align.training.corpus_data import Corpus, LeftOut
@@ -87,6 +89,7 @@ class Card:
         corpus, training = self.corpus, self.training
         weights = sum(weight.numel() for weight in self.trained.network.parameters())
         lines = [
+            *self._front_matter(),
             f"# The model `{self.name}`",
             "",
             f"An acoustic model of ctc-align {__version__}, {self._made()}. To align with it:",
@@ -139,6 +142,30 @@ class Card:
             "",
         ]
         return "\n".join(lines)
+
+    def _front_matter(self) -> list[str]:
+        """Return what hubs of models read: YAML, in which each text is written as JSON, a part of YAML."""
+        dataset = {"type": "held-out", "name": f"held-out part of {self.source}"}
+        losses = {"CTC loss, nats a token": self.dev.ctc, "cross-entropy, nats a frame": self.dev.frame}
+        metrics = [
+            {"type": "loss", "name": name, "value": round(value, 3)}
+            for name, value in losses.items()
+            if isfinite(value)
+        ]
+        result = {"task": {"type": "forced-alignment"}, "dataset": dataset, "metrics": metrics}
+        languages = [part.language for part in self.by_language if part.language] or [self.inventory.language]
+        fields = {
+            "library_name": "ctc-align",
+            "tags": ["forced-alignment", "ctc", "speech"],
+            **({"language": languages} if any(languages) else {}),
+            "model-index": [{"name": self.name, "results": [result]}],
+        }
+        return [
+            "---",
+            *(f"{name}: {json_escaped(json.dumps(value, ensure_ascii=False))}" for name, value in fields.items()),
+            "---",
+            "",
+        ]
 
     def _made(self) -> str:
         begun = f"begun with the weights of {_escaped(self.start)}" if self.start else "trained from nothing"
@@ -197,13 +224,13 @@ def write_model(
     try:
         shutil.rmtree(part, ignore_errors=True)
         save_folder(part, description, card.trained.network.cpu(), log_priors, torch.float16, mixtures)
-        (part / "README.md").write_text(card.text(), "utf-8")
+        (part / "README.md").write_text(card.text(), "utf-8", newline="\n")
         if lexicon:
-            (part / LEXICON).write_text("\n".join(lexicon) + "\n", "utf-8")
+            (part / LEXICON).write_text("\n".join(lexicon) + "\n", "utf-8", newline="\n")
         if card.edges is not None:
             (part / EDGES).write_bytes(edge_network_bytes(card.edges))
         if card.corpus.left_out:
-            (part / LEFT_OUT).write_text(_table(card.corpus.left_out), "utf-8")
+            (part / LEFT_OUT).write_text(_table(card.corpus.left_out), "utf-8", newline="\n")
         # files of an earlier model belong to other weights
         for name in ("model.toml", CALIBRATION, CONFIDENCE, EDGES, LEXICON, LEFT_OUT):
             (folder / name).unlink(missing_ok=True)

@@ -101,6 +101,8 @@ def test_the_model_says_what_it_is(model: Path) -> None:
     card = (model / "README.md").read_text("utf-8")
     for part in ("# The model `tones`", "10 letters: a e i l m n o s t é", "ctc-align train letters", "held out | 5 "):
         assert part in card
+    assert card.startswith("---\nlibrary_name: ")
+    assert 'model-index: [{"name": "tones", "results": [{"task": ' in card
     edges = [FILE] if (EMBEDDED / FILE).is_file() else []
     assert sorted(path.name for path in model.iterdir()) == ["README.md", *edges, "model.safetensors", "model.toml"]
 
