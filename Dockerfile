@@ -1,0 +1,58 @@
+# ctc-align as an image.
+#
+#   docker build -t ctc-align .                                        PyTorch's CPU build
+#   docker build -t ctc-align:cuda --build-arg TORCH=cu130 .           for NVIDIA's cards
+#   docker run --rm --user "$(id -u):$(id -g)" -v "$PWD:/data" ctc-align talk.wav talk.txt
+#
+# It runs as any user, also with --read-only and --network none. Where a named volume is mounted at
+# /var/cache/ctc-align, compiled kernels are kept from run to run; without one each run of a long recording compiles.
+
+ARG PYTHON=3.13
+FROM python:${PYTHON}-slim-bookworm AS build
+
+# cpu, or one of PyTorch's names for a version of CUDA
+ARG TORCH=cpu
+# extras, such as [serve] or [serve,hf]
+ARG EXTRAS=
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+RUN python -m venv /opt/ctc-align
+ENV PATH=/opt/ctc-align/bin:$PATH
+RUN pip install --index-url "https://download.pytorch.org/whl/${TORCH}" "torch>=2.10"
+COPY pyproject.toml README.md LICENSE THIRD_PARTY.md /source/
+COPY configs /source/configs
+COPY ctc_align /source/ctc_align
+RUN pip install "/source${EXTRAS}" \
+    # tests and headers of other packages: some 240 MB, of which nothing is used
+    && cd /opt/ctc-align/lib/python*/site-packages \
+    && rm -rf torch/test torch/include \
+    && find torch/bin -type f ! -name torch_shm_manager -delete \
+    && rm -rf numba/tests numpy/*/tests sympy/*/tests networkx/*/tests \
+    && pip uninstall --yes pip
+
+FROM python:${PYTHON}-slim-bookworm
+
+ARG TORCH=cpu
+# Triton builds its launcher with a C compiler, on the machine that has the card.
+SHELL ["/bin/bash", "-o", "pipefail", "-c"]
+# hadolint ignore=DL3008
+RUN if [[ "${TORCH}" != cpu ]]; then \
+        apt-get update \
+        && apt-get install --yes --no-install-recommends gcc libc6-dev \
+        && rm -rf /var/lib/apt/lists/*; \
+    fi \
+    && useradd --uid 1000 --create-home ctc \
+    # of any --user; what is compiled in a container stays in it, or in the volume that is mounted here
+    && install --directory --mode=1777 /var/cache/ctc-align \
+    && install --directory --owner=ctc --group=ctc /data
+COPY --from=build /opt/ctc-align /opt/ctc-align
+ENV PATH=/opt/ctc-align/bin:$PATH \
+    NUMBA_CACHE_DIR=/var/cache/ctc-align \
+    TRITON_CACHE_DIR=/var/cache/ctc-align/triton \
+    NVIDIA_VISIBLE_DEVICES=all \
+    NVIDIA_DRIVER_CAPABILITIES=compute,utility
+USER ctc
+WORKDIR /data
+# what is built must work: aligns the demo recording, and fails where its words are not where they should be
+RUN ctc-align doctor && rm -rf /var/cache/ctc-align/*
+ENTRYPOINT ["ctc-align"]
+CMD ["--help"]
