@@ -75,7 +75,17 @@ def test_commands_and_options_that_are_named_exist(document: str) -> None:
     assert named - set(COMMANDS) == set()
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "ctc_align" / "cli").glob("*.py")]
     known = {option for source in sources for option in re.findall(r"--[a-z][a-z-]+", source)}
-    others = {"--index-url", "--dev", "--long", "--planted", "--out", "--words", "--music"}  # of pip, pytest, modules
+    others = {
+        "--index-url",
+        "--strict",
+        "--tags",
+        "--dev",
+        "--long",
+        "--planted",
+        "--out",
+        "--words",
+        "--music",
+    }  # of pip, pytest, modules
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) - known - others == set()
 
 
