@@ -1,4 +1,4 @@
-"""ctc-align bench: the speed of the kernels beside PyTorch's and torchaudio's on this machine."""
+"""ctc-align bench: the speed of the kernels beside PyTorch's and torchaudio's, or the edges of two folders."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import typer
 
 from ctc_align.cli.messages import SOME_FAILED, Talk
 from ctc_align.cli.printing import put, say
-from ctc_align.errors import UsageError
+from ctc_align.errors import InputError, MissingTierError, UsageError
+from ctc_align.text.control_characters import json_escaped
 
 if TYPE_CHECKING:
+    from ctc_align.evaluate import Evaluation
     from ctc_align.kernels.benchmark import Measurement
 
 FORMATS = ("table", "json")
@@ -34,15 +36,29 @@ def bench(
     format: Annotated[
         str, typer.Option("--format", metavar="table|json", help="A table to read, or JSON for programs.")
     ] = "table",
+    edges: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            "--edges",
+            metavar="HYPOTHESIS REFERENCE",
+            help="Measure no speed, but the edges of words, and of phones if both have them, with intervals over "
+            "folders (speakers), or over utterances where there is one folder.",
+        ),
+    ] = None,
 ) -> None:
     """Measure the kernels on this machine beside torch's ctc_loss and, where there is one, torchaudio's forced_align.
 
     Columns: milliseconds of one call, nanoseconds per cell (frame times state), the ratio of torch's or torchaudio's
     time to ours, and the largest error; every result is compared with float64 in the same run. Exits with 1 when a
-    result of ours is wrong.
+    result of ours is wrong, or, with --edges, where a hypothesis is missing.
     """
     if format not in FORMATS:
         raise UsageError(f"--format: expected {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, got {format!r}")
+    if edges is not None:
+        if quick or device != "auto":
+            raise UsageError("--edges measures no kernels: leave --quick and --device away")
+        _bench_edges(*edges, format)
+        return
     from ctc_align.kernels import benchmark
     from ctc_align.models import resolve_device
 
@@ -67,6 +83,53 @@ def bench(
         say(f"ctc-align: {row.case}: {row.task} by {row.who}: {error}")
     if wrong:
         raise typer.Exit(SOME_FAILED)
+
+
+def _bench_edges(hypothesis: str, reference: str, format: str) -> None:
+    """Print the errors of edges: what `ctc-align evaluate` prints, of all tiers that both sides have."""
+    from ctc_align._version import __version__
+    from ctc_align.cli.evaluation_tables import print_evaluation
+
+    results = [evaluation for tier in ("words", "phones") if (evaluation := _edge_errors(hypothesis, reference, tier))]
+    if format == "json":
+        report = {
+            "format": "ctc-align-bench/1",
+            "version": __version__,
+            "hypothesis": hypothesis,
+            "reference": reference,
+            "tiers": [evaluation.to_dict() for evaluation in results],
+        }
+        put(json_escaped(json.dumps(report, indent=1, allow_nan=False)))
+    else:
+        for evaluation in results:
+            print_evaluation(evaluation, worst=0, histogram=False)
+            put(f"95 %: {evaluation.options.resamples} resamples by {evaluation.options.interval_by}")
+    sys.stdout.flush()
+    for evaluation in results:
+        for name in evaluation.missing_files:
+            say(f"ctc-align: {evaluation.tier}: {name}: no hypothesis for this reference")
+        for _, reason in evaluation.failures:
+            say(f"ctc-align: {evaluation.tier}: {reason}")
+        for doubt in evaluation.doubts:
+            say(f"ctc-align: note: {evaluation.tier}: {doubt}")
+    if not results[0].paired:
+        raise InputError(f"{hypothesis}: nothing in it pairs with {reference}; are they the same recordings?")
+    if not all(evaluation.complete for evaluation in results):
+        raise typer.Exit(SOME_FAILED)
+
+
+def _edge_errors(hypothesis: str, reference: str, tier: str) -> Evaluation | None:
+    """Return the errors of a tier, with intervals by folder where there are two or more; None of phones not there."""
+    from ctc_align.evaluate import Options, evaluate
+
+    try:
+        by_utterance = evaluate(hypothesis, reference, tier, Options(resamples=0))
+        folders = {name.rpartition("/")[0] for name in (each.utterance for each in by_utterance.utterances)}
+        return evaluate(hypothesis, reference, tier, Options(interval_by="folder" if len(folders) > 1 else "utterance"))
+    except MissingTierError:
+        if tier == "words":
+            raise
+        return None
 
 
 def _heading(machine: dict[str, Any]) -> list[str]:

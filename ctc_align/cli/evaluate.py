@@ -120,6 +120,24 @@ class EvaluationThresholds:
         return [f"{evaluation.tier}: {line}" for line in lines]
 
 
+@dataclass(frozen=True)
+class IntervalOptions:
+    """The resampling of which the confidence intervals are made."""
+
+    resamples: Annotated[
+        int, typer.Option("--bootstrap", metavar="N", min=0, help="Resamples for confidence intervals; 0: none.")
+    ] = 1000
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the resampling.")] = 0
+    interval_by: Annotated[
+        str,
+        typer.Option(
+            "--interval-by",
+            metavar="utterance|folder",
+            help="What is drawn anew for confidence intervals: utterances, or folders of them (one for each speaker).",
+        ),
+    ] = "utterance"
+
+
 @grouped
 def evaluate(
     hypothesis: Annotated[
@@ -142,10 +160,7 @@ def evaluate(
     tolerance: Annotated[
         float, typer.Option("--tolerance", metavar="MS", help="Largest distance at which a boundary counts as found.")
     ] = 20.0,
-    resamples: Annotated[
-        int, typer.Option("--bootstrap", metavar="N", min=0, help="Resamples for confidence intervals; 0: none.")
-    ] = 1000,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the resampling.")] = 0,
+    intervals: IntervalOptions,
     format: Annotated[
         str, typer.Option("--format", metavar="table|json", help="A table to read, or JSON for programs.")
     ] = "table",
@@ -161,15 +176,16 @@ def evaluate(
     """Measure the boundaries of HYPOTHESIS against those of REFERENCE, in milliseconds.
 
     Words pair by their order; a word with another label is counted, and measured like the others. Errors are
-    hypothesis minus reference: positive is late. Intervals of 95 % come from resampling utterances. A boundary is a
-    time at which a word starts or ends (neighbours that touch share one); precision, recall, F1 and R-value match
-    such times one to one. Exits with 1 if the hypothesis lacks files of the reference, with 3 if a threshold is missed.
+    hypothesis minus reference: positive is late. Intervals of 95 % come from resampling. A boundary is a time at which
+    a word starts or ends (neighbours that touch share one); precision, recall, F1 and R-value match such times one to
+    one. Exits with 1 if the hypothesis lacks files of the reference, with 3 if a threshold is missed.
     """
     from ctc_align.evaluate import Options, read_labels
 
     if format not in ("table", "json"):
         raise UsageError(f"--format: expected table or json, got {format!r}")
-    options = Options(tolerance, resamples, seed, None if labels is None else read_labels(labels))
+    labels_read = None if labels is None else read_labels(labels)
+    options = Options(tolerance, intervals.resamples, intervals.seed, labels_read, interval_by=intervals.interval_by)
     by_kind = tiers.options_by_kind(options)
     _check_paths(hypothesis, reference, against, plot, force)
     results = [_measured(kind, hypothesis, reference, against, options) for kind, options in by_kind.items()]

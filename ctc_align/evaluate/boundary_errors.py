@@ -19,6 +19,7 @@ from ctc_align.evaluate.error_statistics import (
     confidence_intervals,
     detections,
     edge_errors,
+    resample_units,
     resampled,
 )
 from ctc_align.evaluate.file_pairs import check_paths, matched, open_source
@@ -130,7 +131,9 @@ class Evaluation:
     def to_dict(self, worst: int = 5) -> dict[str, Any]:
         """Return plain dicts, lists, strings and finite numbers or None; numbers have three decimals."""
         values = {name: value for name, value in vars(self).items() if name not in ("measured", "options")}
-        values["settings"] = {name: getattr(self.options, name) for name in ("tolerance_ms", "resamples", "seed")}
+        values["settings"] = {
+            name: getattr(self.options, name) for name in ("tolerance_ms", "resamples", "seed", "interval_by")
+        }
         return plain({**values, "worst_edges": self.worst_edges(worst)})
 
 
@@ -232,7 +235,8 @@ def _evaluation(
     totals = np.array(rows, dtype=np.int64).reshape(len(rows), 4, 3)
     measured = Measured(tuple(each.utterance for each in paired), tuple(each.pairing.pairs for each in paired), totals)
     signed = measured.signed()
-    samples = resampled(signed, totals, options.resamples, options.seed) if len(paired) > 1 else {}
+    units = resample_units(measured.names, options.interval_by)
+    samples = resampled(signed, totals, units, options.resamples, options.seed)
     both, onset, offset = (
         edge_errors(errors.ms.tolist(), confidence_intervals(samples.get(edge, {}))) for edge, errors in signed.items()
     )

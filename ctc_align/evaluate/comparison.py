@@ -18,6 +18,7 @@ from ctc_align.evaluate.error_statistics import (
     confidence_intervals,
     detections,
     edge_errors,
+    resample_units,
     resampled,
 )
 from ctc_align.evaluate.measure_options import WITHIN_MS
@@ -88,7 +89,7 @@ def compare(hypothesis: Evaluation, against: Evaluation) -> Comparison:
     paired = sum(len(kept) for kept, _, _ in rows)
     if not paired:
         raise InputError("the two hypotheses have no word of the reference in common: are they of the same recordings?")
-    resamples = hypothesis.options.resamples if len(names) > 1 else 0
+    units = resample_units(names, hypothesis.options.interval_by)
     sides: list[_Side] = []
     for measured, numbers, chosen in (
         (ours, left, [kept for kept, _, _ in rows]),
@@ -96,7 +97,9 @@ def compare(hypothesis: Evaluation, against: Evaluation) -> Comparison:
     ):
         signed = measured.signed(chosen)
         counts = measured.counts[[numbers[name] for name in names]]
-        sides.append((signed, counts, resampled(signed, counts, resamples, hypothesis.options.seed)))
+        sides.append(
+            (signed, counts, resampled(signed, counts, units, hypothesis.options.resamples, hypothesis.options.seed))
+        )
     return Comparison(
         tier=hypothesis.tier,
         utterances=len(names),

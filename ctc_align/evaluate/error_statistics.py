@@ -1,7 +1,7 @@
 """Statistics of edge errors with confidence intervals: percentile bootstrap (Efron 1979), vectorised over resamples.
 
-Utterances are resampled, not boundaries, because errors within an utterance depend on each other. A resample is a row
-of weights: the number of times that each utterance was drawn.
+Utterances are resampled, not boundaries, because errors within an utterance depend on each other; or folders of
+utterances (speakers). A resample is a row of weights: the number of times that each utterance was drawn.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from statistics import fmean, median
 import numpy as np
 
 from ctc_align.evaluate.detection import KINDS, Detection, detection, rates
-from ctc_align.evaluate.measure_options import ROUNDING_MS, WITHIN_MS
+from ctc_align.evaluate.measure_options import FOLDER, ROUNDING_MS, WITHIN_MS
 
 EDGES = ("both", "onset", "offset")
 LEVEL = 95.0
@@ -93,17 +93,33 @@ def resampled_errors(signed: SignedErrors, drawn: np.ndarray) -> dict[str, np.nd
     return figures
 
 
+def resample_units(names: Sequence[str], interval_by: str) -> np.ndarray:
+    """Return the number (U,) of what each utterance is drawn with: of itself, or of the folder in its name.
+
+    >>> resample_units(["anna/1", "bert/1", "anna/2"], "folder")
+    array([0, 1, 0])
+    """
+    if interval_by != FOLDER:
+        return np.arange(len(names))
+    folders = [name.rpartition("/")[0] for name in names]
+    numbers = {folder: number for number, folder in enumerate(sorted(set(folders)))}
+    return np.array([numbers[folder] for folder in folders], dtype=np.int64)
+
+
 def resampled(
-    signed: Mapping[str, SignedErrors], counts: np.ndarray, resamples: int, seed: int
+    signed: Mapping[str, SignedErrors], counts: np.ndarray, units: np.ndarray, resamples: int, seed: int
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Return {edge: {figure: (resamples,)}} for each of EDGES, and for KINDS as "boundaries both" ….
+    """Return {edge: {figure: (resamples,)}} for each of EDGES, and for KINDS as "boundaries both" …; {} of one unit.
 
     Args:
         signed: the errors of each of EDGES.
         counts: (U, len(KINDS), 3), `detection.counts` of each utterance.
+        units: (U,) numbers from 0, see `resample_units`; utterances of one unit are drawn together.
     """
     portions: dict[str, list[dict[str, np.ndarray]]] = {}
-    for drawn in bootstrap_weights(len(counts), resamples, seed):
+    number = len(set(units.tolist()))
+    for weights in bootstrap_weights(number, resamples if number > 1 else 0, seed, len(units)):
+        drawn = weights[:, units]
         for edge, errors in signed.items():
             portions.setdefault(edge, []).append(resampled_errors(errors, drawn))
         for number, kind in enumerate(KINDS):
@@ -144,15 +160,18 @@ def shares(signed_ms: np.ndarray, edges_ms: Sequence[float]) -> list[float]:
     return [float(100 * count / len(signed_ms)) for count in counts]
 
 
-def bootstrap_weights(utterances: int, resamples: int, seed: int) -> Iterator[np.ndarray]:
-    """Yield resamples in portions (R, U) of weights, whose rows sum to U; the same for the same seed."""
+def bootstrap_weights(utterances: int, resamples: int, seed: int, cells: int = 0) -> Iterator[np.ndarray]:
+    """Yield resamples in portions (R, U) of weights, whose rows sum to U; the same for the same seed.
+
+    `cells` is how many numbers a row will take, where that is more than U.
+    """
     random = np.random.default_rng(seed)
-    portion = max(1, _CELLS // max(1, utterances))
+    portion = max(1, _CELLS // max(1, utterances, cells))
     for begin in range(0, resamples, portion):
         rows = min(portion, resamples - begin)
         drawn = random.integers(0, utterances, (rows, utterances))
-        cells = (drawn + utterances * np.arange(rows)[:, None]).ravel()
-        yield np.bincount(cells, minlength=rows * utterances).reshape(rows, utterances)
+        places = (drawn + utterances * np.arange(rows)[:, None]).ravel()
+        yield np.bincount(places, minlength=rows * utterances).reshape(rows, utterances)
 
 
 def bootstrap_interval(samples: np.ndarray) -> tuple[float, float] | None:

@@ -10,6 +10,7 @@ from ctc_align.errors import UsageError
 
 WORDS, PHONES = "words", "phones"
 TIERS = (WORDS, PHONES)
+UTTERANCE, FOLDER = "utterance", "folder"
 WITHIN_MS = (10, 20, 25, 50, 100)
 ROUNDING_MS = 1e-6
 """Slack of limits, since differences of decimal times are not exact in floating point."""
@@ -34,12 +35,16 @@ class Options:
     """Name or number (from 1) of the tier in the hypothesis's TextGrids; None: by the usual names."""
     reference_tier: str | None = None
     """The same for the reference."""
+    interval_by: str = UTTERANCE
+    """The units that are drawn anew for the intervals: each "utterance", or each "folder" of them (of a speaker)."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.tolerance_ms) and self.tolerance_ms > 0):
             raise UsageError(f"tolerance: expected milliseconds above 0, got {self.tolerance_ms}")
         if self.resamples < 0 or self.seed < 0:
             raise UsageError(f"resamples and seed: expected 0 or more, got {self.resamples} and {self.seed}")
+        if self.interval_by not in (UTTERANCE, FOLDER):
+            raise UsageError(f"intervals: expected by {UTTERANCE} or by {FOLDER}, got {self.interval_by!r}")
 
 
 def parse_tier(tier: str) -> str:

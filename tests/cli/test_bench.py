@@ -9,10 +9,12 @@ import sys
 import numpy as np
 import pytest
 import torch
+from made_alignments import alignment
 from oracles import collapse
 
 from ctc_align import kernels
 from ctc_align.errors import BackendError
+from ctc_align.formats import OutputFiles
 from ctc_align.kernels import benchmark
 from ctc_align.kernels.benchmark import BEST_PATH, GRADIENT, LOSS, Case
 
@@ -50,6 +52,26 @@ def test_table(cli, no_torchaudio):
         "loss + gradient  torch",
     ]
     assert max(map(len, rows)) <= 80
+
+
+def test_edges_of_two_folders(cli, tmp_path):
+    """Anna's edges are 10 ms late and Bert's 30: an interval by speaker goes from one to the other."""
+    for speaker, shift_s in (("anna", 0.01), ("bert", 0.03)):
+        for name in "xyz":
+            OutputFiles(tmp_path / "ours" / speaker, name).write(alignment(name, shift_s))
+            OutputFiles(tmp_path / "theirs" / speaker, name).write(alignment(name, 0.0))
+    arguments = ("bench", "--edges", str(tmp_path / "ours"), str(tmp_path / "theirs"))
+    report = json.loads(cli(*arguments, "--format", "json").stdout)
+    words, phones = report["tiers"]
+    assert (words["tier"], phones["tier"]) == ("words", "phones")
+    assert (words["both"]["mae_ms"], words["both"]["ci95"]["mae_ms"]) == (20.0, [10.0, 30.0])
+    lines = cli(*arguments).stdout.splitlines()
+    assert next(line.split()[-6:-2] for line in lines if "mean absolute" in line) == ["20.0", "10.0", "…", "30.0"]
+    for path in (tmp_path / "ours" / "anna").glob("x.*"):
+        path.unlink()
+    result = cli(*arguments)
+    assert (result.code, "anna/x: no hypothesis" in result.stderr) == (1, True)
+    assert cli(*arguments, "--quick").code == 2
 
 
 def test_json(cli, no_torchaudio):

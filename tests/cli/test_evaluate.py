@@ -43,7 +43,12 @@ def test_json(cli, here):
     assert data["both"]["mae_ms"] == 10.0
     assert data["both"]["ci95"]["within_20_ms"] == [100.0, 100.0]
     assert data["boundaries"]["both"]["hits"] == 10
-    assert data["settings"] == {"tolerance_ms": 20.0, "resamples": 1000, "seed": 0}
+    assert data["settings"] == {
+        "tolerance_ms": 20.0,
+        "resamples": 1000,
+        "seed": 0,
+        "interval_by": "utterance",
+    }
     assert [edge["error_ms"] for edge in data["worst_edges"]] == [10.0, 10.0]
     assert "measured" not in data
     assert "ci95" in data["onset"]
