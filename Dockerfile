@@ -20,6 +20,7 @@ ENV PATH=/opt/ctc-align/bin:$PATH
 RUN pip install --index-url "https://download.pytorch.org/whl/${TORCH}" "torch>=2.10"
 COPY pyproject.toml README.md LICENSE THIRD_PARTY.md /source/
 COPY configs /source/configs
+COPY examples /source/examples
 COPY ctc_align /source/ctc_align
 RUN pip install "/source${EXTRAS}" \
     # tests and headers of other packages: some 240 MB, of which nothing is used

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -170,6 +171,10 @@ def demo(
         ),
     ] = "ctc-align-demo",
     format: options.Formats = None,
+    examples: Annotated[
+        str | None,
+        typer.Option("--examples", metavar="DIR", help="Copy the files of the tutorials to DIR, and align nothing."),
+    ] = None,
     *,
     messages: MessageOptions,
 ) -> None:
@@ -180,8 +185,11 @@ def demo(
     from ctc_align.config import Settings
     from ctc_align.text import read_transcript
 
-    formats = checked_formats(format, False, out_dir)
     talk = messages.talk()
+    if examples is not None:
+        talk.say(f"wrote {len(copy_examples(Path(examples)))} files to {examples}")
+        return
+    formats = checked_formats(format, False, out_dir)
     talk.listen()
     audio, transcript = DEMO_FOLDER / "demo.flac", DEMO_FOLDER / "demo.txt"
     outputs = output_files(out_dir, "demo", formats, True, [str(audio), str(transcript)])
@@ -203,6 +211,40 @@ def demo(
         console.print(line, markup=False, soft_wrap=True)
     for path in paths:
         console.print(f"  {path}", markup=False, soft_wrap=True)
+
+
+def copy_examples(folder: Path) -> list[Path]:
+    """Copy the recordings, texts and programs of the documentation; return the files, those that were there too.
+
+    Raises:
+        UsageError: a file of the name of one of them that has another content, or a name that is no folder.
+        OutputError: the system refused; nothing was written.
+    """
+    from ctc_align.cli.installation import DEMO_FOLDER
+    from ctc_align.formats.whole_files import placing
+
+    package = DEMO_FOLDER.parent
+    installed = package / "examples"  # in a checkout they are beside the package
+    sources: dict[Path, Path] = {}
+    for home in (installed if installed.is_dir() else package.parent / "examples", DEMO_FOLDER):
+        for path in sorted(home.rglob("*.*")):
+            if path.is_file() and path.name != "README.md" and "__pycache__" not in path.parts:
+                sources[folder / path.relative_to(home)] = path
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"--examples {folder}: expected the path of a folder, got that of a file")
+    other = [str(target) for target, path in sources.items() if target.exists() and not _are_same(target, path)]
+    if other:
+        raise UsageError(f"{other[0]}: is there already, with another content; give a new folder")
+    missing = [target for target in sources if not target.exists()]
+    if missing:
+        with placing(missing) as parts:
+            for target, part in parts:
+                shutil.copyfile(sources[target], part)
+    return list(sources)
+
+
+def _are_same(left: Path, right: Path) -> bool:
+    return left.is_file() and left.read_bytes() == right.read_bytes()
 
 
 def checked_formats(format: str | None, stdout: bool, out_dir: str | None) -> tuple[str, ...]:

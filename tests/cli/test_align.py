@@ -350,3 +350,17 @@ def test_our_own_faults_are_not_hidden(cli, fake_aligner, monkeypatch):
     monkeypatch.setattr(fake_aligner, "raises", ZeroDivisionError())
     with pytest.raises(ZeroDivisionError):
         cli("talk.wav", "talk.txt")
+
+
+def test_demo_copies_the_files_of_the_tutorials(cli, fake_aligner):
+    assert cli("demo", "--examples", "practice").code == 0
+    assert {"interview.flac", "demo.flac", "lighthouse.epub", "turns.jsonl"} <= {
+        p.name for p in Path("practice").iterdir()
+    }
+    assert Path("practice/corrected/interview.TextGrid").is_file()
+    assert fake_aligner.calls == []
+    assert cli("demo", "--examples", "practice").code == 0
+    Path("practice/interview.txt").write_text("my own words")
+    result = cli("demo", "--examples", "practice")
+    assert (result.code, "interview.txt: is there already, with another content" in result.stderr) == (2, True)
+    assert Path("practice/interview.txt").read_text() == "my own words"
