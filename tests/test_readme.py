@@ -2,41 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from document_blocks import Block, blocks, failures
 from forked_programs import forking
 
 from ctc_align.evaluate import evaluate
 
 ROOT = Path(__file__).resolve().parent.parent
-FENCE = re.compile(r"(?P<before>[^\n]*)\n```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
-MARKER = re.compile(r"<!-- run by \.ci/run: (\w+) -->")
-
-
-@dataclass(frozen=True)
-class Block:
-    """A fenced block: its language, its text, and which step of .ci/run runs it in place of these tests."""
-
-    language: str
-    text: str
-    ci_step: str
-
-
-def blocks(text: str) -> list[Block]:
-    """The fenced blocks of a Markdown text, in order."""
-    found = []
-    for match in FENCE.finditer(text):
-        marker = MARKER.fullmatch(match["before"].strip())
-        found.append(Block(match["language"], match["text"], marker[1] if marker else ""))
-    return found
 
 
 def readme() -> list[Block]:
@@ -61,32 +38,6 @@ def place(tmp_path: Path, program: Path) -> Path:
     shutil.copy(program, command)
     (command.parent / "activate").write_text("PATH=$PWD/.venv/bin:$PATH\n", encoding="utf-8")
     return tmp_path
-
-
-def run(block: Block, place: Path) -> subprocess.CompletedProcess[str]:
-    """Run a block as its reader would; a shell block stops at the first line that fails."""
-    environment = os.environ | {
-        "PATH": f"{place / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT),
-        "PYTHONWARNINGS": "error" if block.language == "python" else "default",
-    }
-    command = ["bash", "-euc", block.text] if block.language == "sh" else [sys.executable, "-c", block.text]
-    return subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=300, check=False)
-
-
-def failures(found: list[Block], place: Path) -> list[str]:
-    """What went wrong in each block that these tests run, in order: later blocks use the files of earlier ones."""
-    faults = []
-    for block in found:
-        if block.ci_step:
-            continue
-        if block.language not in ("sh", "python"):
-            faults.append(f"a block in {block.language or 'no language'!r} is run by nobody:\n{block.text}")
-            continue
-        done = run(block, place)
-        if done.returncode:
-            faults.append(f"exit {done.returncode}:\n{block.text}\n{done.stdout}{done.stderr}")
-    return faults
 
 
 def test_every_block_runs(place: Path) -> None:

@@ -54,6 +54,33 @@ def test_the_navigation_names_every_page(made: dict[str, str]) -> None:
     assert sorted(named) == sorted(written | set(made) | brought)
 
 
+def options_by_command() -> dict[str, set[str]]:
+    return {
+        name: {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        for name, command in reference_pages._commands().items()
+    }
+
+
+def unknown_options(text: str, known: dict[str, set[str]]) -> list[str]:
+    """Return the options of `ctc-align …` lines of code that the line's command does not have."""
+    faults = []
+    for line in re.findall(r"^ *(ctc-align .+)$", text.replace("\\\n", " "), re.MULTILINE):
+        for call in re.findall(r"ctc-align ([^|;&>]+)", line):
+            name = call.split()[0] if call.split()[0] in known else "align"
+            given = re.findall(r"(?<=\s)--?[a-z][a-z-]*", f" {call}")
+            faults += [f"{name} {one}" for one in given if one not in known[name] and one not in ("--help", "-h")]
+    return faults
+
+
+def test_lines_of_all_pages_give_options_that_the_command_has() -> None:
+    known = options_by_command()
+    pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
+    faults = {page.name: unknown_options(page.read_text(encoding="utf-8"), known) for page in pages}
+    assert {name: found for name, found in faults.items() if found} == {}
+    text = "    ctc-align corpus x --out-dir y --shiny\n\nctc-align a.wav b.txt \\\n  --worst 5 --force\n"
+    assert unknown_options(text, known) == ["corpus --shiny", "align --worst"]
+
+
 @pytest.mark.parametrize(
     ("text", "path", "place", "wanted"),
     [

@@ -75,7 +75,8 @@ def command_pages() -> Iterator[tuple[str, str]]:
 def _option_row(option: Any) -> str:
     names = sorted((*option.opts, *option.secondary_opts), key=lambda text: (not text.startswith("--"), text))
     shown = " ".join(f"`{name}`" for name in names)
-    value = "" if option.is_flag or not option.metavar else f"<br>`{option.metavar}`"
+    metavar = (option.metavar or "").replace("|", "|\u200b")  # where the line may break
+    value = "" if option.is_flag or not metavar else f"<br>`{metavar}`"
     return f"| {shown}{value} | {_default(option)} | {_cell(option.help or '')} |"
 
 
