@@ -4,7 +4,7 @@
 #   docker build -t ctc-align:cuda --build-arg TORCH=cu130 .           for NVIDIA's cards
 #   docker run --rm --user "$(id -u):$(id -g)" -v "$PWD:/data" ctc-align talk.wav talk.txt
 #
-# It runs as any user, also with --read-only and --network none. Where a named volume is mounted at
+# It is made to run as any user, also with --read-only --tmpfs /tmp and --network none. Where a named volume is mounted at
 # /var/cache/ctc-align, compiled kernels are kept from run to run; without one each run of a long recording compiles.
 
 ARG PYTHON=3.13
@@ -22,13 +22,13 @@ COPY pyproject.toml README.md LICENSE THIRD_PARTY.md /source/
 COPY configs /source/configs
 COPY examples /source/examples
 COPY ctc_align /source/ctc_align
-RUN pip install "/source${EXTRAS}" \
-    # tests and headers of other packages: some 240 MB, of which nothing is used
-    && cd /opt/ctc-align/lib/python*/site-packages \
-    && rm -rf torch/test torch/include \
-    && find torch/bin -type f ! -name torch_shm_manager -delete \
-    && rm -rf numba/tests numpy/*/tests sympy/*/tests networkx/*/tests \
-    && pip uninstall --yes pip
+RUN pip install "/source${EXTRAS}" && pip uninstall --yes pip
+# tests and headers of other packages: some 250 MB, of which nothing is used
+WORKDIR /opt/ctc-align/lib
+RUN rm -rf python*/site-packages/torch/test python*/site-packages/torch/include \
+        python*/site-packages/numba/tests python*/site-packages/numpy/*/tests \
+        python*/site-packages/sympy/*/tests python*/site-packages/networkx/*/tests \
+    && find python*/site-packages/torch/bin -type f ! -name torch_shm_manager -delete
 
 FROM python:${PYTHON}-slim-bookworm
 
@@ -51,7 +51,7 @@ ENV PATH=/opt/ctc-align/bin:$PATH \
     TRITON_CACHE_DIR=/var/cache/ctc-align/triton \
     NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility
-USER ctc
+USER 1000
 WORKDIR /data
 # what is built must work: aligns the demo recording, and fails where its words are not where they should be
 RUN ctc-align doctor && rm -rf /var/cache/ctc-align/*

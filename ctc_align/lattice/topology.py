@@ -173,7 +173,8 @@ def _stack_detours(topologies: Sequence[Topology], shape: tuple[int, int]) -> De
             end[here] = (state < part.states[:, None]) & (state >= (part.states - part.finals)[:, None])
         else:
             begin[here], end[here] = detours.begin, detours.end
-            sources[(*here, slice(detours.sources.shape[2]))] = detours.sources
+            place = (*here, slice(detours.sources.shape[2]))
+            sources[place] = detours.sources
         first += batch
     return Detours(sources, begin, end)
 
