@@ -58,6 +58,21 @@ def segment(
         The spans of all tokens, one frame or more each; None where the audio is too short for the tokens' parts (CTC
         needs fewer frames): spikes are then what there is.
     """
+    found = yield from segmentation_path(emissions, tokens, spikes, band_frames, backend)
+    if found is None:
+        return None
+    path, topology = found
+    spoken, sounds = sounds_of(emissions, tokens)
+    own = token_spans(path, topology.token[0], len(sounds))
+    start, end = spikes.start.copy(), spikes.start.copy()
+    start[spoken], end[spoken] = own.start, own.end
+    return Spans(start, end)
+
+
+def segmentation_path(
+    emissions: Emissions, tokens: Tokens, spikes: Spans, band_frames: int, backend: str = "auto"
+) -> Steps[tuple[np.ndarray, lattice.Topology] | None]:
+    """Return the states (T,) of the best path near the spikes, and their topology; arguments and None as `segment`."""
     states = emissions.states
     assert states is not None
     spoken, sounds = sounds_of(emissions, tokens)
@@ -76,14 +91,10 @@ def segment(
         if path is None:
             path = yield from paths.best(bands)
         if path is not None:
-            break
+            return path, topology
         if band_frames >= frames:
             return None
         band_frames *= 2
-    own = token_spans(path, topology.token[0], len(sounds))
-    start, end = spikes.start.copy(), spikes.start.copy()
-    start[spoken], end[spoken] = own.start, own.end
-    return Spans(start, end)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ on both sides, so the result is that of one pass, in bounded memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -91,11 +91,9 @@ class ConvNet:
         self.device = device
         settings = settings or Settings()
         self.pieces_at_once = max(1, round(settings.chunk_s / self.frame_shift_s) // PIECE_FRAMES)
-        self._state_offset = _state_offset(description, weights).to(device)
         precision = torch.float32 if settings.precision == "auto" else getattr(torch, settings.precision)
         self.network = InferenceNetwork(network_with(description.shape, weights), precision).to(device)
-        mixtures = mixtures_of(description, weights)
-        self.mixtures = None if mixtures is None else mixtures.to(device)
+        self.scoring = state_scoring(description, weights).to(device)
 
     @property
     def context_s(self) -> float:
@@ -111,6 +109,11 @@ class ConvNet:
     def gaussians_per_state(self) -> int:
         """Number of Gaussians that score each segmentation state; 0 without mixtures."""
         return 0 if self.mixtures is None else self.mixtures.weights.shape[1]
+
+    @property
+    def mixtures(self) -> Mixtures | None:
+        """The mixtures that score its segmentation states with the network, if it has any."""
+        return self.scoring.mixtures
 
     @torch.no_grad()
     def emissions(self, audio: Audio, progress: Callable[[float], None] | None = None) -> Emissions:
@@ -198,7 +201,7 @@ class ConvNet:
         tokens, segments = self.network(inputs)
         log_probs = tokens.log_softmax(-1)
         shares = [recording.mixture_share for recording, _, _ in jobs]
-        scores = None if segments is None else self._state_scores(segments, inputs, shares)
+        scores = None if segments is None else self.scoring.scores(segments, inputs, shares)
         for row, (recording, (first, _), result) in enumerate(jobs):
             count = min(length, recording.frames - first)
             result.log_probs[first : first + count] = log_probs[row, :count]
@@ -210,21 +213,6 @@ class ConvNet:
             else:
                 assert len(states.rows) == first, "pieces come in their order"
                 states.rows.append(scores[row, :count].numpy())
-
-    def _state_scores(self, segments: torch.Tensor, inputs: torch.Tensor, shares: Sequence[float]) -> torch.Tensor:
-        """Return scores (B, T, K) of the states from the network's output and the mixtures, where there are any."""
-        scores = segments.log_softmax(-1).add_(self._state_offset)
-        malus = self.description.noise_malus
-        if malus:
-            for row, share in zip(scores, shares):
-                row[:, -1] -= malus * (1.0 - share)
-        if self.mixtures is not None:
-            context, weight = self.description.shape.context_frames, self.description.mixture_weight
-            for row, near, share in zip(scores, inputs, shares):
-                if share:
-                    frames = near[context - REACH : context + len(row) + REACH]
-                    row += weight * share * self.mixtures.log_posteriors(frames)
-        return scores
 
 
 class _Recording:
@@ -294,10 +282,63 @@ def state_offset(log_priors: torch.Tensor, prior_scale: float, silence_bonus: fl
     return offset
 
 
-def _state_offset(description: ModelDescription, weights: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Return `state_offset` of a model; without log-priors all states are equally likely."""
+@dataclass(frozen=True)
+class StateScoring:
+    """How the network's second output becomes the scores of the segmentation states.
+
+    Attributes:
+        offset: (K,) is added to the log-posteriors.
+        mixtures: score the states, too, with `mixture_weight`; None: the network alone does.
+        noise_malus: see `ModelDescription`.
+        context_frames: frames of the inputs before and after those of the outputs.
+    """
+
+    offset: torch.Tensor
+    mixtures: Mixtures | None
+    mixture_weight: float
+    noise_malus: float
+    context_frames: int
+
+    def to(self, device: torch.device) -> StateScoring:
+        """Return the same on another device."""
+        mixtures = None if self.mixtures is None else self.mixtures.to(device)
+        return replace(self, offset=self.offset.to(device), mixtures=mixtures)
+
+    def scores(self, segments: torch.Tensor, inputs: torch.Tensor, shares: Sequence[float]) -> torch.Tensor:
+        """Return the scores (B, T, K) of the states.
+
+        Args:
+            segments: (B, T, K), the network's second output.
+            inputs: (B, T + 2 * context, MELS), its inputs.
+            shares: of the mixtures' weight, for each recording: `gaussian_mixtures.share_of_weight`.
+        """
+        scores = segments.log_softmax(-1).add_(self.offset)
+        if self.noise_malus:
+            for row, share in zip(scores, shares):
+                row[:, -1] -= self.noise_malus * (1.0 - share)
+        if self.mixtures is not None:
+            context = self.context_frames
+            for row, near, share in zip(scores, inputs, shares):
+                if share:
+                    frames = near[context - REACH : context + len(row) + REACH]
+                    row += self.mixture_weight * share * self.mixtures.log_posteriors(frames)
+        return scores
+
+
+def state_scoring(description: ModelDescription, weights: dict[str, torch.Tensor]) -> StateScoring:
+    """Return how a model scores its segmentation states; without log-priors all are equally likely.
+
+    Raises:
+        ValueError: the log-priors or the mixtures are not of so many states.
+    """
     states = description.shape.states
     log_priors = weights.get("log_priors", torch.zeros(states))
     if log_priors.shape != (states,):
         raise ValueError(f"log_priors has shape {tuple(log_priors.shape)}, the network {states} states")
-    return state_offset(log_priors, description.prior_scale, description.silence_bonus)
+    return StateScoring(
+        state_offset(log_priors, description.prior_scale, description.silence_bonus),
+        mixtures_of(description, weights),
+        description.mixture_weight,
+        description.noise_malus,
+        description.shape.context_frames,
+    )
