@@ -150,9 +150,11 @@ def adapt(
 ) -> None:
     """Adapt a model to the speakers of a transcribed CORPUS; no hand labels are needed.
 
-    The model segments the corpus itself and learns from that. The epoch that is best on held-out utterances is kept;
-    if none is better than the unadapted model, that model is kept, with a message. An interrupted run goes on where
-    it stopped when the same command is given again.
+    The model segments the corpus itself and learns from that. The epoch with the lowest loss on held-out utterances is
+    kept; if none is better than the unadapted model, that model is kept, with a message. Losses cannot tell whether
+    its segments got worse, so they are compared with the level of the sound and with those of the unadapted model:
+    an epoch in which words shrank, or loud sound is called pause, is not kept, and where only such epochs are better
+    nothing is written (exit 1). An interrupted run goes on where it stopped when the same command is given again.
     """
     talk = ready(corpus, out_dir, dev, lexicon, messages)
     from ctc_align.config import load_config

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -34,6 +34,8 @@ EVALUATIONS = 20
 HEADS = ("up", "local", "mix", "tokens", "states")
 """The network's modules above its body."""
 _REPORT_S = 0.5
+Check = Callable[[AcousticNetwork], Sequence[str]]
+"""Returns why weights must not be kept, whatever their loss; () where they may."""
 
 
 @dataclass(frozen=True)
@@ -99,11 +101,15 @@ class BatchLosses:
 
 @dataclass(frozen=True)
 class Trained:
-    """A network in evaluation mode, its losses on the held-out part, and those of the weights at the start."""
+    """A network in evaluation mode, its losses on the held-out part, and those of the weights at the start.
+
+    `faults` are those of the best weights, if a check refused all that were better than the start's.
+    """
 
     network: AcousticNetwork
     dev: HeldOutLosses
     before: HeldOutLosses | None = None
+    faults: tuple[str, ...] = ()
 
 
 def train(
@@ -112,6 +118,7 @@ def train(
     material: Material,
     place: Place,
     start: dict[str, torch.Tensor] | None = None,
+    check: Check | None = None,
 ) -> Trained:
     """Train a network, or continue from a checkpoint in `place.folder`. The same seed gives the same network.
 
@@ -124,6 +131,7 @@ def train(
         material: the corpus.
         place: its folder gets the checkpoints; `final.pt` there is the finished state.
         start: weights to begin with; those of the same name and shape are used.
+        check: with `keep_best`, weights that it finds fault with are not kept.
 
     Raises:
         InputError: nothing to train on, or the folder has the state of another network.
@@ -140,15 +148,16 @@ def train(
     network.to(place.device)
     final = place.folder / "final.pt"
     if not final.exists():
-        _Loop(network, training, material, place).run()
-    before = run_folder.restore_checkpoint(final, partial(_put_back_final, network))
+        _Loop(network, training, material, place, check).run()
+    before, faults = run_folder.restore_checkpoint(final, partial(_put_back_final, network))
     network.eval()
-    return Trained(network, evaluate(network, material, material.dev), before)
+    return Trained(network, evaluate(network, material, material.dev), before, faults)
 
 
-def _put_back_final(network: AcousticNetwork, state: dict[str, Any]) -> HeldOutLosses | None:
+def _put_back_final(network: AcousticNetwork, state: dict[str, Any]) -> tuple[HeldOutLosses | None, tuple[str, ...]]:
     network.load_state_dict(state["network"])
-    return HeldOutLosses(*state["before"]) if state["before"] else None
+    before = HeldOutLosses(*state["before"]) if state["before"] else None
+    return before, tuple(state["faults"])
 
 
 @cache
@@ -175,7 +184,10 @@ def losses(network: AcousticNetwork, batch: TrainingBatch, *, bfloat16: bool, wi
     if states is None or batch.labels is None:
         return BatchLosses(ctc, count, nothing, nothing)
     labels = batch.labels.flatten()
-    entropy = torch.nn.functional.cross_entropy(states.float().flatten(0, 1), labels, ignore_index=-1, reduction="sum")
+    scores = states.float().flatten(0, 1)
+    if batch.more_silence:
+        scores = torch.cat((scores[:, :-1], scores[:, -1:] + batch.more_silence), 1)
+    entropy = torch.nn.functional.cross_entropy(scores, labels, ignore_index=-1, reduction="sum")
     return BatchLosses(ctc, count, entropy, (labels >= 0).sum())
 
 
@@ -200,8 +212,15 @@ def evaluate(network: AcousticNetwork, material: Material, indices: np.ndarray) 
 class _Loop:
     """The state of a training: all that changes while it runs and is kept in its checkpoints."""
 
-    def __init__(self, network: AcousticNetwork, training: Training, material: Material, place: Place) -> None:
-        self.network, self.training, self.material, self.place = network, training, material, place
+    def __init__(
+        self,
+        network: AcousticNetwork,
+        training: Training,
+        material: Material,
+        place: Place,
+        check: Check | None = None,
+    ) -> None:
+        self.network, self.training, self.material, self.place, self.check = network, training, material, place, check
         for name, weights in network.named_parameters():
             weights.requires_grad_(training.layers == "all" or name.split(".")[0] in HEADS)
         trained = [weights for weights in network.parameters() if weights.requires_grad]
@@ -213,6 +232,7 @@ class _Loop:
         self.step, self.spent_s = 0, 0.0
         self.sums = [0.0] * 4
         self.best: dict[str, Any] | None = None
+        self.refused: dict[str, Any] = {"loss": math.inf, "faults": []}
         self.before: HeldOutLosses | None = None
 
     def run(self) -> None:
@@ -240,7 +260,9 @@ class _Loop:
                 saved = now
         weights = self.best["network"] if self.best is not None else self.network.state_dict()
         before = list(astuple(self.before)) if self.before else None
-        run_folder.save_checkpoint(self.place.folder / "final.pt", {"network": weights, "before": before})
+        faults = self.refused["faults"] if self.best is not None and not self.best["step"] else []
+        state = {"network": weights, "before": before, "faults": faults}
+        run_folder.save_checkpoint(self.place.folder / "final.pt", state)
 
     def _step(self, batch: TrainingBatch) -> None:
         training = self.training
@@ -263,14 +285,24 @@ class _Loop:
     def _evaluate(self) -> HeldOutLosses:
         """Report and return the losses on the held-out part; with `keep_best`, keep the best weights."""
         held_out = evaluate(self.network, self.material, self.material.dev)
-        self._train_mode()
         self.place.watch.say(f"step {self.step} of {self.steps}  held out: {held_out}")
         if self.training.keep_best and len(self.material.dev):
-            loss = self.training.ctc_weight * held_out.ctc + self.training.frame_weight * held_out.frame
-            if self.best is None or loss < self.best["loss"]:
-                weights = {name: value.detach().cpu().clone() for name, value in self.network.state_dict().items()}
-                self.best = {"loss": loss, "network": weights}
+            self._keep(self.training.ctc_weight * held_out.ctc + self.training.frame_weight * held_out.frame)
+        self._train_mode()
         return held_out
+
+    def _keep(self, loss: float) -> None:
+        """Keep the weights if they are the best, unless the check finds fault with them; those at the start it has."""
+        if self.best is not None and loss >= self.best["loss"]:
+            return
+        faults = list(self.check(self.network)) if self.check is not None and self.step else []
+        if faults:
+            self.place.watch.say(f"these weights are not kept: {'; '.join(faults)}")
+            if loss < self.refused["loss"]:
+                self.refused = {"loss": loss, "faults": faults}
+            return
+        weights = {name: value.detach().cpu().clone() for name, value in self.network.state_dict().items()}
+        self.best = {"loss": loss, "network": weights, "step": self.step}
 
     def _train_mode(self) -> None:
         self.network.train()
@@ -315,6 +347,7 @@ class _Loop:
             "spent_s": self.spent_s,
             "sums": self.sums,
             "best": self.best,
+            "refused": self.refused,
             "before": list(astuple(self.before)) if self.before else None,
             "random": torch.get_rng_state(),
             "cuda_random": torch.cuda.get_rng_state(self.place.device) if self.place.device.type == "cuda" else None,
@@ -333,7 +366,7 @@ class _Loop:
         torch.set_rng_state(state["random"])
         if state["cuda_random"] is not None and self.place.device.type == "cuda":
             torch.cuda.set_rng_state(state["cuda_random"], self.place.device)
-        self.best, self.sums = state["best"], list(state["sums"])
+        self.best, self.refused, self.sums = state["best"], state["refused"], list(state["sums"])
         self.before = HeldOutLosses(*state["before"]) if state["before"] else None
         self.step, self.spent_s = int(state["step"]), float(state["spent_s"])
 

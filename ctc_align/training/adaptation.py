@@ -1,47 +1,50 @@
 """Adaptation of a trained model to the speakers or the corpus at hand, without labels beyond the transcripts.
 
 The model segments the corpus itself, choosing the pronunciations that fit; then it is trained on with a small learning
-rate, on its own segments and by CTC on the transcripts. The held-out part decides which epoch is kept; if none is
-better than the model was, the model stays as it was, and a line says so.
+rate, on its own segments and by CTC on the transcripts. The loss on the held-out part decides which epoch is kept, of
+those that pass a check which does not come from the segments (`ctc_align.training.adaptation_check`). If no epoch has a
+lower loss than the model had, the model stays as it was, and a line says so; if those that have do not pass, nothing is
+written.
 """
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from ctc_align import lattice
-from ctc_align.alignment.pronunciations import choose_pronunciations
 from ctc_align.config import ENGLISH, Settings, setting
 from ctc_align.errors import InputError, UsageError
-from ctc_align.kernels import batching
-from ctc_align.kernels.requests import BestPath, Steps
 from ctc_align.models import EMBEDDED, embedded_folder
 from ctc_align.models.calibration import FILE as CALIBRATION
 from ctc_align.models.catalogue import folder_settings
 from ctc_align.models.convnet import convnet_model, model_folder
 from ctc_align.models.convnet.convnet_model import ModelDescription
-from ctc_align.models.convnet.network import AcousticNetwork
 from ctc_align.text.ipa import is_ipa
 from ctc_align.text.lexicon import Lexicon, read_lexicon
 from ctc_align.tokens.phones import is_arpabet
 from ctc_align.tokens.tokenizer import Tokenizer, tokenizer_for
 from ctc_align.training import Watch, acoustic_training, frame_labels
+from ctc_align.training.adaptation_check import AdaptationCheck, CheckLimits, SegmentComparison
 from ctc_align.training.corpus_data import Corpus, Limits, gather
 from ctc_align.training.inventory import Inventory
 from ctc_align.training.model_package import Card, lexicon_lines, write_model
+from ctc_align.training.own_segments import CorpusSegmenter
 from ctc_align.training.pipeline import Call, Result, pairs_of, say_corpus
 from ctc_align.training.refining.learnt_edges import EDGES, learnt_edges
 from ctc_align.training.run_folder import check_out_dir, run_folder
-from ctc_align.training.segmenter import Spoken
-from ctc_align.training.training_batches import Material, collate, evaluation_batches
-from ctc_align.types import Pronunciation, WordTokens
+from ctc_align.training.segmenter import chosen_of
+from ctc_align.training.training_batches import Material
+
+SMALLEST_SHARE = 1e-3
+"""Silence, and all else, is at least so much of a corpus."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,8 @@ class Adaptation:
     """Share of the speech that is held out, unless --dev is base."""
     edges: str = setting("english", choices=EDGES)
     """The network of edges that the model gets: see `ctc_align.training.refining.learnt_edges`."""
+    check: CheckLimits = field(default_factory=CheckLimits)
+    """How much worse the segments may be than those before."""
     training: acoustic_training.Training = field(
         default_factory=lambda: acoustic_training.Training(
             epochs=6, learning_rate=3e-4, batch_s=30.0, warmup_steps=5, freeze_norms=True, keep_best=True
@@ -90,7 +95,7 @@ def adapt(adaptation: Adaptation, model: str, call: Call, watch: Watch | None = 
 
     Raises:
         UsageError: the call is wrong, the model cannot be adapted, or the folder is another run's.
-        InputError: nothing in the corpus can be used.
+        InputError: nothing in the corpus can be used, or the adapted model would be worse.
         OutputError: something cannot be written.
     """
     watch = watch or Watch()
@@ -102,6 +107,8 @@ def adapt(adaptation: Adaptation, model: str, call: Call, watch: Watch | None = 
     units = _units(vocab, tokenizer)
     language = adaptation.language or base.description.language or (ENGLISH if units == "arpabet" else "")
     inventory = Inventory(vocab, tokenizer, {}, units, language)
+    training = replace(adaptation.training, seed=adaptation.seed, keep_best=True)
+    adaptation = replace(adaptation, training=training)
     pairs = pairs_of(call, language, watch)
     settings: dict[str, object] = {
         "command": "adapt",
@@ -113,33 +120,53 @@ def adapt(adaptation: Adaptation, model: str, call: Call, watch: Watch | None = 
         limits = Limits(adaptation.longest_s, base.parts, adaptation.dev_share, adaptation.seed)
         corpus = gather(pairs, inventory, limits, work / "features", watch)
         say_corpus(corpus, inventory, watch)
-        labels = frame_labels.kept(work / "labels.npz", corpus, lambda: own_labels(base, corpus, watch))
-        corpus = _with_labels(corpus, labels)
-        material = Material(corpus.store, labels.targets, labels.states, corpus.train, corpus.dev)
-        training = replace(adaptation.training, seed=adaptation.seed, keep_best=True)
-        place = acoustic_training.Place(work / "network", call.device, watch)
-        shape = base.description.shape
-        trained = acoustic_training.train(shape, training, material, place, base.weights)
-        watch.say(outcome(trained))
-        name = adaptation.name or call.out_dir.resolve().name or "model"
-        mixtures = convnet_model.mixtures_of(base.description, base.weights)
-        card = Card(
-            name, call.command, call.corpus, corpus, inventory, shape, training, trained,
-            time.monotonic() - began, time.process_time() - cpu, base.description.name,
-            mixtures=0 if mixtures is None else mixtures.weights.shape[1],
-            edges=learnt_edges(adaptation.edges, vocab, base.folder),
-        )  # fmt: skip
-        description = replace(base.description, name=name, language=language)
-        lines = lexicon_lines(base.lexicon) if base.lexicon is not None and units == "lexicon" else ()
-        write_model(call.out_dir, description, base.log_priors, card, lines, mixtures)
-        if (base.folder / CALIBRATION).exists():
-            shutil.copyfile(base.folder / CALIBRATION, call.out_dir / CALIBRATION)
+        corpus, trained, comparison = _trained(adaptation, base, corpus, call, work, watch)
+        if not trained.faults:
+            name = adaptation.name or call.out_dir.resolve().name or "model"
+            mixtures = convnet_model.mixtures_of(base.description, base.weights)
+            card = Card(
+                name, call.command, call.corpus, corpus, inventory, base.description.shape, training,
+                trained, time.monotonic() - began, time.process_time() - cpu, base.description.name,
+                mixtures=0 if mixtures is None else mixtures.weights.shape[1],
+                edges=learnt_edges(adaptation.edges, vocab, base.folder), comparison=comparison,
+            )  # fmt: skip
+            description = replace(base.description, name=name, language=language)
+            lines = lexicon_lines(base.lexicon) if base.lexicon is not None and units == "lexicon" else ()
+            write_model(call.out_dir, description, base.log_priors, card, lines, mixtures)
+            if (base.folder / CALIBRATION).exists():
+                shutil.copyfile(base.folder / CALIBRATION, call.out_dir / CALIBRATION)
+    if trained.faults:
+        with suppress(OSError):
+            call.out_dir.rmdir()  # where nothing else is in it
+        raise InputError(refusal(trained.faults, model, call))
     return Result(call.out_dir, card)
+
+
+def _trained(
+    adaptation: Adaptation, base: BaseModel, corpus: Corpus, call: Call, work: Path, watch: Watch
+) -> tuple[Corpus, acoustic_training.Trained, SegmentComparison | None]:
+    """Return the utterances that have a path, what was trained on them, and how that differs from the base."""
+    segmenter = CorpusSegmenter(base.description, convnet_model.state_scoring(base.description, base.weights))
+    labels = frame_labels.kept(work / "labels.npz", corpus, lambda: own_labels(base, segmenter, corpus, watch))
+    corpus = _with_labels(corpus, labels)
+    more = more_silence(labels, corpus.train, base.log_priors)
+    material = Material(corpus.store, labels.targets, labels.states, corpus.train, corpus.dev, more)
+    place = acoustic_training.Place(work / "network", call.device, watch)
+    check = _check(base, segmenter, corpus, labels, adaptation.check)
+    shape = base.description.shape
+    trained = acoustic_training.train(shape, adaptation.training, material, place, base.weights, check.faults)
+    watch.say(outcome(trained))
+    comparison = check.compared(trained.network)
+    if comparison is not None and not trained.faults and trained.dev != trained.before:
+        watch.say(f"held out, beside {base.description.name}: {comparison}")
+    return corpus, trained, comparison
 
 
 def outcome(trained: acoustic_training.Trained) -> str:
     """Return the change of the held-out loss in words."""
     before, after = trained.before, trained.dev
+    if trained.faults:
+        return "no epoch with lower losses passed the check of its segments"
     if before is None or not after.utterances:
         return "nothing is held out, so it is unknown whether the model is better now"
     if (before.ctc, before.frame) == (after.ctc, after.frame):
@@ -147,6 +174,15 @@ def outcome(trained: acoustic_training.Trained) -> str:
     line = f"held out: {after}, before {before}"
     worse = [name for name, a, b in (("ctc", after.ctc, before.ctc), ("frame", after.frame, before.frame)) if a > b]
     return f"{line}; better together, but {worse[0]} alone is worse" if worse else line
+
+
+def refusal(faults: Sequence[str], model: str, call: Call) -> str:
+    """Return why no adapted model is written, and what to do."""
+    return (
+        f"{call.out_dir}: no model is written, because on what is held out the adapted one was worse: "
+        f"{'; '.join(faults)}. Its losses fell all the same: it learnt its own mistakes. Align with --model {model} as "
+        "it is, or adapt it to more speech with less silence and noise around it"
+    )
 
 
 def read_base_model(model: str, call: Call) -> BaseModel:
@@ -173,69 +209,40 @@ def read_base_model(model: str, call: Call) -> BaseModel:
     return BaseModel(folder, description, weights, None if path is None else read_lexicon(path))
 
 
-@torch.inference_mode()
-def own_labels(base: BaseModel, corpus: Corpus, watch: Watch) -> frame_labels.Labels:
+def own_labels(base: BaseModel, segmenter: CorpusSegmenter, corpus: Corpus, watch: Watch) -> frame_labels.Labels:
     """Return the pronunciations that fit and a state for every frame, by the model itself."""
     network = convnet_model.network_with(base.description.shape, base.weights)
     every = np.array(sorted(corpus.spoken))
-    spoken: dict[int, Spoken] = {}
-    states: list[tuple[int, np.ndarray]] = []
-    done = 0
-    for part in evaluation_batches(corpus.store.lengths, every):
-        for i, chosen, row in _segmented(base, network, corpus, part):
-            spoken[i] = chosen
-            states.append((i, row))
-        done += len(part)
-        watch.progress("segmenting", done / len(every), f"{done} of {len(every)}")
-    return frame_labels.collected(len(corpus.store), spoken, states)
+    found = dict(segmenter.segments(network, corpus, every, watch))
+    spoken = {i: one.spoken for i, one in found.items()}
+    return frame_labels.collected(len(corpus.store), spoken, ((i, one.states) for i, one in found.items()))
 
 
-def _segmented(
-    base: BaseModel, network: AcousticNetwork, corpus: Corpus, part: Sequence[int]
-) -> Iterator[tuple[int, Spoken, np.ndarray]]:
-    """Yield utterances, their pronunciations and their states (T,), of those that have a path."""
-    none = [np.zeros(0, np.int16)] * len(corpus.store)
-    batch = collate(Material(corpus.store, none, None, corpus.train), part, network.shape.context_frames)
-    tokens, scores = network(batch.inputs)
-    assert scores is not None
-    offset = convnet_model.state_offset(base.log_priors, base.description.prior_scale, base.description.silence_bonus)
-    lengths = batch.lengths.tolist()
-    rows = [
-        _own_path(
-            row[:n],
-            scores[b, :n].log_softmax(-1) + offset,
-            _word_tokens(corpus.spoken[i]),
-            base.parts,
-        )
-        for b, (i, row, n) in enumerate(zip(part, tokens.log_softmax(-1), lengths))
-    ]
-    for i, labelled in zip(part, batching.run(rows)):
-        if labelled is not None:
-            yield i, *labelled
+def more_silence(labels: frame_labels.Labels, indices: np.ndarray, log_priors: torch.Tensor) -> float:
+    """Return how much likelier silence is in labels than in what the model was trained on: a difference of log-odds.
+
+    Without it the network would learn how long the pauses of this corpus are, and the log-priors, which stay those of
+    the model, would not take that off again: words would shrink at every edge that is in doubt.
+    """
+    states = np.concatenate([labels.states[i] for i in indices.tolist()])
+    here = float((states == len(log_priors) - 1).mean())
+    before = float(log_priors.log_softmax(-1)[-1].exp())
+    return _log_odds(here) - _log_odds(before)
 
 
-def _own_path(
-    log_probs: torch.Tensor, scores: torch.Tensor, word_tokens: Sequence[WordTokens], parts: int
-) -> Steps[tuple[Spoken, np.ndarray] | None]:
-    """Return the pronunciations of an utterance and its states (T,); None if there is no path."""
-    try:
-        chosen, _ = yield from choose_pronunciations(log_probs, word_tokens, None, 0, whole_words=True)
-    except InputError:
-        return None
-    ids, owners = np.asarray(chosen.ids) - 1, np.asarray(chosen.words)
-    topology = lattice.segmentation([ids], [owners], parts, scores.shape[1] - 1)
-    best = yield BestPath(scores, topology)
-    if best.score == float("-inf"):
-        return None
-    words = [(ids[owners == w],) for w in np.unique(owners)]
-    return Spoken(tuple(words), (0,) * len(words)), topology.emit[0][best.states]
+def _log_odds(share: float) -> float:
+    share = min(max(share, SMALLEST_SHARE), 1.0 - SMALLEST_SHARE)
+    return math.log(share / (1.0 - share))
 
 
-def _word_tokens(spoken: Spoken) -> list[WordTokens]:
-    return [
-        WordTokens(tuple(Pronunciation(tuple((said + 1).tolist()), ("",) * len(said)) for said in word))
-        for word in spoken.words
-    ]
+def _check(
+    base: BaseModel, segmenter: CorpusSegmenter, corpus: Corpus, labels: frame_labels.Labels, limits: CheckLimits
+) -> AdaptationCheck:
+    """Return the check of what is held out, with the pronunciations of the labels."""
+    spoken = {i: chosen_of(labels.targets[i], labels.words[i]) for i in corpus.dev.tolist()}
+    of_dev = replace(corpus, spoken=spoken)
+    network = convnet_model.network_with(base.description.shape, base.weights)
+    return AdaptationCheck(segmenter, of_dev, dict(segmenter.segments(network, of_dev, corpus.dev)), limits)
 
 
 def _with_labels(corpus: Corpus, labels: frame_labels.Labels) -> Corpus:

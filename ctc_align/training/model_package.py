@@ -27,6 +27,7 @@ from ctc_align.models.edge_network import EdgeNetwork, edge_network_bytes
 from ctc_align.text.control_characters import json_escaped, printable, spreadsheet_cell
 from ctc_align.text.lexicon import Lexicon
 from ctc_align.training.acoustic_training import HeldOutLosses, Trained, Training
+from ctc_align.training.adaptation_check import SegmentComparison
 from ctc_align.training.corpus_data import Corpus, LeftOut
 from ctc_align.training.inventory import Inventory
 from ctc_align.training.run_folder import NAME
@@ -79,6 +80,9 @@ class Card:
     by_language: tuple[LanguagePart, ...] = ()
     """The languages, where there are several."""
 
+    comparison: SegmentComparison | None = None
+    """An adapted model's segments beside its base's."""
+
     @property
     def dev(self) -> HeldOutLosses:
         """Losses on the held-out part."""
@@ -126,6 +130,7 @@ class Card:
         before = self.trained.before
         if before is not None:
             lines.append(f"Before: {before.ctc:.3f} and {before.frame:.3f}.")
+        lines += self._comparison()
         lines += self._languages()
         if self.inventory.rare:
             rare = ", ".join(f"{letter} ({number})" for letter, number in list(self.inventory.rare.items())[:40])
@@ -176,6 +181,14 @@ class Card:
         head = "| language | hours | utterances | held out | its CTC loss, nats a token |"
         rows = [part.row for part in self.by_language]
         return ["", head, "|---|---|---|---|---|", *rows] if rows else []
+
+    def _comparison(self) -> list[str]:
+        """Return how words lie beside those of the base, in the same utterances."""
+        if self.comparison is None:
+            return []
+        about = "Its words in the same utterances; a frame is loud past the middle between quiet and loud ones:"
+        rows = [f"| {name} | {before} | {after} |" for name, before, after in self.comparison.rows()]
+        return ["", about, "", "| | before | adapted |", "|---|---|---|", *rows]
 
     def _edges(self) -> str:
         """Return how edges are drawn."""

@@ -52,6 +52,12 @@ class Spoken:
         return np.concatenate([np.full(len(word[k]), w) for w, (word, k) in enumerate(zip(self.words, self.choice))])
 
 
+def chosen_of(targets: np.ndarray, owners: np.ndarray) -> Spoken:
+    """Return words with one pronunciation each, from token ids (L,), the blank 0, and the word of each (L,)."""
+    words = tuple((targets[owners == word].astype(np.int64) - 1,) for word in np.unique(owners))
+    return Spoken(words, (0,) * len(words))
+
+
 @dataclass(frozen=True)
 class Round:
     """A round of training: `realignments` with `mixtures` Gaussians a state, on the first `utterances` in the order."""

@@ -19,13 +19,18 @@ EVALUATION_FRAMES = 6000
 
 @dataclass(frozen=True)
 class Material:
-    """Frames, token ids (CTC) and optional state labels of every utterance; `train` and `dev` are indices of them."""
+    """Frames, token ids (CTC) and optional state labels of every utterance; `train` and `dev` are indices of them.
+
+    `more_silence` (nats) is added to the last state in the cross-entropy: what silence is likelier in these labels than
+    in the frames that the network's output is meant for.
+    """
 
     store: FeatureStore
     targets: Sequence[np.ndarray]
     labels: Sequence[np.ndarray] | None
     train: np.ndarray
     dev: np.ndarray = field(default_factory=lambda: np.empty(0, int))
+    more_silence: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,7 @@ class TrainingBatch:
     targets: torch.Tensor
     target_lengths: torch.Tensor
     labels: torch.Tensor | None
+    more_silence: float = 0.0
 
     def to(self, device: torch.device) -> TrainingBatch:
         """Return the batch with the network's tensors on `device`; those that kernels plan with stay on the CPU."""
@@ -103,6 +109,7 @@ def collate(
         _pad([material.targets[i] for i in indices], 0),
         torch.tensor([len(material.targets[i]) for i in indices]),
         None if material.labels is None else _pad([material.labels[i] for i in indices], -1, longest),
+        material.more_silence,
     )
 
 

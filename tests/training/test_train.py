@@ -22,10 +22,12 @@ from ctc_align.models.convnet.model_folder import EMBEDDED
 from ctc_align.models.edge_network import FILE, EdgeNetwork, EdgeNetworkShape, edge_network_bytes
 from ctc_align.text.arpabet import PHONES
 from ctc_align.text.ipa import IPA_PHONES
-from ctc_align.training import frame_labels, run_folder
+from ctc_align.training import adaptation, frame_labels, run_folder
 from ctc_align.training.acoustic_training import Training
 from ctc_align.training.adaptation import Adaptation, adapt
+from ctc_align.training.adaptation_check import CheckLimits
 from ctc_align.training.augmentation import Augmentation
+from ctc_align.training.frame_labels import Labels
 from ctc_align.training.pipeline import Call, train
 from ctc_align.training.recipe import NetworkSizes, Recipe, SegmenterPlan
 from ctc_align.training.refining import learnt_edges as learnt_edges_module
@@ -333,6 +335,37 @@ def test_adapting_never_ends_worse(model: Path, tmp_path: Path) -> None:
     result = adapt(ruin, str(model), call(tmp_path, tmp_path / "mine"), lines)
     assert "no epoch was better on what is held out" in lines.lines[-1]
     assert (result.folder / "model.safetensors").read_bytes() == (model / "model.safetensors").read_bytes()
+
+
+def test_a_model_that_learnt_wrong_edges_is_not_written(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Labels that are late everywhere, where held out, too: the loss falls from epoch to epoch, and only the check sees
+    it. What was in the folder stays."""
+    make_letters(tmp_path, 40, seed=3)
+    real = adaptation.own_labels
+
+    def late(*arguments: object) -> Labels:
+        labels = real(*arguments)  # type: ignore[arg-type]
+        return replace(labels, states=[np.roll(row, 5) for row in labels.states])
+
+    lines, mine, limits = Lines(), call(tmp_path, tmp_path / "mine"), CheckLimits(shift_ms=5.0)
+    harmful = Adaptation(
+        check=limits, training=replace(Adaptation().training, learning_rate=2e-2, batch_s=1.0, epochs=1)
+    )
+    monkeypatch.setattr(adaptation, "own_labels", late)
+    with pytest.raises(InputError, match=r"mine: no model is written.* words came \d+ ms later.*Align with --model"):
+        adapt(harmful, str(model), mine, lines)
+    assert any(line.startswith("these weights are not kept: ") for line in lines.lines)
+    assert not mine.out_dir.exists()
+    monkeypatch.setattr(adaptation, "own_labels", real)
+    adapt(Adaptation(check=limits), str(model), mine)
+    assert "| loud sound that words cover | " in (mine.out_dir / "README.md").read_text("utf-8")
+    before = files(mine.out_dir)
+    monkeypatch.setattr(adaptation, "own_labels", late)
+    with pytest.raises(InputError, match="no model is written"):
+        adapt(harmful, str(model), replace(mine, force=True))
+    assert files(mine.out_dir) == before
 
 
 def test_adapting_goes_on_where_it_was_stopped(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
