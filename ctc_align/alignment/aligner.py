@@ -25,7 +25,7 @@ from ctc_align.alignment.inputs import (
     lexicon_in,
     named_pairs,
     names_of,
-    require_romanizing,
+    require_text_extras,
     run_watched,
     seconds_of,
 )
@@ -94,8 +94,7 @@ class Aligner:
         own = folder_settings(model := self.choice.first)
         self.settings = given.for_language(own.language)
         self.backend = backend
-        if self.settings.romanize:
-            require_romanizing(is_needless=own.ipa)
+        require_text_extras(self.settings, is_ipa=own.ipa)
         self._lexicon, self._model_lexicon = lexicon_in(lexicon), lexicon_in(own.lexicon if lexicon is None else None)
         self.model: AcousticModel | None = None
         if model is not None:

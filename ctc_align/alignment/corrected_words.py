@@ -44,8 +44,9 @@ def _said(word: AlignedWord, same: Word | None, settings: Settings) -> Word:
         roman = " ".join(one.roman or "" for one in said) if any(one.roman is not None for one in said) else None
         phones = phones_together(one.phones for one in said)
         spoken = " ".join(one.spoken for one in said)
-        return replace(written, spoken=spoken, roman=roman, phones=phones)
-    return replace(written, spoken=same.spoken, roman=same.roman, phones=same.phones)
+        reading = " ".join(one.sounding for one in said) if any(one.reading is not None for one in said) else None
+        return replace(written, spoken=spoken, roman=roman, phones=phones, reading=reading)
+    return replace(written, spoken=same.spoken, roman=same.roman, phones=same.phones, reading=same.reading)
 
 
 def recording_of(

@@ -235,16 +235,23 @@ class TranscriptSplitter:
         return with_cues(words, transcript.subtitles)
 
 
-def require_romanizing(*, is_needless: bool) -> None:
-    """Raise UsageError where words cannot be romanised: uroman is not there, or the model reads every script."""
-    if is_needless:
+def require_text_extras(settings: Settings, *, is_ipa: bool) -> None:
+    """Raise UsageError where words cannot be cut or romanised as the settings say.
+
+    An extra is not there, or words are to be romanised for a model that reads every script (`is_ipa`).
+    """
+    from ctc_align.text.dictionary_words import require_dictionary
+    from ctc_align.text.romanisation import require_uroman
+
+    if settings.words_by == "dictionary":
+        require_dictionary(settings.language)
+    if settings.romanize and is_ipa:
         raise UsageError(
             "romanize: the model's tokens are phones, which it finds for words of any script: leave --romanize away, "
             "and name the transcript's language (--language)"
         )
-    from ctc_align.text.romanisation import require_uroman
-
-    require_uroman()
+    if settings.romanize:
+        require_uroman()
 
 
 def lexicon_in(path: str | PathLike[str] | None) -> Lexicon | None:

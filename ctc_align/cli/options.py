@@ -181,8 +181,9 @@ class TranscriptOptions:
         str | None,
         typer.Option(
             "--words-by",
-            metavar="auto|spaces|characters",
-            help="How words are separated; auto: by spaces, and in scripts without spaces each character is a word.",
+            metavar="auto|spaces|characters|dictionary",
+            help="How words are separated; auto: by spaces, and in scripts without spaces each character is a word; "
+            "dictionary: by one in Chinese, Japanese, Thai (extras [zh], [ja], [th]).",
             show_default="auto",
         ),
     ] = None

@@ -21,7 +21,7 @@ SETTINGS = {
     "language": "code of the transcript's language (en, deu): how numbers are spoken",
     "channel": "of a recording with several: mix, left, right, or a number from 1",
     "match": "auto, exact or loose: whether words may be missing in the recording",
-    "words_by": "auto, spaces or characters: how words are separated",
+    "words_by": "auto, spaces, characters or dictionary: how words are separated",
     "unknown": "wildcard, skip or error: letters that the model lacks",
     "edges": "auto, spikes, occupancy, calibrated or refined: how edges are placed",
     "labels": "bare or written: words in CTM and TextGrid with their punctuation or without",

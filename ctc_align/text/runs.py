@@ -16,11 +16,16 @@ Letters = TypeVar("Letters", str, tuple[str, ...])
 
 
 def runs(words: tuple[Word, ...]) -> Iterator[list[Word]]:
-    """Yield groups of words that follow each other without a space or a sign between them."""
+    """Yield groups of words that follow each other without a space or a sign between them.
+
+    A word that a dictionary has read is alone, but for Japanese っ and ん, whose sound the next word decides.
+    """
     run: list[Word] = []
     for word in words:
         together = run and run[-1].char_end == word.char_start and len(run) < MOST_IN_A_RUN
-        if run and not (together and _is_letter(run[-1].text[-1]) and _is_letter(word.text[0])):
+        if run and (word.reading is not None or run[-1].reading is not None):
+            together = together and run[-1].sounding[-1:] in ("ッ", "ン")
+        if run and not (together and is_letter(run[-1].text[-1]) and is_letter(word.text[0])):
             yield run
             run = []
         run.append(word)
@@ -28,7 +33,8 @@ def runs(words: tuple[Word, ...]) -> Iterator[list[Word]]:
         yield run
 
 
-def _is_letter(character: str) -> bool:
+def is_letter(character: str) -> bool:
+    """Return whether a character is a letter, or a mark on one."""
     return unicodedata.category(character)[0] in "LM"
 
 

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from ctc_align.config import Settings
 from ctc_align.errors import TranscriptError, UsageError
+from ctc_align.text.dictionary_words import words_by_dictionary
 from ctc_align.text.markup import MappedText, Mark, Markup, read_markup
 from ctc_align.text.spoken_form import spoken_forms
 from ctc_align.text.stage_directions import Span
@@ -37,7 +38,7 @@ _LETTER, _EXTEND, _STACK, _OTHER, _OPEN, _PREFIX, _WIDE, _NARROW = "LXJAOSWP"
 _ATOM = re.compile(r"(?P<core>L(?:J+L|[XJ])*|A(?:[AXJ]|[POS][POSX]*(?=A))*)|(?P<open>O|S(?=S*A))|(?P<close>.)")
 
 
-def split(text: str, *, language: str = "en", by_character: bool | None = None) -> Words:
+def split(text: str, *, language: str = "en", by_character: bool | None = None, by_dictionary: bool = False) -> Words:
     """Split `text` into its written words; `char_start` and `char_end` count code points, `char_end` exclusive.
 
     A word is a run of non-space characters (Unicode spaces, as `str.isspace` knows them), attached punctuation and
@@ -54,9 +55,11 @@ def split(text: str, *, language: str = "en", by_character: bool | None = None) 
         language: BCP 47 or ISO 639 code; it decides how digits, signs and abbreviations are read.
         by_character: True makes every letter and digit a word, in any script; False never cuts a run but at
             markup, not even at a dash; None decides run by run, as above.
+        by_dictionary: join characters into words of a dictionary in Chinese, Japanese and Thai, with readings of
+            Japanese (`ctc_align.text.dictionary_words`).
 
     Raises:
-        UsageError: `text` or `language` is not a string.
+        UsageError: `text` or `language` is not a string, or the dictionary is not installed.
 
     >>> [(word.text, word.spoken) for word in split("Twenty-two cost $3.50!").words]
     [('Twenty-two', 'twenty two'), ('cost', 'cost'), ('$3.50!', 'three dollars and fifty cents')]
@@ -71,13 +74,25 @@ def split(text: str, *, language: str = "en", by_character: bool | None = None) 
     spans = _spans(spoken.text, by_character)
     if by_character is None and (cuts := boundaries(spoken.text, language)):
         spans = list(cut_at(spans, cuts))
+    readings: Sequence[str | None] = ()
+    if by_dictionary and has_spaceless(spoken.text):
+        spans, readings = words_by_dictionary(spoken.text, spans, language)
     if spoken.starts is not None:
         spans = [_without_entities(span, spoken) for span in spans]
     written = [spoken.text[start:end] for start, end in spans]
     forms = spoken_forms(written, language, in_context=not by_character)
     if spoken.starts is None and not markup.marks and not markup.optional:
-        return Words(text, tuple(map(Word, written, forms, *zip(*spans))) if spans else ())
-    return _marked_words(text, markup, spans, forms)
+        words = list(map(Word, written, forms, *zip(*spans))) if spans else []
+        return Words(text, tuple(_with_readings(words, readings)))
+    return _marked_words(text, markup, spans, forms, readings)
+
+
+def _with_readings(words: list[Word], readings: Sequence[str | None]) -> list[Word]:
+    """Return words with their readings where there are any; "" is what is spoken."""
+    if not readings:
+        return words
+    both = zip(words, readings)
+    return [word if reading is None else replace(word, reading=reading or word.spoken) for word, reading in both]
 
 
 def words_of(text: str, settings: Settings) -> Words:
@@ -87,8 +102,9 @@ def words_of(text: str, settings: Settings) -> Words:
         UsageError: as `split`, or uroman is needed and not installed.
     """
     language = settings.for_language().language
-    by_character = {"auto": None, "spaces": False, "characters": True}[settings.words_by]
-    words = split(text, language=language, by_character=by_character)
+    by_character = {"spaces": False, "characters": True}.get(settings.words_by)
+    by_dictionary = settings.words_by == "dictionary"
+    words = split(text, language=language, by_character=by_character, by_dictionary=by_dictionary)
     if not settings.romanize:
         return words
     from ctc_align.text.romanisation import romanized
@@ -129,13 +145,16 @@ def require_words(words: Words, source: str) -> None:
         raise TranscriptError(f"{source}: nothing in the transcript is spoken (got: {got}); expected at least one word")
 
 
-def _marked_words(text: str, markup: Markup, spans: Sequence[Span], forms: Sequence[str]) -> Words:
+def _marked_words(
+    text: str, markup: Markup, spans: Sequence[Span], forms: Sequence[str], readings: Sequence[str | None]
+) -> Words:
     """Return the words of a text with marks: those that are spoken, `spans` of `markup.spoken`, and the marks'."""
     spoken = markup.spoken
     marks = [Mark(*spoken.span(mark.start, mark.end), mark.kind, mark.speaker) for mark in markup.marks]
     marks = sorted([*marks, *markup.tags], key=lambda mark: (mark.start, mark.end))
     places = [spoken.span(*span) for span in spans]
     words = [Word(text[start:end], form, start, end) for (start, end), form in zip(places, forms)]
+    words = _with_readings(words, readings)
     words += _unspoken_words(text, places, marks)
     words.sort(key=lambda word: word.char_start)
     names = [(mark.end, mark.speaker) for mark in marks if mark.speaker is not None]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import groupby
 
 from ctc_align.text.languages import base_code
 from ctc_align.text.runs import divided, runs
@@ -42,8 +43,8 @@ def pronounced(words: Words, language: str) -> Words:
         prepare(_latin_words(words, code))
     said: list[Word] = []
     for run in runs(words.words):
-        forms = _pronounced_run(tuple(word.spoken for word in run), code)
-        said += [replace(word, phones=form) for word, form in zip(run, forms)]
+        forms = _pronounced_run(tuple(word.sounding for word in run), code)
+        said += [replace(word, phones=form if word.reading is None else _once(form)) for word, form in zip(run, forms)]
     return replace(words, words=tuple(said))
 
 
@@ -68,6 +69,12 @@ def _pronounced_run(spokens: tuple[str, ...], code: str) -> tuple[str, ...]:
         for word, phones in zip(own, divided(piece.phones, len(own))):
             owned[word].append(Piece(0, 0, phones))
     return tuple(map(_written, owned))
+
+
+def _once(form: str) -> str:
+    """Return pronunciations with phones that follow themselves told once: length is not told apart."""
+    ways = (way.split() for way in form.split(ALTERNATIVE))
+    return _ways_written([[tuple(phone for phone, _ in groupby(way)) for way in ways]])
 
 
 def _parts(text: str, code: str) -> list[tuple[int, Piece]]:
