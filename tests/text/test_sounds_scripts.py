@@ -44,8 +44,8 @@ SAID = {
     "km": "ភាសា=piəsa ខ្មែរ=kmaɛ|kmɛ កម្ពុជា=kɔmputʃiə|kɔmpotʃiə",
     "dv": "ދިވެހި=divehi މިއަށް=miaʔ",
     "am": "አማርኛ=amarɨɲa|amarɲa ሰላም=səlam",
-    "zh": "银行=inxaŋ 长城=tʃaŋtʃəŋ 學習=ʃyɛʃi 什么=ʃənmə 女儿=nyəɹ",
-    "yue": "廣東話=ɡwɔŋdʊŋwa 你好=neɪhoʊ",
+    "zh": "银行=inxaŋ 长城=tʃaŋtʃəŋ 學習=ʃyɛʃi 什么=ʃənmə 女儿=nyəɹ 二〇=əɹliŋ",
+    "yue": "廣東話=ɡwɔŋdʊŋwa 你好=neɪhoʊ 㗎=ɡa",
     "ja": "学校=ɡako 食べます=tabemasu 読んで=jonde 東京タワー=tokjotawaa 水を=mizuo これは=korewa はな=hana"
     " 人々=hitobito 発表=hapjo 私は=wataʃiwa",
     "ko": "한국어=hanɡuɡə 독립=toŋnip 같이=katʃi 좋아=tʃoa 大韓民國=tehanminɡuk",

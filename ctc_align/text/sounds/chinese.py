@@ -58,6 +58,8 @@ _ZERO_INITIALS = (
 _BOPOMOFO = """ㄅ=b ㄆ=p ㄇ=m ㄈ=f ㄉ=d ㄊ=t ㄋ=n ㄌ=l ㄍ=ɡ ㄎ=k ㄏ=x ㄐ=dʒ ㄑ=tʃ ㄒ=ʃ ㄓ=dʒ ㄔ=tʃ
 ㄕ=ʃ ㄖ=ɹ ㄗ=dz ㄘ=ts ㄙ=s ㄚ=a ㄛ=ɔ ㄜ=ə ㄝ=ɛ ㄞ=aɪ ㄟ=eɪ ㄠ=aʊ ㄡ=oʊ ㄢ=an ㄣ=ən ㄤ=aŋ ㄥ=əŋ ㄦ=əɹ ㄧ=i ㄨ=u ㄩ=y"""
 _REPEATED = "々〻"
+_LACKING = {MANDARIN: {"〇": ("ling",)}, CANTONESE: {"〇": ("ling",), "㗎": ("gaa",)}}
+"""Characters without a reading in Unihan."""
 
 
 def chinese_pieces(text: str, language: str) -> list[Piece]:
@@ -89,7 +91,7 @@ def chinese_pieces(text: str, language: str) -> list[Piece]:
 @lru_cache(maxsize=8192)
 def _ways(character: str, column: str) -> tuple[tuple[str, ...], ...]:
     """Return the pronunciations of a character."""
-    known = readings(column).get(character, ())
+    known = readings(column).get(character, ()) or _LACKING[column].get(character, ())
     if not known and column == CANTONESE:
         return _ways(character, MANDARIN)
     ways = tuple(dict.fromkeys(syllable(reading, column) for reading in known))
