@@ -21,6 +21,9 @@ _MAPPED = {
     "〇": "〇",  # Unicode says it is a number; kept as the other Han numerals are
     "℃": "°C",
     "℉": "°F",
+    "٪": "%",
+    "٫": ",",  # the decimal sign of Arabic digits, and that of thousands
+    "٬": ".",
     "＄": "$",
     "￥": "¥",
     "￡": "£",

@@ -21,14 +21,25 @@ _LONG_CODES = {
     "nb": "no", "nor": "no", "pol": "pl", "por": "pt", "ron": "ro", "rus": "ru", "slk": "sk", "slv": "sl", "spa": "es",
     "srp": "sr", "swe": "sv", "tel": "te", "tgk": "tg", "tha": "th", "tur": "tr", "ukr": "uk", "vie": "vi",
 }  # fmt: skip
-_SIGNS = {
+_SIGNS: dict[str, dict[str, str]] = {
     "de": {"%": "prozent", "&": "und", "€": "euro", "+": "plus"},
     "es": {"%": "por ciento", "&": "y", "€": "euros", "+": "más"},
     "fr": {"%": "pour cent", "&": "et", "€": "euros", "+": "plus"},
     "it": {"%": "per cento", "&": "e", "€": "euro", "+": "più"},
     "nl": {"%": "procent", "&": "en", "€": "euro", "+": "plus"},
     "pt": {"%": "por cento", "&": "e", "€": "euros", "+": "mais"},
-}
+    "ar": {"%": "بالمئة"}, "ca": {"%": "per cent"}, "cs": {"%": "procent"}, "da": {"%": "procent"}, "fa": {"%": "درصد"},
+    "fi": {"%": "prosenttia"}, "he": {"%": "אחוז"}, "hu": {"%": "százalék"}, "id": {"%": "persen"},
+    "is": {"%": "prósent"}, "ja": {"%": "パーセント"}, "ko": {"%": "퍼센트"}, "lt": {"%": "procentų"},
+    "lv": {"%": "procenti"}, "no": {"%": "prosent"}, "pl": {"%": "procent"}, "ro": {"%": "la sută"},
+    "ru": {"%": "процентов"}, "sk": {"%": "percent"}, "sl": {"%": "odstotkov"}, "sr": {"%": "posto"},
+    "sv": {"%": "procent"}, "th": {"%": "เปอร์เซ็นต์"}, "tr": {"%": "yüzde"}, "uk": {"%": "відсотків"},
+    "vi": {"%": "phần trăm"},
+}  # fmt: skip
+_POINTS = {"ar": "فاصلة", "cy": "pwynt", "es": "coma", "id": "koma", "it": "virgola", "tr": "virgül", "vi": "phẩy"}
+"""The point of a decimal fraction in languages whose fractions num2words reads wrongly, or not at all."""
+_NO_YEARS = ("bn", "ja", "ko")
+"""Languages in which num2words adds the word for year, or an era."""
 _LONGEST = 18
 _NOT_SPOKEN = re.compile(rf"(?!{LETTER}|')[^\s]")
 
@@ -128,10 +139,16 @@ def _in_words(number: str, code: str, bare: bool) -> str | None:
     name = _converter(code)
     if name is None or len(number) > _LONGEST or re.match(r"0\d", number):
         return None
-    form = "year" if bare and re.fullmatch(r"1[1-9]\d\d", number) else "cardinal"
-    for attempt in (form, "cardinal"):
+    whole, point, fraction = number.partition(".")
+    if point and _base(code) in _POINTS:
+        if whole == "-0":
+            return None  # num2words has no zero below zero
+        read = [_in_words(part, code, False) or part for part in (whole, *fraction)]
+        return " ".join([read[0], _POINTS[_base(code)], *read[1:]])
+    is_year = bare and _base(code) not in _NO_YEARS and re.fullmatch(r"1[1-9]\d\d", number)
+    for attempt in ("year" if is_year else "cardinal", "cardinal"):
         try:
-            words = str(num2words(number, to=attempt, lang=name))
+            words = str(num2words(number if point else int(number), to=attempt, lang=name))
         except Exception:  # num2words' languages raise errors of many kinds
             continue
         return lower(" ".join(_NOT_SPOKEN.sub(" ", words).split()))

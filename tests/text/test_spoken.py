@@ -168,6 +168,12 @@ def test_english(written: str, said: list[str]) -> None:
 OTHER = [
     ("de", "„Straße“, 21", ["straße", "einundzwanzig"]),
     ("de", "1.250 3,5", ["eintausendzweihundertfünfzig", "drei komma fünf"]),
+    ("ja", "1984年 10%", ["千九百八十四", "年", "十 パーセント"]),
+    ("ko", "1984년", ["천구백팔십사 년"]),
+    ("it", "3,75", ["tre virgola sette cinque"]),
+    ("tr", "3,5 %10", ["üç virgül beş", "yüzde on"]),
+    ("vi", "1984", ["một nghìn chín trăm tám mươi bốn"]),
+    ("ar", "١٠٪ ٣٫٥", ["عشرة بالمئة", "ثلاثة فاصلة خمسة"]),
     ("de", "1999 50%", ["neunzehnhundertneunundneunzig", "fünfzig prozent"]),
     ("de-AT", "2", ["zwei"]),
     ("deu", "2", ["zwei"]),
