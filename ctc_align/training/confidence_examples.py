@@ -20,7 +20,9 @@ from ctc_align.alignment.placed_words import place_tokens
 from ctc_align.alignment.sound_fits import sound_fits, spike_confidence, word_begins
 from ctc_align.alignment.word_features import word_features
 from ctc_align.audio.loading import load_audio
+from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import CtcAlignError, TooShortError
+from ctc_align.formats import Alignment
 from ctc_align.kernels import batching
 from ctc_align.lattice import WILDCARD
 from ctc_align.training.mismatches import KINDS, RATE, Clip, Material, Mismatch, TimedWord, degraded, make, shortened
@@ -37,11 +39,12 @@ SHORTEST_SAMPLES = RATE // 4
 
 @dataclass(frozen=True)
 class ClipFile:
-    """A clip on disk; `words` with their times in it."""
+    """A clip on disk; `words` with their times in it; `language`, a code, "" where the corpus names none."""
 
     path: str
     words: tuple[TimedWord, ...]
     speaker: str
+    language: str = ""
 
     def read(self) -> Clip:
         return Clip(_samples(self.path), self.words, self.speaker)
@@ -114,36 +117,51 @@ def _any(clips: Sequence[ClipFile], rng: np.random.Generator) -> ClipFile:
     return clips[int(rng.integers(len(clips)))]
 
 
+def in_language(aligner: Aligner, language: str) -> Aligner:
+    """Return the aligner for transcripts in a language, "": as it is."""
+    return aligner.with_settings(replace(aligner.settings, language=language)) if language else aligner
+
+
 def timed_clips(
-    aligner: Aligner, rows: Iterable[tuple[str, str, str]], most: int, seed: int
-) -> dict[str, list[ClipFile]]:
-    """Return clips by speaker, at most so many of each in a row, with the times of their own alignment.
+    aligner: Aligner, rows: Iterable[Utterance], most: int, seed: int
+) -> dict[tuple[str, str], list[ClipFile]]:
+    """Return clips by language and speaker, at most so many of each in a row, timed by their own alignment.
 
     Args:
         aligner: with the model.
-        rows: path, text and speaker of each.
+        rows: the utterances, each a recording of its own.
         most: clips of a speaker.
         seed: which part of a speaker's clips is taken.
     """
     rng = np.random.default_rng(seed)
-    by_speaker: dict[str, list[tuple[str, str, str]]] = {}
+    by_speaker: dict[tuple[str, str], list[Utterance]] = {}
     for row in rows:
-        by_speaker.setdefault(row[2], []).append(row)
-    chosen = []
-    for own in by_speaker.values():
+        by_speaker.setdefault((row.language, row.speaker or ""), []).append(row)
+    chosen: dict[str, list[Utterance]] = {}
+    for (language, _), own in by_speaker.items():
         first = int(rng.integers(0, max(len(own) - most, 0) + 1))
-        chosen += own[first : first + most]
-    found: dict[str, list[ClipFile]] = {}
-    for first in range(0, len(chosen), AT_ONCE):
-        part = chosen[first : first + AT_ONCE]
-        for (path, _, speaker), aligned in zip(part, aligner.align_batch([row[:2] for row in part], "return")):
-            if isinstance(aligned, CtcAlignError) or aligned.unexplained:
-                continue
-            if (aligned.loss_per_token or 0.0) > WORST_LOSS or any(word.start_s is None for word in aligned.words):
-                continue
-            words = [TimedWord(word.text, ((word.start_s or 0.0, word.end_s or 0.0),)) for word in aligned.words]
-            found.setdefault(speaker, []).append(ClipFile(path, tuple(words), speaker))
+        chosen.setdefault(language, []).extend(own[first : first + most])
+    found: dict[tuple[str, str], list[ClipFile]] = {}
+    for language, clips in chosen.items():
+        own_aligner = in_language(aligner, language)
+        for first in range(0, len(clips), AT_ONCE):
+            part = clips[first : first + AT_ONCE]
+            pairs = [(row.audio, row.text) for row in part]
+            for row, aligned in zip(part, own_aligner.align_batch(pairs, "return")):
+                words = None if isinstance(aligned, CtcAlignError) else _trusted(aligned)
+                if words:
+                    clip = ClipFile(row.audio, words, row.speaker or "", language)
+                    found.setdefault((language, clip.speaker), []).append(clip)
     return found
+
+
+def _trusted(aligned: Alignment) -> tuple[TimedWord, ...] | None:
+    """Return the words of a clip with their times; None where its own text may be wrong, or is not all aligned."""
+    if aligned.unexplained or (aligned.loss_per_token or 0.0) > WORST_LOSS:
+        return None
+    if any(word.start_s is None for word in aligned.words):
+        return None
+    return tuple(TimedWord(word.text, ((word.start_s or 0.0, word.end_s or 0.0),)) for word in aligned.words)
 
 
 def made_case(kind: str, speech: Speech, rng: np.random.Generator, shares: Shares) -> Mismatch:

@@ -2,7 +2,8 @@
 
     python -m ctc_align.training.confidence_training --model english --speech TRAIN --dev DEV --foreign OTHERS --out DIR
 
-TRAIN and DEV are manifests of transcribed speech in the model's language, OTHERS one of other languages. DIR gets
+TRAIN and DEV are manifests of transcribed speech in the model's languages, OTHERS one of other languages (of a model
+of many languages it may be TRAIN again: a clip is never foreign to its own language). DIR gets
 `clips.json` (the words of the clips with their times), `examples/SEED-KIND.npz` (a run that was stopped makes those
 that are lacking; runs with other `--seeds` add theirs), and at the end `confidence.safetensors`, for the model's
 folder. The limits of `fit` come from DEV.
@@ -13,7 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,11 +29,13 @@ from ctc_align.corpus.utterance import Utterance
 from ctc_align.models.confidence_network import ConfidenceNetwork, FitLimits, save_confidence_network
 from ctc_align.text.control_characters import printable
 from ctc_align.training.confidence_examples import (
+    FEWEST_CLIPS,
     ClipFile,
     Example,
     Shares,
     Speech,
     examples,
+    in_language,
     read_examples,
     timed_clips,
     write_examples,
@@ -143,33 +146,52 @@ def fit_limits(network: ConfidenceNetwork, clean: Sequence[Example], noisy: Sequ
     )
 
 
-def clips_of(aligner: Aligner, manifest: str, most: int, path: Path) -> dict[str, list[ClipFile]]:
+def clips_of(aligner: Aligner, manifest: str, most: int, path: Path) -> list[ClipFile]:
     """Return the clips of a manifest with the times of their words, kept in a JSON file."""
     if not path.is_file():
+        found = timed_clips(aligner, [row for row in open_source(manifest) if isinstance(row, Utterance)], most, seed=1)
         rows = [
-            (each.audio, each.text, each.speaker or "") for each in open_source(manifest) if isinstance(each, Utterance)
+            (clip.language, clip.speaker, clip.path, [[word.text, *word.places[0]] for word in clip.words])
+            for clips in found.values()
+            for clip in clips
         ]
-        found = timed_clips(aligner, rows, most, seed=1)
-        data = {
-            speaker: [[clip.path, [[word.text, *word.places[0]] for word in clip.words]] for clip in clips]
-            for speaker, clips in found.items()
-        }
-        path.write_text(json.dumps(data), encoding="utf-8", newline="\n")
-    data = json.loads(path.read_text(encoding="utf-8"))
-    return {
-        speaker: [
-            ClipFile(name, tuple(TimedWord(text, ((start_s, end_s),)) for text, start_s, end_s in words), speaker)
-            for name, words in clips
-        ]
-        for speaker, clips in data.items()
-    }
+        path.write_text(json.dumps(rows), encoding="utf-8", newline="\n")
+    return [
+        ClipFile(name, tuple(TimedWord(text, ((start, end),)) for text, start, end in words), speaker, language)
+        for language, speaker, name, words in json.loads(path.read_text(encoding="utf-8"))
+    ]
 
 
-def speech_of(clips: dict[str, list[ClipFile]], foreign: str, part: int) -> Speech:
-    """Return what mismatches are made of; of the other languages one half, so that 0 and 1 share no recording."""
-    others = [each for each in open_source(foreign) if isinstance(each, Utterance)][part::2]
-    latin = [each.text for each in others if sum(letter in LATIN for letter in each.text) > len(each.text) / 4]
-    return Speech(clips, [each.audio for each in others], latin)
+def speech_by_language(clips: Sequence[ClipFile], foreign: str, part: int) -> dict[str, Speech]:
+    """Return what mismatches are made of in each language that has speakers enough.
+
+    Of the recordings and texts in other languages one half is taken, so that parts 0 and 1 share none.
+    """
+    others = [row for row in open_source(foreign) if isinstance(row, Utterance)][part::2]
+    found = {}
+    for language in dict.fromkeys(clip.language for clip in clips):
+        by_speaker: dict[str, list[ClipFile]] = {}
+        for clip in clips:
+            if clip.language == language:
+                by_speaker.setdefault(clip.speaker, []).append(clip)
+        if len(by_speaker) < 2 or all(len(own) < FEWEST_CLIPS for own in by_speaker.values()):
+            continue
+        rows = [row for row in others if row.language != language or not language]
+        latin = [row.text for row in rows if sum(letter in LATIN for letter in row.text) > len(row.text) / 4]
+        found[language] = Speech(by_speaker, [row.audio for row in rows], latin)
+    return found
+
+
+def examples_of(
+    aligner: Aligner, speech: Mapping[str, Speech], kind: str, cases: int, seed: int, shares: Shares | None = None
+) -> list[Example]:
+    """Return examples of so many cases of a kind, shared out among the languages."""
+    found = []
+    for place, (language, own) in enumerate(speech.items()):
+        count = cases * (place + 1) // len(speech) - cases * place // len(speech)
+        seeds = seed if len(speech) == 1 else 1000 * seed + place
+        found += examples(in_language(aligner, language), own, kind, count, seeds, shares)
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -187,20 +209,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     (given.out / "examples").mkdir(parents=True, exist_ok=True)
     aligner = Aligner(given.model, device="cpu")
-    speech = speech_of(clips_of(aligner, given.speech, given.clips, given.out / "clips.json"), given.foreign, 0)
+    clips = clips_of(aligner, given.speech, given.clips, given.out / "clips.json")
+    speech = speech_by_language(clips, given.foreign, 0)
     for seed in given.seeds.split(","):
         for kind in given.kinds.split(","):
             path = given.out / "examples" / f"{seed}-{kind}.npz"
             if not path.is_file():
-                write_examples(path, examples(aligner, speech, kind, given.cases, int(seed)))
+                write_examples(path, examples_of(aligner, speech, kind, given.cases, int(seed)))
                 print(printable(f"made {path}"), flush=True)
     if given.examples_only:
         return 0
     learnt = [each for path in sorted((given.out / "examples").glob("*-*.npz")) for each in read_examples(path)]
     network = train_network(learnt, ConfidenceTraining())
-    held_out = speech_of(clips_of(aligner, given.dev, 1000, given.out / "dev.json"), given.foreign, 1)
+    held_out = speech_by_language(clips_of(aligner, given.dev, 1000, given.out / "dev.json"), given.foreign, 1)
     plain = Shares(shortened=0.0, degraded=0.0)
-    clean, noisy = (examples(aligner, held_out, kind, 200, 1, plain) for kind in ("clean", "speech_in_noise"))
+    clean, noisy = (examples_of(aligner, held_out, kind, 200, 1, plain) for kind in ("clean", "speech_in_noise"))
     network.limits = fit_limits(network, clean, noisy)
     save_confidence_network(network, given.out)
     print(printable(f"wrote {given.out}; limits of fit: {network.limits}"))

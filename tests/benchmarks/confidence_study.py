@@ -1,12 +1,14 @@
 """What confidence is worth where recording and transcript disagree: a table by kind of fault, for held-out speakers.
 
     python tests/benchmarks/confidence_study.py [--words 3000] [--seed 1] [--music FOLDER] [--figure FILE.svg]
+        [--model MODEL --speech MANIFEST]
 
-Needs ../shared/data. Cases are made (`ctc_align.training.mismatches`) out of the clips of every second development
-speaker, whom neither the model nor its confidence network has learnt from (the others chose the network's constants).
-Severities are drawn from 0 to 1 with the seed. Each case is aligned as a user would. A word is right within 200 ms of
-where it is spoken (both edges), wrong beyond 500 ms or where it is not spoken at all. The last rows are false alarms:
-utterances as they are, with their own texts, none left out.
+With `--speech` the clips are those of MANIFEST, of any languages, each with its own; a clip of another is foreign.
+Without it, this needs ../shared/data: clips of every second development speaker, whom neither the model nor its
+confidence network has learnt from (the others chose the network's constants). Cases are made of them
+(`ctc_align.training.mismatches`); severities are drawn from 0 to 1 with the seed. Each case is aligned as a user would.
+A word is right within 200 ms of where it is spoken (both edges), wrong beyond 500 ms or where it is not spoken at all.
+The last rows are false alarms: utterances as they are, with their own texts, none left out.
 """
 
 from __future__ import annotations
@@ -15,20 +17,22 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import cycle, pairwise
 from pathlib import Path
 
 import numpy as np
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.audio.loading import load_audio
+from ctc_align.corpus.sources import open_source
+from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import CtcAlignError
 from ctc_align.formats import Alignment
 from ctc_align.training.calibrating.calibration_fitting import rank_auc
-from ctc_align.training.confidence_examples import Shares, Speech, made_case, off_by
-from ctc_align.training.confidence_training import clips_of, speech_of
+from ctc_align.training.confidence_examples import Shares, Speech, in_language, made_case, off_by
+from ctc_align.training.confidence_training import clips_of, speech_by_language
 from ctc_align.training.mismatches import KINDS, RATE, Mismatch
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
@@ -77,16 +81,19 @@ class Outcomes:
         )
 
 
-def studied(aligner: Aligner, speech: Speech, kind: str, words: int, seed: int) -> Outcomes:
-    """Return the outcomes of cases of a kind, of at least so many words."""
+def studied(aligner: Aligner, speech: Mapping[str, Speech], kind: str, words: int, seed: int) -> Outcomes:
+    """Return the outcomes of cases of a kind, of at least so many words, of one language after the other."""
     rng = np.random.default_rng([seed, 1000 + list(KINDS).index(kind)])
     outcomes = Outcomes()
-    while len(outcomes.off_s) < words:
-        case = made_case(kind, speech, rng, Shares(shortened=0.05, degraded=0.0))
+    every = [(in_language(aligner, language), own) for language, own in speech.items()]
+    for own_aligner, own in cycle(every):
+        if len(outcomes.off_s) >= words:
+            break
+        case = made_case(kind, own, rng, Shares(shortened=0.05, degraded=0.0))
         if len(case.samples) < RATE // 4 or not case.words:
             continue
         try:
-            outcomes.add(case, aligner.align((case.samples, RATE), case.text))
+            outcomes.add(case, own_aligner.align((case.samples, RATE), case.text))
         except CtcAlignError:  # longer than the recording can hold: said, with exit code 1
             outcomes.refused += 1
     return outcomes
@@ -162,17 +169,22 @@ def development_rows() -> list[dict[str, str]]:
     return [row for row in rows if row["split"] == "dev"]
 
 
-def held_out_speech(aligner: Aligner, music: str | None) -> Speech:
-    """Return clips of every second development speaker, and other languages' recordings that were not learnt from."""
+def held_out_speech(aligner: Aligner, music: str | None, manifest: str | None) -> dict[str, Speech]:
+    """Return clips by language: of every second English development speaker, or of a manifest."""
+    recordings = [load_audio(path, RATE).samples for path in sorted(Path(music).iterdir())] if music else []
+    if manifest:
+        with tempfile.TemporaryDirectory() as folder:
+            clips = clips_of(aligner, manifest, 1000, Path(folder) / "clips.json")
+        found = speech_by_language(clips, manifest, 1)
+        return {language: replace(own, music=recordings) for language, own in found.items()}
     speakers = sorted({row["speaker"] for row in development_rows()})[1::2]
     with tempfile.TemporaryDirectory() as folder:
         english, languages = Path(folder) / "english.jsonl", Path(folder) / "languages.jsonl"
         _select(DATA / "english", english, lambda row: row["split"] == "dev" and row["speaker"] in speakers)
         _select(DATA / "languages", languages, lambda row: row["source"] != "kerstin_de")
         clips = clips_of(aligner, str(english), 1000, Path(folder) / "clips.json")
-        speech = speech_of(clips, str(languages), 1)
-    recordings = [load_audio(path, RATE).samples for path in sorted(Path(music).iterdir())] if music else []
-    return Speech(speech.clips, speech.foreign, speech.foreign_texts, recordings)
+        found = speech_by_language(clips, str(languages), 1)
+    return {language: replace(own, music=recordings) for language, own in found.items()}
 
 
 def _select(folder: Path, path: Path, wanted: Callable[[dict[str, str]], bool]) -> None:
@@ -181,17 +193,28 @@ def _select(folder: Path, path: Path, wanted: Callable[[dict[str, str]], bool]) 
     path.write_text("\n".join(lines), encoding="utf-8")
 
 
+def _by_language(manifest: str) -> dict[str, list[tuple[str, str]]]:
+    found: dict[str, list[tuple[str, str]]] = {}
+    for row in open_source(manifest):
+        if isinstance(row, Utterance):
+            found.setdefault(row.language, []).append((row.audio, row.text))
+    return found
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--words", type=int, default=3000, help="words of each kind, at least")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--music", help="folder of recordings of music; without it, music is made by rules")
+    parser.add_argument("--model", default="english")
+    parser.add_argument("--speech", metavar="MANIFEST", help="clips that the model has not learnt from")
     parser.add_argument("--figure", help="file for the curves")
     given = parser.parse_args()
-    aligner = Aligner(device="cpu")
-    speech = held_out_speech(aligner, given.music)
-    print(f"seed {given.seed}; {len(speech.clips)} speakers; wrong: beyond 0.5 s or not spoken; near: within 0.1 s")
+    aligner = Aligner(given.model, device="cpu")
+    speech = held_out_speech(aligner, given.music, given.speech)
+    speakers = sum(len(own.clips) for own in speech.values())
+    print(f"seed {given.seed}; {speakers} speakers; wrong: beyond 0.5 s or not spoken; near: within 0.1 s")
     columns = ("words", "wrong %", "> 0.5", "wrong %", " kept %", "AUC")
     print(f"{'kind':26s} " + " ".join(f"{name:>7s}" for name in columns) + "   fits of cases")
     outcomes = {}
@@ -208,13 +231,16 @@ def main() -> int:
     print("\nreliability of all kinds together: confidence from, to: words, mean confidence, share within 200 ms")
     for low, high, words, mean, share in reliability(list(outcomes.values())):
         print(f"  {low:.2f} {min(high, 1.0):.2f}: {words:7d} {mean:.3f} {share:.3f}")
-    english = [(str(DATA / "english" / row["audio"]), row["text"]) for row in development_rows()]
-    gold = sorted((DATA / "gold-dev" / "corpus").rglob("*.wav"))
     print()
-    false_alarms(aligner, "development utterances as they are", english)
-    false_alarms(
-        aligner, "hand-labelled utterances", [(str(p), p.with_suffix(".txt").read_text("utf-8")) for p in gold]
-    )
+    if given.speech:
+        for language, rows in _by_language(given.speech).items():
+            false_alarms(in_language(aligner, language), f"utterances as they are, {language}", rows)
+    else:
+        english = [(str(DATA / "english" / row["audio"]), row["text"]) for row in development_rows()]
+        gold = sorted((DATA / "gold-dev" / "corpus").rglob("*.wav"))
+        labelled = [(str(path), path.with_suffix(".txt").read_text("utf-8")) for path in gold]
+        false_alarms(aligner, "development utterances as they are", english)
+        false_alarms(aligner, "hand-labelled utterances", labelled)
     if given.figure:
         draw(outcomes, given.figure)
     return 0
