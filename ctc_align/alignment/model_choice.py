@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from ctc_align.config import ENGLISH as ENGLISH_CODE
 from ctc_align.config import Settings
-from ctc_align.models import AUTO, ENGLISH, UNIVERSAL, is_embedded
+from ctc_align.models import AUTO, ENGLISH, UNIVERSAL
 from ctc_align.text.english_or_not import likely_other
 from ctc_align.text.languages import base_code
 from ctc_align.types import Transcript
@@ -31,12 +31,12 @@ One = TypeVar("One", bound=HasSettings)
 
 
 def model_for(language: str) -> str:
-    """Return the embedded model for a language, "" for English: `universal` for all others, where it is there.
+    """Return the embedded model for a language, "" for English: `universal` for all others.
 
     >>> model_for(""), model_for("en-GB"), model_for("English")
     ('english', 'english', 'english')
     """
-    return ENGLISH if base_code(language) in ("", ENGLISH_CODE) or not is_embedded(UNIVERSAL) else UNIVERSAL
+    return ENGLISH if base_code(language) in ("", ENGLISH_CODE) else UNIVERSAL
 
 
 def by_aligner(
@@ -70,7 +70,7 @@ class ModelChoice(Generic[One]):
         self.first = model_for(given.language) if self.is_open else model
         self.given = given
         is_bound = has_lexicon or bool(given.calibration)
-        self.has_choice = ((self.is_open and not is_bound) or self.first == UNIVERSAL) and is_embedded(UNIVERSAL)
+        self.has_choice = (self.is_open and not is_bound) or self.first == UNIVERSAL
         self._load = load
         self._others: dict[str, One] = {}
 
@@ -103,7 +103,7 @@ class ModelChoice(Generic[One]):
 
     def aligner_of(self, own: One, model: str, config: Mapping[str, Any]) -> One:
         """Return the aligner that an alignment was made with, by its model and settings, where that was left open."""
-        is_other = self.is_open and model == UNIVERSAL != self.first and is_embedded(UNIVERSAL)
+        is_other = self.is_open and model == UNIVERSAL != self.first
         return self.loaded(model, str(config.get("language", ""))) if is_other else own
 
     def loaded(self, model: str, language: str | None = None) -> One:

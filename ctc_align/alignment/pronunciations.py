@@ -42,7 +42,7 @@ def nothing_to_align(word_tokens: Sequence[WordTokens], settings: Settings) -> T
     remedy = "" if settings.romanize else ", or --romanize (romanize = true) with a model that reads Latin letters"
     return TranscriptError(
         f"the model's vocabulary has nothing for any word of the transcript{written} (it lacks {lacking[:40]!r}); "
-        f"give a model of its language with --model (see ctc-align models){remedy}"
+        f"give a model of its language: --model universal knows all (see ctc-align models){remedy}"
     )
 
 

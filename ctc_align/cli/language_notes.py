@@ -14,7 +14,7 @@ _MOSTLY = 0.3
 """Share of the letters from which on a transcript counts as written in another script than the model's."""
 _ALIKE = ({"da", "no"}, {"ca", "es"})
 """Languages whose function words are much the same."""
-_REMEDY = "give a model of that language with --model (see ctc-align models)"
+_REMEDY = "the model universal knows all languages, see ctc-align models for others"
 
 
 def choice_notes(looks: dict[str, int], model: str = "universal") -> list[str]:
@@ -55,12 +55,10 @@ def language_notes(text: str, model: str | None, language: str = "") -> list[str
     ...                "es regnet, ist das schade.", "english")[0].partition(":")[0]
     'the transcript looks German and the model english is for English'
     """
-    from ctc_align.models import AUTO, ENGLISH, UNIVERSAL, is_embedded
     from ctc_align.models.catalogue import language_of
     from ctc_align.text.english_or_not import UNKNOWN, likely_other
     from ctc_align.text.languages import NAMES, base_code, likely_language, script_of
 
-    model = ENGLISH if model == AUTO and not is_embedded(UNIVERSAL) else model
     spoken = language_of(model)
     if spoken not in NAMES:
         return []

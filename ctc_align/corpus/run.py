@@ -39,7 +39,7 @@ from ctc_align.corpus.state.summary import Effort, Summary, lines_left, summariz
 from ctc_align.corpus.state.verification import Verification, verify
 from ctc_align.corpus.utterance import Source, Utterance
 from ctc_align.errors import BackendError, LostFolderError, OutputError, UsageError
-from ctc_align.models import AUTO, ENGLISH, UNIVERSAL, check_model, is_embedded
+from ctc_align.models import AUTO, ENGLISH, UNIVERSAL, check_model
 from ctc_align.models.catalogue import folder_settings
 from ctc_align.models.log_probs import Reader
 
@@ -274,7 +274,7 @@ def _fingerprint(run: CorpusRun, layout: Layout) -> str:
     if run.log_probs is not None:
         others = (*others, *log_probs_identity(run.log_probs))
     model = ENGLISH if run.model == AUTO else run.model
-    if run.model == AUTO and is_embedded(UNIVERSAL):
+    if run.model == AUTO:
         others = (*others, model_identity(UNIVERSAL), run.settings.language)
     settings = run.settings.for_language() if run.model == AUTO else run.settings
     return run_fingerprint(model, run.lexicon, settings.to_dict(), outputs.formats_written, others)

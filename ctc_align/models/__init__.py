@@ -106,18 +106,11 @@ def embedded_folder(name: str) -> Path:
     return FOLDER / name
 
 
-def is_embedded(name: str) -> bool:
-    """Return whether a name is that of a model inside the package, and the model is there."""
-    return name in EMBEDDED and (embedded_folder(name) / FOLDER_FILES[1]).is_file()
-
-
 def check_model(name: str) -> None:
     """Raise UsageError where no model can have this name, before anything is loaded; families know their own names."""
     folder = Path(name)
-    if is_embedded(name) or name.startswith(tuple(FAMILIES)):
+    if name in EMBEDDED or name.startswith(tuple(FAMILIES)):
         return
-    if name in EMBEDDED:
-        raise UsageError(f"model {name}: it is not in this installation; {_available()}")
     if not folder.is_dir():
         raise UsageError(_unknown(name, folder))
     missing = [file for file in FOLDER_FILES if not (folder / file).is_file()]
@@ -168,13 +161,11 @@ def _unknown(name: str, path: Path) -> str:
         return f"model {name}: write onnx:{name} for an ONNX file; {_available()}"
     if path.exists():
         return f"model {name}: expected the folder of a model, got a file; {_available()}"
-    near = difflib.get_close_matches(name.lower(), [*filter(is_embedded, EMBEDDED), *FAMILIES], n=1, cutoff=0.6)
+    near = difflib.get_close_matches(name.lower(), [*EMBEDDED, *FAMILIES], n=1, cutoff=0.6)
     hint = f"did you mean {near[0]}? " if near else ""
     return f"model {name}: no such model or folder; {hint}{_available()}"
 
 
 def _available() -> str:
     families = ", ".join(f"{prefix}…" for prefix in FAMILIES)
-    return (
-        f"there is {', '.join(filter(is_embedded, EMBEDDED))}, {families}, or the folder that `ctc-align train` wrote"
-    )
+    return f"there is {', '.join(EMBEDDED)}, {families}, or the folder that `ctc-align train` wrote"

@@ -8,7 +8,7 @@ from pathlib import Path
 from ctc_align.config import UNKNOWN_LANGUAGE, read_toml
 from ctc_align.errors import ConfigError
 from ctc_align.extras import EXTRAS, install_line
-from ctc_align.models import AUTO, EMBEDDED, ENGLISH, FAMILIES, FOLDER_FILES, UNIVERSAL, embedded_folder, is_embedded
+from ctc_align.models import AUTO, EMBEDDED, ENGLISH, FAMILIES, FOLDER_FILES, UNIVERSAL, embedded_folder
 from ctc_align.text.ipa import is_ipa
 
 LEXICON = "lexicon.txt"
@@ -46,7 +46,7 @@ def catalogue_entries() -> list[CatalogueEntry]:
     return [
         *(
             CatalogueEntry(name, _ABOUT[name], megabytes=round(_weights(name).stat().st_size / 1e6), licence="MIT")
-            for name in filter(is_embedded, EMBEDDED)
+            for name in EMBEDDED
         ),
         CatalogueEntry("PATH", "folder of a model that ctc-align train wrote"),
         *(_bundle(*line) for line in _BUNDLES),

@@ -14,7 +14,7 @@ import torch
 from made_models import LETTERS, TINY, tiny_folder, tiny_network, tiny_universal
 
 from ctc_align.cli.models import HEADER
-from ctc_align.models import EMBEDDED, FAMILIES, is_embedded
+from ctc_align.models import EMBEDDED, FAMILIES
 from ctc_align.models.catalogue import catalogue_entries
 from ctc_align.models.convnet.convnet_model import ModelDescription
 from ctc_align.models.convnet.gaussian_mixtures import VALUES, Mixtures
@@ -43,7 +43,7 @@ def test_what_is_here_and_what_can_be_had(cli: Any, monkeypatch: pytest.MonkeyPa
 def test_every_family_and_name_is_listed() -> None:
     names = [row.name for row in catalogue_entries()]
     assert len(names) == len(set(names))
-    assert set(filter(is_embedded, EMBEDDED)) <= set(names)
+    assert set(EMBEDDED) <= set(names)
     for prefix in FAMILIES:
         assert any(name.startswith(prefix) for name in names)
 
