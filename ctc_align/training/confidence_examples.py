@@ -123,7 +123,7 @@ def in_language(aligner: Aligner, language: str) -> Aligner:
 
 
 def timed_clips(
-    aligner: Aligner, rows: Iterable[Utterance], most: int, seed: int
+    aligner: Aligner, rows: Iterable[Utterance], most: int, seed: int, worst_loss: float = WORST_LOSS
 ) -> dict[tuple[str, str], list[ClipFile]]:
     """Return clips by language and speaker, at most so many of each in a row, timed by their own alignment.
 
@@ -132,6 +132,7 @@ def timed_clips(
         rows: the utterances, each a recording of its own.
         most: clips of a speaker.
         seed: which part of a speaker's clips is taken.
+        worst_loss: nats per token; clips with more are left out.
     """
     rng = np.random.default_rng(seed)
     by_speaker: dict[tuple[str, str], list[Utterance]] = {}
@@ -148,16 +149,16 @@ def timed_clips(
             part = clips[first : first + AT_ONCE]
             pairs = [(row.audio, row.text) for row in part]
             for row, aligned in zip(part, own_aligner.align_batch(pairs, "return")):
-                words = None if isinstance(aligned, CtcAlignError) else _trusted(aligned)
+                words = None if isinstance(aligned, CtcAlignError) else _trusted(aligned, worst_loss)
                 if words:
                     clip = ClipFile(row.audio, words, row.speaker or "", language)
                     found.setdefault((language, clip.speaker), []).append(clip)
     return found
 
 
-def _trusted(aligned: Alignment) -> tuple[TimedWord, ...] | None:
+def _trusted(aligned: Alignment, worst_loss: float) -> tuple[TimedWord, ...] | None:
     """Return the words of a clip with their times; None where its own text may be wrong, or is not all aligned."""
-    if aligned.unexplained or (aligned.loss_per_token or 0.0) > WORST_LOSS:
+    if aligned.unexplained or (aligned.loss_per_token or 0.0) > worst_loss:
         return None
     if any(word.start_s is None for word in aligned.words):
         return None

@@ -30,6 +30,7 @@ from ctc_align.models.confidence_network import ConfidenceNetwork, FitLimits, sa
 from ctc_align.text.control_characters import printable
 from ctc_align.training.confidence_examples import (
     FEWEST_CLIPS,
+    WORST_LOSS,
     ClipFile,
     Example,
     Shares,
@@ -146,10 +147,11 @@ def fit_limits(network: ConfidenceNetwork, clean: Sequence[Example], noisy: Sequ
     )
 
 
-def clips_of(aligner: Aligner, manifest: str, most: int, path: Path) -> list[ClipFile]:
+def clips_of(aligner: Aligner, manifest: str, most: int, path: Path, worst_loss: float = WORST_LOSS) -> list[ClipFile]:
     """Return the clips of a manifest with the times of their words, kept in a JSON file."""
     if not path.is_file():
-        found = timed_clips(aligner, [row for row in open_source(manifest) if isinstance(row, Utterance)], most, seed=1)
+        utterances = [row for row in open_source(manifest) if isinstance(row, Utterance)]
+        found = timed_clips(aligner, utterances, most, 1, worst_loss)
         rows = [
             (clip.language, clip.speaker, clip.path, [[word.text, *word.places[0]] for word in clip.words])
             for clips in found.values()
@@ -203,13 +205,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", required=True, type=Path, metavar="DIR")
     parser.add_argument("--cases", type=int, default=60, help="cases of each kind and seed")
     parser.add_argument("--clips", type=int, default=28, help="clips of each speaker, at most")
+    parser.add_argument("--worst-loss", type=float, default=WORST_LOSS, help="of a clip, in nats per token")
     parser.add_argument("--seeds", default="1,2", metavar="LIST")
     parser.add_argument("--kinds", default=",".join(KINDS), metavar="LIST")
     parser.add_argument("--examples-only", action="store_true", help="end when the examples of these seeds are made")
     given = parser.parse_args(arguments)
     (given.out / "examples").mkdir(parents=True, exist_ok=True)
     aligner = Aligner(given.model, device="cpu")
-    clips = clips_of(aligner, given.speech, given.clips, given.out / "clips.json")
+    clips = clips_of(aligner, given.speech, given.clips, given.out / "clips.json", given.worst_loss)
     speech = speech_by_language(clips, given.foreign, 0)
     for seed in given.seeds.split(","):
         for kind in given.kinds.split(","):
@@ -221,7 +224,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     learnt = [each for path in sorted((given.out / "examples").glob("*-*.npz")) for each in read_examples(path)]
     network = train_network(learnt, ConfidenceTraining())
-    held_out = speech_by_language(clips_of(aligner, given.dev, 1000, given.out / "dev.json"), given.foreign, 1)
+    held_out_clips = clips_of(aligner, given.dev, 1000, given.out / "dev.json", given.worst_loss)
+    held_out = speech_by_language(held_out_clips, given.foreign, 1)
     plain = Shares(shortened=0.0, degraded=0.0)
     clean, noisy = (examples_of(aligner, held_out, kind, 200, 1, plain) for kind in ("clean", "speech_in_noise"))
     network.limits = fit_limits(network, clean, noisy)
