@@ -55,7 +55,7 @@ Lexicon = Annotated[
 Start = Annotated[
     str | None,
     typer.Option(
-        "--from", metavar="english|DIR", help="Begin with the weights of this model.", show_default="with none"
+        "--from", metavar="english|universal|DIR", help="Begin with the weights of this model.", show_default="with none"
     ),
 ]
 Epochs = Annotated[
@@ -131,7 +131,7 @@ def adapt(
     corpus: Corpus,
     out_dir: OutDir = "",
     model: Annotated[
-        str, typer.Option("--model", metavar="english|DIR", help="The model to adapt; its own folder is not changed.")
+        str, typer.Option("--model", metavar="english|universal|DIR", help="The model to adapt; its own folder is not changed.")
     ] = "english",
     kind: options.SourceKind = None,
     dev: Dev = None,

@@ -31,6 +31,7 @@ BROUGHT = {
     f"{ENGLISH}/NOTEBOOK.md": "models/english-notebook.md",
     f"{ENGLISH}/edges.svg": "models/edges.svg",
     f"{ENGLISH}/confidence.svg": "models/confidence.svg",
+    "ctc_align/models/universal/README.md": "models/universal.md",
 }
 """Files of the repository that are pages or pictures of the site, and their places there."""
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
