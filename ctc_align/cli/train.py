@@ -55,7 +55,10 @@ Lexicon = Annotated[
 Start = Annotated[
     str | None,
     typer.Option(
-        "--from", metavar="english|universal|DIR", help="Begin with the weights of this model.", show_default="with none"
+        "--from",
+        metavar="english|universal|DIR",
+        help="Begin with the weights of this model.",
+        show_default="with none",
     ),
 ]
 Epochs = Annotated[
@@ -131,8 +134,14 @@ def adapt(
     corpus: Corpus,
     out_dir: OutDir = "",
     model: Annotated[
-        str, typer.Option("--model", metavar="english|universal|DIR", help="The model to adapt; its own folder is not changed.")
-    ] = "english",
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="english|universal|DIR",
+            help="The model to adapt; its own folder is not changed.",
+            show_default="by --language",
+        ),
+    ] = None,
     kind: options.SourceKind = None,
     dev: Dev = None,
     lexicon: options.Lexicon = None,
@@ -157,6 +166,7 @@ def adapt(
     nothing is written (exit 1). An interrupted run goes on where it stopped when the same command is given again.
     """
     talk = ready(corpus, out_dir, dev, lexicon, messages)
+    from ctc_align.alignment.model_choice import model_for
     from ctc_align.config import load_config
     from ctc_align.models import resolve_device
     from ctc_align.models.catalogue import folder_settings
@@ -169,6 +179,7 @@ def adapt(
         language=options.checked_language(adaptation.language),
         training=limited(adaptation.training, epochs, minutes),
     )
+    model = model or model_for(adaptation.language)
     where = resolve_device(device)
     say_if_digits_are_not_read(adaptation.language or folder_settings(model).language, talk)
     command = command_line()
