@@ -280,7 +280,7 @@ class Aligner:
 
     def for_texts(self, texts: Sequence[str], language: str = "") -> tuple[Aligner, str]:
         """Return the aligner for transcripts of one audio, and their language, "" for that of its settings."""
-        language = language or self.choice.language_of("\n".join(texts))
+        language = language or self.choice.language_of("\n".join(text for text in texts if isinstance(text, str)))
         return self.choice.aligner(self, language), language
 
     def score_emissions(

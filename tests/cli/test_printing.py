@@ -86,6 +86,7 @@ LINES: list[tuple[list[str], str]] = [
     (["bench", "--format", NAME], "\\x1b"),
     (["book", f"none{NAME}.epub", "talk.json"], SHOWN),
     (["demo", "--out-dir", TXT], SHOWN),
+    (["doctor", "--format", TXT], SHOWN),
     ([f"demon{NAME}"], SHOWN),
 ]
 

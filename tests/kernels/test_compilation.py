@@ -28,7 +28,7 @@ def total(x: np.ndarray) -> float:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(compilation, "_places", lambda: [tmp_path])
+    monkeypatch.setattr(compilation, "cache_places", lambda: [tmp_path])
     return tmp_path
 
 
@@ -85,7 +85,7 @@ def test_without_a_place_kernels_are_compiled_and_it_is_said_once(
 ) -> None:
     file = tmp_path / "file"
     file.write_text("in the way of a folder")
-    monkeypatch.setattr(compilation, "_places", lambda: [file, file / "below"])
+    monkeypatch.setattr(compilation, "cache_places", lambda: [file, file / "below"])
     monkeypatch.setattr(logging.getLogger("ctc_align"), "propagate", True)
     compilation._tell_uncached.cache_clear()
     assert [calls(), calls()] == [(0, 1), (0, 1)]

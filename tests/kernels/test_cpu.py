@@ -370,7 +370,7 @@ def test_what_is_no_number_stops_all_threads(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_whether_the_kernels_are_compiled_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(compilation, "_places", lambda: [tmp_path])
+        patch.setattr(compilation, "cache_places", lambda: [tmp_path])
         assert not cpu_backend.is_compiled()
     x = torch.zeros(1, 3, 2)
     kernels.best_path(x, lattice.ctc([[1]]))

@@ -93,7 +93,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been(
 
 def test_a_finished_run_is_not_done_again(material: Material, tmp_path: Path) -> None:
     other = AcousticNetwork(SHAPE)
-    torch.save({"network": other.state_dict(), "before": None}, tmp_path / "final.pt")
+    torch.save({"network": other.state_dict(), "before": None, "faults": []}, tmp_path / "final.pt")
     lines = Lines()
     found = run(SHAPE, QUICK, material, tmp_path, lines)
     assert_same(other, found)
