@@ -273,10 +273,10 @@ def _fingerprint(run: CorpusRun, layout: Layout) -> str:
     others = (outputs.layout, str(outputs.shard_size), *outputs.manifests, outputs.cut, str(outputs.pause_s))
     if run.log_probs is not None:
         others = (*others, *log_probs_identity(run.log_probs))
-    model = ENGLISH if run.model == AUTO else run.model
-    if run.model == AUTO:
-        others = (*others, model_identity(UNIVERSAL), run.settings.language)
-    settings = run.settings.for_language() if run.model == AUTO else run.settings
+    model, settings = run.model, run.settings
+    if model == AUTO:
+        others = (*others, model_identity(UNIVERSAL), settings.language)
+        model, settings = ENGLISH, settings.for_language()
     return run_fingerprint(model, run.lexicon, settings.to_dict(), outputs.formats_written, others)
 
 
