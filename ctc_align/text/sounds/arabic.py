@@ -13,7 +13,7 @@ from ctc_align.text.runs import divided
 from ctc_align.text.sounds.neighbours import unknown
 from ctc_align.text.sounds.pieces import Piece
 from ctc_align.text.sounds.short_vowels import SHORT, Letter, with_short_vowels
-from ctc_align.text.sounds.spelling_rules import split_phones
+from ctc_align.text.sounds.spelling_rules import phone_table
 
 _CONSONANTS = """
 ء=ʔ ب=b ت=t ث=θ ج=dʒ ح=h خ=x د=d ذ=ð ر=r ز=z س=s ش=ʃ ص=s ض=d ط=t ظ=ð ع=ʔ غ=ɣ ف=f ق=q ك=k ل=l م=m ن=n ه=h ئ=ʔ ؤ=ʔ
@@ -204,12 +204,9 @@ def _alef(text: str, place: int, last: Letter | None, language: str) -> Letter:
 
 @lru_cache(maxsize=16)
 def _words(language: str) -> dict[str, tuple[str, ...]]:
-    return {
-        word: split_phones(phones) for word, _, phones in (r.partition("=") for r in _WORDS.get(language, "").split())
-    }
+    return phone_table(_WORDS.get(language, ""))
 
 
 @lru_cache(maxsize=16)
 def _table(language: str) -> dict[str, tuple[str, ...]]:
-    rules = f"{_CONSONANTS} {_OWN.get(language, '')} {_FULL.get(language, '')}".split()
-    return {letter: split_phones(phones) for letter, _, phones in (rule.partition("=") for rule in rules)}
+    return phone_table(f"{_CONSONANTS} {_OWN.get(language, '')} {_FULL.get(language, '')}")

@@ -14,7 +14,7 @@ from ctc_align.text.sounds.han_readings import CANTONESE, KOREAN, MANDARIN, read
 from ctc_align.text.sounds.korean import korean_pieces
 from ctc_align.text.sounds.neighbours import unknown
 from ctc_align.text.sounds.pieces import Piece
-from ctc_align.text.sounds.spelling_rules import split_phones
+from ctc_align.text.sounds.spelling_rules import phone_table
 
 _WORDS = """
 银行=yin.hang 銀行=yin.hang 行业=hang.ye 行業=hang.ye 觉得=jue.de 覺得=jue.de 睡觉=shui.jiao 睡覺=shui.jiao
@@ -135,16 +135,12 @@ def _with_plain_final(reading: str) -> str:
 
 @lru_cache(maxsize=2)
 def _tables(column: str) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
-    return _table(_INITIALS[column]), _table(_FINALS[column])
-
-
-def _table(rules: str) -> dict[str, tuple[str, ...]]:
-    return {written: split_phones(phones) for written, _, phones in (rule.partition("=") for rule in rules.split())}
+    return phone_table(_INITIALS[column]), phone_table(_FINALS[column])
 
 
 @lru_cache(maxsize=1)
 def _bopomofo() -> dict[str, tuple[str, ...]]:
-    return _table(_BOPOMOFO)
+    return phone_table(_BOPOMOFO)
 
 
 @lru_cache(maxsize=1)

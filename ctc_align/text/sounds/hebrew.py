@@ -5,12 +5,12 @@ from __future__ import annotations
 from ctc_align.text.sounds.neighbours import unknown
 from ctc_align.text.sounds.pieces import Piece
 from ctc_align.text.sounds.short_vowels import SHORT, Letter, with_short_vowels
-from ctc_align.text.sounds.spelling_rules import SpellingRules, split_phones
+from ctc_align.text.sounds.spelling_rules import SpellingRules, phone_table
 
 _LETTERS = """
 ב=v ג=ɡ ד=d ה=h ו=v ז=z ח=x ט=t י=j כ=x ך=x ל=l מ=m ם=m נ=n ן=n ס=s פ=f ף=f צ=ts ץ=ts ק=k ר=ʁ ש=ʃ ת=t
 """
-_CONSONANTS = {letter: split_phones(phones) for letter, _, phones in (rule.partition("=") for rule in _LETTERS.split())}
+_CONSONANTS = phone_table(_LETTERS)
 _HARD = {"ב": ("b",), "כ": ("k",), "ך": ("k",), "פ": ("p",), "ף": ("p",)}
 _BEFORE_GERESH = {"ג": ("dʒ",), "ז": ("ʒ",), "צ": ("tʃ",), "ץ": ("tʃ",), "ת": ("t",)}
 _POINTS = {

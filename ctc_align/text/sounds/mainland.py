@@ -6,11 +6,12 @@ Plain rules of the standard languages: what a syllable in the middle of a word l
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 
 from ctc_align.text.sounds.neighbours import unknown
 from ctc_align.text.sounds.pieces import Piece
-from ctc_align.text.sounds.spelling_rules import split_phones
+from ctc_align.text.sounds.spelling_rules import phone_table, split_phones
 
 _BURMESE = """
 က=k ခ=k ဂ=ɡ ဃ=ɡ င=ŋ စ=s ဆ=s ဇ=z ဈ=z ဉ=ɲ ည=ɲ ဋ=t ဌ=t ဍ=d ဎ=d ဏ=n တ=t ထ=t ဒ=d ဓ=d န=n ပ=p ဖ=p ဗ=b ဘ=b မ=m ယ=j ရ=j
@@ -47,24 +48,17 @@ def burmese_pieces(text: str, language: str) -> list[Piece]:
     >>> [" ".join(piece.phones) for piece in burmese_pieces("ကျောင်း", "my")]
     ['tʃ a ʊ n']
     """
+    return _syllables(text, _BURMESE_SYLLABLE, _burmese_syllable)
+
+
+def _burmese_syllable(match: re.Match[str]) -> Piece:
     onsets, rhymes = _table(_BURMESE), _table(_RHYMES)
-    found: list[Piece] = []
-    place = 0
-    while place < len(text):
-        match = _BURMESE_SYLLABLE.match(text, place)
-        if match is None:
-            found.append(Piece(place, place + 1, unknown(text[place])))
-        else:
-            vowel, coda = _TONES.sub("", match["vowel"]), match["coda"] or ""
-            rounded = "ွ" if "ွ" in match["under"] and not vowel else ""
-            rhyme = rhymes.get(f"{rounded}{vowel}{coda}") or rhymes.get(f"{vowel}{coda}") or rhymes.get(coda or vowel)
-            phones = _burmese_onset(
-                onsets.get(match["onset"], ()), match["under"].replace(rounded or "-", "", bool(coda))
-            )
-            is_vowel = match["onset"] in "ဣဤဥဦဧဩဪ" and not rhyme
-            found.append(Piece(place, match.end(), phones if is_vowel else (*phones, *(rhyme or ("a",)))))
-        place = found[-1].end
-    return found
+    vowel, coda = _TONES.sub("", match["vowel"]), match["coda"] or ""
+    rounded = "ွ" if "ွ" in match["under"] and not vowel else ""
+    rhyme = rhymes.get(f"{rounded}{vowel}{coda}") or rhymes.get(f"{vowel}{coda}") or rhymes.get(coda or vowel)
+    phones = _burmese_onset(onsets.get(match["onset"], ()), match["under"].replace(rounded or "-", "", bool(coda)))
+    is_vowel = match["onset"] in "ဣဤဥဦဧဩဪ" and not rhyme
+    return Piece(match.start(), match.end(), phones if is_vowel else (*phones, *(rhyme or ("a",))))
 
 
 def _burmese_onset(onset: tuple[str, ...], under: str) -> tuple[str, ...]:
@@ -82,34 +76,38 @@ def khmer_pieces(text: str, language: str) -> list[Piece]:
     >>> [" ".join(piece.phones) for piece in khmer_pieces("ភាសា", "km")]
     ['p i ə', 's a']
     """
-    onsets, vowels = _table(_KHMER), _khmer_vowels()
+    return _syllables(text, _KHMER_SYLLABLE, _khmer_syllable)
+
+
+def _khmer_syllable(match: re.Match[str]) -> Piece:
+    onsets, vowels, start = _table(_KHMER), _khmer_vowels(), match.start()
+    if match["onset"] > "អ":
+        return Piece(start, start + 1, onsets.get(match["onset"], unknown(match["onset"])))
+    under = match["under"].replace("្", "")
+    letters = match["onset"] + under
+    is_first = any(letter in _FIRST_SERIES for letter in letters)
+    if shift := match["shift"] or match["shifted"]:
+        is_first = shift == "៉"
+    signs = match["vowel"] or "-"
+    vowel = vowels.get(signs) or vowels.get(signs[0], vowels["-"])
+    phones = tuple(phone for letter in letters for phone in onsets[letter])
+    coda = onsets.get(match["coda"] or "", ())
+    coda = _ENDS.get(coda[0], coda) if coda else ()
+    return Piece(start, match.end(), (*phones, *vowel[not is_first], *coda))
+
+
+def _syllables(text: str, pattern: re.Pattern[str], piece: Callable[[re.Match[str]], Piece]) -> list[Piece]:
+    """Return the pieces of the syllables that a pattern finds; letters that begin none are unknown."""
     found: list[Piece] = []
     place = 0
     while place < len(text):
-        match = _KHMER_SYLLABLE.match(text, place)
-        if match is None:
-            found.append(Piece(place, place + 1, unknown(text[place])))
-        elif match["onset"] > "អ":
-            found.append(Piece(place, place + 1, onsets.get(match["onset"], unknown(match["onset"]))))
-        else:
-            under = match["under"].replace("្", "")
-            letters = match["onset"] + under
-            is_first = any(letter in _FIRST_SERIES for letter in letters)
-            if shift := match["shift"] or match["shifted"]:
-                is_first = shift == "៉"
-            signs = match["vowel"] or "-"
-            vowel = vowels.get(signs) or vowels.get(signs[0], vowels["-"])
-            phones = tuple(phone for letter in letters for phone in onsets[letter])
-            coda = onsets.get(match["coda"] or "", ())
-            coda = _ENDS.get(coda[0], coda) if coda else ()
-            found.append(Piece(place, match.end(), (*phones, *vowel[not is_first], *coda)))
+        match = pattern.match(text, place)
+        found.append(piece(match) if match else Piece(place, place + 1, unknown(text[place])))
         place = found[-1].end
     return found
 
 
-@lru_cache(maxsize=4)
-def _table(rules: str) -> dict[str, tuple[str, ...]]:
-    return {letter: split_phones(phones) for letter, _, phones in (rule.partition("=") for rule in rules.split())}
+_table = lru_cache(maxsize=4)(phone_table)
 
 
 @lru_cache(maxsize=1)

@@ -43,6 +43,15 @@ def split_phones(written: str) -> tuple[str, ...]:
     return phones
 
 
+def phone_table(rules: str) -> dict[str, tuple[str, ...]]:
+    """Return the phones of letters, syllables or words, from rules without a context.
+
+    >>> phone_table("sh=ʃ h=")
+    {'sh': ('ʃ',), 'h': ()}
+    """
+    return {letters: split_phones(phones) for letters, _, phones in (rule.partition("=") for rule in rules.split())}
+
+
 class SpellingRules:
     """The rules of one language.
 

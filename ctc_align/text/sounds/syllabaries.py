@@ -9,7 +9,7 @@ from functools import lru_cache
 from ctc_align.text.ipa import IPA_VOWELS
 from ctc_align.text.sounds.neighbours import unknown, without_repeats
 from ctc_align.text.sounds.pieces import Piece
-from ctc_align.text.sounds.spelling_rules import split_phones
+from ctc_align.text.sounds.spelling_rules import phone_table, split_phones
 
 _THAANA = """
 ހ=h ށ=ʃ ނ=n ރ=r ބ=b ޅ=l ކ=k އ= ވ=v މ=m ފ=f ދ=d ތ=t ލ=l ގ=ɡ ޏ=ɲ ސ=s ޑ=ɖ ޒ=z ޓ=ʈ ޔ=j ޕ=p ޖ=dʒ ޗ=tʃ ޘ=θ ޙ=h ޚ=x ޛ=ð ޜ=ʒ ޝ=ʃ
@@ -88,5 +88,4 @@ def _ethiopic(character: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def _thaana() -> dict[str, tuple[str, ...]]:
-    rules = (rule.partition("=") for rule in _THAANA.split())
-    return {letter: split_phones(phones) for letter, _, phones in rules}
+    return phone_table(_THAANA)
