@@ -10,6 +10,7 @@ from ctc_align.alignment.ctc_path import CtcPath, Spans
 from ctc_align.alignment.edges import place_edges, share_out_wildcards
 from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.alignment.pronunciations import choose_pronunciations
+from ctc_align.alignment.quiet_edges import edges_out_of_pauses
 from ctc_align.alignment.refined_edges import refine_edges
 from ctc_align.alignment.wildcard import place_wildcards
 from ctc_align.alignment.words import aligned_words
@@ -97,6 +98,12 @@ def place_words(inputs: UtteranceInputs, spelled: SpelledWords) -> Steps[tuple[t
     tokens, spikes, edges = yield from place_tokens(inputs, spelled)
     confidence = confidences(emissions, tokens, spikes, edges, inputs.calibration, inputs.confidence_network)
     if inputs.looks_at_edges:
-        assert inputs.edge_network is not None
-        edges = yield from refine_edges(emissions, tokens, edges, inputs.edge_network)
+        edges = yield from draw_finely(inputs, tokens, edges)
     return aligned_words(spelled.words, tokens, edges, confidence, emissions), confidence.judged
+
+
+def draw_finely(inputs: UtteranceInputs, tokens: Tokens, edges: Spans) -> Steps[Spans]:
+    """Return the edges of all tokens, looked at in the sound by the network of edges, which there must be."""
+    assert inputs.edge_network is not None
+    fine = yield from refine_edges(inputs.emissions, tokens, edges, inputs.edge_network)
+    return fine if inputs.calibration.offsets_ms else edges_out_of_pauses(inputs.emissions, tokens, fine)

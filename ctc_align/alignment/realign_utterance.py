@@ -21,8 +21,8 @@ from ctc_align.alignment.fit import UNLIKELY
 from ctc_align.alignment.fixed_edges import PlacedTokens, TokenRow, edges_in_frames, frames_of, words_in_room
 from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.alignment.islands import Island, find_islands
-from ctc_align.alignment.placed_words import PlacedWords, place_tokens, spell_as_said
-from ctc_align.alignment.refined_edges import CLOSED_S, refine_edges
+from ctc_align.alignment.placed_words import PlacedWords, draw_finely, place_tokens, spell_as_said
+from ctc_align.alignment.refined_edges import CLOSED_S
 from ctc_align.alignment.wildcard import scores_of
 from ctc_align.alignment.words import aligned_words, duration_of
 from ctc_align.errors import InputError, TooShortError
@@ -392,8 +392,7 @@ def _fine(
     edges = row.settled(row.edges, shortest, by_path=True)
     confidence = confidences(emissions, row.tokens, row.spikes, edges, calibration, inputs.confidence_network)
     if inputs.looks_at_edges:
-        assert inputs.edge_network is not None
-        edges = yield from refine_edges(emissions, row.tokens, edges, inputs.edge_network)
+        edges = yield from draw_finely(inputs, row.tokens, edges)
         closed = np.full(len(row.tokens.ids), CLOSED_S / emissions.frame_shift_s)
         edges = row.settled(edges, closed, by_path=False)
     own = aligned_words(inputs.words, row.tokens, edges, confidence, emissions)
