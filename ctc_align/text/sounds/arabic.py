@@ -197,8 +197,10 @@ def _alef(text: str, place: int, last: Letter | None, language: str) -> Letter:
         return Letter(place, place + 1, (), ("a",) if character == "أ" else (SHORT,))
     if character == "أ":
         return Letter(place, place + 1, hamza, ("a",))
-    if last.vowel and last.onset and last.vowel[-1:] in (("a",), ("n",)):
+    if last.vowel and last.onset and last.vowel[-1:] == ("n",):
         return Letter(place, place + 1, (), ())
+    if last.vowel == ("a",) and last.onset:
+        last.vowel = ()  # the mark before a long vowel says the same
     return Letter(place, place + 1, (), long_a, is_long=True)
 
 

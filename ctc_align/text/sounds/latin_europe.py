@@ -153,7 +153,7 @@ EUROPE: dict[str, str] = {
     """,
     "ga": _GAELIC
     + """bhf=v mb/#_=m gc/#_=ɡ nd/#_=n bp/#_=b dt/#_=d ts/#_=t adh/_#=ə idh/_#=i igh/_#=i aigh/_#=i eadh/_#=ə amh/_#=əv
-        agh=aɪ abh=aʊ is/#_#=ɪs omh=o""",
+        agh=aɪ abh=aʊ is/#_#=ɪs omh=o oí=i oíche/#_#=ihə""",
     "gd": _GAELIC + "chd=xk rt=rʃt b/V_=p d/V_#=t g/V_=k adh/_#=əɣ tha/#_#=ha pp=p c/V_=xk",
     "cy": """
         dd=ð ff=f f=v ll=l ch=x th=θ rh=r ph=f ng=ŋ ngh=ŋh nh=nh mh=mh c=k w=ʊ w/_V=w w/V_= u=i y=ə y/_C#=ɪ y/_CC#=ɪ

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from ctc_align.text.ipa import ipa_class
 from ctc_align.text.sounds.neighbours import unknown
 from ctc_align.text.sounds.pieces import Piece
 from ctc_align.text.sounds.spelling_rules import split_phones
@@ -91,8 +92,8 @@ def _bare(thai: str, place: int, found: list[Piece], is_lao: bool) -> None:
     if match is None:
         character = thai[place]
         is_mark = character in _SHORTENED + _REPEAT or "ะ" <= character <= "ฺ" or "เ" <= character <= "๎"
-        repeated = found[-1].phones if character == _REPEAT and found else onsets.get(character, unknown(character))
-        found.append(Piece(place, place + 1, () if is_mark and not (character == _REPEAT and found) else repeated))
+        phones = () if is_mark else onsets.get(character, unknown(character))
+        found.append(Piece(place, place + 1, _last_syllable(found) if character == _REPEAT else phones))
         return
     run = match[0]
     if len(run) == 1:
@@ -111,6 +112,16 @@ def _bare(thai: str, place: int, found: list[Piece], is_lao: bool) -> None:
     vowel = "ɔ" if last == "ร" else "o"
     found.append(Piece(place, place + len(first), (*_onset(first, onsets), vowel)))
     found.append(Piece(place + len(first), place + len(first) + 1, codas.get(last, ())))
+
+
+def _last_syllable(found: list[Piece]) -> tuple[str, ...]:
+    """Return the phones of the last syllable: its vowel, what follows, and the consonants before it."""
+    phones: tuple[str, ...] = ()
+    for piece in reversed(found):
+        phones = (*piece.phones, *phones)
+        if phones and ipa_class(phones[0]) != "vowel" and any(ipa_class(phone) == "vowel" for phone in phones):
+            break
+    return phones
 
 
 def _onset(letters: str, onsets: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
