@@ -25,6 +25,7 @@ from ctc_align.errors import InputError, UsageError
 from ctc_align.models import EMBEDDED, embedded_folder
 from ctc_align.models.calibration import FILE as CALIBRATION
 from ctc_align.models.catalogue import folder_settings
+from ctc_align.models.confidence_network import FILE as CONFIDENCE
 from ctc_align.models.convnet import convnet_model, model_folder
 from ctc_align.models.convnet.convnet_model import ModelDescription
 from ctc_align.text.ipa import is_ipa
@@ -133,8 +134,9 @@ def adapt(adaptation: Adaptation, model: str, call: Call, watch: Watch | None = 
             description = replace(base.description, name=name, language=language)
             lines = lexicon_lines(base.lexicon) if base.lexicon is not None and units == "lexicon" else ()
             write_model(call.out_dir, description, base.log_priors, card, lines, mixtures)
-            if (base.folder / CALIBRATION).exists():
-                shutil.copyfile(base.folder / CALIBRATION, call.out_dir / CALIBRATION)
+            for kept in (CALIBRATION, CONFIDENCE):
+                if (base.folder / kept).exists():
+                    shutil.copyfile(base.folder / kept, call.out_dir / kept)
     if trained.faults:
         with suppress(OSError):
             call.out_dir.rmdir()  # where nothing else is in it

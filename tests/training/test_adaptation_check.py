@@ -100,12 +100,14 @@ def test_loud_is_what_stands_out_of_the_noise(tmp_path: Path) -> None:
 
 def test_a_model_of_the_phones_of_all_languages_is_checked(tmp_path: Path) -> None:
     model = tiny_folder(tmp_path / "universal", ("<blank>", *IPA_PHONES))
+    (model / "confidence.safetensors").write_bytes(b"its network")
     make_letters(tmp_path, 12)
     loose = CheckLimits(1e6, 1e6, 1e6, 1e6)
     quick = Adaptation(language="it", check=loose, training=replace(Adaptation().training, epochs=1))
     result = adapt(quick, str(model), Call(str(tmp_path / "manifest.jsonl"), tmp_path / "mine"))
     comparison = result.card.comparison
     assert result.card.inventory.units == "ipa"
+    assert (result.folder / "confidence.safetensors").read_bytes() == b"its network"
     assert comparison is not None
     assert comparison.words == 3 * comparison.utterances
     assert 0 < comparison.adapted.covered <= 1
