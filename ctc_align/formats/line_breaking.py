@@ -30,7 +30,7 @@ class TextPiece:
 
     `is_spaced`: white space stands before it, `starts_line`: a line end is in that. `break_cost` says how bad it is to
     end a line or a subtitle after it. `char_start` is the word's place in the transcript, `speaker` who says it, and
-    `is_spoken` False for what nobody says (labels, directions).
+    `is_spoken` False for what nobody says (labels, directions), `is_alone` where a subtitle has nothing else.
     """
 
     text: str
@@ -42,6 +42,7 @@ class TextPiece:
     char_start: int = 0
     speaker: str = ""
     is_spoken: bool = True
+    is_alone: bool = False
 
 
 def columns(text: str) -> int:

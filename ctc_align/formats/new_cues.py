@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ctc_align.formats.cue_times import on_frames
 from ctc_align.formats.line_breaking import (
@@ -19,28 +19,28 @@ from ctc_align.formats.line_breaking import (
     TextPiece,
     TextRow,
     break_cost,
-    columns,
     parts_of_word,
     text_of,
 )
 from ctc_align.formats.sentences import space_between
 from ctc_align.formats.time_order import runs_in_time, words_that_are_shown
+from ctc_align.formats.untimed_words import SHORTEST_S, word_places
 from ctc_align.formats.writer import Style
 from ctc_align.text.printed_labels import without_markup
-from ctc_align.types import ALIGNED, MARKUP, SPEAKER, UNSPOKEN, AlignedWord, AlignmentData
+from ctc_align.types import MARKUP, SPEAKER, UNSPOKEN, AlignedWord, AlignmentData
 
-SHORTEST_S, LONGEST_S = 0.8, 7.0
+LONGEST_S = 7.0
 _GAP_MS = 80
 """Gap between two subtitles that follow each other closely, where there is silence."""
 _LEAD_MS = 400
 """A subtitle that is still too short may appear this much before its first word."""
-_LETTER_S = 0.05
-"""Words without times are placed in a gap that has this much time for each of their letters."""
 
 _PAUSE_S, _LONG_PAUSE_S = 0.3, 2.0
 _CUE_COST, _SHORT_TEXT_COST, _INNER_SENTENCE_COST, _PAUSE_COST_PER_S = 3.0, 4.0, 5.0, 6.0
 _TOO_SHORT_COST, _FAST_COST_PER_COLUMN, _MOST_FAST_COST = 30.0, 2.0, 40.0
 _SHORT_COLUMNS = 14
+_TAG_CHARS = 200
+"""A tag is looked for so far before a name."""
 
 
 @dataclass(frozen=True)
@@ -56,14 +56,21 @@ class Cue:
         """The lines as text."""
         return [text_of(line) for line in self.pieces]
 
+    @property
+    def speaker(self) -> str:
+        """Who says it; "" where nobody is named, or several are."""
+        speakers = {piece.speaker for line in self.pieces for piece in line if piece.speaker}
+        return speakers.pop() if len(speakers) == 1 else ""
+
 
 def new_cues(alignment: AlignmentData, style: Style, *, own_lines: bool = False) -> list[Cue]:
     """Return all words of the transcript as subtitles, in order, never overlapping, never empty, none of two speakers.
 
-    A word without times stays with its neighbours; a transcript without any aligned word is spread over the recording.
+    Names of speakers are no words of them: they are each subtitle's `speaker`. A word without times stays with its
+    neighbours, or alone in a pause; a transcript without any aligned word is spread over the recording.
     With `own_lines` each line of the transcript is one, where none of them is wider than two lines of a subtitle.
     """
-    pieces = text_pieces(alignment, style.max_line)
+    pieces = text_pieces([word for word in alignment.words if word.kind != SPEAKER], alignment, style.max_line)
     if not pieces:
         return []
     row = TextRow(pieces, style.max_line)
@@ -85,87 +92,51 @@ def _own_lines(row: TextRow, most_columns: int) -> list[tuple[int, int]]:
 
 
 def _turns(row: TextRow, place: int) -> bool:
-    """Return whether another speaker begins with a piece."""
-    return row.pieces[place].speaker != row.pieces[place - 1].speaker
+    """Return whether another speaker begins with a piece, or what stands alone begins or ends."""
+    piece, before = row.pieces[place], row.pieces[place - 1]
+    return (piece.speaker, piece.is_alone) != (before.speaker, before.is_alone)
 
 
-def text_pieces(alignment: AlignmentData, line_columns: int) -> list[TextPiece]:
-    """Return the transcript's words, without marks of a format, as pieces of text that all have times."""
+def text_pieces(words: Sequence[AlignedWord], alignment: AlignmentData, line_columns: int) -> list[TextPiece]:
+    """Return words of the transcript, without marks of a format, as pieces of text that all have times."""
     text = alignment.text
-    shown = words_that_are_shown([word for word in alignment.words if not _is_tag(word)] or alignment.words)
+    shown = words_that_are_shown([word for word in words if not _is_tag(text, word)] or words)
     words = [word for run in runs_in_time(shown) for word in run]
+    followed_by = _followed_by(words)
     pieces: list[TextPiece] = []
-    for number, (word, (start_s, end_s)) in enumerate(zip(words, _spans(words, alignment.duration_s))):
+    for number, (word, span) in enumerate(zip(words, word_places(alignment, words))):
         following = words[number + 1] if number + 1 < len(words) else None
         after = space_between(text, word, following)
-        cost = break_cost(word.text, after, following.text if following else "")
+        cost = break_cost(word.text, after, followed_by[number])
         before = space_between(text, words[number - 1], word) if number else ""
         parts = parts_of_word(without_markup(word.text), line_columns)
-        step_s = (end_s - start_s) / len(parts)
+        step_s = (span.end_s - span.start_s) / len(parts)
         for place, part in enumerate(parts):
             is_last = place + 1 == len(parts)
-            times = (start_s + place * step_s, end_s if is_last else start_s + (place + 1) * step_s)
+            times = (span.start_s + place * step_s, span.end_s if is_last else span.start_s + (place + 1) * step_s)
             cost_here = cost if is_last else 2 * cost + 1
             is_spaced, starts_line = not place and bool(before), not place and "\n" in before
-            said = word.speaker, word.status != UNSPOKEN
-            pieces.append(TextPiece(part, is_spaced, *times, cost_here, starts_line, word.char_start, *said))
+            said = "" if span.is_alone else word.speaker, word.status != UNSPOKEN
+            text_piece = TextPiece(part, is_spaced, *times, cost_here, starts_line, word.char_start, *said)
+            pieces.append(replace(text_piece, is_alone=span.is_alone) if span.is_alone else text_piece)
     return pieces
 
 
-def _is_tag(word: AlignedWord) -> bool:
-    """Return whether a word is a mark of a format, or names a speaker in one (`<v Mary>`)."""
-    return word.kind == MARKUP or (word.kind == SPEAKER and word.text.startswith("<"))
+def _followed_by(words: Sequence[AlignedWord]) -> list[str]:
+    """Return for each word the next one that somebody says, else the next one; "" after the last."""
+    found, said = [], ""
+    for place in range(len(words) - 1, -1, -1):
+        found.append(said or (words[place + 1].text if place + 1 < len(words) else ""))
+        said = words[place].text if words[place].status != UNSPOKEN else said
+    return found[::-1]
 
 
-def _spans(words: Sequence[AlignedWord], duration_s: float) -> list[tuple[float, float]]:
-    """Return times for all words, ascending: those without any lie between their neighbours, or share their time."""
-    spans = [_span(word) for word in words]
-    start = 0
-    while start < len(words):
-        if spans[start] is not None:
-            start += 1
-            continue
-        end = next((at for at in range(start, len(words)) if spans[at] is not None), len(words))
-        _fill(spans, words, (start, end), duration_s)
-        start = end
-    return [span or (0.0, duration_s) for span in spans]
-
-
-def _span(word: AlignedWord) -> tuple[float, float] | None:
-    if word.status != ALIGNED or word.start_s is None or word.end_s is None:
-        return None
-    return word.start_s, word.end_s
-
-
-def _fill(
-    spans: list[tuple[float, float] | None],
-    words: Sequence[AlignedWord],
-    run: tuple[int, int],
-    duration_s: float,
-) -> None:
-    """Give the words [start, end), which have no times, the gap between their neighbours, by their letters.
-
-    Where it is too short for words that may be spoken they share a neighbour's time; what nobody says never does.
-    """
-    start, end = run
-    before = spans[start - 1] if start else (0.0, 0.0)
-    after = spans[end] if end < len(words) else (duration_s, duration_s)
-    assert before is not None, "runs are filled from the first to the last"
-    assert after is not None, "a run ends where a word has times"
-    weights = [max(1, columns(word.text)) for word in words[start:end]]
-    low_s, high_s = before[1], after[0]
-    is_said = any(word.status != UNSPOKEN for word in words[start:end])
-    if is_said and high_s - low_s < _LETTER_S * sum(weights):
-        # no room: they share the time of the word before, or of the word after them where there is none
-        if start:
-            start, low_s = start - 1, before[0]
-        elif end < len(words):
-            end, high_s = end + 1, after[1]
-        weights = [max(1, columns(word.text)) for word in words[start:end]]
-    at_s, step_s = low_s, (high_s - low_s) / sum(weights)
-    for place, weight in zip(range(start, end), weights):
-        spans[place] = (at_s, at_s + weight * step_s)
-        at_s += weight * step_s
+def _is_tag(text: str, word: AlignedWord) -> bool:
+    """Return whether a word is a mark of a format, or names a speaker in one (`<v Mary Ann>`)."""
+    if word.kind != SPEAKER:
+        return word.kind == MARKUP
+    place = (max(word.char_start - _TAG_CHARS, 0), word.char_start + 1)
+    return text.rfind("<", *place) > text.rfind(">", *place)
 
 
 def _breaks(row: TextRow, duration_s: float, max_cps: float) -> list[tuple[int, int]]:

@@ -89,7 +89,7 @@ def _lit_texts(cue: WordCue) -> list[str]:
 
 
 class VttWriter(Writer):
-    """The same subtitles as in SubRip, "&", "<" and ">" escaped (so that "-->" is text too).
+    """The same subtitles as in SubRip, "&", "<" and ">" escaped (so that "-->" is text too), and who speaks as a voice.
 
     A control character is U+FFFD, as WebVTT has it for NUL. With `highlight_words` the time at which a word begins
     stands before it (`<00:00:01.200>`), and browsers and players show what was said in another style (`::cue(:past)`).
@@ -110,7 +110,7 @@ class VttWriter(Writer):
 def _vtt_cues(alignment: AlignmentData, style: Style) -> Iterator[tuple[int, int, str]]:
     if not style.highlight_words:
         for new in new_cues(alignment, style):
-            yield new.start_ms, new.end_ms, "\n".join(map(_escaped, new.lines))
+            yield new.start_ms, new.end_ms, _voice(new.speaker) + "\n".join(map(_escaped, new.lines))
         return
     for cue in word_cues(alignment, style):
         at, lines = cue.start, []
@@ -120,7 +120,12 @@ def _vtt_cues(alignment: AlignmentData, style: Style) -> Iterator[tuple[int, int
                 pieces += [" " * (word.is_spaced and place > 0), _stamp(word, at, cue.end), _escaped(word.text)]
                 at = max(at, word.start) if word.is_spoken else at
             lines.append("".join(pieces))
-        yield cue.start, cue.end, "\n".join(lines)
+        yield cue.start, cue.end, _voice(cue.speaker) + "\n".join(lines)
+
+
+def _voice(speaker: str) -> str:
+    """Return who speaks as WebVTT has it: a voice span up to the end of the cue."""
+    return f"<v {_escaped(' '.join(speaker.split()))}>" if speaker else ""
 
 
 def _stamp(word: CueWord, after: int, before: int) -> str:

@@ -86,8 +86,7 @@ def word_cues(
         free = max(round(cue.end_ms * units_per_s / MS_PER_S), start + 1)
         times = iter(_times(pieces, (start, free), shift_s, units_per_s))
         lines = tuple(tuple(_word(piece, next(times)) for piece in line) for line in cue.pieces)
-        speakers = [piece.speaker for piece in pieces if piece.speaker]
-        found.append(WordCue(start, free, lines, speakers[0] if len({*speakers}) == 1 else ""))
+        found.append(WordCue(start, free, lines, cue.speaker))
     return found
 
 
@@ -115,7 +114,7 @@ def _source_cues(alignment: AlignmentData, style: Style) -> list[Cue]:
     if not starts:
         return []
     times = shown_times(alignment, style.shift_s(alignment), style.frame_rate)
-    pieces = sorted(text_pieces(alignment, style.max_line), key=lambda piece: piece.char_start)
+    pieces = sorted(text_pieces(alignment.words, alignment, style.max_line), key=lambda piece: piece.char_start)
     cues = []
     for place, group in groupby(pieces, key=lambda piece: max(bisect_right(starts, piece.char_start) - 1, 0)):
         lines: list[list[TextPiece]] = []

@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import random
+import re
 
 import pytest
 from hypothesis import given
@@ -11,8 +12,9 @@ from sample_alignments import aligned, make_alignment, random_alignments
 from subtitle_checks import Shown, faults, read_srt, read_vtt, width
 
 from ctc_align.formats import Alignment, Style, rendered
-from ctc_align.text import split
-from ctc_align.types import ALIGNED, UNKNOWN, AlignedWord
+from ctc_align.text import split, with_cues
+from ctc_align.text.transcript_files import parse_transcript
+from ctc_align.types import ALIGNED, UNKNOWN, UNSPOKEN, AlignedWord
 
 STORY = """We, the people of this town, have gathered here today because Dr. Brown asked us to. "Is it true?" said the
 old man who lived near the river. It was not! Nobody, however, had ever thought of asking him what he knew about the
@@ -211,3 +213,60 @@ def test_cues_begin_and_end_on_frames(rate, frame_ms):
             assert cue.end_ms > cue.start_ms
         assert all(a.end_ms <= b.start_ms for a, b in itertools.pairwise(shown))
         assert shown[-1].end_ms <= (alignment.duration_s + shift_s) * 1000
+
+
+def timed(text: str, said_s: dict[str, float], **fields: object) -> Alignment:
+    """Words of a text or file of cues, each 0.3 s from the start that it has in `said_s`; the others have no times."""
+    transcript = parse_transcript(text.encode(), "a.txt")
+    text, words = transcript.text, []
+    for word in with_cues(split(text), transcript.subtitles).words:
+        at_s = said_s.get(word.text)
+        status = ALIGNED if at_s is not None else UNSPOKEN
+        times = (None, None) if at_s is None else (at_s, at_s + 0.3)
+        where = word.char_start, word.char_end, status, *times
+        words.append(AlignedWord(word.text, word.spoken, *where, kind=word.kind, speaker=word.speaker))
+    return make_alignment(tuple(words), 20.0, text=text, subtitles=transcript.subtitles, **fields)
+
+
+TURNS = "ANNA: Hello\n\nMARY ANN: Hi,\n\n[DOOR SLAMS]\n\nANNA: [laughs] Bye."
+AGAIN = Style(cues="again")
+
+
+@pytest.mark.parametrize("style", [AGAIN, Style(cues="again", highlight_words=True)])
+@pytest.mark.parametrize("source", ["{}", "WEBVTT\n\n00:01.000 --> 00:02.000\n{}"])
+def test_who_speaks_is_a_voice_and_no_subtitle(source, style):
+    text = source.format(TURNS)
+    if source != "{}":
+        text = text.replace("ANNA: ", "<v ANNA>").replace("MARY ANN: ", "<v.loud MARY ANN>")
+    alignment = timed(text, {"Hello": 3.0, "Hi,": 3.9, "Bye.": 9.0})
+    shown = [re.sub(r"<\d[\d:.]*>", "", line) for line in rendered(alignment, "vtt", style).decode().split("\n")[3::3]]
+    assert shown == ["<v ANNA>Hello", "<v MARY ANN>Hi,", "[DOOR SLAMS]", "<v ANNA>[laughs] Bye."]
+    plain = re.sub("</?u>", "", rendered(alignment, "srt", style).decode())
+    assert "ANN" not in plain
+    names = [line.split(",")[4] for line in rendered(alignment, "ass", style).decode().split("Dialogue")[1:]]
+    assert names == ["ANNA", "MARY ANN", "", "ANNA"]
+    assert "ANN" not in rendered(alignment, "lrc", style).decode()
+
+
+def test_a_voice_ends_with_its_cue():
+    cues = "WEBVTT\n\n00:01.000 --> 00:02.000\n<v Mary>Hello\n\n00:02.000 --> 00:03.000\nHi,\n"
+    alignment = timed(cues, {"Hello": 3.0, "Hi,": 3.9})
+    for style in (AGAIN, Style(highlight_words=True)):
+        shown = rendered(alignment, "vtt", style).decode().split("\n")[3::3]
+        assert shown == ["<v Mary>Hello", "Hi,"]
+
+
+def test_what_nobody_says_stretches_no_subtitle():
+    times = {"Hello": 3.0, "Hi,": 3.9, "Bye.": 9.0}
+    spans = [(cue.start_ms, cue.end_ms) for cue in srt(timed(TURNS, times), AGAIN)]
+    assert spans == [(3000, 3800), (3900, 4700), (5200, 6000), (9000, 9800)]
+    short = srt(timed(TURNS, times | {"Bye.": 4.5}), AGAIN)
+    assert [cue.lines for cue in short] == [("Hello",), ("Hi, [DOOR SLAMS]",), ("[laughs] Bye.",)], "no room"
+    opening = srt(timed("[MUSIC]\n\nHello – there. [applause] [MORE]", {"Hello": 9.0, "there.": 9.4}), AGAIN)
+    assert [cue.lines for cue in opening] == [("[MUSIC]",), ("Hello – there. [applause] [MORE]",)]
+    assert opening[0].end_ms <= 9000 < opening[0].end_ms + 1100
+    paused = srt(timed("Hello there. [pause] Bye.", {"Hello": 3.0, "there.": 3.3, "Bye.": 7.0}), AGAIN)
+    assert [cue.lines for cue in paused] == [("Hello there.",), ("[pause] Bye.",)]
+    cues = "1\n00:00:01,000 --> 00:00:02,000\nHello\n\n2\n00:00:04,500 --> 00:00:05,500\n[DOOR\nSLAMS]\n\n"
+    moved = timed(f"{cues}3\n00:00:07,000 --> 00:00:08,000\nBye.\n", {"Hello": 3.0, "Bye.": 9.0})
+    assert [cue.start_ms for cue in srt(moved, AGAIN)] == [3000, 6500, 9000], "moved as its neighbours are"
