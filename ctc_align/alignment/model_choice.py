@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from ctc_align.config import ENGLISH as ENGLISH_CODE
 from ctc_align.config import Settings
 from ctc_align.models import AUTO, ENGLISH, UNIVERSAL
+from ctc_align.models.calibration import file_in, read_calibration
+from ctc_align.models.catalogue import speaks_any
 from ctc_align.text.english_or_not import likely_other
 from ctc_align.text.languages import base_code
 from ctc_align.types import Transcript
@@ -39,6 +42,24 @@ def model_for(language: str) -> str:
     return ENGLISH if base_code(language) in ("", ENGLISH_CODE) else UNIVERSAL
 
 
+def with_calibrated(model: str | None, settings: Settings) -> str | None:
+    """Return the model; where it is left open and the settings have a calibration, the one that this was made with.
+
+    Raises:
+        ConfigError: the calibration cannot be read.
+    """
+    if model != AUTO or not settings.calibration:
+        return model
+    return read_calibration(file_in(Path(settings.calibration))).model or model
+
+
+def only_model(model: str | None, given: Settings, has_lexicon: bool) -> str | None:
+    """Return the model that all transcripts get, whatever they look like; `AUTO` where they choose it."""
+    is_bound = has_lexicon or bool(given.calibration)
+    model = with_calibrated(model, given)
+    return model_for(given.language) if model == AUTO and is_bound else model
+
+
 def by_aligner(
     aligner: One, texts: Sequence[Sequence[str]], languages: Sequence[str]
 ) -> Iterator[tuple[One, list[int], list[str]]]:
@@ -62,15 +83,18 @@ class ModelChoice(Generic[One]):
         model: as it was given; `AUTO` leaves it open.
         given: the settings as they were given; their language "" leaves it open.
         has_lexicon: a lexicon, as a calibration, binds the aligner to its model, whatever the texts look like.
+            A calibration that names its model chooses that.
         load: loads the aligner of a model, with the same settings, but for the language: that is open.
     """
 
     def __init__(self, model: str | None, given: Settings, has_lexicon: bool, load: Callable[[str], One]) -> None:
+        model = with_calibrated(model, given)
         self.is_open = model == AUTO
         self.first = model_for(given.language) if self.is_open else model
         self.given = given
-        is_bound = has_lexicon or bool(given.calibration)
-        self.has_choice = (self.is_open and not is_bound) or self.first == UNIVERSAL
+        self.only = only_model(model, given, has_lexicon)
+        self.knows_all = speaks_any(self.first)
+        self.has_choice = self.only == AUTO or self.knows_all
         self._load = load
         self._others: dict[str, One] = {}
 
@@ -82,11 +106,11 @@ class ModelChoice(Generic[One]):
     def language_of(self, text: str) -> str:
         """Return the code of the language that a text looks like, "" where nobody asks or the model is the right one.
 
-        The model `universal` has all languages: there English has its code, too.
+        Models of all languages have English, too: there it has its code.
         """
         if not self.by_text:
             return ""
-        return likely_other(text) or (ENGLISH_CODE if self.first == UNIVERSAL else "")
+        return likely_other(text) or (ENGLISH_CODE if self.knows_all else "")
 
     def named(self, text: str | Transcript) -> str | Transcript:
         """Return a transcript with the language that it looks like, where it has none and nobody named one."""

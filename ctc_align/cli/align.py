@@ -137,7 +137,7 @@ def align(
     words = aligner.split(written, "standard input" if source == "-" else source)
     looks = words.language if aligner.choice.by_text and not written.language else ""
     talk.notes(choice_notes({looks: 1} if looks not in ("", "en") else {}))
-    talk.notes(language_notes(spoken_text(words), model.name_for(reader), settings.language))
+    talk.notes(language_notes(spoken_text(words), aligner.choice.only, settings.language))
     files = (audio, transcript, model.lexicon, log_probs.vocab, config.config, times.calibration)
     formats = with_source_format(formats, written, destination.stdout)
     name = name_of_audio(audio)

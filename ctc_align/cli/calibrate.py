@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -64,7 +65,7 @@ def calibrate(
     left out in turn.
     """
     from ctc_align.alignment.aligner import Aligner
-    from ctc_align.models import check_model
+    from ctc_align.models import EMBEDDED, check_model
     from ctc_align.training.calibrating.calibration_fitting import calibrate as measure
     from ctc_align.training.calibrating.labelled_speech import read_labelled
 
@@ -84,6 +85,8 @@ def calibrate(
         _refuse_to_replace(folder)
     with talk.progress("learning edges") as bar:
         report = measure(aligner, labelled, os.path.basename(os.path.abspath(reference)), progress=bar)
+    if model in EMBEDDED or ":" in model:
+        report = replace(report, calibration=replace(report.calibration, model=model))
     failed += report.failed
     _say_doubts(report, failed, talk)
     written = _write(folder, report)

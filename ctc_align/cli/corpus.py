@@ -284,11 +284,13 @@ def parse_shard(text: str | None) -> Shard:
 
 def align_all(run: CorpusRun, talk: Talk) -> None:
     """Run, print the failures and the summary, and exit with the code for them."""
+    from ctc_align.alignment.model_choice import only_model
     from ctc_align.corpus.run import run_corpus
 
     _check_books(run)
     talk.listen()
-    for note in language_notes(_first_texts(run), run.model, run.settings.language):
+    model = only_model(run.model, run.settings, run.lexicon is not None)
+    for note in language_notes(_first_texts(run), model, run.settings.language):
         talk.note(note)
     try:
         with ProgressDisplay(talk) as display:

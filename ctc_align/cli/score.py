@@ -254,7 +254,7 @@ def _rows_of_audio(
     talk.notes(choice_notes({language: 1} if language not in ("", "en") else {}))
     source = sound_of(audio, reader, aligner)
     for name, text, is_file in transcripts:
-        for note in language_notes(text, model.name_for(reader), settings.language) if isinstance(text, str) else ():
+        for note in language_notes(text, aligner.choice.only, settings.language) if isinstance(text, str) else ():
             talk.note(f"{name if is_file else _shortened(name)}: {note}")
     with talk.progress("listening") as progress:
         emissions = aligner.emissions(source, progress=progress)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ctc_align.alignment.model_choice import with_calibrated
 from ctc_align.config import Settings
 from ctc_align.corpus.engine.batch_plan import items_of
 from ctc_align.corpus.engine.dispatch import Engine, Observer
@@ -40,7 +41,7 @@ from ctc_align.corpus.state.verification import Verification, verify
 from ctc_align.corpus.utterance import Source, Utterance
 from ctc_align.errors import BackendError, LostFolderError, OutputError, UsageError
 from ctc_align.models import AUTO, ENGLISH, UNIVERSAL, check_model
-from ctc_align.models.catalogue import folder_settings
+from ctc_align.models.catalogue import folder_settings, speaks_any
 from ctc_align.models.log_probs import Reader
 
 BATCH_SECONDS_CPU, BATCH_SECONDS_GPU = 120.0, 1200.0
@@ -224,8 +225,9 @@ def _with_advice(error: OutputError, finished: int) -> OutputError:
 
 def _with_model_defaults(run: CorpusRun) -> CorpusRun:
     """Return the run with the model's language and lexicon where it has none: results depend on them."""
-    if run.model == AUTO:
-        return run
+    run = replace(run, model=with_calibrated(run.model, run.settings))
+    if run.model == AUTO or speaks_any(run.model):
+        return run  # each text has its own language
     defaults = folder_settings(run.model)
     return replace(run, lexicon=run.lexicon or defaults.lexicon, settings=run.settings.for_language(defaults.language))
 

@@ -65,6 +65,7 @@ class Calibration:
         source: a description of the labels, for people.
         frame_shift_s: of the frames that `offset_frames` counts.
         ipa: the model's tokens are the phones of `ctc_align.text.ipa`; not in the file.
+        model: the name of the model that was measured; "" where it has only a folder, or nobody said.
     """
 
     scale: float = USUAL_SCALE
@@ -78,6 +79,7 @@ class Calibration:
     blank_cost: float = 0.0
     spike_gap_s: float = 0.0
     ipa: bool = False
+    model: str = ""
 
     @property
     def draws(self) -> bool:
@@ -105,6 +107,7 @@ class Calibration:
 class _Constants:
     """The file's values outside tables."""
 
+    model: str = setting("", may_be_empty=True)
     source: str = setting("", may_be_empty=True)
     scale: float = setting(USUAL_SCALE, above=0.0)
     spread: float = setting(1.0, above=0.0)
@@ -267,6 +270,7 @@ def as_toml(calibration: Calibration) -> str:
         [
             "# Constants that hand-labelled speech gave for this model; `ctc-align calibrate` writes this file.",
             f'format = "{FORMAT}"',
+            *([f"model = {json.dumps(calibration.model)}"] if calibration.model else []),
             f"source = {json.dumps(calibration.source)}",
             f"scale = {calibration.scale}",
             f"spread = {calibration.spread}",

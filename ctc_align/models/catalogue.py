@@ -123,6 +123,16 @@ def folder_settings(model: str | None) -> FolderSettings:
     return FolderSettings(known or UNKNOWN_LANGUAGE * ipa, str(lexicon) if has_lexicon else None, ipa)
 
 
+def speaks_any(model: str | None) -> bool:
+    """Return whether a model has the phones of all languages, and none of them is its own.
+
+    >>> speaks_any("universal"), speaks_any("english"), speaks_any(None)
+    (True, False, False)
+    """
+    own = folder_settings(model)
+    return own.ipa and own.language == UNKNOWN_LANGUAGE
+
+
 def language_of(model: str | None) -> str:
     """Return the code of the one language that a model is for; "" where it has several or does not say.
 

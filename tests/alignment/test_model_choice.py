@@ -14,6 +14,7 @@ from made_models import tiny_universal
 import ctc_align
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import Settings
+from ctc_align.models.calibration import Calibration, as_toml
 from ctc_align.types import Transcript
 
 GERMAN = "Die Kinder haben gestern im Garten gespielt und sind nass geworden."
@@ -112,3 +113,18 @@ def test_a_corpus_says_it_once(cli: Any, tmp_path: Path, inline_alignment: None)
     assert json.loads((tmp_path / "out" / "summary.json").read_text("utf-8"))["looks"] == {"de": 2, "ru": 1}
     told = json.loads((tmp_path / "out" / "d.json").read_text("utf-8"))
     assert (told["model"], told["config"]["language"]) == ("universal", "de")
+    assert cli("corpus", manifest, "--model", "universal", "--out-dir", tmp_path / "named").code == 0
+    told = json.loads((tmp_path / "named" / "d.json").read_text("utf-8"))
+    assert (told["model"], told["config"]["language"]) == ("universal", "de")
+
+
+def test_a_calibration_chooses_the_model_that_it_is_of(cli: Any, tmp_path: Path, sound: Any) -> None:
+    for model in ("universal", "english", ""):
+        file = tmp_path / model / "calibration.toml"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(as_toml(Calibration(model=model)), "utf-8")
+        expected = ("universal", "de") if model == "universal" else ("english", "en")
+        assert of(Aligner(settings=Settings(calibration=str(file))).align(sound, GERMAN)) == expected
+        result = cli("align", DEMO / "demo.flac", "--text", GERMAN, "--stdout", "--calibration", file.parent)
+        bound = "the transcript looks German and the model english is for English"
+        assert (bound in result.stderr) == (model != "universal")
