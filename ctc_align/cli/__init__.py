@@ -10,6 +10,7 @@ import difflib
 import functools
 import io
 import os
+import re
 import signal
 import sys
 import traceback
@@ -87,6 +88,11 @@ _COMPLETION = "_CTC_ALIGN_COMPLETE"
 """The variable with which a shell asks for completions."""
 _OF_PROGRAM = ("-h", "--help", "--version", "--install-completion", "--show-completion")
 """Options that are no command's."""
+_NO_NUMBER = re.compile(
+    r"Input should be a valid (?:number|integer).*|(?P<value>'.*') is not a valid (?:float|integer).*"
+)
+"""Complaints of the parser's versions about a number that is none."""
+_NUMBERS = {"--frame-rate": " of frames a second such as 24 or 23.976"}
 MISNOMERS = {
     "--transcript": "give the file as the second argument: ctc-align AUDIO TRANSCRIPT",
     "--transcript-file": "give the file as the second argument: ctc-align AUDIO TRANSCRIPT",
@@ -269,9 +275,24 @@ def _parser_message(error: Exception) -> str:
     option = getattr(error, "option_name", None)
     if option in MISNOMERS:
         return f"{option}: there is no such option; {MISNOMERS[option]}"
+    no_number = _NO_NUMBER.search(message)
+    if no_number:
+        message = f"{message[: no_number.start()]}{_expected_number(error, no_number)}"
     context = getattr(error, "ctx", None)
     command = getattr(context, "command_path", PROGRAM)
     return f"{message.rstrip('.')}; see {command} --help"
+
+
+def _expected_number(error: Exception, no_number: re.Match[str]) -> str:
+    """Return what was expected for an option that takes a number, and what was met, whichever parser complains."""
+    options = getattr(getattr(error, "param", None), "opts", [])
+    what = _NUMBERS.get(options[0] if options else "", "")
+    whole = "whole " if "integer" in no_number[0] else ""
+    met = no_number["value"]
+    faults = getattr(error.__cause__, "errors", None)
+    if met is None and faults is not None:
+        met = repr(faults()[0].get("input"))
+    return f"expected a {whole}number{what}" + (f", got {met}" if met else "")
 
 
 def _end_quietly() -> int:

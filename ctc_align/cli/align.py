@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ctc_align.cli import options
-from ctc_align.cli.alignment_notes import notes
+from ctc_align.cli.alignment_notes import limit_lines, notes, written_line
 from ctc_align.cli.arguments import (
     STDIN,
     check_audio,
@@ -25,7 +25,7 @@ from ctc_align.cli.arguments import (
     name_of_audio,
 )
 from ctc_align.cli.language_notes import choice_notes, language_notes, unknown_letters
-from ctc_align.cli.messages import THRESHOLD_NOT_MET, Talk
+from ctc_align.cli.messages import OK, THRESHOLD_NOT_MET, Talk
 from ctc_align.cli.options import (
     ConfigOptions,
     CueOptions,
@@ -37,7 +37,7 @@ from ctc_align.cli.options import (
     TranscriptOptions,
     grouped,
 )
-from ctc_align.cli.printing import put_bytes
+from ctc_align.cli.printing import PROGRAM, put_bytes, say
 from ctc_align.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
@@ -140,6 +140,7 @@ def align(
     talk.notes(language_notes(spoken_text(words), aligner.choice.only, settings.language))
     files = (audio, transcript, model.lexicon, log_probs.vocab, config.config, times.calibration)
     formats = with_source_format(formats, written, destination.stdout)
+    talk.notes(effect_notes(new_cues, settings, written, formats))
     name = name_of_audio(audio)
     outputs = destination.files(name, formats, files)
     sound = sound_of(audio, reader, aligner)
@@ -152,8 +153,16 @@ def align(
         paths = outputs.write(alignment, settings, sound=in_memory)
         note_renamed(outputs, talk)
         report(alignment, paths, talk)
-    if alignment.in_doubt or alignment.too_many_skipped:
+    if exit_code(alignment):
         raise typer.Exit(THRESHOLD_NOT_MET)
+
+
+def exit_code(alignment: Alignment) -> int:
+    """Return the exit code of an alignment, and say on stderr, even when quiet, which limit is not met."""
+    unmet = limit_lines(alignment)
+    for line in unmet:
+        say(f"{PROGRAM}: {line}")
+    return THRESHOLD_NOT_MET if unmet else OK
 
 
 def note_renamed(outputs: OutputFiles, talk: Talk) -> None:
@@ -280,6 +289,18 @@ def with_source_format(formats: tuple[str, ...], written: Transcript, stdout: bo
     return tuple(dict.fromkeys((*formats, written.subtitles.format)))
 
 
+def effect_notes(given: CueOptions, settings: Settings, written: Transcript, formats: Sequence[str]) -> list[str]:
+    """Return a note on options of subtitles that are given and change nothing in what is written."""
+    options = {"--max-line": given.max_line, "--max-cps": given.max_cps, "--frame-rate": given.frame_rate}
+    names = [name for name, value in options.items() if value is not None]
+    if not {*formats} & {"srt", "vtt", "ass", "lrc"}:
+        return [f"{' and '.join(names)}: without effect, as no subtitles are written (--format srt)"] if names else []
+    names = [name for name in names if name != "--frame-rate"]
+    if not names or written.subtitles is None or settings.cues == "again":
+        return []
+    return [f"{' and '.join(names)}: without effect, as the transcript's own cues are kept; --cues again cuts new ones"]
+
+
 def check_places(formats: Sequence[str], places: Sequence[BookPlace], advice: str) -> None:
     """Raise UsageError where a format of books is asked for, and the transcript is none, or one without ids."""
     if "smil" not in formats or any(place.id for place in places):
@@ -368,4 +389,4 @@ def report(alignment: Alignment, paths: list[Path], talk: Talk) -> None:
     talk.notes(notes(alignment))
     talk.say(loss_line(alignment))
     if paths:
-        talk.say("wrote " + ", ".join(str(path) for path in paths))
+        talk.say(written_line(alignment, paths))

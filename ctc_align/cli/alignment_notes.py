@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -29,7 +31,8 @@ def notes(alignment: Alignment) -> list[str]:
     found = difference_notes(alignment) + order_notes(alignment)
     reasons = {UNKNOWN: "the model can stand for none of it", UNSPOKEN: "nothing to pronounce"}
     for status, reason in reasons.items():
-        words = [printable(word.text) for word in alignment.words if word.status == status and not word.kind]
+        words = [word.text for word in alignment.words if word.status == status and not word.kind]
+        words = [printable(word) for word in words if not _is_punctuation(word)]
         if words:
             found.append(f"without times ({reason}): {several(words)}")
     found += markup_notes(alignment) + cue_notes(alignment)
@@ -39,6 +42,10 @@ def notes(alignment: Alignment) -> list[str]:
     found += region_notes(alignment)
     found += lone_word_notes(alignment)
     return found
+
+
+def _is_punctuation(text: str) -> bool:
+    return all(unicodedata.category(char)[0] in "PZ" for char in text)
 
 
 def recording_notes(alignment: Alignment, path: str | Path) -> list[str]:
@@ -189,15 +196,76 @@ def cue_notes(alignment: Alignment) -> list[str]:
 
     found = tier_notes(alignment)
     places = cues_without_times(alignment)
-    if not places or alignment.config.get("cues") == "again":
+    if not places or alignment.config.get("cues") == "again" or alignment.fit == NONE:
         return found
     if found:
         return [*found, f"{counted(len(places), 'label has', 'labels have')} no word with a time"]
-    which = counted(len(places), "cue has", "cues have")
-    return [
-        f"{which} no word with a time (number {several([str(place) for place in places], ', ')}): "
-        "shown at the old time, moved as its neighbours are, or between them"
-    ]
+    missing = _missing_cues(alignment)
+    if missing:
+        which = "1 cue has no word that is" if len(missing) == 1 else f"{len(missing)} cues have no word that is"
+        found.append(
+            f"{which} in the recording ({_numbers(missing)}): kept, between the neighbours, at times that mean "
+            "nothing; --cues again leaves out what is not in the recording, and with --max-skipped 0 the exit code is 3"
+        )
+    silent = [place for place in places if place not in {*missing}]
+    if silent:
+        found.append(
+            f"{counted(len(silent), 'cue has', 'cues have')} no word that is spoken ({_numbers(silent)}): shown at the "
+            "old time, moved as its neighbours are, or between them"
+        )
+    return found
+
+
+def _missing_cues(alignment: Alignment) -> list[int]:
+    """Return the places, from 1, of the cues whose words are all not in the recording."""
+    from ctc_align.formats.source_cues import cues_without_times
+
+    subtitles = alignment.subtitles
+    starts = [] if subtitles is None else [cue.char_start for cue in subtitles.cues]
+    skipped = {bisect_right(starts, word.char_start) for word in alignment.words if word.status == SKIPPED}
+    return [place for place in cues_without_times(alignment) if place in skipped]
+
+
+def _numbers(places: Sequence[int]) -> str:
+    """Return ascending numbers as ranges, all of them.
+
+    >>> _numbers([3]), _numbers([3, 7, 8, 9])
+    ('number 3', 'numbers 3, 7–9')
+    """
+    ranges: list[list[int]] = []
+    for place in places:
+        if ranges and ranges[-1][-1] + 1 == place:
+            ranges[-1][1:] = [place]
+        else:
+            ranges.append([place])
+    listed = ", ".join("–".join(map(str, pair)) for pair in ranges)
+    return f"{'number' if len(places) == 1 else 'numbers'} {listed}"
+
+
+def limit_lines(alignment: Alignment) -> list[str]:
+    """Return a line for each limit that the call set and that is not met, which makes the exit code 3."""
+    found = []
+    if alignment.too_many_skipped:
+        most, share = float(alignment.config["max_skipped"]), 100 * alignment.skipped / alignment.spoken
+        words = f"{alignment.skipped:,} of {alignment.spoken:,} words ({share:.1f} %)"
+        found.append(f"--max-skipped {most:g} is passed: {words} are not in the recording")
+    if alignment.in_doubt:
+        words = counted(len(alignment.doubtful), "word has", "words have")
+        speech = seconds_told(alignment.unexplained_s)
+        least = f"--min-confidence {alignment.min_confidence:g} is not met"
+        nothing = "; nothing of the text was found" if alignment.fit == NONE else ""
+        found.append(f"{least}: {words} less, {speech} of speech are not in the text{nothing}")
+    return found
+
+
+def written_line(alignment: Alignment, paths: Sequence[Path]) -> str:
+    """Return the line that names the files that were written, and that they are of no use where nothing was found."""
+    files = "wrote " + ", ".join(str(path) for path in paths)
+    if alignment.fit != NONE or not alignment.skipped:
+        return files
+    keeps_cues = alignment.subtitles is not None and alignment.config.get("cues") != "again"
+    old = ", and the times of its cues are not those of this recording" if keeps_cues else ""
+    return f"{files}: nothing of the text was found in the recording{old}"
 
 
 def tier_notes(alignment: Alignment) -> list[str]:

@@ -59,17 +59,19 @@ def check_audio(audio: str) -> None:
         raise UsageError(f"{audio}: {not_regular(mode)}")
 
 
-def _near(path: str) -> str:
-    """Return "; did you mean …?" with a file of a similar name in the same folder; "" where there is none."""
+def _near(path: str, role: str = _RECORDING) -> str:
+    """Return "; did you mean …?" with a file of a similar name, and of this role, in the same folder; else ""."""
     folder, name = os.path.split(path)
     try:
         names = [entry for entry in os.listdir(folder or ".") if not entry.startswith(".")]
     except OSError:
         return ""
     stem = os.path.splitext(name)[0]
-    same = [entry for entry in names if os.path.splitext(entry)[0] == stem != name]
-    likely = [entry for entry in sorted(same) if _role(os.path.join(folder, entry)) == _RECORDING]
-    likely = likely or (difflib.get_close_matches(name, names, n=1, cutoff=0.8) if "." in name else [])
+    same = sorted(entry for entry in names if os.path.splitext(entry)[0] == stem != name)
+    likely = [entry for entry in same if _role(os.path.join(folder, entry)) == role]
+    if not likely and "." in name:
+        close = difflib.get_close_matches(name, names, n=3, cutoff=0.8)
+        likely = [entry for entry in close if _role(os.path.join(folder, entry)) in ("", role)]
     return f"; did you mean {os.path.join(folder, likely[0])}?" if likely else ""
 
 
@@ -144,6 +146,10 @@ def check_roles(command: str, audio: str, transcripts: Sequence[str]) -> None:
             'with --text "…"'
         )
     check_audio(audio)
+    for path in transcripts:
+        near = _near(path, _TEXT) if path != STDIN and kind_of(path, "TRANSCRIPT") == "nothing" else ""
+        if near:  # without it whoever reads it says so
+            raise UsageError(f"{path}: no such transcript file{near}")
     first = _role(audio)
     roles = {path: _role(path) for path in transcripts}
     recordings = [path for path in transcripts if roles[path] == _RECORDING]

@@ -38,6 +38,7 @@ _LINE_EVERY_S = 10.0
 _SAMPLED = 20
 """So many transcripts tell whether a corpus is in the model's language."""
 _NAMED = 1000
+_MOST_IN_LINE = 5
 """Failures that are named on stderr, one a line; the summary has more, the journal all."""
 
 
@@ -336,11 +337,27 @@ def _first_texts(run: CorpusRun) -> str:
 
 
 def leave(summary: Summary) -> None:
-    """Exit with 1 where something failed, else with 3 where a threshold is not met."""
-    if summary.failed:
-        raise typer.Exit(SOME_FAILED)
-    if summary.in_doubt or summary.too_many_skipped:
-        raise typer.Exit(THRESHOLD_NOT_MET)
+    """Exit with 1 where something failed, else with 3 where a limit is not met; which one is said, even when quiet."""
+    unmet = []
+    if summary.too_many_skipped:
+        which = _named(summary.most_skipped, summary.too_many_skipped)
+        lack = counted(summary.too_many_skipped, "utterance lacks more of its", "utterances lack more of their")
+        unmet.append(f"--max-skipped is passed: {lack} words ({which})")
+    if summary.in_doubt:
+        which = _named(summary.doubtful, summary.in_doubt)
+        are = counted(summary.in_doubt, "utterance is", "utterances are")
+        unmet.append(f"--min-confidence is not met: {are} in doubt ({which})")
+    failed = f"; exit code 1 all the same: {summary.failed} failed" if summary.failed else ""
+    for line in unmet:
+        say(f"ctc-align: {line}{failed}")
+    if summary.failed or unmet:
+        raise typer.Exit(SOME_FAILED if summary.failed else THRESHOLD_NOT_MET)
+
+
+def _named(ranked: list[dict[str, Any]], count: int) -> str:
+    """Return the first of `count` utterances of a ranking, and how many more there are."""
+    named = [str(row["utterance"]) for row in ranked[: min(count, _MOST_IN_LINE)]]
+    return ", ".join(named) + (f" and {count - len(named)} more" if count > len(named) else "")
 
 
 def verification(result: RunResult) -> str:

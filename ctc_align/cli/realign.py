@@ -12,6 +12,7 @@ from ctc_align.cli.align import (
     DestinationOptions,
     check_places,
     checked_formats,
+    exit_code,
     load_aligner,
     note_renamed,
     report,
@@ -20,7 +21,7 @@ from ctc_align.cli.align import (
 from ctc_align.cli.alignment_notes import recording_notes
 from ctc_align.cli.arguments import check_alignments, check_files, kind_of
 from ctc_align.cli.language_notes import unknown_letters
-from ctc_align.cli.messages import OK, SOME_FAILED, THRESHOLD_NOT_MET, Talk
+from ctc_align.cli.messages import SOME_FAILED, Talk
 from ctc_align.cli.options import (
     ConfigOptions,
     CueOptions,
@@ -193,7 +194,7 @@ def _written(alignment: Alignment, files: OutputFiles | None, format: str, setti
         paths = files.write(alignment, settings)
         note_renamed(files, talk)
         report(alignment, paths, talk)
-    return THRESHOLD_NOT_MET if alignment.in_doubt or alignment.too_many_skipped else OK
+    return exit_code(alignment)
 
 
 def _code_of(run: Run, path: str, files: OutputFiles | None, *, alone: bool) -> int:

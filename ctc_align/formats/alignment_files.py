@@ -6,6 +6,7 @@ import io
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -160,7 +161,9 @@ def parse_formats(formats: str) -> tuple[str, ...]:
     unknown = [name for name in names if name not in WRITERS]
     if unknown or not names:
         got = ", ".join(unknown) or "an empty list"
-        raise UsageError(f"--format: expected formats out of {', '.join(WRITERS)}; got {got}")
+        near = get_close_matches(unknown[0], WRITERS, n=1, cutoff=0.6) if unknown else []
+        meant = f"; did you mean {near[0]}?" if near else ""
+        raise UsageError(f"--format: expected formats out of {', '.join(WRITERS)}; got {got}{meant}")
     for name in names:
         for writer in WRITERS[name]:
             writer.require()

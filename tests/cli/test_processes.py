@@ -73,7 +73,7 @@ def test_log_probs_end_to_end(cli, here):
     result = cli("talk.npy", "talk.txt", *OPTIONS)
     assert (result.code, result.stdout) == (0, ""), result.stderr
     assert "lacks 'ö' × 1" in result.stderr
-    assert "nothing to pronounce): —" in result.stderr
+    assert "nothing to pronounce" not in result.stderr, "a dash alone"
     assert sorted(path.name for path in here.glob("talk.[!nt]*")) == ["talk.TextGrid", "talk.ctm", "talk.json"]
     data = json.loads((here / "talk.json").read_text("utf-8"))
     words = [word for word in data["words"] if word["status"] == "aligned"]

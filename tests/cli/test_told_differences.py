@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import typer
 
-from ctc_align.cli.alignment_notes import notes
+from ctc_align.cli.alignment_notes import notes, written_line
+from ctc_align.cli.corpus import leave
 from ctc_align.corpus.state.journal import Journal
 from ctc_align.corpus.state.journal_lines import DONE, Line, read_lines
-from ctc_align.corpus.state.summary import summarize
+from ctc_align.corpus.state.summary import Summary, summarize
 from ctc_align.errors import InputError
 from ctc_align.formats import Alignment, from_dict
-from ctc_align.types import ALIGNED, NOT_SPOKEN, SKIPPED, UNSPOKEN, AlignedWord, Region
+from ctc_align.types import ALIGNED, NOT_SPOKEN, SKIPPED, UNSPOKEN, AlignedWord, Region, SourceCue, Subtitles
 
 
 def alignment_of(aligned: int, skipped: int, **changes) -> Alignment:
@@ -57,6 +60,38 @@ def test_the_exit_code_tells_that_more_is_missing(cli, here, fake_aligner, monke
     for limit, code in ((30, 0), (20, 3)):
         result = cli("talk.wav", "talk.txt", "--max-skipped", str(limit), "--force")
         assert (result.code, "note: 1 of 4 words is not in the recording (b)" in result.stderr) == (code, True)
+        told = "ctc-align: --max-skipped 20 is passed: 1 of 4 words (25.0 %) are not in the recording"
+        assert (told in result.stderr) is (code == 3)
+    assert cli("talk.wav", "talk.txt", "--max-skipped", "20", "--force", "--quiet").stderr == f"{told}\n"
+
+
+def test_a_corpus_says_which_limit_is_passed_beside_what_failed(capsys):
+    both = Summary(failed=2, too_many_skipped=1, most_skipped=[{"utterance": "e02"}, {"utterance": "e04"}])
+    for summary, code, end in (
+        (both, 1, "; exit code 1 all the same: 2 failed"),
+        (replace(both, failed=0), 3, ""),
+    ):
+        with pytest.raises(typer.Exit) as exit:
+            leave(summary)
+        assert exit.value.exit_code == code
+        told = f"ctc-align: --max-skipped is passed: 1 utterance lacks more of its words (e02){end}\n"
+        assert capsys.readouterr().err == told
+
+
+def test_cues_that_are_not_in_the_recording_are_all_named():
+    cues = tuple(SourceCue(2 * at, 2 * at + 1, 0.0, 1.0) for at in range(9))
+    subtitles = Subtitles("srt", cues=cues)
+    found = notes(alignment_of(1, 7, subtitles=subtitles))
+    assert [note.partition(":")[0] for note in found if "cue" in note] == [
+        "7 cues have no word that is in the recording (numbers 2–8)",
+        "1 cue has no word that is spoken (number 9)",
+    ]
+    nothing = alignment_of(
+        0, 8, subtitles=subtitles, fit="none", regions=(Region(NOT_SPOKEN, 0, 1, 0, 1, "not found"),)
+    )
+    assert len(notes(nothing)) == 1
+    end = ": nothing of the text was found in the recording, and the times of its cues are not those of this recording"
+    assert written_line(nothing, [Path("e.srt")]) == f"wrote e.srt{end}"
 
 
 def test_json_keeps_the_limit_and_refuses_one_that_is_none():

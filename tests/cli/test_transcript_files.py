@@ -84,12 +84,19 @@ def test_cues_as_they_are_wanted(cli):
         ("--frame-rate", "-25", "--frame-rate: expected a number from 0 to 1000, got -25.0"),
     ):
         assert cli("talk.wav", "talk.srt", option, value).error == says
+    told = "without effect, as "
+    for files, end in (
+        (("talk.wav", "talk.srt"), "the transcript's own cues are kept"),
+        (("talk.wav", "talk.txt"), "no"),
+    ):
+        assert told + end in cli(*files, "--force", *wanted[2:]).stderr
+    assert "without effect" not in cli("talk.wav", "talk.txt", "--force", "--format", "vtt", *wanted).stderr
 
 
 def test_cues_without_a_word_are_told(cli):
     Path("talk.srt").write_text(SRT + "3\n00:00:09,000 --> 00:00:10,000\n♪ ♪\n")
     result = cli("talk.wav", "talk.srt")
-    assert "note: 1 cue has no word with a time (number 3)" in result.stderr
+    assert "note: 1 cue has no word that is spoken (number 3)" in result.stderr
 
 
 def test_swapped_arguments_are_told_with_the_right_line(cli, fake_aligner):

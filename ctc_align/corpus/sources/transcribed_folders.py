@@ -122,7 +122,9 @@ class _Recordings:
         shared, book = self.shared, self.found.book
         if shared is None:
             hint = f"; of {book}, the text of all, parts are found by ctc-align corpus without --match exact"
-            reason = f"no transcript beside it: expected {stem}.txt, .lab or .TextGrid{hint if book else ''}"
+            reason = (
+                f"no transcript beside it: expected {stem}.txt, .lab, .srt, .vtt or .TextGrid{hint if book else ''}"
+            )
             return self.refused(stem, sound, reason)
         if shared.transcript is None:
             return self.refused(stem, sound, f"the text of all recordings cannot be used: {shared.fault}")
