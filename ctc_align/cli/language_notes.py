@@ -56,14 +56,16 @@ def language_notes(text: str, model: str | None, language: str = "") -> list[str
     'the transcript looks German and the model english is for English'
     """
     from ctc_align.models.catalogue import language_of
-    from ctc_align.text.english_or_not import UNKNOWN, likely_other
+    from ctc_align.text.english_or_not import likely_other
     from ctc_align.text.languages import NAMES, base_code, likely_language, script_of
 
     spoken = language_of(model)
     if spoken not in NAMES:
         return []
     written, rough = likely_language(text), "times are rough at best"
-    if spoken == "en" and not written and likely_other(text) == UNKNOWN and script_of(text) == "Latin":
+    other = likely_other(text) if spoken == "en" and not written and script_of(text) == "Latin" else ""
+    written = other if other in NAMES else written
+    if other and not written:
         return [f"the transcript does not look English, and the model {model} is for English: {rough}; {_REMEDY}"]
     if written not in ("", spoken) and {written, spoken} not in _ALIKE:
         looks = f"the transcript looks {NAMES[written]} and the model {model} is for {NAMES[spoken]}"
