@@ -6,7 +6,7 @@ import importlib.util
 from difflib import SequenceMatcher
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ctc_align.text.ipa import IPA_PHONES, ipa_class
@@ -92,6 +92,7 @@ def test_all_letters_of_a_language_have_rules(language: str) -> None:
     assert {letter: own for letter, own in phones.items() if not set(own) <= set(IPA_PHONES)} == {}
 
 
+@settings(deadline=None)  # the first one loads letter-to-phone
 @given(
     st.text(st.characters(categories=["L", "M"]) | st.sampled_from("'aяωăě̃ใあ中한கक1"), max_size=12),
     st.sampled_from(["", "und", "de", "fr", "ru", "cv", "ja", "vi", "el", "th"]),
@@ -112,6 +113,22 @@ def test_words_of_a_run_share_what_is_said_together() -> None:
 def test_english_words_have_the_pronunciations_of_letter_to_phone() -> None:
     assert said("The cat's", "en") == ["ð ə | ð i", "k æ t s"]
     assert said("слово computer", "ru") == ["s l o v o", "k ə m p j u t ə ɹ"]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "phones"),
+    [
+        ("de", "B-Säule", "b e z ɔ ɪ l ə | b z ɔ ɪ l ə"),
+        ("de", "Die USA und die NATO", "d i;u ɛ s a | u z a;ʊ n t;d i;ɛ n a t e o | n a t o"),
+        ("de", "DAS WAR IN WIEN", "d a s;v a ʁ;ɪ n;v i n"),
+        ("fr", "l'ONU", "l o ɛ n y | l o n y"),
+        ("es", "O", "o"),
+        ("ru", "в США", "v;e s ʃ a a | s ʃ a"),
+    ],
+)
+def test_initials_are_spelled_out_or_said_as_words(language: str, text: str, phones: str) -> None:
+    words = pronounced(split(text, language=language), language).words
+    assert ";".join(str(word.phones) for word in words) == phones
 
 
 def test_what_nobody_can_say_stands_for_itself() -> None:

@@ -11,6 +11,7 @@ from itertools import groupby
 from ctc_align.text.languages import base_code
 from ctc_align.text.runs import divided, runs
 from ctc_align.text.sounds.english_words import prepare
+from ctc_align.text.sounds.initials import spelled_ways
 from ctc_align.text.sounds.latin import is_read_as_english
 from ctc_align.text.sounds.pieces import LATIN, Piece, pieces, stretches
 from ctc_align.types import Word, Words
@@ -20,6 +21,10 @@ MOST_KEPT = 2**16
 MOST_PRONUNCIATIONS = 4
 """The most pronunciations of a word."""
 ALTERNATIVE = " | "
+_SHOUTED = 4
+"""In a text of so many words, all in capitals, these do not tell initials."""
+_HAS_INITIALS = re.compile(r"(?<![^\W\d_])[^\W\d_a-z](?![a-z])")
+"""Most words have no part in capitals, nor a letter that stands alone."""
 _CANTONESE = re.compile(r"(?:zh|zho|chi)[-_](?:.+[-_])?(?:HK|MO|yue)\b", re.IGNORECASE)
 """Tags of Chinese that is read as Cantonese: of Hong Kong and Macau."""
 
@@ -42,10 +47,23 @@ def pronounced(words: Words, language: str) -> Words:
     if is_read_as_english(code):
         prepare(_latin_words(words, code))
     said: list[Word] = []
+    tells_by_case = len(words.words) < _SHOUTED or any(letter.islower() for word in words.words for letter in word.text)
     for run in runs(words.words):
-        forms = _pronounced_run(tuple(word.sounding for word in run), code)
+        forms: Sequence[str] = _pronounced_run(tuple(word.sounding for word in run), code)
+        if tells_by_case and len(run) == 1 and _HAS_INITIALS.search(run[0].text):
+            forms = [_or_spelled_out(run[0], code)]
         said += [replace(word, phones=form if word.reading is None else _once(form)) for word, form in zip(run, forms)]
     return replace(words, words=tuple(said))
+
+
+def _or_spelled_out(word: Word, code: str) -> str:
+    """Return the pronunciations of a word; its parts in capitals are spelled out, or said as words."""
+    parts = word.sounding.split()
+    ways: list[Sequence[tuple[str, ...]]] = []
+    for part, spelled in zip(parts, spelled_ways(word.text, parts, code)):
+        own = [tuple(way.split()) for way in _pronounced_run((part,), code)[0].split(ALTERNATIVE)]
+        ways.append(own if spelled is None else [spelled, *own])
+    return _ways_written(ways)
 
 
 def _latin_words(words: Words, code: str) -> list[str]:
