@@ -6,11 +6,13 @@ import base64
 import gzip
 import hashlib
 import json
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+from ctc_align.corpus.report.charts import histogram_chart
 from ctc_align.corpus.report.run_figures import (
     MOST_REASONS,
     MOST_WORST,
@@ -261,3 +263,19 @@ def test_a_median_is_right_to_a_bin():
         histogram.add(value)
     assert histogram.quantile(0.5) == pytest.approx(0.275)
     assert (histogram.counts[9], histogram.greatest) == (2, 7.0)
+
+
+def test_an_axis_tells_long_recordings_apart_and_few_far_values_squeeze_none():
+    episodes = RunFigures(Summary(), []).durations_s
+    for value in (134.15, 134.35, 134.65):
+        episodes.add(value)
+    drawn = histogram_chart(episodes, "Length", "seconds")
+    labels = re.findall('text-anchor="middle">([^<]*)<', drawn)
+    assert len(labels) == len({*labels}) > 3
+    assert "134.1 to 134.2 seconds: 1<" in drawn
+    clips = RunFigures(Summary(), []).durations_s
+    for value in [1.0, 2.0, 3.0, 4.0] * 50 + [14_000.0]:
+        clips.add(value)
+    drawn = histogram_chart(clips, "Length", "seconds")
+    assert drawn.count("<rect") > 20
+    assert " and more seconds: 1<" in drawn

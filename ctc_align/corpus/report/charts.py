@@ -5,11 +5,14 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from ctc_align.corpus.report.run_figures import Histogram
 
 _WIDTH, _HEIGHT = 420, 170
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44, 12, 12, 34
+_NEARLY_ALL, _LONG_TAIL = 0.99, 3
+"""Values so many times farther from the least one than 99 percent of all are share the last bar."""
 
 
 def histogram_chart(
@@ -17,26 +20,30 @@ def histogram_chart(
 ) -> str:
     """Return a histogram as SVG: bars from the first to the last bin that holds something, with the median marked.
 
-    Bins are put together until there are at most forty bars. Each bar tells its bounds and its count. `median` and
-    `mean` are exact ones where they are known; else they are the histogram's, the median to a bin's width.
+    Bins are put together until there are at most forty bars; the last one has the few values that are far beyond the
+    others, too. Each bar tells its bounds and its count. `median` and `mean` are exact ones where they are known; else
+    they are the histogram's, the median to a bin's width.
     """
     if not histogram.number:
         return f'<p class="none">{html.escape(title)}: none</p>'
-    first, last = _filled(histogram.counts)
+    first, last_filled = _filled(histogram.counts)
+    most_drawn = first + _LONG_TAIL * (math.ceil(histogram.quantile(_NEARLY_ALL) / histogram.width) - first + 1)
+    last = min(last_filled, most_drawn)
     together = math.ceil((last - first + 1) / 40)
     starts = list(range(first, last + 1, together))
     sums = [sum(histogram.counts[start : min(start + together, len(histogram.counts))]) for start in starts]
+    sums[-1] += sum(histogram.counts[starts[-1] + together :])
     low, high = first * histogram.width, (starts[-1] + together) * histogram.width
     most = max(sums)
 
     def x(value: float) -> float:
         return _LEFT + (value - low) / (high - low) * (_WIDTH - _LEFT - _RIGHT)
 
-    bars = []
+    bars, decimals = [], _decimals(histogram.width)
     for start, count in zip(starts, sums):
         begin, end = start * histogram.width, (start + together) * histogram.width
-        is_open = end >= histogram.bins * histogram.width and histogram.greatest >= end
-        bounds = f"{_number(begin)} and more" if is_open else f"{_number(begin)} to {_number(end)}"
+        is_open = start == starts[-1] and histogram.greatest >= end
+        bounds = f"{begin:,.{decimals}f}" + (" and more" if is_open else f" to {end:,.{decimals}f}")
         height = count / most * (_HEIGHT - _TOP - _BOTTOM)
         bars.append(
             f'<rect x="{x(begin) + 0.5:.1f}" y="{_HEIGHT - _BOTTOM - height:.1f}" '
@@ -52,8 +59,8 @@ def histogram_chart(
         f'<text x="{_LEFT - 6}" y="{_TOP + 8}" text-anchor="end">{most:,}</text>',
         f'<text x="{_LEFT - 6}" y="{_HEIGHT - _BOTTOM}" text-anchor="end">0</text>',
         *(
-            f'<text x="{x(tick):.1f}" y="{_HEIGHT - _BOTTOM + 14}" text-anchor="middle">{_number(tick)}</text>'
-            for tick in _ticks(low, high)
+            f'<text x="{x(tick):.1f}" y="{_HEIGHT - _BOTTOM + 14}" text-anchor="middle">{label}</text>'
+            for tick, label in _labelled_ticks(low, high)
         ),
         f'<text x="{(_LEFT + _WIDTH - _RIGHT) / 2}" y="{_HEIGHT - 4}" text-anchor="middle">{html.escape(unit)}</text>',
     ]
@@ -109,6 +116,26 @@ def _ticks(low: float, high: float) -> list[float]:
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(base * power for base in (1, 2, 5, 10) if base * power >= rough)
     return [round(i * step, 9) for i in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+
+def _labelled_ticks(low: float, high: float) -> list[tuple[float, str]]:
+    """Return the round values, each as text with the decimals that tell it from its neighbours.
+
+    >>> _labelled_ticks(134.1, 134.32)
+    [(134.1, '134.10'), (134.15, '134.15'), (134.2, '134.20'), (134.25, '134.25'), (134.3, '134.30')]
+    """
+    ticks = _ticks(low, high)
+    step = min((after - before for before, after in pairwise(ticks)), default=1.0)
+    return [(tick, f"{tick:,.{_decimals(step)}f}") for tick in ticks]
+
+
+def _decimals(step: float) -> int:
+    """Return the decimals with which values that are a step apart differ.
+
+    >>> _decimals(0.05), _decimals(0.1), _decimals(20.0)
+    (2, 1, 0)
+    """
+    return max(0, -math.floor(math.log10(step) + 1e-9))
 
 
 def _number(value: float) -> str:

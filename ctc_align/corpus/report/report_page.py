@@ -134,8 +134,8 @@ def _overview(figures: RunFigures) -> str:
         "in words": f"{figures.speech_s / 3600:,.2f} h" if figures.read else "–",
         "words": f"{summary.words:,}",
         "not in the recordings": f"{summary.skipped_words:,} words",
-        "speech not in the text": clock(summary.unexplained_s),
-        "doubtful utterances": f"{summary.in_doubt:,}",
+        "speech not in the text": clock(round(summary.unexplained_s)),
+        "in doubt (--min-confidence)": f"{summary.in_doubt:,}",
         "median loss per token": _figure(summary.loss_per_token.get("p50")),
     }
     cells = "".join(f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in tiles.items())

@@ -134,7 +134,7 @@ class RunFigures:
     words_per_s: Histogram = field(default_factory=lambda: Histogram(0.05, 200))
     tokens_per_s: Histogram = field(default_factory=lambda: Histogram(0.1, 400))
     pauses_s: Histogram = field(default_factory=lambda: Histogram(0.01, 300))
-    durations_s: Histogram = field(default_factory=lambda: Histogram(0.1, 600))
+    durations_s: Histogram = field(default_factory=lambda: Histogram(0.1, 144_000))  # to four hours
     token_kind: str = "tokens"
     speech_s: float = 0.0
     reasons: dict[str, Reason] = field(default_factory=dict)
