@@ -64,25 +64,41 @@ class OutputOptions:
         bool, typer.Option("--cut-audio", help="Also write each utterance's audio (FLAC) and text, for data sets.")
     ] = False
     by: Annotated[
-        str, typer.Option("--by", metavar="utterance|pause", help="Cut audio into utterances, or into phrases.")
-    ] = "utterance"
+        str | None,
+        typer.Option(
+            "--by",
+            metavar="utterance|pause",
+            help="Cut audio into utterances, or into phrases (--cut-audio).",
+            show_default="utterance",
+        ),
+    ] = None
     pause_s: Annotated[
-        float, typer.Option("--pause-s", metavar="SECONDS", help="Cut phrases at pauses longer than this (--by pause).")
-    ] = 0.3
+        float | None,
+        typer.Option(
+            "--pause-s",
+            metavar="SECONDS",
+            help="Cut phrases at pauses longer than this (--by pause).",
+            show_default="0.3",
+        ),
+    ] = None
 
     def settings(self, out_dir: str) -> OutputSettings:
         """Return the library's settings for outputs in `out_dir`."""
-        from ctc_align.corpus.outputs.layout import OutputSettings
+        from ctc_align.corpus.outputs.layout import PAUSE, UTTERANCE, OutputSettings
         from ctc_align.formats import parse_formats
 
+        if self.by is not None and not self.cut_audio:
+            raise UsageError(f"--by {self.by}: cuts audio, and nothing is cut without --cut-audio")
+        if self.pause_s is not None and self.by != PAUSE:
+            raise UsageError("--pause-s: cuts audio at pauses, with --cut-audio --by pause")
         return OutputSettings(
             out_dir,
             layout=self.layout,
             formats=() if self.format is None else parse_formats(self.format),
             shard_size=self.shard_size,
             manifests=_listed(self.manifest),
-            cut=self.by if self.cut_audio else "",
-            pause_s=self.pause_s,
+            cut=(self.by or UTTERANCE) if self.cut_audio else "",
+            pause_s=OutputSettings.pause_s if self.pause_s is None else self.pause_s,
         )
 
 
@@ -299,13 +315,18 @@ def align_all(run: CorpusRun, talk: Talk) -> None:
     except KeyboardInterrupt:
         raise Interrupted("interrupted: what the journal says is done; the same command goes on from there") from None
     talk.notes(choice_notes(result.summary.looks))
+    if run.shard.count > 1 and not result.total and not result.interrupted:
+        talk.note(
+            f"part {run.shard.index}/{run.shard.count} has nothing to do: utterances of one file (a shard of "
+            "--shard-size, a TextGrid) are never divided among parts, and there are fewer such files than parts"
+        )
     name_failures(result.summary, result.journal, talk)
     if result.verified is not None:
         talk.say(f"ctc-align: {verification(result)}")
     if not talk.quiet:
         from ctc_align.cli.corpus_tables import print_profile, print_summary
 
-        print_summary(result.summary)
+        print_summary(result.summary, of=result.total)
         if run.profile:
             print_profile(result.summary.run)
     if result.interrupted:
@@ -373,8 +394,8 @@ def verification(result: RunResult) -> str:
 
 
 def interruption(result: RunResult) -> str:
-    done = counted(result.summary.done, "utterance is", "utterances are")
-    return f"interrupted: {done} done; the same command goes on from there"
+    of = "" if result.total is None else f" of {result.total}"
+    return f"interrupted: {result.summary.done}{of} utterances are done; the same command goes on from there"
 
 
 def name_failures(summary: Summary, journal: Path, talk: Talk) -> None:

@@ -61,8 +61,8 @@ class Display:
         self._progress.update(self._task, completed=tally.finished, total=tally.total, line=progress_line(tally))
 
 
-def print_summary(summary: Summary, file: TextIO | None = None) -> None:
-    """Print the closing table to `file`, by default stderr."""
+def print_summary(summary: Summary, file: TextIO | None = None, of: int | None = None) -> None:
+    """Print the closing table to `file`, by default stderr; `of` is how many entries the source has, if known."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -70,7 +70,7 @@ def print_summary(summary: Summary, file: TextIO | None = None) -> None:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
-    for name, value in _counts(summary):
+    for name, value in _counts(summary, of):
         table.add_row(name, value)
     console.print(table)
     if summary.worst:
@@ -85,9 +85,10 @@ def print_summary(summary: Summary, file: TextIO | None = None) -> None:
         console.print(_ranking("slowest, seconds", summary.slowest, "seconds"))
 
 
-def _counts(summary: Summary) -> list[tuple[str, str]]:
+def _counts(summary: Summary, of: int | None) -> list[tuple[str, str]]:
+    so_far = "" if summary.complete else " so far" if of is None else f" of {of} so far"
     rows = [
-        ("utterances", str(summary.utterances)),
+        ("utterances", f"{summary.utterances}{so_far}"),
         ("done", str(summary.done)),
         ("failed", str(summary.failed)),
     ]
@@ -97,7 +98,7 @@ def _counts(summary: Summary) -> list[tuple[str, str]]:
         of_all = f" of {summary.words:,}" if summary.words else ""
         rows.append(("words that are not in the recordings", f"{summary.skipped_words:,}{of_all}"))
     if summary.unexplained_s:
-        rows.append(("speech that is not in the texts", seconds_told(summary.unexplained_s)))
+        rows.append((_unexplained_of(summary), seconds_told(summary.unexplained_s)))
     if summary.too_many_skipped:
         rows.append(("utterances beyond --max-skipped", str(summary.too_many_skipped)))
     if summary.in_doubt:
@@ -117,6 +118,13 @@ def _counts(summary: Summary) -> list[tuple[str, str]]:
     if not summary.complete:
         rows.append(("complete", "no: the same command goes on"))
     return rows
+
+
+def _unexplained_of(summary: Summary) -> str:
+    """Return what the seconds of unexplained speech are of: a text of which nothing is there leaves all open."""
+    name = "speech that is not in the texts"
+    none = summary.fit.get("none", 0)
+    return f"{name}, but for the {none} that do not fit at all" if none else name
 
 
 def _gaps_table(gaps: list[dict[str, Any]]) -> Any:

@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,11 @@ from ctc_align.corpus.engine.planner import PlanOptions
 from ctc_align.corpus.engine.pool_messages import Pool
 from ctc_align.corpus.engine.stages import AlignTask, WorkerOptions
 from ctc_align.corpus.engine.worker_pools import PoolSettings, plan_pool
-from ctc_align.corpus.outputs.assembly import Assembly
-from ctc_align.corpus.outputs.layout import Layout, OutputSettings, layout_for
+from ctc_align.corpus.outputs.assembly import Assembly, EarlierRows
+from ctc_align.corpus.outputs.layout import SHARDS, Layout, OutputSettings, layout_for
 from ctc_align.corpus.sources import open_source, with_channel
 from ctc_align.corpus.state.fingerprint import Fingerprints, log_probs_identity, model_identity, run_fingerprint
-from ctc_align.corpus.state.journal import Journal, Shard, journal_path, journal_paths
+from ctc_align.corpus.state.journal import Journal, Shard, journal_path, journal_paths, shard_of
 from ctc_align.corpus.state.journal_lines import DONE, line_key
 from ctc_align.corpus.state.lock import FolderLock, lock_path
 from ctc_align.corpus.state.outcomes import Outcomes
@@ -93,7 +93,8 @@ class CorpusRun:
 class RunResult:
     """The end of a run: its summary, whether it was interrupted, and the files beside the outputs.
 
-    `verified` is what was found in outputs of earlier runs, None where they were not read.
+    `verified` is what was found in outputs of earlier runs, None where they were not read; `total` how many entries
+    the source (the shard of it) has, None where the run ended before they were counted.
     """
 
     summary: Summary
@@ -101,6 +102,7 @@ class RunResult:
     journal: Path
     manifests: list[Path]
     verified: Verification | None = None
+    total: int | None = None
 
 
 def run_corpus(run: CorpusRun, observer: Observer) -> RunResult:
@@ -173,10 +175,13 @@ def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out
     )
     _make_parts_folder(Path(layout.settings.parts))
     journals = journal_paths(out_dir)
+    _tell_other_counts(run.shard, journals, observer)
     outcomes = Outcomes(journals, lines_left(journals))
+    earlier = EarlierRows(source, outcomes)
+    _check_shards(layout, earlier, out_dir)
     path = journal_path(out_dir, run.shard)
     journal = Journal(path, lock_path(out_dir, run.shard), outcomes.last_run + 1, outcomes.last_lines.get(path, 0))
-    with outcomes, journal, Assembly(layout) as assembly:
+    with outcomes, journal, Assembly(layout, earlier) as assembly:
         engine = Engine(plan_options, outcomes, Fingerprints(_fingerprint(run, layout)), assembly, observer)
         counting = _counting(lambda: items_of(source, layout.group, run.shard), engine)
         verified = None
@@ -200,7 +205,7 @@ def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out
                     journal.check()
                     _summary(run, engine, journal, plan.workers, complete=False)
             raise _with_advice(error, engine.tally.finished) from error
-    return RunResult(summary, not complete, path, manifests, verified)
+    return RunResult(summary, not complete, path, manifests, verified, engine.tally.total)
 
 
 def _make_parts_folder(folder: Path) -> None:
@@ -208,6 +213,32 @@ def _make_parts_folder(folder: Path) -> None:
         folder.mkdir(exist_ok=True)
     except OSError as error:
         raise OutputError(f"{folder}: cannot be made ({error.strerror or error})") from error
+
+
+def _tell_other_counts(shard: Shard, journals: Sequence[Path], observer: Observer) -> None:
+    """Warn where a job of N parts goes on in a folder in which jobs of other numbers of parts have worked."""
+    others = sorted({shard_of(path).count for path in journals} - {shard.count})
+    if shard.count > 1 and others:
+        told = " and ".join("a run over all of it" if count == 1 else f"jobs of {count} parts" for count in others)
+        observer.warn(
+            f"--shard {shard.index}/{shard.count}: {told} have worked in this folder; what is done stays, and all "
+            f"{shard.count} parts are needed for the rest"
+        )
+
+
+def _check_shards(layout: Layout, earlier: EarlierRows, out_dir: Path) -> None:
+    """Raise UsageError where shards in other formats hold utterances that the source lacks: they could not stay."""
+    formats = layout.settings.formats_written
+    if layout.settings.layout != SHARDS or not any(out_dir.glob("alignments-*.jsonl.gz")):
+        return
+    has_ctm = any(out_dir.glob("alignments-*.ctm"))
+    if has_ctm == ("ctm" in formats) or not (lost := earlier.count()):
+        return
+    raise UsageError(
+        f"--out-dir {out_dir}: its shards hold {lost} utterances that are not in this SOURCE, as "
+        f"{'json,ctm' if has_ctm else 'json'}, and this run would write them as {','.join(formats)}; "
+        f"give --format {'json,ctm' if has_ctm else 'json'}, or another --out-dir"
+    )
 
 
 def _with_advice(error: OutputError, finished: int) -> OutputError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import corpus_runs as runs
@@ -160,6 +161,10 @@ def test_the_closing_table():
     for words in ("utterances", "1.250", "9.250", "3.500", "100 × real time", "1.500"):
         assert words in shown
     assert "\x1b" not in shown
+    file = io.StringIO()
+    print_summary(replace(summary, complete=False, fit={"good": 1, "none": 1}, unexplained_s=1.2), file, of=60)
+    assert re.search("utterances +3 of 60 so far", file.getvalue())
+    assert "speech that is not in the texts, but for the 1 that" in file.getvalue()
 
 
 def test_the_profile(capsys):

@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -322,7 +323,8 @@ class TestInterrupts:
         process.send_signal(number)
         _, stderr = process.communicate(timeout=30)
         assert process.returncode == 130, stderr
-        assert stderr.splitlines()[-1].startswith("ctc-align: interrupted: ")
+        assert re.search(rf"ctc-align: interrupted: \d+ of {UTTERANCES} utterances are done; the same", stderr)
+        assert re.search(rf"utterances +\d+ of {UTTERANCES} so far", stderr)
         assert "Traceback" not in stderr
         summary = runs.summary(out_dir)
         assert not summary["complete"]
@@ -390,3 +392,36 @@ def test_an_error_nobody_thought_of_fails_one_utterance(run, corpus, tmp_path):
     result = run(corpus, tmp_path / "out")
     assert "part 2/u5: RuntimeError: no good" in result.stderr
     assert runs.summary(tmp_path / "out")["failed"] == 4
+
+
+def shard_ids(out_dir: Path) -> list[str]:
+    return [
+        json.loads(line)["utterance"]
+        for path in sorted(out_dir.glob("alignments-*.jsonl.gz"))
+        for line in gzip.decompress(path.read_bytes()).splitlines()
+    ]
+
+
+def test_rows_of_what_another_source_had_stay(run, corpus, tmp_path):
+    """Each `done` of the journal has its row, whichever source is run into the folder, in whichever order."""
+    rows = [json.loads(line) for line in corpus.read_text("utf-8").splitlines()][20:]
+    first = runs.write_manifest(tmp_path / "first.jsonl", rows[:8])
+    second = runs.write_manifest(tmp_path / "second.jsonl", rows[5:15])
+    out_dir, shards = tmp_path / "out", ["--layout", "shards", "--shard-size", 4]
+    alone = tmp_path / "alone"
+    run(second, alone, *shards, code=0)
+    for source in (first, second, first, second):
+        run(source, out_dir, *shards, code=0)
+        done = {line["id"] for line in runs.lines(out_dir) if line["status"] == "done"}
+        found = shard_ids(out_dir)
+        assert done == set(found)
+    before = runs.outputs(out_dir)
+    run(second, out_dir, *shards, code=0)
+    assert runs.outputs(out_dir) == before, "a rerun does nothing"
+    ctm = (out_dir / "alignments-00000.ctm").read_bytes()
+    assert ctm.startswith((alone / "alignments-00000.ctm").read_bytes()), "the source's own come first"
+    refused = run(second, out_dir, *shards, "--format", "json", code=2)
+    assert "hold 5 utterances that are not in this SOURCE, as json,ctm" in refused.stderr
+    assert runs.outputs(out_dir) == before
+    run(runs.write_manifest(tmp_path / "both.jsonl", rows[:15]), out_dir, *shards, code=0)
+    assert len(shard_ids(out_dir)) == len(set(shard_ids(out_dir))) == 15

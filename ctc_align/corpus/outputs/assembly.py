@@ -7,7 +7,10 @@ import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+
+import numpy as np
 
 from ctc_align.corpus.outputs.audio_cuts import refuse_inputs
 from ctc_align.corpus.outputs.layout import Layout, inputs_of
@@ -19,8 +22,9 @@ from ctc_align.corpus.outputs.records import (
     is_own_name,
 )
 from ctc_align.corpus.outputs.shared_files import GroupedUtterance
-from ctc_align.corpus.state.journal_lines import DONE, Checksum, Line
-from ctc_align.corpus.utterance import Utterance
+from ctc_align.corpus.state.journal_lines import DONE, Checksum, Line, line_key
+from ctc_align.corpus.state.outcomes import Outcomes
+from ctc_align.corpus.utterance import Refused, Utterance
 from ctc_align.errors import OutputError
 from ctc_align.formats.hand_fixes import is_corrected, keep_corrected
 from ctc_align.formats.whole_files import remove_file
@@ -46,6 +50,40 @@ class _Group:
         return [utterance for utterance in self.utterances if self.outcomes[utterance.index]]
 
 
+class EarlierRows:
+    """The rows that stay in a folder though the source lacks their utterances: done by runs over other sources.
+
+    The source is read once, when it is first asked for, and its utterances take eight bytes each.
+    """
+
+    def __init__(self, source: Iterable[Utterance | Refused], outcomes: Outcomes) -> None:
+        self._source = source
+        self._outcomes = outcomes
+
+    @cached_property
+    def _keys(self) -> np.ndarray:
+        return np.sort(np.fromiter((line_key(entry.id) for entry in self._source), np.uint64))
+
+    def holds(self, id: str, row: Checksum) -> bool:
+        """Return whether `row` is what the journal calls done of an utterance that the source lacks."""
+        line = self._outcomes.line(line_key(id))
+        if line is None or line.status != DONE or (line.row is not None and tuple(line.row) != row):
+            return False
+        return self._is_foreign(line.key)
+
+    def count(self) -> int:
+        """Return how many utterances of shared files are done that the source lacks."""
+        return sum(
+            line.status == DONE and line.row is not None and self._is_foreign(line.key)
+            for line in self._outcomes.lines()
+        )
+
+    def _is_foreign(self, key: int) -> bool:
+        wanted = np.uint64(key)
+        place = int(np.searchsorted(self._keys, wanted))
+        return place == len(self._keys) or self._keys[place] != wanted
+
+
 class Assembly:
     """Makes the files that several utterances share, as soon as all their utterances have an outcome.
 
@@ -61,10 +99,13 @@ class Assembly:
             assembly.settle(index, done=True)               # after the journal lines
             …
             assembly.finish()                               # the source is at its end and everything is settled
+
+    Rows of `earlier` utterances, which are not announced, stay in their files, behind those of the source.
     """
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, earlier: EarlierRows | None = None) -> None:
         self._layout = layout
+        self._earlier = earlier
         self._files = layout.shared_files()
         self._pending = PendingParts(layout.pending_parts_path(), layout.signature())
         self._groups: dict[int, _Group] = {}
@@ -96,10 +137,14 @@ class Assembly:
         data = self._pending.get(utterance.id)
         if data is None:
             return self._files.holds(group, utterance.id, row)
+        return row is None or self._checksum(data) == tuple(row)
+
+    def _checksum(self, data: bytes) -> Checksum | None:
+        """Return the checksum of a pending part, None where it is damaged."""
         try:
-            return row is None or checksum(self._files.content(data)) == tuple(row)
+            return checksum(self._files.content(data))
         except (ValueError, LookupError, TypeError):
-            return False
+            return None
 
     def faults(self, name: str | None, members: Sequence[tuple[GroupedUtterance, Line | None]]) -> dict[str, str]:
         """Return what is wrong with the outputs of utterances, by their ids; all that is there is read.
@@ -217,14 +262,18 @@ class Assembly:
         return self._assemble(group) if group.is_closed and not group.pending else []
 
     def finish(self) -> list[Path]:
-        """Finish the last groups, and remove the pending parts.
+        """Finish the last groups, and remove the pending parts, unless they are of a run over another source.
 
         Raises:
             OutputError: as `settle`.
         """
         finished = self._close_unless(None)
-        self._pending.close(remove=not self._groups)
+        is_wanted = any(self._is_earlier(id, self._checksum(data)) for id, data in self._pending.all())
+        self._pending.close(remove=not self._groups and not is_wanted)
         return finished
+
+    def _is_earlier(self, id: str, row: Checksum | None) -> bool:
+        return self._earlier is not None and row is not None and self._earlier.holds(id, row)
 
     def _close_unless(self, name: str | None) -> list[Path]:
         """Close the open group, unless it is called `name`, and return the files that were finished by it."""
@@ -236,23 +285,26 @@ class Assembly:
 
     def _assemble(self, group: _Group) -> list[Path]:
         ids = [utterance.id for utterance in group.utterances]
-        done = group.done
-        missing = {utterance.id for utterance in done if not self._pending.holds(utterance.id)}
-        if not group.is_touched and len(missing) == len(done) and self._files.is_of(group.name, [m.id for m in done]):
+        members, done = set(ids), [utterance.id for utterance in group.done]
+        found = self._files.checksums(group.name).items()
+        earlier = [id for id, row in found if id not in members and self._is_earlier(id, row)]
+        missing = {id for id in done if not self._pending.holds(id)}
+        if not group.is_touched and len(missing) == len(done) and self._files.is_of(group.name, [*done, *earlier]):
             self._pending.drop(ids)
             return []
+        missing.update(earlier)
         self._pending.put((id, row) for id, row in self._files.rows(group.name, group.utterances) if id in missing)
-        lost = [utterance.id for utterance in done if not self._pending.holds(utterance.id)]
+        lost = [id for id in done if not self._pending.holds(id)]
         if lost:
             raise OutputError(
                 f"{self._files.targets(group.name)[0]}: what was made of {lost[0]} is no longer there"
                 f"{f' (and of {len(lost) - 1} more)' if len(lost) > 1 else ''}; start the same call once more"
             )
-        if done:
-            written = self._files.write(group.name, group.utterances, self._pending.rows(m.id for m in done))
+        if done or earlier:
+            written = self._files.write(group.name, group.utterances, self._pending.rows([*done, *earlier]))
         else:
             written = self._remove(group.name)
-        self._pending.drop(ids)
+        self._pending.drop([*ids, *earlier])
         return written
 
     def _remove(self, name: str) -> list[Path]:

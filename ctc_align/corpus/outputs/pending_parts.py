@@ -72,6 +72,13 @@ class PendingParts:
             if data is not None:
                 yield id, data
 
+    def all(self) -> Iterator[tuple[str, bytes]]:
+        """Yield (id, data) of all rows."""
+        if self._open is not None:
+            with self._reporting():
+                for key, data in self._open.execute("SELECT id, data FROM rows"):
+                    yield key.decode("utf-8", "surrogatepass"), data
+
     def drop(self, ids: Iterable[str]) -> None:
         """Remove these rows, all of them or none."""
         if self._open is not None:

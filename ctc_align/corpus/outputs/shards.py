@@ -71,7 +71,7 @@ class ShardFiles:
         return row
 
     def holds(self, group: str, id: str, row: Checksum | None = None) -> bool:
-        found = self._checksums(group).get(id)
+        found = self.checksums(group).get(id)
         return found is not None and (row is None or found == tuple(row))
 
     def faults(
@@ -84,9 +84,9 @@ class ShardFiles:
         return faults
 
     def is_of(self, group: str, ids: Sequence[str]) -> bool:
-        return list(self._checksums(group)) == list(ids)
+        return list(self.checksums(group)) == list(ids)
 
-    def _checksums(self, group: str) -> dict[str, Checksum]:
+    def checksums(self, group: str) -> dict[str, Checksum]:
         """Return the rows of a finished shard, none where it cannot be read; the last shard is cached."""
         if self._cached[0] != group:
             self._cached = (group, self._read_checksums(group))
@@ -116,7 +116,7 @@ class ShardFiles:
         return found
 
     def rows(self, group: str, utterances: Sequence[GroupedUtterance]) -> Iterator[tuple[str, bytes]]:
-        if not self._checksums(group):
+        if not self.checksums(group):
             return
         for row in self._read_rows(group):
             yield _id_of(row[0]), _packed(row)

@@ -52,12 +52,16 @@ class SharedFiles(Protocol):
         """
         ...
 
+    def checksums(self, group: str) -> Mapping[str, Checksum]:
+        """Return the rows of a finished group, by utterance, of files that show whose they are; else none."""
+        ...
+
     def is_of(self, group: str, ids: Sequence[str]) -> bool:
         """Return whether the group's files exist and are made of these utterances, as far as they show it."""
         ...
 
     def rows(self, group: str, utterances: Sequence[GroupedUtterance]) -> Iterator[tuple[str, bytes]]:
-        """Yield (id, row) of what the group's files hold of `utterances`; they hold no others."""
+        """Yield (id, row) of what the group's files hold: of `utterances`, and of others that show whose they are."""
         ...
 
     def write(
