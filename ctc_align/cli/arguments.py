@@ -195,13 +195,18 @@ def check_alignments(paths: Sequence[str], argument: str) -> None:
     for path in paths:
         kind = kind_of(path, argument)
         if kind == "folder":
-            raise UsageError(f"{path}: expected JSON of an alignment, got a folder; name files in it: {path}/*.json")
+            raise UsageError(
+                f"{path}: expected JSON of an alignment, got a folder; name files in it: {path}/*.json"
+                + (f", or ctc-align view {path} --utterance ID" if (Path(path) / "summary.json").is_file() else "")
+            )
         if kind == "nothing":
             raise UsageError(f"{path}: expected JSON of an alignment, got no such file")
         what = _no_json(path) if os.path.isfile(path) else ""
         if what:
             own = Path(path).with_suffix(".json")
             advice = f"did you mean {own}?" if own.is_file() else "ctc-align writes it: ctc-align AUDIO TRANSCRIPT"
+            if path.endswith(".jsonl.gz"):
+                advice = f"of a shard one utterance is shown by ctc-align view {Path(path).parent} --utterance ID"
             raise UsageError(f"{path}: expected JSON of an alignment, got {what}; {advice}")
 
 

@@ -45,6 +45,12 @@ class PageOptions:
     stdout: Annotated[bool, typer.Option("--stdout", help="Write the page of one alignment to standard output.")] = (
         False
     )
+    utterance: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--utterance", metavar="ID", help="Of a corpus run, whose folder is given: this utterance; may be repeated."
+        ),
+    ] = None
     force: options.Force = False
     theme: Annotated[
         str, typer.Option("--theme", metavar="auto|light|dark", help="Colours; auto: as the reader's system.")
@@ -55,7 +61,10 @@ class PageOptions:
 def view(
     alignments: Annotated[
         list[str],
-        typer.Argument(metavar="ALIGNMENT.json...", help="JSON that ctc-align wrote."),
+        typer.Argument(
+            metavar="ALIGNMENT.json...",
+            help="JSON that ctc-align wrote; with --utterance the --out-dir of ctc-align corpus.",
+        ),
     ],
     *,
     page: PageOptions,
@@ -64,7 +73,7 @@ def view(
     """Make a page of an alignment: look at it, listen to it, correct it, in any browser and without a network.
 
     Writes NAME.html for NAME.json; the recording is inside. Above 20 MB of coded sound it is NAME.page.ogg, beside the
-    page.
+    page. Of a corpus run, also with --layout shards: ctc-align view OUT_DIR --utterance ID.
     """
     from ctc_align.corpus.sources.named_recordings import RecordingFinder
     from ctc_align.formats.html_format import SOUND_MODES
@@ -77,18 +86,20 @@ def view(
     given = "" if page.audio in SOUND_MODES else page.audio
     if kind_of(page.audio, "--audio") == "nothing" and given:
         raise UsageError(f"--audio {given}: nothing is there; expected a recording, a folder, embed, link or none")
-    if given and len(alignments) > 1 and not Path(given).is_dir():
-        raise UsageError(f"--audio {given}: is one recording for {len(alignments)} alignments; give their folder")
-    targets = _targets(alignments, page)
+    count = len(page.utterance or alignments)
+    if given and count > 1 and not Path(given).is_dir():
+        raise UsageError(f"--audio {given}: is one recording for {count} alignments; give their folder")
+    shown = _shown(alignments, page)
+    targets = _targets(shown, page)
     talk.listen()
     failed = 0
-    for path, target in zip(alignments, targets):
+    for one, target in zip(shown, targets):
         try:
-            _OnePage(Path(path), target, mode, RecordingFinder(given), page, talk).make()
+            _OnePage(one, target, mode, RecordingFinder(given), page, talk).make()
         except UsageError:
             raise
         except CtcAlignError as error:
-            if len(alignments) == 1:
+            if count == 1:
                 raise
             say(f"ctc-align: error: {error}")
             failed += 1
@@ -96,24 +107,49 @@ def view(
         raise typer.Exit(SOME_FAILED)
 
 
-def _targets(alignments: list[str], page: PageOptions) -> list[Path]:
-    """Return the page of each alignment; raise UsageError, before any work, for what is no JSON of ours."""
-    from ctc_align.formats.alignment_files import check_folder
+@dataclass(frozen=True)
+class _Shown:
+    """What a page shows: the file that it is in, the page's name, the alignment where it was read already."""
 
+    path: Path
+    name: str
+    alignment: Alignment | None = None
+
+
+def _shown(alignments: list[str], page: PageOptions) -> list[_Shown]:
+    """Return what is to be shown; raise UsageError, before any work, for what is no JSON of ours."""
     if page.out_dir == "":
         raise UsageError("--out-dir: expected the path of a folder, got an empty one; . is the current folder")
-    if page.stdout and (page.out_dir is not None or len(alignments) != 1):
+    if page.stdout and (page.out_dir is not None or len(page.utterance or alignments) != 1):
         raise UsageError("--stdout writes one page, and no files: give one alignment, and no --out-dir")
-    check_alignments(alignments, "ALIGNMENT.json")
+    if not page.utterance:
+        check_alignments(alignments, "ALIGNMENT.json")
+        return [_Shown(Path(path), Path(path).stem) for path in alignments]
+    if len(alignments) != 1:
+        raise UsageError(
+            f"--utterance: expected one folder, the --out-dir of a corpus run, got {len(alignments)} paths"
+        )
+    from ctc_align.corpus.report.run_figures import alignment_in
+    from ctc_align.corpus.sources.utterance_ids import output_of
+
+    folder = Path(alignments[0])
+    found = [(id, *alignment_in(folder, id)) for id in dict.fromkeys(page.utterance)]
+    return [_Shown(path, output_of(id).rpartition("/")[2], alignment) for id, path, alignment in found]
+
+
+def _targets(shown: list[_Shown], page: PageOptions) -> list[Path]:
+    """Return the page of each alignment; raise UsageError, before any work, where it cannot be written."""
+    from ctc_align.formats.alignment_files import check_folder
+
     if not page.stdout:
         try:
             check_folder(Path(page.out_dir or "."))
         except OutputError as error:
             raise UsageError(str(error)) from None
-    targets = [Path(page.out_dir or ".", f"{Path(path).stem}.html") for path in alignments]
-    for path, target in zip(alignments, targets):
+    targets = [Path(page.out_dir or ".", f"{one.name}.html") for one in shown]
+    for one, target in zip(shown, targets):
         if targets.count(target) > 1:
-            raise UsageError(f"{path}: two of these would be {target}; call once for each, with its own --out-dir")
+            raise UsageError(f"{one.path}: two of these would be {target}; call once for each, with its own --out-dir")
         if os.path.lexists(target) and not page.stdout and (not page.force or target.is_dir()):
             raise UsageError(f"{target}: exists already; give --force to replace it, or another --out-dir")
     return targets
@@ -121,9 +157,9 @@ def _targets(alignments: list[str], page: PageOptions) -> list[Path]:
 
 @dataclass(frozen=True)
 class _OnePage:
-    """One page: of the JSON at `path`, to be written to `target`, its sound as `mode` says."""
+    """One page: of the alignment `shown`, to be written to `target`, its sound as `mode` says."""
 
-    path: Path
+    shown: _Shown
     target: Path
     mode: str
     finder: RecordingFinder
@@ -138,7 +174,7 @@ class _OnePage:
         from ctc_align.view.page import page
         from ctc_align.view.page_sound import MOST_EMBEDDED_BYTES
 
-        alignment = read_alignment(self.path)
+        alignment = self.shown.alignment or read_alignment(self.shown.path)
         sound, recording = self._sound(alignment)
         files: dict[Path, bytes] = {}
         if sound is not None and sound.encoded is not None and len(sound.encoded) > MOST_EMBEDDED_BYTES:
@@ -164,7 +200,7 @@ class _OnePage:
         if self.mode == NO_SOUND:
             return None, None
         try:
-            recording = self.finder.find(alignment, self.path)
+            recording = self.finder.find(alignment, self.shown.path)
         except UsageError as error:
             raise UsageError(f"{error}, or --audio none for a page without sound") from None
         self.talk.notes(recording_notes(alignment, recording))
@@ -178,8 +214,8 @@ class _OnePage:
 
         if self.options.stdout:
             raise UsageError(
-                f"{self.path}: its sound ({size / 1e6:.0f} MB) is too much for inside a page: give --out-dir DIR, not "
-                "--stdout, or --audio link"
+                f"{self.shown.path}: its sound ({size / 1e6:.0f} MB) is too much for inside a page: give --out-dir "
+                "DIR, not --stdout, or --audio link"
             )
         beside = sound_place(self.target, recording or "")
         if os.path.lexists(beside) and not self.options.force:

@@ -10,6 +10,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import corpus_runs
 import pytest
 
 from ctc_align.corpus.report.charts import histogram_chart
@@ -279,3 +280,21 @@ def test_an_axis_tells_long_recordings_apart_and_few_far_values_squeeze_none():
     drawn = histogram_chart(clips, "Length", "seconds")
     assert drawn.count("<rect") > 20
     assert " and more seconds: 1<" in drawn
+
+
+@pytest.mark.parametrize("layout", ["files", "shards"])
+def test_any_utterance_of_a_run_can_be_listened_to(cli, run, layout: str, tmp_path: Path) -> None:
+    corpus, out_dir = corpus_runs.make_corpus(tmp_path, 12), tmp_path / "out"
+    run(corpus, "--out-dir", out_dir, "--layout", layout, code=1)
+    cli("report", out_dir)
+    assert f"ctc-align view {out_dir} --utterance NAME" in (out_dir / "report.html").read_text("utf-8")
+    pages = tmp_path / "pages"
+    result = cli("view", out_dir, "--utterance", "part 2/u8", "--utterance", "part 0/u6", "-o", pages)
+    assert result.code == 0, result.stderr
+    for name in ("u8", "u6"):
+        html = (pages / f"{name}.html").read_text("utf-8")
+        assert f"number {name[1:]} of them" in html
+        assert len(html.partition('id="page-audio">')[2].partition("</script>")[0]) > 100, "its sound is inside"
+    for id, says in (("u99", "has no such utterance"), ("part 0/u3", "was not aligned")):
+        wrong = cli("view", out_dir, "--utterance", id)
+        assert (wrong.code, says in wrong.error) == (2, True), wrong.stderr

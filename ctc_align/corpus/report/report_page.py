@@ -192,9 +192,9 @@ def _worst(figures: RunFigures, out_dir: Path, folder: Path) -> str:
     target = shlex.quote(str(out_dir))
     hint = (
         f"The {MOST_WORST} with the greatest loss per token, the least confidence of a word, and the most words that "
-        "are not in the recording. Names are links to their pages, or to their JSON; "
-        f"<code>ctc-align view {_text(target)}/NAME.json --out-dir {_text(target)}</code> makes a page, "
-        "<code>ctc-align corpus … --format json,html</code> all of them. A click on a heading sorts."
+        "are not in the recording. Names are links to their pages, or to their JSON, where there are such files; "
+        f"<code>ctc-align view {_text(target)} --utterance NAME --out-dir {_text(target)}</code> makes a page with the "
+        "sound, of runs with --layout shards, too. A click on a heading sorts."
     )
     return (
         f"<section><h2>Where to look first</h2><p><small>{hint}</small></p>{_table(head, rows, 'sortable')}</section>"
@@ -211,7 +211,10 @@ def _link(one: NamedUtterance, out_dir: Path, folder: Path) -> str:
 
 def _speakers(figures: RunFigures) -> str:
     if not figures.speakers:
-        why = "No transcript names speakers." if figures.read else "Not known: no JSON of an alignment was read."
+        of_words = (
+            "No transcript names speakers in its text. Those that a source names for whole utterances are not here."
+        )
+        why = of_words if figures.read else "Not known: no JSON of an alignment was read."
         return f"<section><h2>Speakers</h2><p>{why}</p></section>"
     ranked = sorted(figures.speakers.items(), key=lambda named: (-named[1].seconds, named[0]))
     rows = [

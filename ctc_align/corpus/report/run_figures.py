@@ -20,7 +20,8 @@ from ctc_align.corpus.state.journal import journal_paths
 from ctc_align.corpus.state.journal_lines import DONE, Line, line_key
 from ctc_align.corpus.state.outcomes import Outcomes
 from ctc_align.corpus.state.summary import Summary, joined, lines_left
-from ctc_align.errors import CtcAlignError, InputError
+from ctc_align.errors import CtcAlignError, InputError, UsageError
+from ctc_align.formats import Alignment, from_dict, read_alignment
 from ctc_align.formats.json_reading import check_format, read_object
 from ctc_align.reading.input_files import parse_json
 
@@ -335,6 +336,32 @@ class _Worst:
         """Return those of all criteria, each once, the greatest loss first."""
         found = {id: one for kept in self._kept.values() for _, id, one in kept}
         return sorted(found.values(), key=lambda one: (-(one.loss_per_token or 0.0), one.id))
+
+
+def alignment_in(out_dir: Path, id: str) -> tuple[Path, Alignment]:
+    """Return the alignment of one utterance of a run, from its JSON or from its shard, and the path of that file.
+
+    Raises:
+        UsageError: no folder of a corpus run, or the utterance is not in it, failed, or has no JSON.
+        InputError: its output cannot be read.
+    """
+    if not out_dir.is_dir() or not (paths := journal_paths(out_dir)):
+        raise UsageError(f"{out_dir}: expected the --out-dir of a corpus run, got a folder without a journal")
+    with Outcomes(paths, quiet=True) as outcomes:
+        line = outcomes.line(line_key(id))
+    if line is None:
+        raise UsageError(f"--utterance {id}: {out_dir} has no such utterance; its journal names them")
+    if line.status != DONE:
+        raise UsageError(f"--utterance {id}: was not aligned: {line.reason}")
+    name = _json_of(line)
+    if name is not None:
+        return out_dir / name, read_alignment(out_dir / name)
+    figures = RunFigures(Summary(), [])
+    for path, data in _shard_objects(out_dir, figures):
+        if data.get("utterance") == id:
+            return path, from_dict(data, path)
+    why = figures.faults[0] if figures.faults else f"{out_dir}: has no JSON of it"
+    raise InputError(f"--utterance {id}: {why}; start its corpus run once more, with --verify")
 
 
 def failed_reasons(figures: RunFigures) -> list[Reason]:
