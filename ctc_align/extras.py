@@ -5,7 +5,9 @@ Messages about a missing extra, the catalogue of models and `ctc-align doctor` r
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import warnings
 from dataclasses import dataclass
 
 
@@ -19,6 +21,17 @@ class Extra:
     def missing(self) -> list[str]:
         """Return the modules that are not installed; none is imported for it."""
         return [module for module in self.modules if importlib.util.find_spec(module) is None]
+
+    def broken(self) -> str:
+        """Import the modules, which are installed; return why one cannot be imported, "" where all can."""
+        for module in self.modules:
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    importlib.import_module(module)
+            except Exception as error:
+                return f"{module}: {type(error).__name__}: {' '.join(str(error).split())}"
+        return ""
 
 
 EXTRAS = {

@@ -66,6 +66,8 @@ def _folder_line(row: dict[str, Any]) -> str:
 
 
 def _extra_line(row: dict[str, Any]) -> str:
+    if "broken" in row:
+        return f"BROKEN: {row['purpose']}; {row['broken']}; perhaps {row['install']} mends it"
     if row["installed"]:
         return f"installed: {row['purpose']}"
     return f"not installed: {row['purpose']}; lacks {', '.join(row['missing'])}: {row['install']}"

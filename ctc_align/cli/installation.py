@@ -191,7 +191,10 @@ def _extra(name: str) -> dict[str, Any]:
     extra = EXTRAS[name]
     missing = extra.missing()
     there = {"extra": name, "purpose": extra.purpose, "installed": not missing}
-    return there if not missing else {**there, "missing": missing, "install": install_line(name)}
+    if missing:
+        return {**there, "missing": missing, "install": install_line(name)}
+    broken = extra.broken()
+    return {**there, "broken": broken, "install": install_line(name)} if broken else there
 
 
 def self_tests() -> list[dict[str, Any]]:

@@ -13,7 +13,8 @@ import pytest
 
 from ctc_align.alignment import aligner
 from ctc_align.cli import installation
-from ctc_align.extras import EXTRAS
+from ctc_align.cli.doctor import _extra_line
+from ctc_align.extras import EXTRAS, Extra
 
 HOME = "/".join(["", "home", "ada"])
 ROOT = Path(__file__).resolve().parents[2]
@@ -76,3 +77,13 @@ def test_the_table_of_extras_is_that_of_the_package() -> None:
     declared = set(re.findall(r"^([\w-]+) = \[", table, re.M))
     developers = {"test", "browser-test", "gpu-test", "dev", "docs"}
     assert set(EXTRAS) == declared - developers, "ctc_align/extras.py has the extras of pyproject.toml that users need"
+
+
+def test_an_extra_that_cannot_be_imported_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its modules are there, and one of them wants what is not."""
+    (tmp_path / "half_there.py").write_text("import not_there_at_all\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(EXTRAS, "lhotse", Extra(("half_there",), "manifests"))
+    row = installation._extra("lhotse")
+    assert row["broken"] == "half_there: ModuleNotFoundError: No module named 'not_there_at_all'"
+    assert _extra_line(row).startswith("BROKEN: manifests; half_there: ModuleNotFoundError")
