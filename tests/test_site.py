@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from ctc_align import cli
+from ctc_align.errors import UsageError
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "docs" / "hooks"))
 
@@ -69,6 +72,10 @@ def unknown_options(text: str, known: dict[str, set[str]]) -> list[str]:
             name = call.split()[0] if call.split()[0] in known else "align"
             given = re.findall(r"(?<=\s)--?[a-z][a-z-]*", f" {call}")
             faults += [f"{name} {one}" for one in given if one not in known[name] and one not in ("--help", "-h")]
+            try:
+                cli._refuse_option_as_value(cli.with_command(call.split()))
+            except UsageError as error:
+                faults.append(str(error))
     return faults
 
 
@@ -79,6 +86,8 @@ def test_lines_of_all_pages_give_options_that_the_command_has() -> None:
     assert {name: found for name, found in faults.items() if found} == {}
     text = "    ctc-align corpus x --out-dir y --shiny\n\nctc-align a.wav b.txt \\\n  --worst 5 --force\n"
     assert unknown_options(text, known) == ["corpus --shiny", "align --worst"]
+    swallowed = "    ctc-align corpus --summary --out-dir /shared/out\n"
+    assert "--summary: expected DIR, got the option --out-dir" in unknown_options(swallowed, known)[0]
 
 
 @pytest.mark.parametrize(

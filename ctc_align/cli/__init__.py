@@ -211,6 +211,7 @@ def run(arguments: Sequence[str]) -> int:
         return OK
     try:
         _refuse_unknown_command(original)
+        _refuse_option_as_value(arguments)
         code = typer.main.get_command(app).main(list(arguments), prog_name=PROGRAM, standalone_mode=False)
         sys.stdout.flush()
         if code == INTERRUPTED:
@@ -268,6 +269,22 @@ def _refuse_unknown_command(arguments: Sequence[str]) -> None:
     meant = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.75)
     if meant:
         raise UsageError(f"{name}: no such command and no such audio file; did you mean {meant[0]}?")
+
+
+def _refuse_option_as_value(arguments: Sequence[str]) -> None:
+    """Raise UsageError where an option stands in the place of another one's value, which the parser would take."""
+    command = getattr(typer.main.get_command(app), "commands", {}).get(arguments[0])
+    parameters = {} if command is None else {name: one for one in command.params for name in one.opts}
+    for place, name in enumerate(arguments[1:-1], start=1):
+        if name == "--":
+            return
+        option, value = parameters.get(name), arguments[place + 1]
+        if option is None or getattr(option, "is_flag", False) or not value.startswith("--") or value not in parameters:
+            continue
+        wanted, *after = option.metavar or "its value", *arguments[place + 2 : place + 3]
+        is_meant = after and parameters[value].metavar == wanted and not after[0].startswith("-")
+        hint = f"; did you mean {name} {after[0]}?" if is_meant else f"; see {PROGRAM} {arguments[0]} --help"
+        raise UsageError(f"{name}: expected {wanted}, got the option {value}{hint}")
 
 
 def _parser_message(error: Exception) -> str:

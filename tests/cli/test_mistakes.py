@@ -163,6 +163,18 @@ MISTAKES = [
     ("corpus talk.wav --out-dir out", 2, "talk.wav: expected a manifest", "for that: ctc-align AUDIO TRANSCRIPT"),
     ("corpus train.jsonl --out-dir out --model nonesuch", 2, NO_MODEL),
     ("corpus train.jsonl --out-dir out --shard 4/4", 2, "--shard: expected I/N with I from 0 to N - 1, got '4/4'"),
+    (
+        "corpus --summary --out-dir sh",
+        2,
+        "--summary: expected DIR, got the option --out-dir; did you mean --summary sh?",
+    ),
+    ("talk.wav talk.txt --lexicon --force", 2, "--lexicon: expected FILE, got the option --force; see ctc-align align"),
+    (
+        "corpus train.jsonl --out-dir out --by pause",
+        2,
+        "--by pause: cuts audio, and nothing is cut without --cut-audio",
+    ),
+    ("corpus train.jsonl --out-dir out --pause-s 1", 2, "--pause-s: cuts audio at pauses, with --cut-audio --by pause"),
     ("corpus --summary none", 2, "--summary none: expected the output folder of a corpus run"),
     ("evaluate none grids", 2, "none: no such file or folder (the hypothesis)"),
     ("evaluate grids grid.TextGrid", 2, "expected two files or two folders, got grids and grid.TextGrid"),
