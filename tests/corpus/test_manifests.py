@@ -40,7 +40,7 @@ def lhotse_lines(folder: Path) -> list[dict]:
 
 def aligned_run(folder: Path, audio: Path, layout: str = "files") -> list[Utterance]:
     utterances = made_utterances(audio)
-    utterances[2] = dataclasses.replace(utterances[2], channel=2)
+    utterances[2] = dataclasses.replace(utterances[2], channel=2, language="cy")
     run(settings_of(folder, layout), utterances, failing=["r1/u5"])
     return [utterance for utterance in utterances if utterance.id != "r1/u5"]
 
@@ -53,7 +53,7 @@ def test_nemo(audio, tmp_path, layout):
     for line, utterance in zip(lines, utterances):
         assert line["audio_filepath"] == str(audio)
         assert (line["offset"], line["duration"], line["text"]) == (utterance.offset_s, 0.5, utterance.text)
-        assert line["speaker"] == utterance.speaker
+        assert (line["speaker"], line.get("lang", "")) == (utterance.speaker, utterance.language)
         words = made_alignment(utterance).words
         assert [word["word"] for word in line["words"]] == [word.text for word in words]
         for item, word in zip(line["words"], words):
@@ -73,6 +73,7 @@ def test_lhotse(audio, tmp_path, layout):
     utterances = aligned_run(tmp_path, audio, layout)
     cuts = lhotse_lines(tmp_path)
     assert [cut["id"] for cut in cuts] == [utterance.id for utterance in utterances]
+    assert [cut["supervisions"][0].get("language", "") for cut in cuts] == [one.language for one in utterances]
     for cut, utterance in zip(cuts, utterances):
         assert (cut["start"], cut["duration"]) == (utterance.offset_s, 0.5)
         assert cut["channel"] == (1 if utterance.channel == 2 else [0, 1])

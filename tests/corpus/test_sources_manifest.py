@@ -3,13 +3,17 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import tracemalloc
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from made_sources import jsonl, read, write
 
 from ctc_align.corpus.sources import open_source, text_lines, with_channel
+from ctc_align.corpus.sources.jsonl_manifest import KEYS
+from ctc_align.corpus.sources.table import COLUMNS
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import UsageError
 
@@ -251,3 +255,25 @@ def test_a_channel_for_all_that_name_none(tmp_path):
     source = with_channel(open_source(path), 2)
     assert (source.kind, source.name) == ("manifest", str(path))
     assert [getattr(entry, "channel", "refused") for entry in source] == [2, 1, "refused"]
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ({"wav": "a.wav", "text": "one", "duration": 1, "language": "de"}, "did you mean audio_filepath by 'wav'?"),
+        ({"audio": "a.wav", "transcription": "one"}, "did you mean text by 'transcription'?"),
+        ({"audio_filepth": "a.wav", "text": "one"}, "did you mean audio_filepath by 'audio_filepth'?"),
+    ],
+)
+def test_a_missing_key_is_told_with_all_that_are_there(tmp_path, row, says):
+    reason = read(manifest(tmp_path, row, GOOD))[1][0].reason
+    assert f"got {', '.join(map(repr, sorted(row)))}; {says}" in reason
+
+
+def test_the_page_lists_the_keys_of_manifests_and_the_columns_of_tables():
+    text = (Path(__file__).resolve().parents[2] / "docs" / "corpora.md").read_text("utf-8")
+    rows = re.findall(r"^\| `?(\w+)`? \| ([^|]*) \| ([^|]*) \|[^|]*\|$", text.partition("## What a line has")[2], re.M)
+    listed = {what: [re.findall("`([^`]+)`", cell) for cell in cells] for what, *cells in rows if what != "what"}
+    assert list(listed) == list(COLUMNS)
+    assert {what: keys for what, (keys, _) in listed.items() if keys} == {w: list(k) for w, k in KEYS.items()}
+    assert {what: columns for what, (_, columns) in listed.items()} == {w: list(c) for w, c in COLUMNS.items()}

@@ -1,9 +1,10 @@
 """Manifests of what was aligned, in NeMo's and in Lhotse's format, made of the JSON outputs when a run is over.
 
 NeMo: `manifest.nemo.jsonl`, a line for each utterance that any tool of NeMo's reads (`audio_filepath`, `offset`,
-`duration`, `text`), and beside that `utterance`, `speaker` where there is one, `loss`, `words_level_ctm_filepath` and
-`tokens_level_ctm_filepath` as the manifests of NeMo's own aligner have them (relative to the manifest; where the layout
-is files with CTM), and `words`: [{word, start, duration, confidence}], seconds from the start of the utterance.
+`duration`, `text`), and beside that `utterance`, `speaker` and `lang` where the source names them, `loss`,
+`words_level_ctm_filepath` and `tokens_level_ctm_filepath` as the manifests of NeMo's own aligner have them (relative to
+the manifest; where the layout is files with CTM), and `words`: [{word, start, duration, confidence}], seconds from the
+start of the utterance.
 
 Lhotse: `manifest.lhotse.jsonl.gz`, cuts (`CutSet.from_file`, `load_manifest_lazy`), each with its recording and one
 supervision, whose `alignment` has "word" and "phone" (or "token") items [symbol, start, duration, score]. A supervision
@@ -147,6 +148,8 @@ def _nemo(layout: Layout, utterance: Utterance, alignment: Alignment) -> dict[st
     }
     if utterance.speaker:
         line["speaker"] = utterance.speaker
+    if utterance.language:
+        line["lang"] = utterance.language
     line["loss"] = alignment.loss if abs(alignment.loss) < float("inf") else None
     for key, extension in (("words_level_ctm_filepath", ".ctm"), ("tokens_level_ctm_filepath", ".tokens.ctm")):
         name = utterance.output.rpartition("/")[2] + extension
@@ -181,6 +184,7 @@ class _LhotseCuts:
             "channel": channel,
             "text": " ".join(alignment.text.split()),
             **({"speaker": utterance.speaker} if utterance.speaker else {}),
+            **({"language": utterance.language} if utterance.language else {}),
             "custom": {"loss": alignment.loss if abs(alignment.loss) < float("inf") else None},
             "alignment": {
                 "word": [_item(word, utterance.offset_s) for word in words],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 from collections.abc import Iterator
@@ -22,15 +23,23 @@ from ctc_align.corpus.sources.source import (
     shown,
     stem_of,
 )
+from ctc_align.corpus.sources.table import COLUMNS
 from ctc_align.corpus.sources.text_lines import TextLine, read_lines
 from ctc_align.errors import InputError
 from ctc_align.reading.input_files import parse_json
 
-AUDIO = ("audio_filepath", "audio", "log_probs")
-TEXT = ("text", "texts")
-_DURATION = ("duration", "duration_s")
-_OFFSET = ("offset", "offset_s")
-_LANGUAGE = ("language", "lang", "locale")
+KEYS = {
+    "audio": ("audio_filepath", "audio", "log_probs"),
+    "text": ("text", "texts"),
+    "id": ("utterance",),
+    "offset": ("offset", "offset_s"),
+    "duration": ("duration", "duration_s"),
+    "speaker": ("speaker",),
+    "channel": ("channel",),
+    "language": ("language", "lang", "locale"),
+}
+"""Keys of each value, as `docs/corpora.md` lists them; of several on one line the first in this order counts."""
+_MOST_KEYS = 30
 
 
 def _no_number(name: str) -> float:
@@ -40,10 +49,9 @@ def _no_number(name: str) -> float:
 class Manifest(FileSource):
     """A JSONL file (plain or .gz); each line that is not an utterance is refused, and the next one is read.
 
-    Keys: `audio_filepath` or `audio`, or without either `log_probs` (a file of them, or FILE.ark:OFFSET); `text` or
-    `texts` (a list: alternatives for `score`, of which the first is aligned where there is no `text`); optional
-    `utterance`, `duration` or `duration_s`, `offset` or `offset_s`, `speaker`, `channel` (from 1), `language`, `lang`
-    or `locale`. A value of null is as good as none; other keys are left alone. Relative paths count from the manifest's
+    KEYS are its keys: the audio (or log-probs: a file, or FILE.ark:OFFSET) and `text` or `texts` (a list: alternatives
+    for `score`, of which the first is aligned where there is no `text`) are needed; `channel` counts from 1. A value of
+    null is as good as none; other keys are left alone. Relative paths count from the manifest's
     folder.
     """
 
@@ -61,13 +69,13 @@ class Manifest(FileSource):
         try:
             fields = parsed_object(line)
             id = checked_id(fields.get("utterance"), "utterance")
-            audio = checked_audio(_first(fields, AUDIO, "the audio"), "the audio")
+            audio = checked_audio(_first(fields, "audio", "the audio"), "the audio")
             stem = stem_of(audio)
             texts = _texts(fields)
             if fields.get("text") is None and texts:
                 text = texts[0]
             else:
-                text = checked_text(_first(fields, TEXT, "the transcript"), "text")
+                text = checked_text(_first(fields, "text", "the transcript"), "text")
             details = _details(fields)
         except InputError as error:
             return maker.refused(id, line.number, origin, str(error), stem)
@@ -91,11 +99,27 @@ def parsed_object(line: TextLine) -> dict[str, Any]:
     return value
 
 
-def _first(fields: dict[str, Any], keys: tuple[str, ...], what: str) -> Any:
+def _first(fields: dict[str, Any], which: str, what: str) -> Any:
+    keys = KEYS[which]
     for key in keys:
         if fields.get(key) is not None:
             return fields[key]
-    raise InputError(f"{what} is missing: expected the key {' or '.join(keys)}, got {shown(sorted(fields))}")
+    more = f" and {len(fields) - _MOST_KEYS} more" if len(fields) > _MOST_KEYS else ""
+    got = ", ".join(shown(key) for key in sorted(fields)[:_MOST_KEYS]) or "none"
+    meant = _meant(fields, which)
+    hint = f"; did you mean {keys[0]} by {shown(meant)}?" if meant else ""
+    raise InputError(f"{what} is missing: expected the key {' or '.join(keys)}, got {got}{more}{hint}")
+
+
+def _meant(fields: dict[str, Any], which: str) -> str | None:
+    """Return the key that stands for a missing one: a column's name of tables, or one that is nearly right."""
+    known = {key for keys in KEYS.values() for key in keys}
+    own = {key.strip().casefold(): key for key in fields if key not in known and isinstance(fields[key], str)}
+    names = [*KEYS[which], *COLUMNS[which]]
+    near = (difflib.get_close_matches(key, names, n=1, cutoff=0.75) for key in own)
+    return next((own[name] for name in names if name in own), None) or next(
+        (key for key, found in zip(own.values(), near) if found), None
+    )
 
 
 def _texts(fields: dict[str, Any]) -> tuple[str, ...]:
@@ -112,15 +136,15 @@ def _texts(fields: dict[str, Any]) -> tuple[str, ...]:
 
 def _details(fields: dict[str, Any]) -> dict[str, Any]:
     details: dict[str, Any] = {}
-    for key in _OFFSET:
+    for key in KEYS["offset"]:
         if "offset_s" not in details and fields.get(key) is not None:
             details["offset_s"] = checked_seconds(fields[key], key)
-    for key in _DURATION:
+    for key in KEYS["duration"]:
         if "duration_s" not in details and fields.get(key) is not None:
             details["duration_s"] = checked_seconds(fields[key], key, above_zero=True)
     if fields.get("channel") is not None:
         details["channel"] = checked_channel(fields["channel"], "channel")
-    details["language"] = next(filter(None, (known_code(fields.get(key)) for key in _LANGUAGE)), "")
+    details["language"] = next(filter(None, (known_code(fields.get(key)) for key in KEYS["language"])), "")
     speaker = fields.get("speaker")
     if speaker is not None:
         is_number = isinstance(speaker, int) and not isinstance(speaker, bool)

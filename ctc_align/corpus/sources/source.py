@@ -161,7 +161,7 @@ def _known_code(name: str) -> str:
     try:
         return known_language(name, "language")
     except UsageError as error:
-        logger.warning("%s; its transcripts are read in the language that the call names", printable(str(error)))
+        logger.warning("%s; its transcripts are read as where a line names no language", printable(str(error)))
         return ""
 
 
