@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -28,13 +27,11 @@ from ctc_align.cli.printing import say
 from ctc_align.errors import CtcAlignError, UsageError
 
 if TYPE_CHECKING:
-    from ctc_align.corpus.engine.dispatch import Tally
     from ctc_align.corpus.outputs.layout import OutputSettings
     from ctc_align.corpus.run import CorpusRun, RunResult
     from ctc_align.corpus.state.journal import Shard
     from ctc_align.corpus.state.summary import Summary
 
-_LINE_EVERY_S = 10.0
 _SAMPLED = 20
 """So many transcripts tell whether a corpus is in the model's language."""
 _NAMED = 1000
@@ -302,6 +299,7 @@ def parse_shard(text: str | None) -> Shard:
 def align_all(run: CorpusRun, talk: Talk) -> None:
     """Run, print the failures and the summary, and exit with the code for them."""
     from ctc_align.alignment.model_choice import only_model
+    from ctc_align.cli.corpus_tables import ProgressDisplay, print_profile, print_summary
     from ctc_align.corpus.run import run_corpus
 
     _check_books(run)
@@ -315,7 +313,7 @@ def align_all(run: CorpusRun, talk: Talk) -> None:
     except KeyboardInterrupt:
         raise Interrupted("interrupted: what the journal says is done; the same command goes on from there") from None
     talk.notes(choice_notes(result.summary.looks))
-    if run.shard.count > 1 and not result.total and not result.interrupted:
+    if run.shard.count > 1 and not result.summary.utterances and not result.interrupted:
         talk.note(
             f"part {run.shard.index}/{run.shard.count} has nothing to do: utterances of one file (a shard of "
             "--shard-size, a TextGrid) are never divided among parts, and there are fewer such files than parts"
@@ -324,8 +322,6 @@ def align_all(run: CorpusRun, talk: Talk) -> None:
     if result.verified is not None:
         talk.say(f"ctc-align: {verification(result)}")
     if not talk.quiet:
-        from ctc_align.cli.corpus_tables import print_profile, print_summary
-
         print_summary(result.summary, of=result.total)
         if run.profile:
             print_profile(result.summary.run)
@@ -425,36 +421,3 @@ def sum_up(folder: str, source: str | None, talk: Talk) -> None:
     name_failures(summary, Path(folder) / "journal*.jsonl", talk)
     print_summary(summary, sys.stdout)
     leave(summary)
-
-
-class ProgressDisplay:
-    """Shows the progress of a run on stderr: a bar on a terminal, else a line every ten seconds."""
-
-    def __init__(self, talk: Talk) -> None:
-        self.talk = talk
-        self._display: Any = None
-        self._last_line = time.monotonic()
-
-    def __enter__(self) -> ProgressDisplay:
-        if self.talk.on_terminal and not self.talk.quiet:
-            from ctc_align.cli.corpus_tables import Display
-
-            self._display = Display()
-            self._display.__enter__()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        if self._display is not None:
-            self._display.__exit__(*error)
-
-    def progress(self, tally: Tally) -> None:
-        if self._display is not None:
-            self._display.show(tally)
-        elif time.monotonic() - self._last_line >= _LINE_EVERY_S:
-            from ctc_align.cli.corpus_tables import progress_line
-
-            self._last_line = time.monotonic()
-            self.talk.say(f"ctc-align: {progress_line(tally)}")
-
-    def warn(self, line: str) -> None:
-        self.talk.say(f"ctc-align: warning: {line}")

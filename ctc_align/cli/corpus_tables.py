@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ctc_align.cli.alignment_notes import seconds_told
+from ctc_align.cli.messages import counted
 from ctc_align.cli.printing import console_for
 from ctc_align.text.control_characters import printable
 from ctc_align.units import clock
 
 if TYPE_CHECKING:
+    from ctc_align.cli.messages import Talk
     from ctc_align.corpus.engine.dispatch import Tally
     from ctc_align.corpus.state.summary import Effort, Summary
 
@@ -24,6 +27,7 @@ _STAGES = {
     "starting": "starting, ending, idle",
 }
 _MOST_GAPS = 10
+_LINE_EVERY_S = 10.0
 _CONCURRENT = ("reading", "writing")
 """Stages in threads of their own."""
 
@@ -59,6 +63,35 @@ class Display:
 
     def show(self, tally: Tally) -> None:
         self._progress.update(self._task, completed=tally.finished, total=tally.total, line=progress_line(tally))
+
+
+class ProgressDisplay:
+    """Shows the progress of a run on stderr: a bar on a terminal, else a line every ten seconds."""
+
+    def __init__(self, talk: Talk) -> None:
+        self.talk = talk
+        self._display: Any = None
+        self._last_line = time.monotonic()
+
+    def __enter__(self) -> ProgressDisplay:
+        if self.talk.on_terminal and not self.talk.quiet:
+            self._display = Display()
+            self._display.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self._display is not None:
+            self._display.__exit__(*error)
+
+    def progress(self, tally: Tally) -> None:
+        if self._display is not None:
+            self._display.show(tally)
+        elif time.monotonic() - self._last_line >= _LINE_EVERY_S:
+            self._last_line = time.monotonic()
+            self.talk.say(f"ctc-align: {progress_line(tally)}")
+
+    def warn(self, line: str) -> None:
+        self.talk.say(f"ctc-align: warning: {line}")
 
 
 def print_summary(summary: Summary, file: TextIO | None = None, of: int | None = None) -> None:
@@ -98,7 +131,9 @@ def _counts(summary: Summary, of: int | None) -> list[tuple[str, str]]:
         of_all = f" of {summary.words:,}" if summary.words else ""
         rows.append(("words that are not in the recordings", f"{summary.skipped_words:,}{of_all}"))
     if summary.unexplained_s:
-        rows.append((_unexplained_of(summary), seconds_told(summary.unexplained_s)))
+        none = summary.fit.get("none", 0)  # a text of which nothing is there leaves open what is said
+        without = f", without {counted(none, 'utterance', 'utterances')} of fit none" if none else ""
+        rows.append(("speech that is not in the texts", f"{seconds_told(summary.unexplained_s)}{without}"))
     if summary.too_many_skipped:
         rows.append(("utterances beyond --max-skipped", str(summary.too_many_skipped)))
     if summary.in_doubt:
@@ -118,13 +153,6 @@ def _counts(summary: Summary, of: int | None) -> list[tuple[str, str]]:
     if not summary.complete:
         rows.append(("complete", "no: the same command goes on"))
     return rows
-
-
-def _unexplained_of(summary: Summary) -> str:
-    """Return what the seconds of unexplained speech are of: a text of which nothing is there leaves all open."""
-    name = "speech that is not in the texts"
-    none = summary.fit.get("none", 0)
-    return f"{name}, but for the {none} that do not fit at all" if none else name
 
 
 def _gaps_table(gaps: list[dict[str, Any]]) -> Any:

@@ -109,7 +109,7 @@ def view(
 
 @dataclass(frozen=True)
 class _Shown:
-    """What a page shows: the file that it is in, the page's name, the alignment where it was read already."""
+    """An alignment and the name of its page: the file that it is in, and itself where it was read already."""
 
     path: Path
     name: str
