@@ -192,7 +192,7 @@ def several(items: Sequence[str], separator: str = " ") -> str:
 
 def cue_notes(alignment: Alignment) -> list[str]:
     """Return notes on the tiers that are the text, and on the cues of a file that have text and no word with a time."""
-    from ctc_align.formats.source_cues import cues_without_times
+    from ctc_align.formats.source_cues import cue_numbers, cues_without_times
 
     found = tier_notes(alignment)
     places = cues_without_times(alignment)
@@ -200,18 +200,20 @@ def cue_notes(alignment: Alignment) -> list[str]:
         return found
     if found:
         return [*found, f"{counted(len(places), 'label has', 'labels have')} no word with a time"]
+    assert alignment.subtitles is not None, "it has cues"
+    numbers = cue_numbers(alignment.subtitles)
     missing = _missing_cues(alignment)
     if missing:
         which = "1 cue has no word that is" if len(missing) == 1 else f"{len(missing)} cues have no word that is"
         found.append(
-            f"{which} in the recording ({_numbers(missing)}): kept, between the neighbours, at times that mean "
+            f"{which} in the recording ({_named(numbers, missing)}): kept, between the neighbours, at times that mean "
             "nothing; --cues again leaves out what is not in the recording, and with --max-skipped 0 the exit code is 3"
         )
     silent = [place for place in places if place not in {*missing}]
     if silent:
         found.append(
-            f"{counted(len(silent), 'cue has', 'cues have')} no word that is spoken ({_numbers(silent)}): shown at the "
-            "old time, moved as its neighbours are, or between them"
+            f"{counted(len(silent), 'cue has', 'cues have')} no word that is spoken ({_named(numbers, silent)}): "
+            "shown at the old time, moved as its neighbours are, or between them"
         )
     return found
 
@@ -226,18 +228,18 @@ def _missing_cues(alignment: Alignment) -> list[int]:
     return [place for place in cues_without_times(alignment) if place in skipped]
 
 
-def _numbers(places: Sequence[int]) -> str:
-    """Return ascending numbers as ranges, all of them.
+def _named(numbers: Sequence[int], places: Sequence[int]) -> str:
+    """Return the numbers of all cues at ascending places, which count from 1, those in a row as a range.
 
-    >>> _numbers([3]), _numbers([3, 7, 8, 9])
-    ('number 3', 'numbers 3, 7–9')
+    >>> _named([5, 6, 8], [2]), _named([5, 6, 8, 9], [1, 3, 4])
+    ('number 6', 'numbers 5, 8–9')
     """
     ranges: list[list[int]] = []
-    for place in places:
-        if ranges and ranges[-1][-1] + 1 == place:
-            ranges[-1][1:] = [place]
+    for before, place in zip([0, *places], places):
+        if ranges and before + 1 == place:
+            ranges[-1][1:] = [numbers[place - 1]]
         else:
-            ranges.append([place])
+            ranges.append([numbers[place - 1]])
     listed = ", ".join("–".join(map(str, pair)) for pair in ranges)
     return f"{'number' if len(places) == 1 else 'numbers'} {listed}"
 

@@ -43,20 +43,16 @@ def source_srt(alignment: AlignmentData, shift_s: float = 0.0, frame_rate: float
     """
     subtitles = _subtitles(alignment)
     own = subtitles.format == SRT
-    names = [cue.name for cue in subtitles.cues]
-    numbered = own and all(name.isdecimal() and len(name) < 10 for name in names)
-    numbered = numbered and all(int(a) < int(b) for a, b in pairwise(names))
     blocks = []
-    for number, (cue, (start_ms, end_ms)) in enumerate(
-        zip(subtitles.cues, shown_times(alignment, shift_s, frame_rate)), 1
+    for number, cue, (start_ms, end_ms) in zip(
+        cue_numbers(subtitles), subtitles.cues, shown_times(alignment, shift_s, frame_rate)
     ):
         text = alignment.text[cue.char_start : cue.char_end]
         times = f"{clock(start_ms, ',')} --> {clock(end_ms, ',')}" + (f" {cue.settings}" * bool(own and cue.settings))
-        name = cue.name if numbered else number
         if not own:
             is_vtt = subtitles.format == VTT
             text = _plain_lines(_srt_of_vtt(cue.payload or text) if is_vtt else srt_text(text))
-        blocks.append(f"{name}\n{times}\n{text}\n\n")
+        blocks.append(f"{number}\n{times}\n{text}\n\n")
     return "".join(blocks)
 
 
@@ -83,6 +79,16 @@ def source_vtt(alignment: AlignmentData, shift_s: float = 0.0, frame_rate: float
             text = f"<v {_escaped(cue.speaker)}>{_escaped(text)}" if cue.speaker else _escaped(text)
         blocks.append(f"{times}\n{_plain_lines(text)}".rstrip("\n"))
     return "\n\n".join(blocks + [subtitles.after] * bool(own and subtitles.after)) + "\n"
+
+
+def cue_numbers(subtitles: Subtitles) -> list[int]:
+    """Return the numbers of an SRT file's cues where they ascend; else, and of other files, 1, 2, 3 …"""
+    names = [cue.name for cue in subtitles.cues]
+    if subtitles.format == SRT and all(name.isdecimal() and len(name) < 10 for name in names):
+        numbers = list(map(int, names))
+        if all(before < after for before, after in pairwise(numbers)):
+            return numbers
+    return list(range(1, len(names) + 1))
 
 
 def cues_without_times(alignment: AlignmentData) -> list[int]:

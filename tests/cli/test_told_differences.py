@@ -79,12 +79,12 @@ def test_a_corpus_says_which_limit_is_passed_beside_what_failed(capsys):
 
 
 def test_cues_that_are_not_in_the_recording_are_all_named():
-    cues = tuple(SourceCue(2 * at, 2 * at + 1, 0.0, 1.0) for at in range(9))
+    cues = tuple(SourceCue(2 * at, 2 * at + 1, 0.0, 1.0, str(at + 5)) for at in range(9))
     subtitles = Subtitles("srt", cues=cues)
     found = notes(alignment_of(1, 7, subtitles=subtitles))
     assert [note.partition(":")[0] for note in found if "cue" in note] == [
-        "7 cues have no word that is in the recording (numbers 2–8)",
-        "1 cue has no word that is spoken (number 9)",
+        "7 cues have no word that is in the recording (numbers 6–12)",
+        "1 cue has no word that is spoken (number 13)",
     ]
     nothing = alignment_of(
         0, 8, subtitles=subtitles, fit="none", regions=(Region(NOT_SPOKEN, 0, 1, 0, 1, "not found"),)
