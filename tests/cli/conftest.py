@@ -24,7 +24,7 @@ class FakeAligner:
 
     def __init__(self, **options: Any) -> None:
         self.options = options
-        self.choice = types.SimpleNamespace(by_text=False)
+        self.choice = types.SimpleNamespace(by_text=False, only=options["model"])
         self.model = types.SimpleNamespace(vocab=("<blank>", *"abcdefghijklmnopqrstuvwxyz'"), blank=0)
 
     def split(self, text: Transcript, name: str) -> Words:
