@@ -6,13 +6,14 @@ import re
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ctc_align.cli import options
+from ctc_align.cli.corpus_notes import changed_outputs, interruption, leave, misfits, name_failures, verification
 from ctc_align.cli.language_notes import choice_notes, language_notes
-from ctc_align.cli.messages import SOME_FAILED, THRESHOLD_NOT_MET, Interrupted, Talk, counted
+from ctc_align.cli.messages import Interrupted, Talk
 from ctc_align.cli.options import (
     ConfigOptions,
     CueOptions,
@@ -23,20 +24,15 @@ from ctc_align.cli.options import (
     TranscriptOptions,
     grouped,
 )
-from ctc_align.cli.printing import say
 from ctc_align.errors import CtcAlignError, UsageError
 
 if TYPE_CHECKING:
     from ctc_align.corpus.outputs.layout import OutputSettings
-    from ctc_align.corpus.run import CorpusRun, RunResult
+    from ctc_align.corpus.run import CorpusRun
     from ctc_align.corpus.state.journal import Shard
-    from ctc_align.corpus.state.summary import Summary
 
 _SAMPLED = 20
 """So many transcripts tell whether a corpus is in the model's language."""
-_NAMED = 1000
-_MOST_IN_LINE = 5
-"""Failures that are named on stderr, one a line; the summary has more, the journal all."""
 
 
 @dataclass(frozen=True)
@@ -301,6 +297,7 @@ def align_all(run: CorpusRun, talk: Talk) -> None:
     from ctc_align.alignment.model_choice import only_model
     from ctc_align.cli.corpus_tables import ProgressDisplay, print_profile, print_summary
     from ctc_align.corpus.run import run_corpus
+    from ctc_align.corpus.state.output_folder import compiling_path
 
     _check_books(run)
     talk.listen()
@@ -308,7 +305,7 @@ def align_all(run: CorpusRun, talk: Talk) -> None:
     for note in language_notes(_first_texts(run), model, run.settings.language):
         talk.note(note)
     try:
-        with ProgressDisplay(talk) as display:
+        with ProgressDisplay(talk, compiling_path(Path(run.out_dir), run.shard.suffix)) as display:
             result = run_corpus(run, display)
     except KeyboardInterrupt:
         raise Interrupted("interrupted: what the journal says is done; the same command goes on from there") from None
@@ -319,12 +316,14 @@ def align_all(run: CorpusRun, talk: Talk) -> None:
             "--shard-size, a TextGrid) are never divided among parts, and there are fewer such files than parts"
         )
     name_failures(result.summary, result.journal, talk)
+    talk.notes(changed_outputs(result.summary.run))
     if result.verified is not None:
         talk.say(f"ctc-align: {verification(result)}")
     if not talk.quiet:
         print_summary(result.summary, of=result.total)
         if run.profile:
             print_profile(result.summary.run)
+    talk.notes(misfits(result.summary))
     if result.interrupted:
         raise Interrupted(interruption(result))
     leave(result.summary)
@@ -353,57 +352,6 @@ def _first_texts(run: CorpusRun) -> str:
         return ""
 
 
-def leave(summary: Summary) -> None:
-    """Exit with 1 where something failed, else with 3 where a limit is not met; which one is said, even when quiet."""
-    unmet = []
-    if summary.too_many_skipped:
-        which = _named(summary.most_skipped, summary.too_many_skipped)
-        lack = counted(summary.too_many_skipped, "utterance lacks more of its", "utterances lack more of their")
-        unmet.append(f"--max-skipped is passed: {lack} words ({which})")
-    if summary.in_doubt:
-        which = _named(summary.doubtful, summary.in_doubt)
-        are = counted(summary.in_doubt, "utterance is", "utterances are")
-        unmet.append(f"--min-confidence is not met: {are} in doubt ({which})")
-    failed = f"; exit code 1 all the same: {summary.failed} failed" if summary.failed else ""
-    for line in unmet:
-        say(f"ctc-align: {line}{failed}")
-    if summary.failed or unmet:
-        raise typer.Exit(SOME_FAILED if summary.failed else THRESHOLD_NOT_MET)
-
-
-def _named(ranked: list[dict[str, Any]], count: int) -> str:
-    """Return the first of `count` utterances of a ranking, and how many more there are."""
-    named = [str(row["utterance"]) for row in ranked[: min(count, _MOST_IN_LINE)]]
-    return ", ".join(named) + (f" and {count - len(named)} more" if count > len(named) else "")
-
-
-def verification(result: RunResult) -> str:
-    """Return what `--verify` found, for a message."""
-    found = result.verified
-    assert found is not None
-    again = f", {'to be ' if result.interrupted else ''}done again" if found.damaged else ""
-    unknown = f"; {found.unknown} by their presence only: their lines are of a version without checksums"
-    return (
-        f"{counted(found.checked, 'utterance', 'utterances')} checked: "
-        f"{found.checked - found.damaged} whole, {found.damaged} not{again}{unknown if found.unknown else ''}"
-    )
-
-
-def interruption(result: RunResult) -> str:
-    of = "" if result.total is None else f" of {result.total}"
-    return f"interrupted: {result.summary.done}{of} utterances are done; the same command goes on from there"
-
-
-def name_failures(summary: Summary, journal: Path, talk: Talk) -> None:
-    """Print each failure with its reason to stderr, one on each line, even when quiet."""
-    for failure in summary.failures[:_NAMED]:
-        line = " ".join(f"{failure['utterance']}: {failure['reason']}".split())
-        say(f"ctc-align: {line}")
-    more = summary.failed - len(summary.failures[:_NAMED])
-    if more > 0:
-        say(f"ctc-align: and {more} more that failed: see {journal}")
-
-
 def sum_up(folder: str, source: str | None, talk: Talk) -> None:
     """Write `summary.json` for `--summary DIR`, and print the table to stdout."""
     import sys
@@ -420,4 +368,5 @@ def sum_up(folder: str, source: str | None, talk: Talk) -> None:
     summary.write(summary_path(Path(folder), Shard()))
     name_failures(summary, Path(folder) / "journal*.jsonl", talk)
     print_summary(summary, sys.stdout)
+    talk.notes(misfits(summary))
     leave(summary)

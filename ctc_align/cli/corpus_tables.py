@@ -13,6 +13,8 @@ from ctc_align.text.control_characters import printable
 from ctc_align.units import clock
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ctc_align.cli.messages import Talk
     from ctc_align.corpus.engine.dispatch import Tally
     from ctc_align.corpus.state.summary import Effort, Summary
@@ -66,10 +68,14 @@ class Display:
 
 
 class ProgressDisplay:
-    """Shows the progress of a run on stderr: a bar on a terminal, else a line every ten seconds."""
+    """Shows the progress of a run on stderr: a bar on a terminal, else a line every ten seconds.
 
-    def __init__(self, talk: Talk) -> None:
+    `compiling` is a file that is there once a worker compiles the kernels: that is said.
+    """
+
+    def __init__(self, talk: Talk, compiling: Path | None = None) -> None:
         self.talk = talk
+        self._compiling = compiling
         self._display: Any = None
         self._last_line = time.monotonic()
 
@@ -84,6 +90,9 @@ class ProgressDisplay:
             self._display.__exit__(*error)
 
     def progress(self, tally: Tally) -> None:
+        if self._compiling is not None and not tally.worked and self._compiling.exists():
+            self._compiling = None
+            self.talk.note("the kernels are compiled, once on this machine: about a minute")
         if self._display is not None:
             self._display.show(tally)
         elif time.monotonic() - self._last_line >= _LINE_EVERY_S:

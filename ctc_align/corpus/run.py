@@ -31,6 +31,7 @@ from ctc_align.corpus.state.outcomes import Outcomes
 from ctc_align.corpus.state.output_folder import (
     check_existing,
     clear,
+    compiling_path,
     folds_case,
     make_folder,
     parts_folder,
@@ -171,7 +172,7 @@ def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out
         run.settings,
         threads,
         run.log_probs,
-        str(Path(layout.settings.parts, "compiling")),
+        str(compiling_path(out_dir, run.shard.suffix)),
     )
     _make_parts_folder(Path(layout.settings.parts))
     journals = journal_paths(out_dir)
@@ -334,7 +335,16 @@ def _summary(run: CorpusRun, engine: Engine, journal: Journal, workers: int, com
     out_dir = journal.path.parent
     tally = engine.tally
     stages = {stage: round(seconds, 3) for stage, seconds in tally.stages.items()} if run.profile else {}
-    effort = Effort(round(tally.wall_s, 3), tally.done, tally.failed, round(tally.audio_s, 3), workers, stages)
+    effort = Effort(
+        round(tally.wall_s, 3),
+        tally.done,
+        tally.failed,
+        round(tally.audio_s, 3),
+        workers,
+        stages,
+        engine.assembly.left,
+        engine.assembly.kept,
+    )
     about: dict[str, Any] = {"source": run.source, "complete": complete, "skipped": tally.skipped, "run": effort}
     about["journal_lines"] = journal.lines
     if run.shard.count > 1:

@@ -5,19 +5,25 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
 from ctc_align.errors import InputError, OutputError
 from ctc_align.formats.whole_files import is_link
 from ctc_align.reading.input_files import read_input
+from ctc_align.text.elan_files import read_elan
+from ctc_align.text.textgrid_files import read_textgrid
 from ctc_align.types import HAND, AlignedToken, AlignedWord
 
 SLACK_S = 1e-5
 """Times are rounded to so much."""
 _LONGEST_NAME = 40
 _BY_HAND = re.compile(rb'"by"\s*:\s*"hand"')
+_LABEL_FILES: dict[str, Callable[[Path], object]] = {
+    ".textgrid": read_textgrid,
+    ".eaf": lambda path: read_elan(read_input(path, factor=1).decode("utf-8"), path.name),
+}
 
 logger = logging.getLogger(__name__)
 
@@ -78,6 +84,38 @@ def is_corrected(path: Path) -> bool:
         return False
 
 
+def is_whole_label_file(path: Path) -> bool:
+    """Return whether a file, no link, is a TextGrid or an ELAN file to its end: nothing is torn."""
+    reader = _LABEL_FILES.get(path.suffix.casefold())
+    if reader is None or is_link(path) or not path.is_file():
+        return False
+    try:
+        reader(path)
+    except (InputError, OSError, UnicodeDecodeError):
+        return False
+    return True
+
+
+def keep_aside(path: Path) -> Path:
+    """Move a file that others have changed out of the way, to NAME.hand.EXTENSION, and return where it is.
+
+    Raises:
+        OutputError: it cannot be moved.
+    """
+    kept = path.with_suffix(f".hand{path.suffix}")
+    number = 1
+    while os.path.lexists(kept):
+        number += 1
+        kept = path.with_suffix(f".hand-{number}{path.suffix}")
+    try:
+        os.rename(path, kept)
+    except OSError as error:
+        raise OutputError(
+            f"{path}: was changed by hand, and cannot be moved to {kept.name} ({error.strerror})"
+        ) from error
+    return kept
+
+
 def keep_corrected(path: Path) -> None:
     """Move a file that a person has corrected out of the way, to NAME.hand.json, and warn; leave all others.
 
@@ -86,17 +124,7 @@ def keep_corrected(path: Path) -> None:
     """
     if not is_corrected(path):
         return
-    kept = path.with_suffix(".hand.json")
-    number = 1
-    while os.path.lexists(kept):
-        number += 1
-        kept = path.with_suffix(f".hand-{number}.json")
-    try:
-        os.rename(path, kept)
-    except OSError as error:
-        raise OutputError(
-            f"{path}: has words by hand, and cannot be moved to {kept.name} ({error.strerror})"
-        ) from error
+    kept = keep_aside(path)
     logger.warning("%s has words by hand, and its utterance was done again: it is kept as %s", path, kept.name)
 
 

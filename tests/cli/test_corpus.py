@@ -18,10 +18,13 @@ from made_models import LETTERS, tiny_folder
 from made_sounds import babble
 
 from ctc_align.cli.corpus import parse_shard
+from ctc_align.cli.corpus_notes import misfits
 from ctc_align.cli.corpus_tables import Display, ProgressDisplay, print_profile, print_summary, progress_line
 from ctc_align.cli.messages import Talk
 from ctc_align.corpus.engine.dispatch import Tally
-from ctc_align.corpus.state.summary import Effort, Summary
+from ctc_align.corpus.state.journal import Journal
+from ctc_align.corpus.state.journal_lines import DONE, Line
+from ctc_align.corpus.state.summary import Effort, Summary, summarize
 
 TEXTS = ["one and two", "three", "four, five – six", "seven eight"]
 
@@ -134,6 +137,30 @@ def test_lines_now_and_then_where_there_is_no_terminal(capsys):
     assert captured.err.startswith("ctc-align: 2 done")
     assert captured.err.count("\n") == 1
     assert captured.out == ""
+
+
+def test_a_first_run_says_why_nothing_is_done(capsys, tmp_path):
+    with ProgressDisplay(Talk(), tmp_path / "compiling") as display:
+        display.progress(Tally())
+        (tmp_path / "compiling").touch()
+        display.progress(Tally(worked=1))
+        assert capsys.readouterr().err == ""
+        display.progress(Tally())
+        display.progress(Tally())
+    assert capsys.readouterr().err.splitlines() == [
+        "ctc-align: note: the kernels are compiled, once on this machine: about a minute"
+    ]
+
+
+def test_transcripts_that_fit_badly_are_named_with_the_worst_first(tmp_path):
+    lines = [Line(f"u{i}", DONE, fit=fit, skipped=i or None, words=9) for i, fit in enumerate(("good", "poor", "none"))]
+    with Journal(tmp_path / "journal.jsonl") as journal:
+        journal.append(lines)
+    summary = summarize([tmp_path / "journal.jsonl"])
+    assert [row["utterance"] for row in summary.misfits] == ["u2", "u1"]
+    first, where = misfits(summary)
+    assert first.startswith("2 transcripts fit their recordings poorly or not at all: u2 (fit none, 2 of 9 words not")
+    assert '"status": "skipped"' in where
 
 
 def test_a_display_on_a_terminal(capsys, monkeypatch):

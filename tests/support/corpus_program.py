@@ -64,8 +64,8 @@ def read_or_die(utterance: Any, *rest: Any, read=stages.read_utterance) -> Any:
 stages.read_utterance = read_or_die
 
 
-def place_or_die(self: Any, index: int, utterance: Any, alignment: Any, place=layout.Layout.place) -> Any:
-    placed = place(self, index, utterance, alignment)
+def place_or_die(self: Any, index: int, utterance: Any, *rest: Any, place=layout.Layout.place) -> Any:
+    placed = place(self, index, utterance, *rest)
     die_alone("write", utterance.id)
     return placed
 

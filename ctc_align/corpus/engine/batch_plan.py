@@ -6,10 +6,11 @@ run puts the same utterances together as one that was never interrupted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ctc_align.corpus.state.journal import Shard
+from ctc_align.corpus.state.journal_lines import Checksum
 from ctc_align.corpus.utterance import Refused, Utterance
 
 WINDOW = 1024
@@ -34,7 +35,8 @@ class Job:
     """One utterance in a batch.
 
     `todo` is False where it is done and only computed again so that the others are in the same batch as the first time;
-    `is_absent` where it has its place in the plan, but is not read again: it failed.
+    `is_absent` where it has its place in the plan, but is not read again: it failed. `recorded` are its files as an
+    earlier run wrote them, None where that is not known, or does not matter.
     """
 
     index: int
@@ -44,6 +46,7 @@ class Job:
     length_s: float
     todo: bool = True
     is_absent: bool = False
+    recorded: Mapping[str, Checksum] | None = None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import logging
 import time
 from array import array
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -18,7 +18,7 @@ from ctc_align.corpus.engine.suspects import Suspects
 from ctc_align.corpus.outputs.assembly import Assembly
 from ctc_align.corpus.state.fingerprint import Fingerprints
 from ctc_align.corpus.state.journal import Journal, now
-from ctc_align.corpus.state.journal_lines import DONE, FAILED, Line, line_key
+from ctc_align.corpus.state.journal_lines import DONE, FAILED, Checksum, Line, line_key
 from ctc_align.corpus.state.outcomes import Outcomes
 from ctc_align.corpus.utterance import Refused, Utterance
 
@@ -153,19 +153,26 @@ class Engine:
         utterance = item.entry
         assert isinstance(utterance, Utterance)
         self.keys.append(line_key(utterance.id))
+        line = None if status == FAILED else self.outcomes.line(line_key(utterance.id))
         if status == DONE:
-            line = self.outcomes.line(line_key(utterance.id))
             status = DONE if self.assembly.present(item.index, utterance, line) else None
-        self.assembly.announce(item.index, utterance, None if status is None else status == DONE)
+        self.assembly.announce(item.index, utterance, None if status is None else status == DONE, line)
         if status == DONE:
             self.tally.skipped += 1
         elif status == FAILED:
             self.tally.failed += 1
         todo, is_absent = status is None, status == FAILED
-        job = Job(item.index, utterance, item.group, planned.fingerprint, 0.0, todo, is_absent)
+        recorded = self._recorded(line) if todo else None
+        job = Job(item.index, utterance, item.group, planned.fingerprint, 0.0, todo, is_absent, recorded)
         if status == DONE:
             self._suspects.know_good(job, earlier=True)
         return job
+
+    def _recorded(self, line: Line | None) -> Mapping[str, Checksum] | None:
+        """Return the files of an utterance as its line has them; `force` replaces those that no run wrote."""
+        if line is None or line.status == FAILED:
+            return None if self.options.everything else {}
+        return line.files
 
     def _refuse(self, refused: list[PlannedItem]) -> None:
         """Record lines of the source that are no utterances as failed, in the journal once."""
@@ -227,6 +234,7 @@ class Engine:
         finished = now()
         self._journal.append([_line(job, outcome, finished) for job, outcome in pairs])
         self.tally.worked += len(pairs)
+        self.assembly.kept.add(*(name for _, outcome in pairs for name in outcome.kept))
         for job, outcome in pairs:
             self.assembly.settle(job.index, outcome.status == DONE)
             if outcome.status == DONE:

@@ -23,7 +23,7 @@ class Outcome:
 
     `pending` is the part of a file that the parent assembles; `doubt`, `fit`, `skipped`, `words`, `too_many_skipped`,
     `unexplained_s`, `looks`, `part`, `files` and `row` go into the journal; `scored` are the ranked transcripts of a
-    job of `score`.
+    job of `score`; `kept` are outputs that others had changed, by the names that they have now.
     """
 
     index: int
@@ -45,6 +45,7 @@ class Outcome:
     scored: tuple[Scored, ...] = ()
     files: Mapping[str, Checksum] | None = None
     row: Checksum | None = None
+    kept: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

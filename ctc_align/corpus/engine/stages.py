@@ -98,7 +98,7 @@ class AlignTask:
         job, utterance = state.job, state.job.utterance
         started = time.perf_counter()
         alignment = replace(state.result, utterance=utterance.id, audio=utterance.audio, offset_s=utterance.offset_s)
-        placed = self.layout.place(job.index, utterance, alignment)
+        placed = self.layout.place(job.index, utterance, alignment, job.recorded)
         seconds = state.seconds + time.perf_counter() - started
         return Outcome(
             job.index,
@@ -118,6 +118,7 @@ class AlignTask:
             part=_part(alignment),
             files=placed.files,
             row=placed.row,
+            kept=tuple(placed.kept),
         )
 
     def _looks(self, alignment: Alignment, utterance: Utterance) -> str | None:

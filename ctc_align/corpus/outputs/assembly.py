@@ -13,21 +13,24 @@ from pathlib import Path
 import numpy as np
 
 from ctc_align.corpus.outputs.audio_cuts import refuse_inputs
-from ctc_align.corpus.outputs.layout import Layout, inputs_of
+from ctc_align.corpus.outputs.layout import FILES, Layout, inputs_of
 from ctc_align.corpus.outputs.pending_parts import PendingParts
 from ctc_align.corpus.outputs.records import (
     checksum,
     fault_of,
-    have_their_sizes,
+    is_changed,
     is_own_name,
+    name_of,
+    with_other_sizes,
 )
 from ctc_align.corpus.outputs.shared_files import GroupedUtterance
 from ctc_align.corpus.state.journal_lines import DONE, Checksum, Line, line_key
 from ctc_align.corpus.state.outcomes import Outcomes
+from ctc_align.corpus.state.summary import NamedFiles
 from ctc_align.corpus.utterance import Refused, Utterance
 from ctc_align.errors import OutputError
-from ctc_align.formats.hand_fixes import is_corrected, keep_corrected
-from ctc_align.formats.whole_files import remove_file
+from ctc_align.formats.hand_fixes import is_corrected, is_whole_label_file, keep_aside, keep_corrected
+from ctc_align.formats.whole_files import refuse_links, remove_file
 from ctc_align.reading.input_files import JSON_BYTES, parse_json, read_input
 from ctc_align.types import FORMAT
 
@@ -44,6 +47,9 @@ class _Group:
     pending: int = 0
     is_closed: bool = False
     is_touched: bool = False
+    recorded: dict[str, Checksum] = field(default_factory=dict)
+    is_resumed: bool = False
+    """Rows wait for a file that a run did not come to write."""
 
     @property
     def done(self) -> list[GroupedUtterance]:
@@ -111,6 +117,10 @@ class Assembly:
         self._groups: dict[int, _Group] = {}
         """By index, of the utterances whose outcome is to come."""
         self._open: _Group | None = None
+        self.left = NamedFiles()
+        """Outputs that others have changed since they were written, and that stay as they are."""
+        self.kept = NamedFiles()
+        """Such ones in whose places others were written: NAME.hand.EXTENSION."""
 
     def __enter__(self) -> Assembly:
         return self
@@ -123,13 +133,16 @@ class Assembly:
     def present(self, index: int, utterance: Utterance, line: Line | None = None) -> bool:
         """Return whether all outputs of an utterance that the journal calls done are still in place (or pending).
 
-        Of files of its own their sizes are compared with what its `line` recorded, of rows their content.
+        Of files of its own their sizes are compared with what its `line` recorded, of rows their content. Those that a
+        person has corrected are in place, and counted (`left`).
         """
         outputs = self._layout.outputs(utterance)
         if line is None or line.files is None:  # of an earlier version
             is_there = all(map(os.path.isfile, outputs))
         else:
-            is_there = have_their_sizes(line.files, Path(self._layout.settings.out_dir), outputs)
+            changed = with_other_sizes(line.files, Path(self._layout.settings.out_dir), outputs)
+            self.left.add(*changed or ())
+            is_there = changed is not None
         group = self._layout.group(index, utterance)
         if group is None or not is_there:
             return is_there
@@ -189,7 +202,7 @@ class Assembly:
             paths = [out_dir / name for name in names] if line.files is not None else outputs
         protect = (*inputs_of(utterance), *self._layout.settings.protect)
         for path in paths:
-            self._remove_output(path, protect, utterance.id)
+            self._remove_output(path, protect, utterance.id, line)
 
     def remove_recorded(self, line: Line) -> None:
         """Remove the files of a line that are still exactly what it records, and no inputs."""
@@ -197,22 +210,34 @@ class Assembly:
         for name, recorded in (line.files or {}).items():
             is_below = not Path(name).is_absolute() and ".." not in Path(name).parts
             if is_below and fault_of(name, recorded, out_dir) is None:
-                self._remove_output(out_dir / name, self._layout.settings.protect, line.id)
+                self._remove_output(out_dir / name, self._layout.settings.protect, line.id, line)
 
-    def _remove_output(self, path: Path, protect: Sequence[str | Path], id: str) -> None:
-        """Remove a file of an earlier run, unless it is an input; tell where it cannot be removed."""
+    def _remove_output(self, path: Path, protect: Sequence[str | Path], id: str, line: Line | None) -> None:
+        """Remove a file of an earlier run, unless it is an input, or others have changed it: then it is kept aside.
+
+        One that cannot be removed is told.
+        """
+        out_dir = Path(self._layout.settings.out_dir)
+        name = name_of(path, out_dir)
         try:
             refuse_inputs([path], protect)
         except OutputError:
             return
         try:
+            refuse_links(out_dir, path.parent)
+            if line is not None and line.files and is_changed(name, line.files.get(name), out_dir):
+                self.kept.add(name_of(keep_aside(path), out_dir))
             keep_corrected(path)
-            remove_file(path, Path(self._layout.settings.out_dir))
-        except OutputError as error:
+            remove_file(path, out_dir)
+        except (OutputError, OSError) as error:
             logger.warning("%s; it is of an earlier run, and %s failed now", error, id)
 
-    def announce(self, index: int, utterance: Utterance, done: bool | None = None) -> list[Path]:
+    def announce(
+        self, index: int, utterance: Utterance, done: bool | None = None, line: Line | None = None
+    ) -> list[Path]:
         """Add an utterance of the source, in order; `done` is its outcome in an earlier run, None where it is to come.
+
+        `line` is its line in the journal: what its group's file is compared with before another takes its place.
 
         Returns the files that were finished by it: those of the group before.
 
@@ -228,6 +253,9 @@ class Assembly:
         group = self._open
         group.utterances.append(GroupedUtterance.of(index, utterance))
         group.outcomes[index] = done
+        if line is not None and line.row is not None:
+            group.recorded[utterance.id] = line.row
+            group.is_resumed |= self._pending.holds(utterance.id)
         if done is None:
             group.pending += 1
             self._groups[index] = group
@@ -300,12 +328,21 @@ class Assembly:
                 f"{self._files.targets(group.name)[0]}: what was made of {lost[0]} is no longer there"
                 f"{f' (and of {len(lost) - 1} more)' if len(lost) > 1 else ''}; start the same call once more"
             )
+        self._keep_changed(group)
         if done or earlier:
             written = self._files.write(group.name, group.utterances, self._pending.rows([*done, *earlier]))
         else:
             written = self._remove(group.name)
         self._pending.drop([*ids, *earlier])
         return written
+
+    def _keep_changed(self, group: _Group) -> None:
+        """Move the TextGrid of a recording aside where others have changed it since it was written."""
+        if self._layout.settings.layout != FILES or group.is_resumed or not group.recorded:
+            return
+        for path in self._files.targets(group.name):
+            if is_whole_label_file(path) and self._files.faults(group.name, group.utterances, group.recorded):
+                self.kept.add(name_of(keep_aside(path), Path(self._layout.settings.out_dir)))
 
     def _remove(self, name: str) -> list[Path]:
         """Remove the files of a group in which no utterance succeeded."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from ctc_align.corpus.outputs.recording_grids import RecordingGrids, grid_row
 from ctc_align.corpus.outputs.records import Placed, checksum
 from ctc_align.corpus.outputs.shards import ShardFiles, shard_row
 from ctc_align.corpus.outputs.shared_files import SharedFiles
+from ctc_align.corpus.state.journal_lines import Checksum
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import OutputError, UsageError
 from ctc_align.formats import DEFAULT_FORMATS, WRITERS, Alignment, OutputFiles, Style, output_paths
@@ -105,10 +107,17 @@ class Layout:
         paths = output_paths(self.settings.out_dir, utterance.output, self._formats_of(utterance))
         return paths + (first_cut(utterance, self._cut()) if self.settings.cut else [])
 
-    def place(self, index: int, utterance: Utterance, alignment: Alignment) -> Placed:
+    def place(
+        self,
+        index: int,
+        utterance: Utterance,
+        alignment: Alignment,
+        recorded: Mapping[str, Checksum] | None = None,
+    ) -> Placed:
         """Write the utterance's own files, each whole, over existing ones; return their record and its part of others.
 
-        `index` is its place in the source, from 0, lines that were refused included. Called by workers.
+        `index` is its place in the source, from 0, lines that were refused included; `recorded` are the files as an
+        earlier run wrote them: what has changed since is kept (`Placed`). Called by workers.
 
         Raises:
             OutputError: a file cannot be written, or is an input.
@@ -117,7 +126,7 @@ class Layout:
         settings = self.settings
         protect = (*inputs_of(utterance), *settings.protect)
         style = replace(Style.of(alignment.config), times=settings.times, labels=settings.labels)
-        placed = Placed(Path(settings.out_dir))
+        placed = Placed(Path(settings.out_dir), recorded)
         if settings.cut:
             cut_audio(alignment, utterance, self._cut(), protect, placed.add)
         formats = self._formats_of(utterance)

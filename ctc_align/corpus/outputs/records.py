@@ -13,7 +13,7 @@ from pathlib import Path
 from ctc_align.corpus.state.journal_lines import Checksum
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.formats import WRITERS
-from ctc_align.formats.hand_fixes import is_corrected
+from ctc_align.formats.hand_fixes import is_corrected, is_whole_label_file, keep_aside
 from ctc_align.reading.input_files import content_hash
 
 CUTS = "cuts"
@@ -27,17 +27,23 @@ class Placed:
     """The outputs of an utterance as they were written.
 
     `files` by their names below the output folder; `pending` is the utterance's part of a file of many, and `row` its
-    checksum.
+    checksum. `recorded` are its files as the journal has them: what is there and is another is a person's, and is moved
+    to NAME.hand.EXTENSION, one of `kept`. With None nothing is known of them.
     """
 
     out_dir: Path
+    recorded: Mapping[str, Checksum] | None = None
     files: dict[str, Checksum] = field(default_factory=dict)
     pending: bytes | None = None
     row: Checksum | None = None
+    kept: list[str] = field(default_factory=list)
 
     def add(self, path: Path, data: bytes) -> None:
-        """Record a file that was written with these bytes."""
-        self.files[name_of(path, self.out_dir)] = checksum(data)
+        """Record a file that is written with these bytes, and is to take its place."""
+        name = name_of(path, self.out_dir)
+        if self.recorded is not None and is_changed(name, self.recorded.get(name), self.out_dir, data):
+            self.kept.append(name_of(keep_aside(path), self.out_dir))
+        self.files[name] = checksum(data)
 
 
 def checksum(data: bytes) -> Checksum:
@@ -53,14 +59,30 @@ def name_of(path: Path, out_dir: Path) -> str:
     return path.relative_to(out_dir).as_posix()
 
 
-def have_their_sizes(files: Mapping[str, Checksum], out_dir: Path, expected: Iterable[Path]) -> bool:
-    """Return whether all recorded files are there in their sizes, and all `expected` ones are among them.
+def with_other_sizes(files: Mapping[str, Checksum], out_dir: Path, expected: Iterable[Path]) -> list[str] | None:
+    """Return the recorded files that a person has changed since; None where one is lost, or `expected` in vain.
 
-    A file that a person has corrected since is there, whatever its size.
+    Those are JSON with words by hand, and TextGrid and ELAN files that can be read to their ends: a file of another
+    format that has another size may be torn.
     """
     if not all(name_of(path, out_dir) in files for path in expected):
+        return None
+    others = [name for name, (size, _) in files.items() if _size(out_dir / name) != size]
+    paths = [out_dir / name for name in others]
+    return others if all(is_corrected(path) or is_whole_label_file(path) for path in paths) else None
+
+
+def is_changed(name: str, recorded: Checksum | None, out_dir: Path, data: bytes = b"") -> bool:
+    """Return whether a file is there, is not as recorded, is not `data`, and not a torn beginning of it."""
+    size = _size(out_dir / name)
+    if size is None or (recorded is not None and fault_of(name, recorded, out_dir) is None):
         return False
-    return all(_size(out_dir / name) == size or is_corrected(out_dir / name) for name, (size, _) in files.items())
+    try:
+        with open(out_dir / name, "rb") as file:
+            there = file.read(len(data) + 1).rstrip(b"\0")
+    except OSError:
+        return False
+    return not data.startswith(there)
 
 
 def fault_of(name: str, recorded: Checksum, out_dir: Path) -> str | None:

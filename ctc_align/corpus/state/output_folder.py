@@ -79,6 +79,11 @@ def parts_folder(out_dir: Path, suffix: str) -> Path:
     return out_dir / f"{_PARTS}{suffix}"
 
 
+def compiling_path(out_dir: Path, suffix: str) -> Path:
+    """Return the file that is there once a worker of a run compiles the kernels."""
+    return parts_folder(out_dir, suffix) / "compiling"
+
+
 def clear(out_dir: Path, shard: Shard) -> None:
     """Remove unfinished files of runs that have ended, this one included.
 

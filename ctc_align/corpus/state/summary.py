@@ -23,18 +23,34 @@ from ctc_align.errors import UsageError
 from ctc_align.formats.whole_files import placing
 from ctc_align.reading.input_files import parse_json
 from ctc_align.text.control_characters import json_escaped
-from ctc_align.types import FITS
+from ctc_align.types import FITS, NONE, POOR
 
 FORMAT = "ctc-align-corpus/1"
 MOST_FAILURES = 10_000
 """Failures that a summary lists; the journal has them all."""
-WORST = SLOWEST = DOUBTFUL = MOST_SKIPPED = 10
+WORST = SLOWEST = DOUBTFUL = MISFITS = MOST_SKIPPED = 10
 _PERCENTILES = (1, 5, 25, 50, 75, 95, 99)
+
+
+@dataclass
+class NamedFiles:
+    """Files of a run: how many, and the names of the first below the output folder."""
+
+    count: int = 0
+    names: list[str] = field(default_factory=list)
+
+    def add(self, *names: str) -> None:
+        self.count += len(names)
+        self.names += names[: max(0, MOST_FAILURES - len(self.names))]
 
 
 @dataclass(frozen=True)
 class Effort:
-    """The work of one run; `stages` are busy seconds of all workers together (empty without `--profile`)."""
+    """The work of one run; `stages` are busy seconds of all workers together (empty without `--profile`).
+
+    `left` are outputs that others have changed since a run wrote them, and that stay as they are; `kept` such ones in
+    whose places others were written, by the names that they have now.
+    """
 
     wall_s: float = 0.0
     done: int = 0
@@ -42,6 +58,8 @@ class Effort:
     audio_s: float = 0.0
     workers: int = 0
     stages: dict[str, float] = field(default_factory=dict)
+    left: NamedFiles = field(default_factory=NamedFiles)
+    kept: NamedFiles = field(default_factory=NamedFiles)
 
 
 @dataclass(frozen=True)
@@ -55,7 +73,8 @@ class Summary:
         worst: those with the greatest loss per token, worst first; slowest: with the most seconds of work a second.
         in_doubt: utterances whose confidence is not what `min_confidence` asked for, with `doubtful_words` in all and
             `unexplained` stretches of speech; doubtful: those with the least confidence of a word, the least first.
-        fit: how many utterances fit well, doubtfully, poorly and not at all.
+        fit: how many utterances fit well, doubtfully, poorly and not at all; misfits: those that fit poorly or not at
+            all, the worst first.
         skipped_words: that are not in the recordings, of all `words` that can be spoken; most_skipped: the utterances
             that lack the greatest share of theirs, the greatest first; too_many_skipped: how many lack more than
             `max_skipped` percent.
@@ -81,6 +100,7 @@ class Summary:
     unexplained: int = 0
     doubtful: list[dict[str, Any]] = field(default_factory=list)
     fit: dict[str, int] = field(default_factory=dict)
+    misfits: list[dict[str, Any]] = field(default_factory=list)
     words: int = 0
     skipped_words: int = 0
     too_many_skipped: int = 0
@@ -145,6 +165,7 @@ def summarize(paths: Sequence[Path], keys: array[int] | None = None, **about: An
         unexplained=counter.unexplained,
         doubtful=counter.doubtful(),
         fit={fit: counter.fits[fit] for fit in FITS if counter.fits[fit]},
+        misfits=counter.misfits(),
         words=counter.words,
         skipped_words=counter.skipped_words,
         too_many_skipped=counter.too_many_skipped,
@@ -170,6 +191,7 @@ class _Counter:
         self._worst = _Greatest(WORST)
         self._slowest = _Greatest(SLOWEST)
         self._doubtful = _Greatest(DOUBTFUL)
+        self._misfits = _Greatest(MISFITS)
         self._most_skipped = _Greatest(MOST_SKIPPED)
         self.unexplained_s = 0.0
         self.looks: Counter[str] = Counter()
@@ -190,6 +212,8 @@ class _Counter:
             self.looks[line.looks] += 1
         if line.fit is not None:
             self.fits[line.fit] += 1
+        if line.fit in (POOR, NONE):
+            self._misfits.add((line.fit == NONE) + _skipped_share(line), line)
         self._slowest.add(line.seconds, line)
         if line.loss_per_token is not None:
             self.losses.append(line.loss_per_token)
@@ -219,6 +243,12 @@ class _Counter:
 
     def doubtful(self) -> list[dict[str, Any]]:
         return [{"utterance": line.id, **(line.doubt or {})} for line in self._doubtful.lines]
+
+    def misfits(self) -> list[dict[str, Any]]:
+        return [
+            {"utterance": line.id, "fit": line.fit, "skipped": line.skipped, "words": line.words}
+            for line in self._misfits.lines
+        ]
 
     def most_skipped(self) -> list[dict[str, Any]]:
         return [
