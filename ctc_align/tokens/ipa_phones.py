@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ctc_align.text.printed_labels import outer_punctuation_stripped
-from ctc_align.tokens.phones import MOST_KEPT, MOST_PRONUNCIATIONS, PhoneTokenizer
+from ctc_align.tokens.phones import MOST_KEPT, MOST_PRONUNCIATIONS, PhoneTokenizer, fewest_missing, phones_in
 from ctc_align.types import Pronunciation, WordTokens
 
 if TYPE_CHECKING:
@@ -62,23 +62,5 @@ class IpaTokenizer(PhoneTokenizer):
 
     def _of_phones(self, said: str) -> WordTokens:
         """Return the pronunciations that lack the fewest phones, and what they lack."""
-        ways = [self._way(phones.split()) for phones in said.split(ALTERNATIVE)]
-        fewest = min(len(missing) for _, missing in ways)
-        best = [way for way in ways if len(way[1]) == fewest]
-        kept = {way.ids: way for way, _ in reversed(best) if way.ids}
-        return WordTokens(tuple(reversed(kept.values())), best[0][1])
-
-    def _way(self, phones: Sequence[str]) -> tuple[Pronunciation, tuple[str, ...]]:
-        ids: list[int] = []
-        labels: list[str] = []
-        gaps: dict[int, str] = {}
-        missing: list[str] = []
-        for phone in phones:
-            index = self._ids.get(phone)
-            if index is None:
-                gaps[len(ids)] = gaps.get(len(ids), "") + phone
-                missing.append(phone)
-            else:
-                ids.append(index)
-                labels.append(phone)
-        return Pronunciation(tuple(ids), tuple(labels), tuple(gaps.items())), tuple(missing)
+        ways = [phones.split() for phones in said.split(ALTERNATIVE)]
+        return fewest_missing(phones_in([(phone, self._ids.get(phone)) for phone in way]) for way in ways)

@@ -40,7 +40,8 @@ class PhoneTokenizer:
 
     A word is looked up in `lexicon` as it is written, then as it is spoken, then part by part ("twenty two"); a part
     that it lacks is pronounced by English letter-to-phone if the vocabulary is ARPAbet, else spelt by `spelling`;
-    without that all its letters are missing. Labels are the lexicon's, stress marks kept.
+    without that all its letters are missing. Labels are the lexicon's, stress marks kept. Of the pronunciations that
+    letter-to-phone gives those are kept that lack the fewest phones; what they lack is missing, the rest is said.
 
     Raises:
         LexiconError: the vocabulary has none of the lexicon's phones; from `word`: it lacks phones of every
@@ -145,11 +146,8 @@ class PhoneTokenizer:
         """Return the tokens of letter-to-phone's pronunciations."""
         from ctc_align.text.g2p.spelling import fold
 
-        pronunciations = tuple(filter(None, map(self._in_vocabulary, candidates)))
-        missing = fold(part)[1]
-        if candidates and not pronunciations:
-            missing += tuple(phone for phone in candidates[0] if self._id(phone) is None)
-        return WordTokens(pronunciations, missing)
+        found = fewest_missing(self._in_vocabulary(phones) for phones in candidates)
+        return WordTokens(found.pronunciations, fold(part)[1] + found.missing)
 
     def _has(self, word: str) -> bool:
         return self._lexicon is not None and self._lexicon.get(word) is not None
@@ -157,22 +155,18 @@ class PhoneTokenizer:
     def _look_up(self, word: str) -> tuple[Pronunciation, ...]:
         assert self._lexicon is not None
         entries = self._lexicon.get(word) or ()
-        pronunciations = list(filter(None, map(self._in_vocabulary, entries)))
-        if not pronunciations:
+        found = fewest_missing(map(self._in_vocabulary, entries))
+        if found.missing:
             missing = dict.fromkeys(label for labels in entries for label in labels if self._id(label) is None)
             raise LexiconError(
                 f"{self._lexicon.source}:{self._lexicon.line(word)}: the model does not have the phones "
                 f"{_named(missing)} of the word {word!r}; use the model's phones or remove the entry"
             )
-        unique: dict[tuple[int, ...], Pronunciation] = {}
-        for pronunciation in pronunciations:
-            unique.setdefault(pronunciation.ids, pronunciation)
-        return tuple(unique.values())
+        return found.pronunciations
 
-    def _in_vocabulary(self, labels: Sequence[str]) -> Pronunciation | None:
-        ids = [self._id(label) for label in labels]
-        known = tuple(index for index in ids if index is not None)
-        return Pronunciation(known, tuple(labels)) if len(known) == len(ids) else None
+    def _in_vocabulary(self, labels: Sequence[str]) -> WordTokens:
+        """Return the one pronunciation of these phones, and those of them that the vocabulary lacks."""
+        return phones_in([(label, self._id(label)) for label in labels])
 
     def _id(self, label: str) -> int | None:
         """Return the id of a label: as it is, without stress, and for ARPAbet in any case with any stress."""
@@ -188,6 +182,37 @@ class PhoneTokenizer:
         from ctc_align.text.g2p.pronouncing import LetterToPhone
 
         return LetterToPhone.load()
+
+
+def phones_in(ids: Sequence[tuple[str, int | None]]) -> WordTokens:
+    """Return the pronunciation of (phone, its id or None) pairs, with gaps where the vocabulary lacks phones.
+
+    >>> phones_in([("K", 7), ("AE", 2), ("T", None)])
+    WordTokens(pronunciations=(Pronunciation(ids=(7, 2), labels=('K', 'AE'), gaps=((2, 'T'),)),), missing=('T',))
+    """
+    known: list[int] = []
+    gaps: dict[int, str] = {}
+    for phone, index in ids:
+        if index is None:
+            gaps[len(known)] = gaps.get(len(known), "") + phone
+        else:
+            known.append(index)
+    labels = tuple(phone for phone, index in ids if index is not None)
+    missing = tuple(phone for phone, index in ids if index is None)
+    return WordTokens((Pronunciation(tuple(known), labels, tuple(gaps.items())),), missing)
+
+
+def fewest_missing(ways: Iterable[WordTokens]) -> WordTokens:
+    """Return those of the ways to say a word that lack the fewest phones, each once, and what the first of them lacks.
+
+    Ways of which no phone is known have nothing to align: without any other there is no pronunciation.
+    """
+    ways = list(ways)
+    fewest = min((len(way.missing) for way in ways), default=0)
+    best = [way for way in ways if len(way.missing) == fewest]
+    kept = {way.pronunciations[0].ids: way.pronunciations[0] for way in reversed(best)}
+    kept.pop((), None)
+    return WordTokens(tuple(reversed(kept.values())), best[0].missing if best else ())
 
 
 def _with_gap(before: Pronunciation, letters: str) -> Pronunciation:

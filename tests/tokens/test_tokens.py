@@ -93,9 +93,12 @@ class TestPhones:
         assert tokenizer.token_kind == "phones"
         assert [vocab[i] for i in tokenizer.word("cat").pronunciations[0].ids] == list(map(write, ("K", "AE", "T")))
 
-    def test_a_vocabulary_without_some_phones_names_them(self) -> None:
+    def test_a_vocabulary_without_some_phones_names_them_and_says_the_others(self) -> None:
         vocab = ("<blank>", *(phone for phone in PHONES if phone not in ("ZH", "K")))
-        assert PhoneTokenizer(vocab).word("cat") == WordTokens((), ("K",))
+        tokens = PhoneTokenizer(vocab).word("cat duck")
+        (only,) = tokens.pronunciations
+        assert only.labels == ("AE", "T", "D", "AH")
+        assert (only.gaps, tokens.missing) == (((0, "K"), (4, "K")), ("K", "K"))
 
     def test_another_phone_set_with_its_lexicon(self, tmp_path: Path) -> None:
         tokenizer = tokenizer_for(("<pad>", "k", "æ", "t"), 0, lexicon(tmp_path, "cat\tk æ t\n"))
