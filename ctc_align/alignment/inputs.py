@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -33,6 +34,8 @@ _BOOK_CHARS = 20_000
 """A text of so many characters is kept."""
 FINE = ("auto", "refined")
 """Values of the setting `edges` with which a network of edges is used, where there is one."""
+
+logger = logging.getLogger(__name__)
 
 
 class AlignerOptions(TypedDict, total=False):
@@ -173,8 +176,14 @@ def checked_emissions(emissions: Emissions) -> Emissions:
         EmissionsError: what cannot be log-probs, or their states.
     """
     from ctc_align.models.log_probs import check_emissions
+    from ctc_align.models.vocabulary import called_blank
 
     checked = check_emissions(emissions)
+    called = called_blank(checked.vocab)
+    if called and not checked.blank:
+        logger.warning(
+            "the blank is token 0, %r, though token %d is called %r", checked.vocab[0], called, checked.vocab[called]
+        )
     name, frames, classes = checked.name or "log-probs", *checked.log_probs.shape
     last_s = units.frames_to_seconds(frames - 1, checked.frame_shift_s) + checked.first_frame_s
     if checked.duration_s is not None and checked.duration_s <= last_s:

@@ -92,7 +92,7 @@ _NO_NUMBER = re.compile(
     r"Input should be a valid (?:number|integer).*|(?P<value>'.*') is not a valid (?:float|integer).*"
 )
 """Complaints of the parser's versions about a number that is none."""
-_NUMBERS = {"--frame-rate": " of frames a second such as 24 or 23.976"}
+_NUMBERS = {"--frame-rate": " of frames a second such as 24 or 23.976", "--frame-shift": " of seconds such as 0.02"}
 MISNOMERS = {
     "--transcript": "give the file as the second argument: ctc-align AUDIO TRANSCRIPT",
     "--transcript-file": "give the file as the second argument: ctc-align AUDIO TRANSCRIPT",

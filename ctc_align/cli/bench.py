@@ -103,7 +103,8 @@ def _bench_edges(hypothesis: str, reference: str, format: str) -> None:
     else:
         for evaluation in results:
             print_evaluation(evaluation, worst=0, histogram=False)
-            put(f"95 %: {evaluation.options.resamples} resamples by {evaluation.options.interval_by}")
+            if len(evaluation.utterances) > 1:  # of one there is no interval
+                put(f"95 %: {evaluation.options.resamples} resamples by {evaluation.options.interval_by}")
     sys.stdout.flush()
     for evaluation in results:
         for name in evaluation.missing_files:

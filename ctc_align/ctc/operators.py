@@ -237,7 +237,7 @@ def _forced_align(
     if target_lengths is None:
         tokens = np.full(batch, rows.shape[1])
     else:
-        tokens = problems.whole_numbers(target_lengths, "target_lengths", batch)
+        tokens = problems.whole_numbers(target_lengths, "target_lengths", batch, most)
     topology = problems.ctc(rows, tokens, blank, classes)
     _refuse_too_long(topology, tokens, frames)
     lengths = None if input_lengths is None else torch.from_numpy(frames)

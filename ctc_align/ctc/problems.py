@@ -37,10 +37,10 @@ class Problem(NamedTuple):
 
     def topology(self, log_probs: torch.Tensor) -> lattice.Topology:
         """Return the topology; raise KernelError for targets that are none of these log-probs (B, T, C)."""
-        batch, _, classes = log_probs.shape
+        batch, most, classes = log_probs.shape
         if self.paths.startswith("packed"):
             return _unpacked(self.targets.cpu().numpy(), self.paths)
-        tokens = whole_numbers(self.target_lengths, "target_lengths", batch)
+        tokens = whole_numbers(self.target_lengths, "target_lengths", batch, most)
         return ctc(_padded(token_ids(self.targets), tokens), tokens, self.blank, classes, self.paths)
 
     def frames(self, log_probs: torch.Tensor) -> torch.Tensor | None:
@@ -50,17 +50,24 @@ class Problem(NamedTuple):
         return torch.from_numpy(frame_counts(self.input_lengths, *log_probs.shape[:2]))
 
 
-def whole_numbers(values: torch.Tensor, name: str, batch: int) -> np.ndarray:
-    """Return (B,) int64 of a tensor with one number for each utterance."""
+def whole_numbers(values: torch.Tensor, name: str, batch: int, most: int) -> np.ndarray:
+    """Return (B,) int64 of a tensor with one number for each utterance; log-probs are (B, `most`, C)."""
     array = values.cpu().numpy()
     if array.size != batch or (batch and array.dtype.kind not in "iu"):
-        raise KernelError(f"{name}: expected {batch} whole numbers, got {array.dtype} of shape {array.shape}")
+        swapped = (
+            f"; log_probs hold {batch} utterances of {most} frames: are their first axes swapped? ctc_loss and the "
+            "other losses expect (T, N, C), forced_align (B, T, C)"
+        )
+        raise KernelError(
+            f"{name}: expected {batch} whole numbers, got {array.dtype} of shape {array.shape}"
+            f"{swapped if array.size == most != batch else ''}"
+        )
     return array.reshape(batch).astype(np.int64)
 
 
 def frame_counts(input_lengths: torch.Tensor, batch: int, most: int) -> np.ndarray:
     """Return how many frames count of each utterance of log_probs (B, T, C)."""
-    frames = whole_numbers(input_lengths, "input_lengths", batch)
+    frames = whole_numbers(input_lengths, "input_lengths", batch, most)
     counts = frames.tolist() or [0]
     if min(counts) < 0 or max(counts) > most:
         b = int(np.argmax((frames < 0) | (frames > most)))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ctc_align import units
 from ctc_align.errors import EmissionsError, UsageError
 from ctc_align.models.array_files import file_of, frames_of, is_log_probs_path, read_array
-from ctc_align.models.vocabulary import load_vocab, resolve_blank, without_disambiguation
+from ctc_align.models.vocabulary import default_blank, load_vocab, resolve_blank, without_disambiguation
 from ctc_align.reading.input_files import require_memory
 from ctc_align.types import Emissions
 
@@ -33,7 +33,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Reader:
-    """A reader of log-probs with one vocabulary, frame shift (seconds) and blank (token or index; None: index 0)."""
+    """A reader of log-probs with one vocabulary, frame shift (seconds) and blank (token or index).
+
+    Without a blank it is index 0, unless another token is called so: then the reader asks for it.
+    """
 
     vocab_path: str
     frame_shift_s: float
@@ -43,7 +46,7 @@ class Reader:
     def _vocab(self) -> tuple[tuple[str, ...], int]:
         check_frame_shift(self.frame_shift_s)
         vocab = load_vocab(self.vocab_path)
-        return vocab, resolve_blank(0 if self.blank is None else self.blank, vocab)
+        return vocab, default_blank(vocab) if self.blank is None else resolve_blank(self.blank, vocab)
 
     def check(self) -> None:
         """Raise UsageError or EmissionsError if vocabulary, frame shift or blank are wrong."""
@@ -128,10 +131,12 @@ def _check_classes(vocab: tuple[str, ...], shape: tuple[int, ...], name: str) ->
     frames, classes = shape
     vocab = without_disambiguation(vocab, classes)
     if len(vocab) != classes:
-        turned = " (are the axes swapped? expected frames first)" if len(vocab) == frames else ""
+        hint = ": the blank needs a line of its own in the vocabulary" if len(vocab) + 1 == classes else ""
+        if len(vocab) == frames:
+            hint = f": are the axes swapped? expected (frames, classes), got {shape}"
         raise EmissionsError(
             f"{name}: expected as many classes as the vocabulary has tokens, got {classes} classes"
-            f" and {len(vocab)} tokens{turned}: the blank needs a line of its own in the vocabulary"
+            f" and {len(vocab)} tokens{hint}"
         )
 
 

@@ -15,6 +15,8 @@ _KALDI_LINE = re.compile(r"([^ \t]+)[ \t]+(-?[0-9]{1,9})")
 _SPACE_LINE = re.compile(r"( )[ \t]([0-9]{1,9})[ \t]*")
 _DISAMBIGUATION = re.compile(r"#\d+")
 _LIKELY_BLANKS = ("<blk>", "<blank>", "<b>", "[blank]", "<pad>", "[PAD]", "<eps>", "<ctc>", "-", "_")
+_CALLED_BLANK = frozenset(("blank", "blk", *(token.casefold() for token in _LIKELY_BLANKS if len(token) > 1)))
+"""Tokens that are hardly anything else, in any case; - and _ may be letters."""
 
 
 def load_vocab(path: str | os.PathLike[str]) -> tuple[str, ...]:
@@ -68,6 +70,29 @@ def resolve_blank(blank: int | str, vocab: tuple[str, ...]) -> int:
     if not 0 <= index < len(vocab):
         raise UsageError(f"blank: expected an index from 0 to {len(vocab) - 1}, got {shown(index)}")
     return index
+
+
+def default_blank(vocab: tuple[str, ...]) -> int:
+    """Return the blank of a vocabulary for which none is given: token 0.
+
+    Raises:
+        UsageError: another token is called a blank, and token 0 is not.
+
+    >>> default_blank(("<blk>", "a", "<pad>")), default_blank(("a", "-"))
+    (0, 0)
+    """
+    index = called_blank(vocab)
+    if not index:
+        return 0
+    raise UsageError(
+        f"blank: token 0 of the vocabulary, {shown(vocab[0])}, would be the blank, but token {index} is called "
+        f"{shown(vocab[index])}: say which it is, --blank {index} (or --blank 0, if that is right)"
+    )
+
+
+def called_blank(vocab: tuple[str, ...]) -> int | None:
+    """Return the first token that is called a blank, None where there is none."""
+    return next((index for index, token in enumerate(vocab) if token.casefold() in _CALLED_BLANK), None)
 
 
 def without_disambiguation(vocab: tuple[str, ...], classes: int) -> tuple[str, ...]:

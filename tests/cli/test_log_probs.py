@@ -134,6 +134,29 @@ def test_what_is_wrong_with_a_source_is_said(run: Callable[..., Any], corpus: Pa
     assert "no.ark:3: no such file" in made.stderr
 
 
+@pytest.mark.usefixtures("inline_alignment")
+def test_a_folder_of_log_probs_with_their_texts_is_aligned(
+    run: Callable[..., Any], corpus: Path, tmp_path: Path
+) -> None:
+    folder, out = tmp_path / "folder", tmp_path / "out"
+    folder.mkdir()
+    (corpus / "one.npy").rename(folder / "one.npy")
+    (folder / "one.txt").write_text(TEXTS["one"])
+    np.save(folder / "pitch.npy", np.zeros(9))  # has no text, and is nobody's recording
+    run("corpus", folder, "--out-dir", out, "--format", "json", *READING, corpus / "vocab.txt", "--workers", "1")
+    assert [word for word, *_ in words(out / "one.json")] == TEXTS["one"].split()
+
+
+def test_a_blank_that_is_not_token_0_has_to_be_named(run: Callable[..., Any], corpus: Path, tmp_path: Path) -> None:
+    np.save(corpus / "last.npy", np.roll(np.load(corpus / "two.npy"), -1, axis=1))
+    (corpus / "last.txt").write_text("\n".join((*VOCAB[1:], VOCAB[0])), encoding="utf-8")
+    given = ["score", corpus / "last.npy", "--text", TEXTS["two"], *READING, corpus / "last.txt", "--format", "jsonl"]
+    assert "token 27 is called '<blk>': say which it is, --blank 27" in run(*given, code=2).stderr
+    named = json.loads(run(*given, "--blank", "27").stdout)
+    first = ["score", corpus / "two.npy", "--text", TEXTS["two"], *READING, corpus / "vocab.txt", "--format", "jsonl"]
+    assert named["loss"] == pytest.approx(json.loads(run(*first).stdout)["loss"])
+
+
 def test_archives_never_run_nor_unpickle_anything(run: Callable[..., Any], corpus: Path) -> None:
     archive = corpus / "bad.ark"
     archive.write_bytes(b"PKL\x80\x04cos\nsystem\n" + b"x" * 40)

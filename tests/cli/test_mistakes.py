@@ -139,6 +139,7 @@ MISTAKES = [
     ("talk.wav talc.txt", 2, "talc.txt: no such transcript file; did you mean talk.txt?"),
     ("talk.wav talk.txt --format str", 2, "got str; did you mean srt?"),
     ("talk.wav talk.txt --frame-rate 24p", 2, "expected a number of frames a second such as 24 or 23.976, got '24p'"),
+    ("scores.npy talk.txt --frame-shift 20ms", 2, "expected a number of seconds such as 0.02, got '20ms'"),
     ("talk.wav talk.txt --max-line 2.5", 2, "'--max-line': expected a whole number, got '2.5'; see"),
     ("talk.wav talk.txt --max-skipped 200", 2, "--max-skipped: expected a number from 0 to 100, got 200.0"),
     ("corpus train.jsonl --out-dir out --max-skipped x", 2, "Invalid value for '--max-skipped'"),

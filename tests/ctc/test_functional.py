@@ -314,6 +314,7 @@ LOG_PROBS = torch.zeros(4, 2, 3)
         ({"target_lengths": torch.tensor([2, 3])}, "expected 0 to 2, got [2, 3]"),
         ({"target_lengths": [2, -2]}, "expected 0 to 2, got [2, -2]"),
         ({"target_lengths": [True, True]}, "target_lengths: expected 2 whole numbers, got bool"),
+        ({"log_probs": LOG_PROBS.transpose(0, 1)}, "4 utterances of 2 frames: are their first axes swapped?"),
         ({"blank": 3}, "blank: expected a class from 0 to 2, got 3"),
         ({"blank": -1}, "blank: expected a class from 0 to 2, got -1"),
         ({"reduction": "max"}, "reduction: expected one of none, mean, sum; got 'max'"),

@@ -117,7 +117,7 @@ def test_arrays_as_numpy_keeps_them(tmp_path: Path, vocab_path: Path) -> None:
         (some_log_probs()[:, :0], r"at least one frame and one class, got shape \(7, 0\)"),
         (torch.zeros(7, 4, dtype=torch.int32), "floating-point"),
         (some_log_probs(7, 5), "got 5 classes and 4 tokens"),
-        (some_log_probs(4, 7), r"got 7 classes and 4 tokens \(are the axes swapped"),
+        (some_log_probs(4, 7), r"got 7 classes and 4 tokens: are the axes swapped"),
         (some_log_probs().exp(), "look like probabilities .* take the natural log"),
         (some_log_probs().exp().half(), "look like probabilities"),
     ],

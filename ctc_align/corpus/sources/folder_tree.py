@@ -56,6 +56,8 @@ MEDIA = frozenset(
     ]
 )
 """Extensions of what FFmpeg reads: used where no `SOUND` of the same name lies beside it (a video and its sound)."""
+LOG_PROBS = frozenset([".npy", ".npz", ".pt", ".safetensors"])
+"""Extensions of a network's output: used where a transcript, and no recording, of the same name lies beside it."""
 TEXT = (".lab", ".txt")
 SUBTITLES = (".srt", ".vtt")
 BOOK = ".epub"
@@ -97,9 +99,13 @@ class Contents:
     trans: list[str] = field(default_factory=list)
 
     @property
+    def transcribed(self) -> set[str]:
+        """The stems of the transcripts."""
+        return {*self.texts, *self.grids, *self.subtitles, *self.books}
+
+    @property
     def has_pair(self) -> bool:
-        transcribed = self.texts.keys() | self.grids.keys() | self.subtitles.keys() | self.books.keys()
-        return not transcribed.isdisjoint(self.sounds)
+        return not self.transcribed.isdisjoint(self.sounds)
 
     @property
     def book(self) -> str:
@@ -112,6 +118,7 @@ def contents(folder: Folder) -> Contents:
     """Sort the files of a folder into sounds, transcripts and TextGrids."""
     found = Contents()
     media: dict[str, list[str]] = {}
+    log_probs: dict[str, list[str]] = {}
     for name in folder.files:
         stem, extension = os.path.splitext(name)
         extension = extension.lower()
@@ -129,8 +136,12 @@ def contents(folder: Folder) -> Contents:
             found.subtitles.setdefault(stem, []).append(name)
         elif extension in MEDIA:
             media.setdefault(stem, []).append(name)
+        elif extension in LOG_PROBS:
+            log_probs.setdefault(stem, []).append(name)
     for stem, names in media.items():
         found.sounds.setdefault(stem, names)
+    for stem in found.transcribed & log_probs.keys():
+        found.sounds.setdefault(stem, log_probs[stem])
     for names in found.texts.values():
         names.sort(key=lambda name: TEXT.index(os.path.splitext(name)[1].lower()))
     return found

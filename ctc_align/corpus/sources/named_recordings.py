@@ -10,13 +10,12 @@ from pathlib import Path
 
 from ctc_align.alignment.corrected_words import LONGER_S
 from ctc_align.audio.loading import estimated_duration_s
-from ctc_align.corpus.sources.folder_tree import MEDIA, SOUND
+from ctc_align.corpus.sources.folder_tree import LOG_PROBS, MEDIA, SOUND
 from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.types import AlignmentData
 
 MOST_CHARS, MOST_ENDS = 4096, 16
 """Characters of the path of a recording, and ends of it that are looked for."""
-_LOG_PROBS = frozenset([".npy", ".npz", ".pt", ".safetensors"])
 
 
 def named_ends(named: str) -> list[Path]:
@@ -111,5 +110,5 @@ class RecordingFinder:
 def _of_one_name(folder: Path, stem: str) -> Iterator[Path]:
     """Yield the recordings, then videos, then log-probs, of a name in a folder."""
     beside = sorted(folder.glob(f"{glob.escape(stem)}.*"))
-    for kind in (SOUND, MEDIA, _LOG_PROBS):
+    for kind in (SOUND, MEDIA, LOG_PROBS):
         yield from (path for path in beside if path.suffix.casefold() in kind)

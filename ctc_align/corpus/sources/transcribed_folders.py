@@ -29,8 +29,8 @@ _SPEAKER = re.compile(r"([^-]+)-[^-]+-[^-]+")
 
 
 class MfaFolder(FolderSource):
-    """Each recording or video (by its extension, in any case) and its `.lab`, else `.txt`, else `.TextGrid`,
-    else the text of its `.srt` or `.vtt`, else of its `.epub`.
+    """Each recording or video (by its extension, in any case; without either, a file of log-probs) and its `.lab`,
+    else `.txt`, else `.TextGrid`, else the text of its `.srt` or `.vtt`, else of its `.epub`.
 
     The id is the path below the folder without extension, the speaker the folder that the file lies in. Of a TextGrid
     each interval with text is an utterance of the speaker that the tier is named after; its id is that of the recording
