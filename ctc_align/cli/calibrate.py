@@ -14,6 +14,7 @@ import typer
 
 from ctc_align.cli import options
 from ctc_align.cli.arguments import check_files
+from ctc_align.cli.language_notes import language_notes
 from ctc_align.cli.messages import SOME_FAILED, Talk, counted
 from ctc_align.cli.options import ConfigOptions, MessageOptions, grouped
 from ctc_align.errors import InputError, UsageError
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from ctc_align.training.calibrating.calibration_fitting import Report
     from ctc_align.training.calibrating.edge_learning import LearntEdges
 
+_SAMPLED = 20
+"""So many transcripts tell whether labels are in the model's language."""
 FAR_MS = 100.0
 """A model that was trained on the language is never so far off."""
 OutDir = Annotated[
@@ -83,6 +86,7 @@ def calibrate(
     aligner = Aligner(model, device=device, backend=backend, lexicon=lexicon, settings=settings)
     if not force:
         _refuse_to_replace(folder)
+    talk.notes(language_notes("\n".join(each.text for each in labelled[:_SAMPLED]), model, settings.language))
     with talk.progress("learning edges") as bar:
         report = measure(aligner, labelled, os.path.basename(os.path.abspath(reference)), progress=bar)
     if model in EMBEDDED or ":" in model:
@@ -125,6 +129,12 @@ def _write(folder: Path, report: Report) -> list[Path]:
 def _say_doubts(report: Report, failed: list[str], talk: Talk) -> None:
     for reason in failed:
         talk.say(f"ctc-align: {reason}")
+    held_out_ms = min(each.mae_ms for each in (report.after, report.learnt_errors) if each is not None)
+    if report.folds > 1 and held_out_ms >= report.before.mae_ms:
+        talk.note(
+            "what is learnt draws these edges no better than the model does as it is, for speakers left out: aligning "
+            "with it is not advised; more labels may help"
+        )
     if report.before.mae_ms > FAR_MS:
         talk.say(
             f"ctc-align: words lie {report.before.mae_ms:.0f} ms from the labels on average: do recordings, "
@@ -152,11 +162,13 @@ def _show(report: Report, took_s: float) -> None:
     console = console_for(sys.stdout)
     alone = report.folds == 1
     console.print(_errors_table(report))
+    console.print("errors are model minus label, + is late; as they were: as the model draws without it", markup=False)
     if report.learnt is not None:
         for line in _learning_lines(report, report.learnt):
             console.print(line, markup=False)
     elif report.utterances < FEWEST_UTTERANCES:
-        console.print(f"constants only: edges are learnt from {FEWEST_UTTERANCES} labelled files on", markup=False)
+        line = f"constants only: edges are learnt from {FEWEST_UTTERANCES} labelled files on"
+        console.print(f"{line}; from so few files single edges may get worse", markup=False)
     if report.reliability and not alone:
         console.print(_confidence_table(report))
     if report.replaced_auc is not None and not alone:

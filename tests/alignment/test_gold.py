@@ -103,7 +103,8 @@ def test_constants_hold_for_speakers_that_were_left_out(english: Aligner, speech
     report = calibrate(english, read_labelled(gold / "reference", gold / "corpus"))
     assert report.speakers == 8
     assert report.failed == ()
-    assert report.after.mae_ms < 15 < report.before.mae_ms
+    assert report.before.mae_ms < 12, "the model's own network"
+    assert report.after.mae_ms < 15
     assert report.after.within_20_ms >= 77
     # A network that learns from the others' labels is better still.
     assert report.learnt is not None

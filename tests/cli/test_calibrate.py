@@ -54,6 +54,17 @@ def test_one_speaker_says_nothing_of_others(cli, tmp_path: Path, aligned: Alignm
     assert max(known.offsets_ms.values()) > 10
 
 
+def test_what_the_model_draws_has_no_error_against_itself_and_constants_do_no_better(
+    cli, tmp_path: Path, aligned: Alignment
+) -> None:
+    for speaker in ("anna", "bert"):
+        label(tmp_path / "labels" / speaker, aligned, late_s=0.0)
+    result = cli("calibrate", "english", tmp_path / "labels", "--out-dir", tmp_path / "out")
+    row = next(line for line in result.stdout.splitlines() if "as they were  " in line)
+    assert NUMBER.findall(row) == ["0.0", "+0.0", "100.0"]
+    assert "no better than the model does as it is" in result.stderr
+
+
 def test_speakers_are_left_out_in_turn_and_bad_files_named(cli, tmp_path: Path, aligned: Alignment) -> None:
     for speaker in ("anna", "bert", "carl"):
         label(tmp_path / "labels" / speaker, aligned)
@@ -68,6 +79,8 @@ def test_speakers_are_left_out_in_turn_and_bad_files_named(cli, tmp_path: Path, 
     rows = {line.split("  ")[0].strip(): NUMBER.findall(line) for line in result.stdout.splitlines() if line.strip()}
     assert float(rows["constants"][0]) < 8 < 20 < float(rows["as they were"][0])
     assert abs(float(rows["constants"][1])) < 5
+    assert -35 < float(rows["as they were"][1]) < -25, "the labels are late, so the model is early"
+    assert "no better" not in result.stderr
     assert float(rows["constants"][3]) > 0.85
     faults = [line for line in result.stderr.splitlines() if "TextGrid" in line]
     assert len(faults) == 2

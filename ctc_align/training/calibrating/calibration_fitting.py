@@ -19,9 +19,11 @@ from ctc_align.alignment.edges import EdgeSettings, place_edges
 from ctc_align.alignment.refined_edges import SIGMA
 from ctc_align.errors import CtcAlignError, InputError
 from ctc_align.evaluate import Evaluation, evaluate_intervals
+from ctc_align.evaluate.pairing import pair_intervals
 from ctc_align.kernels import batching
 from ctc_align.models.calibration import Calibration
 from ctc_align.models.edge_network import EdgeNetwork
+from ctc_align.text.textgrid_files import Interval
 from ctc_align.training.calibrating.edge_errors import (
     Candidate,
     PairedEdges,
@@ -41,6 +43,8 @@ from ctc_align.training.calibrating.edge_learning import (
 )
 from ctc_align.training.calibrating.labelled_edges import network_labels
 from ctc_align.training.calibrating.labelled_speech import LabelledUtterance
+from ctc_align.types import ALIGNED
+from ctc_align.units import seconds_to_ms
 
 SCALES = (0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
 """Candidates for the scale of the segmentation states' scores."""
@@ -75,7 +79,8 @@ class Report:
 
     Attributes:
         calibration: from all labels.
-        before, after: without offsets, and with those from other speakers.
+        before: of the edges that the model writes as it is, with the calibration and the network that it has; after: of
+            those with offsets from other speakers. Model minus label, as `evaluate` has it: positive is late.
         reliability: (lowest confidence, words, mean confidence, share of words right), by other speakers' weights.
         replaced_auc: the chance that a word replaced by another, one in each utterance, gets a lower figure than a
             right one, by other speakers' weights.
@@ -125,7 +130,7 @@ def calibrate(
     """Estimate a model's calibration, and have a network of edges learn from labels where there are enough.
 
     Args:
-        aligner: with the model; its own calibration, if it has one, is not used.
+        aligner: with the model; what is learnt does not build on its own calibration, if it has one.
         labelled: a handful of utterances of several speakers.
         source: a description of the labels, for the file's readers.
         learns: False for constants alone.
@@ -150,9 +155,10 @@ def calibrate(
         calibration, reliability = _with_confidence(calibration, words, phones, given.folds, final)
         presence, auc = _presence(aligner, given, best)
         calibration = replace(calibration, word_presence=presence)
+    before_ms = _as_they_are(aligner, [each.labelled for each in given.utterances])
     return Report(
         calibration,
-        CalibrationErrors.of(np.asarray((words if given.segmented else given.candidates[0][1]).errors_ms)),
+        CalibrationErrors.of(np.asarray(before_ms or words.errors_ms)),
         after,
         reliability,
         auc,
@@ -163,6 +169,23 @@ def calibrate(
         held_out.evaluation,
         learnt,
     )
+
+
+def _as_they_are(aligner: Aligner, labelled: Iterable[LabelledUtterance]) -> list[float]:
+    """Return the errors in ms of the words that the aligner writes, whatever calibration and network it has."""
+    errors_ms: list[float] = []
+    for each in labelled:
+        words = [word for word in aligner.align(each.audio, each.text).words if word.status == ALIGNED]
+        ours = [Interval(word.start_s or 0.0, word.end_s or 0.0, word.text) for word in words]
+        if each.places:
+            at = {word.char_start: interval for word, interval in zip(words, ours)}
+            pairs = [(at[place], label) for place, label in zip(each.places, each.words) if place in at]
+        else:
+            paired = pair_intervals(ours, [label for label in each.words if label.label.strip()]).pairs
+            pairs = [(pair.hypothesis, pair.reference) for pair in paired if not pair.mismatch]
+        for word, label in pairs:
+            errors_ms += [seconds_to_ms(word.start_s - label.start_s), seconds_to_ms(word.end_s - label.end_s)]
+    return errors_ms
 
 
 @dataclass(frozen=True)
