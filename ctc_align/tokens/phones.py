@@ -23,6 +23,7 @@ MOST_KEPT = 100_000
 
 _FEWEST_ARPABET = 30
 _NAMED = 12
+_LENGTHS = ", without marks of length"
 
 
 def is_arpabet(vocab: Sequence[str]) -> bool:
@@ -160,7 +161,8 @@ class PhoneTokenizer:
             missing = dict.fromkeys(label for labels in entries for label in labels if self._id(label) is None)
             raise LexiconError(
                 f"{self._lexicon.source}:{self._lexicon.line(word)}: the model does not have the phones "
-                f"{_named(missing)} of the word {word!r}; use the model's phones or remove the entry"
+                f"{_named(missing)} of the word {word!r}; use the model's phones (ctc-align models show MODEL lists "
+                f"them{_LENGTHS if any('ː' in label for label in missing) else ''}) or remove the entry"
             )
         return found.pronunciations
 

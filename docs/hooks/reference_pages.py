@@ -32,7 +32,22 @@ def pages(root: Path) -> dict[str, str]:
     made["reference/commands.md"] = commands_page()
     made["reference/settings.md"] = settings_page(root / "configs")
     made["reference/json.md"] = schema_page()
+    made["reference/phones.md"] = phones_page()
     return made
+
+
+def phones_page() -> str:
+    """Return the phones of the model universal, by their classes."""
+    from ctc_align.text.ipa import IPA_CLASSES, IPA_PHONES
+
+    about = (
+        f"The tokens of the model `universal`, {len(IPA_PHONES)} broad phones of the International Phonetic Alphabet. "
+        "`ctc-align models show universal` lists them, too. In a lexicon for it write these, parted by spaces; marks "
+        "of length, tone, stress, aspiration and palatalisation are left out (`e` for eː), and a diphthong is two "
+        "vowels (`ɔ ʏ` is `ɔ y`)."
+    )
+    rows = [f"| {name} | {' '.join(f'`{phone}`' for phone in phones)} |" for name, phones in IPA_CLASSES.items()]
+    return "\n".join(["# Phones of universal", "", about, "", "| class | phones |", "|---|---|", *rows]) + "\n"
 
 
 def _commands() -> dict[str, Any]:
