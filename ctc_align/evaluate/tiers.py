@@ -94,7 +94,8 @@ def read_one(path: Path, tier: str, name: str | None = None) -> UtteranceTier:
     if not speakers:
         tiers = ", ".join(f"{each.number} {each.name}" for each in grid.tiers) or "none"
         named = " or ".join(wanted) if name is None else repr(name)
-        raise MissingTierError(f"{path}: expected an interval tier named {named}, got: {tiers}")
+        remedy = "rename it, or give evaluate --hypothesis-tier or --reference-tier NAME"
+        raise MissingTierError(f"{path}: expected an interval tier named {named}, got: {tiers}; {remedy}")
     return UtteranceTier(speakers, grid.end_s if grid.start_s == 0 else None)
 
 

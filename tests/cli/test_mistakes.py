@@ -181,7 +181,12 @@ MISTAKES = [
     ("evaluate grids grid.TextGrid", 2, "expected two files or two folders, got grids and grid.TextGrid"),
     ("evaluate talk.txt grid.TextGrid", 2, "talk.txt: expected an alignment (a TextGrid, ctc-align JSON or CTM)"),
     ("evaluate grids grids --tier words=Wort", 2, "named 'Wort', got: 1 words (2 files lack it); --tier words=NAME"),
-    ("evaluate grid.TextGrid grid.TextGrid --tier phones", 2, "expected an interval tier named phones", "got: 1 words"),
+    (
+        "evaluate grid.TextGrid grid.TextGrid --tier phones",
+        2,
+        "expected an interval tier named phones",
+        "1 words; rename it",
+    ),
     ("evaluate grids grids --tier syllables", 2, "expected the tier words or phones", "got 'syllables'"),
     ("evaluate grids grids --max-mae -1", 2, "--max-mae: expected milliseconds, 0 or more, got -1.0"),
     ("train none --out-dir out", 2, "none: expected a manifest", "or a folder as CORPUS; nothing is there"),
