@@ -196,6 +196,7 @@ def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out
                 assembly.finish()
                 if run.shard.count == 1:  # else the utterance of an id may be another shard's
                     engine.remove_stale()
+                    assembly.remove_moved()
             manifests = _manifests(layout, source, run, out_dir) if complete else []
             journal.check()
             summary = _summary(run, engine, journal, plan.workers, complete)

@@ -407,3 +407,23 @@ def test_rows_of_what_another_source_had_stay(run, corpus, tmp_path):
     assert runs.outputs(out_dir) == before
     run(runs.write_manifest(tmp_path / "both.jsonl", rows[:15]), out_dir, *shards, code=0)
     assert len(shard_ids(out_dir)) == len(set(shard_ids(out_dir))) == 15
+    run(runs.write_manifest(tmp_path / "less.jsonl", rows[4:15]), out_dir, *shards, code=0)
+    assert len(shard_ids(out_dir)) == len(set(shard_ids(out_dir))) == 15, "none is in two shards"
+
+
+def test_rows_that_wait_for_their_shard_stay_while_another_source_runs(run, corpus, tmp_path):
+    """A run is killed in the middle of a shard; the one over another source in between takes none of its rows."""
+    rows = [json.loads(line) for line in corpus.read_text("utf-8").splitlines()][20:]
+    first = runs.write_manifest(tmp_path / "first.jsonl", rows[:12])
+    second = runs.write_manifest(tmp_path / "second.jsonl", rows[12:])
+    out_dir, shards = tmp_path / "out", ["--layout", "shards", "--batch-seconds", 0.5]
+    options = ["--workers", 1, *shards]
+    killed = runs.start(first, "--out-dir", out_dir, *options, BATCH_S=0.1, FAULT="append-after:3")
+    killed.communicate(timeout=60)
+    done = len(runs.lines(out_dir))
+    assert 0 < done < 12
+    run(second, out_dir, *shards, code=0)
+    assert len(shard_ids(out_dir)) == 8
+    run(first, out_dir, *shards, code=0)
+    assert runs.summary(out_dir)["skipped"] == done, "none is done again"
+    assert len(set(shard_ids(out_dir))) == 20

@@ -84,6 +84,10 @@ class EarlierRows:
             for line in self._outcomes.lines()
         )
 
+    def lacks(self, id: str) -> bool:
+        """Return whether the source lacks an utterance."""
+        return self._is_foreign(line_key(id))
+
     def _is_foreign(self, key: int) -> bool:
         wanted = np.uint64(key)
         place = int(np.searchsorted(self._keys, wanted))
@@ -121,6 +125,8 @@ class Assembly:
         """Outputs that others have changed since they were written, and that stay as they are."""
         self.kept = NamedFiles()
         """Such ones in whose places others were written: NAME.hand.EXTENSION."""
+        self._names: set[str] = set()
+        """The names of all groups so far."""
 
     def __enter__(self) -> Assembly:
         return self
@@ -250,6 +256,7 @@ class Assembly:
             return finished
         if self._open is None:
             self._open = _Group(name)
+            self._names.add(name)
         group = self._open
         group.utterances.append(GroupedUtterance.of(index, utterance))
         group.outcomes[index] = done
@@ -299,6 +306,23 @@ class Assembly:
         is_wanted = any(self._is_earlier(id, self._checksum(data)) for id, data in self._pending.all())
         self._pending.close(remove=not self._groups and not is_wanted)
         return finished
+
+    def remove_moved(self) -> None:
+        """Remove from the files of groups that the source no longer has what it now has in others, at its end.
+
+        Raises:
+            OutputError: as `settle`.
+        """
+        for name in sorted(self._files.groups() - self._names):
+            found = self._files.checksums(name)
+            kept = [id for id in found if self._earlier is None or self._earlier.lacks(id)]
+            if len(kept) == len(found):
+                continue
+            rows = dict(self._files.rows(name, ()))
+            if kept:
+                self._files.write(name, (), [(id, rows[id]) for id in kept])
+            else:
+                self._remove(name)
 
     def _is_earlier(self, id: str, row: Checksum | None) -> bool:
         return self._earlier is not None and row is not None and self._earlier.holds(id, row)

@@ -55,6 +55,10 @@ class RecordingGrids:
     def targets(self, group: str) -> list[Path]:
         return [self._folder / f"{group}{_EXTENSION}"]
 
+    def groups(self) -> set[str]:
+        """Return none: a TextGrid does not show whose its intervals are."""
+        return set()
+
     def content(self, row: bytes) -> bytes:
         """Return the labelled intervals of a row: the others are not in the file."""
         part = json.loads(row)

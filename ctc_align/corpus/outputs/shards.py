@@ -67,6 +67,9 @@ class ShardFiles:
     def targets(self, group: str) -> list[Path]:
         return [self._folder / f"{group}{extension}" for extension in self._extensions]
 
+    def groups(self) -> set[str]:
+        return {path.name.removesuffix(".jsonl.gz") for path in self._folder.glob("alignments-?????.jsonl.gz")}
+
     def content(self, row: bytes) -> bytes:
         return row
 

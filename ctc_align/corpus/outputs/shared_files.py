@@ -34,6 +34,10 @@ class SharedFiles(Protocol):
         """Return the paths of the group's files."""
         ...
 
+    def groups(self) -> set[str]:
+        """Return the groups that have files, where their rows show whose they are; else none."""
+        ...
+
     def content(self, row: bytes) -> bytes:
         """Return what the group's files keep of a row, of which the journal has the checksum."""
         ...
