@@ -11,8 +11,10 @@
 
 All take the arguments of `functional.ctc_loss`, in all their forms. Log-probs are natural and, unless said otherwise,
 may be unnormalised. A target that does not fit has loss inf and gradient zero. `soft_target_cross_entropy` and
-`reweighted_ctc_loss` take the soft targets z, the occupancy, as constants, as their papers do; the others are fully
-differentiated. ASG (Collobert et al. 2016) is not here: topologies have no learned scores of transitions.
+`reweighted_ctc_loss` take the soft targets z, the occupancy, as constants, as their papers do, and the weights w of the
+latter too, so their second derivatives are not those of their values. `alignment_entropy` has one derivative, through
+z; a second raises `KernelError`. All others are differentiated twice.
+ASG (Collobert et al. 2016) is not here: topologies have no learned scores of transitions.
 
 A step of training:
 
@@ -158,6 +160,8 @@ def reweighted_ctc_loss(
         loss = -sum_t w[t] sum_k c[k] z[t, k] log y[t, k],    z the occupancy, a constant
         w[t] = (max_k (z[t, k] - y[t, k])) ** focus, divided by its mean over the utterance's frames
 
+    Neither z nor w is differentiated, though both depend on y.
+
     Frames on which the network already agrees with its soft targets are mostly blank; `focus` turns the loss to the
     others. Without weights the gradient is that of `ctc_loss`.
 
@@ -291,7 +295,8 @@ def label_prior_ctc_loss(
 
         loss = -log sum over paths of prod_t y[t, path[t]] / prior[path[t]] ** scale
 
-    Such scores are not normalised, for which the gradient is right. For alignment, subtract the same priors.
+    Such scores are not normalised, for which the gradient is right; divided by priors below 1 they may exceed 1, so the
+    loss may be negative. For alignment, subtract the same priors.
 
     Args:
         log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity: as
@@ -378,8 +383,8 @@ def alignment_entropy(
         H = log Z - sum_t sum_k z[t, k] x[t, k],    z the occupancy, x the log-probs, Z their sum over paths
 
     `ctc_loss - beta * alignment_entropy` is CTC with maximum entropy regularisation (Liu, Jin and Zhang 2018,
-    "Connectionist Temporal Classification with Maximum Entropy Regularization", NeurIPS). Fully differentiated, through
-    z as well: the gradient is minus the occupancy's covariance times x.
+    "Connectionist Temporal Classification with Maximum Entropy Regularization", NeurIPS). Differentiated once, through
+    z as well: the gradient is minus the occupancy's covariance times x. A second derivative raises `KernelError`.
 
     Args:
         log_probs, targets, input_lengths, target_lengths, blank, reduction: as `ctc_align.functional.ctc_loss`. In
