@@ -59,6 +59,9 @@ def test_what_the_model_draws_has_no_error_against_itself_and_constants_do_no_be
 ) -> None:
     for speaker in ("anna", "bert"):
         label(tmp_path / "labels" / speaker, aligned, late_s=0.0)
+    made = tmp_path / "labels" / "anna" / "demo.TextGrid"
+    made.rename(made.with_name("demo.hand.TextGrid"))  # the person's own; a run has made another since
+    made.write_text("made again", "utf-8")
     result = cli("calibrate", "english", tmp_path / "labels", "--out-dir", tmp_path / "out")
     row = next(line for line in result.stdout.splitlines() if "as they were  " in line)
     assert NUMBER.findall(row) == ["0.0", "+0.0", "100.0"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ from ctc_align.types import HAND, SKIPPED, AudioLike
 
 TRANSCRIPTS = (".txt", ".lab")
 _NOT_AUDIO = (".textgrid", ".txt", ".lab", ".json", ".ctm", ".md", ".toml")
+_KEPT = re.compile(r"\.hand(-\d+)?$")
+"""A run of a corpus puts it after the name of an output that a person has changed, when it makes that again."""
 ALIGNED_AGAIN = ".aligned"
 """Commands put it after a name that is taken."""
 
@@ -61,7 +64,8 @@ def read_labelled(
         reference: a folder of TextGrids with a tier of words, and one of phones if there is one, or of JSON, of which
             words by hand are labels and no others. The speaker is the folder that a file lies in, or, where all lie in
             one, the file itself. JSON without words by hand is passed over, as is the TextGrid beside corrected JSON
-            of its name. `NAME.aligned.TextGrid` is of the recording NAME, and comes before `NAME.TextGrid`.
+            of its name. `NAME.aligned.TextGrid` is of the recording NAME, and comes before `NAME.TextGrid`,
+            as does `NAME.hand.TextGrid` before both.
         audio: the folder with recordings of the same relative names; None: `reference` itself, and for JSON the place
             that it names. A .txt or .lab file beside a recording is its transcript, else the words of the TextGrid
             are; JSON has its own.
@@ -110,8 +114,9 @@ def _label_files(folder: Path, problems: list[str]) -> list[_LabelFile]:
         if suffix not in (".json", ".textgrid"):
             continue
         name = path.relative_to(folder).with_suffix("")
-        bare = name.with_name(name.name.removesuffix(ALIGNED_AGAIN))
-        rank = 2 * (suffix == ".textgrid") + (bare == name)
+        own = _KEPT.sub("", name.name)
+        bare = name.with_name(own.removesuffix(ALIGNED_AGAIN))
+        rank = 4 * (suffix == ".textgrid") + 2 * (bare == name) - (suffix == ".textgrid" and own != name.name)
         if suffix == ".json" and not _has_labels(path, problems):
             continue
         if bare not in found or rank < found[bare][0]:
