@@ -116,7 +116,12 @@ def region_notes(alignment: Alignment) -> list[str]:
     found = [f"{region.reason}{_place(region)}" for region in regions[:_SEVERAL]]
     if len(regions) > _SEVERAL:
         found.append(f"and {len(regions) - _SEVERAL} more stretches of words do not fit: see `regions` in JSON")
-    if alignment.fit == POOR and not regions:
+    if alignment.fit == POOR and 2 * alignment.skipped > alignment.spoken:
+        found.append(
+            "the fit is poor as most of the text is not in the recording: is it the text of this recording? Where it "
+            "is that of many recordings, ctc-align corpus FOLDER --text TEXT takes the part that each reads"
+        )
+    elif alignment.fit == POOR and not regions:
         loss = f"{alignment.loss_per_token:.1f} a token"
         found.append(f"the transcript fits the recording badly (loss {loss}): is it what is said, and all of it?")
     return found

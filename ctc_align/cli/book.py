@@ -69,7 +69,7 @@ def book(
         raise UsageError(f"{epub}: expected the EPUB book that was aligned; ctc-align book BOOK.epub ALIGNMENT.json")
     if audio and kind_of(audio, "--audio") == "nothing":
         raise UsageError(f"--audio {audio}: nothing is there; expected a recording, or the folder of all of them")
-    alignments = [path for each in alignments for path in _files(each)]
+    alignments = _without_replaced([path for each in alignments for path in _files(each)], talk)
     if audio and len(alignments) > 1 and not Path(audio).is_dir():
         raise UsageError(f"--audio {audio}: is one recording for {len(alignments)} alignments; give their folder")
     target = Path(out_dir, Path(epub).stem + _EXTENSION)
@@ -91,6 +91,16 @@ def _files(path: str) -> list[str]:
     if not files:
         raise UsageError(f"{path}: expected a folder with JSON that ctc-align wrote, got one without")
     return files
+
+
+def _without_replaced(alignments: list[str], talk: Talk) -> list[str]:
+    """Return the alignments without those that lie beside their NAME.corrected.json, which the page of one saves."""
+    from ctc_align.formats.hand_fixes import corrected_beside
+
+    corrected = {path: str(corrected_beside(Path(path))) for path in alignments}
+    replaced = {path: other for path, other in corrected.items() if other in alignments}
+    talk.notes(f"{other} is taken in place of {Path(path).name}" for path, other in replaced.items())
+    return [path for path in alignments if path not in replaced]
 
 
 def _readings(alignments: list[str], audio: str, talk: Talk) -> list[Reading]:

@@ -89,6 +89,8 @@ def misfits(summary: Summary) -> Iterator[str]:
         more = f" and {count - _MOST_IN_LINE} more" if count > _MOST_IN_LINE else ""
         fit = "transcript fits its recording" if count == 1 else "transcripts fit their recordings"
         yield f"{count} {fit} poorly or not at all: {named}{more}: are they of these recordings?"
+        if summary.text_gaps and count == summary.done:
+            yield "no recording reads the text well: it seems to be another book, or another edition of it"
     if summary.skipped_words:
         yield (
             'which words are not in the recordings: those of "status": "skipped" in the JSON of an utterance; '

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from ctc_align.cli.alignment_notes import seconds_told
 from ctc_align.cli.messages import counted
 from ctc_align.cli.printing import console_for
+from ctc_align.corpus.state.text_coverage import gap_place, gap_words
 from ctc_align.text.control_characters import printable
 from ctc_align.units import clock
 
@@ -120,7 +121,7 @@ def print_summary(summary: Summary, file: TextIO | None = None, of: int | None =
     if summary.text_gaps:
         console.print(_gaps_table(summary.text_gaps))
     if summary.most_skipped:
-        console.print(_ranking("most words not in the recording, percent", summary.most_skipped, "skipped_percent"))
+        console.print(_ranking("most words not in the recording, percent", summary.most_skipped, "skipped_percent", 1))
     if summary.doubtful:
         console.print(_ranking("least sure, confidence", summary.doubtful, "least_confidence"))
     if summary.slowest:
@@ -165,27 +166,26 @@ def _counts(summary: Summary, of: int | None) -> list[tuple[str, str]]:
 
 
 def _gaps_table(gaps: list[dict[str, Any]]) -> Any:
-    """Return the stretches of texts that no recording reads, those of most words first."""
+    """Return the stretches of texts that no recording reads, those of most words, in the order of the text."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("text that is in no recording", overflow="fold")
-    table.add_column("between", overflow="fold")
+    table.add_column("where", overflow="fold")
     table.add_column("words", justify="right", no_wrap=True)
     longest = sorted(gaps, key=lambda gap: -(gap["words"] or 0))
-    for gap in longest[:_MOST_GAPS]:
-        between = f"{gap['after'] or 'the start'} and {gap['before'] or 'the end'}"
+    for gap in (gap for gap in gaps if gap in longest[:_MOST_GAPS]):
         words = "—" if gap["words"] is None else f"{gap['words']:,}"
-        table.add_row(Text(printable(gap["begins"] or gap["text"])), Text(printable(between)), words)
+        table.add_row(Text(printable(gap_words(gap) or gap["text"])), Text(printable(gap_place(gap))), words)
     if len(gaps) > _MOST_GAPS:
         rest = sum(gap["words"] or 0 for gap in longest[_MOST_GAPS:])
         table.add_row(f"and {len(gaps) - _MOST_GAPS} more: see text_gaps in summary.json", "", f"{rest:,}")
     return table
 
 
-def _ranking(title: str, rows: list[dict[str, Any]], key: str) -> Any:
+def _ranking(title: str, rows: list[dict[str, Any]], key: str, digits: int = 3) -> Any:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -194,7 +194,7 @@ def _ranking(title: str, rows: list[dict[str, Any]], key: str) -> Any:
     table.add_column(title, overflow="fold")
     table.add_column("", justify="right", no_wrap=True)
     for row in rows:
-        table.add_row(Text(printable(row["utterance"])), "—" if row[key] is None else f"{row[key]:.3f}")
+        table.add_row(Text(printable(row["utterance"])), "—" if row[key] is None else f"{row[key]:.{digits}f}")
     return table
 
 

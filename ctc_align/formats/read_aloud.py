@@ -140,7 +140,8 @@ def _refuse_twice(units: Sequence[tuple[Sequence[SpanWord], str]], text: str) ->
         if word.first < unit[-1].last:
             raise UsageError(
                 f"{name} and {other} both have times for {text[word.first : word.last]!r} (character {word.first} of "
-                "the book); give one alignment for each part of it"
+                "the book); give one alignment for each part of it, and leave away (or delete) the other: "
+                "an old one, or one of another book"
             )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import posixpath
 import shutil
+import time
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -185,7 +186,7 @@ def _package(
     prefix = "read-aloud"
     while any(str(node.attributes.get("id", "")).startswith(prefix) for node in source.nodes):
         prefix += "-x"
-    edits, metas, new = [], [], []
+    edits, metas, new = _modified_now(source), [], []
     for number, page in enumerate(pages):
         id = f"{prefix}-page{number + 1}"
         edits.append(source.in_start_tag(entries[page.page.id], f'media-overlay="{id}"'))
@@ -203,6 +204,16 @@ def _package(
     tag = metadata.prefix + "meta"
     edits.append(source.at_end_of(metadata, "".join(f"<{tag} {meta}</{tag}>\n" for meta in metas)))
     return edited(data, edits)
+
+
+def _modified_now(source: XmlSource) -> list[tuple[int, int, str]]:
+    """Return the edits by which the package says that it was changed now, where it says when it was."""
+    now, edits = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), []
+    for node in source.nodes:
+        end = source.data.rindex(b"<", 0, node.end)
+        if node.attributes.get("property") == "dcterms:modified" and source.data.startswith(b"</", end):
+            edits.append((source.data.rindex(b">", node.start, end) + 1, end, now))
+    return edits
 
 
 def _length_ms(pages: Sequence[SpokenPage]) -> int:

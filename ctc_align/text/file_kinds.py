@@ -29,7 +29,7 @@ class FileKind:
 
 
 _AS_TEXT = "save its text as a plain text file in UTF-8"
-_UNPACK = "unpack it and name the text file in it"
+_UNPACK = "unpack it and name the text file in it, or save a document as plain text in UTF-8"
 _RECORDING = "a recording goes before its transcript: ctc-align AUDIO TRANSCRIPT"
 _AS_SRT = "convert it to SRT or VTT, which are read with their times"
 _SOUND_STARTS = (b"\x1aE\xdf\xa3", b"#!AMR", b"0&\xb2u\x8ef\xcf\x11", b"NIST_1A", b"FLV\x01", b"riff\x2e\x91\xcf\x11")

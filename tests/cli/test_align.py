@@ -285,6 +285,17 @@ def test_a_transcript_that_fits_badly_is_told(fit, told):
     assert sum("fits the recording badly" in note for note in notes(alignment)) == told
 
 
+def test_a_part_of_a_book_is_not_called_a_bad_fit():
+    read = AlignedWord("a", "a", 0, 1, "aligned", 0.5, 1.0, 0.9)
+    rest = tuple(AlignedWord("b", "b", at, at + 1, "skipped") for at in (2, 4))
+    found = Alignment(
+        "a", "a.wav", 2.0, "english", "cpu", 0.01, 1.0, -1.0, "a b b", (read, *rest), loss_per_token=0.6, fit="poor"
+    )
+    told = " ".join(notes(found))
+    assert "fits the recording badly" not in told
+    assert "ctc-align corpus FOLDER --text TEXT" in told
+
+
 @pytest.mark.parametrize(
     ("confidences", "least", "told"),
     [

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import posixpath
+import re
 import xml.etree.ElementTree as ElementTree
 import zipfile
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from urllib.parse import unquote
 
 import numpy as np
 import pytest
 import soundfile
-from made_books import PACKAGE, PAGE, made_epub
+from made_books import PACKAGE, PAGE, made_epub, made_zip
 from made_media import Coding, write_media
 from sample_alignments import aligned, make_alignment
 
@@ -105,6 +107,27 @@ def test_a_book_with_its_recordings_inside(cli, folder) -> None:
             if name.endswith(("oné.xhtml", "two.xhtml")):
                 before, after = ("".join(ElementTree.fromstring(data).itertext()) for data in (before, after))
             assert before == after, name
+
+
+def test_what_the_page_of_an_alignment_saved_is_taken_in_its_place(cli, folder) -> None:
+    Path("one.json").rename("one.corrected.json")
+    Path("one.json").write_text("what was before")
+    result = cli("book", "book.epub", ".")
+    assert "one.corrected.json is taken in place of one.json" in result.stderr
+    assert opened("book.read-aloud.epub")[0][1][0] == ("Chapter One", 1.0, 2.0)
+
+
+def test_the_package_says_when_it_was_changed(cli, folder) -> None:
+    with zipfile.ZipFile("book.epub") as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    old = b'<metadata><meta property="dcterms:modified">2020-01-02T03:04:05Z</meta></metadata>'
+    files["OEBPS/book.opf"] = files["OEBPS/book.opf"].replace(b"<metadata/>", old)
+    Path("book.epub").write_bytes(made_zip(files))
+    assert cli("book", "book.epub", ".").code == 0
+    with zipfile.ZipFile("book.read-aloud.epub") as archive:
+        package = archive.read("OEBPS/book.opf").decode()
+    (made,) = re.findall(r'dcterms:modified">(.*?)</meta>', package)
+    assert abs(datetime.fromisoformat(made) - datetime.now(timezone.utc)) < timedelta(minutes=10)
 
 
 def test_words_of_a_page_with_prefixes_and_recordings_as_they_are(cli, folder) -> None:

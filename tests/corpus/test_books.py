@@ -108,6 +108,29 @@ def test_each_recording_gets_its_part_and_what_none_reads_is_told(
     ]
 
 
+def test_what_is_left_out_within_a_part_is_named(book: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    long = " ".join(f"word{number}" for number in range(40))
+    (book / "book.txt").write_text(f"alpha one two three\n\nbeta four five {long} six seven\n", "utf-8")
+    kept = Searching.align
+
+    def without_long(self: Any, audio: Any, text: Any, name: str) -> Any:
+        found = kept(self, audio, text, name)
+        gone = {"status": SKIPPED, "start_s": None, "end_s": None, "confidence": None, "tokens": ()}
+        words = [replace(word, **gone) if word.text.startswith("word3") else word for word in found.words]
+        return replace(found, words=tuple(words))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Searching, "align", without_long)
+        assert run(["corpus", str(book), "--out-dir", "out"]) == 0
+    assert "within beta" in capsys.readouterr().err
+    gaps = json.loads(Path("out/summary.json").read_text("utf-8"))["text_gaps"]
+    assert [(gap["begins"][:13], gap["ends"][-13:], gap["words"]) for gap in gaps if gap["after"] == gap["before"]] == [
+        ("word30 word31", "word38 word39", 10)
+    ]
+    assert run(["report", "out"]) == 0
+    assert "within beta" in Path("out/report.html").read_text("utf-8")
+
+
 def test_a_text_that_is_named_is_that_of_all_folders_but_for_what_has_its_own(book: Path) -> None:
     write_clip(book / "cd2" / "gamma.wav", 0.5, 3)
     write_clip(book / "cd2" / "own.wav", 0.5, 4)

@@ -271,6 +271,7 @@ def _line(job: Job, outcome: Outcome, finished: float) -> Line:
         looks=outcome.looks,
         book=None if job.utterance.book is None else job.utterance.transcript,
         part=outcome.part,
+        left_out=outcome.left_out,
         files=outcome.files,
         row=outcome.row,
     )

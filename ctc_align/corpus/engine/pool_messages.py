@@ -22,8 +22,8 @@ class Outcome:
     """The outcome of one job.
 
     `pending` is the part of a file that the parent assembles; `doubt`, `fit`, `skipped`, `words`, `too_many_skipped`,
-    `unexplained_s`, `looks`, `part`, `files` and `row` go into the journal; `scored` are the ranked transcripts of a
-    job of `score`; `kept` are outputs that others had changed, by the names that they have now.
+    `unexplained_s`, `looks`, `part`, `left_out`, `files` and `row` go into the journal; `scored` are the ranked
+    transcripts of a job of `score`; `kept` are outputs that others had changed, by the names that they have now.
     """
 
     index: int
@@ -42,6 +42,7 @@ class Outcome:
     unexplained_s: float | None = None
     looks: str | None = None
     part: tuple[int, int] | None = None
+    left_out: tuple[tuple[int, int], ...] | None = None
     scored: tuple[Scored, ...] = ()
     files: Mapping[str, Checksum] | None = None
     row: Checksum | None = None

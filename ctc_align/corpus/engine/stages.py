@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,6 +23,7 @@ from ctc_align.corpus.state.lock import exclusive
 from ctc_align.errors import CtcAlignError, InputError, LostFolderError, OutputError
 from ctc_align.formats.whole_files import write_to_disk
 from ctc_align.models import UNIVERSAL
+from ctc_align.types import ALIGNED, SKIPPED
 
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
@@ -36,6 +38,9 @@ STAGES = ("reading", "waiting", "model", "kernels", "words", "writing")
 """Reading and writing have threads of their own; the other stages follow each other in one thread."""
 _OF_ONE_UTTERANCE = ("ENAMETOOLONG", "ENOTDIR", "EISDIR", "EEXIST", "ENOENT", "EINVAL", "EILSEQ", "ENOTEMPTY", "ELOOP")
 """Reasons for which one utterance cannot be written; any other (a full disk, no permission) concerns them all."""
+
+_FEWEST_LEFT_OUT, _MOST_LEFT_OUT = 4, 100
+"""Words in a row that are not in a recording of a part of a text and are named, and such stretches of a recording."""
 
 
 @dataclass
@@ -116,6 +121,7 @@ class AlignTask:
             unexplained_s=round(alignment.unexplained_s, 3) or None,
             looks=self._looks(alignment, utterance),
             part=_part(alignment),
+            left_out=_left_out(alignment),
             files=placed.files,
             row=placed.row,
             kept=tuple(placed.kept),
@@ -370,6 +376,18 @@ def _part(alignment: Alignment) -> tuple[int, int] | None:
     """Return the characters of the text of many recordings that an alignment is of, None where it is of no part."""
     start = alignment.text_offset
     return None if start is None else (start, start + len(alignment.text))
+
+
+def _left_out(alignment: Alignment) -> tuple[tuple[int, int], ...] | None:
+    """Return the characters, in the text of many recordings, of the longest runs of skipped words of a part."""
+    shift = alignment.text_offset
+    if shift is None:
+        return None
+    said = [word for word in alignment.words if word.status in (ALIGNED, SKIPPED)]
+    runs = [list(run) for status, run in groupby(said, key=lambda word: word.status) if status == SKIPPED]
+    runs = sorted((run for run in runs if len(run) >= _FEWEST_LEFT_OUT), key=len, reverse=True)[:_MOST_LEFT_OUT]
+    spans = sorted((run[0].char_start + shift, run[-1].char_end + shift) for run in runs)
+    return tuple(spans) or None
 
 
 def _of_its_part(found: Alignment | CtcAlignError, utterance: Utterance, aligner: Aligner) -> Alignment | CtcAlignError:

@@ -23,6 +23,7 @@ from ctc_align.corpus.report.run_figures import (
     page_beside,
 )
 from ctc_align.corpus.state.summary import Summary
+from ctc_align.corpus.state.text_coverage import gap_place, gap_words
 from ctc_align.text.control_characters import printable
 from ctc_align.units import clock
 
@@ -90,11 +91,11 @@ def report_page(figures: RunFigures, out_dir: Path, folder: Path) -> str:
     sections = [
         _overview(figures),
         _fits(summary),
-        _distributions(figures),
         _failures(figures),
-        _worst(figures, out_dir, folder),
-        _speakers(figures),
         _gaps(summary),
+        _worst(figures, out_dir, folder),
+        _distributions(figures),
+        _speakers(figures),
     ]
     return (
         f'{MARK}<html lang="en"><head><meta charset="utf-8"><title>{_text(title)}</title>'
@@ -237,10 +238,15 @@ def _gaps(summary: Summary) -> str:
     if not summary.text_gaps:
         return ""
     rows = [
-        [f"<td>{_text(gap['text'])}</td>", f"<td>{_text(gap['begins'] or '')} …</td>", _value(gap["words"], 0)]
+        [
+            f"<td>{_text(gap_words(gap))}</td>",
+            f"<td>{_text(gap_place(gap))}</td>",
+            _value(gap["words"], 0),
+            f"<td>{_text(gap['text'])}</td>",
+        ]
         for gap in summary.text_gaps
     ]
-    head = ("<th>text</th>", "<th>begins</th>", '<th class="number">words</th>')
+    head = ("<th>begins … ends</th>", "<th>where</th>", '<th class="number">words</th>', "<th>text</th>")
     return f"<section><h2>Parts of texts that nobody reads</h2>{_table(head, rows, 'sortable')}</section>"
 
 

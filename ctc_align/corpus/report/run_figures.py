@@ -22,6 +22,7 @@ from ctc_align.corpus.state.outcomes import Outcomes
 from ctc_align.corpus.state.summary import Summary, joined, lines_left
 from ctc_align.errors import CtcAlignError, InputError, UsageError
 from ctc_align.formats import Alignment, from_dict, read_alignment
+from ctc_align.formats.hand_fixes import corrected_beside
 from ctc_align.formats.json_reading import check_format, read_object
 from ctc_align.reading.input_files import parse_json
 
@@ -231,6 +232,7 @@ def run_figures(out_dir: Path, progress: Callable[[float], None] | None = None) 
             json_name = _json_of(line)
             least = None
             if json_name is not None:
+                json_name = _corrected(figures, out_dir, json_name)
                 least = _read(figures, out_dir / json_name)
             lacking += json_name is None and line.row is None
             worst.add(_named(line, json_name, least))
@@ -261,6 +263,15 @@ def _json_of(line: Line) -> str | None:
     else:
         names = sorted((name for name in line.files if name.endswith(".json")), key=len)  # not NAME.whisper.json
     return next((name for name in names if not os.path.isabs(name) and ".." not in Path(name).parts), None)
+
+
+def _corrected(figures: RunFigures, out_dir: Path, name: str) -> str:
+    """Return the name of the JSON with the corrections of a page where it lies beside that of the run, and note it."""
+    other = corrected_beside(Path(name)).as_posix()
+    if not os.path.isfile(out_dir / other):
+        return name
+    figures.notes.append(f"{other} is read in place of {name}; loss, fit and words that are not there are the run's")
+    return other
 
 
 def _read(figures: RunFigures, path: Path) -> float | None:
@@ -373,5 +384,5 @@ def page_beside(out_dir: Path, one: NamedUtterance) -> str | None:
     """Return the page of an utterance below the output folder, None where there is none."""
     if one.json is None:
         return None
-    name = f"{one.json.removesuffix('.json')}.html"
+    name = f"{one.json.removesuffix('.json').removesuffix('.corrected')}.html"
     return name if os.path.isfile(out_dir / name) else None

@@ -104,7 +104,10 @@ class RecordingFinder:
             )
         where = f"in {self.given}" if self.given else f"there, or beside {json_path}"
         name = alignment.audio if ends else json_path.stem
-        raise UsageError(f"{json_path}: its recording {name!r} is not {where}; give it with --audio PATH")
+        raise UsageError(
+            f"{json_path}: its recording {name!r} is not {where}; give it with --audio PATH, or delete this JSON where "
+            "it is an old one, of a recording that has another name now"
+        )
 
 
 def _of_one_name(folder: Path, stem: str) -> Iterator[Path]:

@@ -34,6 +34,7 @@ _AT_TIMES = (
     "looks",
     "book",
     "part",
+    "left_out",
     "files",
     "row",
 )
@@ -64,7 +65,8 @@ class Line:
     seconds of speech that no word explains, None where there is none. `looks` is the language that the
     text looks like where nobody named one and it chose the model `universal`. `book` is the path of
     the text of many recordings of which this one reads a part, `part` the characters of that part, first and end, None
-    where nothing of it is in the recording. `files` are the files of this
+    where nothing of it is in the recording, `left_out` those of the longest stretches within it that are not in the
+    recording, None where there are none. `files` are the files of this
     utterance alone, by their names below the output folder, `row` is its part of a file of many.
 
     `run` is the number of the run, one higher than any in the folder's journals at its start, and `number` (`line` in
@@ -90,6 +92,7 @@ class Line:
     looks: str | None = None
     book: str | None = None
     part: tuple[int, int] | None = None
+    left_out: tuple[tuple[int, int], ...] | None = None
     files: Mapping[str, Checksum] | None = None
     row: Checksum | None = None
     run: int = 0
@@ -199,6 +202,8 @@ def _line(data: Any) -> Line | None:
         values["row"] = tuple(values["row"])
     if values.get("part") is not None:
         values["part"] = tuple(values["part"])
+    if values.get("left_out") is not None:
+        values["left_out"] = tuple(map(tuple, values["left_out"]))
     if values.get("files") is not None:
         values["files"] = {name: tuple(recorded) for name, recorded in values["files"].items()}
     number = values.pop("line", 0)
@@ -240,6 +245,10 @@ def _is_count(value: Any) -> bool:
     return type(value) is int and 0 <= value < 1 << 53
 
 
+def _is_span(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(map(_is_count, value))
+
+
 _FIELDS: dict[str, Callable[[Any], bool]] = {
     "id": _is_text,
     "status": (DONE, FAILED).__contains__,
@@ -259,7 +268,8 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
     "unexplained_s": lambda value: _is_number(value) and value >= 0,
     "looks": _is_text,
     "book": _is_text,
-    "part": lambda value: isinstance(value, list) and len(value) == 2 and all(map(_is_count, value)),
+    "part": _is_span,
+    "left_out": lambda value: isinstance(value, list) and all(map(_is_span, value)),
     "files": _is_files,
     "row": _is_checksum,
     "run": _is_count,

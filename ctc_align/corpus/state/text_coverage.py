@@ -6,8 +6,8 @@ text's own file, if that is still there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ctc_align.corpus.state.journal_lines import Line
@@ -20,15 +20,16 @@ _SHOWN_CHARS = 60
 
 @dataclass(frozen=True)
 class TextGap:
-    """A stretch of a text with words that are in none of its recordings.
+    """A stretch of a text with words that are in none of its recordings, or are left out within one (`after` it too).
 
     Attributes:
         text: path of the text's file.
         char_start, char_end: in the text (code points, end exclusive); `char_end` None is the end of a text that could
             not be read any more.
-        after, before: the recordings that read the text around it; None at the start and at the end.
+        after, before: the recordings that read the text around it, one and the same where it lies within what that
+            reads; None at the start and at the end.
         words: the number of its words that can be spoken, None where the text could not be read.
-        begins: its first words.
+        begins: its first words, or all; ends: its last words, "" where `begins` has them.
     """
 
     text: str
@@ -38,6 +39,7 @@ class TextGap:
     before: str | None
     words: int | None = None
     begins: str = ""
+    ends: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as they stand in `summary.json`."""
@@ -49,6 +51,7 @@ class TextCoverage:
     """The parts of texts that recordings read, collected from the lines of journals."""
 
     _parts: dict[str, list[tuple[int, int, str]]] = field(default_factory=dict)
+    _left_out: dict[str, list[TextGap]] = field(default_factory=dict)
 
     def add(self, line: Line) -> None:
         """Take the part of a recording, if it reads most of its words; else it names its text all the same."""
@@ -57,13 +60,19 @@ class TextCoverage:
         parts = self._parts.setdefault(line.book, [])
         if line.part is not None and 2 * (line.skipped or 0) <= (line.words or 0):
             parts.append((*line.part, line.id))
+            left_out = [TextGap(line.book, start, end, line.id, line.id) for start, end in line.left_out or ()]
+            self._left_out.setdefault(line.book, []).extend(left_out)
 
     def gaps(self) -> list[TextGap]:
         """Return the gaps of all texts, in their order; those without a word that can be spoken are none."""
-        return [gap for text in sorted(self._parts) for gap in _gaps_of(text, sorted(self._parts[text]))]
+        return [
+            gap
+            for text in sorted(self._parts)
+            for gap in _gaps_of(text, sorted(self._parts[text]), self._left_out.get(text, []))
+        ]
 
 
-def _gaps_of(path: str, parts: list[tuple[int, int, str]]) -> list[TextGap]:
+def _gaps_of(path: str, parts: list[tuple[int, int, str]], left_out: list[TextGap]) -> list[TextGap]:
     from ctc_align.text import read_transcript, split
 
     try:
@@ -71,16 +80,50 @@ def _gaps_of(path: str, parts: list[tuple[int, int, str]]) -> list[TextGap]:
     except (CtcAlignError, OSError):
         text = None
     found = []
-    for gap in _between(path, parts, None if text is None else len(text)):
+    gaps = [*_between(path, parts, None if text is None else len(text)), *left_out]
+    for gap in sorted(gaps, key=lambda gap: gap.char_start):
         if text is None:
             found.append(gap)
             continue
         stretch = text[gap.char_start : gap.char_end]
         words = sum(bool(word.spoken) for word in split(stretch).words)
         if words:
-            begins = " ".join(stretch[: 4 * _SHOWN_CHARS].split())[:_SHOWN_CHARS]
-            found.append(TextGap(path, gap.char_start, gap.char_end, gap.after, gap.before, words, begins))
+            begins, ends = _named_by(stretch)
+            found.append(replace(gap, words=words, begins=begins, ends=ends))
     return found[:MOST_GAPS]
+
+
+def _named_by(stretch: str) -> tuple[str, str]:
+    """Return the first words of a stretch and the last ones, or all of a short one and "".
+
+    >>> _named_by("a b"), _named_by("first " + "long " * 40 + "last")[1]
+    (('a b', ''), 'long long long long long last')
+    """
+    head, tail = " ".join(stretch[: 4 * _SHOWN_CHARS].split()), " ".join(stretch[-4 * _SHOWN_CHARS :].split())
+    if len(stretch) <= 4 * _SHOWN_CHARS and len(head) <= _SHOWN_CHARS:
+        return head, ""
+    first, last = head[:_SHOWN_CHARS], tail[-_SHOWN_CHARS // 2 :]
+    return first.rpartition(" ")[0] or first, last.partition(" ")[2] or last
+
+
+def gap_words(gap: Mapping[str, Any]) -> str:
+    """Return the words that name a gap, as `summary.json` has it.
+
+    >>> gap_words({"begins": "All of", "ends": "it is."}), gap_words({"begins": "All"})
+    ('All of … it is.', 'All')
+    """
+    return f"{gap['begins']} … {gap['ends']}" if gap.get("ends") else str(gap["begins"])
+
+
+def gap_place(gap: Mapping[str, Any]) -> str:
+    """Return where a gap is, by the recordings around it.
+
+    >>> gap_place({"after": None, "before": "01"}), gap_place({"after": "01", "before": "01"})
+    ('between the start and 01', 'within 01')
+    """
+    if gap["after"] is not None and gap["after"] == gap["before"]:
+        return f"within {gap['after']}"
+    return f"between {gap['after'] or 'the start'} and {gap['before'] or 'the end'}"
 
 
 def _between(path: str, parts: list[tuple[int, int, str]], length: int | None) -> Iterator[TextGap]:
