@@ -180,7 +180,7 @@ MISTAKES = [
     ("evaluate none grids", 2, "none: no such file or folder (the hypothesis)"),
     ("evaluate grids grid.TextGrid", 2, "expected two files or two folders, got grids and grid.TextGrid"),
     ("evaluate talk.txt grid.TextGrid", 2, "talk.txt: expected an alignment (a TextGrid, ctc-align JSON or CTM)"),
-    ("evaluate grids grids --tier words=Wort", 2, "named 'Wort', got: 1 words (2 files lack it); --tier words=NAME"),
+    ("evaluate grids grids --tier words=Wort", 2, "got: 1 words; rename it, or give evaluate", "--tier words=NAME"),
     (
         "evaluate grid.TextGrid grid.TextGrid --tier phones",
         2,

@@ -249,10 +249,15 @@ def test_kaldis_disambiguation_symbols_are_dropped(tmp_path: Path) -> None:
 def test_the_blank_by_name_or_index(tmp_path: Path) -> None:
     path = save(tmp_path / "a.npy", some_log_probs())
     (tmp_path / "v.json").write_text(json.dumps(["a", "b", "0", "<blk>"]), encoding="utf-8")
-    for blank, index in ((None, 0), (0, 0), (3, 3), ("<blk>", 3), ("3", 3), ("0", 2)):
+    for blank, index in ((0, 0), (3, 3), ("<blk>", 3), ("3", 3), ("0", 2)):
         found = load_log_probs(path, vocab_path=tmp_path / "v.json", frame_shift_s=0.02, blank=blank)
         assert found.blank == index
-    for bad, message in (("4", "index from 0 to 3"), ("<eps>", "got '<eps>'; <blk> would be one"), (-1, "got -1")):
+    for bad, message in (
+        (None, "--blank 3"),
+        ("4", "index from 0 to 3"),
+        ("<eps>", "got '<eps>'; <blk> would be one"),
+        (-1, "got -1"),
+    ):
         with pytest.raises(UsageError, match=message):
             load_log_probs(path, vocab_path=tmp_path / "v.json", frame_shift_s=0.02, blank=bad)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from made_models import tiny_folder
 
 from ctc_align.alignment.ctc_path import Spans
 from ctc_align.audio.loading import load_segment
+from ctc_align.models import embedded_folder
 from ctc_align.models.convnet import features
 from ctc_align.text.ipa import IPA_PHONES
 from ctc_align.training.adaptation import Adaptation, adapt, more_silence
@@ -100,14 +102,15 @@ def test_loud_is_what_stands_out_of_the_noise(tmp_path: Path) -> None:
 
 def test_a_model_of_the_phones_of_all_languages_is_checked(tmp_path: Path) -> None:
     model = tiny_folder(tmp_path / "universal", ("<blank>", *IPA_PHONES))
-    (model / "confidence.safetensors").write_bytes(b"its network")
+    network = embedded_folder("universal") / "confidence.safetensors"
+    shutil.copy(network, model)
     make_letters(tmp_path, 12)
     loose = CheckLimits(1e6, 1e6, 1e6, 1e6)
     quick = Adaptation(language="it", check=loose, training=replace(Adaptation().training, epochs=1))
     result = adapt(quick, str(model), Call(str(tmp_path / "manifest.jsonl"), tmp_path / "mine"))
     comparison = result.card.comparison
     assert result.card.inventory.units == "ipa"
-    assert (result.folder / "confidence.safetensors").read_bytes() == b"its network"
+    assert (result.folder / network.name).read_bytes() == network.read_bytes()
     assert comparison is not None
     assert comparison.words == 3 * comparison.utterances
     assert 0 < comparison.adapted.covered <= 1
