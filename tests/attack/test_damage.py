@@ -166,7 +166,8 @@ def test_verify_mends_outputs_and_journals_at_random(layout, rounds, corpus, tmp
         journal.write_bytes(data)
         result = runs.run(*options, "--verify")
         assert result.returncode == 1, result.stderr
-        assert runs.outputs(out_dir) == expected, result.stderr
+        found = {name: data for name, data in runs.outputs(out_dir).items() if ".hand." not in name}
+        assert found == expected, result.stderr  # what may be a person's work was moved aside
         assert "utterances checked" in result.stderr
         summary = runs.summary(out_dir)
         assert (summary["done"], summary["failed"]) == (37, 3)
