@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ctc_align.evaluate import Comparison, Evaluation, Options
 
 _NAMED = 3
-_ALIGNMENTS = (".textgrid", ".json", ".ctm", ".jsonl", ".gz")
+_ALIGNMENTS = (".textgrid", ".json", ".ctm", ".jsonl", ".gz", ".wrd", ".phn")
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,10 @@ def evaluate(
         str,
         typer.Argument(metavar="HYPOTHESIS", help="A TextGrid, ctc-align JSON or CTM, or a folder of them."),
     ],
-    reference: Annotated[str, typer.Argument(metavar="REFERENCE", help="The same for the true boundaries.")],
+    reference: Annotated[
+        str,
+        typer.Argument(metavar="REFERENCE", help="The same, or TIMIT's .WRD and .PHN, for the true boundaries."),
+    ],
     *,
     tiers: TierOptions,
     labels: Annotated[

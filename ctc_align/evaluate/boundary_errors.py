@@ -140,7 +140,7 @@ class Evaluation:
 def evaluate(
     hypothesis: str | Path, reference: str | Path, tier: str = "words", options: Options | None = None
 ) -> Evaluation:
-    """Measure `hypothesis` against `reference`: files or folders of TextGrids, ctc-align JSON and CTM.
+    """Measure `hypothesis` against `reference`: files or folders of TextGrids, JSON, CTM and TIMIT's labels.
 
     Files in folders match by their path without extension; where one folder is flat, by the end of that path if only
     one file fits. CTM with several utterances, and shards of JSON, count as folders. Intervals pair by order (see

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ctc_align.errors import InputError, UsageError
 from ctc_align.evaluate.measure_options import PHONES, WORDS
-from ctc_align.evaluate.tiers import UtteranceTier, is_table, read_one, read_table
+from ctc_align.evaluate.tiers import SAMPLE_LABELS, UtteranceTier, is_table, read_one, read_table
 
 _NOT_ALIGNMENTS = frozenset({"summary.json"})
 _OTHER_JSON = (".whisper.json", ".labelstudio.json")
@@ -37,8 +37,9 @@ def open_source(path: Path, tier: str, tier_name: str | None) -> AlignmentSource
     """Return the utterances of a file, or of a folder with all its subfolders.
 
     In folders an utterance's name is the file's path without extension; of several files of one name JSON is preferred
-    to TextGrid, and that to CTM (`NAME.ctm` holds words, `NAME.tokens.ctm` or `NAME.phones.ctm` phones). Tables (CTM
-    with several utterances, shards of JSON) have the names of utterances inside.
+    to TextGrid, that to CTM (`NAME.ctm` holds words, `NAME.tokens.ctm` or `NAME.phones.ctm` phones), and that to
+    TIMIT's labels (`NAME.WRD`, `NAME.PHN`). Tables (CTM with several utterances, shards of JSON) have the names of
+    utterances inside.
 
     Raises:
         UsageError: a folder without alignments.
@@ -48,7 +49,9 @@ def open_source(path: Path, tier: str, tier_name: str | None) -> AlignmentSource
     if path.is_dir():
         _scan(source, tier, tier_name)
         if not source.utterances and not source.failures:
-            raise UsageError(f"{path}: expected .TextGrid, .json or .ctm alignments in this folder, got none")
+            raise UsageError(
+                f"{path}: expected .TextGrid, .json, .ctm, .wrd or .phn alignments in this folder, got none"
+            )
     elif is_table(path):
         source.utterances = _table_readers(path, tier)
     else:
@@ -97,7 +100,10 @@ def _rank(path: Path, tier: str) -> int | None:
     holds_tokens = Path(name).stem.endswith(_TOKEN_CTM)
     if name.endswith(".ctm"):
         return {(WORDS, False): 3, (PHONES, True): 3, (PHONES, False): 4}.get((tier, holds_tokens))
-    return {".json": 0, ".textgrid": 2}.get(Path(name).suffix)
+    suffix = Path(name).suffix
+    if suffix in SAMPLE_LABELS:
+        return 5 if SAMPLE_LABELS[suffix] == tier else 6  # which says that it lacks the tier
+    return {".json": 0, ".textgrid": 2}.get(suffix)
 
 
 def _name(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""One tier of an alignment file: TextGrid, ctc-align's JSON, alone or a line each, and CTM."""
+"""One tier of an alignment file: TextGrid, ctc-align's JSON, alone or a line each, CTM, and TIMIT's labels."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ from ctc_align.types import HAND
 
 TABLES = (".ctm", ".jsonl", ".jsonl.gz")
 """Endings of files that hold many utterances."""
+SAMPLE_LABELS = {".wrd": "words", ".phn": "phones"}
+"""Endings of TIMIT's labels, lines of "first_sample end_sample label", and the tier that they are."""
+_SAMPLES_PER_S = 16000
 _TIER_NAMES = {"words": ("words", "word"), "phones": ("phones", "tokens", "phone")}
 _NO_SPEAKER = ""
 _MOST_LINE_BYTES = 2**28
@@ -60,7 +63,7 @@ def read_intervals(path: str | Path, tier: str = WORDS, name: str | None = None)
     """Read the intervals of one tier of a file with one utterance, times as in the file.
 
     Args:
-        path: a TextGrid, ctc-align JSON, or CTM (its only tier, whatever `tier` is).
+        path: a TextGrid, ctc-align JSON, TIMIT's .WRD or .PHN, or CTM (its only tier, whatever `tier` is).
         tier: "words" or "phones" ("tokens" serve as phones).
         name: name or number (from 1) of the tier in a TextGrid; None: by the usual names, also after a speaker
             ("Ann - words"; tiers of several speakers are joined).
@@ -78,7 +81,7 @@ def read_intervals(path: str | Path, tier: str = WORDS, name: str | None = None)
 
 
 def read_one(path: Path, tier: str, name: str | None = None) -> UtteranceTier:
-    """Read a TextGrid or a JSON of one utterance.
+    """Read a TextGrid, a JSON of one utterance, or labels of TIMIT.
 
     Raises:
         MissingTierError: it has no such tier.
@@ -86,6 +89,8 @@ def read_one(path: Path, tier: str, name: str | None = None) -> UtteranceTier:
     """
     if path.suffix.casefold() == ".json":
         return _json_utterance(read_object(path), str(path), tier)
+    if path.suffix.casefold() in SAMPLE_LABELS:
+        return _sample_labels(path, tier)
     grid = read_textgrid(path)
     wanted = _TIER_NAMES[tier] if name is None else (name.strip().casefold(),)
     speakers = _named(grid.tiers, wanted)
@@ -97,6 +102,25 @@ def read_one(path: Path, tier: str, name: str | None = None) -> UtteranceTier:
         remedy = "rename it, or give evaluate --hypothesis-tier or --reference-tier NAME"
         raise MissingTierError(f"{path}: expected an interval tier named {named}, got: {tiers}; {remedy}")
     return UtteranceTier(speakers, grid.end_s if grid.start_s == 0 else None)
+
+
+def _sample_labels(path: Path, tier: str) -> UtteranceTier:
+    """Read labels of TIMIT, whose times are samples at 16 kHz."""
+    held = SAMPLE_LABELS[path.suffix.casefold()]
+    if held != tier:
+        raise MissingTierError(f"{path}: holds {held}, by its name, and no {tier}; give --tier {held}")
+    intervals = []
+    for number, line in _lines(path):
+        fields = line.split(maxsplit=2)
+        if not fields:
+            continue
+        if len(fields) < 3 or not (
+            fields[0].isdecimal() and fields[1].isdecimal() and int(fields[0]) <= int(fields[1])
+        ):
+            raise InputError(f"{path}:{number}: expected '<first sample> <end> <label>', got: {line.strip()[:100]}")
+        start_s, end_s = (round(int(sample) / _SAMPLES_PER_S, 6) for sample in fields[:2])
+        intervals.append(Interval(start_s, end_s, fields[2].strip()))
+    return UtteranceTier({_NO_SPEAKER: tuple(intervals)})
 
 
 def _named(tiers: tuple[Tier, ...], wanted: tuple[str, ...]) -> dict[str, tuple[Interval, ...]]:

@@ -214,3 +214,20 @@ def test_json_whose_times_are_none(tmp_path, times):
         InputError, match=r"a.json: expected words and tokens with times in seconds: (words\[0\].start_s|'one' starts)"
     ):
         read_intervals(path)
+
+
+def test_labels_of_timit(tmp_path):
+    """Samples at 16 kHz, words and phones in files of their own, in whatever case."""
+    put(tmp_path / "theirs" / "dr1" / "A.WRD", "1600 6400 one\n6400 12000 two\n14400 20800 three\n")
+    put(tmp_path / "theirs" / "dr1" / "A.PHN", "0 1600 h#\n1600 3200 o\n3200 6400 e\n")
+    put(tmp_path / "theirs" / "dr1" / "A.TXT", "0 32000 one two three\n")
+    OutputFiles(tmp_path / "ours" / "dr1", "A").write(alignment("A", 0.01))
+    for tier, paired in (("words", 3), ("phones", 2)):
+        found = evaluate(tmp_path / "ours", tmp_path / "theirs", tier)
+        assert (found.paired, found.both.mae_ms, found.complete) == (paired, 10.0, True), tier
+    grid = textgrid(tmp_path / "A.TextGrid", ("words", WORDS))
+    assert evaluate(grid, tmp_path / "theirs" / "dr1" / "A.WRD").both.mae_ms == 0.0
+    with pytest.raises(InputError, match=r"A\.PHN: holds phones, by its name, and no words; give --tier phones"):
+        evaluate(grid, tmp_path / "theirs" / "dr1" / "A.PHN")
+    with pytest.raises(InputError, match=r"b\.wrd:1: expected '<first sample> <end> <label>', got: 0\.1 0\.2 one"):
+        read_intervals(put(tmp_path / "b.wrd", "0.1 0.2 one\n"))
