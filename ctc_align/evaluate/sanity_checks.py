@@ -27,6 +27,8 @@ _RATIO_SPREAD = 0.1
 _EARLIEST_S = 0.05
 _DURATIONS_DIFFER_S, _DURATIONS_DIFFER = 0.5, 0.05
 _SHIFT_S, _SHIFT_SPREAD, _SHIFT_PAIRS = 0.25, 0.2, 3
+_FAR_S = 0.25
+"""Half of an utterance's edges are never farther off, of whatever aligner, if it is of this recording and text."""
 _NAMED = 3
 
 
@@ -52,6 +54,7 @@ def find_doubts(utterances: Sequence[PairedUtterance]) -> tuple[str, ...]:
     doubts = [_swapped(utterances), _units(utterances)]
     if doubts[1] is None:
         doubts += [_shifted(utterances), _durations(utterances)]
+        doubts += [] if doubts[2] else [_far(utterances)]
     return tuple(doubt for doubt in [*doubts, _labels(utterances)] if doubt is not None)
 
 
@@ -86,8 +89,7 @@ def _shifted(utterances: Sequence[PairedUtterance]) -> str | None:
         pairs = paired.pairing.pairs
         if len(pairs) < _SHIFT_PAIRS:
             continue
-        errors = [pair.hypothesis.start_s - pair.reference.start_s for pair in pairs]
-        errors += [pair.hypothesis.end_s - pair.reference.end_s for pair in pairs]
+        errors = _errors_s(paired)
         shift = median(errors)
         if abs(shift) > _SHIFT_S and median(abs(error - shift) for error in errors) < _SHIFT_SPREAD * abs(shift):
             shifts[paired.utterance] = shift
@@ -97,6 +99,26 @@ def _shifted(utterances: Sequence[PairedUtterance]) -> str | None:
         f"all times are off by about the same, {_signed_range(list(shifts.values()))}, in {_some(list(shifts))}: "
         "do both count from the start of the same recording?"
     )
+
+
+def _errors_s(paired: PairedUtterance) -> list[float]:
+    pairs = paired.pairing.pairs
+    errors = [pair.hypothesis.start_s - pair.reference.start_s for pair in pairs]
+    return errors + [pair.hypothesis.end_s - pair.reference.end_s for pair in pairs]
+
+
+def _far(utterances: Sequence[PairedUtterance]) -> str | None:
+    far = [paired.utterance for paired in utterances if paired.pairing.pairs and _median_off_s(paired) > _FAR_S]
+    if not far:
+        return None
+    return (
+        f"half of the edges are more than {_FAR_S:g} s off, which is no error of an aligner, in {_some(far)}: are they "
+        "of the same recording?"
+    )
+
+
+def _median_off_s(paired: PairedUtterance) -> float:
+    return median(map(abs, _errors_s(paired)))
 
 
 def _signed_range(shifts: Sequence[float]) -> str:

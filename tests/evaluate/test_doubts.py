@@ -90,3 +90,15 @@ def test_another_transcript():
     assert doubt.startswith("more than half of the reference has another label or none in 1 utterance: u3")
     assert told(other) == ("the labels of 3 of 3 pairs differ: are these the same transcripts?",)
     assert "another label or none in 1 utterance: u1" in told(REFERENCE[:1])[0]
+
+
+def test_another_recording_of_the_same_sounds():
+    """Phones of any two texts pair, and labels tell nothing: the distance does."""
+    draw = random.Random(3)
+
+    def phones() -> list[Interval]:
+        starts = sorted(draw.uniform(0, 9) for _ in range(60))
+        return [Interval(start, start + 0.05, draw.choice("aest")) for start in starts]
+
+    (doubt,) = evaluate_intervals([("u1", phones(), phones())], "phones").doubts
+    assert "more than 0.25 s off, which is no error of an aligner, in 1 utterance: u1" in doubt
