@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
 import pytest
+from document_blocks import blocks
 from made_alignments import WORDS, alignment, textgrid
 
 from ctc_align.formats import OutputFiles
@@ -167,3 +169,16 @@ def test_a_picture_without_matplotlib(cli, here, monkeypatch):
     result = cli("evaluate", "ours", "theirs", "--plot", "errors.png")
     assert result.code == 2
     assert "pip install 'ctc-align[plot]'" in result.error
+
+
+def test_the_output_in_the_guide_is_what_comes_out(cli, tmp_path, monkeypatch):
+    """Its files are made and compared; its words explain these figures."""
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).resolve().parents[2] / "docs" / "howto" / "evaluating.md").read_text("utf-8")
+    call, shown = (block.text for block in blocks(page))
+    for name, rows in re.findall(r"^cat > (\S+) <<'EOF'\n(.*?)^EOF$", call, re.MULTILINE | re.DOTALL):
+        Path(name).write_text(rows, "utf-8")
+    result = cli(*call.splitlines()[-1].split()[1:])
+    printed, told = ([line.rstrip() for line in text.splitlines() if line.strip()] for text in (result.stdout, shown))
+    assert printed == told
+    assert result.stderr == ""
