@@ -21,7 +21,7 @@ from ctc_align.alignment.fit import (
     with_little_confidence,
     without_times,
 )
-from ctc_align.alignment.inputs import UtteranceInputs
+from ctc_align.alignment.inputs import UtteranceInputs, warn_of_edges
 from ctc_align.alignment.islands import find_islands
 from ctc_align.alignment.optional_passages import leave_out_unspoken
 from ctc_align.alignment.placed_words import PlacedWords, SpelledWords, place_words, spell_as_said
@@ -63,6 +63,7 @@ def align_utterance(inputs: UtteranceInputs) -> Steps[Alignment]:
 
 def finished(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], placed: PlacedWords) -> Alignment:
     """Return the alignment of words that are placed, with what it is worth and where the two disagree."""
+    warn_of_edges(inputs)
     fit, words, unexplained, regions = judge(inputs, placed)
     lacking = missing_letters(own for own, word in zip(word_tokens, words) if not word.kind)
     return Alignment(

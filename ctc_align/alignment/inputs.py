@@ -119,6 +119,24 @@ class UtteranceInputs:
         return asked and self.edge_network is not None and self.emissions.sound is not None
 
 
+def warn_of_edges(inputs: UtteranceInputs) -> None:
+    """Warn where the setting `edges` asks for what cannot be had, and say which edges there are in its place."""
+    asked, calibration = inputs.settings.edges, inputs.calibration
+    segmented = inputs.emissions.states is not None
+    if asked == "refined" and not inputs.looks_at_edges:
+        networkless = f"{inputs.model}: no network that looks at edges"
+        lacking = networkless if inputs.edge_network is None else "no sound to look at"
+    elif asked == "calibrated" and not (calibration.offsets_ms if segmented else calibration.draws):
+        lacking = f"{inputs.model}: no calibration of edges, which ctc-align calibrate makes"
+    else:
+        return
+    if segmented:
+        drawn = "medians over all paths" if asked == "refined" else "those of the best path"
+    else:
+        drawn = "calibrated spikes of CTC" if calibration.draws else "spikes of CTC"
+    logger.warning("edges %s cannot be had (%s): they are %s", asked, lacking, drawn)
+
+
 @contextmanager
 def error_context(name: str, source: str = "") -> Iterator[None]:
     """Put the utterance's name before the message of an error, unless it names the `source` or a dictionary itself."""

@@ -79,6 +79,7 @@ class ProgressDisplay:
         self._compiling = compiling
         self._display: Any = None
         self._last_line = time.monotonic()
+        self._warned: set[str] = set()
 
     def __enter__(self) -> ProgressDisplay:
         if self.talk.on_terminal and not self.talk.quiet:
@@ -101,7 +102,10 @@ class ProgressDisplay:
             self.talk.say(f"ctc-align: {progress_line(tally)}")
 
     def warn(self, line: str) -> None:
-        self.talk.say(f"ctc-align: warning: {line}")
+        """Say a warning, once: workers give that of each utterance."""
+        if line not in self._warned:
+            self._warned.add(line)
+            self.talk.say(f"ctc-align: warning: {line}")
 
 
 def print_summary(summary: Summary, file: TextIO | None = None, of: int | None = None) -> None:

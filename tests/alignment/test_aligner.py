@@ -341,3 +341,29 @@ def test_log_probs_keep_their_best_path_also_through_a_long_gap_in_a_word() -> N
     log_probs[10, 0] = log_probs[250, 0] = -3.0
     alignment = Aligner(None).align(Emissions(log_probs.log_softmax(1), ("<b>", "a", "b"), 0.02), "ab")
     assert [(token.start_s, token.end_s) for token in alignment.words[0].tokens] == [(0.2, 0.22), (5.0, 5.02)]
+
+
+@pytest.mark.parametrize(
+    ("edges", "with_states", "told"),
+    [
+        (
+            "refined",
+            False,
+            "edges refined cannot be had (log-probs: no network that looks at edges): they are spikes of CTC",
+        ),
+        ("refined", True, "they are medians over all paths"),
+        (
+            "calibrated",
+            False,
+            "(log-probs: no calibration of edges, which ctc-align calibrate makes): they are spikes of CTC",
+        ),
+        ("occupancy", False, ""),
+        ("auto", True, ""),
+    ],
+)
+def test_edges_that_cannot_be_had_are_told(
+    edges: str, with_states: bool, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    Aligner(None, settings=Settings(edges=edges)).align(random_emissions(60, 1, with_states), "ab")
+    assert told in caplog.text
+    assert len(caplog.messages) == (1 if told else 0)
