@@ -27,6 +27,7 @@ from ctc_align.alignment.inputs import (
     names_of,
     require_text_extras,
     run_watched,
+    said_words,
     seconds_of,
 )
 from ctc_align.alignment.model_choice import ModelChoice
@@ -42,7 +43,7 @@ from ctc_align.models import AUTO
 from ctc_align.models.calibration import Calibration, calibration_of, file_in, read_calibration
 from ctc_align.models.catalogue import folder_settings
 from ctc_align.models.edge_network import EdgeNetwork, edge_network_of, load_edge_network
-from ctc_align.tokens.tokenizer import Tokenizer, tokenizer_for, with_phones
+from ctc_align.tokens.tokenizer import Tokenizer, tokenizer_for
 from ctc_align.types import AlignedWord, Audio, AudioLike, Emissions, Transcript, Words
 
 if TYPE_CHECKING:
@@ -418,7 +419,7 @@ class Aligner:
         return UtteranceInputs(
             name,
             source,
-            with_phones(words, tokenizer, settings.language),
+            said_words(words, emissions, tokenizer, settings.language),
             emissions,
             self.model.name if self.model and may_be_models else "log-probs",
             tokenizer,

@@ -15,6 +15,7 @@ import torch
 from ctc_align import units
 from ctc_align.alignment.edges import EdgeSettings
 from ctc_align.alignment.progress import StepProgress
+from ctc_align.alignment.words import duration_of
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, EmissionsError, LexiconError, UsageError
 from ctc_align.formats import Alignment
@@ -24,7 +25,8 @@ from ctc_align.models import AcousticModel
 from ctc_align.models.calibration import Calibration
 from ctc_align.models.confidence_network import ConfidenceNetwork
 from ctc_align.models.edge_network import EdgeNetwork
-from ctc_align.tokens.tokenizer import Tokenizer
+from ctc_align.text.sample_numbers import without_sample_numbers
+from ctc_align.tokens.tokenizer import Tokenizer, with_phones
 from ctc_align.types import Audio, AudioLike, Emissions, Transcript, Words
 
 if TYPE_CHECKING:
@@ -279,6 +281,11 @@ def require_text_extras(settings: Settings, *, is_ipa: bool) -> None:
         )
     if settings.romanize:
         require_uroman()
+
+
+def said_words(words: Words, emissions: Emissions, tokenizer: Tokenizer, language: str) -> Words:
+    """Return words with what `tokenizer` reads, without the numbers of samples that some transcripts begin with."""
+    return with_phones(without_sample_numbers(words, duration_of(emissions)), tokenizer, language)
 
 
 def lexicon_in(path: str | PathLike[str] | None) -> Lexicon | None:

@@ -16,12 +16,13 @@ import torch
 
 from ctc_align import units
 from ctc_align.alignment.ctc_path import Spans, ctc_loss
+from ctc_align.alignment.inputs import said_words
 from ctc_align.alignment.pronunciations import choose_pronunciations, nothing_to_align, spell_words
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, InputError, UsageError
 from ctc_align.kernels.requests import Steps
 from ctc_align.text import require_words, words_of
-from ctc_align.tokens.tokenizer import Tokenizer, count_missing, with_phones
+from ctc_align.tokens.tokenizer import Tokenizer, count_missing
 from ctc_align.types import Emissions, Tokens
 
 LOCAL_S = 0.3
@@ -89,7 +90,7 @@ def score_transcript(
     try:
         words = words_of(text, settings)
         require_words(words, "transcript")
-        words = with_phones(words, tokenizer, settings.language)
+        words = said_words(words, emissions, tokenizer, settings.language)
         word_tokens = yield from spell_words(words, tokenizer, settings)
         scored = replace(scored, unknown=count_missing(word_tokens))
         if not any(word.pronunciations for word in word_tokens):

@@ -14,9 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
+from ctc_align.audio.loading import estimated_duration_s
 from ctc_align.corpus.utterance import Refused, Source, Utterance
-from ctc_align.errors import InputError
+from ctc_align.errors import AudioError, InputError
 from ctc_align.models.convnet import features
+from ctc_align.text.sample_numbers import may_have_sample_numbers, without_sample_numbers
 from ctc_align.tokens.tokenizer import tokenize, with_phones
 from ctc_align.training import Watch
 from ctc_align.training.feature_store import FeatureStore, build
@@ -117,7 +119,7 @@ def read_pairs(sources: Sequence[tuple[Source, bool]], language: str) -> Pairs:
                 pairs.leave_out(utterance, "not readable in the corpus", utterance.reason)
                 continue
             utterance = replace(utterance, language=utterance.language or language)
-            words = read_words(utterance.text, utterance.language)
+            words = _without_sample_numbers(read_words(utterance.text, utterance.language), utterance)
             if any(word.spoken for word in words.words):
                 pairs.utterances.append(utterance)
                 pairs.words.append(words)
@@ -127,6 +129,16 @@ def read_pairs(sources: Sequence[tuple[Source, bool]], language: str) -> Pairs:
     if not pairs.utterances:
         raise InputError(f"{sources[0][0].name}: none of the transcripts can be used: {summary(pairs.left_out)}")
     return pairs
+
+
+def _without_sample_numbers(words: Words, utterance: Utterance) -> Words:
+    """Return words without the numbers of samples that a transcript may begin with, as TIMIT's do."""
+    if not may_have_sample_numbers(words.text):
+        return words
+    try:
+        return without_sample_numbers(words, utterance.duration_s or estimated_duration_s(utterance.audio))
+    except AudioError:  # it is left out when its frames are read
+        return words
 
 
 def gather(pairs: Pairs, inventory: Inventory, limits: Limits, folder: Path, watch: Watch) -> Corpus:

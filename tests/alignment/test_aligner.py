@@ -343,6 +343,23 @@ def test_log_probs_keep_their_best_path_also_through_a_long_gap_in_a_word() -> N
     assert [(token.start_s, token.end_s) for token in alignment.words[0].tokens] == [(0.2, 0.22), (5.0, 5.02)]
 
 
+def test_the_first_and_last_sample_of_a_transcript_are_not_spoken() -> None:
+    """TIMIT's texts: numbers that fit the recording's length at a usual rate are markup, whatever `match` is."""
+    emissions = planted(spelt("cab abe"))  # 0.46 s
+    for match in ("auto", "exact"):
+        aligner = Aligner(None, settings=Settings(match=match))
+        alignment = aligner.align(emissions, "0 7360 Cab, abe!\n")
+        assert [(word.text, word.kind) for word in alignment.words[:3]] == [
+            ("0", "markup"),
+            ("7360", "markup"),
+            ("Cab,", ""),
+        ]
+        assert times(alignment)[2:] == [("Cab,", 0.04, 0.2), ("abe!", 0.28, 0.44)]
+        assert aligner.score(emissions, "0 7360 Cab, abe!") == pytest.approx(aligner.score(emissions, "Cab, abe!"))
+    for text in ("0 5000 cab abe", "0 7360\ncab abe", "7360 0 cab abe", "0 7360 cab\nabe"):
+        assert ALIGNER.align(emissions, text).words[0].kind == "", text
+
+
 @pytest.mark.parametrize(
     ("edges", "with_states", "told"),
     [
