@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,7 +22,7 @@ from ctc_align.cli.align import (
 from ctc_align.cli.alignment_notes import recording_notes
 from ctc_align.cli.arguments import check_alignments, check_files, kind_of
 from ctc_align.cli.language_notes import unknown_letters
-from ctc_align.cli.messages import SOME_FAILED, Talk
+from ctc_align.cli.messages import SOME_FAILED, Talk, counted
 from ctc_align.cli.options import (
     ConfigOptions,
     CueOptions,
@@ -46,12 +47,10 @@ if TYPE_CHECKING:
     Run = Callable[[str, "OutputFiles | None"], int]
 
 
-@grouped
-def realign(
-    corrected: Annotated[
-        list[str],
-        typer.Argument(metavar="CORRECTED.json", help='Alignments in JSON, their corrected words marked "by": "hand".'),
-    ],
+@dataclass(frozen=True)
+class CorrectionOptions:
+    """The recording, and labels that go before those of the JSON."""
+
     audio: Annotated[
         str | None,
         typer.Option(
@@ -60,8 +59,26 @@ def realign(
             help="The recording (or log-probs), or a folder of recordings.",
             show_default="as the JSON names it, seen from here or from its own folder",
         ),
-    ] = None,
+    ] = None
+    hand: Annotated[
+        str | None,
+        typer.Option(
+            "--hand",
+            metavar="PATH",
+            help="A TextGrid in which a person has corrected the words, and phones, of CORRECTED.json, or a folder of "
+            "such, NAME.hand.TextGrid or NAME.TextGrid: all its edges are by hand.",
+        ),
+    ] = None
+
+
+@grouped
+def realign(
+    corrected: Annotated[
+        list[str],
+        typer.Argument(metavar="CORRECTED.json", help='Alignments in JSON, their corrected words marked "by": "hand".'),
+    ],
     *,
+    sources: CorrectionOptions,
     model: ModelOptions,
     destination: DestinationOptions,
     config: ConfigOptions,
@@ -74,15 +91,17 @@ def realign(
 ) -> None:
     """Align again what lies between the edges that a person has fixed.
 
-    Words that are "by": "hand" in CORRECTED.json keep their times. Model and settings are those that the JSON names,
-    unless options say otherwise. Writes NAME.aligned.json for NAME.json, and other formats with --format.
+    Words that are "by": "hand" in CORRECTED.json, or in the TextGrid of --hand, keep their times. Model and settings
+    are those that the JSON names, unless options say otherwise. Writes NAME.aligned.json for NAME.json, and other
+    formats with --format.
     """
-    talk = messages.talk()
+    talk, audio, hand = messages.talk(), sources.audio, sources.hand
     check_files({"--lexicon": model.lexicon, "--vocab": log_probs.vocab, "--calibration": times.calibration})
     _check_inputs(corrected, audio, stdout=destination.stdout)
+    _check_hand(corrected, hand)
     formats = checked_formats(destination.format or "json", destination.stdout, destination.out_dir)
     talk.listen()
-    inputs = [*corrected, audio, model.lexicon, log_probs.vocab, config.config, times.calibration]
+    inputs = [*corrected, audio, hand, model.lexicon, log_probs.vocab, config.config, times.calibration]
     outputs = [destination.files(f"{Path(path).stem}.aligned", formats, inputs) for path in corrected]
     _check_outputs(corrected, outputs)
     aligners: dict[tuple[str | None, Settings], Aligner] = {}
@@ -90,7 +109,7 @@ def realign(
     def run(path: str, files: OutputFiles | None) -> int:
         from ctc_align.formats import read_alignment
 
-        alignment = read_alignment(path)
+        alignment = _labelled(read_alignment(path), path, hand, talk)
         check_places(formats, alignment.places, f"the transcript of {path} is none")
         base = _settings_of(alignment, path)
         settings = config.settings(transcripts, times, subtitles, new_cues, base=base)
@@ -124,6 +143,33 @@ def _check_inputs(corrected: Sequence[str], audio: str | None, *, stdout: bool) 
         other = names.setdefault(Path(path).stem, path)
         if other != path:
             raise UsageError(f"{other} and {path} have one name: call them one by one, each with an --out-dir")
+
+
+def _check_hand(corrected: Sequence[str], hand: str | None) -> None:
+    """Raise UsageError where labels are not there, or are those of one file and there are several."""
+    if hand is None or (kind := kind_of(hand, "--hand")) == "folder":
+        return
+    if kind == "nothing":
+        raise UsageError(f"--hand {hand}: expected a TextGrid or a folder of TextGrids, got no such file")
+    if len(corrected) > 1:
+        raise UsageError(f"--hand {hand}: one TextGrid for {len(corrected)} alignments: give their folder")
+
+
+def _labelled(alignment: Alignment, path: str, hand: str | None, talk: Talk) -> Alignment:
+    """Return an alignment with the labels that a person has corrected, and say how many are other ones."""
+    from ctc_align.evaluate.corrected_labels import labels_of, with_labels
+    from ctc_align.formats.hand_fixes import is_fixed
+
+    if hand is None:
+        return alignment
+    labels = labels_of(Path(hand), Path(path)) if Path(hand).is_dir() else Path(hand)
+    words = with_labels(alignment, labels)
+    moved = sum((a.start_s, a.end_s) != (b.start_s, b.end_s) for a, b in zip(words, alignment.words))
+    fixed = [word for word in words if is_fixed(word)]
+    bare = sum(not word.tokens for word in fixed)
+    placed = f"; {bare} whose phones do not fill them get new ones" if bare else ""
+    talk.note(f"{labels}: {counted(len(fixed), 'word is', 'words are')} by hand, {moved} moved{placed}")
+    return replace(alignment, words=words)
 
 
 def _check_outputs(corrected: Sequence[str], outputs: Sequence[OutputFiles | None]) -> None:

@@ -59,6 +59,29 @@ def test_it_writes_beside_with_the_settings_of_the_file(cli, folder: Path, tmp_p
     assert "exists already" in refused.stderr
 
 
+def test_a_textgrid_corrected_in_praat_becomes_a_table(cli, folder: Path, tmp_path: Path) -> None:
+    shutil.copy(folder / "demo.json", tmp_path / "demo.json")
+    aligned = read_alignment(folder / "demo.json")
+    aligned.save(tmp_path / "demo.TextGrid")
+    third = aligned.words[2]
+    grid = (tmp_path / "demo.TextGrid").read_text("utf-8")
+    moved_s = round(third.start_s + 0.012, 5)
+    (tmp_path / "demo.TextGrid").write_text(grid.replace(f" {third.start_s:g}\n", f" {moved_s:g}\n"), "utf-8")
+    out = tmp_path / "out"
+    arguments = ("--hand", tmp_path, "--audio", folder, "--format", "csv,json", "--out-dir", out)
+    result = cli("realign", tmp_path / "demo.json", *arguments)
+    assert result.code == 0, result.stderr
+    assert f"demo.TextGrid: {len(aligned.words)} words are by hand, 2 moved" in result.stderr
+    again = read_alignment(out / "demo.aligned.json")
+    assert (again.words[2].start_s, again.words[1].end_s) == (moved_s, moved_s)
+    assert [(word.start_s, word.end_s) for word in again.words[3:]] == [
+        (word.start_s, word.end_s) for word in aligned.words[3:]
+    ]
+    assert f",{moved_s:.3f}," in (out / "demo.aligned.csv").read_text("utf-8")
+    refused = cli("realign", tmp_path / "demo.json", folder / "mended.json", "--hand", tmp_path / "demo.TextGrid")
+    assert (refused.code, "one TextGrid for 2 alignments: give their folder" in refused.stderr) == (2, True)
+
+
 def test_an_output_never_takes_the_place_of_an_input(cli, folder: Path, tmp_path: Path) -> None:
     source = tmp_path / "a.json"
     shutil.copy(folder / "mended.json", source)
