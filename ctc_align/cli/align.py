@@ -140,7 +140,7 @@ def align(
     talk.notes(language_notes(spoken_text(words), aligner.choice.only, settings.language))
     files = (audio, transcript, model.lexicon, log_probs.vocab, config.config, times.calibration)
     formats = with_source_format(formats, written, destination.stdout)
-    talk.notes(effect_notes(new_cues, settings, written, formats))
+    talk.notes(effect_notes(new_cues, formats, keeps_cues=written.subtitles is not None and settings.cues != "again"))
     name = name_of_audio(audio)
     outputs = destination.files(name, formats, files)
     sound = sound_of(audio, reader, aligner)
@@ -289,14 +289,17 @@ def with_source_format(formats: tuple[str, ...], written: Transcript, stdout: bo
     return tuple(dict.fromkeys((*formats, written.subtitles.format)))
 
 
-def effect_notes(given: CueOptions, settings: Settings, written: Transcript, formats: Sequence[str]) -> list[str]:
-    """Return a note on options of subtitles that are given and change nothing in what is written."""
+def effect_notes(given: CueOptions, formats: Sequence[str], *, keeps_cues: bool) -> list[str]:
+    """Return a note on options of subtitles that are given and change nothing in what is written.
+
+    `keeps_cues`: the cues of the transcript's file come back, with new times.
+    """
     options = {"--max-line": given.max_line, "--max-cps": given.max_cps, "--frame-rate": given.frame_rate}
     names = [name for name, value in options.items() if value is not None]
     if not {*formats} & {"srt", "vtt", "ass", "lrc"}:
         return [f"{' and '.join(names)}: without effect, as no subtitles are written (--format srt)"] if names else []
     names = [name for name in names if name != "--frame-rate"]
-    if not names or written.subtitles is None or settings.cues == "again":
+    if not names or not keeps_cues:
         return []
     return [f"{' and '.join(names)}: without effect, as the transcript's own cues are kept; --cues again cuts new ones"]
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ctc_align.cli import options
+from ctc_align.cli.align import effect_notes
 from ctc_align.cli.corpus_notes import changed_outputs, interruption, leave, misfits, name_failures, verification
 from ctc_align.cli.language_notes import choice_notes, language_notes
 from ctc_align.cli.messages import Interrupted, Talk
@@ -270,6 +271,7 @@ def corpus(
         inputs=tuple(path for path in files if path is not None),
         log_probs=reader,
     )
+    talk.notes(effect_notes(cues, run.outputs.formats_written, keeps_cues=False))
     align_all(run, talk)
 
 

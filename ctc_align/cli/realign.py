@@ -13,6 +13,7 @@ from ctc_align.cli.align import (
     DestinationOptions,
     check_places,
     checked_formats,
+    effect_notes,
     exit_code,
     load_aligner,
     note_renamed,
@@ -113,6 +114,8 @@ def realign(
         check_places(formats, alignment.places, f"the transcript of {path} is none")
         base = _settings_of(alignment, path)
         settings = config.settings(transcripts, times, subtitles, new_cues, base=base)
+        keeps_cues = alignment.subtitles is not None and settings.cues != "again"
+        talk.notes(effect_notes(new_cues, formats, keeps_cues=keeps_cues))
         sound = _recording(path, alignment, audio)
         reader = log_probs.reader_of_file(sound, model.model)
         name = None if reader is not None else model.model or _model_of(alignment, path)

@@ -104,6 +104,13 @@ def test_wrong_calls(options, message, cli, manifest, tmp_path):
     assert not out_dir.exists()
 
 
+def test_options_of_subtitles_without_effect_are_told(cli, manifest, tmp_path):
+    call = ("corpus", manifest, "--out-dir", tmp_path / "out", "--max-line", 30, "--frame-rate", 25, "--workers", 0)
+    told = "note: --max-line and --frame-rate: without effect, as no subtitles are written (--format srt)"
+    assert told in cli(*call).stderr
+    assert "without effect" not in cli(*call, "--format", "json,srt").stderr
+
+
 def test_quiet_names_failures_only(cli, inline_alignment, model, manifest, tmp_path):  # noqa: F811
     options = ("--out-dir", tmp_path / "out", "--model", model, "--workers", 1, "--format", "json")
     result = cli("corpus", manifest, *options, "--quiet")
