@@ -124,12 +124,13 @@ class UtteranceInputs:
 def warn_of_edges(inputs: UtteranceInputs) -> None:
     """Warn where the setting `edges` asks for what cannot be had, and say which edges there are in its place."""
     asked, calibration = inputs.settings.edges, inputs.calibration
+    whose = inputs.settings.calibration or inputs.model
     segmented = inputs.emissions.states is not None
     if asked == "refined" and not inputs.looks_at_edges:
-        networkless = f"{inputs.model}: no network that looks at edges"
+        networkless = f"{whose}: no network that looks at edges"
         lacking = networkless if inputs.edge_network is None else "no sound to look at"
     elif asked == "calibrated" and not (calibration.offsets_ms if segmented else calibration.draws):
-        lacking = f"{inputs.model}: no calibration of edges, which ctc-align calibrate makes"
+        lacking = f"{whose}: no calibration of edges, which ctc-align calibrate makes"
     else:
         return
     if segmented:
