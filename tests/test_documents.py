@@ -22,7 +22,8 @@ PAGES = ("docs/corpora.md", "docs/formats.md", "docs/pytorch.md")
 
 
 @pytest.mark.parametrize(
-    "document", ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", *PAGES, "docs/gpu.md", MODEL_CARD]
+    "document",
+    ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", *PAGES, "docs/gpu.md", "docs/compare/figures.md", MODEL_CARD],
 )
 def test_every_path_that_is_named_is_there(document: str) -> None:
     named = set(PATH.findall((ROOT / document).read_text(encoding="utf-8")))
@@ -49,6 +50,17 @@ def test_the_blocks_for_users_of_pytorch_run() -> None:
     exec(compile(program, "docs/pytorch.md", "exec"), {})
     with pytest.raises(AssertionError):
         exec(compile(program.replace("-grad, soft", "grad, soft"), "docs/pytorch.md", "exec"), {})
+
+
+def test_figures_that_are_quoted_are_where_all_figures_are() -> None:
+    """`docs/compare/figures.md` has their intervals, speech, versions and commands."""
+    figure = re.compile(r"\d+\.\d+(?= (?:ms|%))")
+    made = set(re.findall(r"\d+\.\d+", (ROOT / "docs" / "compare" / "figures.md").read_text(encoding="utf-8")))
+    pages = [ROOT / "README.md", ROOT / "ROADMAP.md"]
+    pages += [page for folder in ("howto", "explanation") for page in sorted((ROOT / "docs" / folder).glob("*.md"))]
+    quoted = {page.name: set(figure.findall(page.read_text(encoding="utf-8"))) for page in pages}
+    assert len(set().union(*quoted.values())) > 10
+    assert {name: sorted(figures - made) for name, figures in quoted.items() if figures - made} == {}
 
 
 def test_every_example_is_described() -> None:

@@ -4,9 +4,9 @@
     python tests/benchmarks/gold.py [FOLDER] --left-out
 
 FOLDER (by default ../shared/data/gold-dev beside the checkout) holds `corpus/` (audio beside .txt) and `reference/`
-(TextGrids). A last line says how many utterances failed. The model's calibration was estimated on gold-dev; with
-`--left-out` each speaker's edges are drawn with constants from other speakers, and looked at by the model's network of
-edges, which learnt nothing from these labels.
+(TextGrids). Intervals are of 95 %, over speakers (folders); a last line says how many utterances failed. The model's
+calibration was estimated on gold-dev; with `--left-out` each speaker's edges are drawn with constants from other
+speakers, and looked at by the model's network of edges, which learnt nothing from these labels.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ctc_align.alignment.ctc_path import Spans
 from ctc_align.alignment.refined_edges import refine_edges
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError
-from ctc_align.evaluate import EdgeErrors, Evaluation, evaluate_intervals, read_intervals
+from ctc_align.evaluate import EdgeErrors, Evaluation, Options, evaluate_intervals, read_intervals
 from ctc_align.formats import Alignment
 from ctc_align.kernels import batching
 from ctc_align.text.textgrid_files import Interval
@@ -37,6 +37,7 @@ from ctc_align.training.calibrating.edge_errors import PairedEdges
 from ctc_align.training.calibrating.labelled_speech import read_labelled
 
 GOLD = Path(__file__).resolve().parents[3] / "shared" / "data" / "gold-dev"
+BY_SPEAKER = Options(interval_by="folder")
 
 
 def aligned(aligner: Aligner, folder: Path, condition: str) -> Iterator[tuple[str, Path, Alignment | CtcAlignError]]:
@@ -68,6 +69,7 @@ def show(evaluation: Evaluation) -> None:
     print("         MAE  median  signed median   ≤10   ≤20   ≤25   ≤50  ≤100 ms (%)")
     for name, errors in (("both", evaluation.both), ("onset", evaluation.onset), ("offset", evaluation.offset)):
         print(f"{name:6} {line(errors)}")
+    print(f"  {sureness(evaluation)}")
     for one in evaluation.worst(3):
         print(f"  worst: {one.utterance}  MAE {one.mae_ms:.1f} ms, {one.worst_ms:+.0f} ms at {one.worst_label!r}")
 
@@ -77,6 +79,17 @@ def line(errors: EdgeErrors) -> str:
         return "nothing paired"
     within = " ".join(f"{percent or 0.0:5.1f}" for percent in errors.within_ms.values())
     return f"{errors.mae_ms:5.1f} {errors.median_abs_ms:7.1f} {errors.median_signed_ms:+14.1f} {within}"
+
+
+def sureness(evaluation: Evaluation) -> str:
+    """Return the intervals of the figures that are quoted."""
+    errors, boundaries = evaluation.both.ci95, evaluation.boundaries["both"]
+    if "mae_ms" not in errors or boundaries.f1 is None or "f1" not in boundaries.ci95:
+        return "no intervals: one speaker"
+    names = ("mae_ms", "median_abs_ms", "within_20_ms", "within_50_ms")
+    mae, median, near, fair = ("{:.1f}–{:.1f}".format(*errors[name]) for name in names)
+    f1 = "{:.3f} ({:.3f}–{:.3f})".format(boundaries.f1, *boundaries.ci95["f1"])
+    return f"95 %: MAE {mae} ms, median {median} ms, ≤20 ms {near} %, ≤50 ms {fair} %; F1 {f1}"
 
 
 def left_out(folder: Path) -> None:
@@ -97,9 +110,8 @@ def left_out(folder: Path) -> None:
         words.add_words(k, utterance, edges, seen)
     for name, spans in (("constants", [edges for _, edges in utterances]), ("network", final)):
         rows = [(u.labelled.name, u.word_intervals(e), u.labelled.words) for (u, _), e in zip(utterances, spans)]
-        evaluation = evaluate_intervals(rows)
-        f1 = evaluation.boundaries["both"].f1
-        print(f"{name:10} {line(evaluation.both)}   F1 {'–' if f1 is None else f'{f1:.3f}'}")
+        evaluation = evaluate_intervals(rows, options=BY_SPEAKER)
+        print(f"{name:10} {line(evaluation.both)}\n  {sureness(evaluation)}")
     within = np.mean(np.abs(words.errors_ms) <= np.asarray(words.spreads_ms))
     print(f"{100 * within:.0f} of 100 edges lie within their standard deviation")
 
@@ -130,7 +142,8 @@ def main() -> int:
             failed.append(str(result))
     spent_s, sound_s = time.perf_counter() - began_s, sum(alignment.duration_s for _, _, alignment in done)
     for tier in ("words", "phones"):
-        show(evaluate_intervals([(n, intervals(a, tier), read_intervals(r, tier)) for n, r, a in done], tier))
+        rows = [(name, intervals(alignment, tier), read_intervals(file, tier)) for name, file, alignment in done]
+        show(evaluate_intervals(rows, tier, BY_SPEAKER))
     print(f"{len(done)} utterances, {sound_s:.0f} s of speech in {spent_s:.1f} s; {len(failed)} failed")
     for reason in failed:
         print(f"  {reason}")
