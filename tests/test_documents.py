@@ -59,6 +59,7 @@ def test_figures_that_are_quoted_are_where_all_figures_are() -> None:
     pages = [ROOT / "README.md", ROOT / "ROADMAP.md"]
     pages += [page for folder in ("howto", "explanation") for page in sorted((ROOT / "docs" / folder).glob("*.md"))]
     quoted = {page.name: set(figure.findall(page.read_text(encoding="utf-8"))) for page in pages}
+    del quoted["evaluating.md"]  # figures of an example that is on the page itself
     assert len(set().union(*quoted.values())) > 10
     assert {name: sorted(figures - made) for name, figures in quoted.items() if figures - made} == {}
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +38,7 @@ from ctc_align.training.calibrating.labelled_speech import read_labelled
 
 GOLD = Path(__file__).resolve().parents[3] / "shared" / "data" / "gold-dev"
 BY_SPEAKER = Options(interval_by="folder")
+GAP_S = 0.02
 
 
 def aligned(aligner: Aligner, folder: Path, condition: str) -> Iterator[tuple[str, Path, Alignment | CtcAlignError]]:
@@ -92,6 +93,25 @@ def sureness(evaluation: Evaluation) -> str:
     return f"95 %: MAE {mae} ms, median {median} ms, ≤20 ms {near} %, ≤50 ms {fair} %; F1 {f1}"
 
 
+def beside_pauses(rows: Sequence[tuple[str, Sequence[Interval], Sequence[Interval]]]) -> None:
+    """Print the errors of edges where the labels have a gap of 20 ms or more, and of the others, of whole words."""
+    errors: dict[bool, list[float]] = {True: [], False: []}
+    for _, ours, theirs in rows:
+        labelled = [interval for interval in theirs if interval.label.strip()]
+        if len(ours) == len(labelled):
+            bounds = [-np.inf, *(t for each in labelled for t in (each.start_s, each.end_s)), np.inf]
+            drawn = [t for each in ours for t in (each.start_s, each.end_s)]
+            for k, edge_s in enumerate(drawn, 1):
+                gap_s = bounds[k] - bounds[k - 1] if k % 2 else bounds[k + 1] - bounds[k]
+                errors[gap_s >= GAP_S].append(1000 * abs(edge_s - bounds[k]))
+    beside, elsewhere = (np.array(errors[key]) for key in (True, False))
+    both = np.concatenate([beside, elsewhere])
+    print(
+        f"beside pauses {beside.mean():.1f} ms ({len(beside)} edges), elsewhere {elsewhere.mean():.1f} ms; "
+        f"{100 * np.mean(both > 50):.1f} % beyond 50 ms, {100 * both[both > 50].sum() / both.sum():.0f} % of the error"
+    )
+
+
 def left_out(folder: Path) -> None:
     """Print the errors of words with constants from other speakers, before and after the network of edges."""
     aligner = Aligner("english", settings=Settings(match="exact"))
@@ -144,6 +164,8 @@ def main() -> int:
     for tier in ("words", "phones"):
         rows = [(name, intervals(alignment, tier), read_intervals(file, tier)) for name, file, alignment in done]
         show(evaluate_intervals(rows, tier, BY_SPEAKER))
+        if tier == "words":
+            beside_pauses(rows)
     print(f"{len(done)} utterances, {sound_s:.0f} s of speech in {spent_s:.1f} s; {len(failed)} failed")
     for reason in failed:
         print(f"  {reason}")
