@@ -210,8 +210,8 @@ def local_server(
         assert not thread.is_alive()
 
 
-def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-    """Wait for a condition; fail where it does not come."""
+def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Wait for a condition; fail where it does not come, however busy the machine is."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
