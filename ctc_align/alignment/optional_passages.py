@@ -17,6 +17,7 @@ from ctc_align import lattice
 from ctc_align.alignment.ctc_path import NEAR_FRAMES, Spans, states_near, token_spans
 from ctc_align.errors import CtcAlignError, EmissionsError
 from ctc_align.kernels.requests import BestPath, CtcTargets, Forward, Steps
+from ctc_align.text.cue_speakers import named_in_cues
 from ctc_align.tokens.tokenizer import join
 from ctc_align.types import SPEAKER, OptionalWords, Tokens, Word, Words, WordTokens
 
@@ -171,4 +172,4 @@ def without_passages(words: Words, absent: Sequence[OptionalWords]) -> Words:
         while passage.kind == SPEAKER and index < len(changed) and changed[index].kind != SPEAKER:
             changed[index] = replace(changed[index], speaker=passage.speaker)
             index += 1
-    return replace(words, words=tuple(changed)) if absent else words
+    return replace(words, words=named_in_cues(changed, words.subtitles)) if absent else words

@@ -16,7 +16,7 @@ from ctc_align.text.markup import MappedText, Mark, Markup, read_markup
 from ctc_align.text.spoken_form import spoken_forms
 from ctc_align.text.stage_directions import Span
 from ctc_align.text.word_boundaries import boundaries, cut_at
-from ctc_align.types import MARKUP, SPEAKER, VTT, OptionalWords, Subtitles, Word, Words
+from ctc_align.types import MARKUP, SPEAKER, OptionalWords, Word, Words
 
 _RUN = re.compile(r"\S+")
 _LONGEST_ASIDE = 60
@@ -110,45 +110,6 @@ def words_of(text: str, settings: Settings) -> Words:
     from ctc_align.text.romanisation import romanized
 
     return romanized(words, language)
-
-
-def with_cues(words: Words, subtitles: Subtitles | None) -> Words:
-    r"""Return words with the cues of their file; a word that the text gives no speaker has that of its cue.
-
-    >>> from ctc_align.types import SourceCue
-    >>> cues = Subtitles("json", cues=(SourceCue(0, 3, 0.0, 1.0, speaker="Ann"), SourceCue(4, 7, 1.0, 2.0)))
-    >>> [word.speaker for word in with_cues(split("So.\nYes"), cues).words]
-    ['Ann', '']
-    """
-    if subtitles is not None and subtitles.format == VTT:
-        words = replace(words, words=_with_voices(words.words, subtitles))
-    named = [] if subtitles is None else [cue for cue in subtitles.cues if cue.speaker]
-    if not named:
-        return replace(words, subtitles=subtitles)
-    starts = [cue.char_start for cue in named]
-
-    def spoken_by(word: Word) -> Word:
-        cue = named[max(bisect_right(starts, word.char_start) - 1, 0)]
-        is_inside = cue.char_start <= word.char_start < cue.char_end
-        return replace(word, speaker=cue.speaker) if is_inside and not word.speaker else word
-
-    return replace(words, words=tuple(map(spoken_by, words.words)), subtitles=subtitles)
-
-
-def _with_voices(words: Sequence[Word], subtitles: Subtitles) -> tuple[Word, ...]:
-    """Return words without the speaker of another cue's tag (`<v Mary Ann>`): a voice of WebVTT ends with its cue."""
-    starts = [cue.char_start for cue in subtitles.cues]
-    voiced, is_open, found = -1, False, []
-    for word in words:
-        cue = bisect_right(starts, word.char_start)
-        if word.kind == SPEAKER and (is_open or word.text.startswith("<")):
-            voiced, is_open = cue, not word.text.endswith(">")
-        elif word.kind == SPEAKER:
-            voiced = -1
-        elif voiced not in (-1, cue):
-            word = replace(word, speaker="")
-        found.append(word)
-    return tuple(found)
 
 
 def require_words(words: Words, source: str) -> None:
