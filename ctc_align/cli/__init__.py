@@ -15,9 +15,10 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from ctc_align._version import __version__
 from ctc_align.cli.align import align, demo
@@ -92,6 +93,7 @@ _NO_NUMBER = re.compile(
     r"Input should be a valid (?:number|integer).*|(?P<value>'.*') is not a valid (?:float|integer).*"
 )
 """Complaints of the parser's versions about a number that is none."""
+_TYPE = re.compile(r" <[^<>]*>\Z")
 _NUMBERS = {"--frame-rate": " of frames a second such as 24 or 23.976", "--frame-shift": " of seconds such as 0.02"}
 MISNOMERS = {
     "--transcript": "give the file as the second argument: ctc-align AUDIO TRANSCRIPT",
@@ -131,8 +133,30 @@ def _raising_ours(command: Callable[..., None]) -> Callable[..., None]:
     return called
 
 
+class PlainCommand(TyperCommand):
+    """A command whose help names arguments as we do: versions of the parser add braces, dots and Python's types."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the words of the usage line behind the command's name."""
+        pieces = [self.options_metavar or ""]
+        for each in self.params:
+            if each.param_type_name == "argument":
+                name = f"{each.metavar or str(each.name).upper()}{'...' if each.nargs != 1 else ''}"
+                pieces.append(name if each.required else f"[{name}]")
+        return pieces
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments and the options."""
+        for title in ("Arguments", "Options"):
+            params = [each for each in self.get_params(ctx) if f"{each.param_type_name}s" == title.lower()]
+            rows = [(_TYPE.sub("", row[0]), row[1]) for each in params if (row := each.get_help_record(ctx))]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
 for _name, _command in COMMANDS.items():
-    app.command(_name)(_raising_ours(_command))
+    app.command(_name, cls=PlainCommand)(_raising_ours(_command))
 
 
 @app.callback()

@@ -37,10 +37,11 @@ class LimitOptions:
         1_000_000
     )
     queue: Annotated[
-        int, typer.Option("--queue", metavar="N", help="Requests that wait or are worked on; others get a 503.")
+        int, typer.Option("--queue", metavar="N", help="Most requests that wait or are worked on; more are refused.")
     ] = 100
     timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", help="Longest work on one recording, or its upload.")
+        float,
+        typer.Option("--timeout", metavar="SECONDS", help="Longest work on a recording, and longest upload."),
     ] = 1800.0
 
     def checked(self) -> ServerLimits:
@@ -77,7 +78,8 @@ class AddressOptions:
             "--token",
             metavar="TEXT",
             envvar="CTC_ALIGN_TOKEN",
-            help="Needed for every request; others on this machine can see it here, so better CTC_ALIGN_TOKEN.",
+            help="A password that every request must have; better in the variable, as others on this machine see "
+            "command lines.",
             show_default="none",
         ),
     ] = ""
@@ -94,7 +96,10 @@ def serve(
     audio: Annotated[
         str | None,
         typer.Option(
-            "--audio", metavar="DIR", help="Folder of FOLDER's recordings.", show_default="beside the alignments"
+            "--audio",
+            metavar="DIR",
+            help="Folder of the recordings of FOLDER.",
+            show_default="beside the alignments",
         ),
     ] = None,
     model: ModelOptions,
@@ -105,10 +110,11 @@ def serve(
     subtitles: SubtitleOptions,
     messages: MessageOptions,
 ) -> None:
-    """Open the page as an app in your browser, and answer programs over HTTP (extra [serve]).
+    """Serve the page as an app for your browser, and answer programs over HTTP (extra [serve]).
 
-    In the app: drop a recording and its transcript, look, listen, mend and save; with FOLDER its alignments, the worst
-    first. /docs lists what programs can ask for. Nobody but this machine can reach it unless --host says so.
+    Open the address that it prints. In the app: drop a recording and its transcript, look, listen, mend and save; with
+    FOLDER its alignments, the worst first. /docs lists what programs can ask for. Nobody but this machine can reach it
+    unless --host says so. Settings are for requests that name no others; none ends the server with an exit code.
     """
     from ctc_align.serve.refusals import require_serve
 
@@ -121,7 +127,7 @@ def serve(
     address.check()
     checked = limits.checked()
     if audio is not None and folder is None:
-        raise UsageError("--audio: for the recordings of a FOLDER, and there is none")
+        raise UsageError("--audio: names the recordings that FOLDER is of, and no FOLDER is given")
     shown = None if folder is None else AlignmentFolder(folder, audio)
     settings = config.settings(transcripts, times, subtitles)
     talk.listen()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +33,13 @@ def test_help_and_version(cli):
     assert cli("--version").stdout == f"ctc-align {__version__}\n"
     for name in COMMANDS:
         assert cli(name, "--help").stdout.startswith(f"Usage: ctc-align {name}")
+        assert not re.search(r"[<{]", cli(name, "--help").stdout), "nothing of the parser's, such as <list[str]>"
+    usages = [cli(name, "--help").stdout.partition("\n")[0] for name in ("view", "align", "serve")]
+    assert usages == [
+        "Usage: ctc-align view [OPTIONS] ALIGNMENT.json...",
+        "Usage: ctc-align align [OPTIONS] AUDIO [TRANSCRIPT]",
+        "Usage: ctc-align serve [OPTIONS] [FOLDER]",
+    ]
 
 
 def test_models(cli):
