@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,6 +66,30 @@ def recording_notes(alignment: Alignment, path: str | Path) -> list[str]:
         f"{path} is {length_s:.1f} s long, the alignment is of its first {alignment.duration_s:.1f} s: is it the same "
         "recording?"
     ]
+
+
+def old_book_notes(path: str) -> list[str]:
+    """Return a note on an EPUB 2 book, which cannot hold what is read aloud; none for all else."""
+    from ctc_align.cli.arguments import is_book
+    from ctc_align.text.epub import epub_version
+
+    if not is_book(path) or not epub_version(path).startswith("2"):
+        return []
+    return [
+        f"{path} is an EPUB 2 book: it is aligned as any other, and media overlays (ctc-align book, SMIL) need EPUB 3: "
+        "ebook-polish --upgrade-book (Calibre) makes one of it, now or after the alignment"
+    ]
+
+
+def later_notes(given: Sequence[str]) -> Iterator[str]:
+    """Yield a note for each alignment of which later corrections lie beside it, and are not among those given."""
+    from ctc_align.formats.corrections import LatestBeside
+
+    paths, beside = list(map(Path, given)), LatestBeside()
+    for path in paths:
+        latest = beside.of(path).path
+        if latest not in paths:
+            yield f"{path} is taken as it is named; {latest.name} beside it has later corrections: give that for them"
 
 
 def difference_notes(alignment: Alignment) -> list[str]:

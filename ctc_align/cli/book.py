@@ -25,12 +25,13 @@ _SUMMARY = re.compile(r"summary(\.\d+-of-\d+)?\.json")
 
 @grouped
 def book(
-    epub: Annotated[str, typer.Argument(metavar="BOOK.epub", help="The EPUB 3 book that was the transcript.")],
+    epub: Annotated[str, typer.Argument(metavar="BOOK.epub", help="The book that was aligned, an EPUB 3.")],
     alignments: Annotated[
         list[str],
         typer.Argument(
-            metavar="ALIGNMENT.json|FOLDER...",
-            help="JSON that ctc-align wrote, of the book or of its parts; of a folder all of it.",
+            metavar="ALIGNMENT.json|FOLDER",
+            help="Alignments of its recordings: JSON that ctc-align wrote, or folders of it; of a folder all of them, "
+            "each with its latest corrections.",
         ),
     ],
     by: Annotated[
@@ -55,10 +56,10 @@ def book(
     *,
     messages: MessageOptions,
 ) -> None:
-    """Make an EPUB that is read aloud: the book with its recordings inside, each sentence lit while it is spoken.
+    """Make a read-aloud EPUB: the book with its recordings inside, each sentence lit while it is spoken.
 
-    Writes NAME.read-aloud.epub for NAME.epub. Recordings in MP3, AAC (M4A) and Opus are taken as they are, others are
-    coded as Opus.
+    Writes NAME.read-aloud.epub for NAME.epub. Recordings in MP3, AAC (M4A) and Opus go in as they are, others are coded
+    as Opus.
     """
     from ctc_align.formats.read_aloud import UNITS, write_read_aloud
 
@@ -69,7 +70,7 @@ def book(
         raise UsageError(f"{epub}: expected the EPUB book that was aligned; ctc-align book BOOK.epub ALIGNMENT.json")
     if audio and kind_of(audio, "--audio") == "nothing":
         raise UsageError(f"--audio {audio}: nothing is there; expected a recording, or the folder of all of them")
-    alignments = _without_replaced([path for each in alignments for path in _files(each)], talk)
+    alignments = _latest([path for each in alignments for path in _files(each)], talk)
     if audio and len(alignments) > 1 and not Path(audio).is_dir():
         raise UsageError(f"--audio {audio}: is one recording for {len(alignments)} alignments; give their folder")
     target = Path(out_dir, Path(epub).stem + _EXTENSION)
@@ -87,20 +88,26 @@ def _files(path: str) -> list[str]:
     """Return a file, or the alignments in a folder, which may be that of a corpus run."""
     if kind_of(path, "ALIGNMENT.json") != "folder":
         return [path]
-    files = [str(file) for file in sorted(Path(path).rglob("*.json")) if not _SUMMARY.fullmatch(file.name)]
+    from ctc_align.formats.alignment_files import JSON_EXPORTS
+
+    found = [file for file in sorted(Path(path).rglob("*.json")) if not _SUMMARY.fullmatch(file.name)]
+    files = [str(file) for file in found if not file.name.endswith(JSON_EXPORTS)]
     if not files:
         raise UsageError(f"{path}: expected a folder with JSON that ctc-align wrote, got one without")
     return files
 
 
-def _without_replaced(alignments: list[str], talk: Talk) -> list[str]:
-    """Return the alignments without those that lie beside their NAME.corrected.json, which the page of one saves."""
-    from ctc_align.formats.hand_fixes import corrected_beside
+def _latest(alignments: list[str], talk: Talk) -> list[str]:
+    """Return of each alignment the file with the latest corrections out of those that are given."""
+    from ctc_align.cli.alignment_notes import later_notes
+    from ctc_align.formats.corrections import latest_works
 
-    corrected = {path: str(corrected_beside(Path(path))) for path in alignments}
-    replaced = {path: other for path, other in corrected.items() if other in alignments}
-    talk.notes(f"{other} is taken in place of {Path(path).name}" for path, other in replaced.items())
-    return [path for path in alignments if path not in replaced]
+    found = list(latest_works(map(Path, alignments)))
+    for work in found:
+        talk.notes(work.notes())
+    taken = [str(work.path) for work in found]
+    talk.notes(later_notes(taken))
+    return taken
 
 
 def _readings(alignments: list[str], audio: str, talk: Talk) -> list[Reading]:

@@ -20,7 +20,7 @@ from ctc_align.cli.align import (
     report,
     write_stdout,
 )
-from ctc_align.cli.alignment_notes import recording_notes
+from ctc_align.cli.alignment_notes import later_notes, recording_notes
 from ctc_align.cli.arguments import check_alignments, check_files, kind_of
 from ctc_align.cli.language_notes import unknown_letters
 from ctc_align.cli.messages import SOME_FAILED, Talk, counted
@@ -103,8 +103,8 @@ def realign(
     formats = checked_formats(destination.format or "json", destination.stdout, destination.out_dir)
     talk.listen()
     inputs = [*corrected, audio, hand, model.lexicon, log_probs.vocab, config.config, times.calibration]
-    outputs = [destination.files(f"{Path(path).stem}.aligned", formats, inputs) for path in corrected]
-    _check_outputs(corrected, outputs)
+    outputs = _outputs(corrected, destination, formats, inputs)
+    talk.notes(later_notes(corrected))
     aligners: dict[tuple[str | None, Settings], Aligner] = {}
 
     def run(path: str, files: OutputFiles | None) -> int:
@@ -175,8 +175,11 @@ def _labelled(alignment: Alignment, path: str, hand: str | None, talk: Talk) -> 
     return replace(alignment, words=words)
 
 
-def _check_outputs(corrected: Sequence[str], outputs: Sequence[OutputFiles | None]) -> None:
-    """Raise UsageError where two alignments would be written to one file."""
+def _outputs(
+    corrected: Sequence[str], destination: DestinationOptions, formats: tuple[str, ...], inputs: Sequence[str | None]
+) -> list[OutputFiles | None]:
+    """Return the files of each alignment; raise UsageError where two alignments would be written to one file."""
+    outputs = [destination.files(f"{Path(path).stem}.aligned", formats, inputs) for path in corrected]
     sources: dict[Path, str] = {}
     for path, files in zip(corrected, outputs):
         for output in files.paths if files is not None else ():
@@ -186,6 +189,7 @@ def _check_outputs(corrected: Sequence[str], outputs: Sequence[OutputFiles | Non
                     f"{other} and {path} would both be written to {output}: call them one by one, each with an "
                     "--out-dir"
                 )
+    return outputs
 
 
 def _settings_of(alignment: Alignment, path: str) -> dict[str, object]:

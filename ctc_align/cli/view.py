@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ctc_align.cli import options
-from ctc_align.cli.alignment_notes import recording_notes
+from ctc_align.cli.alignment_notes import later_notes, recording_notes
 from ctc_align.cli.arguments import check_alignments, kind_of
 from ctc_align.cli.messages import SOME_FAILED, Talk
 from ctc_align.cli.options import MessageOptions, grouped
@@ -48,7 +48,7 @@ class PageOptions:
     utterance: Annotated[
         list[str] | None,
         typer.Option(
-            "--utterance", metavar="ID", help="Of a corpus run, whose folder is given: this utterance; may be repeated."
+            "--utterance", metavar="ID", help="This utterance of the corpus run whose folder is given; may be repeated."
         ),
     ] = None
     force: options.Force = False
@@ -62,8 +62,8 @@ def view(
     alignments: Annotated[
         list[str],
         typer.Argument(
-            metavar="ALIGNMENT.json...",
-            help="JSON that ctc-align wrote; with --utterance the --out-dir of ctc-align corpus.",
+            metavar="ALIGNMENT.json",
+            help="JSON that ctc-align wrote; with --utterance the folder that ctc-align corpus wrote.",
         ),
     ],
     *,
@@ -72,8 +72,9 @@ def view(
 ) -> None:
     """Make a page of an alignment: look at it, listen to it, correct it, in any browser and without a network.
 
-    Writes NAME.html for NAME.json; the recording is inside. Above 20 MB of coded sound it is NAME.page.ogg, beside the
-    page. Of a corpus run, also with --layout shards: ctc-align view OUT_DIR --utterance ID.
+    Writes NAME.html for NAME.json, with the recording inside; more than 20 MB of sound go into a file beside the page,
+    NAME.page.ogg. For an utterance of a corpus run: ctc-align view OUT_DIR --utterance ID, which shows its latest
+    corrections.
     """
     from ctc_align.corpus.sources.named_recordings import RecordingFinder
     from ctc_align.formats.html_format import SOUND_MODES
@@ -89,7 +90,7 @@ def view(
     count = len(page.utterance or alignments)
     if given and count > 1 and not Path(given).is_dir():
         raise UsageError(f"--audio {given}: is one recording for {count} alignments; give their folder")
-    shown = _shown(alignments, page)
+    shown = _shown(alignments, page, talk)
     targets = _targets(shown, page)
     talk.listen()
     failed = 0
@@ -116,7 +117,7 @@ class _Shown:
     alignment: Alignment | None = None
 
 
-def _shown(alignments: list[str], page: PageOptions) -> list[_Shown]:
+def _shown(alignments: list[str], page: PageOptions, talk: Talk) -> list[_Shown]:
     """Return what is to be shown; raise UsageError, before any work, for what is no JSON of ours."""
     if page.out_dir == "":
         raise UsageError("--out-dir: expected the path of a folder, got an empty one; . is the current folder")
@@ -124,6 +125,7 @@ def _shown(alignments: list[str], page: PageOptions) -> list[_Shown]:
         raise UsageError("--stdout writes one page, and no files: give one alignment, and no --out-dir")
     if not page.utterance:
         check_alignments(alignments, "ALIGNMENT.json")
+        talk.notes(later_notes(alignments))
         return [_Shown(Path(path), Path(path).stem) for path in alignments]
     if len(alignments) != 1:
         raise UsageError(
@@ -134,7 +136,9 @@ def _shown(alignments: list[str], page: PageOptions) -> list[_Shown]:
 
     folder = Path(alignments[0])
     found = [(id, *alignment_in(folder, id)) for id in dict.fromkeys(page.utterance)]
-    return [_Shown(path, output_of(id).rpartition("/")[2], alignment) for id, path, alignment in found]
+    for _, work, _ in found:
+        talk.notes(work.notes())
+    return [_Shown(work.path, output_of(id).rpartition("/")[2], alignment) for id, work, alignment in found]
 
 
 def _targets(shown: list[_Shown], page: PageOptions) -> list[Path]:

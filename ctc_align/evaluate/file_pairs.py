@@ -10,9 +10,9 @@ from pathlib import Path
 from ctc_align.errors import InputError, UsageError
 from ctc_align.evaluate.measure_options import PHONES, WORDS
 from ctc_align.evaluate.tiers import SAMPLE_LABELS, UtteranceTier, is_table, read_one, read_table
+from ctc_align.formats.alignment_files import JSON_EXPORTS
 
 _NOT_ALIGNMENTS = frozenset({"summary.json"})
-_OTHER_JSON = (".whisper.json", ".labelstudio.json")
 _TOKEN_CTM = (".tokens", ".phones")
 _SHARDS = "alignments-"
 
@@ -93,7 +93,7 @@ def _scan(source: AlignmentSource, tier: str, tier_name: str | None) -> None:
 def _rank(path: Path, tier: str) -> int | None:
     """Return the rank of a file by its name, the preferred one least; None for no alignment."""
     name = path.name.casefold()
-    if path.name in _NOT_ALIGNMENTS or name.startswith(".") or name.endswith(_OTHER_JSON):
+    if path.name in _NOT_ALIGNMENTS or name.startswith(".") or name.endswith(JSON_EXPORTS):
         return None
     if name.endswith((".jsonl", ".jsonl.gz")):
         return 1 if name.startswith(_SHARDS) else None

@@ -56,6 +56,8 @@ WRITERS: dict[str, tuple[type[Writer], ...]] = {
     "png": (PngWriter,),
     "svg": (SvgWriter,),
 }
+JSON_EXPORTS = (WhisperWriter.extension, LabelStudioWriter.extension)
+"""Ends of the names of JSON for other programs."""
 Written = Callable[[Path, bytes], None]
 DEFAULT_FORMATS = ("json", "ctm", "textgrid")
 """The formats that are written where none are named."""

@@ -84,11 +84,6 @@ def is_corrected(path: Path) -> bool:
         return False
 
 
-def corrected_beside(path: Path) -> Path:
-    """Return where the page of an alignment saves its corrections: NAME.corrected.json for NAME.json."""
-    return path.with_suffix(f".corrected{path.suffix}")
-
-
 def is_whole_label_file(path: Path) -> bool:
     """Return whether a file, no link, is a TextGrid or an ELAN file to its end: nothing is torn."""
     reader = _LABEL_FILES.get(path.suffix.casefold())

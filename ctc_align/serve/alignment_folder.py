@@ -20,6 +20,7 @@ from typing import Any
 from ctc_align.corpus.sources.named_recordings import fitting_recording, named_ends
 from ctc_align.errors import CtcAlignError, InputError, UsageError
 from ctc_align.formats import Alignment, from_dict, rendered
+from ctc_align.formats.corrections import BEFORE
 from ctc_align.formats.json_reading import read_object
 from ctc_align.formats.whole_files import is_link, placing
 from ctc_align.reading.input_files import MOST_S, as_number, open_input
@@ -28,9 +29,6 @@ from ctc_align.text.control_characters import json_escaped, printable
 from ctc_align.types import FORMAT
 
 MOST_ALIGNMENTS = 20_000
-BEFORE = ".before"
-"""NAME.before.json is the alignment as it was before the first correction was saved as NAME.json, NAME.before-2.json
-where another utterance is called so."""
 _NUMBERED = re.compile(rf"(?P<stem>.+){re.escape(BEFORE)}(-[0-9]+)?")
 MOST_BYTES = 2**26
 """Bytes of an alignment that is saved, or listed."""

@@ -52,6 +52,13 @@ def test_a_page_has_the_utterance_and_its_stretch_of_the_recording(cli, talk) ->
     assert cli("view", "out/talk.json", "--force", "--stdout").stdout.startswith("<!doctype html>")
 
 
+def test_later_corrections_beside_what_is_named_are_told(cli, talk) -> None:
+    Path("out/talk.corrected.json").write_bytes(Path("out/talk.json").read_bytes())
+    result = cli("view", "out/talk.json")
+    assert "talk.json is taken as it is named; talk.corrected.json beside it has later corrections" in result.stderr
+    assert "corrected" not in cli("view", "out/talk.corrected.json", "out/talk.json", "--force", "-q").stderr
+
+
 def test_the_recording_is_linked_left_out_or_elsewhere(cli, talk) -> None:
     assert cli("view", "out/talk.json", "--audio", "link", "-o", "pages").code == 0
     data = data_of("pages/talk.html")

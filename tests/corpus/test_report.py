@@ -282,6 +282,17 @@ def test_an_axis_tells_long_recordings_apart_and_few_far_values_squeeze_none():
     assert " and more seconds: 1<" in drawn
 
 
+def test_the_latest_corrections_are_shown_and_counted(cli, tmp_path: Path) -> None:
+    out_dir = run_folder(tmp_path / "out")
+    alignment("u1", 0.125).save(out_dir / "u1.corrected (1).json")
+    told = f"{out_dir / 'u1.corrected (1).json'} is taken in place of u1.json"
+    shown = cli("view", out_dir, "--utterance", "u1", "--audio", "none", "-o", tmp_path)
+    assert told in shown.stderr
+    assert "0.125" in (tmp_path / "u1.html").read_text("utf-8")
+    assert f"{told}; loss, fit" in " ".join(cli("report", out_dir).stderr.split())
+    assert ">0.125<" in (out_dir / "report.html").read_text("utf-8")
+
+
 @pytest.mark.parametrize("layout", ["files", "shards"])
 def test_any_utterance_of_a_run_can_be_listened_to(cli, run, layout: str, tmp_path: Path) -> None:
     corpus, out_dir = corpus_runs.make_corpus(tmp_path, 12), tmp_path / "out"

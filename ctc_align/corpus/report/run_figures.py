@@ -22,7 +22,7 @@ from ctc_align.corpus.state.outcomes import Outcomes
 from ctc_align.corpus.state.summary import Summary, joined, lines_left
 from ctc_align.errors import CtcAlignError, InputError, UsageError
 from ctc_align.formats import Alignment, from_dict, read_alignment
-from ctc_align.formats.hand_fixes import corrected_beside
+from ctc_align.formats.corrections import LatestBeside, LatestWork, latest_beside, original_of
 from ctc_align.formats.json_reading import check_format, read_object
 from ctc_align.reading.input_files import parse_json
 
@@ -218,7 +218,7 @@ def run_figures(out_dir: Path, progress: Callable[[float], None] | None = None) 
     summary, notes = joined(out_dir, "OUT_DIR")
     figures = RunFigures(summary, notes)
     paths = journal_paths(out_dir)
-    worst, lacking = _Worst(), 0
+    worst, lacking, beside = _Worst(), 0, LatestBeside()
     with Outcomes(paths, lines_left(paths), quiet=True) as outcomes:
         for number, line in enumerate(outcomes.lines(), start=1):
             if progress is not None:
@@ -232,7 +232,7 @@ def run_figures(out_dir: Path, progress: Callable[[float], None] | None = None) 
             json_name = _json_of(line)
             least = None
             if json_name is not None:
-                json_name = _corrected(figures, out_dir, json_name)
+                json_name = _corrected(figures, out_dir, json_name, beside)
                 least = _read(figures, out_dir / json_name)
             lacking += json_name is None and line.row is None
             worst.add(_named(line, json_name, least))
@@ -265,13 +265,15 @@ def _json_of(line: Line) -> str | None:
     return next((name for name in names if not os.path.isabs(name) and ".." not in Path(name).parts), None)
 
 
-def _corrected(figures: RunFigures, out_dir: Path, name: str) -> str:
-    """Return the name of the JSON with the corrections of a page where it lies beside that of the run, and note it."""
-    other = corrected_beside(Path(name)).as_posix()
-    if not os.path.isfile(out_dir / other):
+def _corrected(figures: RunFigures, out_dir: Path, name: str, beside: LatestBeside) -> str:
+    """Return the name of the JSON with the latest corrections of that of the run, and note it."""
+    work = beside.of(out_dir / name)
+    notes = list(work.notes())
+    if work.path == out_dir / name:
+        figures.notes += notes
         return name
-    figures.notes.append(f"{other} is read in place of {name}; loss, fit and words that are not there are the run's")
-    return other
+    figures.notes += [f"{notes[0]}; loss, fit and words that are not there are the run's", *notes[1:]]
+    return work.path.relative_to(out_dir).as_posix()
 
 
 def _read(figures: RunFigures, path: Path) -> float | None:
@@ -349,8 +351,10 @@ class _Worst:
         return sorted(found.values(), key=lambda one: (-(one.loss_per_token or 0.0), one.id))
 
 
-def alignment_in(out_dir: Path, id: str) -> tuple[Path, Alignment]:
-    """Return the alignment of one utterance of a run, from its JSON or from its shard, and the path of that file.
+def alignment_in(out_dir: Path, id: str) -> tuple[LatestWork, Alignment]:
+    """Return the alignment of one utterance of a run, from its JSON or from its shard, and the file that it is in.
+
+    Where corrections of its JSON lie beside that the latest are taken.
 
     Raises:
         UsageError: no folder of a corpus run, or the utterance is not in it, failed, or has no JSON.
@@ -366,11 +370,12 @@ def alignment_in(out_dir: Path, id: str) -> tuple[Path, Alignment]:
         raise UsageError(f"--utterance {id}: was not aligned: {line.reason}")
     name = _json_of(line)
     if name is not None:
-        return out_dir / name, read_alignment(out_dir / name)
+        work = latest_beside(out_dir / name)
+        return work, read_alignment(work.path)
     figures = RunFigures(Summary(), [])
     for path, data in _shard_objects(out_dir, figures):
         if data.get("utterance") == id:
-            return path, from_dict(data, path)
+            return LatestWork(path), from_dict(data, path)
     why = figures.faults[0] if figures.faults else f"{out_dir}: has no JSON of it"
     raise InputError(f"--utterance {id}: {why}; start its corpus run once more, with --verify")
 
@@ -384,5 +389,5 @@ def page_beside(out_dir: Path, one: NamedUtterance) -> str | None:
     """Return the page of an utterance below the output folder, None where there is none."""
     if one.json is None:
         return None
-    name = f"{one.json.removesuffix('.json').removesuffix('.corrected')}.html"
+    name = original_of(Path(one.json)).with_suffix(".html").as_posix()
     return name if os.path.isfile(out_dir / name) else None

@@ -13,6 +13,7 @@ from ctc_align.audio.loading import estimated_duration_s, load_segment
 from ctc_align.errors import CtcAlignError, InputError, TranscriptError, UsageError
 from ctc_align.evaluate import read_intervals
 from ctc_align.formats import Alignment, read_alignment
+from ctc_align.formats.corrections import latest_works, original_of
 from ctc_align.formats.hand_fixes import is_fixed
 from ctc_align.formats.json_reading import read_object
 from ctc_align.text import read_transcript
@@ -64,8 +65,8 @@ def read_labelled(
         reference: a folder of TextGrids with a tier of words, and one of phones if there is one, or of JSON, of which
             words by hand are labels and no others. The speaker is the folder that a file lies in, or, where all lie in
             one, the file itself. JSON without words by hand is passed over, as is the TextGrid beside corrected JSON
-            of its name. `NAME.aligned.TextGrid` is of the recording NAME, and comes before `NAME.TextGrid`,
-            as does `NAME.hand.TextGrid` before both.
+            of its name; of several corrections of one alignment the latest is taken. `NAME.aligned.TextGrid` is of the
+            recording NAME, and comes before `NAME.TextGrid`, as does `NAME.hand.TextGrid` before both.
         audio: the folder with recordings of the same relative names; None: `reference` itself, and for JSON the place
             that it names. A .txt or .lab file beside a recording is its transcript, else the words of the TextGrid
             are; JSON has its own.
@@ -108,17 +109,18 @@ def read_labelled(
 
 def _label_files(folder: Path, problems: list[str]) -> list[_LabelFile]:
     """Return the files with labels, one for each name, by name; `problems` gets those of JSON that cannot be read."""
+    paths = sorted(path for path in folder.rglob("*") if path.suffix.casefold() in (".json", ".textgrid"))
+    corrected = [path for path in paths if path.suffix.casefold() == ".json" and _has_labels(path, problems)]
     found: dict[Path, tuple[int, _LabelFile]] = {}
-    for path in sorted(folder.rglob("*")):
-        suffix = path.suffix.casefold()
-        if suffix not in (".json", ".textgrid"):
-            continue
+    for work in latest_works(corrected):
+        bare = original_of(work.path).relative_to(folder).with_suffix("")
+        name = bare if bare not in found else work.path.relative_to(folder).with_suffix("")
+        found[name] = -1, _LabelFile(work.path, name)
+    for path in (path for path in paths if path.suffix.casefold() == ".textgrid"):
         name = path.relative_to(folder).with_suffix("")
         own = _KEPT.sub("", name.name)
         bare = name.with_name(own.removesuffix(ALIGNED_AGAIN))
-        rank = 4 * (suffix == ".textgrid") + 2 * (bare == name) - (suffix == ".textgrid" and own != name.name)
-        if suffix == ".json" and not _has_labels(path, problems):
-            continue
+        rank = 2 * (bare == name) - (own != name.name)
         if bare not in found or rank < found[bare][0]:
             found[bare] = rank, _LabelFile(path, bare)
     return [found[name][1] for name in sorted(found)]

@@ -1,0 +1,161 @@
+"""The files that persons, browsers and commands make of one alignment, and which of them has the latest corrections."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ctc_align.errors import CtcAlignError
+from ctc_align.formats.hand_fixes import is_corrected
+from ctc_align.formats.json_reading import read_object
+
+BEFORE = ".before"
+"""NAME.before.json is the alignment as it was before the first correction was saved as NAME.json, NAME.before-2.json
+where another utterance is called so."""
+_MADE = re.compile(r"(?P<what>\.corrected(?: ?\(\d+\)|[ -]\d+)?|\.hand(?:-\d+)?|\.before(?:-\d+)?|\.aligned)\Z")
+"""The parts that are put after a name: a page's .corrected, to which browsers add the number of a second download
+("talk.corrected (1).json"), a corpus run's .hand, the app's .before, realign's .aligned."""
+_ROUNDED_S = 0.001
+
+
+def original_of(path: Path) -> Path:
+    """Return the alignment that a file of corrections was made of, by its name.
+
+    >>> original_of(Path("a/talk.corrected (1).json")).as_posix(), original_of(Path("talk.hand-2.aligned.json")).name
+    ('a/talk.json', 'talk.json')
+    """
+    stem = path.stem
+    while (match := _MADE.search(stem)) is not None and match.start() > 0:
+        stem = stem[: match.start()]
+    return path.with_name(f"{stem}{path.suffix}")
+
+
+@dataclass(frozen=True)
+class LatestWork:
+    """The file of an alignment that has the latest corrections, or the alignment itself where there are none.
+
+    `replaced` are its other files, which are older; `outdated` corrections of another text or recording than it has.
+    """
+
+    path: Path
+    replaced: tuple[Path, ...] = ()
+    outdated: tuple[Path, ...] = ()
+
+    def notes(self) -> Iterator[str]:
+        """Yield what is taken, and what is not."""
+        others = ", ".join(path.name for path in self.replaced)
+        if others:
+            is_alone = len(self.replaced) == 1 and self.replaced[0] == original_of(self.path)
+            why = "" if is_alone else ": it is the latest with corrections"
+            yield f"{self.path} is taken in place of {others}{why}"
+        for path in self.outdated:
+            yield f"{path} is left aside: it is of another text, or of another recording, than {self.path.name}"
+
+
+def latest_works(files: Iterable[Path]) -> Iterator[LatestWork]:
+    """Yield the latest work of each alignment of which there are files, in the order of the first ones.
+
+    Files belong together by their names (`original_of`), folder and utterance. Of an alignment that was corrected the
+    last file to be changed goes first, of those of the same text and length as NAME.json, where that is there.
+    """
+    groups: dict[Path, list[Path]] = {}
+    for path in files:
+        groups.setdefault(original_of(path), []).append(path)
+    for original, group in groups.items():
+        yield from _of_group(original, list(dict.fromkeys(group)))
+
+
+def latest_beside(path: Path) -> LatestWork:
+    """Return the latest work of the alignment in a file, of all files in its folder."""
+    return LatestBeside().of(path)
+
+
+class LatestBeside:
+    """Finds the latest work of alignments in the folders that they are in, each of which is listed once."""
+
+    def __init__(self) -> None:
+        self._made: dict[Path, Mapping[Path, list[Path]]] = {}
+
+    def of(self, path: Path) -> LatestWork:
+        """Return the latest work of the alignment that is in a file, or of which that file is a correction."""
+        folder, original = path.parent, original_of(path)
+        if folder not in self._made:
+            self._made[folder] = _made_in(folder)
+        made = self._made[folder].get(original, [])
+        group = [original, *made] if os.path.isfile(original) else made
+        works = list(_of_group(original, group)) if len(group) > 1 else []
+        return next((work for work in works if path in (work.path, *work.replaced, *work.outdated)), LatestWork(path))
+
+
+def _made_in(folder: Path) -> Mapping[Path, list[Path]]:
+    """Return the files of corrections in a folder by the alignments that they are of."""
+    found: dict[Path, list[Path]] = {}
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return found
+    for path in (folder / name for name in names if name.endswith(".json")):
+        if original_of(path) != path:
+            found.setdefault(original_of(path), []).append(path)
+    return found
+
+
+def _of_group(original: Path, group: list[Path]) -> Iterator[LatestWork]:
+    """Yield the latest work of files of one name; those of other utterances are alignments of their own."""
+    if len(group) == 1:
+        yield LatestWork(group[0])
+        return
+    objects = {path: _object(path) for path in group}
+    corrected = sorted((path for path in group if _is_work(path, original)), key=_changed, reverse=True)
+    first = original if original in objects else next(iter(corrected), group[0])
+    strangers = [path for path in group if not _agree(objects[path], objects[first], ("utterance",))]
+    own = [path for path in group if path not in strangers]
+    outdated = [path for path in own if path != first and not _is_same(objects[path], objects[first])]
+    latest = next((path for path in corrected if path in own and path not in outdated), first)
+    others = [path for path in own if path != latest and (path == original or _is_work(path, original))]
+    replaced = tuple(path for path in others if path not in outdated)
+    yield LatestWork(latest, replaced, tuple(path for path in others if path in outdated))
+    yield from map(LatestWork, strangers)
+
+
+def _is_work(path: Path, original: Path) -> bool:
+    """Return whether a file has corrections: by its name, or because a person has fixed words in the original."""
+    if path == original:
+        return is_corrected(path)
+    match = _MADE.search(path.stem)
+    return match is None or not match["what"].startswith(BEFORE)
+
+
+def _changed(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _object(path: Path) -> dict[str, Any] | None:
+    """Return the JSON object of an alignment; None for what cannot be read, of which whoever reads it tells."""
+    try:
+        return read_object(path)
+    except CtcAlignError:
+        return None
+
+
+def _agree(one: dict[str, Any] | None, other: dict[str, Any] | None, names: Iterable[str]) -> bool:
+    return one is None or other is None or all(one.get(name) == other.get(name) for name in names)
+
+
+def _is_same(one: dict[str, Any] | None, other: dict[str, Any] | None) -> bool:
+    """Return whether two alignments are of the same text and of as long a stretch; True where one cannot be read."""
+    if one is None or other is None:
+        return True
+    if not _agree(one, other, ("text", "text_offset")):
+        return False
+    return all(
+        isinstance(a, (int, float)) and isinstance(b, (int, float)) and abs(a - b) <= _ROUNDED_S
+        for a, b in ((one.get(name), other.get(name)) for name in ("offset_s", "duration_s"))
+    )
