@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ctc_align.cli import options
-from ctc_align.cli.alignment_notes import limit_lines, notes, written_line
+from ctc_align.cli.alignment_notes import limit_lines, notes, old_book_notes, written_line
 from ctc_align.cli.arguments import (
     STDIN,
     check_audio,
@@ -141,6 +141,7 @@ def align(
     files = (audio, transcript, model.lexicon, log_probs.vocab, config.config, times.calibration)
     formats = with_source_format(formats, written, destination.stdout)
     talk.notes(effect_notes(new_cues, formats, keeps_cues=written.subtitles is not None and settings.cues != "again"))
+    talk.notes(old_book_notes(source) if "smil" in formats else ())
     name = name_of_audio(audio)
     outputs = destination.files(name, formats, files)
     sound = sound_of(audio, reader, aligner)
@@ -187,7 +188,7 @@ def demo(
     *,
     messages: MessageOptions,
 ) -> None:
-    """Align a recording that comes with the package, and show what comes out."""
+    """Align a recording that comes with the package, and show when each of its words is spoken."""
     from ctc_align.cli.installation import DEMO_FOLDER
     from ctc_align.cli.printing import console_for
     from ctc_align.cli.tables import loss_line, words_table
@@ -199,6 +200,7 @@ def demo(
         talk.say(f"wrote {len(copy_examples(Path(examples)))} files to {examples}")
         return
     formats = checked_formats(format, False, out_dir)
+    check_places(formats, (), "the demo is none: leave smil away")
     talk.listen()
     audio, transcript = DEMO_FOLDER / "demo.flac", DEMO_FOLDER / "demo.txt"
     outputs = output_files(out_dir, "demo", formats, True, [str(audio), str(transcript)])

@@ -12,7 +12,16 @@ import typer
 
 from ctc_align.cli import options
 from ctc_align.cli.align import effect_notes
-from ctc_align.cli.corpus_notes import changed_outputs, interruption, leave, misfits, name_failures, verification
+from ctc_align.cli.alignment_notes import old_book_notes
+from ctc_align.cli.corpus_notes import (
+    changed_outputs,
+    interruption,
+    leave,
+    misfits,
+    name_failures,
+    read_twice,
+    verification,
+)
 from ctc_align.cli.language_notes import choice_notes, language_notes
 from ctc_align.cli.messages import Interrupted, Talk
 from ctc_align.cli.options import (
@@ -31,6 +40,7 @@ if TYPE_CHECKING:
     from ctc_align.corpus.outputs.layout import OutputSettings
     from ctc_align.corpus.run import CorpusRun
     from ctc_align.corpus.state.journal import Shard
+    from ctc_align.corpus.utterance import Utterance
 
 _SAMPLED = 20
 """So many transcripts tell whether a corpus is in the model's language."""
@@ -304,8 +314,9 @@ def align_all(run: CorpusRun, talk: Talk) -> None:
     _check_books(run)
     talk.listen()
     model = only_model(run.model, run.settings, run.lexicon is not None)
-    for note in language_notes(_first_texts(run), model, run.settings.language):
-        talk.note(note)
+    first = _first_utterances(run)
+    talk.notes(language_notes("\n".join(item.text for item in first), model, run.settings.language))
+    talk.notes(old_book_notes(next((item.transcript for item in first if item.book is not None), "")))
     try:
         with ProgressDisplay(talk, compiling_path(Path(run.out_dir), run.shard.suffix)) as display:
             result = run_corpus(run, display)
@@ -326,6 +337,7 @@ def align_all(run: CorpusRun, talk: Talk) -> None:
         if run.profile:
             print_profile(result.summary.run)
     talk.notes(misfits(result.summary))
+    talk.notes(read_twice(result.summary))
     if result.interrupted:
         raise Interrupted(interruption(result))
     leave(result.summary)
@@ -342,16 +354,16 @@ def _check_books(run: CorpusRun) -> None:
         )
 
 
-def _first_texts(run: CorpusRun) -> str:
-    """Return the transcripts of the first utterances; "" where there are none, which the run itself reports."""
+def _first_utterances(run: CorpusRun) -> list[Utterance]:
+    """Return the first utterances; none where the source cannot be read, which the run itself reports."""
     from ctc_align.corpus.sources import open_source
     from ctc_align.corpus.utterance import Utterance
 
     try:
         first = islice(open_source(run.source, run.kind, exclude=[run.out_dir], parts=True, text=run.text), _SAMPLED)
-        return "\n".join(item.text for item in first if isinstance(item, Utterance))
+        return [item for item in first if isinstance(item, Utterance)]
     except (CtcAlignError, OSError):
-        return ""
+        return []
 
 
 def sum_up(folder: str, source: str | None, talk: Talk) -> None:
@@ -371,4 +383,5 @@ def sum_up(folder: str, source: str | None, talk: Talk) -> None:
     name_failures(summary, Path(folder) / "journal*.jsonl", talk)
     print_summary(summary, sys.stdout)
     talk.notes(misfits(summary))
+    talk.notes(read_twice(summary))
     leave(summary)

@@ -77,8 +77,7 @@ def leave(summary: Summary) -> None:
 
 def _named(ranked: list[dict[str, Any]], count: int) -> str:
     """Return the first of `count` utterances of a ranking, and how many more there are."""
-    named = [str(row["utterance"]) for row in ranked[: min(count, _MOST_IN_LINE)]]
-    return ", ".join(named) + (f" and {count - len(named)} more" if count > len(named) else "")
+    return _first([str(row["utterance"]) for row in ranked[: min(count, _MOST_IN_LINE)]], count)
 
 
 def misfits(summary: Summary) -> Iterator[str]:
@@ -96,6 +95,33 @@ def misfits(summary: Summary) -> Iterator[str]:
             'which words are not in the recordings: those of "status": "skipped" in the JSON of an utterance; '
             "ctc-align view shows them"
         )
+
+
+def read_twice(summary: Summary) -> Iterator[str]:
+    """Yield which recordings read the same passage of a text, and which have the same transcript, that fits not all."""
+    from ctc_align.corpus.state.text_coverage import gap_words
+
+    for row in summary.text_overlaps[:_MOST_IN_LINE]:
+        words = "" if row["words"] is None else f" ({counted(row['words'], 'word', 'words')}: {gap_words(row)})"
+        one, other = row["utterances"]
+        yield f"{one} and {other} read the same passage{words}: a second take? ctc-align book takes one of the two"
+    if len(summary.text_overlaps) > _MOST_IN_LINE:
+        more = counted(len(summary.text_overlaps) - _MOST_IN_LINE, "more passage is", "more passages are")
+        yield f"and {more} read twice: see text_overlaps in summary.json"
+    doubtful = [row for row in summary.same_texts if row["misfits"]]
+    for row in doubtful[:_MOST_IN_LINE]:
+        yield (
+            f"{_first(row['utterances'], row['count'])} have the same transcript ({row['words']} words), which does "
+            f"not fit {_first(row['misfits'], len(row['misfits']))}: was it given to a wrong recording?"
+        )
+    if len(doubtful) > _MOST_IN_LINE:
+        yield f"and {len(doubtful) - _MOST_IN_LINE} more transcripts of several recordings fit not all: see same_texts"
+
+
+def _first(names: list[str], count: int) -> str:
+    """Return the first of `count` names, and how many more there are."""
+    shown = names[:_MOST_IN_LINE]
+    return ", ".join(shown) + (f" and {count - len(shown)} more" if count > len(shown) else "")
 
 
 def _misfit(row: dict[str, Any]) -> str:

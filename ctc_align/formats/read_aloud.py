@@ -17,7 +17,7 @@ from typing import NamedTuple
 from xml.sax.saxutils import quoteattr
 
 from ctc_align.errors import TranscriptError, UsageError
-from ctc_align.formats.read_aloud_package import BookFolder, SpokenClip, SpokenPage, href_from, write_book
+from ctc_align.formats.read_aloud_package import BookFolder, SpokenClip, SpokenPage, href_from, refuse_old, write_book
 from ctc_align.formats.sentences import sentences
 from ctc_align.formats.time_order import is_timed
 from ctc_align.formats.whole_files import placing
@@ -73,6 +73,7 @@ def write_read_aloud(book: Path, readings: Sequence[Reading], target: Path, by: 
         OutputError: the file cannot be written.
     """
     with open_epub(read_input(book, factor=_BOOK_BYTES), str(book)) as archive:
+        refuse_old(archive)
         text, pages = _pages(archive)
         recordings = list(dict.fromkeys(reading.recording.resolve() for reading in readings))
         found: list[tuple[list[SpanWord], str]] = []
@@ -135,14 +136,19 @@ def _units(reading: Reading, text: str, by: str, recording: int) -> Iterator[lis
 
 
 def _refuse_twice(units: Sequence[tuple[Sequence[SpanWord], str]], text: str) -> None:
+    """Raise UsageError, which says how much it is, where two alignments have times for the same words."""
     for (unit, name), (following, other) in pairwise(units):
         word = following[0]
-        if word.first < unit[-1].last:
-            raise UsageError(
-                f"{name} and {other} both have times for {text[word.first : word.last]!r} (character {word.first} of "
-                "the book); give one alignment for each part of it, and leave away (or delete) the other: "
-                "an old one, or one of another book"
-            )
+        if word.first >= unit[-1].last:
+            continue
+        timed = [{one.first for unit, by in units if by == each for one in unit if one.times} for each in (name, other)]
+        more = len(timed[0] & timed[1]) - 1
+        and_more = f" and {more:,} more {'word' if more == 1 else 'words'}" if more > 0 and name != other else ""
+        raise UsageError(
+            f"{name} and {other} both have times for {text[word.first : word.last]!r}{and_more} (from character "
+            f"{word.first} of the book); give one alignment for each part of it, and leave away (or delete) the other: "
+            "an old one, a second take, or one of another book"
+        )
 
 
 def _spoken(

@@ -100,7 +100,7 @@ def write_book(book: EpubArchive, pages: Sequence[SpokenPage], recordings: Seque
 
     Raises:
         AudioError: a recording cannot be read.
-        TranscriptError: the book has media overlays, is no EPUB 3, or too large unpacked.
+        TranscriptError: the book has media overlays, or is too large unpacked.
     """
     package = book.spine()[0]
     folder = BookFolder(package, book.names)
@@ -158,6 +158,17 @@ def _overlay(page: SpokenPage, sounds: Sequence[str], folder: BookFolder) -> str
     return file.getvalue()
 
 
+def refuse_old(book: EpubArchive) -> None:
+    """Raise TranscriptError for a book that is no EPUB 3, with what makes one of it and leaves its text as it is."""
+    version = book.version()
+    if not version.startswith("3"):
+        raise book.fault(
+            f"expected an EPUB 3 book, got version {version or 'unknown'}, which cannot hold a recording; make it one: "
+            "ebook-polish --upgrade-book BOOK.epub NEW.epub (Calibre), and give the new book: where its text is the "
+            "same, which is checked, the alignments are good for it"
+        )
+
+
 def _package(
     book: EpubArchive,
     name: str,
@@ -172,12 +183,6 @@ def _package(
         parse_xml(data, source)
     except ValueError as error:
         raise book.fault(f"{name}: cannot be changed: {error}") from None
-    version = source.nodes[0].attributes.get("version", "")
-    if not version.startswith("3"):
-        raise book.fault(
-            f"expected an EPUB 3 book, got version {version or 'unknown'}, which cannot hold a recording; convert it: "
-            "ebook-convert BOOK.epub NEW.epub --epub-version 3 (Calibre), align with the new book, and give that"
-        )
     manifest, metadata = _only(book, name, source, "manifest"), _only(book, name, source, "metadata")
     entries = {node.attributes.get("id"): node for node in source.nodes if node.name == "item"}
     has_media = any(node.attributes.get("property", "").startswith("media:") for node in source.nodes)

@@ -19,7 +19,8 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 from urllib.parse import unquote
 
-from ctc_align.errors import TranscriptError
+from ctc_align.errors import CtcAlignError, TranscriptError
+from ctc_align.reading.input_files import read_input
 from ctc_align.text.book_pages import BookText, Handlers, parse_html, parse_xml
 from ctc_align.types import Transcript
 
@@ -59,6 +60,15 @@ def is_epub(data: bytes) -> bool:
                 return file.read(100).strip() == MIMETYPE or CONTAINER in names
     except _DAMAGE:
         return False
+
+
+def epub_version(path: str) -> str:
+    """Return the version of EPUB that a book says ("2.0", "3.0"), "" where it cannot be read: who reads it says so."""
+    try:
+        with open_epub(read_input(path, factor=1), path) as book:
+            return book.version()
+    except (CtcAlignError, OSError):
+        return ""
 
 
 def read_epub(data: bytes, source: str) -> Transcript:
@@ -110,12 +120,20 @@ class EpubArchive:
     def fault(self, message: str) -> TranscriptError:
         return TranscriptError(f"{self.source}: {message}")
 
-    def spine(self) -> tuple[str, list[SpinePage]]:
-        """Return the name of the package document, and the pages in their order, none of them encrypted."""
+    def package(self) -> str:
+        """Return the name of the package document."""
         container = self.parsed(CONTAINER, _Container())
         if not container.package:
             raise self.fault(f"{CONTAINER} names no package document (full-path); it is no whole EPUB book")
-        path = posixpath.normpath(unquote(container.package))
+        return posixpath.normpath(unquote(container.package))
+
+    def version(self) -> str:
+        """Return the version of EPUB that the package document says, "" where it says none."""
+        return self.parsed(self.package(), _Package()).version
+
+    def spine(self) -> tuple[str, list[SpinePage]]:
+        """Return the name of the package document, and the pages in their order, none of them encrypted."""
+        path = self.package()
         pages = self.parsed(path, _Package()).pages(posixpath.dirname(path))
         if not pages:
             raise self.fault(f"{path} has no page in its spine; it is no whole EPUB book")
@@ -190,9 +208,10 @@ class _ManifestItem:
 
 
 class _Package(Handlers):
-    """The manifest and the spine of a package document."""
+    """The version, the manifest and the spine of a package document."""
 
     def __init__(self) -> None:
+        self.version = ""
         self._items: dict[str, _ManifestItem] = {}
         self._spine: list[tuple[str, str]] = []
         """The id of each page that is read in its turn, and its CFI."""
@@ -203,7 +222,9 @@ class _Package(Handlers):
         """Take an item of the manifest, or a reference of the spine."""
         self._depth += 1
         self._children += self._depth == 2
-        if name == "spine":
+        if name == "package" and self._depth == 1:
+            self.version = attributes.get("version", "")
+        elif name == "spine":
             self._spine_step = 2 * self._children
         elif name == "item":
             properties = frozenset(attributes.get("properties", "").split())

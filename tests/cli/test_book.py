@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 import xml.etree.ElementTree as ElementTree
@@ -117,6 +118,19 @@ def test_what_the_page_of_an_alignment_saved_is_taken_in_its_place(cli, folder) 
     assert opened("book.read-aloud.epub")[0][1][0] == ("Chapter One", 1.0, 2.0)
 
 
+def test_of_the_downloads_of_a_page_the_last_is_taken_and_exports_are_no_alignments(cli, folder) -> None:
+    data = Path("one.json").read_text("utf-8")
+    for number, name in enumerate(("one.corrected (1).json", "one.corrected.json", "one.json")):
+        Path(name).write_text(data, "utf-8")
+        os.utime(name, (9 - number, 9 - number))
+    Path("one.whisper.json").write_text("{}")
+    Path("book.read-aloud.epub").touch()  # nothing is made
+    said = cli("book", "book.epub", ".").stderr
+    assert "one.corrected (1).json is taken in place of one.corrected.json, one.json" in said
+    said = cli("book", "book.epub", "one.corrected.json", "two.json").stderr
+    assert "one.corrected.json is taken as it is named; one.corrected (1).json beside it has later corrections" in said
+
+
 def test_the_package_says_when_it_was_changed(cli, folder) -> None:
     with zipfile.ZipFile("book.epub") as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
@@ -172,7 +186,7 @@ REFUSED = [
         "only files in UTF-8",
     ),
     ({"OEBPS/a.xhtml": PAGE.format("<p>Be so.</p>")}, "a.json: its text is not that of the book"),
-    ({"OEBPS/book.opf": (r'version="3.0"', 'version="2.0"')}, "expected an EPUB 3 book, got version 2.0"),
+    ({"OEBPS/book.opf": (r'version="3.0"', 'version="2.0"')}, "make it one: ebook-polish --upgrade-book"),
     ({"OEBPS/book.opf": ("<item ", '<item media-overlay="a" ')}, "it has media overlays already"),
 ]
 
@@ -192,6 +206,7 @@ def test_books_that_cannot_be_read_aloud_are_refused(cli, folder, changes, said)
 
 
 def test_two_alignments_of_the_same_words_are_refused(cli, folder) -> None:
-    result = cli("book", "book.epub", "one.json", "one.json")
+    Path("take2.json").write_bytes(Path("one.json").read_bytes())
+    result = cli("book", "book.epub", "one.json", "take2.json")
     assert result.code == 2
-    assert "one.json and one.json both have times for 'Chapter'" in result.stderr
+    assert "one.json and take2.json both have times for 'Chapter' and 14 more words" in result.stderr

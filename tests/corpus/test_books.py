@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from corpus_runs import write_clip
 from even_aligner import EvenAligner
-from made_books import write_epub
+from made_books import made_epub_2, write_epub
 
 from ctc_align.cli import run
 from ctc_align.corpus.sources import open_source
-from ctc_align.corpus.state.journal_lines import read_lines
+from ctc_align.corpus.state.journal_lines import DONE, Line, read_lines
+from ctc_align.corpus.state.text_coverage import TextCoverage
 from ctc_align.corpus.utterance import Refused, Utterance
 from ctc_align.types import SKIPPED
 
@@ -129,6 +130,37 @@ def test_what_is_left_out_within_a_part_is_named(book: Path, capsys: pytest.Capt
     ]
     assert run(["report", "out"]) == 0
     assert "within beta" in Path("out/report.html").read_text("utf-8")
+
+
+def test_what_two_recordings_read_is_named(book: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_clip(book / "alpha one.wav", 0.5, 5)
+    write_clip(book / "three.wav", 0.5, 6)
+    assert run(["corpus", str(book), "--out-dir", "out"]) == 0
+    told = capsys.readouterr().err
+    assert "alpha and alpha one read the same passage (4 words: alpha one two three): a second take?" in told
+    (overlap,) = json.loads(Path("out/summary.json").read_text("utf-8"))["text_overlaps"]
+    assert (overlap["utterances"], overlap["char_start"], overlap["char_end"]) == (["alpha", "alpha one"], 13, 32)
+    assert run(["report", "out"]) == 0
+    assert "alpha, alpha one" in Path("out/report.html").read_text("utf-8")
+
+
+def test_what_one_recording_leaves_out_and_another_reads_is_read_once() -> None:
+    coverage = TextCoverage()
+    around = {"words": 9, "skipped": 4, "left_out": ((10, 20),)}
+    coverage.add(Line("a", DONE, book="gone.txt", part=(0, 30), **around))
+    coverage.add(Line("b", DONE, book="gone.txt", part=(8, 22), words=4, skipped=0))
+    assert [(one.char_start, one.char_end) for one in coverage.overlaps()] == [(8, 10), (20, 22)]
+    assert [gap.char_start for gap in coverage.gaps()] == [30]
+
+
+def test_an_epub_2_is_aligned_and_what_it_lacks_is_told_before(book: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (book / "book.txt").unlink()
+    (book / "book.epub").write_bytes(
+        made_epub_2({"a.xhtml": "<p>alpha one two</p>", "b.xhtml": "<p>beta four</p><p>end</p>"})
+    )
+    assert run(["corpus", str(book), "--out-dir", "out"]) == 0
+    assert "book.epub is an EPUB 2 book: it is aligned as any other, and media overlays" in capsys.readouterr().err
+    assert json.loads(Path("out/beta.json").read_text("utf-8"))["text"] == "beta four"
 
 
 def test_a_text_that_is_named_is_that_of_all_folders_but_for_what_has_its_own(book: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,6 +39,23 @@ def made_epub(bodies: Mapping[str, str], others: Mapping[str, str | bytes] | Non
         **(others or {}),
     }
     return made_zip(files)
+
+
+def made_epub_2(bodies: Mapping[str, str]) -> bytes:
+    """Return a book as EPUB 2 has it: contents in toc.ncx, which no page of the spine is, and a guide."""
+    ncx = '<item id="ncx" href="toc.ncx" media-type="application/x-dtbncx+xml"/>'
+    old = PACKAGE.replace('version="3.0"', 'version="2.0"').replace('<item id="nav" href="nav.xhtml" ', "<item-gone ")
+    old = re.sub(r"<item-gone [^>]*>", ncx, old).replace('<spine><itemref idref="nav"/>', '<spine toc="ncx">')
+    items = "".join(f'<item id="{name}" href="{name}" media-type="application/xhtml+xml"/>' for name in bodies)
+    references = "".join(f'<itemref idref="{name}"/>' for name in bodies)
+    toc = (
+        '<ncx xmlns="http://www.daisy.org/z3986/2005/ncx/"><navMap><navPoint><navLabel><text>Not read</text>'
+        "</navLabel></navPoint></navMap></ncx>"
+    )
+    doctype = '<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.1//EN" "http://www.w3.org/TR/xhtml11/DTD/xhtml11.dtd">'
+    pages = {f"OEBPS/{name}": PAGE.replace("<!DOCTYPE html>", doctype).format(body) for name, body in bodies.items()}
+    others = {"OEBPS/book.opf": old.format(items=items, references=references), "OEBPS/toc.ncx": toc, **pages}
+    return made_zip({"mimetype": "application/epub+zip", "META-INF/container.xml": CONTAINER, **others})
 
 
 def made_zip(files: Mapping[str, str | bytes]) -> bytes:

@@ -20,6 +20,7 @@ from ctc_align.corpus.state.fingerprint import Fingerprints
 from ctc_align.corpus.state.journal import Journal, now
 from ctc_align.corpus.state.journal_lines import DONE, FAILED, Checksum, Line, line_key
 from ctc_align.corpus.state.outcomes import Outcomes
+from ctc_align.corpus.state.same_texts import text_print
 from ctc_align.corpus.utterance import Refused, Utterance
 
 _TICK_S = 0.2
@@ -269,6 +270,7 @@ def _line(job: Job, outcome: Outcome, finished: float) -> Line:
         too_many_skipped=outcome.too_many_skipped,
         unexplained_s=outcome.unexplained_s,
         looks=outcome.looks,
+        text=text_print(job.utterance.text, outcome.words) if job.utterance.book is None else None,
         book=None if job.utterance.book is None else job.utterance.transcript,
         part=outcome.part,
         left_out=outcome.left_out,

@@ -93,6 +93,7 @@ def report_page(figures: RunFigures, out_dir: Path, folder: Path) -> str:
         _fits(summary),
         _failures(figures),
         _gaps(summary),
+        _overlaps(summary),
         _worst(figures, out_dir, folder),
         _distributions(figures),
         _speakers(figures),
@@ -248,6 +249,22 @@ def _gaps(summary: Summary) -> str:
     ]
     head = ("<th>begins … ends</th>", "<th>where</th>", '<th class="number">words</th>', "<th>text</th>")
     return f"<section><h2>Parts of texts that nobody reads</h2>{_table(head, rows, 'sortable')}</section>"
+
+
+def _overlaps(summary: Summary) -> str:
+    if not summary.text_overlaps:
+        return ""
+    rows = [
+        [
+            f"<td>{_text(gap_words(one))}</td>",
+            f"<td>{_text(', '.join(one['utterances']))}</td>",
+            _value(one["words"], 0),
+            f"<td>{_text(one['text'])}</td>",
+        ]
+        for one in summary.text_overlaps
+    ]
+    head = ("<th>begins … ends</th>", "<th>recordings</th>", '<th class="number">words</th>', "<th>text</th>")
+    return f"<section><h2>Parts of texts that are read twice</h2>{_table(head, rows, 'sortable')}</section>"
 
 
 def _table(head: Iterable[str], rows: Sequence[Sequence[str]], kind: str = "") -> str:

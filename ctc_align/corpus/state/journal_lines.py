@@ -32,6 +32,7 @@ _AT_TIMES = (
     "too_many_skipped",
     "unexplained_s",
     "looks",
+    "text",
     "book",
     "part",
     "left_out",
@@ -63,7 +64,8 @@ class Line:
     cannot tell, `skipped` the number of words that are not in the recording, of all `words` that can be spoken, and
     `too_many_skipped` is True where those are more than the run let be, else None. `unexplained_s` are the
     seconds of speech that no word explains, None where there is none. `looks` is the language that the
-    text looks like where nobody named one and it chose the model `universal`. `book` is the path of
+    text looks like where nobody named one and it chose the model `universal`. `text` is a hash of the transcript (16
+    hexadecimal digits), None of one of few words or of which recordings read parts. `book` is the path of
     the text of many recordings of which this one reads a part, `part` the characters of that part, first and end, None
     where nothing of it is in the recording, `left_out` those of the longest stretches within it that are not in the
     recording, None where there are none. `files` are the files of this
@@ -90,6 +92,7 @@ class Line:
     too_many_skipped: bool | None = None
     unexplained_s: float | None = None
     looks: str | None = None
+    text: str | None = None
     book: str | None = None
     part: tuple[int, int] | None = None
     left_out: tuple[tuple[int, int], ...] | None = None
@@ -267,6 +270,7 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
     "too_many_skipped": lambda value: value is True,
     "unexplained_s": lambda value: _is_number(value) and value >= 0,
     "looks": _is_text,
+    "text": lambda value: _is_text(value) and _PRINT.fullmatch(value) is not None and value != "",
     "book": _is_text,
     "part": _is_span,
     "left_out": lambda value: isinstance(value, list) and all(map(_is_span, value)),

@@ -18,6 +18,7 @@ from ctc_align._version import __version__
 from ctc_align.corpus.state.journal import Shard, journal_paths, shard_of
 from ctc_align.corpus.state.journal_lines import DONE, Line
 from ctc_align.corpus.state.outcomes import Outcomes
+from ctc_align.corpus.state.same_texts import SameTexts
 from ctc_align.corpus.state.text_coverage import TextCoverage
 from ctc_align.errors import UsageError
 from ctc_align.formats.whole_files import placing
@@ -82,6 +83,9 @@ class Summary:
         unexplained_s: seconds of speech that no word explains, of all utterances.
         looks: how many texts look like which other language than English, where nobody named one.
         text_gaps: stretches of a text of many recordings that are in none of them, as `TextGap` has them.
+        text_overlaps: stretches of it that two recordings read, as `TextOverlap` has them.
+        same_texts: transcripts that several utterances have: the first of these, their `count`, the `words` of one, and
+            the first utterances that it fits poorly or not at all (`misfits`); those with such ones first.
         failures: (utterance, reason), at most MOST_FAILURES of them.
     """
 
@@ -108,6 +112,8 @@ class Summary:
     unexplained_s: float = 0.0
     looks: dict[str, int] = field(default_factory=dict)
     text_gaps: list[dict[str, Any]] = field(default_factory=list)
+    text_overlaps: list[dict[str, Any]] = field(default_factory=list)
+    same_texts: list[dict[str, Any]] = field(default_factory=list)
     journal_lines: int = 0
     failures: list[dict[str, Any]] = field(default_factory=list)
     run: Effort = field(default_factory=Effort)
@@ -153,6 +159,7 @@ def summarize(paths: Sequence[Path], keys: array[int] | None = None, **about: An
     with Outcomes(paths, lines_left(paths) if keys is None else None, quiet=keys is not None) as outcomes:
         for line in outcomes.lines(wanted):
             counter.add(line)
+        same_texts = counter.same_texts.rows(outcomes.lines(wanted))
     return Summary(
         done=counter.done,
         failed=counter.failed,
@@ -173,6 +180,8 @@ def summarize(paths: Sequence[Path], keys: array[int] | None = None, **about: An
         unexplained_s=round(counter.unexplained_s, 3),
         looks=dict(counter.looks.most_common()),
         text_gaps=[gap.to_dict() for gap in counter.coverage.gaps()],
+        text_overlaps=[overlap.to_dict() for overlap in counter.coverage.overlaps()],
+        same_texts=same_texts,
         failures=sorted(counter.failures, key=lambda failure: failure["utterance"]),
         **about,
     )
@@ -196,6 +205,7 @@ class _Counter:
         self.unexplained_s = 0.0
         self.looks: Counter[str] = Counter()
         self.coverage = TextCoverage()
+        self.same_texts = SameTexts()
 
     def add(self, line: Line) -> None:
         if line.status != DONE:
@@ -208,6 +218,7 @@ class _Counter:
         self._add_skipped(line)
         self.unexplained_s += line.unexplained_s or 0.0
         self.coverage.add(line)
+        self.same_texts.add(line)
         if line.looks is not None:
             self.looks[line.looks] += 1
         if line.fit is not None:

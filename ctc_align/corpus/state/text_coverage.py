@@ -1,4 +1,4 @@
-"""Which parts of a text no recording reads, where one text belongs to many recordings.
+"""Which parts of a text no recording reads, and which two do, where one text belongs to many recordings.
 
 The lines of a journal have the part of the text that each recording reads; what lies between them is read from the
 text's own file, if that is still there.
@@ -6,15 +6,17 @@ text's own file, if that is still there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from ctc_align.corpus.state.journal_lines import Line
 from ctc_align.errors import CtcAlignError
 
 MOST_GAPS = 1000
-"""Gaps that are listed for one text."""
+"""Gaps, and overlaps, that are listed for one text."""
+_FEWEST_TWICE = 4
+"""Words in a row that two recordings read and are named: a word or two at an edge are found by chance."""
 _SHOWN_CHARS = 60
 
 
@@ -46,12 +48,38 @@ class TextGap:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class TextOverlap:
+    """A stretch of a text that two recordings read.
+
+    Attributes:
+        text: path of the text's file.
+        char_start, char_end: in the text (code points, end exclusive).
+        utterances: the two recordings; of a third one there is another overlap.
+        words: the number of its words that can be spoken, None where the text could not be read.
+        begins: its first words, or all; ends: its last words, "" where `begins` has them.
+    """
+
+    text: str
+    char_start: int
+    char_end: int
+    utterances: tuple[str, str]
+    words: int | None = None
+    begins: str = ""
+    ends: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as they stand in `summary.json`."""
+        return asdict(self) | {"utterances": list(self.utterances)}
+
+
 @dataclass
 class TextCoverage:
     """The parts of texts that recordings read, collected from the lines of journals."""
 
     _parts: dict[str, list[tuple[int, int, str]]] = field(default_factory=dict)
     _left_out: dict[str, list[TextGap]] = field(default_factory=dict)
+    _texts: dict[str, str | None] = field(default_factory=dict)
 
     def add(self, line: Line) -> None:
         """Take the part of a recording, if it reads most of its words; else it names its text all the same."""
@@ -65,32 +93,81 @@ class TextCoverage:
 
     def gaps(self) -> list[TextGap]:
         """Return the gaps of all texts, in their order; those without a word that can be spoken are none."""
-        return [
-            gap
-            for text in sorted(self._parts)
-            for gap in _gaps_of(text, sorted(self._parts[text]), self._left_out.get(text, []))
-        ]
+        found = []
+        for path in sorted(self._parts):
+            text, parts = self._text(path), sorted(self._parts[path])
+            left_out = [gap for gap in self._left_out.get(path, []) if not _is_read(gap, parts)]
+            gaps = [*_between(path, parts, None if text is None else len(text)), *left_out]
+            gaps.sort(key=lambda gap: gap.char_start)
+            found += _named(gaps, text, fewest=1)[:MOST_GAPS]
+        return found
+
+    def overlaps(self) -> list[TextOverlap]:
+        """Return what two recordings read, of all texts, in their order; what one of them leaves out is not read."""
+        found = []
+        for path in sorted(self._parts):
+            left_out = self._left_out.get(path, [])
+            overlaps = list(_twice(path, sorted(_read_parts(self._parts[path], left_out))))
+            found += _named(overlaps, self._text(path) if overlaps else None, fewest=_FEWEST_TWICE)[:MOST_GAPS]
+        return found
+
+    def _text(self, path: str) -> str | None:
+        """Return a text, None where it cannot be read (any more)."""
+        from ctc_align.text import read_transcript
+
+        if path not in self._texts:
+            try:
+                self._texts[path] = read_transcript(path)
+            except (CtcAlignError, OSError):
+                self._texts[path] = None
+        return self._texts[path]
 
 
-def _gaps_of(path: str, parts: list[tuple[int, int, str]], left_out: list[TextGap]) -> list[TextGap]:
-    from ctc_align.text import read_transcript, split
+_Stretch = TypeVar("_Stretch", TextGap, TextOverlap)
 
-    try:
-        text = read_transcript(path)
-    except (CtcAlignError, OSError):
-        text = None
+
+def _named(stretches: Iterable[_Stretch], text: str | None, fewest: int) -> list[_Stretch]:
+    """Return stretches of a text with their words, but for those of less than the `fewest`; as they are without it."""
+    from ctc_align.text import split
+
+    if text is None:
+        return list(stretches)
     found = []
-    gaps = [*_between(path, parts, None if text is None else len(text)), *left_out]
-    for gap in sorted(gaps, key=lambda gap: gap.char_start):
-        if text is None:
-            found.append(gap)
-            continue
-        stretch = text[gap.char_start : gap.char_end]
+    for each in stretches:
+        stretch = text[each.char_start : each.char_end]
         words = sum(bool(word.spoken) for word in split(stretch).words)
-        if words:
+        if words >= fewest:
             begins, ends = _named_by(stretch)
-            found.append(replace(gap, words=words, begins=begins, ends=ends))
-    return found[:MOST_GAPS]
+            found.append(replace(each, words=words, begins=begins, ends=ends))
+    return found
+
+
+def _is_read(gap: TextGap, parts: list[tuple[int, int, str]]) -> bool:
+    """Return whether what one recording leaves out lies within the part of another one."""
+    end = gap.char_end or gap.char_start
+    return any(start <= gap.char_start and end <= stop and id != gap.after for start, stop, id in parts)
+
+
+def _read_parts(parts: list[tuple[int, int, str]], left_out: list[TextGap]) -> Iterator[tuple[int, int, str]]:
+    """Yield what recordings read: their parts without what they leave out within them."""
+    gaps: dict[str | None, list[TextGap]] = {}
+    for gap in left_out:
+        gaps.setdefault(gap.after, []).append(gap)
+    for start, stop, id in parts:
+        for gap in gaps.get(id, []):  # ascending, as a journal's line has them
+            yield start, gap.char_start, id
+            start = gap.char_end or stop
+        yield start, stop, id
+
+
+def _twice(path: str, read: list[tuple[int, int, str]]) -> Iterator[TextOverlap]:
+    """Yield the stretches that a recording reads and one before it (`read` ascends) has read."""
+    end, by = 0, ""
+    for start, stop, id in read:
+        if start < min(stop, end) and id != by:
+            yield TextOverlap(path, start, min(stop, end), (by, id))
+        if stop > end:
+            end, by = stop, id
 
 
 def _named_by(stretch: str) -> tuple[str, str]:

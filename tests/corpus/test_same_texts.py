@@ -1,0 +1,48 @@
+"""One transcript given to several recordings: told in the summary, and on stderr where it does not fit all of them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from corpus_runs import write_clip
+from even_aligner import EvenAligner
+
+from ctc_align.cli import run
+from ctc_align.types import GOOD, POOR
+
+TEXT = "one two three four five six seven eight"
+
+
+class Judging(EvenAligner):
+    def align(self, audio: Any, text: Any, name: str) -> Any:
+        return replace(super().align(audio, text, name), fit=POOR if name == "b" else GOOD)
+
+
+def test_a_transcript_of_two_recordings_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inline_corpus: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("inline_corpus.EvenAligner", Judging)
+    texts = {
+        "a": TEXT,
+        "b": f"{TEXT[:3]}\n{TEXT[4:]}",
+        "c": "yes",
+        "d": "yes",
+        "e": f"{TEXT} nine",
+        "f": f"{TEXT} nine",
+    }
+    for seed, (name, text) in enumerate(texts.items()):
+        write_clip(tmp_path / "in" / f"{name}.wav", 0.5, seed)
+        (tmp_path / "in" / f"{name}.txt").write_text(text, "utf-8")
+    assert run(["corpus", str(tmp_path / "in"), "--out-dir", str(tmp_path / "out")]) == 0
+    told = " ".join(capsys.readouterr().err.split())
+    assert "a, b have the same transcript (8 words), which does not fit b: was it given to a wrong recording?" in told
+    assert "transcripts that several utterances have 2, 4 utterances" in told
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text("utf-8"))
+    assert [(row["utterances"], row["count"], row["misfits"]) for row in summary["same_texts"]] == [
+        (["a", "b"], 2, ["b"]),
+        (["e", "f"], 2, []),
+    ]
