@@ -21,22 +21,20 @@ def readme() -> list[Block]:
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """This checkout's `ctc-align`, which starts at once; the blocks in Python have a start of their own."""
-    program = tmp_path_factory.mktemp("program") / "ctc-align"
-    with forking(program):
-        yield program
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """This checkout's `ctc-align`, and a Python for the blocks in Python, which start at once."""
+    programs = tmp_path_factory.mktemp("programs")
+    with forking(programs):
+        yield programs
 
 
 @pytest.fixture
-def place(tmp_path: Path, program: Path) -> Path:
+def place(tmp_path: Path, programs: Path) -> Path:
     """A fresh clone as far as the blocks use it, and an environment whose `ctc-align` is this checkout's."""
     for name in ("examples", "ctc_align/demo"):
         shutil.copytree(ROOT / name, tmp_path / name)
-    command = tmp_path / ".venv" / "bin" / "ctc-align"
-    command.parent.mkdir(parents=True)
-    shutil.copy(program, command)
-    (command.parent / "activate").write_text("PATH=$PWD/.venv/bin:$PATH\n", encoding="utf-8")
+    shutil.copytree(programs, tmp_path / ".venv" / "bin")
+    (tmp_path / ".venv" / "bin" / "activate").write_text("PATH=$PWD/.venv/bin:$PATH\n", encoding="utf-8")
     return tmp_path
 
 

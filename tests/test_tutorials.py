@@ -23,10 +23,10 @@ SHOWN = ("r", "text", "toml")
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    program = tmp_path_factory.mktemp("program") / "ctc-align"
-    with forking(program):
-        yield program
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    programs = tmp_path_factory.mktemp("programs")
+    with forking(programs):
+        yield programs
 
 
 def test_there_are_tutorials() -> None:
@@ -34,9 +34,7 @@ def test_there_are_tutorials() -> None:
 
 
 @pytest.mark.parametrize("page", ["index.md", *PAGES])
-def test_the_blocks_of_a_page_run(page: str, program: Path, tmp_path: Path) -> None:
-    command = tmp_path / ".venv" / "bin" / "ctc-align"
-    command.parent.mkdir(parents=True)
-    shutil.copy(program, command)
+def test_the_blocks_of_a_page_run(page: str, programs: Path, tmp_path: Path) -> None:
+    shutil.copytree(programs, tmp_path / ".venv" / "bin")
     found = blocks((ROOT / "docs" / page).read_text(encoding="utf-8"))
     assert failures([block for block in found if block.language not in SHOWN], tmp_path) == []

@@ -42,8 +42,11 @@ def run(block: Block, place: Path) -> subprocess.CompletedProcess[str]:
         "PYTHONPATH": str(ROOT),
         "PYTHONWARNINGS": "error" if block.language == "python" else "default",
     }
-    command = ["bash", "-euc", block.text] if block.language == "sh" else [sys.executable, "-c", block.text]
-    return subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    python = place / ".venv" / "bin" / "python"
+    command = ["bash", "-euc"] if block.language == "sh" else [str(python) if python.exists() else sys.executable, "-c"]
+    return subprocess.run(
+        [*command, block.text], cwd=place, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
 
 
 def failures(found: list[Block], place: Path) -> list[str]:

@@ -50,6 +50,11 @@ class InlinePool:
         self._batches.clear()
 
 
+def inline_pool(*_: object) -> PoolPlan:
+    """Plan one worker that is no process, in place of `plan_pool`, with the aligner that the run asks for."""
+    return PoolPlan(1, "cpu", lambda options: InlinePool(options, load_aligner(options)[0]))
+
+
 @pytest.fixture
 def inline_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let runs over corpora work in this process."""
@@ -60,7 +65,4 @@ def inline_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
 def inline_alignment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let runs over corpora work in this process, with the aligner that they ask for: no worker has to start."""
 
-    def pool(options: Any) -> InlinePool:
-        return InlinePool(options, load_aligner(options)[0])
-
-    monkeypatch.setattr(run, "plan_pool", lambda *_: PoolPlan(1, "cpu", pool))
+    monkeypatch.setattr(run, "plan_pool", inline_pool)
