@@ -1,6 +1,6 @@
 """How the suite runs, and the fixtures that all tests share.
 
-`pytest` without paths starts one worker for each of the first four cores (`-n 0`: none; `-n 8`: eight;
+`pytest` without paths starts one worker more than there are cores, four at most (`-n 0`: none; `-n 8`: eight;
 PYTEST_XDIST_AUTO_NUM_WORKERS counts too). With paths everything runs in this process, at once. Each worker takes a
 whole file at a time. The files of PROCESSES start, kill and measure processes: they stand in one queue and never run
 beside each other.
@@ -75,11 +75,11 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 
 def number_of_workers(config: pytest.Config) -> int:
-    """Return how many workers the cores of this process can feed; 0 where that is one: it needs no worker."""
+    """Return how many workers the cores of this process can feed, as one often waits; 0 where one core needs none."""
     if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
         return config.hook.pytest_xdist_auto_num_workers(config=config)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, MAX_WORKERS) if cores > 1 else 0
+    return min(cores + 1, MAX_WORKERS) if cores > 1 else 0
 
 
 def pytest_configure(config: pytest.Config) -> None:

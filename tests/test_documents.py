@@ -94,6 +94,7 @@ def test_commands_and_options_that_are_named_exist(document: str) -> None:
         "--tags",
         "--dev",
         "--long",
+        "--all",
         "--planted",
         "--out",
         "--words",

@@ -1,6 +1,6 @@
 """Best paths as torchaudio gives them: against enumeration, against torchaudio itself, and what is refused.
 
-torchaudio needs an environment of its own (`.ci/run` makes it); without it the tests marked so are skipped.
+torchaudio needs an environment of its own (`.ci/run --all` makes it); without it the tests marked so are skipped.
 """
 
 from __future__ import annotations

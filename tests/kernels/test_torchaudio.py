@@ -1,6 +1,6 @@
 """Best paths beside torchaudio's `forced_align`: as good everywhere, and better where ties mislead it.
 
-torchaudio needs an environment of its own (`.ci/run` makes it); without it these tests are skipped.
+torchaudio needs an environment of its own (`.ci/run --all` makes it); without it these tests are skipped.
 """
 
 from __future__ import annotations
