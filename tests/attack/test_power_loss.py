@@ -234,7 +234,6 @@ def assert_kept(folder: Path, layout: str, expected: list[dict[str, bytes]], wha
     ("layout", "has_syncfs", "calls"),
     [
         ("files", True, 2),
-        ("shards", True, 2),
         *(pytest.param(*case, 12, marks=pytest.mark.long) for case in CASES),
     ],
 )

@@ -11,6 +11,7 @@ import pytest
 import torch
 from made_alignments import alignment
 from oracles import collapse
+from rows import first_of
 
 from ctc_align import kernels
 from ctc_align.errors import BackendError
@@ -141,7 +142,7 @@ def with_nan(result):
         ("occupancy", with_nan, GRADIENT),
     ],
 )
-@pytest.mark.parametrize("format", ["table", "json"])
+@pytest.mark.parametrize("format", first_of(["table", "json"]))
 def test_a_wrong_result_is_shown_and_exits_with_1(cli, monkeypatch, kernel, spoil, task, format):
     real = getattr(kernels, kernel)
 

@@ -359,6 +359,7 @@ class TestInterrupts:
         raise AssertionError("no batch was done")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="kills by SIGKILL")
 def test_an_utterance_that_kills_its_worker_has_failed_and_the_others_have_not(run, corpus, tmp_path):
     out_dir = tmp_path / "out"
@@ -411,6 +412,7 @@ def test_rows_of_what_another_source_had_stay(run, corpus, tmp_path):
     assert len(shard_ids(out_dir)) == len(set(shard_ids(out_dir))) == 15, "none is in two shards"
 
 
+@pytest.mark.long
 def test_rows_that_wait_for_their_shard_stay_while_another_source_runs(run, corpus, tmp_path):
     """A run is killed in the middle of a shard; the one over another source in between takes none of its rows."""
     rows = [json.loads(line) for line in corpus.read_text("utf-8").splitlines()][20:]

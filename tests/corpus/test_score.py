@@ -210,6 +210,7 @@ def test_an_utterance_that_kills_its_worker_has_its_error_and_the_others_their_s
     assert {row["utterance"] for row in rows} - {"u1", "u4"} <= set(scored)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_workers_die_with_their_parent(folder: Path, tmp_path: Path) -> None:
     script = tmp_path / "parent.py"

@@ -62,7 +62,7 @@ def test_every_changed_byte_is_seen(layout, overlap, audio, tmp_path_factory):
     made = layout_for(settings)
     lines = recorded(made, utterances)
     assert found(made, utterances, lines) == {}
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+    for number, path in enumerate(sorted(path for path in folder.rglob("*") if path.is_file())):
         if path.name.startswith("manifest") or path.name == "journal.txt":
             continue  # manifests are made anew at the end of each run
         whole = path.read_bytes()
@@ -73,7 +73,8 @@ def test_every_changed_byte_is_seen(layout, overlap, audio, tmp_path_factory):
             data[place] ^= 1 << (7 if place in last_bits else chance.randrange(8))
             path.write_bytes(data)
             assert found(made, utterances, lines), f"{path.name}: byte {place}"
-        for data in (whole + b"\0", whole + whole, whole[: len(whole) // 2], b""):
+        damages = [whole + b"\0", whole + whole, whole[: len(whole) // 2], b""]
+        for data in damages if FLIPS > 1 else [damages[number % 4]]:
             path.write_bytes(data)
             assert found(made, utterances, lines), f"{path.name}: {len(data)} of {len(whole)} bytes"
         path.unlink()

@@ -1,4 +1,4 @@
-"""Tables of a test as one test: every row runs, and a failure names the rows that fail."""
+"""Tables of a test: as one test of which every row runs, or with only the first row in the short suite."""
 
 from __future__ import annotations
 
@@ -9,6 +9,12 @@ from typing import Any
 import pytest
 
 Test = Callable[..., None]
+
+
+def first_of(rows: Iterable[Any]) -> list[Any]:
+    """Return the rows for `pytest.mark.parametrize`: the first always runs, the others with `--long`."""
+    first, *others = [row if isinstance(row, tuple) else (row,) for row in rows]
+    return [pytest.param(*first), *(pytest.param(*row, marks=pytest.mark.long) for row in others)]
 
 
 def over_rows(names: str | tuple[str, ...], rows: Iterable[Any]) -> Callable[[Test], Test]:
