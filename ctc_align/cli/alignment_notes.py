@@ -202,6 +202,7 @@ def markup_notes(alignment: Alignment) -> list[str]:
     names = {SPEAKER: "names of speakers", DIRECTION: "stage directions", MARKUP: "markup"}
     parts = [f"{names[kind]} ({several(words)})" for kind, words in groups.items() if words]
     found = [f"not spoken: {', '.join(parts)}"] if parts else []
+    found += _unnamed_notes(alignment)
     directions = {
         at for word in alignment.words if word.kind == DIRECTION for at in range(word.char_start, word.char_end)
     }
@@ -210,6 +211,21 @@ def markup_notes(alignment: Alignment) -> list[str]:
     if left_out:
         found.append(f"{left_out} of {counted(len(spans), 'parenthesis is', 'parentheses are')} not spoken")
     return found
+
+
+def _unnamed_notes(alignment: Alignment) -> list[str]:
+    """Return a note on words of cues that name nobody, where others do: a label holds for its own cue."""
+    from ctc_align.types import SRT, VTT
+
+    said = [bool(word.speaker) for word in alignment.words if word.status == ALIGNED]
+    subtitles = alignment.subtitles
+    if subtitles is None or subtitles.format not in (SRT, VTT) or not any(said) or all(said):
+        return []
+    without = said.count(False)
+    which = (
+        "word is in a cue that names nobody and has" if without == 1 else "words are in cues that name nobody and have"
+    )
+    return [f"{without:,} {which} no speaker: a name holds for its own cue, unless every turn has one"]
 
 
 def several(items: Sequence[str], separator: str = " ") -> str:

@@ -126,3 +126,14 @@ def test_text_that_goes_on_earlier_in_the_recording_is_told() -> None:
     assert [note for note in notes(alignment) if "order" in note] == [
         "read in another order than it is written: the text goes on earlier in the recording at c (1.00 s)"
     ]
+
+
+def test_words_of_cues_that_name_nobody_are_told() -> None:
+    cues = Subtitles("srt", cues=(SourceCue(0, 3, 0.0, 1.0), SourceCue(4, 7, 1.0, 2.0)))
+    found = alignment_of(4, 0, subtitles=cues)
+    assert not any("speaker" in note for note in notes(found))
+    named = tuple(replace(word, speaker="Ann") if word.char_start < 4 else word for word in found.words)
+    assert any(
+        "2 words are in cues that name nobody and have no speaker" in note
+        for note in notes(replace(found, words=named))
+    )
