@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import re
 import shlex
@@ -190,8 +191,12 @@ def _role(path: str) -> str:
     return _TEXT if is_text or Path(path).suffix.casefold() in _DOCUMENTS else ""
 
 
-def check_alignments(paths: Sequence[str], argument: str) -> None:
-    """Raise UsageError for what is no JSON of an alignment by its start, and say what it is."""
+def check_alignments(paths: Sequence[str], argument: str) -> list[str]:
+    """Return the paths without the `summary.json` of a corpus run, where a pattern such as `OUT/*.json` named it, too.
+
+    Raises:
+        UsageError: what is no JSON of an alignment by its start; the message says what it is.
+    """
     for path in paths:
         kind = kind_of(path, argument)
         if kind == "folder":
@@ -208,6 +213,18 @@ def check_alignments(paths: Sequence[str], argument: str) -> None:
             if path.endswith(".jsonl.gz"):
                 advice = f"of a shard one utterance is shown by ctc-align view {Path(path).parent} --utterance ID"
             raise UsageError(f"{path}: expected JSON of an alignment, got {what}; {advice}")
+    return [path for path in paths if len(paths) == 1 or not _is_summary(Path(path))]
+
+
+def _is_summary(path: Path) -> bool:
+    """Return whether a file is the summary of a corpus run: an utterance may have its name."""
+    if path.name != "summary.json":
+        return False
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False  # whoever reads it says so
+    return isinstance(found, dict) and str(found.get("format")).startswith("ctc-align-corpus/")
 
 
 def _no_json(path: str) -> str:

@@ -98,6 +98,7 @@ def realign(
     """
     talk, audio, hand = messages.talk(), sources.audio, sources.hand
     check_files({"--lexicon": model.lexicon, "--vocab": log_probs.vocab, "--calibration": times.calibration})
+    corrected = check_alignments(corrected, "CORRECTED.json")
     _check_inputs(corrected, audio, stdout=destination.stdout)
     _check_hand(corrected, hand)
     formats = checked_formats(destination.format or "json", destination.stdout, destination.out_dir)
@@ -132,8 +133,7 @@ def realign(
 
 
 def _check_inputs(corrected: Sequence[str], audio: str | None, *, stdout: bool) -> None:
-    """Raise UsageError for files that are not there, and for several where one is asked for, or of one name."""
-    check_alignments(corrected, "CORRECTED.json")
+    """Raise UsageError for several alignments where one is asked for, or of one name, and for sound that is not there."""
     if stdout and len(corrected) > 1:
         raise UsageError(f"--stdout takes one alignment, got {len(corrected)}")
     if audio is not None and (kind := kind_of(audio.partition(":")[0] if ".ark:" in audio else audio, "--audio")):

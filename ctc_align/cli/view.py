@@ -124,7 +124,7 @@ def _shown(alignments: list[str], page: PageOptions, talk: Talk) -> list[_Shown]
     if page.stdout and (page.out_dir is not None or len(page.utterance or alignments) != 1):
         raise UsageError("--stdout writes one page, and no files: give one alignment, and no --out-dir")
     if not page.utterance:
-        check_alignments(alignments, "ALIGNMENT.json")
+        alignments = check_alignments(alignments, "ALIGNMENT.json")
         talk.notes(later_notes(alignments))
         return [_Shown(Path(path), Path(path).stem) for path in alignments]
     if len(alignments) != 1:

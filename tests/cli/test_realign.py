@@ -107,7 +107,9 @@ def test_of_several_files_those_that_fail_are_named(cli, folder: Path, tmp_path:
     (tmp_path / "short.json").write_text(json.dumps(data), "utf-8")
     data["words"][3]["text"] = "other"
     (tmp_path / "other.json").write_text(json.dumps(data), "utf-8")
-    files = [tmp_path / "short.json", tmp_path / "other.json", folder / "mended.json"]
+    summary = tmp_path / "summary.json"  # a pattern such as OUT/*.json names it, too
+    summary.write_text('{"format": "ctc-align-corpus/1", "utterances": 3}')
+    files = [tmp_path / "short.json", tmp_path / "other.json", summary, folder / "mended.json"]
     result = cli("realign", *files, "--audio", folder, "--out-dir", tmp_path / "out")
     assert result.code == 1
     errors = [line for line in result.stderr.splitlines() if "error" in line]
