@@ -47,6 +47,8 @@ PROCESSES = (
     "tests/kernels/test_memory.py",
     "tests/cli/test_processes.py",
 )
+ROMANISED = ("tests/text/test_languages.py", "tests/text/test_romanize.py", "tests/text/test_sounds_scripts.py")
+"""Files that load the tables of romanisation, which takes seconds: one worker does it, once."""
 LONG = (
     "tests/test_readme.py",
     "tests/attack/",
@@ -113,11 +115,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler import LoadFileScheduling
 
     class FileScheduling(LoadFileScheduling):
-        """Whole files, those of PROCESSES as if they were one."""
+        """Whole files; those of PROCESSES as if they were one, and those of ROMANISED."""
 
         def _split_scope(self, nodeid: str) -> str:
             file = super()._split_scope(nodeid)
-            return "processes" if file in PROCESSES else file
+            return "processes" if file in PROCESSES else "romanised" if file in ROMANISED else file
 
     config.option.loadscopereorder = False
     return FileScheduling(config, log)

@@ -77,7 +77,7 @@ utterances = st.tuples(
 
 
 @given(st.lists(utterances, min_size=1, max_size=8), st.sampled_from([1, 5_000, 2**22]), st.sampled_from([1, 2]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_a_batch_is_its_utterances(rows: list[tuple[str, int, int, bool]], at_once: int, threads: int) -> None:
     """Random and tied scores, with and without states, too short, unspoken and empty: in any company."""
     before, torch_before = batching.VALUES_AT_ONCE, torch.get_num_threads()

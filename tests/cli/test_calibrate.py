@@ -131,6 +131,7 @@ def test_words_by_hand_in_json_are_labels_and_no_others(cli, tmp_path: Path, ali
     assert "there is no recording for" in result.stderr
 
 
+@pytest.mark.long
 def test_from_eight_files_on_edges_are_learnt_and_a_folder_is_taken(
     cli, tmp_path: Path, aligned: Alignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

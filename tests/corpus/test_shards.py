@@ -20,7 +20,8 @@ def start(corpus: Path, out_dir: Path, shard: str, *options, **environment):
     return runs.start(corpus, "--out-dir", out_dir, "--workers", 1, "--shard", shard, *options, **environment)
 
 
-@pytest.mark.parametrize("layout", [pytest.param("files", marks=pytest.mark.long), "shards"])
+@pytest.mark.long
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_shards_at_once_make_what_one_run_makes(run, layout, corpus, tmp_path):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     run(corpus, "--out-dir", whole, *LAYOUTS[layout])

@@ -77,7 +77,7 @@ def test_shared_by_threads(threads: int, part_cells: int, ring: int, monkeypatch
         assert first_faults() == []
 
 
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("threads", first_of([1, 3]))
 @pytest.mark.parametrize("block", [16, 32, 48, 80, 256, 1104])
 def test_in_blocks(block: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     split(monkeypatch, block=block, part_cells=(1, 30_000)[block % 3 == 0])
@@ -186,7 +186,7 @@ def test_batches_shared_by_threads(topology: str, monkeypatch: pytest.MonkeyPatc
                 assert path_faults(given, bands, right) == []
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", first_of(DTYPES, ids=str))
 def test_every_memory(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     """Read as it lies, whole rows or one by one: the very bits of the same numbers as dense float32."""
     rng = np.random.default_rng(35)

@@ -275,6 +275,7 @@ def test_callers_with_threads_of_their_own(shared_work: None) -> None:
             assert answer.result(PATIENCE_S) == expected[k % 3]
 
 
+@pytest.mark.long
 def test_threads_of_callers_that_compile_at_once() -> None:
     """The first calls of a process, on eight threads: compiled once or eight times, but right."""
     code = """if True:

@@ -59,6 +59,7 @@ def cases() -> Iterator[tuple[str, Batch]]:
     yield "hardly longer than its text", batch(x[: len(row) + 9], [1 + k % 2 for k in range(len(row))])
 
 
+@pytest.mark.long
 def test_paths_and_sums_are_those_of_all_states(monkeypatch: pytest.MonkeyPatch) -> None:
     poison(monkeypatch)
     looked_at = {}

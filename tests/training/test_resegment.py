@@ -123,6 +123,7 @@ def test_what_has_no_labels_gets_none(sounds: Sounds) -> None:
     assert [len(row) for row in again.states] == [0, *map(len, sounds.states[1:])]
 
 
+@pytest.mark.long
 def test_a_refined_model_has_mixtures_is_resumable_and_can_be_adapted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

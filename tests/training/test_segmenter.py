@@ -55,6 +55,7 @@ def test_what_is_said() -> None:
     assert spoken.owners.tolist() == [0, 1]
 
 
+@pytest.mark.long
 def test_planted_edges_are_found(trained: Segmenter, corpus: tuple[list[Made], FeatureStore]) -> None:
     inner, outer = [], []
     for i, labels in trained.label(range(30)):
@@ -106,6 +107,7 @@ def test_realignment_raises_the_likelihood(corpus: tuple[list[Made], FeatureStor
     assert scores[1] >= scores[0] - 0.01
 
 
+@pytest.mark.long
 def test_the_same_data_give_the_same_labels(trained: Segmenter, corpus: tuple[list[Made], FeatureStore]) -> None:
     made, store = corpus
     again = Segmenter(store, {i: spoken_of(one) for i, one in enumerate(made)}, len(PHONES), Watch())

@@ -84,6 +84,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in ("model.safetensors", "model.toml")}
 
 
+@pytest.mark.long
 def test_letters_are_learnt_from_nothing_and_lie_where_they_sound(model: Path, tmp_path: Path) -> None:
     """Of new utterances most edges are within a frame, nearly all within three (the cepstra's slopes see four)."""
     began = time.process_time()
@@ -95,6 +96,7 @@ def test_letters_are_learnt_from_nothing_and_lie_where_they_sound(model: Path, t
     assert time.process_time() - began < 60
 
 
+@pytest.mark.long
 def test_the_model_says_what_it_is(model: Path) -> None:
     loaded = load_model(str(model), device="cpu")
     assert (loaded.name, loaded.token_kind) == ("tones", "tokens")
@@ -109,6 +111,7 @@ def test_the_model_says_what_it_is(model: Path) -> None:
     assert sorted(path.name for path in model.iterdir()) == ["README.md", *edges, "model.safetensors", "model.toml"]
 
 
+@pytest.mark.long
 def test_a_model_gets_the_network_of_edges_that_fits_its_tokens(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +148,7 @@ def test_a_model_gets_the_network_of_edges_that_fits_its_tokens(
         assert said in (out / "README.md").read_text("utf-8")
 
 
+@pytest.mark.long
 def test_a_run_that_was_stopped_goes_on_and_gives_the_same_model(
     spoken: tuple[Path, list[Said]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,6 +184,7 @@ def test_a_run_that_was_stopped_goes_on_and_gives_the_same_model(
     assert resumed.card.dev == straight.card.dev
 
 
+@pytest.mark.long
 def test_a_folder_is_another_runs(spoken: tuple[Path, list[Said]], model: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"there is a model already \(model\.toml\); give --force"):
         train(TINY, call(spoken[0], model))
@@ -266,6 +271,7 @@ def test_corpora_of_which_nothing_can_be_used(tmp_path: Path) -> None:
         train(TINY, Call(str(tmp_path / "absent"), tmp_path / "m"))
 
 
+@pytest.mark.long
 def test_speakers_are_held_out_whole(tmp_path: Path) -> None:
     make_letters(tmp_path, 24, speakers=("a", "b", "c", "d", "e", "f"))
     result = train(QUICK, call(tmp_path, tmp_path / "m"))
@@ -311,6 +317,7 @@ def test_the_size_of_the_network_goes_by_the_hours_of_speech() -> None:
     assert Recipe(units="lexicon").shape(1.0, 40).states == 121
 
 
+@pytest.mark.long
 def test_adapting_lowers_the_loss_on_another_voice(model: Path, tmp_path: Path) -> None:
     make_letters(tmp_path, 40, seed=3, pitch=1.07, noise=0.004)
     lines = Lines()
@@ -328,6 +335,7 @@ def test_adapting_lowers_the_loss_on_another_voice(model: Path, tmp_path: Path) 
     assert "adapted from tones" in (result.folder / "README.md").read_text("utf-8")
 
 
+@pytest.mark.long
 def test_adapting_never_ends_worse(model: Path, tmp_path: Path) -> None:
     make_letters(tmp_path, 12, seed=3)
     ruin = Adaptation(training=replace(Adaptation().training, learning_rate=5.0, epochs=1, warmup_steps=0))
@@ -337,6 +345,7 @@ def test_adapting_never_ends_worse(model: Path, tmp_path: Path) -> None:
     assert (result.folder / "model.safetensors").read_bytes() == (model / "model.safetensors").read_bytes()
 
 
+@pytest.mark.long
 def test_a_model_that_learnt_wrong_edges_is_not_written(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -368,6 +377,7 @@ def test_a_model_that_learnt_wrong_edges_is_not_written(
     assert files(mine.out_dir) == before
 
 
+@pytest.mark.long
 def test_adapting_goes_on_where_it_was_stopped(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_letters(tmp_path, 12, seed=3, pitch=1.05)
     straight = adapt(Adaptation(), str(model), call(tmp_path, tmp_path / "a" / "m"))
@@ -387,6 +397,7 @@ def test_adapting_goes_on_where_it_was_stopped(model: Path, tmp_path: Path, monk
     assert files(resumed.folder) == files(straight.folder)
 
 
+@pytest.mark.long
 def test_what_cannot_be_adapted(model: Path, tmp_path: Path) -> None:
     make_letters(tmp_path, 6)
     with pytest.raises(UsageError, match="no other can be adapted"):

@@ -58,6 +58,7 @@ def test_error_rates_see_errors(learnt: tuple[LetterNetwork, Path]) -> None:
     assert (phones, words) == (pytest.approx(1 / 6), 0.5)
 
 
+@pytest.mark.long
 def test_a_stopped_run_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
     settings = replace(SMALL, epochs=3, network=LetterNetworkShape(16, 1, 2, 0.1))
     straight, stopped = tmp_path / "straight", tmp_path / "stopped"

@@ -77,6 +77,7 @@ def test_a_network_learns_from_labels_of_others(monkeypatch: pytest.MonkeyPatch)
     assert 0.5 < found.within_sd < 0.85
 
 
+@pytest.mark.long
 def test_the_result_does_not_depend_on_how_many_are_trained_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(edge_learning, "MOST_STEPS", 10)
     monkeypatch.setattr(edge_learning, "FEWEST_STEPS", 10)
