@@ -11,6 +11,7 @@ from typing import Any
 import corpus_runs as runs
 import pytest
 from even_aligner import EvenAligner
+from rows import first_of
 
 UTTERANCES = 40
 LAYOUTS = {"files": [], "shards": ["--layout", "shards", "--shard-size", 7, "--manifest", "nemo"]}
