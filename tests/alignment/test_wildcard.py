@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from rows import first_of
 
 from ctc_align import kernels, lattice
 from ctc_align.alignment.aligner import Aligner
@@ -124,7 +123,8 @@ def test_wrong_arguments(given: tuple, said: str) -> None:
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("missing", first_of([1, 2]))
+@pytest.mark.parametrize("missing", [1, 2])
+@pytest.mark.long
 def test_neighbours_of_an_unwritten_word_stay_where_they_are(missing: int, english: Aligner, speech_data: Path) -> None:
     """Recorded sentences, every second word: how far the words beside it move when a wildcard takes its place."""
     moved, covered = [], []

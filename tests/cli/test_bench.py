@@ -11,7 +11,7 @@ import pytest
 import torch
 from made_alignments import alignment
 from oracles import collapse
-from rows import first_of
+from rows import first_row_of
 
 from ctc_align import kernels
 from ctc_align.errors import BackendError
@@ -132,17 +132,19 @@ def with_nan(result):
 
 @pytest.mark.parametrize(
     ("kernel", "spoil", "task"),
-    [
-        ("best_path", spoil_path, BEST_PATH),
-        ("best_path", spoil_states, BEST_PATH),
-        ("best_path", with_nan, BEST_PATH),
-        ("forward", spoil_one_loss, LOSS),
-        ("forward", with_nan, LOSS),
-        ("occupancy", spoil_posteriors, GRADIENT),
-        ("occupancy", with_nan, GRADIENT),
-    ],
+    first_row_of(
+        [
+            ("best_path", spoil_path, BEST_PATH),
+            ("best_path", spoil_states, BEST_PATH),
+            ("best_path", with_nan, BEST_PATH),
+            ("forward", spoil_one_loss, LOSS),
+            ("forward", with_nan, LOSS),
+            ("occupancy", spoil_posteriors, GRADIENT),
+            ("occupancy", with_nan, GRADIENT),
+        ]
+    ),
 )
-@pytest.mark.parametrize("format", first_of(["table", "json"]))
+@pytest.mark.parametrize("format", first_row_of(["table", "json"]))
 def test_a_wrong_result_is_shown_and_exits_with_1(cli, monkeypatch, kernel, spoil, task, format):
     real = getattr(kernels, kernel)
 

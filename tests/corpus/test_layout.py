@@ -239,7 +239,8 @@ def test_a_line_more_in_the_source_moves_the_shards(audio, tmp_path):
     assert contents(tmp_path / "parts") == contents(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("layout", ["files", pytest.param("shards", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("layout", ["files", "shards"])
 def test_killed_at_any_step_and_resumed(audio, tmp_path, layout):
     was_killed, count = died(tmp_path / "whole", layout, audio, 0)
     assert not was_killed

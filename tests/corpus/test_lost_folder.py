@@ -11,7 +11,7 @@ from typing import Any
 import corpus_runs as runs
 import pytest
 from even_aligner import EvenAligner
-from rows import first_of
+from rows import first_row_of
 
 UTTERANCES = 40
 LAYOUTS = {"files": [], "shards": ["--layout", "shards", "--shard-size", 7, "--manifest", "nemo"]}
@@ -102,7 +102,7 @@ def contents(out_dir: Path) -> dict[str, bytes] | None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="open files cannot be renamed there")
-@pytest.mark.parametrize(("layout", "disturb"), [*first_of(CASES[:8]), *first_of(CASES[8:])])
+@pytest.mark.parametrize(("layout", "disturb"), [*first_row_of(CASES[:8]), *first_row_of(CASES[8:])])
 def test_a_run_that_loses_its_files_stops_and_a_rerun_completes(
     run, layout, disturb, corpus, expected, tmp_path, monkeypatch
 ):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 from oracles import collapse
-from rows import first_of
+from rows import first_row_of
 
 import ctc_align
 from ctc_align import losses
@@ -120,7 +120,7 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("one_thread")
-@pytest.mark.parametrize("name", first_of(LEARNT))
+@pytest.mark.parametrize("name", first_row_of(LEARNT))
 def test_a_tiny_network_learns(name: str) -> None:
     made, figure = LEARNT[name]
     before, after, network, unseen = train(made())

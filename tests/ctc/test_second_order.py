@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from kernel_problems import TOPOLOGIES, target
-from rows import first_of
+from rows import first_row_of
 from torch.autograd import gradcheck, gradgradcheck
 
 from ctc_align import kernels, lattice
@@ -42,7 +42,7 @@ def problem(seed: int, kind: str) -> tuple[torch.Tensor, lattice.Topology, torch
     return x.requires_grad_(), topology, torch.as_tensor(lengths)
 
 
-@pytest.mark.parametrize("seed", first_of(range(6)))
+@pytest.mark.parametrize("seed", first_row_of(range(6)))
 @pytest.mark.parametrize("kind", TOPOLOGIES)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_finite_differences(backend: str, kind: str, seed: int) -> None:
@@ -53,7 +53,7 @@ def test_finite_differences(backend: str, kind: str, seed: int) -> None:
     assert gradcheck(lambda x: occupancies(x, topology, lengths, backend), x, **fast)
 
 
-@pytest.mark.parametrize("seed", first_of(range(3)))
+@pytest.mark.parametrize("seed", first_row_of(range(3)))
 @pytest.mark.parametrize("kind", TOPOLOGIES)
 def test_finite_differences_behind_log_softmax(kind: str, seed: int) -> None:
     """And through what is made of losses and occupancies."""

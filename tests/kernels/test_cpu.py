@@ -15,7 +15,7 @@ import torch
 from cpu_checks import best_path, memory_layouts, on_threads, one, path_faults, poison, split
 from kernel_problems import KINDS, Batch, random_bands, scores
 from kernel_problems import batch as random_batch
-from rows import first_of
+from rows import first_row_of
 
 from ctc_align import kernels, lattice
 from ctc_align.errors import KernelError
@@ -77,7 +77,7 @@ def test_shared_by_threads(threads: int, part_cells: int, ring: int, monkeypatch
         assert first_faults() == []
 
 
-@pytest.mark.parametrize("threads", first_of([1, 3]))
+@pytest.mark.parametrize("threads", first_row_of([1, 3]))
 @pytest.mark.parametrize("block", [16, 32, 48, 80, 256, 1104])
 def test_in_blocks(block: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     split(monkeypatch, block=block, part_cells=(1, 30_000)[block % 3 == 0])
@@ -94,7 +94,7 @@ def test_memory_that_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     assert problem._free
 
 
-@pytest.mark.parametrize("topology", first_of(WALKED))
+@pytest.mark.parametrize("topology", first_row_of(WALKED))
 def test_thousands_of_states(topology: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Paths that just fit, and some that need not hurry."""
     rng = np.random.default_rng(32)
@@ -125,7 +125,7 @@ def spoken_batch(rng: np.random.Generator, topology: str, kind: str, sure: float
     return Batch(x, given.lengths, given.topology, given.wildcard)
 
 
-@pytest.mark.parametrize("topology", first_of(WALKED))
+@pytest.mark.parametrize("topology", first_row_of(WALKED))
 def test_what_cannot_matter_is_left_out(topology: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not a bit is another, however much is left out at first: all that is needed, too much, or nothing."""
     rng = np.random.default_rng(40)
@@ -186,7 +186,7 @@ def test_batches_shared_by_threads(topology: str, monkeypatch: pytest.MonkeyPatc
                 assert path_faults(given, bands, right) == []
 
 
-@pytest.mark.parametrize("dtype", first_of(DTYPES, ids=str))
+@pytest.mark.parametrize("dtype", first_row_of(DTYPES), ids=str)
 def test_every_memory(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     """Read as it lies, whole rows or one by one: the very bits of the same numbers as dense float32."""
     rng = np.random.default_rng(35)

@@ -13,7 +13,7 @@ import torch
 from cpu_checks import Sums, memory_layouts, occupancy, on_threads, one, poison, same_sums, sum_faults
 from kernel_problems import KINDS, Batch
 from kernel_problems import batch as random_batch
-from rows import first_of
+from rows import first_row_of
 
 from ctc_align import kernels, lattice
 from ctc_align.errors import KernelError
@@ -67,7 +67,7 @@ def test_memory_that_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     assert problem._free
 
 
-@pytest.mark.parametrize("topology", first_of(WALKED))
+@pytest.mark.parametrize("topology", first_row_of(WALKED))
 def test_thousands_of_states(topology: str) -> None:
     """Against the logarithms in float64, which are tested against the reference."""
     rng = np.random.default_rng(42)

@@ -244,6 +244,7 @@ def started() -> None:
 
 
 @pytest.mark.parametrize("method", [pytest.param("fork", marks=forks), "spawn"])
+@pytest.mark.long
 def test_pools_of_processes(method: str, shared_work: None) -> None:
     expected = results(), results(1), results()
     assert in_a_pool(method) == list(expected)

@@ -114,6 +114,7 @@ except MemoryError:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.long
 def test_a_limited_address_space():
     """What is let through succeeds, and what is refused would have failed."""
     done = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True, check=True)

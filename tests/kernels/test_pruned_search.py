@@ -100,6 +100,7 @@ def test_twice_the_text_is_twice_the_work(monkeypatch: pytest.MonkeyPatch) -> No
     assert cells[1] < 0.1 * pruned_search.cells(2 * 4000, 2 * 4000 + 1)
 
 
+@pytest.mark.long
 def test_several_at_once() -> None:
     rng = np.random.default_rng(93)
     made = [batch(*spoken(rng, tokens, 0.6)) for tokens in (50, 80, 20)]
@@ -179,6 +180,7 @@ def test_bounds_hold_for_every_text() -> None:
                     assert score <= (rest[block] - tilts * len(row)).min() + 1e-6, (kind, row, block)
 
 
+@pytest.mark.long
 def test_paths_of_fewer_states_are_pruned_where_that_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where most states matter, or memory is short, all are computed, and nothing is refused."""
     monkeypatch.setattr(pruned_search, "LEAST_CELLS", 2**60)

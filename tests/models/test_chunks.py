@@ -10,7 +10,7 @@ import pytest
 import torch
 from made_sounds import babble
 from made_transformers import checkpoint, network
-from rows import first_of
+from rows import first_row_of
 
 from ctc_align.config import Settings
 from ctc_align.models import load_model
@@ -58,7 +58,7 @@ def test_chunks_cover_every_frame_once(length: int, context: int, together: int)
 
 
 @pytest.mark.parametrize("kind", LOCAL)
-@pytest.mark.parametrize("chunk_s", first_of([0.5, 1.3]))
+@pytest.mark.parametrize("chunk_s", first_row_of([0.5, 1.3]))
 def test_what_sees_no_further_than_its_context_is_as_in_one_pass(kind: str, chunk_s: float, tmp_path: Path) -> None:
     """The recording's own mean and variance, and those of norms over time, in every chunk."""
     model = network(kind, num_hidden_layers=1)

@@ -11,7 +11,7 @@ import pytest
 Test = Callable[..., None]
 
 
-def first_of(rows: Iterable[Any]) -> list[Any]:
+def first_row_of(rows: Iterable[Any]) -> list[Any]:
     """Return the rows for `pytest.mark.parametrize`: the first always runs, the others with `--long`."""
     first, *others = [row if isinstance(row, tuple) else (row,) for row in rows]
     return [pytest.param(*first), *(pytest.param(*row, marks=pytest.mark.long) for row in others)]

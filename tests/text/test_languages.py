@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from made_models import tiny_folder
+from rows import first_row_of
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import Settings
@@ -66,7 +67,7 @@ def check(alignment: Alignment, text: str, language: str) -> None:
         assert len(alignment.words) == len(text.split()) + len(re.findall(r"\S[,.…]+(?=\w)", text))
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", [*first_row_of(LANGUAGES[:8]), *first_row_of(LANGUAGES[8:])])
 def test_twenty_clips_of_each(language: str, clips: dict[str, list[tuple[str, str]]], folder: Path) -> None:
     assert len(clips[language]) == 20
     aligner = Aligner(str(folder), settings=Settings(romanize=True, language=language))

@@ -14,6 +14,8 @@ from ctc_align.training import Watch
 from ctc_align.training.feature_store import FeatureStore, build
 from ctc_align.training.segmenter import PARTS, Round, Segmenter, Spoken
 
+pytestmark = pytest.mark.long
+
 SILENCE = len(PHONES) * PARTS
 OTHER = PHONES.index("OW")
 ROUNDS = [Round(1, 6, 30), Round(2, 2, 30)]
@@ -55,7 +57,6 @@ def test_what_is_said() -> None:
     assert spoken.owners.tolist() == [0, 1]
 
 
-@pytest.mark.long
 def test_planted_edges_are_found(trained: Segmenter, corpus: tuple[list[Made], FeatureStore]) -> None:
     inner, outer = [], []
     for i, labels in trained.label(range(30)):
@@ -107,7 +108,6 @@ def test_realignment_raises_the_likelihood(corpus: tuple[list[Made], FeatureStor
     assert scores[1] >= scores[0] - 0.01
 
 
-@pytest.mark.long
 def test_the_same_data_give_the_same_labels(trained: Segmenter, corpus: tuple[list[Made], FeatureStore]) -> None:
     made, store = corpus
     again = Segmenter(store, {i: spoken_of(one) for i, one in enumerate(made)}, len(PHONES), Watch())

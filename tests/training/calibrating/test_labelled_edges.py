@@ -66,6 +66,7 @@ def learnt(count: int, *shares: float) -> tuple[LearntEdges, float]:
     return learn_edges(given), float(before.mean()) * FRAME_S * 1000
 
 
+@pytest.mark.long
 def test_a_network_learns_from_labels_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(edge_learning, "FEWEST_STEPS", 60)
     found, before_ms = learnt(12)
