@@ -24,6 +24,7 @@ TABLES = (".ctm", ".jsonl", ".jsonl.gz")
 SAMPLE_LABELS = {".wrd": "words", ".phn": "phones"}
 """Endings of TIMIT's labels, lines of "first_sample end_sample label", and the tier that they are."""
 _SAMPLES_PER_S = 16000
+_MOST_DIGITS = 12
 _TIER_NAMES = {"words": ("words", "word"), "phones": ("phones", "tokens", "phone")}
 _NO_SPEAKER = ""
 _MOST_LINE_BYTES = 2**28
@@ -114,11 +115,10 @@ def _sample_labels(path: Path, tier: str) -> UtteranceTier:
         fields = line.split(maxsplit=2)
         if not fields:
             continue
-        if len(fields) < 3 or not (
-            fields[0].isdecimal() and fields[1].isdecimal() and int(fields[0]) <= int(fields[1])
-        ):
+        samples = [int(field) for field in fields[:2] if field.isdecimal() and len(field) <= _MOST_DIGITS]
+        if len(fields) < 3 or len(samples) < 2 or samples[0] > samples[1]:
             raise InputError(f"{path}:{number}: expected '<first sample> <end> <label>', got: {line.strip()[:100]}")
-        start_s, end_s = (round(int(sample) / _SAMPLES_PER_S, 6) for sample in fields[:2])
+        start_s, end_s = (round(sample / _SAMPLES_PER_S, 6) for sample in samples)
         intervals.append(Interval(start_s, end_s, fields[2].strip()))
     return UtteranceTier({_NO_SPEAKER: tuple(intervals)})
 

@@ -356,7 +356,13 @@ def test_the_first_and_last_sample_of_a_transcript_are_not_spoken() -> None:
         ]
         assert times(alignment)[2:] == [("Cab,", 0.04, 0.2), ("abe!", 0.28, 0.44)]
         assert aligner.score(emissions, "0 7360 Cab, abe!") == pytest.approx(aligner.score(emissions, "Cab, abe!"))
-    for text in ("0 5000 cab abe", "0 7360\ncab abe", "7360 0 cab abe", "0 7360 cab\nabe"):
+    for text in (
+        "0 5000 cab abe",
+        "0 7360\ncab abe",
+        "7360 0 cab abe",
+        "0 7360 cab\nabe",
+        "9 7360 cab abe",
+    ):
         assert ALIGNER.align(emissions, text).words[0].kind == "", text
 
 

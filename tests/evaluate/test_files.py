@@ -231,3 +231,5 @@ def test_labels_of_timit(tmp_path):
         evaluate(grid, tmp_path / "theirs" / "dr1" / "A.PHN")
     with pytest.raises(InputError, match=r"b\.wrd:1: expected '<first sample> <end> <label>', got: 0\.1 0\.2 one"):
         read_intervals(put(tmp_path / "b.wrd", "0.1 0.2 one\n"))
+    with pytest.raises(InputError, match=r"c\.wrd:1: expected '<first sample> <end> <label>'"):
+        read_intervals(put(tmp_path / "c.wrd", f"0 {'9' * 5000} one\n"))
