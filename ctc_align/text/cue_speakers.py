@@ -12,7 +12,9 @@ from ctc_align.types import MARKUP, SPEAKER, SRT, VTT, Subtitles, Word, Words
 
 _MOST_CUES_OF_A_TURN = 20
 """Labels that name every turn are no rarer than one in so many cues."""
-_SENTENCE_END = re.compile(r"[.?!…。！？]['\"”’»)\]]*\Z")
+_LONGEST_SENTENCE = 40
+"""Words of later cues into which a sentence goes on: with more, marks and capitals do not tell where sentences end."""
+_SENTENCE_END = re.compile(r"[.?!…。．！？؟۔।॥։።]['\"”’»)\]」』）]*\Z")
 _GOES_ON = re.compile(r"(?:…|\.\.)|['\"“‘(\[]*[a-zß-öø-ÿ]")
 
 
@@ -55,17 +57,19 @@ def named_in_cues(words: Sequence[Word], subtitles: Subtitles | None) -> tuple[W
     is_every_turn = _names_every_turn(words, cues, len(starts))
     named, is_voice, is_open = -1, False, False
     before: Word | None = None
+    own, later = 0, 0  # the cue of the label, words of those after it
     found = []
     for place, (word, cue) in enumerate(zip(words, cues)):
         if word.kind == SPEAKER:
             is_voice = is_open or _is_voice(word)
             is_open = is_voice and not word.text.endswith(">")
-            named = cue
+            named, own, later = cue, cue, 0
         elif cue != named and named > 0:
-            goes_on = is_every_turn or (before is not None and _sentence_goes_on(before, words[place:]))
+            goes_on = is_every_turn or (later < _LONGEST_SENTENCE and _sentence_goes_on(before, words, place))
             named = cue if goes_on and not is_voice else 0
         found.append(replace(word, speaker="") if word.speaker and named != cue else word)
         before = word if word.spoken else before
+        later += bool(word.spoken) and cue != own
     return tuple(found)
 
 
@@ -91,11 +95,12 @@ def _names_every_turn(words: Sequence[Word], cues: Sequence[int], count: int) ->
     return all(one != other for (_, one), (_, other) in pairwise(labels))
 
 
-def _sentence_goes_on(before: Word, cue: Sequence[Word]) -> bool:
-    """Return whether the words of a cue, and what follows it, go on with the sentence of the word before it."""
-    if cue[0].kind == MARKUP and cue[0].text.strip("-–—") == "":
+def _sentence_goes_on(before: Word | None, words: Sequence[Word], place: int) -> bool:
+    """Return whether the words from a place on, where a cue begins, go on with the sentence of the word before it."""
+    first = words[place]
+    if before is None or (first.kind == MARKUP and first.text.strip("-–—") == ""):
         return False  # a dash: somebody else
     if not _SENTENCE_END.search(before.text):
         return True
-    following = next((word for word in cue if word.spoken), None)
+    following = next((words[at] for at in range(place, len(words)) if words[at].spoken), None)
     return following is not None and _GOES_ON.match(following.text) is not None

@@ -31,6 +31,8 @@ def speakers(*cues: str) -> list[str]:
         (("ANNA: Why?", "I ask.", "ANNA: And who?", "Me."), "ANNA - ANNA -"),
         (("So.", ">> ANNA: Why?", "I ask.", ">> Me.", "Yes."), "- ANNA ANNA - -"),
         (("ANNA: Why?", *["So."] * 41, "BEN: Oh."), "ANNA" + " -" * 41 + " BEN"),
+        (("Well.", "ANNA: Is he here।", "He is", "not."), "- ANNA - -"),
+        (("Well.", "ANNA: so", *["it goes on and on"] * 10), "- ANNA" + " ANNA" * 8 + " - -"),
     ],
 )
 def test_how_long_a_label_holds(cues: tuple[str, ...], named: str) -> None:
