@@ -97,7 +97,8 @@ def realign_utterance(inputs: UtteranceInputs, corrected: Sequence[AlignedWord])
         words = corrected[stretch.first : stretch.last]
         inputs.begin(f"word {stretch.last} of {len(corrected)}")
         ids = [known_ids.get(token.token, WILDCARD) for token in words[0].tokens]
-        if is_fixed(words[0]) and set(ids) - {WILDCARD}:
+        drawn = bool(ids) and all(token.by for token in words[0].tokens)
+        if is_fixed(words[0]) and (drawn or set(ids) - {WILDCARD}):
             yield from _keep_tokens(inputs, stretch, words[0], ids, found)
             found.ids[stretch.first] = _spelled_ids(inputs, word_tokens[stretch.first], ids)
         elif not any(word.pronunciations or word.missing for word in word_tokens[stretch.first : stretch.last]):
@@ -150,6 +151,8 @@ def _known_ids(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens]) -> di
 def _spelled_ids(inputs: UtteranceInputs, word: WordTokens, ids: Sequence[int]) -> tuple[int, ...]:
     """Return CTC's tokens of a word whose tokens are known: with the separators inside it."""
     own = tuple(index for index in ids if index != WILDCARD)
+    if not own and word.pronunciations:  # a person's own labels
+        return word.pronunciations[0].ids
     ways = (way.ids for way in word.pronunciations)
     return next(
         (way for way in ways if tuple(index for index in way if index != inputs.tokenizer.separator) == own), own

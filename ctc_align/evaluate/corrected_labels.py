@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -20,7 +21,7 @@ from ctc_align.types import HAND, AlignedToken, AlignedWord, AlignmentData, alig
 _DECIMALS = 5
 _OVER_S = 0.01
 """A label may end so much after the recording: that is rounding."""
-_KEPT = (".hand.TextGrid", ".TextGrid")
+_KEPT = (".hand.TextGrid", ".TextGrid", ".textgrid")
 """Endings of the labels of NAME: what a corpus run kept of them goes first."""
 
 
@@ -32,6 +33,7 @@ def labels_of(folder: Path, json_path: Path) -> Path:
     """
     name = json_path.with_suffix("")
     parts = name.parts[1 if name.anchor else 0 :]
+    parts = parts[max((at for at, part in enumerate(parts, 1) if part == os.pardir), default=0) :]
     for start in range(len(parts)):
         place = folder.joinpath(*parts[start:])
         for ending in _KEPT:

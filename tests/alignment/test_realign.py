@@ -71,6 +71,16 @@ def test_what_is_right_stays_and_the_loss_is_that_of_the_whole(english: Aligner,
             assert word.by == ""
 
 
+def test_labels_of_sounds_that_the_model_lacks_stay(english: Aligner, aligned: Alignment) -> None:
+    at = timed(aligned)[4]
+    tokens = tuple(replace(token, token="ʘ", by="hand") for token in aligned.words[at].tokens)
+    again = english.realign(by_hand(aligned, {at: {"tokens": tokens}}))
+    assert [(one.token, one.start_s, one.end_s) for one in again.words[at].tokens] == [
+        ("ʘ", one.start_s, one.end_s) for one in tokens
+    ]
+    assert again.loss == pytest.approx(aligned.loss, rel=0.1)
+
+
 def test_neighbours_go_to_the_edges_that_were_moved(english: Aligner, aligned: Alignment) -> None:
     at = timed(aligned)[5]
     word = aligned.words[at]

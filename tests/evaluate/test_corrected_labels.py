@@ -75,6 +75,8 @@ def test_the_labels_of_a_folder(tmp_path: Path) -> None:
     other = textgrid(tmp_path / "a.TextGrid", ("words", WORDS))
     assert labels_of(tmp_path, Path("out/spk/a.json")) == plain
     assert labels_of(tmp_path, Path("out/other/a.json")) == other
+    textgrid(tmp_path.parent / "out" / "a.TextGrid", ("words", WORDS))
+    assert labels_of(tmp_path, Path("../out/a.json")) == other, "not what was written beside the alignment"
     kept = textgrid(tmp_path / "spk" / "a.hand.TextGrid", ("words", WORDS))
     assert labels_of(tmp_path, Path("out/spk/a.json")) == kept
     with pytest.raises(InputError, match=r"b\.json: expected its labels in .*, b\.TextGrid, got no such file"):
