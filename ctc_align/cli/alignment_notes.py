@@ -82,14 +82,21 @@ def old_book_notes(path: str) -> list[str]:
 
 
 def later_notes(given: Sequence[str]) -> Iterator[str]:
-    """Yield a note for each alignment of which later corrections lie beside it, and are not among those given."""
-    from ctc_align.formats.corrections import LatestBeside
+    """Yield a note for each alignment of which a later one lies beside it, and is not among those given."""
+    from ctc_align.formats.corrections import LatestBeside, has_later_fixes
 
     paths, beside = list(map(Path, given)), LatestBeside()
     for path in paths:
-        latest = beside.of(path).path
-        if latest not in paths:
-            yield f"{path} is taken as it is named; {latest.name} beside it has later corrections: give that for them"
+        work = beside.of(path)
+        if work.path in paths:
+            continue
+        if path in work.outdated:
+            why = "is of another text or recording: this one has corrections of what was aligned before"
+        elif has_later_fixes(work.path, path):
+            why = "has later corrections: give that for them"
+        else:
+            why = "is later and has the same corrections"
+        yield f"{path} is taken as it is named; {work.path.name} beside it {why}"
 
 
 def difference_notes(alignment: Alignment) -> list[str]:
@@ -183,6 +190,7 @@ def lone_word_notes(alignment: Alignment) -> list[str]:
         f"{printable(word.text)} ({word.start_s:.2f} s)"
         for word in alignment.words
         if word.confidence is not None
+        and not word.by
         and alignment.min_confidence <= word.confidence <= UNLIKELY
         and not any(start <= word.char_start < end for start, end in stretches)
     ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 import os
 import re
 import shlex
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
 _RECORDING, _TEXT = "recording", "text"
 _ESTIMATED_S = 0.1
 """The length of a recording is known to this much."""
+_FORMAT_BYTES = 200
+"""So early our JSON says that it is."""
 STDIN = "-"
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _BOOK = ".epub"
@@ -192,7 +193,9 @@ def _role(path: str) -> str:
 
 
 def check_alignments(paths: Sequence[str], argument: str) -> list[str]:
-    """Return the paths without the `summary.json` of a corpus run, where a pattern such as `OUT/*.json` named it, too.
+    """Return the paths without what a pattern such as `OUT/*.json` names, too: a run's summary, JSON for others.
+
+    Where there is nothing else they stay, and whoever reads them says what they are.
 
     Raises:
         UsageError: what is no JSON of an alignment by its start; the message says what it is.
@@ -213,18 +216,24 @@ def check_alignments(paths: Sequence[str], argument: str) -> list[str]:
             if path.endswith(".jsonl.gz"):
                 advice = f"of a shard one utterance is shown by ctc-align view {Path(path).parent} --utterance ID"
             raise UsageError(f"{path}: expected JSON of an alignment, got {what}; {advice}")
-    return [path for path in paths if len(paths) == 1 or not _is_summary(Path(path))]
+    return [path for path in paths if not _is_beside_alignments(Path(path))] or list(paths)
 
 
-def _is_summary(path: Path) -> bool:
-    """Return whether a file is the summary of a corpus run: an utterance may have its name."""
-    if path.name != "summary.json":
+def _is_beside_alignments(path: Path) -> bool:
+    """Return whether a file is the summary of a corpus run, or JSON for another program: not by its name alone."""
+    from ctc_align.formats.alignment_files import JSON_EXPORTS
+
+    if path.name.startswith("summary."):
+        from ctc_align.corpus.state.summary import is_summary
+
+        return is_summary(path)
+    if not path.name.endswith(JSON_EXPORTS):
         return False
     try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        with path.open("rb") as file:
+            return b'"ctc-align/' not in file.read(_FORMAT_BYTES)
+    except OSError:
         return False  # whoever reads it says so
-    return isinstance(found, dict) and str(found.get("format")).startswith("ctc-align-corpus/")
 
 
 def _no_json(path: str) -> str:

@@ -87,6 +87,8 @@ def view(
     given = "" if page.audio in SOUND_MODES else page.audio
     if kind_of(page.audio, "--audio") == "nothing" and given:
         raise UsageError(f"--audio {given}: nothing is there; expected a recording, a folder, embed, link or none")
+    if not page.utterance:
+        alignments = check_alignments(alignments, "ALIGNMENT.json")
     count = len(page.utterance or alignments)
     if given and count > 1 and not Path(given).is_dir():
         raise UsageError(f"--audio {given}: is one recording for {count} alignments; give their folder")
@@ -124,7 +126,6 @@ def _shown(alignments: list[str], page: PageOptions, talk: Talk) -> list[_Shown]
     if page.stdout and (page.out_dir is not None or len(page.utterance or alignments) != 1):
         raise UsageError("--stdout writes one page, and no files: give one alignment, and no --out-dir")
     if not page.utterance:
-        alignments = check_alignments(alignments, "ALIGNMENT.json")
         talk.notes(later_notes(alignments))
         return [_Shown(Path(path), Path(path).stem) for path in alignments]
     if len(alignments) != 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,6 +13,7 @@ from typing import Any
 from ctc_align.errors import CtcAlignError
 from ctc_align.formats.hand_fixes import is_corrected
 from ctc_align.formats.json_reading import read_object
+from ctc_align.types import HAND
 
 BEFORE = ".before"
 """NAME.before.json is the alignment as it was before the first correction was saved as NAME.json, NAME.before-2.json
@@ -98,8 +100,9 @@ def _made_in(folder: Path) -> Mapping[Path, list[Path]]:
         names = sorted(os.listdir(folder))
     except OSError:
         return found
-    for path in (folder / name for name in names if name.endswith(".json")):
-        if original_of(path) != path:
+    for name in names:
+        if name.endswith(".json") and _MADE.search(name.removesuffix(".json")):
+            path = folder / name
             found.setdefault(original_of(path), []).append(path)
     return found
 
@@ -119,7 +122,31 @@ def _of_group(original: Path, group: list[Path]) -> Iterator[LatestWork]:
     others = [path for path in own if path != latest and (path == original or _is_work(path, original))]
     replaced = tuple(path for path in others if path not in outdated)
     yield LatestWork(latest, replaced, tuple(path for path in others if path in outdated))
-    yield from map(LatestWork, strangers)
+    of_others: dict[object, list[Path]] = {}
+    for path in strangers:
+        of_others.setdefault(json.dumps((objects[path] or {}).get("utterance")), []).append(path)
+    for paths in of_others.values():
+        yield from _of_group(min(paths, key=lambda path: len(path.name)), paths)
+
+
+def has_later_fixes(later: Path, path: Path) -> bool:
+    """Return whether a person has fixed words in one file that are not so in the other; True where one is not readable.
+
+    What is aligned again from a file has the fixes of that file.
+    """
+    found = [_object(each) for each in (later, path)]
+    if None in found:
+        return True
+    fixes = [
+        {(word.get("char_start"), word.get("start_s"), word.get("end_s")) for word in words if word.get("by") == HAND}
+        for words in (_words_of(each) for each in found)
+    ]
+    return not fixes[0] <= fixes[1]
+
+
+def _words_of(found: dict[str, Any] | None) -> list[dict[str, Any]]:
+    words = (found or {}).get("words")
+    return [word for word in words if isinstance(word, dict)] if isinstance(words, list) else []
 
 
 def _is_work(path: Path, original: Path) -> bool:

@@ -109,7 +109,10 @@ def test_of_several_files_those_that_fail_are_named(cli, folder: Path, tmp_path:
     (tmp_path / "other.json").write_text(json.dumps(data), "utf-8")
     summary = tmp_path / "summary.json"  # a pattern such as OUT/*.json names it, too
     summary.write_text('{"format": "ctc-align-corpus/1", "utterances": 3}')
-    files = [tmp_path / "short.json", tmp_path / "other.json", summary, folder / "mended.json"]
+    part, export = tmp_path / "summary.0-of-2.json", tmp_path / "short.whisper.json"
+    part.write_bytes(summary.read_bytes())
+    export.write_text('{"text": "short"}')
+    files = [tmp_path / "short.json", tmp_path / "other.json", summary, part, export, folder / "mended.json"]
     result = cli("realign", *files, "--audio", folder, "--out-dir", tmp_path / "out")
     assert result.code == 1
     errors = [line for line in result.stderr.splitlines() if "error" in line]
@@ -118,6 +121,8 @@ def test_of_several_files_those_that_fail_are_named(cli, folder: Path, tmp_path:
     assert "has no room for its sounds" in errors[0]
     assert "other.json: word 4 'other' (" in errors[1]
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mended.aligned.json"]
+    result = cli("realign", summary, part, "--out-dir", tmp_path / "out")
+    assert (result.code, result.stderr.count("expected an alignment of format")) == (1, 2)
 
 
 def test_wrong_calls(cli, folder: Path, tmp_path: Path) -> None:

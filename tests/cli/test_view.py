@@ -53,11 +53,21 @@ def test_a_page_has_the_utterance_and_its_stretch_of_the_recording(cli, talk) ->
 
 
 def test_later_corrections_beside_what_is_named_are_told(cli, talk) -> None:
-    Path("out/talk.corrected.json").write_bytes(Path("out/talk.json").read_bytes())
-    result = cli("view", "out/talk.json", "--audio", "none")
-    assert "talk.json is taken as it is named; talk.corrected.json beside it has later corrections" in result.stderr
+    made, later = json.loads(Path("out/talk.json").read_text("utf-8")), Path("out/talk.corrected.json")
+    fixed = {**made, "words": [{**made["words"][0], "by": "hand"}, *made["words"][1:]]}
+    cases = {
+        "has later corrections: give that": fixed,
+        "is later and has the same corrections": made,
+    }
+    for told, data in cases.items():
+        later.write_text(json.dumps(data), "utf-8")
+        result = cli("view", "out/talk.json", "--audio", "none", "--force")
+        assert f"talk.json is taken as it is named; talk.corrected.json beside it {told}" in result.stderr
     result = cli("view", "out/talk.corrected.json", "out/talk.json", "--audio", "none", "--force")
     assert "taken as it is" not in result.stderr
+    later.write_text(json.dumps({**fixed, "duration_s": made["duration_s"] + 1}), "utf-8")
+    result = cli("view", later, "--audio", "none", "--force")
+    assert "talk.json beside it is of another text or recording" in result.stderr
 
 
 def test_the_recording_is_linked_left_out_or_elsewhere(cli, talk) -> None:

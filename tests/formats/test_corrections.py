@@ -60,3 +60,5 @@ def test_what_is_of_another_text_recording_or_utterance_is_not_taken(saved) -> N
         "is left aside: it is of another text, or of another recording, than a.json" in n for n in works[0].notes()
     )
     assert latest_beside(other).path == other
+    again = saved("a.hand-2.json", replace(BY_HAND, utterance="another"))
+    assert [work.path for work in latest_works([path, other, again])] == [path, again], "of the other one the latest"
