@@ -28,7 +28,7 @@ _EARLIEST_S = 0.05
 _DURATIONS_DIFFER_S, _DURATIONS_DIFFER = 0.5, 0.05
 _SHIFT_S, _SHIFT_SPREAD, _SHIFT_PAIRS = 0.25, 0.2, 3
 _FAR_S = 0.25
-"""Half of an utterance's edges are never farther off, of whatever aligner, if it is of this recording and text."""
+"""Half of the edges of several labels are never farther off, of whatever aligner, if they are of this recording."""
 _NAMED = 3
 
 
@@ -108,7 +108,11 @@ def _errors_s(paired: PairedUtterance) -> list[float]:
 
 
 def _far(utterances: Sequence[PairedUtterance]) -> str | None:
-    far = [paired.utterance for paired in utterances if paired.pairing.pairs and _median_off_s(paired) > _FAR_S]
+    far = [
+        paired.utterance
+        for paired in utterances
+        if len(paired.pairing.pairs) >= _SHIFT_PAIRS and _median_off_s(paired) > _FAR_S
+    ]
     if not far:
         return None
     return (
