@@ -98,7 +98,8 @@ def misfits(summary: Summary) -> Iterator[str]:
 
 
 def read_twice(summary: Summary) -> Iterator[str]:
-    """Yield which recordings read the same passage of a text, and which have the same transcript, that fits not all."""
+    """Yield which recordings read the same passage of a text, and which few have one transcript, that fits not all."""
+    from ctc_align.corpus.state.same_texts import MOST_NAMED
     from ctc_align.corpus.state.text_coverage import gap_words
 
     for row in summary.text_overlaps[:_MOST_IN_LINE]:
@@ -108,11 +109,11 @@ def read_twice(summary: Summary) -> Iterator[str]:
     if len(summary.text_overlaps) > _MOST_IN_LINE:
         more = counted(len(summary.text_overlaps) - _MOST_IN_LINE, "more passage is", "more passages are")
         yield f"and {more} read twice: see text_overlaps in summary.json"
-    doubtful = [row for row in summary.same_texts if row["misfits"]]
+    doubtful = [row for row in summary.same_texts if row["misfits"] and row["count"] <= MOST_NAMED]
     for row in doubtful[:_MOST_IN_LINE]:
         yield (
             f"{_first(row['utterances'], row['count'])} have the same transcript ({row['words']} words), which does "
-            f"not fit {_first(row['misfits'], len(row['misfits']))}: was it given to a wrong recording?"
+            f"not fit {_first(row['misfits'], row['misfit_count'])}: was it given to a wrong recording?"
         )
     if len(doubtful) > _MOST_IN_LINE:
         yield f"and {len(doubtful) - _MOST_IN_LINE} more transcripts of several recordings fit not all: see same_texts"

@@ -142,8 +142,8 @@ def _counts(summary: Summary, of: int | None) -> list[tuple[str, str]]:
     if summary.fit:
         rows.append(("fit of the transcripts", ", ".join(f"{fit} {count}" for fit, count in summary.fit.items())))
     if summary.same_texts:
-        of = sum(row["count"] for row in summary.same_texts)
-        rows.append(("transcripts that several utterances have", f"{len(summary.same_texts):,}, {of:,} utterances"))
+        same, of = (summary.same_text_counts[name] for name in ("transcripts", "utterances"))
+        rows.append(("transcripts that several utterances have", f"{same:,}, {of:,} utterances"))
     if summary.skipped_words:
         of_all = f" of {summary.words:,}" if summary.words else ""
         rows.append(("words that are not in the recordings", f"{summary.skipped_words:,}{of_all}"))

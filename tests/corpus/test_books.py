@@ -149,8 +149,20 @@ def test_what_one_recording_leaves_out_and_another_reads_is_read_once() -> None:
     around = {"words": 9, "skipped": 4, "left_out": ((10, 20),)}
     coverage.add(Line("a", DONE, book="gone.txt", part=(0, 30), **around))
     coverage.add(Line("b", DONE, book="gone.txt", part=(8, 22), words=4, skipped=0))
-    assert [(one.char_start, one.char_end) for one in coverage.overlaps()] == [(8, 10), (20, 22)]
-    assert [gap.char_start for gap in coverage.gaps()] == [30]
+    gaps, overlaps = coverage.stretches()
+    assert [(one.char_start, one.char_end) for one in overlaps] == [(8, 10), (20, 22)]
+    assert [gap.char_start for gap in gaps] == [30]
+
+
+def test_what_two_recordings_leave_out_is_a_gap() -> None:
+    coverage = TextCoverage()
+    for id, left_out in (("a", (10, 20)), ("b", (12, 20))):
+        coverage.add(Line(id, DONE, book="gone.txt", part=(0, 30), words=9, skipped=4, left_out=(left_out,)))
+    gaps, _ = coverage.stretches()
+    assert [(gap.char_start, gap.char_end, gap.after, gap.before) for gap in gaps] == [
+        (12, 20, "b", "a"),
+        (30, None, "b", None),
+    ]
 
 
 def test_an_epub_2_is_aligned_and_what_it_lacks_is_told_before(book: Path, capsys: pytest.CaptureFixture[str]) -> None:

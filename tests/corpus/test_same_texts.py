@@ -12,6 +12,8 @@ from corpus_runs import write_clip
 from even_aligner import EvenAligner
 
 from ctc_align.cli import run
+from ctc_align.corpus.state import same_texts
+from ctc_align.corpus.state.journal_lines import DONE, Line
 from ctc_align.types import GOOD, POOR
 
 TEXT = "one two three four five six seven eight"
@@ -46,3 +48,15 @@ def test_a_transcript_of_two_recordings_is_told(
         (["a", "b"], 2, ["b"]),
         (["e", "f"], 2, []),
     ]
+
+
+def test_those_that_are_not_listed_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(same_texts, "MOST_SAME", 1)
+    lines = [Line(f"{n}", DONE, text=f"{n % 2:016x}", words=8, fit=POOR if n % 2 else GOOD) for n in range(40)]
+    found = same_texts.SameTexts()
+    assert (found.counts(), found.rows(lines)) == ({}, [])
+    for line in lines:
+        found.add(line)
+    (row,) = found.rows(lines)
+    assert (row["count"], row["misfit_count"], row["misfits"]) == (20, 20, [f"{n}" for n in range(1, 20, 2)])
+    assert found.counts() == {"transcripts": 2, "utterances": 40}

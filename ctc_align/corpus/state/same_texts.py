@@ -14,7 +14,8 @@ from ctc_align.types import NONE, POOR
 
 MOST_SAME = 1000
 """Transcripts of several utterances that a summary lists."""
-_MOST_NAMED = 10
+MOST_NAMED = 10
+"""Utterances of one of them that it names."""
 _FEWEST_WORDS = 8
 """Shorter transcripts ("yes", "seven") are the same in many recordings."""
 
@@ -31,36 +32,53 @@ def text_print(text: str, words: int | None) -> str | None:
 
 
 class SameTexts:
-    """Finds the transcripts that several utterances have; memory grows by eight bytes for each utterance."""
+    """Finds the transcripts that several utterances have; memory grows by nine bytes for each utterance."""
 
     def __init__(self) -> None:
         self._prints = array("Q")
+        self._misfits = array("b")
 
     def add(self, line: Line) -> None:
+        """Take the transcript of an utterance that is done, and whether it fits."""
         if line.text is not None:
             self._prints.append(int(line.text, 16))
+            self._misfits.append(_is_misfit(line))
+
+    def counts(self) -> dict[str, int]:
+        """Return how many such `transcripts` there are, and of how many `utterances`; {} where there are none."""
+        _, counts, _ = self._found()
+        return {"transcripts": len(counts), "utterances": int(counts.sum())} if len(counts) else {}
 
     def rows(self, lines: Iterable[Line]) -> list[dict[str, Any]]:
         """Return a row for each such transcript, as `same_texts` of a summary has it; `lines` are all once more.
 
         Those that fit one of their recordings poorly or not at all go first, then those of most utterances.
         """
-        if not self._prints:
-            return []
-        values, counts = np.unique(np.frombuffer(self._prints, np.uint64), return_counts=True)
-        several = values[counts > 1]
-        found: dict[int, dict[str, Any]] = {}
-        for line in lines if len(several) else ():
-            if line.text is None or line.status != DONE:
+        prints, counts, misfits = self._found()
+        first = np.lexsort((-counts, misfits == 0))[:MOST_SAME]
+        found: dict[int, dict[str, Any]] = {
+            int(prints[i]): {"utterances": [], "count": int(counts[i])}
+            | {"words": None, "misfits": [], "misfit_count": int(misfits[i])}
+            for i in first
+        }
+        for line in lines if found else ():
+            if line.text is None or line.status != DONE or (row := found.get(int(line.text, 16))) is None:
                 continue
-            print = int(line.text, 16)
-            place = int(np.searchsorted(several, np.uint64(print)))
-            if place == len(several) or several[place] != print:
-                continue
-            row = found.setdefault(print, {"utterances": [], "count": 0, "words": line.words, "misfits": []})
-            row["count"] += 1
-            for name, is_one in (("utterances", True), ("misfits", line.fit in (POOR, NONE))):
-                if is_one and len(row[name]) < _MOST_NAMED:
+            row["words"] = line.words
+            for name, is_one in (("utterances", True), ("misfits", _is_misfit(line))):
+                if is_one and len(row[name]) < MOST_NAMED:
                     row[name].append(line.id)
-        ranked = sorted(found.values(), key=lambda row: (not row["misfits"], -row["count"], row["utterances"]))
-        return ranked[:MOST_SAME]
+        return sorted(found.values(), key=lambda row: (not row["misfits"], -row["count"], row["utterances"]))
+
+    def _found(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the prints of such transcripts, the number of their utterances, and of those that they do not fit."""
+        prints, places, counts = np.unique(
+            np.frombuffer(self._prints, np.uint64), return_inverse=True, return_counts=True
+        )
+        misfits = np.bincount(places, np.frombuffer(self._misfits, np.int8), len(prints))
+        several = counts > 1
+        return prints[several], counts[several], misfits[several]
+
+
+def _is_misfit(line: Line) -> bool:
+    return line.fit in (POOR, NONE)

@@ -85,7 +85,8 @@ class Summary:
         text_gaps: stretches of a text of many recordings that are in none of them, as `TextGap` has them.
         text_overlaps: stretches of it that two recordings read, as `TextOverlap` has them.
         same_texts: transcripts that several utterances have: the first of these, their `count`, the `words` of one, and
-            the first utterances that it fits poorly or not at all (`misfits`); those with such ones first.
+            the first of those that it fits poorly or not at all (`misfits`, of `misfit_count`); those with such ones
+            first, MOST_SAME at most; same_text_counts: all such `transcripts`, and their `utterances`.
         failures: (utterance, reason), at most MOST_FAILURES of them.
     """
 
@@ -114,6 +115,7 @@ class Summary:
     text_gaps: list[dict[str, Any]] = field(default_factory=list)
     text_overlaps: list[dict[str, Any]] = field(default_factory=list)
     same_texts: list[dict[str, Any]] = field(default_factory=list)
+    same_text_counts: dict[str, int] = field(default_factory=dict)
     journal_lines: int = 0
     failures: list[dict[str, Any]] = field(default_factory=list)
     run: Effort = field(default_factory=Effort)
@@ -160,6 +162,7 @@ def summarize(paths: Sequence[Path], keys: array[int] | None = None, **about: An
         for line in outcomes.lines(wanted):
             counter.add(line)
         same_texts = counter.same_texts.rows(outcomes.lines(wanted))
+    gaps, overlaps = counter.coverage.stretches()
     return Summary(
         done=counter.done,
         failed=counter.failed,
@@ -179,9 +182,10 @@ def summarize(paths: Sequence[Path], keys: array[int] | None = None, **about: An
         most_skipped=counter.most_skipped(),
         unexplained_s=round(counter.unexplained_s, 3),
         looks=dict(counter.looks.most_common()),
-        text_gaps=[gap.to_dict() for gap in counter.coverage.gaps()],
-        text_overlaps=[overlap.to_dict() for overlap in counter.coverage.overlaps()],
+        text_gaps=[gap.to_dict() for gap in gaps],
+        text_overlaps=[overlap.to_dict() for overlap in overlaps],
         same_texts=same_texts,
+        same_text_counts=counter.same_texts.counts(),
         failures=sorted(counter.failures, key=lambda failure: failure["utterance"]),
         **about,
     )

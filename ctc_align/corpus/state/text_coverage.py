@@ -6,8 +6,9 @@ text's own file, if that is still there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
 from ctc_align.corpus.state.journal_lines import Line
@@ -73,94 +74,83 @@ class TextOverlap:
         return asdict(self) | {"utterances": list(self.utterances)}
 
 
-@dataclass
 class TextCoverage:
     """The parts of texts that recordings read, collected from the lines of journals."""
 
-    _parts: dict[str, list[tuple[int, int, str]]] = field(default_factory=dict)
-    _left_out: dict[str, list[TextGap]] = field(default_factory=dict)
-    _texts: dict[str, str | None] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._read: dict[str, list[tuple[int, int, str]]] = {}
+        """Of each text, by its path, the stretches that recordings read: first character, end, recording."""
 
     def add(self, line: Line) -> None:
-        """Take the part of a recording, if it reads most of its words; else it names its text all the same."""
+        """Take what a recording reads, if it reads most of its words; else it names its text all the same."""
         if line.book is None:
             return
-        parts = self._parts.setdefault(line.book, [])
-        if line.part is not None and 2 * (line.skipped or 0) <= (line.words or 0):
-            parts.append((*line.part, line.id))
-            left_out = [TextGap(line.book, start, end, line.id, line.id) for start, end in line.left_out or ()]
-            self._left_out.setdefault(line.book, []).extend(left_out)
+        read = self._read.setdefault(line.book, [])
+        if line.part is None or 2 * (line.skipped or 0) > (line.words or 0):
+            return
+        start, stop = line.part
+        for first, end in (*(line.left_out or ()), (stop, stop)):  # ascending
+            if start < first:
+                read.append((start, first, line.id))
+            start = end
 
-    def gaps(self) -> list[TextGap]:
-        """Return the gaps of all texts, in their order; those without a word that can be spoken are none."""
-        found = []
-        for path in sorted(self._parts):
-            text, parts = self._text(path), sorted(self._parts[path])
-            left_out = [gap for gap in self._left_out.get(path, []) if not _is_read(gap, parts)]
-            gaps = [*_between(path, parts, None if text is None else len(text)), *left_out]
-            gaps.sort(key=lambda gap: gap.char_start)
-            found += _named(gaps, text, fewest=1)[:MOST_GAPS]
-        return found
+    def stretches(self) -> tuple[list[TextGap], list[TextOverlap]]:
+        """Return what no recording reads of the texts, and what two of them read, in the order of the texts.
 
-    def overlaps(self) -> list[TextOverlap]:
-        """Return what two recordings read, of all texts, in their order; what one of them leaves out is not read."""
-        found = []
-        for path in sorted(self._parts):
-            left_out = self._left_out.get(path, [])
-            overlaps = list(_twice(path, sorted(_read_parts(self._parts[path], left_out))))
-            found += _named(overlaps, self._text(path) if overlaps else None, fewest=_FEWEST_TWICE)[:MOST_GAPS]
-        return found
+        Gaps without a word that can be spoken are none, nor are overlaps of few words. Texts are read one by one.
+        """
+        gaps: list[TextGap] = []
+        overlaps: list[TextOverlap] = []
+        for path in sorted(self._read):
+            text, read = _text_of(path), sorted(self._read[path])
+            gaps += _named(list(_between(path, read, None if text is None else len(text))), text, fewest=1)
+            overlaps += _named(list(_twice(path, read)), text, fewest=_FEWEST_TWICE)
+        return gaps, overlaps
 
-    def _text(self, path: str) -> str | None:
-        """Return a text, None where it cannot be read (any more)."""
-        from ctc_align.text import read_transcript
 
-        if path not in self._texts:
-            try:
-                self._texts[path] = read_transcript(path)
-            except (CtcAlignError, OSError):
-                self._texts[path] = None
-        return self._texts[path]
+def _text_of(path: str) -> str | None:
+    """Return a text, None where it cannot be read (any more)."""
+    from ctc_align.text import read_transcript
+
+    try:
+        return read_transcript(path)
+    except (CtcAlignError, OSError):
+        return None
 
 
 _Stretch = TypeVar("_Stretch", TextGap, TextOverlap)
 
 
-def _named(stretches: Iterable[_Stretch], text: str | None, fewest: int) -> list[_Stretch]:
-    """Return stretches of a text with their words, but for those of less than the `fewest`; as they are without it."""
-    from ctc_align.text import split
-
+def _named(stretches: Sequence[_Stretch], text: str | None, fewest: int) -> list[_Stretch]:
+    """Return the first MOST_GAPS stretches of at least the `fewest` words, with these; as they are without the text."""
     if text is None:
-        return list(stretches)
-    found = []
+        return list(stretches[:MOST_GAPS])
+    places = _spoken_in(stretches, text)
+    found: list[_Stretch] = []
     for each in stretches:
-        stretch = text[each.char_start : each.char_end]
-        words = sum(bool(word.spoken) for word in split(stretch).words)
-        if words >= fewest:
-            begins, ends = _named_by(stretch)
+        end = len(text) if each.char_end is None else each.char_end
+        words = bisect_left(places, end) - bisect_left(places, each.char_start)
+        if words >= fewest and len(found) < MOST_GAPS:
+            begins, ends = _named_by(text[each.char_start : end])
             found.append(replace(each, words=words, begins=begins, ends=ends))
     return found
 
 
-def _is_read(gap: TextGap, parts: list[tuple[int, int, str]]) -> bool:
-    """Return whether what one recording leaves out lies within the part of another one."""
-    end = gap.char_end or gap.char_start
-    return any(start <= gap.char_start and end <= stop and id != gap.after for start, stop, id in parts)
+def _spoken_in(stretches: Sequence[_Stretch], text: str) -> list[int]:
+    """Return the places of the words in stretches, which ascend; what lies in several is split once."""
+    from ctc_align.text import split
+
+    joined: list[list[int]] = []
+    for each in stretches:
+        end = len(text) if each.char_end is None else each.char_end
+        if joined and each.char_start < joined[-1][1]:
+            joined[-1][1] = max(joined[-1][1], end)
+        else:
+            joined.append([each.char_start, end])
+    return [start + word.char_start for start, end in joined for word in split(text[start:end]).words if word.spoken]
 
 
-def _read_parts(parts: list[tuple[int, int, str]], left_out: list[TextGap]) -> Iterator[tuple[int, int, str]]:
-    """Yield what recordings read: their parts without what they leave out within them."""
-    gaps: dict[str | None, list[TextGap]] = {}
-    for gap in left_out:
-        gaps.setdefault(gap.after, []).append(gap)
-    for start, stop, id in parts:
-        for gap in gaps.get(id, []):  # ascending, as a journal's line has them
-            yield start, gap.char_start, id
-            start = gap.char_end or stop
-        yield start, stop, id
-
-
-def _twice(path: str, read: list[tuple[int, int, str]]) -> Iterator[TextOverlap]:
+def _twice(path: str, read: Sequence[tuple[int, int, str]]) -> Iterator[TextOverlap]:
     """Yield the stretches that a recording reads and one before it (`read` ascends) has read."""
     end, by = 0, ""
     for start, stop, id in read:
@@ -203,13 +193,21 @@ def gap_place(gap: Mapping[str, Any]) -> str:
     return f"between {gap['after'] or 'the start'} and {gap['before'] or 'the end'}"
 
 
-def _between(path: str, parts: list[tuple[int, int, str]], length: int | None) -> Iterator[TextGap]:
-    """Yield what lies before, between and after parts, which may overlap; `length` is that of the text, if known."""
-    end, after = 0, None
-    for start, stop, id in parts:
+def _between(path: str, read: Sequence[tuple[int, int, str]], length: int | None) -> Iterator[TextGap]:
+    """Yield what lies before, between and after what is read (`read` ascends); `length` is that of the text, if known.
+
+    What one recording leaves out lies between what it reads.
+    """
+    end = 0
+    last: list[str | None] = [None]
+    """The recordings that read up to `end`."""
+    for start, stop, id in read:
         if start > end:
-            yield TextGap(path, end, start, after, id)
+            yield TextGap(path, end, start, id if id in last else last[-1], id)
+        if stop > end:
+            last.clear()
         if stop >= end:
-            end, after = stop, id
+            last.append(id)
+        end = max(end, stop)
     if length is None or end < length:
-        yield TextGap(path, end, length, after, None)
+        yield TextGap(path, end, length, last[-1], None)
