@@ -20,7 +20,7 @@ _RECORDING, _TEXT = "recording", "text"
 _ESTIMATED_S = 0.1
 """The length of a recording is known to this much."""
 _FORMAT_BYTES = 200
-"""So early our JSON says that it is."""
+"""Bytes in which our JSON says what it is."""
 STDIN = "-"
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _BOOK = ".epub"

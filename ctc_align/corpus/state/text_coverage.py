@@ -79,7 +79,7 @@ class TextCoverage:
 
     def __init__(self) -> None:
         self._read: dict[str, list[tuple[int, int, str]]] = {}
-        """Of each text, by its path, the stretches that recordings read: first character, end, recording."""
+        """The stretches that recordings read (first character, end, recording) by the path of their text."""
 
     def add(self, line: Line) -> None:
         """Take what a recording reads, if it reads most of its words; else it names its text all the same."""
