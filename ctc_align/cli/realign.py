@@ -167,11 +167,13 @@ def _labelled(alignment: Alignment, path: str, hand: str | None, talk: Talk) -> 
         return alignment
     labels = labels_of(Path(hand), Path(path)) if Path(hand).is_dir() else Path(hand)
     words = with_labels(alignment, labels)
-    moved = sum((a.start_s, a.end_s) != (b.start_s, b.end_s) for a, b in zip(words, alignment.words))
+    moved = [was for was, word in zip(alignment.words, words) if (was.start_s, was.end_s) != (word.start_s, word.end_s)]
     fixed = [word for word in words if is_fixed(word)]
     bare = sum(not word.tokens for word in fixed)
     placed = f"; {bare} whose phones do not fill them get new ones" if bare else ""
-    talk.note(f"{labels}: {counted(len(fixed), 'word is', 'words are')} by hand, {moved} moved{placed}")
+    twice = sum(map(is_fixed, moved))
+    before = f" ({twice} of them by hand in {path}: the labels go first)" if twice else ""
+    talk.note(f"{labels}: {counted(len(fixed), 'word is', 'words are')} by hand, {len(moved)} moved{before}{placed}")
     return replace(alignment, words=words)
 
 

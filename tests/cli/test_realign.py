@@ -60,7 +60,9 @@ def test_it_writes_beside_with_the_settings_of_the_file(cli, folder: Path, tmp_p
 
 
 def test_a_textgrid_corrected_in_praat_becomes_a_table(cli, folder: Path, tmp_path: Path) -> None:
-    shutil.copy(folder / "demo.json", tmp_path / "demo.json")
+    data = json.loads((folder / "demo.json").read_text("utf-8"))
+    data["words"][2]["by"] = "hand"
+    (tmp_path / "demo.json").write_text(json.dumps(data), "utf-8")
     aligned = read_alignment(folder / "demo.json")
     aligned.save(tmp_path / "demo.TextGrid")
     third = aligned.words[2]
@@ -71,7 +73,7 @@ def test_a_textgrid_corrected_in_praat_becomes_a_table(cli, folder: Path, tmp_pa
     arguments = ("--hand", tmp_path, "--audio", folder, "--format", "csv,json", "--out-dir", out)
     result = cli("realign", tmp_path / "demo.json", *arguments)
     assert result.code == 0, result.stderr
-    assert f"demo.TextGrid: {len(aligned.words)} words are by hand, 2 moved" in result.stderr
+    assert f"demo.TextGrid: {len(aligned.words)} words are by hand, 2 moved (1 of them by hand in " in result.stderr
     again = read_alignment(out / "demo.aligned.json")
     assert (again.words[2].start_s, again.words[1].end_s) == (moved_s, moved_s)
     assert [(word.start_s, word.end_s) for word in again.words[3:]] == [

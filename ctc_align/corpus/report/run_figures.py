@@ -389,5 +389,6 @@ def page_beside(out_dir: Path, one: NamedUtterance) -> str | None:
     """Return the page of an utterance below the output folder, None where there is none."""
     if one.json is None:
         return None
-    name = original_of(Path(one.json)).with_suffix(".html").as_posix()
-    return name if os.path.isfile(out_dir / name) else None
+    path = Path(one.json)
+    names = [each.with_suffix(".html").as_posix() for each in (path, original_of(path))]
+    return next((name for name in names if os.path.isfile(out_dir / name)), None)

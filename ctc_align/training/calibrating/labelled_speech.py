@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -26,6 +27,8 @@ _KEPT = re.compile(r"\.hand(-\d+)?$")
 """A run of a corpus puts it after the name of an output that a person has changed, when it makes that again."""
 ALIGNED_AGAIN = ".aligned"
 """Commands put it after a name that is taken."""
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,8 @@ def _label_files(folder: Path, problems: list[str]) -> list[_LabelFile]:
     corrected = [path for path in paths if path.suffix.casefold() == ".json" and _has_labels(path, problems)]
     found: dict[Path, tuple[int, _LabelFile]] = {}
     for work in latest_works(corrected):
+        for path in work.outdated:
+            logger.warning("%s is left aside: it is of another text, or recording, than %s", path, work.path.name)
         bare = original_of(work.path).relative_to(folder).with_suffix("")
         name = bare if bare not in found else work.path.relative_to(folder).with_suffix("")
         found[name] = -1, _LabelFile(work.path, name)
