@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ctc_align.errors import InputError, MissingTierError
-from ctc_align.evaluate.comparable_labels import PHONE_SILENCES, compared_intervals
+from ctc_align.evaluate.comparable_labels import PHONE_SILENCES, SILENCES
 from ctc_align.evaluate.measure_options import PHONES, WORDS
 from ctc_align.evaluate.pairing import SAME_EDGE_S, normalised_label
 from ctc_align.evaluate.tiers import UtteranceTier, read_one
@@ -55,12 +55,14 @@ def with_labels(alignment: AlignmentData, path: Path) -> tuple[AlignedWord, ...]
     shift_s = alignment.offset_s if alignment.config.get("times") == "recording" else 0.0
     words = read_one(path, WORDS)
     try:
-        phones = [each for each in _moved(read_one(path, PHONES).intervals, -shift_s) if not _is_silent(each)]
+        phones = [
+            each for each in _moved(read_one(path, PHONES).intervals, -shift_s) if not _is_silence(each, PHONE_SILENCES)
+        ]
     except MissingTierError:
         phones = None
     labelled: dict[int, AlignedWord] = {}
     for own, row in _by_speaker(alignment, words, path):
-        intervals = _moved(compared_intervals(row, WORDS), -shift_s)
+        intervals = _moved(_without_silences(row, own), -shift_s)
         _check_labels(own, intervals, path)
         for word, interval in zip(own, intervals):
             end_s = min(interval.end_s, max(alignment.duration_s, interval.end_s - _OVER_S))
@@ -83,8 +85,15 @@ def _by_speaker(
         yield [word for word, whose in zip(timed, names) if whose == name], row
 
 
-def _is_silent(phone: Interval) -> bool:
-    return phone.label.strip().casefold() in PHONE_SILENCES
+def _without_silences(row: Sequence[Interval], words: Sequence[AlignedWord]) -> list[Interval]:
+    """Return the labels of words by time; "sil" and its like are words where the alignment has them as such."""
+    said = {normalised_label(word.text) for word in words}
+    found = [each for each in row if not _is_silence(each, SILENCES) or normalised_label(each.label) in said - {""}]
+    return sorted(found, key=_start)
+
+
+def _is_silence(interval: Interval, silences: frozenset[str]) -> bool:
+    return interval.label.strip().casefold() in silences
 
 
 def _moved(intervals: Sequence[Interval], by_s: float) -> list[Interval]:

@@ -40,6 +40,15 @@ def test_its_edges_are_by_hand(tmp_path: Path) -> None:
     assert {word.confidence for word in words} == {None}
 
 
+def test_a_word_that_is_written_as_a_silence_is_one(tmp_path: Path) -> None:
+    made = spelled()
+    words = (replace(made.words[0], text="Sil"), *made.words[1:])
+    rows = (("sil", *MOVED[0][1:]), *MOVED[1:], ("sp", 1.3, 2.0))
+    grid = textgrid(tmp_path / "a.TextGrid", ("words", rows))
+    text = made.text.replace("one", "Sil")
+    assert [word.by for word in with_labels(replace(made, words=words, text=text), grid)] == ["hand"] * 3
+
+
 def test_without_phones_those_of_words_that_did_not_move_stay(tmp_path: Path) -> None:
     words = with_labels(spelled(), textgrid(tmp_path / "a.TextGrid", ("words", MOVED)))
     assert [len(word.tokens) for word in words] == [0, 0, 0]
