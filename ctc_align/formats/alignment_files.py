@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -301,7 +302,13 @@ class OutputFiles:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise OutputError unless a folder for outputs is one, or can be made, and can be written."""
+    """Raise OutputError unless a folder for outputs is one, or can be made, and can be written.
+
+    Raises:
+        OSError: a path that cannot be looked at, such as one with too long a name.
+    """
+    with suppress(FileNotFoundError, NotADirectoryError, ValueError):
+        folder.stat()  # from Python 3.14 on `exists` hides all other faults
     ancestor = folder
     while not ancestor.exists() and ancestor != ancestor.parent:
         ancestor = ancestor.parent
