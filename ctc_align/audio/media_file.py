@@ -318,14 +318,16 @@ def _has_sound(container: InputContainer) -> bool:
 def _opened(file: ByteRange, options: dict[str, str]) -> InputContainer:
     import av
 
+    # From 19 on PyAV has no such option.
+    tags: dict[str, Any] = {"metadata_errors": "replace"} if int(av.__version__.partition(".")[0]) < 19 else {}
     try:
         return av.open(
             file,
             "r",
             container_options=options,  # as `options`, versions before 17 write beyond their memory on some formats
-            metadata_errors="replace",
             buffer_size=_READ_BYTES,
             io_open=_refuse_to_open,
+            **tags,
         )
     except (av.error.FFmpegError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)

