@@ -131,7 +131,7 @@ def source_hash() -> str:
                 node.body = [
                     one for one in node.body if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))
                 ]
-        state.update(f"{path.name} {ast.dump(tree)}".encode())
+        state.update(f"{path.name} {ast.unparse(tree)}".encode())
     return state.hexdigest()[:16]
 
 

@@ -296,6 +296,8 @@ def tracked_files(root: Path) -> list[Path]:
         files = []
     if not files:
         files = [
-            path for path in root.rglob("*") if not any(part.startswith(".") for part in path.relative_to(root).parts)
+            path
+            for path in root.rglob("*")
+            if not any(part.startswith(".") or part == "__pycache__" for part in path.relative_to(root).parts)
         ]
     return [path for path in files if path.is_file()]
