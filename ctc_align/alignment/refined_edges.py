@@ -83,7 +83,7 @@ def refine_edges(emissions: Emissions, tokens: Tokens, drawn: Spans, network: Ed
     kept = _beside_wildcard(edges, ids)
     frames = np.where(kept, edges.frames, frames)
     start, end = frames[edges.begins], frames[edges.ends]
-    start, end = _closed(start, end, own, words, emissions.frame_shift_s)
+    start, end = _closed(start, end, own, emissions.frame_shift_s)
     start, end = in_order(start, end, np.append(start[1:] > end[:-1], True), frames_in(emissions))
     return among_all_tokens(drawn, spoken, Spans(start, end, sd[edges.begins], sd[edges.ends]))
 
@@ -117,9 +117,7 @@ def _beside_wildcard(edges: Edges, ids: np.ndarray) -> np.ndarray:
     return wild[edges.left] | wild[edges.right]
 
 
-def _closed(
-    start: np.ndarray, end: np.ndarray, before: Spans, words: np.ndarray, frame_shift_s: float
-) -> tuple[np.ndarray, np.ndarray]:
+def _closed(start: np.ndarray, end: np.ndarray, before: Spans, frame_shift_s: float) -> tuple[np.ndarray, np.ndarray]:
     """Return starts and ends (L,) where words that next to nothing parts share an edge, and none overlap."""
     was_long = (before.start[1:] - before.end[:-1]) * frame_shift_s > LONG_S
     gap_s = (start[1:] - end[:-1]) * frame_shift_s

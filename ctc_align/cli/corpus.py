@@ -328,7 +328,7 @@ def align_all(run: CorpusRun, talk: Talk) -> None:
             f"part {run.shard.index}/{run.shard.count} has nothing to do: utterances of one file (a shard of "
             "--shard-size, a TextGrid) are never divided among parts, and there are fewer such files than parts"
         )
-    name_failures(result.summary, result.journal, talk)
+    name_failures(result.summary, result.journal)
     talk.notes(changed_outputs(result.summary.run))
     if result.verified is not None:
         talk.say(f"ctc-align: {verification(result)}")
@@ -380,7 +380,7 @@ def sum_up(folder: str, source: str | None, talk: Talk) -> None:
     for note in notes:
         talk.note(note)
     summary.write(summary_path(Path(folder), Shard()))
-    name_failures(summary, Path(folder) / "journal*.jsonl", talk)
+    name_failures(summary, Path(folder) / "journal*.jsonl")
     print_summary(summary, sys.stdout)
     talk.notes(misfits(summary))
     talk.notes(read_twice(summary))

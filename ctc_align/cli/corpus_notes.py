@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ctc_align.cli.messages import SOME_FAILED, THRESHOLD_NOT_MET, Talk, counted
+from ctc_align.cli.messages import SOME_FAILED, THRESHOLD_NOT_MET, counted
 from ctc_align.cli.printing import say
 from ctc_align.types import NONE, POOR
 
@@ -47,7 +47,7 @@ def interruption(result: RunResult) -> str:
     return f"interrupted: {result.summary.done}{of} utterances are done; the same command goes on from there"
 
 
-def name_failures(summary: Summary, journal: Path, talk: Talk) -> None:
+def name_failures(summary: Summary, journal: Path) -> None:
     """Print each failure with its reason to stderr, one on each line, even when quiet."""
     for failure in summary.failures[:_NAMED]:
         line = " ".join(f"{failure['utterance']}: {failure['reason']}".split())

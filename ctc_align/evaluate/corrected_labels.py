@@ -61,7 +61,7 @@ def with_labels(alignment: AlignmentData, path: Path) -> tuple[AlignedWord, ...]
     except MissingTierError:
         phones = None
     labelled: dict[int, AlignedWord] = {}
-    for own, row in _by_speaker(alignment, words, path):
+    for own, row in _by_speaker(alignment, words):
         intervals = _moved(_without_silences(row, own), -shift_s)
         _check_labels(own, intervals, path)
         for word, interval in zip(own, intervals):
@@ -73,7 +73,7 @@ def with_labels(alignment: AlignmentData, path: Path) -> tuple[AlignedWord, ...]
 
 
 def _by_speaker(
-    alignment: AlignmentData, tier: UtteranceTier, path: Path
+    alignment: AlignmentData, tier: UtteranceTier
 ) -> Iterator[tuple[list[AlignedWord], Sequence[Interval]]]:
     """Yield the words of each speaker that has a tier, by time, and the intervals of that tier; else all words."""
     timed = sorted(aligned_words(alignment), key=lambda word: word.start_s or 0.0)

@@ -345,13 +345,11 @@ def _write_whole(
     parts: Path | None = None,
     written: Written | None = None,
     sound: Audio | None = None,
-    *,
-    keep: bool = False,
 ) -> list[Path]:
     """Write temporary files; only when all are complete do they take their places. Return what was added to the jobs.
 
-    With `keep` files that lose what a person has fixed are moved out of the way. What a run of a corpus writes is what
-    was planned (`written`): there no file comes with another.
+    Files that would lose what a person has fixed are moved out of the way. What a run of a corpus writes is what was
+    planned (`written`): there no file comes with another.
     """
     beside: dict[Path, bytes] = {}
     with placing([target for target, _ in jobs], parts) as files:

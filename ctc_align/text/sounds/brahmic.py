@@ -80,7 +80,6 @@ _OTHERS_OF = {"hi": ("mr", "ne", "sa"), "bn": ("as",)}
 _INHERENT = {"bn": "ɔ", "as": "ɔ", "or": "ɔ", "ta": "a", "te": "a", "kn": "a", "ml": "a", "si": "a", "sa": "a"}
 _LOSE_FINAL = ("hi", "pa", "gu", "mr", "ne", "bn", "as")
 _LOSE_MEDIAL = ("hi", "pa", "gu", "mr")
-_SOUTHERN = ("ta", "te", "kn", "ml", "si")
 _NASAL_VOWELS = {"a": "ã", "ə": "ã", "æ": "ɛ̃", "e": "ɛ̃", "ɛ": "ɛ̃", "o": "ɔ̃", "ɔ": "ɔ̃"}
 _HOMORGANIC = {
     **dict.fromkeys(("k", "ɡ", "q", "ŋ"), "ŋ"), **dict.fromkeys(("tʃ", "dʒ", "ɲ"), "ɲ"),
@@ -109,7 +108,7 @@ _JNYA_ENDS = {"bn": ("ɡ",), "mr": ("n", "j"), "gu": ("n",), "kn": ("ɲ",)}
 _AYTHAM = 0x03
 _BREATHY = {0x18: "k", 0x1D: "tʃ", 0x22: "ʈ", 0x27: "t", 0x2D: "p"}
 """Letters that Punjabi reads without voice at the beginning of a word (and in a low tone)."""
-_BA, _YA, _RA, _RRA, _NNNA, _HA = 0x2C, 0x2F, 0x30, 0x31, 0x29, 0x39
+_BA, _YA, _RRA, _NNNA, _HA = 0x2C, 0x2F, 0x31, 0x29, 0x39
 _KEEP_BA = (0x2E, 0x2C, 0x30, 0x17, 0x26)
 """Before these a ba is read in Bengali; elsewhere it only lengthens."""
 _HEAVY = (0x2F, 0x35)

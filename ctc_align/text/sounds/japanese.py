@@ -58,9 +58,6 @@ _BEFORE_HA = re.compile(
 )
 _AFTER_HE = re.compile(r"(?:$|[^ぁ-ゖ]|の|と|は|も)")
 _VOICELESS = tuple("kstchfp")
-_CHANGED = {"っ": ("u", "tsu", "ru", "ku"), "n": ("nu", "bu", "mu"), "i": ("ku", "gu"), "wa": ("u",)}
-"""Kana that the last one of a verb may become."""
-_AFTER_VOWEL_STEM = ("ta", "te", "ma", "na", "ra", "re", "yo", "sa", "chi")
 
 
 def japanese_pieces(text: str, language: str) -> list[Piece]:

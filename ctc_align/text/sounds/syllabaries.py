@@ -15,7 +15,7 @@ _THAANA = """
 ހ=h ށ=ʃ ނ=n ރ=r ބ=b ޅ=l ކ=k އ= ވ=v މ=m ފ=f ދ=d ތ=t ލ=l ގ=ɡ ޏ=ɲ ސ=s ޑ=ɖ ޒ=z ޓ=ʈ ޔ=j ޕ=p ޖ=dʒ ޗ=tʃ ޘ=θ ޙ=h ޚ=x ޛ=ð ޜ=ʒ ޝ=ʃ
 ޞ=s ޟ=d ޠ=t ޡ=z ޢ= ޣ=ɣ ޤ=q ޥ=w ޱ=n ަ=a ާ=a ި=i ީ=i ު=u ޫ=u ެ=e ޭ=e ޮ=o ޯ=o ް=
 """
-_SUKUN, _DOUBLING = "\u07b0", "ށ"
+_SUKUN = "\u07b0"
 _FINAL = {"އ": ("ʔ",), "ށ": ("ʔ",), "ތ": ("ɪ",), "ނ": ("ŋ",)}
 """Letters that are said otherwise where a word ends in them; elsewhere without a vowel they double the next one."""
 _SYLLABLE = re.compile("ETHIOPIC SYLLABLE (?:(?P<mark>GLOTTAL|PHARYNGEAL) )?(?P<onset>[^AEIOU]*)(?P<vowel>[AEIOU]+)")
