@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TextIO
@@ -180,19 +181,33 @@ class JsonWriter(Writer):
     encoding_errors = "backslashreplace"  # which is JSON's own escape for half a surrogate pair
 
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
-        before = "{\n"
-        for key, value in _object(alignment, self.style(alignment)).items():
-            if key != "words":
-                file.write(f"{before} {_dumps(key)}: {_dumps(value)}")
-            elif not alignment.words:
-                file.write(f'{before} "words": []')
-            else:
-                for number, word in enumerate(value):
-                    start = ",\n  " if number else f'{before} "words": [\n  '
-                    file.write(start + _dumps(word))
-                file.write("\n ]")
-            before = ",\n"
-        file.write("\n}\n")
+        for piece in _pieces(_object(alignment, self.style(alignment))):
+            file.write(piece)
+
+
+def json_bytes(data: Mapping[str, Any]) -> bytes:
+    """Return an alignment's JSON object as its file holds it: a word on each line.
+
+    Raises:
+        ValueError: a number in it is not finite.
+    """
+    return "".join(_pieces(data)).encode("utf-8", JsonWriter.encoding_errors)
+
+
+def _pieces(data: Mapping[str, Any]) -> Iterator[str]:
+    before = "{\n"
+    for key, value in data.items():
+        yield f"{before} {_dumps(key)}: "
+        if key == "words":
+            start = "[\n  "
+            for word in value:
+                yield start + _dumps(word)
+                start = ",\n  "
+            yield "\n ]" if start.startswith(",") else "[]"
+        else:
+            yield _dumps(value)
+        before = ",\n"
+    yield "\n}\n"
 
 
 def _dumps(value: Any) -> str:

@@ -6,7 +6,6 @@ followed only to what lies inside.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -21,11 +20,12 @@ from ctc_align.corpus.sources.named_recordings import fitting_recording, named_e
 from ctc_align.errors import CtcAlignError, InputError, UsageError
 from ctc_align.formats import Alignment, from_dict, rendered
 from ctc_align.formats.corrections import BEFORE
+from ctc_align.formats.json_format import json_bytes
 from ctc_align.formats.json_reading import read_object
 from ctc_align.formats.whole_files import is_link, placing
 from ctc_align.reading.input_files import MOST_S, as_number, open_input
 from ctc_align.serve.refusals import RefusedError
-from ctc_align.text.control_characters import json_escaped, printable
+from ctc_align.text.control_characters import printable
 from ctc_align.types import FORMAT
 
 MOST_ALIGNMENTS = 20_000
@@ -311,18 +311,3 @@ def _number(value: Any) -> float | None:
     except ValueError:
         return None
     return number if abs(number) <= MOST_S else None
-
-
-def json_bytes(data: Mapping[str, Any]) -> bytes:
-    """Return an alignment's JSON object as its file holds it: a word on each line."""
-    lines = []
-    for key, value in data.items():
-        text = _dumps(value)
-        if key == "words" and isinstance(value, list) and value:
-            text = "[\n  " + ",\n  ".join(map(_dumps, value)) + "\n ]"
-        lines.append(f" {_dumps(key)}: {text}")
-    return ("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8", "backslashreplace")
-
-
-def _dumps(value: Any) -> str:
-    return json_escaped(json.dumps(value, ensure_ascii=False, allow_nan=False))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctc_align.formats import Alignment, from_dict
+from ctc_align.formats.json_format import json_bytes
 from ctc_align.serve.align_routes import GONE, AlignRoutes, ended
-from ctc_align.serve.alignment_folder import check_same_part, json_bytes
+from ctc_align.serve.alignment_folder import check_same_part
 from ctc_align.serve.job_queue import ServerJob
 from ctc_align.serve.page_routes import PageRoutes
 from ctc_align.serve.refusals import RefusedError
