@@ -27,10 +27,12 @@ if TYPE_CHECKING:
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """Return the command with each parameter that is a dataclass replaced by that class's fields, in its place."""
-    hints = get_type_hints(command, include_extras=True)
+    # Not get_type_hints: for what is None by default Python 3.10 puts Optional around the annotation.
+    given = inspect.signature(command, eval_str=True).parameters
+    hints = {name: parameter.annotation for name, parameter in given.items()}
     groups = {name: hint for name, hint in hints.items() if isinstance(hint, type) and dataclasses.is_dataclass(hint)}
     parameters = []
-    for name, parameter in inspect.signature(command).parameters.items():
+    for name, parameter in given.items():
         if name in groups:
             annotations = get_type_hints(groups[name], include_extras=True)
             options = {

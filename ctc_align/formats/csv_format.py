@@ -107,7 +107,7 @@ class _Words:
 
 def _who_and_where(tier: str, word: AlignedWord) -> dict[str, Any]:
     place = {"char_start": word.char_start, "char_end": word.char_end}
-    return {"tier": tier, "speaker": _cell(word.speaker), **place}
+    return {"tier": _cell(tier), "speaker": _cell(word.speaker), **place}
 
 
 def _times(row: TimedLabel) -> dict[str, str]:

@@ -153,7 +153,7 @@ def tiers_of(alignment: Mapping[str, Any], *, phones: bool = True) -> dict[str, 
     words = [word for word in alignment["words"] if word["start_s"] is not None and word["end_s"] is not None]
     tiers = {"words": [_cell(word, word["text"], shift_s, _colour(word.get("confidence"))) for word in words]}
     if phones:
-        kind = str(alignment.get("token_kind") or "tokens")
+        kind = _shown(alignment.get("token_kind") or "tokens")
         tiers[kind] = [_cell(token, token["token"], shift_s) for word in words for token in word["tokens"]]
     if any(word.get("speaker") for word in words):
         in_time = sorted(words, key=lambda word: word["start_s"])

@@ -33,6 +33,7 @@ def shown(format: str, *texts: str) -> str:
 @pytest.mark.parametrize("format", [name for name, [writer, *_] in WRITERS.items() if not writer.is_binary])
 def test_no_format_holds_control_characters(format):
     names: dict = {"utterance": f"u{CONTROLS}\n\u2028", "audio": f"{CONTROLS}.wav", "model": CONTROLS}
+    names["token_kind"] = CONTROLS
     names["places"] = (BookPlace(0, 9, f"{CONTROLS}.xhtml", CONTROLS),)
     told = rendered(of_words(CONTROLS, "\x1b", "\u2028", **names), format, Style(labels=WRITTEN)).decode()
     assert {c for c in told if unicodedata.category(c) == "Cc"} <= {"\n", "\t"}

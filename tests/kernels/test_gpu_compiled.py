@@ -68,6 +68,7 @@ def faults(row: dict[str, Any]) -> list[str]:
     return [name for name, most in gpu_calls.LIMITS.items() if row[name] > most]
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 writes the code of a syntax tree in another way")
 def test_the_table_is_of_todays_kernels() -> None:
     """Wrong after a change of a kernel: run `python tests/benchmarks/gpu_matrix.py`, and again with `--table`."""
     lines = (ROOT / "docs" / "gpu-kernels.tsv").read_text(encoding="utf-8").splitlines()

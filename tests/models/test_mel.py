@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from dataclasses import replace
 from typing import Any
@@ -105,6 +106,8 @@ def test_a_filter_bank_that_is_another_is_told(wrong: dict[str, Any]) -> None:
 def test_mel_features_are_nemos(bins: int) -> None:
     """transformers has NeMo's preprocessor for Parakeet: the whole of it, normalisation and masks too."""
     parakeet = pytest.importorskip("transformers.models.parakeet.feature_extraction_parakeet", reason="needs [hf]")
+    if "librosa.filters" in inspect.getsource(parakeet):
+        pytest.importorskip("librosa", reason="this version of transformers makes its filters with librosa")
     extractor = parakeet.ParakeetFeatureExtractor(feature_size=bins)
     features = NemoMel(bins=bins)
     for samples in LENGTHS:

@@ -72,7 +72,7 @@ class NemoMel:
             windows = torch.from_numpy(block).unfold(0, layer.kernel, layer.stride)
             channels = torch.fft.rfft(windows * window, self.fft).abs().square_() @ filters
             guarded = channels + self.guard_value if self.guard == "add" else channels.clamp_min(self.guard_value)
-            rows[first:last] = guarded.log()
+            rows[first:last] = guarded.log().numpy()
         return rows
 
     def _emphasised(self, samples: np.ndarray, first: int, last: int) -> np.ndarray:
