@@ -118,8 +118,8 @@ class Settings:
     """Letters that the vocabulary lacks match any speech while times are found ("wildcard"), are left out ("skip"), or
     fail the utterance ("error"). Loss and score are those of the letters that the vocabulary has."""
     match: str = setting("auto", choices=("auto", "exact", "loose"))
-    """Whether all of the transcript is in the recording: "exact" gives every word times whatever it sounds like; "auto"
-    looks for it, and words that are not there have none; with "loose" a word that is hardly heard is left out, too."""
+    """How the transcript is looked for in the recording: "exact" gives every word times whatever it sounds like; with
+    "auto" words that are not there have none; with "loose" a word that is hardly heard is left out, too."""
     precision: str = setting("auto", choices=("auto", "float32", "float16", "bfloat16"))
     """Precision of the network; "auto" is float32, but float16 for others' models on CUDA. Log-probs are float32. With
     "bfloat16" the network of the project's own models takes half the time, where the processor computes in it."""

@@ -370,7 +370,7 @@ class AlignmentData:
     fit: str | None = None
     """One of `FITS`: how well the transcript fits the recording; None where the model has no figures to tell by."""
     regions: tuple[Region, ...] = ()
-    """Where they disagree, by time."""
+    """The stretches where the two disagree, by time."""
     subtitles: Subtitles | None = None
     """The cues of the transcript, where it is a subtitle file."""
     places: tuple[BookPlace, ...] = ()

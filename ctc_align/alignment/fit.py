@@ -39,7 +39,7 @@ HIGHEST_WITHOUT_FIT = 0.09
 MOST_UNEXPLAINED = 0.05
 """If more of the speech than this has no words, the fit is not good."""
 FEWEST_TOKENS = 10
-"""Of fewer sounds nobody can tell that they are nowhere in a recording."""
+"""Nobody can tell of fewer sounds that they are nowhere in a recording."""
 FEWEST_WORDS = 2
 """Fewer unlikely words in a row are no region."""
 ISLAND_WORDS = 1

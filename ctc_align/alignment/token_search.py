@@ -39,7 +39,7 @@ ANCHORS_APART = 40
 REACH_TOKENS, REACH_A_LABEL = 400, 2
 """Tokens, and more for each label, at both ends of a block that are matched: few labels are no long text."""
 LARGEST_CELLS = 2**26
-"""Of a larger block without anchors only the text and the labels next to its corners are matched."""
+"""The largest block without anchors; of a larger one only the text and the labels next to its corners are matched."""
 
 
 @dataclass(frozen=True)

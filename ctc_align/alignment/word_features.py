@@ -28,7 +28,7 @@ NAMES = (
 MOST_NATS = 12.0
 """A frame that is worse by so much is as wrong as can be."""
 LIKELY_SPIKE_NATS, LIKELY_FIT_NATS = -1.2, -1.5
-"""Of a sound that is likely there, the log-probability of its spike, and its fit, are greater."""
+"""A sound that is likely there has a greater log-probability of its spike, and a greater fit."""
 PIECE_FRAMES = 2**15
 """Frames that are looked at together: their copies are all that long recordings take beyond six numbers a frame."""
 SPEECH_NATS, SILENCE_NATS = 2.0, -1.0
@@ -90,7 +90,7 @@ def word_features(
 
 @dataclass(frozen=True)
 class _SoundSums:
-    """Of the frames before each frame (T + 1,), sums: of any stretch they are one difference.
+    """Sums over the frames before each frame (T + 1,): that of any stretch is one difference.
 
     Attributes:
         shortfall: nats by which the path is worse than the best class.

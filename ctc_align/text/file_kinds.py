@@ -22,7 +22,7 @@ HEAD_BYTES = 65536
 
 @dataclass(frozen=True)
 class FileKind:
-    """What a file is (`name`, with its article), and what to do where a transcript was expected."""
+    """A kind of file (`name`, with its article), and what to do where a transcript was expected."""
 
     name: str
     remedy: str

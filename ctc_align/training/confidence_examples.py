@@ -25,7 +25,17 @@ from ctc_align.errors import CtcAlignError, TooShortError
 from ctc_align.formats import Alignment
 from ctc_align.kernels import batching
 from ctc_align.lattice import WILDCARD
-from ctc_align.training.mismatches import KINDS, RATE, Clip, Material, Mismatch, TimedWord, degraded, make, shortened
+from ctc_align.training.mismatches import (
+    KINDS,
+    RATE,
+    Clip,
+    Mismatch,
+    MismatchMaterial,
+    TimedWord,
+    degraded,
+    make,
+    shortened,
+)
 
 MOST_CLIPS = 18
 """A recording is made of up to so many clips."""
@@ -52,7 +62,7 @@ class ClipFile:
 
 @dataclass(frozen=True)
 class Speech:
-    """What mismatches are made of: clips by speaker, and recordings and texts of other languages, and music.
+    """The speech that mismatches are made of, recordings and texts of other languages, and music.
 
     Attributes:
         clips: by speaker, in their order on disk.
@@ -66,7 +76,7 @@ class Speech:
     foreign_texts: Sequence[str]
     music: Sequence[np.ndarray] = ()
 
-    def material(self, rng: np.random.Generator) -> Material:
+    def material(self, rng: np.random.Generator) -> MismatchMaterial:
         """Return some clips of one speaker in a row, from one to `MOST_CLIPS`, and others to go with them."""
         speakers = [speaker for speaker, clips in self.clips.items() if len(clips) >= FEWEST_CLIPS]
         speaker = speakers[int(rng.integers(len(speakers)))]
@@ -74,7 +84,7 @@ class Speech:
         count = min(len(own), round(float(np.exp(rng.uniform(0, np.log(MOST_CLIPS))))))
         first = int(rng.integers(0, len(own) - count + 1))
         others = [other for other in self.clips if other != speaker]
-        return Material(
+        return MismatchMaterial(
             [clip.read() for clip in own[first : first + count]],
             [_any(self.clips[others[i]], rng).read() for i in rng.integers(0, len(others), 6)],
             [_samples(self.foreign[i]) for i in rng.integers(0, len(self.foreign), 8)],

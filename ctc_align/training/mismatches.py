@@ -73,8 +73,8 @@ class Mismatch:
 
 
 @dataclass(frozen=True)
-class Material:
-    """What cases are made of: clips of one speaker in a row, words and clips of others, speech that is not English."""
+class MismatchMaterial:
+    """Clips of one speaker in a row, words and clips of others, and speech that is not English, to make cases of."""
 
     clips: Sequence[Clip]
     others: Sequence[Clip]
@@ -84,7 +84,7 @@ class Material:
 
 
 _LETTERS = re.compile(r"[^\W\d_]+")
-Maker = Callable[[Material, float, np.random.Generator], Clip]
+Maker = Callable[[MismatchMaterial, float, np.random.Generator], Clip]
 
 
 def joined(clips: Sequence[Clip], rng: np.random.Generator, pause_s: tuple[float, float] = (0.1, 0.7)) -> Clip:
@@ -106,7 +106,7 @@ def _run(rng: np.random.Generator, words: int, shortest: int, longest: int) -> t
     return first, first + length
 
 
-def _other_words(material: Material, count: int, rng: np.random.Generator) -> list[TimedWord]:
+def _other_words(material: MismatchMaterial, count: int, rng: np.random.Generator) -> list[TimedWord]:
     """Return consecutive words of other recordings, none of which is spoken here."""
     words: list[TimedWord] = []
     while len(words) < count:
@@ -115,23 +115,23 @@ def _other_words(material: Material, count: int, rng: np.random.Generator) -> li
     return words[first : first + count]
 
 
-def _recording(material: Material, rng: np.random.Generator) -> Clip:
+def _recording(material: MismatchMaterial, rng: np.random.Generator) -> Clip:
     return joined(material.clips, rng)
 
 
-def clean(material: Material, severity: float, rng: np.random.Generator) -> Clip:
+def clean(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
     """The text is exact."""
     return _recording(material, rng)
 
 
-def cut_end(material: Material, severity: float, rng: np.random.Generator) -> Clip:
+def cut_end(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
     """The recording ends early: a tenth to nine tenths of it are lacking."""
     clip = _recording(material, rng)
     end_s = clip.duration_s * (1 - 0.1 - 0.8 * severity)
     return Clip(clip.samples[: round(end_s * RATE)], tuple(_kept(w, 0.0, end_s) for w in clip.words), clip.speaker)
 
 
-def cut_start(material: Material, severity: float, rng: np.random.Generator) -> Clip:
+def cut_start(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
     """The recording begins late."""
     clip = _recording(material, rng)
     first = round(clip.duration_s * (0.1 + 0.8 * severity) * RATE)
@@ -145,7 +145,7 @@ def _kept(word: TimedWord, start_s: float, end_s: float) -> TimedWord:
     return TimedWord(word.text, tuple(middles))
 
 
-def missing_clauses(material: Material, severity: float, rng: np.random.Generator) -> Clip:
+def missing_clauses(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
     """The text lacks 2 to 40 words in a row, in one or several places."""
     clip = _recording(material, rng)
     words = list(clip.words)
@@ -156,7 +156,7 @@ def missing_clauses(material: Material, severity: float, rng: np.random.Generato
     return replace(clip, words=tuple(words))
 
 
-def extra_clauses(material: Material, severity: float, rng: np.random.Generator) -> Clip:
+def extra_clauses(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
     """The text has 2 to 40 words in a row that are not spoken, in one or several places."""
     clip = _recording(material, rng)
     words = list(clip.words)
@@ -172,7 +172,7 @@ def extra_clauses(material: Material, severity: float, rng: np.random.Generator)
     return replace(clip, words=tuple(words))
 
 
-def replaced_words(material: Material, severity: float, rng: np.random.Generator) -> Clip:
+def replaced_words(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
     """5 to 50 % of the words are others, one by one or some in a row."""
     clip = _recording(material, rng)
     words = list(clip.words)
@@ -188,7 +188,7 @@ def replaced_words(material: Material, severity: float, rng: np.random.Generator
     return replace(clip, words=tuple(words))
 
 
-def swapped_sentences(material: Material, severity: float, rng: np.random.Generator) -> Clip:
+def swapped_sentences(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
     """Clips are in another order in the text than in the recording: two neighbours, or more of them."""
     clips = list(material.clips)
     if len(clips) < 2:
@@ -205,7 +205,7 @@ def swapped_sentences(material: Material, severity: float, rng: np.random.Genera
     return replace(spoken, words=tuple(word for group in groups for word in group))
 
 
-def repeated_in_text(material: Material, severity: float, rng: np.random.Generator) -> Clip:
+def repeated_in_text(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
     """The text has some words in a row twice, the recording once: either may be the one that is spoken."""
     clip = _recording(material, rng)
     words = list(clip.words)
@@ -214,7 +214,7 @@ def repeated_in_text(material: Material, severity: float, rng: np.random.Generat
     return replace(clip, words=tuple(words))
 
 
-def repeated_in_recording(material: Material, severity: float, rng: np.random.Generator) -> Clip:
+def repeated_in_recording(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
     """The recording has a clip, or the beginning of one (a false start), twice; the text once."""
     clips = list(material.clips)
     at = int(rng.integers(len(clips)))
@@ -233,14 +233,14 @@ def repeated_in_recording(material: Material, severity: float, rng: np.random.Ge
     return replace(whole, words=(*whole.words[:first], *both, *whole.words[first + 2 * words :]))
 
 
-def other_text(material: Material, severity: float, rng: np.random.Generator) -> Clip:
+def other_text(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
     """The text is another recording's, as long as this one's, or up to three times as long or short."""
     clip = _recording(material, rng)
     words = max(3, round(len(clip.words) * 3 ** ((2 * severity - 1) * rng.choice((-1, 1)))))
     return replace(clip, words=tuple(_other_words(material, words, rng)))
 
 
-def partly_other_text(material: Material, severity: float, rng: np.random.Generator) -> Clip:
+def partly_other_text(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
     """From some word on, or up to it, the text is another recording's."""
     clip = _recording(material, rng)
     count = len(clip.words)
@@ -252,7 +252,7 @@ def partly_other_text(material: Material, severity: float, rng: np.random.Genera
     )
 
 
-def other_text_in_recording(material: Material, severity: float, rng: np.random.Generator) -> Clip:
+def other_text_in_recording(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
     """Other speakers say things that are not in the text, before, between or after the clips."""
     clips: list[Clip] = list(material.clips)
     for _ in range(1 + int(2 * severity)):
@@ -261,7 +261,7 @@ def other_text_in_recording(material: Material, severity: float, rng: np.random.
     return replace(joined(clips, rng), speaker=material.clips[0].speaker)
 
 
-def foreign_in_recording(material: Material, severity: float, rng: np.random.Generator) -> Clip:
+def foreign_in_recording(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
     """Speech of another language stands before, between or after the clips."""
     clips: list[Clip] = list(material.clips)
     for _ in range(1 + int(2 * severity)):
@@ -270,14 +270,14 @@ def foreign_in_recording(material: Material, severity: float, rng: np.random.Gen
     return replace(joined(clips, rng), speaker=material.clips[0].speaker)
 
 
-def other_language(material: Material, severity: float, rng: np.random.Generator) -> Clip:
+def other_language(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
     """The recording is of another language: nothing of the text is spoken."""
     clip = _recording(material, rng)
     picked = [Clip(material.foreign[i], ()) for i in rng.choice(len(material.foreign), len(material.clips))]
     return Clip(joined(picked, rng).samples, tuple(word.unspoken() for word in clip.words), clip.speaker)
 
 
-def foreign_text(material: Material, severity: float, rng: np.random.Generator) -> Clip:
+def foreign_text(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
     """The text is of another language that has Latin letters."""
     clip = _recording(material, rng)
     words: list[str] = []
@@ -286,7 +286,7 @@ def foreign_text(material: Material, severity: float, rng: np.random.Generator) 
     return replace(clip, words=tuple(TimedWord(text, ()) for text in words[: len(clip.words)]))
 
 
-def speech_in_noise(material: Material, severity: float, rng: np.random.Generator) -> Clip:
+def speech_in_noise(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
     """Noise (white, pink, brown, hum, babble) 25 to 0 dB below the speech."""
     clip = _recording(material, rng)
     kind = int(rng.integers(6))
@@ -297,13 +297,13 @@ def speech_in_noise(material: Material, severity: float, rng: np.random.Generato
     return replace(clip, samples=mixed(clip.samples, np.asarray(sound), 25 - 25 * severity))
 
 
-def speech_in_music(material: Material, severity: float, rng: np.random.Generator) -> Clip:
+def speech_in_music(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
     """Music 20 to 3 dB below the speech."""
     clip = _recording(material, rng)
     return replace(clip, samples=mixed(clip.samples, _music(material, len(clip.samples), rng), 20 - 17 * severity))
 
 
-def music_between(material: Material, severity: float, rng: np.random.Generator) -> Clip:
+def music_between(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
     """Music before, between or after the clips: 3 to 30 s of it."""
     clips = list(material.clips)
     for _ in range(1 + int(2 * severity)):
@@ -312,12 +312,12 @@ def music_between(material: Material, severity: float, rng: np.random.Generator)
     return replace(joined(clips, rng), speaker=material.clips[0].speaker)
 
 
-def long_pauses(material: Material, severity: float, rng: np.random.Generator) -> Clip:
+def long_pauses(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
     """Between the clips nobody speaks, for 3 to 30 s."""
     return joined(material.clips, rng, (2.0, 3.0 + 27.0 * severity))
 
 
-def noise_alone(material: Material, severity: float, rng: np.random.Generator) -> Clip:
+def noise_alone(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
     """There is no speech, only noise: steady, with bursts, or with a hum."""
     clip = _recording(material, rng)
     sound = noise(len(clip.samples), int(rng.integers(5)), rng) * rng.choice((0.003, 0.03, 0.1, 0.3))
@@ -326,14 +326,14 @@ def noise_alone(material: Material, severity: float, rng: np.random.Generator) -
     return Clip(sound.astype(np.float32), tuple(word.unspoken() for word in clip.words), clip.speaker)
 
 
-def music_alone(material: Material, severity: float, rng: np.random.Generator) -> Clip:
+def music_alone(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
     """There is no speech, only music."""
     clip = _recording(material, rng)
     music = _music(material, len(clip.samples), rng)
     return Clip(music, tuple(word.unspoken() for word in clip.words), clip.speaker)
 
 
-def reversed_speech(material: Material, severity: float, rng: np.random.Generator) -> Clip:
+def reversed_speech(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
     """The recording runs backwards."""
     clip = _recording(material, rng)
     return Clip(clip.samples[::-1].copy(), tuple(word.unspoken() for word in clip.words), clip.speaker)
@@ -372,7 +372,7 @@ def degraded(case: Mismatch, rng: np.random.Generator) -> Mismatch:
     return replace(case, samples=np.clip(samples, -1.0, 1.0).astype(np.float32))
 
 
-def make(kind: str, material: Material, severity: float, rng: np.random.Generator) -> Mismatch:
+def make(kind: str, material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Mismatch:
     """Return a case of a kind."""
     clip = KINDS[kind](material, severity, rng)
     return Mismatch(kind, severity, clip.samples, clip.words, clip.speaker)
@@ -393,7 +393,7 @@ def _stretched(samples: np.ndarray, length: int) -> np.ndarray:
     return np.resize(samples, length)
 
 
-def _music(material: Material, length: int, rng: np.random.Generator) -> np.ndarray:
+def _music(material: MismatchMaterial, length: int, rng: np.random.Generator) -> np.ndarray:
     """Return (length,) float32: of the recordings of music, or where there are none, notes and drums."""
     if material.music:
         whole = material.music[int(rng.integers(len(material.music)))]
