@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -261,7 +260,6 @@ class _ThreadPool:
     def __init__(self, stages: Stages) -> None:
         self._stages = stages
         self._threads = ThreadPoolExecutor(READERS, "score")
-        self._turn = threading.Lock()
         self._batches: dict[Future[Finished | RunFailed], UtteranceBatch] = {}
 
     def __enter__(self) -> _ThreadPool:
@@ -277,7 +275,7 @@ class _ThreadPool:
     def offer(self, batch: UtteranceBatch, alone: bool = False) -> bool:
         if len(self._batches) >= (1 if alone else READERS):
             return False
-        self._batches[self._threads.submit(self._work, batch)] = batch
+        self._batches[self._threads.submit(self._stages.work, batch)] = batch
         return True
 
     def events(self, timeout_s: float) -> Iterator[BatchDone | RunFailed | WorkerDied]:
@@ -287,12 +285,6 @@ class _ThreadPool:
 
     def kill(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
-
-    def _work(self, batch: UtteranceBatch) -> Finished | RunFailed:
-        state = self._stages.read(batch)
-        with self._turn:
-            self._stages.compute(state)
-        return self._stages.write(state)
 
 
 def _duration_s(source: Audio | Emissions) -> float:

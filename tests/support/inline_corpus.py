@@ -41,9 +41,7 @@ class InlinePool:
     def events(self, timeout_s: float) -> Iterator[BatchDone | RunFailed]:
         while self._batches:
             batch = self._batches.popleft()
-            state = self._stages.read(batch)
-            self._stages.compute(state)
-            message = self._stages.write(state)
+            message = self._stages.work(batch)
             yield message if isinstance(message, RunFailed) else BatchDone(batch, message)
 
     def kill(self) -> None:

@@ -141,7 +141,6 @@ class RayWorker:
     def load(self, options: WorkerOptions, site: Site) -> Ready | RunFailed:
         """Load the model."""
         prepare_process(options)
-        self._turn = threading.Lock()
         try:
             site.enter()
             self._stages = Stages(options, self.aligner(), WarningCollector())
@@ -155,10 +154,7 @@ class RayWorker:
 
     def work(self, batch: UtteranceBatch) -> Finished | RunFailed:
         """Do a batch."""
-        state = self._stages.read(batch)
-        with self._turn:
-            self._stages.compute(state)
-        return self._stages.write(state)
+        return self._stages.work(batch)
 
 
 @dataclass

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import logging
 import os
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -192,9 +193,17 @@ class Stages:
     ) -> None:
         self.task = options.task
         self.warnings = warnings
+        self._turn = threading.Lock()
         self.aligner, self.device = (aligner, options.device) if aligner is not None else load_aligner(options)
         self.sample_rate = self.aligner.model.sample_rate if self.aligner.model else 16000
         self.log_probs = options.log_probs
+
+    def work(self, batch: UtteranceBatch) -> Finished | RunFailed:
+        """Do a batch; calls may overlap: they compute one after the other."""
+        state = self.read(batch)
+        with self._turn:
+            self.compute(state)
+        return self.write(state)
 
     def read(self, batch: UtteranceBatch) -> BatchState:
         """Read the audio or the log-probs of a batch."""
