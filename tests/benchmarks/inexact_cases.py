@@ -1,6 +1,6 @@
 """Recordings and transcripts that are not exact, made of the development speakers of `../shared/data/english`.
 
-    for case in cases("both", seed=1, group="choose"): ...        see `KINDS`, and `inexact_scores.Case`
+    case_of("both", seed=1, group="choose")        see `KINDS`, and `inexact_scores.Case`
 
 Clips stay whole and follow one another with 0.2 to 0.7 s of their own room tone; a clip is a line of the text, three to
 six of a speaker are a paragraph. True times are those of each clip aligned alone with its own text (`match="exact"`),
@@ -10,7 +10,7 @@ Texts that nobody speaks come from the training speakers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -393,29 +393,6 @@ KINDS: dict[str, Callable[[Maker], Parts]] = {
 }
 
 
-def cases(
-    kind: str,
-    seed: int = 0,
-    group: str = "choose",
-    minutes: float = 20.0,
-    music: Sequence[np.ndarray] = (),
-    model: str = "english",
-) -> Iterator[Case]:
-    """Yield cases of a kind without end, seed by seed.
-
-    Args:
-        kind: one of `KINDS`.
-        seed: of the first.
-        group: of speakers: "choose", "report", or "all" (for recordings of more than 20 minutes).
-        minutes: of clips that a recording is made of, at most; at most those that the group has.
-        music: recordings for the kind "music".
-        model: whose alignments of the single clips are the truth, as for `inexact_speech.timed_takes`.
-    """
-    while True:
-        yield case_of(kind, seed, group, minutes, music, model)
-        seed += 1
-
-
 def case_of(
     kind: str,
     seed: int = 0,
@@ -424,7 +401,16 @@ def case_of(
     music: Sequence[np.ndarray] = (),
     model: str = "english",
 ) -> Case:
-    """Return the case of a seed. Arguments as for `cases`."""
+    """Return the case of a seed.
+
+    Args:
+        kind: one of `KINDS`.
+        seed: any number.
+        group: of speakers: "choose", "report", or "all" (for recordings of more than 20 minutes).
+        minutes: of clips that a recording is made of, at most; at most those that the group has.
+        music: recordings for the kind "music".
+        model: whose alignments of the single clips are the truth, as for `inexact_speech.timed_takes`.
+    """
     rng = np.random.default_rng([seed, list(KINDS).index(kind), (*GROUPS, "all").index(group)])
     speech = timed_takes(model)
     speakers = sorted(speech) if group == "all" else sorted(speech)[GROUPS.index(group) :: 2]
