@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 import torch
 from made_corpus import Lines, frames, make_corpus, utterances_of
+from stopped_training import StoppedError, stop_at_saves
 
 from ctc_align.errors import InputError
 from ctc_align.models.convnet.features import MELS
 from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
-from ctc_align.training import acoustic_training, run_folder
+from ctc_align.training import acoustic_training
 from ctc_align.training.acoustic_training import HeldOutLosses, Place, Training, evaluate, train
 from ctc_align.training.augmentation import Augmentation
 from ctc_align.training.feature_store import build
@@ -24,10 +25,6 @@ PHONES = 39
 SHAPE = NetworkShape(MELS, PHONES + 1, PHONES * 3 + 1, stem=8, body=8, head=8, dilations=(1,))
 QUICK = Training(epochs=2, batch_s=4.0, warmup_steps=2, dropout=0.3, bfloat16=False, seed=3)
 CALM = Augmentation(noise=0.0, warp=0.0, band_limit=0.0, mask_channels=0)
-
-
-class StoppedError(Exception):
-    pass
 
 
 @pytest.fixture(scope="module")
@@ -72,22 +69,14 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been(
 ) -> None:
     """Dropout and augmentation are on: both must go on where they stood."""
     straight = run(SHAPE, QUICK, material, tmp_path / "straight")
-    real, saved = run_folder.save_checkpoint, []
-
-    def stopping(path: Path, state: object) -> None:
-        real(path, state)
-        saved.append(path.name)
-        if len(saved) == stop_after:
-            raise StoppedError
-
     often = replace(QUICK, checkpoint_s=-1.0)
-    monkeypatch.setattr(run_folder, "save_checkpoint", stopping)
+    saved = stop_at_saves(monkeypatch, stop_after)
     with pytest.raises(StoppedError):
         run(SHAPE, often, material, tmp_path / "stopped")
     torch.rand(7)
     resumed = run(SHAPE, often, material, tmp_path / "stopped")
     assert_same(straight, resumed)
-    assert len(saved) == len(list(range(saved.index("final.pt")))) + 1
+    assert saved.index("final.pt") == len(saved) - 1
     assert not list((tmp_path / "stopped").glob("*.part"))
 
 
@@ -157,17 +146,8 @@ def test_a_run_that_keeps_the_best_goes_on_as_if_it_had_not_been_stopped(
 ) -> None:
     best = replace(QUICK, keep_best=True, freeze_norms=True, layers="head")
     straight = train(SHAPE, best, material, Place(tmp_path / "straight"))
-    real = run_folder.save_checkpoint
-    saved = []
-
-    def stopping(path: Path, state: object) -> None:
-        real(path, state)
-        saved.append(path)
-        if len(saved) == 3:
-            raise StoppedError
-
     often = replace(best, checkpoint_s=-1.0)
-    monkeypatch.setattr(run_folder, "save_checkpoint", stopping)
+    stop_at_saves(monkeypatch, 3)
     with pytest.raises(StoppedError):
         train(SHAPE, often, material, Place(tmp_path / "stopped"))
     resumed = train(SHAPE, often, material, Place(tmp_path / "stopped"))

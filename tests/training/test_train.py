@@ -13,6 +13,7 @@ import pytest
 import torch
 from made_corpus import Lines
 from made_letters import LETTERS, Said, make_letters
+from stopped_training import StoppedError, model_files, stop_at_saves
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.errors import InputError, OutputError, UsageError
@@ -22,7 +23,7 @@ from ctc_align.models.convnet.model_folder import EMBEDDED
 from ctc_align.models.edge_network import FILE, EdgeNetwork, EdgeNetworkShape, edge_network_bytes
 from ctc_align.text.arpabet import PHONES
 from ctc_align.text.ipa import IPA_PHONES
-from ctc_align.training import adaptation, frame_labels, run_folder
+from ctc_align.training import adaptation, frame_labels
 from ctc_align.training.acoustic_training import Training
 from ctc_align.training.adaptation import Adaptation, adapt
 from ctc_align.training.adaptation_check import CheckLimits
@@ -45,10 +46,6 @@ TINY = Recipe(
     ),
 )  # fmt: skip
 QUICK = replace(TINY, training=replace(TINY.training, epochs=2, dropout=0.2, augmentation=Augmentation()))
-
-
-class StoppedError(Exception):
-    pass
 
 
 def call(folder: Path, out: Path, **more) -> Call:
@@ -78,10 +75,6 @@ def edges(model: Path, said: list[Said]) -> np.ndarray:
         errors += [token.start_s - start / 16000 for token, start in zip(tokens, one.starts)]
         errors += [token.end_s - end / 16000 for token, end in zip(tokens, one.ends)]
     return np.array(errors)
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    return {name: (folder / name).read_bytes() for name in ("model.safetensors", "model.toml")}
 
 
 @pytest.mark.long
@@ -156,13 +149,7 @@ def test_a_run_that_was_stopped_goes_on_and_gives_the_same_model(
     straight = train(QUICK, call(spoken[0], tmp_path / "straight" / "m"))
     often = replace(QUICK, training=replace(QUICK.training, checkpoint_s=-1.0))
     out = tmp_path / "stopped" / "m"
-    real_save, real_labels, saved = run_folder.save_checkpoint, frame_labels.from_nothing, []
-
-    def stopping(path: Path, state: object) -> None:
-        real_save(path, state)
-        saved.append(path.name)
-        if len(saved) in (2, 5):
-            raise StoppedError
+    real_labels = frame_labels.from_nothing
 
     def broken(*_: object) -> None:
         raise StoppedError
@@ -171,7 +158,7 @@ def test_a_run_that_was_stopped_goes_on_and_gives_the_same_model(
     with pytest.raises(StoppedError):
         train(often, call(spoken[0], out))
     monkeypatch.setattr(frame_labels, "from_nothing", real_labels)
-    monkeypatch.setattr(run_folder, "save_checkpoint", stopping)
+    stop_at_saves(monkeypatch, 2, 5)
     for _ in range(2):
         with pytest.raises(StoppedError):
             train(often, call(spoken[0], out))
@@ -180,7 +167,7 @@ def test_a_run_that_was_stopped_goes_on_and_gives_the_same_model(
     lines = Lines()
     resumed = train(often, call(spoken[0], out), lines)
     assert any(line.startswith("goes on from step ") for line in lines.lines)
-    assert files(resumed.folder) == files(straight.folder)
+    assert model_files(resumed.folder) == model_files(straight.folder)
     assert resumed.card.dev == straight.card.dev
 
 
@@ -190,15 +177,15 @@ def test_a_folder_is_another_runs(spoken: tuple[Path, list[Said]], model: Path, 
         train(TINY, call(spoken[0], model))
     out = tmp_path / "m"
     kept = train(QUICK, call(spoken[0], out, keep=True))
-    before = files(kept.folder)
+    before = model_files(kept.folder)
     assert (out / ".training" / "labels.npz").exists()
     with pytest.raises(UsageError, match="a run with another recipe was stopped here"):
         train(replace(QUICK, seed=2), call(spoken[0], out))
-    assert files(out) == before
+    assert model_files(out) == before
     for stale in ("calibration.toml", "confidence.safetensors", "edges.safetensors"):
         (out / stale).write_text("")
     train(replace(QUICK, seed=2, edges="none"), call(spoken[0], out, force=True))
-    assert files(out) != before
+    assert model_files(out) != before
     assert sorted(path.name for path in out.iterdir()) == ["README.md", "model.safetensors", "model.toml"]
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="expected a folder, got a file"):
@@ -321,13 +308,13 @@ def test_the_size_of_the_network_goes_by_the_hours_of_speech() -> None:
 def test_adapting_lowers_the_loss_on_another_voice(model: Path, tmp_path: Path) -> None:
     make_letters(tmp_path, 40, seed=3, pitch=1.07, noise=0.004)
     lines = Lines()
-    before = files(model)
+    before = model_files(model)
     result = adapt(Adaptation(), str(model), call(tmp_path, tmp_path / "mine"), lines)
     trained = result.card.trained
     assert trained.before is not None
     assert trained.dev.ctc < 0.9 * trained.before.ctc
     assert any(line.startswith("held out: ") and ", before ctc" in line for line in lines.lines)
-    assert files(model) == before
+    assert model_files(model) == before
     fresh = make_letters(tmp_path / "fresh", 6, seed=4, pitch=1.07, noise=0.004)
     aligner = [Aligner(str(folder), device="cpu") for folder in (model, result.folder)]
     old, new = (sum(one.score(said.path, said.text) for said in fresh) for one in aligner)
@@ -370,11 +357,11 @@ def test_a_model_that_learnt_wrong_edges_is_not_written(
     monkeypatch.setattr(adaptation, "own_labels", real)
     adapt(Adaptation(check=limits), str(model), mine)
     assert "| loud sound that words cover | " in (mine.out_dir / "README.md").read_text("utf-8")
-    before = files(mine.out_dir)
+    before = model_files(mine.out_dir)
     monkeypatch.setattr(adaptation, "own_labels", late)
     with pytest.raises(InputError, match="no model is written"):
         adapt(harmful, str(model), replace(mine, force=True))
-    assert files(mine.out_dir) == before
+    assert model_files(mine.out_dir) == before
 
 
 @pytest.mark.long
@@ -382,19 +369,11 @@ def test_adapting_goes_on_where_it_was_stopped(model: Path, tmp_path: Path, monk
     make_letters(tmp_path, 12, seed=3, pitch=1.05)
     straight = adapt(Adaptation(), str(model), call(tmp_path, tmp_path / "a" / "m"))
     often = Adaptation(training=replace(Adaptation().training, checkpoint_s=-1.0))
-    real, saved = run_folder.save_checkpoint, []
-
-    def stopping(path: Path, state: object) -> None:
-        real(path, state)
-        saved.append(path)
-        if len(saved) == 3:
-            raise StoppedError
-
-    monkeypatch.setattr(run_folder, "save_checkpoint", stopping)
+    stop_at_saves(monkeypatch, 3)
     with pytest.raises(StoppedError):
         adapt(often, str(model), call(tmp_path, tmp_path / "b" / "m"))
     resumed = adapt(often, str(model), call(tmp_path, tmp_path / "b" / "m"))
-    assert files(resumed.folder) == files(straight.folder)
+    assert model_files(resumed.folder) == model_files(straight.folder)
 
 
 @pytest.mark.long

@@ -12,6 +12,7 @@ import torch
 from made_corpus import Lines
 from made_letters import make_letters
 from safetensors.torch import load_file
+from stopped_training import StoppedError, model_files, stop_at_saves
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.audio.loading import load_segment
@@ -24,7 +25,6 @@ from ctc_align.errors import UsageError
 from ctc_align.formats import Alignment
 from ctc_align.models.convnet.network import NetworkShape
 from ctc_align.text.ipa import IPA_PHONES
-from ctc_align.training import run_folder
 from ctc_align.training.acoustic_training import Training
 from ctc_align.training.pipeline import Call, train
 from ctc_align.training.recipe import NetworkSizes, Recipe, SegmenterPlan
@@ -42,16 +42,8 @@ LETTERS = Recipe(
 IPA = replace(LETTERS, units="ipa", language="it")
 
 
-class StoppedError(Exception):
-    pass
-
-
 def call(folder: Path, out: Path) -> Call:
     return Call(str(folder / "manifest.jsonl"), out)
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    return {name: (folder / name).read_bytes() for name in ("model.safetensors", "model.toml")}
 
 
 @pytest.fixture(scope="module")
@@ -92,20 +84,13 @@ def test_a_run_in_several_languages_goes_on_to_the_same_model(
     model: Path, spoken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     often = replace(IPA, training=replace(IPA.training, checkpoint_s=-1.0))
-    real = run_folder.save_checkpoint
-
-    def stopping(path: Path, state: object) -> None:
-        real(path, state)
-        raise StoppedError
-
-    monkeypatch.setattr(run_folder, "save_checkpoint", stopping)
+    stop_at_saves(monkeypatch, 1)
     with pytest.raises(StoppedError):
         train(often, call(spoken, tmp_path / "m"))
-    monkeypatch.setattr(run_folder, "save_checkpoint", real)
     lines = Lines()
     train(often, call(spoken, tmp_path / "m"), lines)
     assert any(line.startswith("goes on from step ") for line in lines.lines)
-    assert files(tmp_path / "m") == files(model)
+    assert model_files(tmp_path / "m") == model_files(model)
 
 
 def test_words_are_said_in_the_language_of_the_call_or_of_the_transcript(model: Path, spoken: Path) -> None:
