@@ -195,7 +195,7 @@ def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out
             if complete:
                 assembly.finish()
                 if run.shard.count == 1:  # else the utterance of an id may be another shard's
-                    engine.remove_stale()
+                    engine.settle_entries(os.path.basename(run.source) if os.path.isfile(run.source) else "")
                     assembly.remove_moved()
             manifests = _manifests(layout, source, run, out_dir) if complete else []
             journal.check()

@@ -78,6 +78,21 @@ def test_what_a_person_changed_in_other_outputs_is_not_lost(run, corpus, tmp_pat
     assert (grid.exists(), grid.with_name("u1.hand-2.TextGrid").read_bytes()) == (False, theirs[0])
 
 
+def test_other_formats_of_an_earlier_run_follow_the_text(run, tmp_path):
+    """No file of an utterance stays behind with the text that it had; one that was removed does not come back."""
+    out_dir, clip = tmp_path / "out", runs.write_clip(tmp_path / "clip.wav")
+    rows = [{"utterance": "u0", "audio": str(clip), "text": "number one"}]
+    manifest = runs.write_manifest(tmp_path / "m.jsonl", rows)
+    run(manifest, out_dir, "--format", "json,csv,textgrid", code=0)
+    (out_dir / "u0.csv").unlink()
+    run(manifest, out_dir, "--format", "ctm", code=0)
+    runs.write_manifest(manifest, [rows[0] | {"text": "number two"}])
+    run(manifest, out_dir, "--format", "ctm", code=0)
+    files = {path.name: path.read_text("utf-8") for path in out_dir.glob("u0.*") if "tokens" not in path.name}
+    assert files.keys() == {"u0.json", "u0.TextGrid", "u0.ctm"}
+    assert not [name for name, content in files.items() if "two" not in content]
+
+
 def test_the_textgrid_of_a_whole_recording_that_a_person_changed_is_kept(run, tmp_path):
     folder, out_dir = tmp_path / "speech", tmp_path / "out"
     runs.write_clip(folder / "clip.wav", 2.0)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from array import array
 
+import corpus_runs as runs
 import numpy as np
 import pytest
 
+from ctc_align.corpus.report.run_figures import alignment_in
 from ctc_align.corpus.state import summary
-from ctc_align.corpus.state.journal import Journal, Shard, journal_path
+from ctc_align.corpus.state.journal import Journal, Shard, journal_path, journal_paths
 from ctc_align.corpus.state.journal_lines import DONE, FAILED, Line
 from ctc_align.corpus.state.summary import MOST_FAILURES, Summary, joined, summarize, summary_path
 from ctc_align.errors import UsageError
@@ -123,3 +125,20 @@ def test_what_others_append_meanwhile_does_not_count(tmp_path, monkeypatch):
     monkeypatch.setattr(summary, "Outcomes", Growing)
     assert summarize([theirs, ours], keys) == expected
     assert expected.utterances == len({line.id for line in lines[20:]})
+
+
+def test_what_was_refused_and_is_mended_or_moved_is_not_told_again(run, tmp_path):
+    """The figures of the folder are those of the run; and what was done, and is refused now, is not counted twice."""
+    out_dir, clip = tmp_path / "out", runs.write_clip(tmp_path / "clip.wav")
+    rows = [{"utterance": f"u{i}", "audio": str(clip), "text": "number one"} for i in range(3)]
+    empty = [row | {"text": ""} for row in rows]
+    manifest = tmp_path / "m.jsonl"
+    for lines, failed in (([empty[0], rows[1], "{"], 2), (["{", *rows], 1), (rows, 0), ([*rows[:2], empty[2]], 1)):
+        manifest.write_text("".join(f"{row if row == '{' else json.dumps(row)}\n" for row in lines), "utf-8")
+        run(manifest, "--out-dir", out_dir, "--format", "json", code=1 if failed else 0)
+        of_folder = summarize(journal_paths(out_dir))
+        assert (of_folder.failed, of_folder.utterances) == (failed, len(lines))
+        assert runs.summary(out_dir)["failed"] == failed
+    assert not (out_dir / "u2.json").exists()
+    with pytest.raises(UsageError, match="u2: was not aligned: text: the transcript is empty"):
+        alignment_in(out_dir, "u2")

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+import numpy as np
+
 from ctc_align.corpus.engine.batch_plan import Item, Job, UtteranceBatch, batches_by_length
 from ctc_align.corpus.engine.planner import PlannedItem, Planner, PlanOptions, length_of
 from ctc_align.corpus.engine.pool_messages import BatchDone, Outcome, Pool, RunFailed, WorkerDied
@@ -18,8 +20,8 @@ from ctc_align.corpus.engine.suspects import Suspects
 from ctc_align.corpus.outputs.assembly import Assembly
 from ctc_align.corpus.state.fingerprint import Fingerprints
 from ctc_align.corpus.state.journal import Journal, now
-from ctc_align.corpus.state.journal_lines import DONE, FAILED, Checksum, Line, line_key
-from ctc_align.corpus.state.outcomes import Outcomes
+from ctc_align.corpus.state.journal_lines import DONE, FAILED, GONE, Checksum, Line, line_key
+from ctc_align.corpus.state.outcomes import Outcomes, place_of
 from ctc_align.corpus.state.same_texts import text_print
 from ctc_align.corpus.utterance import Refused, Utterance
 
@@ -92,8 +94,8 @@ class Engine:
         self.tally = Tally()
         self.keys = array("Q")
         self.stopping = False
-        self._were_done: list[int] = []
-        """Keys of lines of the source that are no utterances, under whose ids an earlier run has done some."""
+        self._refused = array("Q")
+        """The keys of the ids of lines of the source that are no utterances."""
         self._waiting: deque[UtteranceBatch] = deque()
         self._numbers = itertools.count(1)
         self._suspects = Suspects(lambda: next(self._numbers))
@@ -184,25 +186,39 @@ class Engine:
             says = line_key(entry.reason)
             line = Line(entry.id, FAILED, entry.reason, fingerprint=f"{says:016x}", time=now(), origin=entry.origin)
             self.keys.append(line.key)
+            self._refused.append(line_key(entry.id))
             if self.outcomes.find(line.key) != (FAILED, says):
                 lines.append(line)
-            earlier = self.outcomes.find(line_key(entry.id))
-            if earlier is not None and earlier[0] == DONE:
-                self._were_done.append(line_key(entry.id))
         if lines:
             self._journal.append(lines)
         self.tally.failed += len(refused)
 
-    def remove_stale(self) -> None:
-        """Remove the files of what was an utterance in an earlier run and is refused now, at the source's end.
+    def settle_entries(self, file: str) -> None:
+        """Record, at the end of the whole source, which earlier lines about its entries are true no more.
 
-        A duplicate of an utterance's id is refused, too: that utterance keeps its files.
+        Those are the outcomes of what was an utterance and is refused now, whose files are removed (a duplicate of an
+        utterance's id is refused, too: that one keeps its files), and the refusals of what has been mended or moved.
+
+        Args:
+            file: the name of the source where it is one file: refusals of its lines are its own, whatever their ids.
         """
-        of_utterances = set(self.keys).intersection(self._were_done) if self._were_done else set()
-        for key in self._were_done:
-            line = self.outcomes.line(key) if key not in of_utterances else None
-            if line is not None:
-                self.assembly.remove_recorded(line)
+        here = np.sort(np.array(self.keys, np.uint64))
+        ids = np.sort(np.array(self.keys + self._refused, np.uint64))
+        gone = []
+        for line in self.outcomes.refused():
+            is_own = place_of(line_key(line.id), ids) is not None
+            is_own |= file != "" and (line.origin or "").startswith(f"{file}, line ")
+            if is_own and place_of(line.key, here) is None:
+                gone.append(line)
+        for key in self._refused:
+            earlier = self.outcomes.line(key) if place_of(key, here) is None else None
+            if earlier is not None:
+                self.assembly.remove_recorded(earlier)
+                gone.append(earlier)
+        if gone:
+            self._journal.append(
+                [Line(one.id, GONE, fingerprint=one.fingerprint, time=now(), origin=one.origin) for one in gone]
+            )
 
     def _handle(self, events: Sequence[BatchDone | RunFailed | WorkerDied]) -> None:
         """Record what workers have done, all of it together: the disk is waited for once."""

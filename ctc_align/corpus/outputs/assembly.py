@@ -25,7 +25,7 @@ from ctc_align.corpus.outputs.records import (
 )
 from ctc_align.corpus.outputs.shared_files import GroupedUtterance
 from ctc_align.corpus.state.journal_lines import DONE, Checksum, Line, line_key
-from ctc_align.corpus.state.outcomes import Outcomes
+from ctc_align.corpus.state.outcomes import Outcomes, place_of
 from ctc_align.corpus.state.summary import NamedFiles
 from ctc_align.corpus.utterance import Refused, Utterance
 from ctc_align.errors import OutputError
@@ -89,9 +89,7 @@ class EarlierRows:
         return self._is_foreign(line_key(id))
 
     def _is_foreign(self, key: int) -> bool:
-        wanted = np.uint64(key)
-        place = int(np.searchsorted(self._keys, wanted))
-        return place == len(self._keys) or self._keys[place] != wanted
+        return place_of(key, self._keys) is None
 
 
 class Assembly:

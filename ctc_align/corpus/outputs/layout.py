@@ -16,7 +16,7 @@ from ctc_align.config import setting
 from ctc_align.corpus.outputs.audio_cuts import CutSettings, cut_audio, first_cut, refuse_inputs
 from ctc_align.corpus.outputs.pending_parts import pending_parts_name
 from ctc_align.corpus.outputs.recording_grids import RecordingGrids, grid_row
-from ctc_align.corpus.outputs.records import Placed, checksum
+from ctc_align.corpus.outputs.records import Placed, checksum, name_of
 from ctc_align.corpus.outputs.shards import ShardFiles, shard_row
 from ctc_align.corpus.outputs.shared_files import SharedFiles
 from ctc_align.corpus.state.journal_lines import Checksum
@@ -129,7 +129,7 @@ class Layout:
         placed = Placed(Path(settings.out_dir), recorded)
         if settings.cut:
             cut_audio(alignment, utterance, self._cut(), protect, placed.add)
-        formats = self._formats_of(utterance)
+        formats = [*self._formats_of(utterance), *self._others_there(utterance, alignment, recorded or {})]
         if formats:
             target = Path(settings.out_dir, utterance.output)
             OutputFiles(target.parent, target.name, formats, force=True, protect=protect).write(
@@ -184,6 +184,21 @@ class Layout:
     def _formats_of(self, utterance: Utterance) -> list[str]:
         return [name for name in self._own_formats() if not (name == "textgrid" and utterance.recording)]
 
+    def _others_there(self, utterance: Utterance, alignment: Alignment, recorded: Mapping[str, Checksum]) -> list[str]:
+        """Return the formats that an earlier run wrote, that this one does not ask for, and that are there and can be.
+
+        They are made again, too: else files of one name would be of two texts, recordings or settings.
+        """
+        folder = Path(self.settings.out_dir)
+        others = []
+        for name in WRITERS.keys() - {*self._own_formats()}:
+            paths = output_paths(folder, utterance.output, [name])
+            if any(name_of(path, folder) in recorded and path.is_file() for path in paths) and _can_hold(
+                name, alignment
+            ):
+                others.append(name)
+        return sorted(others)
+
     def _cut(self) -> CutSettings:
         settings = self.settings
         return CutSettings(settings.out_dir, settings.cut == PAUSE, settings.pause_s, self._parts())
@@ -211,6 +226,16 @@ def inputs_of(utterance: Utterance) -> list[str | Path]:
     extensions = [".txt", ".lab", *([".TextGrid", ".textgrid"] if utterance.recording else [])]
     beside = [audio.with_suffix(extension) for extension in extensions if audio.suffix != extension]
     return [audio, *beside, *([utterance.transcript] if utterance.transcript else [])]
+
+
+def _can_hold(format: str, alignment: Alignment) -> bool:
+    """Return whether a format can be written here, and of this alignment: SMIL names elements of a book."""
+    try:
+        for writer in WRITERS[format]:
+            writer.require()
+    except UsageError:
+        return False
+    return format != "smil" or any(place.id for place in alignment.places)
 
 
 @functools.lru_cache(maxsize=16)

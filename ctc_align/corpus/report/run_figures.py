@@ -363,7 +363,7 @@ def alignment_in(out_dir: Path, id: str) -> tuple[LatestWork, Alignment]:
     if not out_dir.is_dir() or not (paths := journal_paths(out_dir)):
         raise UsageError(f"{out_dir}: expected the --out-dir of a corpus run, got a folder without a journal")
     with Outcomes(paths, quiet=True) as outcomes:
-        line = outcomes.line(line_key(id))
+        line = outcomes.line(line_key(id)) or next((line for line in outcomes.refused() if line.id == id), None)
     if line is None:
         raise UsageError(f"--utterance {id}: {out_dir} has no such utterance; its journal names them")
     if line.status != DONE:

@@ -22,6 +22,8 @@ from ctc_align.text.control_characters import json_escaped
 from ctc_align.types import FITS
 
 DONE, FAILED = "done", "failed"
+GONE = "gone"
+"""The status of what an earlier line is about, and the source has no more in this place: mended, moved or refused."""
 _FIRST = ("id", "status", "reason", "loss", "seconds")
 _AT_TIMES = (
     "origin",
@@ -54,7 +56,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Line:
-    """The outcome of one utterance.
+    """The outcome of one utterance, or of an entry of a source that is none.
 
     `seconds` is the work that it took (reading, its share of its batch, writing), `time` when it was finished (Unix
     time), `fingerprint` a hash of what the result depends on (16 hexadecimal digits), `origin` the place of an entry
@@ -254,7 +256,7 @@ def _is_span(value: Any) -> bool:
 
 _FIELDS: dict[str, Callable[[Any], bool]] = {
     "id": _is_text,
-    "status": (DONE, FAILED).__contains__,
+    "status": (DONE, FAILED, GONE).__contains__,
     "reason": _is_text,
     "loss": _is_number,
     "seconds": _is_number,

@@ -6,6 +6,8 @@ journals say different things in runs of one number (two that started at the sam
 A damaged or missing line may have been about any utterance. So the lines before it are *unsure*: a later one may be
 lost. An unsure line counts only if the outputs are those that it records (`verification`). That the last lines are gone
 is seen by the number of lines in the summary.
+
+What a line calls gone has no outcome.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from ctc_align.corpus.state.journal import torn_end
-from ctc_align.corpus.state.journal_lines import DONE, FAILED, Line, line_at, line_key, read_entries
+from ctc_align.corpus.state.journal_lines import DONE, FAILED, GONE, Line, line_at, line_key, read_entries
 
 logger = logging.getLogger(__name__)
 
@@ -106,6 +108,10 @@ class Outcomes:
             if wanted[place] and (line := self._read(place)) is not None:
                 yield line
 
+    def refused(self) -> Iterator[Line]:
+        """Yield the lines that count of entries of sources that were no utterances."""
+        return (line for line in self.lines(self._keys[self._is_good == 0]) if line.origin is not None)
+
     def _read(self, place: int) -> Line | None:
         journal = int(self._journals[place])
         if self._open is None or self._open[0] != journal:
@@ -119,10 +125,17 @@ class Outcomes:
         return line if line is not None and line.key == int(self._keys[place]) else None
 
     def _place(self, key: int) -> int | None:
-        place = int(np.searchsorted(self._keys, np.uint64(key)))
-        if place == len(self._keys) or int(self._keys[place]) != key:
-            return None
-        return place
+        return place_of(key, self._keys)
+
+
+def place_of(key: int, keys: np.ndarray) -> int | None:
+    """Return where a key is among keys (uint64, ascending), None where it is not.
+
+    >>> place_of(7, np.array([3, 7], np.uint64)), place_of(8, np.array([3, 7], np.uint64))
+    (1, None)
+    """
+    place = int(np.searchsorted(keys, np.uint64(key)))
+    return place if place < len(keys) and int(keys[place]) == key else None
 
 
 @dataclass
@@ -138,6 +151,7 @@ class _Table:
     journals: array[int] = field(default_factory=lambda: array("I"))
     runs: array[int] = field(default_factory=lambda: array("q"))
     good: array[int] = field(default_factory=lambda: array("b"))
+    """1 where the utterance is done, 0 where it failed, -1 where there is none any more."""
     says: array[int] = field(default_factory=lambda: array("q"))
     """Hashes of what lines say."""
     breaks: list[tuple[int, int]] = field(default_factory=list)
@@ -165,7 +179,7 @@ class _Table:
             self.offsets.append(entry.offset)
             self.journals.append(journal)
             self.runs.append(run)
-            self.good.append(line.status == DONE)
+            self.good.append(-1 if line.status == GONE else line.status == DONE)
             self.says.append(hash((line.status, line.fingerprint, line.reason, line.loss, repr(line.files), line.row)))
         end, torn = torn_end(path)
         if torn is not None:
@@ -197,7 +211,8 @@ class _Table:
         for journal, (row, run) in enumerate(self.breaks):
             here = journals[last] == journal
             is_unsure |= np.where(here, order[last] < row, runs[last] < run)
-        return keys[last], order[last], is_tied, is_unsure
+        there = _numbers(self.good, np.int8)[order[last]] >= 0
+        return keys[last][there], order[last][there], is_tied[there], is_unsure[there]
 
 
 def _numbers(values: array[int], kind: type) -> np.ndarray:
