@@ -14,30 +14,24 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from xml.parsers import expat
 
+from ctc_align.text.characters import word_set
 from ctc_align.types import BookPlace
 
 PARAGRAPH = "\n\n"
 """The characters between two paragraphs of the text."""
 MOST_DEPTH = 1000
 """Elements within each other; a page with more is refused."""
-
-
-def element_names(names: str) -> frozenset[str]:
-    """Return names that are given with spaces between them."""
-    return frozenset(names.split())
-
-
-_BLOCKS = element_names(
+_BLOCKS = word_set(
     "address article aside blockquote body caption center dd details dialog dir div dl dt fieldset figcaption figure "
     "footer form h1 h2 h3 h4 h5 h6 header hgroup hr html legend li main menu nav ol optgroup option p pre section "
     "summary table tbody td tfoot th thead tr ul"
 )
-_UNREAD = element_names(
+_UNREAD = word_set(
     "annotation annotation-xml audio canvas head iframe object rp rt script style svg template title video"
 )
 _UNREAD_TYPES = frozenset(("noteref", "pagebreak", "doc-noteref", "doc-pagebreak"))
 """Values of `epub:type` and `role`: a number of a page, and the mark of a note."""
-_VOID = element_names("area base br col embed hr img input link meta param source track wbr")
+_VOID = word_set("area base br col embed hr img input link meta param source track wbr")
 _SPACE = re.compile(r"[ \t\n\r\f\v\xa0]+")
 _Attributes = Mapping[str, str]
 

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from xml.parsers import expat
 
-from ctc_align.text.book_pages import BookText, element_names, parse_xml
+from ctc_align.text.book_pages import BookText, parse_xml
+from ctc_align.text.characters import word_set
 from ctc_align.text.xml_source import XHTML, SourceNode, XmlSource, edited
 
 _RUN = re.compile(r"[^ \t\n\r\f\v\xa0]+")
-_WHOLE = element_names("math ruby")
+_WHOLE = word_set("math ruby")
 """Elements that are taken whole: no span may stand between their parts."""
-_WITHOUT_SPANS = element_names(
+_WITHOUT_SPANS = word_set(
     "colgroup datalist dir dl head hgroup html menu ol optgroup option picture select svg table tbody textarea tfoot "
     "thead tr ul"
 )

@@ -28,7 +28,7 @@ def without_repeats(pieces: Iterable[Piece]) -> list[Piece]:
 
 
 def unknown(character: str) -> tuple[str, ...]:
-    """Return the phones of what a script's rules do not know: a letter is itself, a mark is silent."""
+    """Return the phones of what a script's rules do not know: a letter is itself, a mark or an apostrophe is silent."""
     return (character,) if unicodedata.category(character)[0] in "LN" else ()
 
 

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from ctc_align.text.ipa import IPA_PHONES, IPA_VOWELS
+from ctc_align.text.sounds.neighbours import unknown
 from ctc_align.text.sounds.pieces import Piece
 
 VOICELESS = {"b": "p", "d": "t", "ɡ": "k", "v": "f", "z": "s", "ʒ": "ʃ", "dz": "ts", "dʒ": "tʃ", "ɣ": "x", "ð": "θ"}
@@ -103,7 +104,7 @@ class SpellingRules:
         while place < len(known):
             pattern = self._patterns.get(known[place])
             match = pattern.match(known, place) if pattern else None
-            end, phones = place + 1, _unknown(known[place])
+            end, phones = place + 1, unknown(known[place])
             if match is not None and match.lastindex is not None:
                 end, phones = match.end(), self._phones[known[place]][match.lastindex - 1]
             spans.append((place, end))
@@ -189,8 +190,3 @@ def _with_voice_of(phone: str, following: str) -> str:
 def _base(letter: str) -> str:
     """Return a letter without its marks, itself where it has none."""
     return unicodedata.normalize("NFD", letter)[0]
-
-
-def _unknown(letter: str) -> tuple[str, ...]:
-    """Return () for a mark or an apostrophe, which have no sound of their own, else the letter itself."""
-    return (letter,) if unicodedata.category(letter)[0] in "LN" else ()
