@@ -15,8 +15,9 @@ import numpy as np
 from ctc_align.alignment.ctc_path import Spans
 from ctc_align.alignment.edge_order import in_order
 from ctc_align.alignment.pauses import shortest_pause
+from ctc_align.formats.hand_fixes import is_fixed
 from ctc_align.models.calibration import Calibration
-from ctc_align.types import AlignedToken, AlignedWord, Emissions, Tokens
+from ctc_align.types import ALIGNED, AlignedToken, AlignedWord, Emissions, Tokens
 
 HAND_SD_FRAMES = 1.0
 """The spread of an edge that a person has fixed, as far as confidences are concerned."""
@@ -201,3 +202,56 @@ def words_in_room(words: Sequence[AlignedWord], room_s: tuple[float, float], fra
             own.append(replace(token, start_s=max(first_s, begin_s), end_s=min(last_s, end_s)))
         inside.append(replace(word, start_s=own[0].start_s, end_s=own[-1].end_s, tokens=tuple(own)) if own else word)
     return inside
+
+
+def with_fixed(words: Sequence[AlignedWord], corrected: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:
+    """Return the words with those by hand as they were: times and tokens to the bit, confidences as they are now.
+
+    Labels of a person that the model lacks have the confidence of their word.
+    """
+    done = []
+    for index, (word, was) in enumerate(zip(words, corrected)):
+        if is_fixed(was):
+            done.append(_fixed(word, was))
+            continue
+        if word.status == ALIGNED:
+            begin_s = corrected[index - 1].end_s if index and is_fixed(corrected[index - 1]) else None
+            after = corrected[index + 1] if index + 1 < len(corrected) else was
+            word = _within(word, begin_s, after.start_s if is_fixed(after) else None)
+        done.append(word)
+    return tuple(done)
+
+
+def _fixed(word: AlignedWord, was: AlignedWord) -> AlignedWord:
+    """Return a word by hand; tokens that were not known are those that were placed in it."""
+    assert was.start_s is not None
+    assert was.end_s is not None
+    tokens = list(word.tokens)
+    if [token.token for token in tokens] == [token.token for token in was.tokens]:
+        tokens = [replace(old, confidence=new.confidence) for old, new in zip(was.tokens, tokens)]
+    elif was.tokens and all(token.by for token in was.tokens):  # labels of a person that the model lacks
+        tokens = [replace(token, confidence=word.confidence or 0.0) for token in was.tokens]
+    elif tokens:
+        tokens = [replace(token, start_sd_ms=None, end_sd_ms=None) for token in tokens]
+        tokens[0] = replace(tokens[0], start_s=was.start_s)
+        tokens[-1] = replace(tokens[-1], end_s=was.end_s)
+    return replace(
+        was,
+        spoken=word.spoken,
+        speaker=word.speaker,
+        status=ALIGNED,
+        confidence=word.confidence,
+        tokens=tuple(tokens),
+        start_sd_ms=None,
+        end_sd_ms=None,
+    )
+
+
+def _within(word: AlignedWord, begin_s: float | None, end_s: float | None) -> AlignedWord:
+    """Return a word that begins and ends where it may, to the bit: frames were rounded."""
+    tokens: list[AlignedToken] = list(word.tokens)
+    if begin_s is not None:
+        tokens[0] = replace(tokens[0], start_s=max(tokens[0].start_s, begin_s))
+    if end_s is not None:
+        tokens[-1] = replace(tokens[-1], end_s=min(tokens[-1].end_s, end_s))
+    return replace(word, start_s=tokens[0].start_s, end_s=tokens[-1].end_s, tokens=tuple(tokens))

@@ -18,7 +18,14 @@ from ctc_align.alignment.align_utterance import align_whole, finished, spell
 from ctc_align.alignment.confidence import confidences
 from ctc_align.alignment.ctc_path import Spans, best_ctc_path
 from ctc_align.alignment.fit import UNLIKELY
-from ctc_align.alignment.fixed_edges import PlacedTokens, TokenRow, edges_in_frames, frames_of, words_in_room
+from ctc_align.alignment.fixed_edges import (
+    PlacedTokens,
+    TokenRow,
+    edges_in_frames,
+    frames_of,
+    with_fixed,
+    words_in_room,
+)
 from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.alignment.islands import Island, find_islands
 from ctc_align.alignment.placed_words import PlacedWords, draw_finely, place_tokens, spell_as_said
@@ -35,7 +42,6 @@ from ctc_align.types import (
     SKIPPED,
     UNKNOWN,
     UNSPOKEN,
-    AlignedToken,
     AlignedWord,
     Pronunciation,
     Tokens,
@@ -98,6 +104,8 @@ def realign_utterance(inputs: UtteranceInputs, corrected: Sequence[AlignedWord])
         inputs.begin(f"word {stretch.last} of {len(corrected)}")
         ids = [known_ids.get(token.token, WILDCARD) for token in words[0].tokens]
         drawn = bool(ids) and all(token.by for token in words[0].tokens)
+        if drawn and WILDCARD in ids and (yield from _place_sounds(inputs, stretch, corrected, word_tokens, found)):
+            continue
         if is_fixed(words[0]) and (drawn or set(ids) - {WILDCARD}):
             yield from _keep_tokens(inputs, stretch, words[0], ids, found)
             found.ids[stretch.first] = _spelled_ids(inputs, word_tokens[stretch.first], ids)
@@ -227,6 +235,25 @@ def _place(
             raise InputError(_no_room(stretch, corrected, own, error)) from error
     if piece is not None:
         found.pieces[stretch.first] = piece.filling() if fixed else piece
+
+
+def _place_sounds(
+    inputs: UtteranceInputs,
+    stretch: Stretch,
+    corrected: Sequence[AlignedWord],
+    word_tokens: Sequence[WordTokens],
+    found: _Found,
+) -> Steps[bool]:
+    """Place in a word by hand the sounds that the model knows it by, as its labels are none of the model's.
+
+    By these it is judged, and its labels stay. Return whether there are any, and room for them.
+    """
+    if word_tokens[stretch.first].pronunciations:
+        try:
+            yield from _place(inputs, stretch, corrected, word_tokens, found)
+        except InputError:
+            return False
+    return stretch.first in found.pieces
 
 
 @dataclass(frozen=True)
@@ -369,7 +396,7 @@ def _joined(
     for _, own in sorted(found.ids.items()):
         ids += (*(separator if ids else ()), *own)
     loss, score = yield from losses(inputs, ids)
-    return PlacedWords(_with_fixed(placed, corrected), loss, score, ids, found.backend, found.judged)
+    return PlacedWords(with_fixed(placed, corrected), loss, score, ids, found.backend, found.judged)
 
 
 def _without_place(inputs: UtteranceInputs, index: int, tokens: WordTokens) -> AlignedWord:
@@ -400,51 +427,3 @@ def _fine(
         edges = row.settled(edges, closed, by_path=False)
     own = aligned_words(inputs.words, row.tokens, edges, confidence, emissions)
     return [new if new.status == ALIGNED else old for new, old in zip(own, words)], confidence.judged
-
-
-def _with_fixed(words: Sequence[AlignedWord], corrected: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:
-    """Return the words with those by hand as they were: times and tokens to the bit, confidences as they are now."""
-    done = []
-    for index, (word, was) in enumerate(zip(words, corrected)):
-        if is_fixed(was):
-            done.append(_fixed(word, was))
-            continue
-        if word.status == ALIGNED:
-            begin_s = corrected[index - 1].end_s if index and is_fixed(corrected[index - 1]) else None
-            after = corrected[index + 1] if index + 1 < len(corrected) else was
-            word = _within(word, begin_s, after.start_s if is_fixed(after) else None)
-        done.append(word)
-    return tuple(done)
-
-
-def _fixed(word: AlignedWord, was: AlignedWord) -> AlignedWord:
-    """Return a word by hand; tokens that were not known are those that were placed in it."""
-    assert was.start_s is not None
-    assert was.end_s is not None
-    tokens = list(word.tokens)
-    if [token.token for token in tokens] == [token.token for token in was.tokens]:
-        tokens = [replace(old, confidence=new.confidence) for old, new in zip(was.tokens, tokens)]
-    elif tokens:
-        tokens = [replace(token, start_sd_ms=None, end_sd_ms=None) for token in tokens]
-        tokens[0] = replace(tokens[0], start_s=was.start_s)
-        tokens[-1] = replace(tokens[-1], end_s=was.end_s)
-    return replace(
-        was,
-        spoken=word.spoken,
-        speaker=word.speaker,
-        status=ALIGNED,
-        confidence=word.confidence,
-        tokens=tuple(tokens),
-        start_sd_ms=None,
-        end_sd_ms=None,
-    )
-
-
-def _within(word: AlignedWord, begin_s: float | None, end_s: float | None) -> AlignedWord:
-    """Return a word that begins and ends where it may, to the bit: frames were rounded."""
-    tokens: list[AlignedToken] = list(word.tokens)
-    if begin_s is not None:
-        tokens[0] = replace(tokens[0], start_s=max(tokens[0].start_s, begin_s))
-    if end_s is not None:
-        tokens[-1] = replace(tokens[-1], end_s=min(tokens[-1].end_s, end_s))
-    return replace(word, start_s=tokens[0].start_s, end_s=tokens[-1].end_s, tokens=tuple(tokens))

@@ -79,6 +79,9 @@ def test_labels_of_sounds_that_the_model_lacks_stay(english: Aligner, aligned: A
         ("ʘ", one.start_s, one.end_s) for one in tokens
     ]
     assert again.loss == pytest.approx(aligned.loss, rel=0.1)
+    word = again.words[at]  # judged by the sounds that the model knows it by
+    assert word.confidence == pytest.approx(aligned.words[at].confidence, abs=0.05)
+    assert {token.confidence for token in word.tokens} == {word.confidence}
 
 
 def test_neighbours_go_to_the_edges_that_were_moved(english: Aligner, aligned: Alignment) -> None:
