@@ -160,7 +160,7 @@ def _check_hand(corrected: Sequence[str], hand: str | None) -> None:
 
 def _labelled(alignment: Alignment, path: str, hand: str | None, talk: Talk) -> Alignment:
     """Return an alignment with the labels that a person has corrected, and say how many are other ones."""
-    from ctc_align.evaluate.corrected_labels import labels_of, with_labels
+    from ctc_align.evaluate.corrected_labels import label_doubts, labels_of, with_labels
     from ctc_align.formats.hand_fixes import is_fixed
 
     if hand is None:
@@ -174,6 +174,7 @@ def _labelled(alignment: Alignment, path: str, hand: str | None, talk: Talk) -> 
     twice = sum(map(is_fixed, moved))
     before = f" ({twice} of them by hand in {path}: the labels go first)" if twice else ""
     talk.note(f"{labels}: {counted(len(fixed), 'word is', 'words are')} by hand, {len(moved)} moved{before}{placed}")
+    talk.notes(label_doubts(alignment, words, labels))
     return replace(alignment, words=words)
 
 

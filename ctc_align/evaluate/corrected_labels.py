@@ -11,7 +11,8 @@ from pathlib import Path
 from ctc_align.errors import InputError, MissingTierError
 from ctc_align.evaluate.comparable_labels import PHONE_SILENCES, SILENCES
 from ctc_align.evaluate.measure_options import PHONES, WORDS
-from ctc_align.evaluate.pairing import SAME_EDGE_S, normalised_label
+from ctc_align.evaluate.pairing import SAME_EDGE_S, Pair, Pairing, normalised_label
+from ctc_align.evaluate.sanity_checks import PairedUtterance, find_time_doubts
 from ctc_align.evaluate.tiers import UtteranceTier, read_one
 from ctc_align.formats.hand_fixes import check_fixed_words
 from ctc_align.formats.spoken_tiers import UNNAMED
@@ -50,8 +51,13 @@ def with_labels(alignment: AlignmentData, path: Path) -> tuple[AlignedWord, ...]
     where they fill their word; a word whose phones do not, as its edges were moved and theirs were not, has none.
 
     Raises:
-        InputError: it cannot be read, has other words, or words that cannot be by hand (they overlap).
+        InputError: it cannot be read, is JSON, has other words, or words that cannot be by hand (they overlap).
     """
+    if path.suffix.casefold() == ".json":
+        raise InputError(
+            f"{path}: expected a TextGrid, got JSON, in which what a person has corrected is marked: give it in place "
+            "of the alignment, without --hand"
+        )
     shift_s = alignment.offset_s if alignment.config.get("times") == "recording" else 0.0
     words = read_one(path, WORDS)
     try:
@@ -70,6 +76,19 @@ def with_labels(alignment: AlignmentData, path: Path) -> tuple[AlignedWord, ...]
     found = tuple(labelled.get(word.char_start, word) for word in alignment.words)
     check_fixed_words(found, alignment.text, alignment.duration_s, str(path))
     return found
+
+
+def label_doubts(alignment: AlignmentData, words: Sequence[AlignedWord], path: Path) -> tuple[str, ...]:
+    """Return why the labels in `path` can hardly be of the recording; `words` is what `with_labels` made of them."""
+    pairs = [
+        Pair(_interval(was), _interval(word), False) for was, word in zip(alignment.words, words) if word.by == HAND
+    ]
+    paired = PairedUtterance(alignment.utterance, Pairing(tuple(pairs), (), ()))
+    return tuple(f"{path}: {doubt}" for doubt in find_time_doubts([paired]))
+
+
+def _interval(word: AlignedWord) -> Interval:
+    return Interval(word.start_s or 0.0, word.end_s or 0.0, word.text)
 
 
 def _by_speaker(

@@ -58,6 +58,12 @@ def find_doubts(utterances: Sequence[PairedUtterance]) -> tuple[str, ...]:
     return tuple(doubt for doubt in [*doubts, _labels(utterances)] if doubt is not None)
 
 
+def find_time_doubts(utterances: Sequence[PairedUtterance]) -> tuple[str, ...]:
+    """Return the sentence that says why the times of both sides can hardly be of one recording, where there is one."""
+    doubt = _shifted(utterances) or _far(utterances)
+    return (doubt,) if doubt else ()
+
+
 def _swapped(utterances: Sequence[PairedUtterance]) -> str | None:
     if not utterances or any(ours or not theirs for ours, theirs in (paired.ours for paired in utterances)):
         return None

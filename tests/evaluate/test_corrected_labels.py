@@ -9,7 +9,7 @@ import pytest
 from made_alignments import WORDS, alignment, textgrid
 
 from ctc_align.errors import InputError
-from ctc_align.evaluate.corrected_labels import labels_of, with_labels
+from ctc_align.evaluate.corrected_labels import label_doubts, labels_of, with_labels
 from ctc_align.formats import Alignment
 
 PHONES = (("o", 0.1, 0.2), ("e", 0.2, 0.42), ("t", 0.42, 0.6), ("w", 0.6, 0.75), ("t", 0.9, 1.1), ("e", 1.1, 1.3))
@@ -90,3 +90,18 @@ def test_the_labels_of_a_folder(tmp_path: Path) -> None:
     assert labels_of(tmp_path, Path("out/spk/a.json")) == kept
     with pytest.raises(InputError, match=r"b\.json: expected its labels in .*, b\.TextGrid, got no such file"):
         labels_of(tmp_path, Path("b.json"))
+
+
+def test_labels_of_another_recording_are_doubted_and_json_is_refused(tmp_path: Path) -> None:
+    """A take of the same words has them elsewhere; of JSON only what is marked is by hand, and it needs no --hand."""
+    slow = tuple((label, 2 * start, 2 * end) for label, start, end in MOVED)
+    made = spelled(duration_s=3.0)
+    for rows, says in ((MOVED, ()), (slow, ("half of the edges are more than 0.25 s off",))):
+        grid = textgrid(tmp_path / "a.TextGrid", ("words", rows), end_s=3.0)
+        doubts = label_doubts(made, with_labels(made, grid), grid)
+        assert [str(grid) in doubt and each in doubt for doubt, each in zip(doubts, says, strict=True)] == [True] * len(
+            says
+        )
+    made.save(tmp_path / "a.corrected.json")
+    with pytest.raises(InputError, match=r"a\.corrected\.json: .*give it in place of the alignment, without --hand"):
+        with_labels(made, tmp_path / "a.corrected.json")
