@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import threading
 
 import numpy as np
 import pytest
@@ -175,6 +176,26 @@ def test_what_was_pronounced_is_remembered(speaker: LetterToPhone, monkeypatch: 
     assert speaker.pronounce(words) == first
     with pytest.raises(AssertionError, match="asked again"):
         speaker.pronounce(["zzyxkenbluf"])
+
+
+def test_threads_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The words that one of them needs are never taken away by the other: they would be spelled out."""
+    speaker, asked = LetterToPhone.load(), []
+    real, other = speaker._run, threading.Thread(target=speaker.pronounce, args=(["ploot"],))
+
+    def run(words: list[str]) -> dict[str, object]:
+        asked.append(words)
+        if words == ["blick"]:
+            other.start()
+            other.join(0.02)
+            assert asked == [["blick"]]
+        return real(words)
+
+    speaker.pronounce([])  # the names of letters
+    monkeypatch.setattr(speaker, "_run", run)
+    assert said(speaker, "blick") == ["B L IH K"]
+    other.join()
+    assert asked == [["blick"], ["ploot"]]
 
 
 def test_what_the_package_holds() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gzip
 import itertools
+import threading
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -37,7 +38,7 @@ _PIECE_LETTERS = 40
 
 
 class LetterToPhone:
-    """Pronunciations of spoken English words.
+    """Pronunciations of spoken English words. Threads that share one wait for each other.
 
     >>> speaker = LetterToPhone.load()
     >>> speaker.pronounce(["cat", "the"])
@@ -49,6 +50,7 @@ class LetterToPhone:
         self.exceptions = exceptions
         self.candidates: dict[str, list[tuple[Phones, float]]] = {}
         self._wanted: set[str] = set()
+        self._turn = threading.Lock()
 
     @classmethod
     def load(cls, folder: Path = FOLDER) -> LetterToPhone:
@@ -68,8 +70,9 @@ class LetterToPhone:
             One list per word; empty where no letter of a-z is left.
         """
         folded = [fold(word)[0] for word in words]
-        self.prepare(folded, best)
-        return [self._pronunciations(word, best) for word in folded]
+        with self._turn:
+            self.prepare(folded, best)
+            return [self._pronunciations(word, best) for word in folded]
 
     def prepare(self, folded: Iterable[str], best: int) -> None:
         """Run the network once over all words that are needed to pronounce `folded`."""
