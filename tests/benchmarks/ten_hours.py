@@ -35,7 +35,6 @@ EVERY_S = 0.02
 STAGES = {
     ("loading.py", "load_segment"): "reading",
     ("convnet_model.py", "emissions"): "model",
-    ("unique_words.py", "words_of"): "words of the text",
     ("aligner.py", "split"): "words of the text",
     ("pronunciations.py", "spell_words"): "pronunciations",
     ("pronunciations.py", "choose_pronunciations"): "pronunciations",
@@ -49,7 +48,6 @@ STAGES = {
     ("words.py", "aligned_words"): "words with times",
     ("align_utterance.py", "judge"): "fit and regions",
     ("alignment_files.py", "write"): "writing",
-    ("search.py", ""): "search",
     ("islands.py", ""): "search",
 }
 """The functions, or whole modules, by which a stage is known; the innermost on the stack counts."""
