@@ -174,11 +174,16 @@ def test_a_folder_without_constants_is_refused(cli, tmp_path: Path) -> None:
     assert "expected a folder that ctc-align calibrate wrote, got one without calibration.toml" in result.error
 
 
-def test_labels_of_something_else_are_told(cli, tmp_path: Path, aligned: Alignment) -> None:
-    for speaker in ("anna", "bert"):
-        label(tmp_path / "labels" / speaker, aligned, late_s=2.0)
+def test_nothing_is_learnt_from_labels_of_another_recording(cli, tmp_path: Path, aligned: Alignment) -> None:
+    for speaker, late_s in (("anna", 0.01), ("bert", 2.0)):
+        label(tmp_path / "labels" / speaker, aligned, late_s=late_s)
     result = cli("calibrate", "english", tmp_path / "labels", "--out-dir", tmp_path / "out")
-    assert "do recordings, transcripts and labels belong together?" in result.stderr
+    assert result.code == 1
+    assert "bert/demo: these labels are left aside: all times are off by about the same, -" in result.stderr
+    assert read_calibration(tmp_path / "out" / "calibration.toml").source == "labels, 1 labelled file"
+    result = cli("calibrate", "english", tmp_path / "labels" / "bert", "--out-dir", tmp_path / "none")
+    assert (result.code, "no utterance could be used: " in result.error) == (1, True)
+    assert not (tmp_path / "none").exists()
 
 
 def test_nothing_that_can_be_used_is_an_error(cli, tmp_path: Path) -> None:

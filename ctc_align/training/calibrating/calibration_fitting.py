@@ -20,6 +20,7 @@ from ctc_align.alignment.refined_edges import SIGMA
 from ctc_align.errors import CtcAlignError, InputError
 from ctc_align.evaluate import Evaluation, evaluate_intervals
 from ctc_align.evaluate.pairing import pair_intervals
+from ctc_align.evaluate.sanity_checks import PairedUtterance, find_time_doubts
 from ctc_align.kernels import batching
 from ctc_align.models.calibration import Calibration
 from ctc_align.models.edge_network import EdgeNetwork
@@ -220,10 +221,12 @@ class PlacedUtterances:
                 failed.append(str(error))
         if not utterances:
             raise InputError(f"no utterance could be used: {failed[0] if failed else 'there is none'}")
-        counted = "1 labelled file" if len(utterances) == 1 else f"{len(utterances)} labelled files"
         first = utterances[0].emissions
-        known = Calibration(source=f"{source}, {counted}" if source else counted).at(first.frame_shift_s, first.vocab)
         segmented = first.states is not None
+        plain = Calibration().at(first.frame_shift_s, first.vocab)
+        utterances = _without_strangers(utterances, _candidate_settings(aligner, plain, segmented=segmented)[0], failed)
+        counted = "1 labelled file" if len(utterances) == 1 else f"{len(utterances)} labelled files"
+        known = replace(plain, source=f"{source}, {counted}" if source else counted)
         settings = _candidate_settings(aligner, known, segmented=segmented)
         candidates = [_paired(utterances, each) for each in settings]
         if len(candidates[0][1].errors_ms) < FEWEST_EDGES:
@@ -284,6 +287,29 @@ def spoken_utterance(aligner: Aligner, labelled: LabelledUtterance, *, keep_soun
 def _placed(utterances: Sequence[SpokenUtterance], settings: EdgeSettings) -> list[Spans]:
     """Return the edges of all utterances."""
     return batching.run([place_edges(each.emissions, each.tokens, each.spikes, settings) for each in utterances])
+
+
+def _without_strangers(
+    utterances: Sequence[SpokenUtterance], settings: EdgeSettings, failed: list[str]
+) -> list[SpokenUtterance]:
+    """Return the utterances whose labels can be of their recordings; the others are added to `failed`.
+
+    Of words that are marked one by one, the worst first perhaps, nothing can be said.
+
+    Raises:
+        InputError: none is left.
+    """
+    kept = []
+    for utterance, edges in zip(utterances, _placed(utterances, settings)):
+        labelled = utterance.labelled
+        labels = [label for label in labelled.words if label.label.strip()]
+        pairing = pair_intervals(utterance.word_intervals(edges), labels)
+        doubts = () if labelled.places else find_time_doubts([PairedUtterance(labelled.name, pairing)])
+        failed += [f"{labelled.name}: these labels are left aside: {doubt}" for doubt in doubts]
+        kept += [] if doubts else [utterance]
+    if not kept:
+        raise InputError(f"no utterance could be used: {failed[-1]}")
+    return kept
 
 
 def _candidate_settings(aligner: Aligner, known: Calibration, *, segmented: bool) -> list[EdgeSettings]:
