@@ -33,6 +33,7 @@ from ctc_align.corpus.state.output_folder import (
     clear,
     compiling_path,
     folds_case,
+    left_behind,
     make_folder,
     parts_folder,
     remove_folder,
@@ -198,6 +199,11 @@ def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out
                     engine.settle_entries(os.path.basename(run.source) if os.path.isfile(run.source) else "")
                     assembly.remove_moved()
             manifests = _manifests(layout, source, run, out_dir) if complete else []
+            if engine.tally.worked and (left := left_behind(layout, out_dir)):
+                observer.warn(
+                    f"{out_dir}: {', '.join(left)}: made by an earlier run with other options, and not brought up to "
+                    "date by this one; give those options, too, or remove them"
+                )
             journal.check()
             summary = _summary(run, engine, journal, plan.workers, complete)
             journal.check()

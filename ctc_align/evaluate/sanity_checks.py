@@ -55,7 +55,7 @@ def find_doubts(utterances: Sequence[PairedUtterance]) -> tuple[str, ...]:
     if doubts[1] is None:
         doubts += [_shifted(utterances), _durations(utterances)]
         doubts += [] if doubts[2] else [_far(utterances)]
-    return tuple(doubt for doubt in [*doubts, _labels(utterances)] if doubt is not None)
+    return tuple(doubt for doubt in [*doubts, _labels(utterances), _unlabelled(utterances)] if doubt is not None)
 
 
 def find_time_doubts(utterances: Sequence[PairedUtterance]) -> tuple[str, ...]:
@@ -163,6 +163,12 @@ def _labels(utterances: Sequence[PairedUtterance]) -> str | None:
     if not others:
         return None
     return f"more than half of the reference has another label or none in {_some(others)}: is that the same transcript?"
+
+
+def _unlabelled(utterances: Sequence[PairedUtterance]) -> str | None:
+    rows = [(paired.utterance, paired.pairing) for paired in utterances]
+    empty = [name for name, pairing in rows if pairing.extra and not pairing.pairs and not pairing.missing]
+    return f"the reference has no labels in {_some(empty)}: is all of it labelled?" if empty else None
 
 
 def _some(names: Sequence[str]) -> str:

@@ -93,6 +93,18 @@ def test_other_formats_of_an_earlier_run_follow_the_text(run, tmp_path):
     assert not [name for name, content in files.items() if "two" not in content]
 
 
+def test_what_a_run_leaves_of_earlier_options_is_told(run, tmp_path):
+    out_dir, clip = tmp_path / "out", runs.write_clip(tmp_path / "clip.wav")
+    rows = [{"utterance": "u0", "audio": str(clip), "text": "number one"}]
+    manifest = runs.write_manifest(tmp_path / "m.jsonl", rows)
+    cut = ("--format", "json", "--cut-audio", "--manifest", "nemo")
+    assert "earlier run" not in run(manifest, out_dir, *cut, code=0).stderr
+    runs.write_manifest(manifest, [rows[0] | {"text": "number two"}])
+    stderr = run(manifest, out_dir, "--format", "json", code=0).stderr
+    assert "manifest.nemo.jsonl, cuts: made by an earlier run with other options, and not brought up to date" in stderr
+    assert "earlier run" not in run(manifest, out_dir, "--format", "json", code=0).stderr, "nothing was aligned"
+
+
 def test_the_textgrid_of_a_whole_recording_that_a_person_changed_is_kept(run, tmp_path):
     folder, out_dir = tmp_path / "speech", tmp_path / "out"
     runs.write_clip(folder / "clip.wav", 2.0)

@@ -92,6 +92,11 @@ def test_another_transcript():
     assert "another label or none in 1 utterance: u1" in told(REFERENCE[:1])[0]
 
 
+def test_a_reference_that_nobody_has_labelled_yet():
+    (doubt,) = evaluate_intervals([("u1", REFERENCE, REFERENCE), ("u2", REFERENCE, [])]).doubts
+    assert doubt == "the reference has no labels in 1 utterance: u2: is all of it labelled?"
+
+
 def test_another_recording_of_the_same_sounds():
     """Phones of any two texts pair, and labels tell nothing: the distance does."""
     draw = random.Random(3)

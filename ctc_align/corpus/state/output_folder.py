@@ -10,8 +10,9 @@ import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
-from ctc_align.corpus.outputs.layout import Layout
+from ctc_align.corpus.outputs.layout import MANIFESTS, SHARDS, Layout
 from ctc_align.corpus.outputs.pending_parts import PendingParts
+from ctc_align.corpus.outputs.records import CUTS
 from ctc_align.corpus.state.journal import Shard, journal_paths
 from ctc_align.corpus.state.lock import is_held
 from ctc_align.corpus.state.summary import is_summary
@@ -105,6 +106,18 @@ def clear(out_dir: Path, shard: Shard) -> None:
     for path in out_dir.glob(".ctc-align*.lock"):
         if path.name != f".ctc-align{shard.suffix}.lock":
             is_held(path)  # removes that of a dead run
+
+
+def left_behind(layout: Layout, out_dir: Path) -> list[str]:
+    """Return what earlier runs with other options made of many utterances together, or cut, and this one does not."""
+    settings = layout.settings
+    others = [name for name in MANIFESTS if name not in settings.manifests]
+    left = [path.name for name in others for path in sorted(out_dir.glob(f"manifest.{name}.jsonl*"))]
+    if settings.layout != SHARDS:
+        left += ["alignments-*"] if any(out_dir.glob("alignments-?????.jsonl.gz")) else []
+    if not settings.cut:
+        left += [CUTS] if (out_dir / CUTS).is_dir() else []
+    return left
 
 
 def check_existing(source: Source, layout: Layout, out_dir: Path, *, force: bool) -> None:
