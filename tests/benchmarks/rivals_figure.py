@@ -6,8 +6,8 @@ The recordings are 80 utterances (250 s) of read American English by eight speak
 ctc-align was trained, chosen or calibrated. They were measured in 2026-11 by people who do not develop it; the licence
 of the labels does not let them be passed on, so this program draws the figures and cannot compute them.
 
-Published figures of further aligners are not drawn: they are of other speakers and another scorer. The model card
-lists them (`ctc_align/models/english/README.md`).
+Published figures of further aligners are not drawn: they are of other speakers and another scorer.
+`docs/compare/aligners.md` lists them.
 """
 
 from __future__ import annotations
