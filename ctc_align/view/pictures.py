@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ctc_align.errors import UsageError
-from ctc_align.text.control_characters import without_controls
 from ctc_align.view import check_plotting
-from ctc_align.view.picture_fonts import font_families
-from ctc_align.view.spectrogram import spectrogram, waveform_peaks
+from ctc_align.view.picture_text import font_families, one_line, width_in_ems
+from ctc_align.view.sound_panels import INK, draw_spectrogram, draw_waveform
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +33,7 @@ _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 11.0, 0.75, 0.15, 0.45, 0.45
 _HEIGHTS = {"waveform": 0.75, "spectrogram": 1.15}
 _TIER, _BETWEEN_ROWS = 0.3, 0.42
 _DPI = 150
-_INK, _FAINT = "#20242a", "#9aa3ad"
+_FAINT = "#9aa3ad"
 _CONFIDENCES = ((0.9, "#d9e6f2", "0.9 and more"), (0.5, "#ffe3a8", "from 0.5 on"), (-1.0, "#f6b5a5", "below 0.5"))
 """The least confidence of each colour of a word, the colour, and its name."""
 _SPEAKERS = ("#e3efdc", "#efe2f2", "#f3ead6", "#dcefee")
@@ -110,19 +109,20 @@ def alignment_figure(
     height = sum(_HEIGHTS[panel] for panel in shown) + _TIER * len(tiers)
     total = _TOP + _BOTTOM + count * height + (count - 1) * _BETWEEN_ROWS
     figure = Figure(figsize=(_WIDTH, total), dpi=_DPI, facecolor="white")
-    labels = "".join(cell.label for cells in tiers.values() for cell in cells) + _shown(alignment.get("utterance"))
+    labels = "".join(cell.label for cells in tiers.values() for cell in cells) + one_line(alignment.get("utterance"))
     page = _Sheet(figure, total, font_families(labels), is_fine)
     page.title(alignment)
     peak = _peak(sound, first_s, last_s) if sound is not None else 0.0
     top = _TOP
+    columns = round((_WIDTH - _LEFT - _RIGHT) * _DPI)
     for number in range(count):
         row_first_s, row_last_s = first_s + number * row_s, first_s + (number + 1) * row_s
         for panel in shown:
             assert sound is not None
             axes = page.axes(top, _HEIGHTS[panel], row_first_s, row_last_s)
             part = sound.part(row_first_s, row_last_s)
-            draw = _draw_waveform if panel == "waveform" else _draw_spectrogram
-            draw(axes, part, sound.sample_rate, row_first_s, peak)
+            draw = draw_waveform if panel == "waveform" else draw_spectrogram
+            draw(axes, part, sound.sample_rate, row_first_s, peak, columns)
             _draw_marks(axes, alignment, tiers["words"] if is_fine else ())
             top += _HEIGHTS[panel]
         page.tiers(top, tiers, (row_first_s, row_last_s), (first_s, last_s))
@@ -153,7 +153,7 @@ def tiers_of(alignment: Mapping[str, Any], *, phones: bool = True) -> dict[str, 
     words = [word for word in alignment["words"] if word["start_s"] is not None and word["end_s"] is not None]
     tiers = {"words": [_cell(word, word["text"], shift_s, _colour(word.get("confidence"))) for word in words]}
     if phones:
-        kind = _shown(alignment.get("token_kind") or "tokens")
+        kind = one_line(alignment.get("token_kind") or "tokens")
         tiers[kind] = [_cell(token, token["token"], shift_s) for word in words for token in word["tokens"]]
     if any(word.get("speaker") for word in words):
         in_time = sorted(words, key=lambda word: word["start_s"])
@@ -163,7 +163,7 @@ def tiers_of(alignment: Mapping[str, Any], *, phones: bool = True) -> dict[str, 
             Cell(
                 said[0]["start_s"] - shift_s,
                 said[-1]["end_s"] - shift_s,
-                _shown(name),
+                one_line(name),
                 _SPEAKERS[names.index(name) % 4],
             )
             for name, said in turns
@@ -179,12 +179,7 @@ def _shift_s(alignment: Mapping[str, Any]) -> float:
 
 def _cell(edged: Mapping[str, Any], label: str, shift_s: float, colour: str = "none") -> Cell:
     start_sd_s, end_sd_s = (float(edged.get(key) or 0.0) / 1000.0 for key in ("start_sd_ms", "end_sd_ms"))
-    return Cell(edged["start_s"] - shift_s, edged["end_s"] - shift_s, _shown(label), colour, start_sd_s, end_sd_s)
-
-
-def _shown(text: object) -> str:
-    """Return a text in one line, without control characters and halves of surrogate pairs."""
-    return without_controls(" ".join(str(text).split())).encode("utf-8", "replace").decode()
+    return Cell(edged["start_s"] - shift_s, edged["end_s"] - shift_s, one_line(label), colour, start_sd_s, end_sd_s)
 
 
 def _colour(confidence: float | None) -> str:
@@ -225,7 +220,7 @@ class _Sheet:
         lost = sum(word.get("status") == "skipped" for word in alignment["words"])
         facts = [f"fit {alignment['fit']}"] if alignment.get("fit") else []
         facts += [f"{lost} of {len(alignment['words'])} words not in the recording"] if lost else []
-        self._text(_LEFT, _shown(alignment.get("utterance") or ""), 11, weight="bold")
+        self._text(_LEFT, one_line(alignment.get("utterance") or ""), 11, weight="bold")
         self._text(_WIDTH / 2, ", ".join(facts), 8, ha="center")
         x = _WIDTH - _RIGHT
         for _, colour, meaning in reversed(_CONFIDENCES):
@@ -237,7 +232,7 @@ class _Sheet:
         self._text(x, "confidence", 7, ha="right", color=_FAINT)
 
     def _text(self, x: float, text: str, size: float, **style: Any) -> Any:
-        style = {"color": _INK, **style}
+        style = {"color": INK, **style}
         place = x / _WIDTH, 1 - 0.22 / self.height
         return self.figure.text(*place, text, size=size, va="center", family=self.families, parse_math=False, **style)
 
@@ -246,7 +241,7 @@ class _Sheet:
         place = (_LEFT / _WIDTH, 1 - (top + height) / self.height)
         axes = self.figure.add_axes((*place, 1 - (_LEFT + _RIGHT) / _WIDTH, height / self.height))
         axes.set_xlim(first_s, last_s)
-        axes.tick_params(labelsize=7, length=2.5, color=_FAINT, labelcolor=_INK, pad=2)
+        axes.tick_params(labelsize=7, length=2.5, color=_FAINT, labelcolor=INK, pad=2)
         axes.set_xticks([])
         for spine in axes.spines.values():
             spine.set(color=_FAINT, linewidth=0.6)
@@ -266,7 +261,7 @@ class _Sheet:
         for level in range(1, len(tiers)):
             axes.axhline(level, color=_FAINT, linewidth=0.6)
         if last_s == stretch[1]:
-            axes.set_xlabel("minutes and seconds" if in_minutes else "seconds", size=7, color=_INK, labelpad=2)
+            axes.set_xlabel("minutes and seconds" if in_minutes else "seconds", size=7, color=INK, labelpad=2)
         for level, (tier, cells) in enumerate(tiers.items()):
             here = [cell for cell in cells if cell.end_s > first_s and cell.start_s < last_s]
             _draw_cells(axes, level, here)
@@ -278,10 +273,10 @@ class _Sheet:
         """Write a cell's label in what of it is in the row, as large as it fits; none where it would be too small."""
         start_s, end_s = max(cell.start_s, row[0]), min(cell.end_s, row[1])
         inches = 0.96 * (end_s - start_s) * (_WIDTH - _LEFT - _RIGHT) / (row[1] - row[0])
-        size = min(_LARGEST_PT, inches * 72 / max(0.3, _ems(cell.label)))
+        size = min(_LARGEST_PT, inches * 72 / max(0.3, width_in_ems(cell.label)))
         if size < _READABLE_PT and not self.is_fine:
             return
-        style: dict[str, Any] = {"family": self.families, "parse_math": False, "clip_on": True, "color": _INK}
+        style: dict[str, Any] = {"family": self.families, "parse_math": False, "clip_on": True, "color": INK}
         place = ((start_s + end_s) / 2, level + 0.52)
         axes.text(*place, cell.label, size=max(size, _SMALLEST_PT), ha="center", va="center", **style)
 
@@ -291,20 +286,6 @@ def _is_most_here(cell: Cell, row: tuple[float, float], stretch: tuple[float, fl
     here_s = min(cell.end_s, row[1]) - max(cell.start_s, row[0])
     before_s, after_s = row[0] - max(cell.start_s, stretch[0]), min(cell.end_s, stretch[1]) - row[1]
     return here_s >= before_s and here_s > after_s
-
-
-def _ems(text: str) -> float:
-    """Return about how wide a text is, in units of its size: East Asian characters are twice as wide as others."""
-    from unicodedata import combining, east_asian_width
-
-    widths = {"W": 1.0, "F": 1.0}
-    narrow = {**dict.fromkeys("ijl.,;:'!|I’‘", 0.33), **dict.fromkeys("mwMW—", 0.9)}
-    return sum(
-        0.0
-        if combining(char)
-        else widths.get(east_asian_width(char)) or narrow.get(char) or (0.7 if char.isupper() else 0.6)
-        for char in text
-    )
 
 
 def _draw_cells(axes: Axes, level: int, cells: Sequence[Cell]) -> None:
@@ -328,10 +309,10 @@ def _draw_cells(axes: Axes, level: int, cells: Sequence[Cell]) -> None:
         for time_s, sd_s in ((cell.start_s, cell.start_sd_s), (cell.end_s, cell.end_sd_s)):
             edges[time_s] = max(edges.get(time_s, 0.0), sd_s)
     bands = [box(time_s - sd_s, time_s + sd_s) for time_s, sd_s in edges.items() if sd_s]
-    axes.add_collection(PolyCollection(bands, facecolors=_INK, alpha=0.16, linewidths=0))
+    axes.add_collection(PolyCollection(bands, facecolors=INK, alpha=0.16, linewidths=0))
     lines = [[(time_s, level), (time_s, level + 1)] for time_s in edges]
     if len(lines) <= _MOST_LINES:
-        axes.add_collection(LineCollection(lines, colors=_INK, linewidths=0.6))
+        axes.add_collection(LineCollection(lines, colors=INK, linewidths=0.6))
 
 
 def _draw_marks(axes: Axes, alignment: Mapping[str, Any], words: Sequence[Cell]) -> None:
@@ -350,27 +331,6 @@ def _unexplained(alignment: Mapping[str, Any]) -> Iterator[tuple[float, float]]:
     for region in alignment.get("regions") or ():
         if region["kind"] == "unexplained" and region["start_s"] is not None and region["end_s"] is not None:
             yield region["start_s"], region["end_s"]
-
-
-def _draw_waveform(axes: Axes, samples: np.ndarray, sample_rate: int, first_s: float, peak: float) -> None:
-    """Draw the least and the greatest sample of each column of the picture, or the samples where they are fewer."""
-    axes.set(ylim=(-1.08 * peak, 1.08 * peak), yticks=[])
-    columns = round((_WIDTH - _LEFT - _RIGHT) * _DPI)
-    if len(samples) <= 2 * columns:
-        axes.plot(first_s + np.arange(len(samples)) / sample_rate, samples, color=_INK, linewidth=0.5)
-        return
-    times_s = first_s + np.arange(columns) * len(samples) / sample_rate / columns
-    axes.fill_between(times_s, *waveform_peaks(samples, columns), color=_INK, linewidth=0.2)
-
-
-def _draw_spectrogram(axes: Axes, samples: np.ndarray, sample_rate: int, first_s: float, peak: float) -> None:
-    """Draw the spectrogram up to 8 kHz, 60 dB deep, dark where it is loud."""
-    columns = round((_WIDTH - _LEFT - _RIGHT) * _DPI)
-    levels_db, highest_hz = spectrogram(samples, sample_rate, columns, peak)
-    extent = (first_s, first_s + len(samples) / sample_rate, 0.0, highest_hz / 1000.0)
-    axes.imshow(levels_db, extent=extent, origin="lower", aspect="auto", cmap="Greys", vmin=-60, vmax=0)
-    axes.set_yticks([tick for tick in (0, 2, 4, 6, 8) if tick < highest_hz / 1000.0])
-    axes.set_ylabel("kHz", size=7, color=_INK, labelpad=2)
 
 
 def _ticks(first_s: float, last_s: float) -> list[float]:

@@ -1,10 +1,13 @@
-"""Fonts for the labels of a picture: those of this machine that have the characters which matplotlib's own lacks."""
+"""Text in a picture: what is shown of it, how wide it is, and the fonts of this machine that have its characters."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import logging
+from unicodedata import combining, east_asian_width
+
+from ctc_align.text.control_characters import without_controls
 
 OWN = "DejaVu Sans"
 _WEIGHTS = (400, "normal", "regular", "book")
@@ -14,6 +17,23 @@ of a box for every character there is."""
 _MOST_NAMED = 5
 
 logger = logging.getLogger(__name__)
+
+
+def one_line(text: object) -> str:
+    """Return a text in one line, without control characters and halves of surrogate pairs."""
+    return without_controls(" ".join(str(text).split())).encode("utf-8", "replace").decode()
+
+
+def width_in_ems(text: str) -> float:
+    """Return about how wide a text is, in units of its size: East Asian characters are twice as wide as others."""
+    widths = {"W": 1.0, "F": 1.0}
+    narrow = {**dict.fromkeys("ijl.,;:'!|I’‘", 0.33), **dict.fromkeys("mwMW—", 0.9)}
+    return sum(
+        0.0
+        if combining(char)
+        else widths.get(east_asian_width(char)) or narrow.get(char) or (0.7 if char.isupper() else 0.6)
+        for char in text
+    )
 
 
 def font_families(text: str) -> list[str]:

@@ -1,15 +1,52 @@
-"""The spectrogram of a picture: one short spectrum for each column of it."""
+"""The panels of a picture that show the sound: its waveform, and its spectrogram, a short spectrum for each column."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+INK = "#20242a"
+"""The colour of all that is drawn on white."""
 WINDOW_S = 0.008
 """The length of a window: short enough that the pulses of a voice are seen as stripes."""
 HIGHEST_HZ = 8000.0
 _BINS = 256
 _PRE_EMPHASIS = 0.95
 _COLUMNS_AT_ONCE = 256
+
+
+def draw_waveform(axes: Axes, samples: np.ndarray, sample_rate: int, first_s: float, peak: float, columns: int) -> None:
+    """Draw the least and the greatest sample of each column of the picture, or the samples where they are fewer.
+
+    Args:
+        axes: where to.
+        samples: (N,) float32, the first of them at `first_s`.
+        sample_rate: in Hz.
+        first_s: in seconds of the axes.
+        peak: the greatest magnitude that samples may have.
+        columns: of pixels from the first sample to the last.
+    """
+    axes.set(ylim=(-1.08 * peak, 1.08 * peak), yticks=[])
+    if len(samples) <= 2 * columns:
+        axes.plot(first_s + np.arange(len(samples)) / sample_rate, samples, color=INK, linewidth=0.5)
+        return
+    times_s = first_s + np.arange(columns) * len(samples) / sample_rate / columns
+    axes.fill_between(times_s, *waveform_peaks(samples, columns), color=INK, linewidth=0.2)
+
+
+def draw_spectrogram(
+    axes: Axes, samples: np.ndarray, sample_rate: int, first_s: float, peak: float, columns: int
+) -> None:
+    """Draw the spectrogram up to 8 kHz, 60 dB deep, dark where it is loud. Arguments as for `draw_waveform`."""
+    levels_db, highest_hz = spectrogram(samples, sample_rate, columns, peak)
+    extent = (first_s, first_s + len(samples) / sample_rate, 0.0, highest_hz / 1000.0)
+    axes.imshow(levels_db, extent=extent, origin="lower", aspect="auto", cmap="Greys", vmin=-60, vmax=0)
+    axes.set_yticks([tick for tick in (0, 2, 4, 6, 8) if tick < highest_hz / 1000.0])
+    axes.set_ylabel("kHz", size=7, color=INK, labelpad=2)
 
 
 def spectrogram(samples: np.ndarray, sample_rate: int, columns: int, peak: float = 1.0) -> tuple[np.ndarray, float]:
