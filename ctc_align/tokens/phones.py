@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING
 
 from ctc_align.errors import LexiconError
 from ctc_align.text.arpabet import PHONES, strip_stress
+from ctc_align.text.g2p.pronouncing import letter_to_phone
 from ctc_align.text.lexicon import Lexicon
 from ctc_align.text.printed_labels import outer_punctuation_stripped
 from ctc_align.tokens.letters import LetterTokenizer
 from ctc_align.types import Pronunciation, WordTokens
-
-if TYPE_CHECKING:
-    from ctc_align.text.g2p.pronouncing import LetterToPhone
 
 MOST_PRONUNCIATIONS = 4
 """Limit of the combinations of a word of several parts; the best are kept."""
@@ -87,7 +83,7 @@ class PhoneTokenizer:
             parts = dict.fromkeys(part for spoken in spokens for part in spoken.split())
             new = [part for part in parts if part not in self._parts and not self._has(part)]
             if new:
-                pronounced = self._letter_to_phone.pronounce(new)
+                pronounced = letter_to_phone().pronounce(new)
                 self._parts.update((part, self._pronounced(part, phones)) for part, phones in zip(new, pronounced))
 
     def word(self, said: str, written: str = "", spoken: str = "") -> WordTokens:
@@ -138,7 +134,7 @@ class PhoneTokenizer:
         if self._has(part):
             return WordTokens(self._look_up(part))
         if self._arpabet:
-            return self._pronounced(part, self._letter_to_phone.pronounce([part])[0])
+            return self._pronounced(part, letter_to_phone().pronounce([part])[0])
         if self._spelling is not None:
             return self._spelling.word(part)
         return WordTokens((), tuple(character for character in part if character.isalnum()))
@@ -178,12 +174,6 @@ class PhoneTokenizer:
             upper = strip_stress(label.upper())
             forms += [upper, upper.lower(), upper + "1", upper + "0"]
         return next((self._ids[form] for form in forms if form in self._ids), None)
-
-    @cached_property
-    def _letter_to_phone(self) -> LetterToPhone:
-        from ctc_align.text.g2p.pronouncing import LetterToPhone
-
-        return LetterToPhone.load()
 
 
 def phones_in(ids: Sequence[tuple[str, int | None]]) -> WordTokens:

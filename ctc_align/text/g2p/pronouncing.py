@@ -13,7 +13,7 @@ import gzip
 import itertools
 import threading
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
@@ -144,3 +144,9 @@ class LetterToPhone:
         from ctc_align.text.g2p.letter_network import read_network
 
         return read_network(self._folder / WEIGHTS)
+
+
+@lru_cache(maxsize=1)
+def letter_to_phone() -> LetterToPhone:
+    """Return the package's letter-to-phone: one for all, which remembers what it was asked."""
+    return LetterToPhone.load()

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING
 
+from ctc_align.text.g2p.pronouncing import letter_to_phone
 from ctc_align.text.ipa import OF_ARPABET
 from ctc_align.text.sounds.pieces import Piece
-
-if TYPE_CHECKING:
-    from ctc_align.text.g2p.pronouncing import LetterToPhone
 
 _MOST = 2
 """The most pronunciations of a word that is in no dictionary."""
@@ -18,7 +14,7 @@ _MOST = 2
 
 def english_pieces(word: str) -> list[Piece]:
     """Return one piece for a word, with all its pronunciations; a piece for each letter where it has none."""
-    found = _letter_to_phone().pronounce([word], _MOST)[0]
+    found = letter_to_phone().pronounce([word], _MOST)[0]
     ways = tuple(dict.fromkeys(tuple(phone for one in way for phone in OF_ARPABET[one]) for way in found))
     if not ways:
         return [Piece(place, place + 1, (letter,) if letter.isalnum() else ()) for place, letter in enumerate(word)]
@@ -28,11 +24,4 @@ def english_pieces(word: str) -> list[Piece]:
 def prepare(words: Sequence[str]) -> None:
     """Run letter-to-phone once over words that will be asked for; without any it is not even loaded."""
     if words:
-        _letter_to_phone().pronounce(words, _MOST)
-
-
-@lru_cache(maxsize=1)
-def _letter_to_phone() -> LetterToPhone:
-    from ctc_align.text.g2p.pronouncing import LetterToPhone
-
-    return LetterToPhone.load()
+        letter_to_phone().pronounce(words, _MOST)
