@@ -32,13 +32,13 @@ _SMALL = "ぁぃぅぇぉゃゅょゎ"
 
 @lru_cache(maxsize=512)
 def roman_kana(character: str) -> str:
-    """Return a kana in Latin letters: "shi" for し, "ya" for small ゃ; "" for what is none.
+    """Return a kana in Latin letters: "shi" for し, "ya" for small ゃ; "" for what is none (tones of Taiwanese, too).
 
     >>> roman_kana("シ"), roman_kana("ゃ"), roman_kana("ん")
     ('shi', 'ya', 'n')
     """
     words = unicodedata.name(unicodedata.normalize("NFKC", character)[0], "").split()
-    if words[:1] not in (["HIRAGANA"], ["KATAKANA"]) or "LETTER" not in words:
+    if words[:1] not in (["HIRAGANA"], ["KATAKANA"]) or "LETTER" not in words or "MINNAN" in words:
         return ""
     return _NAMED.get(words[-1], words[-1].lower())
 
