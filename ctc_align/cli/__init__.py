@@ -90,7 +90,7 @@ _COMPLETION = "_CTC_ALIGN_COMPLETE"
 _OF_PROGRAM = ("-h", "--help", "--version", "--install-completion", "--show-completion")
 """Options that are no command's."""
 _NO_NUMBER = re.compile(
-    r"Input should be a valid (?:number|integer).*|(?P<value>'.*') is not a valid (?:float|integer).*"
+    r"Input should be a valid (?:number|integer).*|(?<=: )(?P<value>'.*') is not a valid (?:float|integer).*"
 )
 """Complaints of the parser's versions about a number that is none."""
 _TYPE = re.compile(r" <[^<>]*>\Z")
