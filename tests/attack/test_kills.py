@@ -140,7 +140,7 @@ class Attack:
             allowed.add(-number)  # before the run begins to listen, or when it has ended and sums up
         if code is not None and code not in allowed:
             count.fault("wrong exits", f"{hits or kind}: {code}")
-        for _ in runs.wait_until(20):
+        for _ in runs.wait_until(runs.PATIENCE_S):
             if not runs.processes_with(mark):
                 return
         count.fault("left over", f"{hits}: processes {runs.processes_with(mark)}")
@@ -166,7 +166,7 @@ class Attack:
             return
         there = lines_of(out_dir)
         wanted = chance.randint(there, min(there + 25, len(self.ids)))
-        for _ in runs.wait_until(20):
+        for _ in runs.wait_until(runs.PATIENCE_S):
             if process.poll() is not None or (holds(process, out_dir) and lines_of(out_dir) >= wanted):
                 break
         time.sleep(chance.uniform(0.0, 0.1))

@@ -133,7 +133,7 @@ def test_so_does_a_run_of_processes(run, layout, disturb, corpus, expected, tmp_
     out_dir = tmp_path / "out"
     options = (corpus, "--out-dir", out_dir, *LAYOUTS[layout])
     process = runs.start(*options, "--workers", 2, "--batch-seconds", 0.7, BATCH_S=0.15)
-    for _ in runs.wait_until(20):
+    for _ in runs.wait_until(runs.PATIENCE_S):
         if (out_dir / "journal.jsonl").is_file() and (out_dir / "journal.jsonl").read_bytes().count(b"\n") > 5:
             break
     disturb(out_dir)

@@ -272,7 +272,7 @@ class TestTwoRuns:
         out_dir = tmp_path / "out"
         first = runs.start(corpus, "--out-dir", out_dir, "--workers", 1, BATCH_S=20)
         try:
-            for _ in runs.wait_until(20):
+            for _ in runs.wait_until(runs.PATIENCE_S):
                 if (out_dir / "journal.jsonl").exists():
                     break
             second = run(corpus, out_dir, code=2)
@@ -303,7 +303,7 @@ class TestInterrupts:
         process = runs.start(*options, BATCH_S=0.2)
         self.wait_for_lines(out_dir, 2)
         process.send_signal(number)
-        _, stderr = process.communicate(timeout=30)
+        _, stderr = process.communicate(timeout=runs.PATIENCE_S)
         assert process.returncode == 130, stderr
         assert re.search(rf"ctc-align: interrupted: \d+ of {UTTERANCES} utterances are done; the same", stderr)
         assert re.search(rf"utterances +\d+ of {UTTERANCES} so far", stderr)
@@ -330,7 +330,7 @@ class TestInterrupts:
         os.close(ours)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGHUP)
-        assert process.wait(timeout=30) == 130
+        assert process.wait(timeout=runs.PATIENCE_S) == 130
         assert not runs.summary(out_dir)["complete"]
         assert runs.summary(out_dir)["utterances"] == len(runs.lines(out_dir)) < UTTERANCES
         assert list(out_dir.glob(".ctc-align*")) == []
@@ -345,14 +345,14 @@ class TestInterrupts:
         with pytest.raises(subprocess.TimeoutExpired):
             process.communicate(timeout=1.5)
         process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=10)
+        _, stderr = process.communicate(timeout=20)
         assert process.returncode == 130, stderr
         assert "interrupted" in stderr
         run(corpus, out_dir)
 
     def wait_for_lines(self, out_dir: Path, count: int) -> None:
         """The first is of what is no utterance, before all batches."""
-        for _ in runs.wait_until(20):
+        for _ in runs.wait_until(runs.PATIENCE_S):
             journal = out_dir / "journal.jsonl"
             if journal.exists() and journal.read_bytes().count(b"\n") >= count:
                 return

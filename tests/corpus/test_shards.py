@@ -41,13 +41,13 @@ def test_the_summary_joins_the_journals(run, corpus, tmp_path):
     out_dir = tmp_path / "out"
     run(corpus, "--out-dir", out_dir, "--shard", "0/2")
     process = runs.start("--summary", out_dir)
-    stdout, stderr = process.communicate(timeout=30)
+    stdout, stderr = process.communicate(timeout=runs.PATIENCE_S)
     assert "there is no journal of 1" in stderr
     assert "30" in stdout
     assert not runs.summary(out_dir)["complete"]
     run(corpus, "--out-dir", out_dir, "--shard", "1/2")
     process = runs.start("--summary", out_dir)
-    stdout, stderr = process.communicate(timeout=30)
+    stdout, stderr = process.communicate(timeout=runs.PATIENCE_S)
     assert process.returncode == 1
     assert "note" not in stderr
     assert stderr.count("ctc-align: part") == 3
@@ -87,7 +87,7 @@ def test_the_same_shard_twice_is_refused_and_another_is_not(run, corpus, tmp_pat
     out_dir = tmp_path / "out"
     first = start(corpus, out_dir, "0/2", BATCH_S=20)
     try:
-        for _ in runs.wait_until(20):
+        for _ in runs.wait_until(runs.PATIENCE_S):
             if (out_dir / "journal.0-of-2.jsonl").exists():
                 break
         second = run(corpus, "--out-dir", out_dir, "--shard", "0/2")

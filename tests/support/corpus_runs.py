@@ -123,6 +123,10 @@ def processes_with(mark: str) -> list[int]:
     return found
 
 
+PATIENCE_S = 60
+"""For what comes soon, or on a busy machine in a minute."""
+
+
 def wait_until(seconds: float) -> Iterator[None]:
     """Once more and again, until so long has passed."""
     end = time.monotonic() + seconds
