@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -30,6 +31,7 @@ from ctc_align.cli.options import (
     LogProbsOptions,
     MessageOptions,
     ModelOptions,
+    SubtitleOptions,
     TimesOptions,
     TranscriptOptions,
     grouped,
@@ -237,6 +239,7 @@ def corpus(
     log_probs: LogProbsOptions,
     transcripts: TranscriptOptions,
     times: TimesOptions,
+    subtitles: SubtitleOptions,
     cues: CueOptions,
     messages: MessageOptions,
 ) -> None:
@@ -266,7 +269,6 @@ def corpus(
         }
     )
     reader = log_probs.reader_of_source(source, model.model)
-    settings = config.settings(transcripts, times, cues)
     files = (source, model.lexicon, config.config, times.calibration, log_probs.vocab, reading.text)
     run = replace(
         work.run(source, out_dir),
@@ -276,13 +278,14 @@ def corpus(
         lexicon=model.lexicon,
         device=model.device,
         backend=model.backend,
-        settings=settings,
+        settings=config.settings(transcripts, times, subtitles, cues),
         outputs=outputs.settings(out_dir),
         inputs=tuple(path for path in files if path is not None),
         log_probs=reader,
     )
-    talk.notes(effect_notes(cues, run.outputs.formats_written, keeps_cues=False))
-    align_all(run, talk)
+    first = _first_utterances(run)
+    talk.notes(effect_notes(cues, run.outputs.formats_written, keeps_cues=_keeps_cues(run, first)))
+    align_all(run, first, talk)
 
 
 def _listed(names: str | None) -> tuple[str, ...]:
@@ -304,8 +307,13 @@ def parse_shard(text: str | None) -> Shard:
     return Shard(int(match[1]), int(match[2]))
 
 
-def align_all(run: CorpusRun, talk: Talk) -> None:
-    """Run, print the failures and the summary, and exit with the code for them."""
+def _keeps_cues(run: CorpusRun, first: Sequence[Utterance]) -> bool:
+    """Return whether the cues of transcripts come back, with new times."""
+    return run.settings.cues != "again" and any(item.subtitles is not None for item in first)
+
+
+def align_all(run: CorpusRun, first: Sequence[Utterance], talk: Talk) -> None:
+    """Run, print the failures and the summary, and exit with the code for them; `first` are its first utterances."""
     from ctc_align.alignment.model_choice import only_model
     from ctc_align.cli.corpus_tables import ProgressDisplay, print_profile, print_summary
     from ctc_align.corpus.run import run_corpus
@@ -314,7 +322,6 @@ def align_all(run: CorpusRun, talk: Talk) -> None:
     _check_books(run)
     talk.listen()
     model = only_model(run.model, run.settings, run.lexicon is not None)
-    first = _first_utterances(run)
     talk.notes(language_notes("\n".join(item.text for item in first), model, run.settings.language))
     talk.notes(old_book_notes(next((item.transcript for item in first if item.book is not None), "")))
     try:
@@ -336,7 +343,8 @@ def align_all(run: CorpusRun, talk: Talk) -> None:
         print_summary(result.summary, of=result.total)
         if run.profile:
             print_profile(result.summary.run)
-    talk.notes(misfits(result.summary))
+    has_json = run.outputs.layout == "shards" or "json" in run.outputs.formats_written
+    talk.notes(misfits(result.summary, has_json=has_json, keeps_cues=_keeps_cues(run, first)))
     talk.notes(read_twice(result.summary))
     if result.interrupted:
         raise Interrupted(interruption(result))

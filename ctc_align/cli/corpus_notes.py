@@ -80,8 +80,14 @@ def _named(ranked: list[dict[str, Any]], count: int) -> str:
     return _first([str(row["utterance"]) for row in ranked[: min(count, _MOST_IN_LINE)]], count)
 
 
-def misfits(summary: Summary) -> Iterator[str]:
-    """Yield how many transcripts fit poorly or not at all, and which; and where words that are not there are named."""
+def misfits(summary: Summary, *, has_json: bool = True, keeps_cues: bool = False) -> Iterator[str]:
+    """Yield how many transcripts fit poorly or not at all, and which; and where words that are not there are named.
+
+    Args:
+        summary: of the run.
+        has_json: whether the run writes JSON, which names such words.
+        keeps_cues: whether cues of subtitles are kept, those that nobody says as well.
+    """
     count = summary.fit.get(POOR, 0) + summary.fit.get(NONE, 0)
     if count:
         named = ", ".join(_misfit(row) for row in summary.misfits[:_MOST_IN_LINE])

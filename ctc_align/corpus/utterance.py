@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from ctc_align.types import Transcript
+from ctc_align.types import Subtitles, Transcript
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class Utterance:
         language: of the transcript (ISO 639 or BCP 47), "" where the source does not say.
         book: the text of many recordings, of which this one reads a part that is to be found; `text` is all of it. None
             where `text` is what is said.
+        subtitles: the cues of `text`, where its file has any (SRT, WebVTT, segments), to be kept.
     """
 
     id: str
@@ -50,12 +51,14 @@ class Utterance:
     transcript: str = ""
     language: str = ""
     book: Transcript | None = None
+    subtitles: Subtitles | None = None
 
     @property
     def spoken(self) -> str | Transcript:
-        """The text as an aligner takes it: with its language, or the whole book that a part of is read."""
-        text = Transcript(self.text, language=self.language) if self.language else self.text
-        return self.book or text
+        """The text as an aligner takes it: with its language and cues, or the whole book that a part of is read."""
+        if self.book is not None or not (self.language or self.subtitles):
+            return self.book or self.text
+        return Transcript(self.text, self.subtitles, language=self.language)
 
 
 @dataclass(frozen=True)

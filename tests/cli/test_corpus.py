@@ -168,6 +168,9 @@ def test_transcripts_that_fit_badly_are_named_with_the_worst_first(tmp_path):
     first, where = misfits(summary)
     assert first.startswith("2 transcripts fit their recordings poorly or not at all: u2 (fit none, 2 of 9 words not")
     assert '"status": "skipped"' in where
+    *_, where, cues = misfits(summary, has_json=False, keeps_cues=True)
+    assert where.endswith("a run with --format json has it")
+    assert cues.startswith("subtitles: a cue of which no word is in its recording is kept")
 
 
 def test_a_display_on_a_terminal(capsys, monkeypatch):

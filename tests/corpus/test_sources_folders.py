@@ -10,8 +10,10 @@ import pytest
 from made_sources import read, write
 
 from ctc_align.corpus.sources import open_source
+from ctc_align.corpus.state.fingerprint import Fingerprints
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import UsageError
+from ctc_align.types import Transcript
 
 
 def grid(*tiers: tuple[str, list[tuple[float, float, str]]], end: float = 10.0) -> str:
@@ -327,5 +329,12 @@ def test_subtitles_are_the_transcript_where_there_is_no_other(tmp_path: Path) ->
     srt = "1\n00:00:01,000 --> 00:00:02,000\nHello\n\n2\n00:00:02,000 --> 00:00:03,000\nthere\n"
     for name, text in (("a.wav", ""), ("a.srt", srt), ("b.wav", ""), ("b.srt", srt), ("b.txt", "mine"), ("c.srt", srt)):
         (tmp_path / name).write_text(text)
-    texts = [item.text for item in open_source(tmp_path)]
-    assert texts == ["Hello\nthere", "mine"]
+    film, other = (item for item in open_source(tmp_path) if isinstance(item, Utterance))
+    assert (film.text, other.spoken) == ("Hello\nthere", "mine")
+    assert isinstance(film.spoken, Transcript)  # its cues come back
+    assert film.spoken.subtitles is not None
+    assert len(film.spoken.subtitles.cues) == 2
+    (tmp_path / "a.srt").write_text(srt.replace("1\n00", "5\n00"))
+    changed = next(iter(open_source(tmp_path)))
+    assert isinstance(changed, Utterance)
+    assert Fingerprints("").of(changed) != Fingerprints("").of(film)

@@ -20,7 +20,7 @@ from ctc_align.corpus.sources.source import (
 )
 from ctc_align.corpus.sources.text_lines import TextLine, read_lines
 from ctc_align.errors import CtcAlignError, InputError, TranscriptError, UsageError
-from ctc_align.text import read_transcript, read_transcript_file
+from ctc_align.text import read_transcript_file
 from ctc_align.text.textgrid_files import Interval, read_textgrid
 from ctc_align.types import Transcript
 
@@ -162,10 +162,13 @@ class _Recordings:
         origin = self.folder.below + transcript
         path = self.folder.join(transcript)
         try:
-            text = checked_text(_read(path), path)
+            _check_readable(path)
+            own = read_transcript_file(path)
+            text = checked_text(own.text, path)
         except CtcAlignError as error:
             return self.refused(stem, transcript, str(error))
-        fields = {"audio": self.folder.join(sound), "text": text, "speaker": self.speaker, "transcript": path}
+        fields: dict[str, Any] = {"audio": self.folder.join(sound), "text": text, "speaker": self.speaker}
+        fields |= {"transcript": path, "subtitles": own.subtitles}
         return self.maker.utterance(self.folder.below + stem, stem, 0, origin, fields)
 
     def intervals(self, stem: str, sound: str, grid: str) -> Iterator[Item]:
@@ -203,11 +206,6 @@ class _Recordings:
 
     def refused(self, stem: str, name: str, reason: str) -> Item:
         return self.maker.refused_file(self.folder.below, stem, name, reason)
-
-
-def _read(path: str) -> str:
-    _check_readable(path)
-    return read_transcript(path)
 
 
 def _check_readable(path: str) -> None:
