@@ -96,10 +96,14 @@ def misfits(summary: Summary, *, has_json: bool = True, keeps_cues: bool = False
         yield f"{count} {fit} poorly or not at all: {named}{more}: are they of these recordings?"
         if summary.text_gaps and count == summary.done:
             yield "no recording reads the text well: it seems to be another book, or another edition of it"
-    if summary.skipped_words:
+    if not summary.skipped_words:
+        return
+    where = "ctc-align view shows them" if has_json else "a run with --format json has it"
+    yield f'which words are not in the recordings: those of "status": "skipped" in the JSON of an utterance; {where}'
+    if keeps_cues:
         yield (
-            'which words are not in the recordings: those of "status": "skipped" in the JSON of an utterance; '
-            "ctc-align view shows them"
+            "subtitles: a cue of which no word is in its recording is kept, between its neighbours, at times that mean "
+            "nothing; ctc-align RECORDING SUBTITLES tells its number, and --cues again leaves it out"
         )
 
 
@@ -111,7 +115,10 @@ def read_twice(summary: Summary) -> Iterator[str]:
     for row in summary.text_overlaps[:_MOST_IN_LINE]:
         words = "" if row["words"] is None else f" ({counted(row['words'], 'word', 'words')}: {gap_words(row)})"
         one, other = row["utterances"]
-        yield f"{one} and {other} read the same passage{words}: a second take? ctc-align book takes one of the two"
+        yield (
+            f"{one} and {other} read the same passage{words}: a second take? Leave one of them out: ctc-align book "
+            "takes no two recordings of one passage"
+        )
     if len(summary.text_overlaps) > _MOST_IN_LINE:
         more = counted(len(summary.text_overlaps) - _MOST_IN_LINE, "more passage is", "more passages are")
         yield f"and {more} read twice: see text_overlaps in summary.json"

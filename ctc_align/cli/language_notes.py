@@ -24,6 +24,8 @@ def choice_notes(looks: dict[str, int], model: str = "universal") -> list[str]:
     ['the text looks German (de): aligned with the model universal; give --language en if it is English']
     >>> choice_notes({"de": 12, "und": 1})[0].partition(": aligned")[0]
     'texts: 12 look German (de), 1 does not look English'
+    >>> choice_notes({"de": 12, "und": 1})[0].rpartition("if ")[2]
+    'they are English, else the code of their language, by whose rules they are read then'
     """
     from ctc_align.text.english_or_not import UNKNOWN, name_of
 
@@ -36,7 +38,8 @@ def choice_notes(looks: dict[str, int], model: str = "universal") -> list[str]:
             return [f"the text does not look English: {remedy}it is, else the code of its language"]
         return [f"the text looks {name_of(code)}: {remedy}it is English"]
     told = [f"{count} {_look(code, count)}" for code, count in looks.items()]
-    return [f"texts: {', '.join(told)}: {remedy}they are English"]
+    other = ", else the code of their language, by whose rules they are read then" if UNKNOWN in looks else ""
+    return [f"texts: {', '.join(told)}: {remedy}they are English{other}"]
 
 
 def _look(code: str, count: int) -> str:
