@@ -26,6 +26,8 @@ _BEFORE_S = 1.0
 """Decoders that begin in the middle need a moment until they are exact."""
 _END_S = 0.25
 """Damage so near to where a file was cut is the cut."""
+_GAP_S = 1.0
+"""Shorter stretches without sound are a recorder's (pauses that it does not send) or told as damage."""
 _OPEN_FILES, _OPEN_S = 64, 12 * 3600.0
 """Files that are kept open for further parts, at most so many, and what is known of so many seconds of them."""
 _UNKNOWN_PIECES = 64
@@ -46,6 +48,8 @@ class MediaRecording:
         self.name, self._path = name, path or name
         self.samples: int | None = None
         self._is_read = False
+        self._gaps: list[tuple[float, float]] = []
+        """Where the file has no sound, within it: start and length in seconds."""
         self._media = MediaFile(name, self._path)
         try:
             self._pieces = self._media.pieces()
@@ -93,6 +97,14 @@ class MediaRecording:
                 f"the sound is damaged, first at {damage.first_s:.2f} s; silence stands for what cannot be decoded "
                 f"({damage.total_s:.2f} s in all)"
             )
+        if self._gaps:
+            start_s, length_s = self._gaps[0]
+            gaps_s, others = sum(length for _, length in self._gaps), len(self._gaps) - 1
+            more = f", and at {others} more places ({gaps_s:.2f} s in all)" if others else ""
+            found.append(
+                f"the file has no sound from {start_s:.2f} s to {start_s + length_s:.2f} s{more}: it is damaged, or "
+                "nothing was recorded; silence stands there"
+            )
         promised_s = mp3_promise(self._path) if self._media.format == "mp3" else self._media.promised_s()
         if promised_s is not None and (reason is not None or self._media.format == "mp3"):
             early = ends_early(promised_s - used_s, used_s)
@@ -113,6 +125,8 @@ class MediaRecording:
     def _whole(self) -> Iterator[np.ndarray]:
         conversion, received = Conversion(self.rate, self.channels), 0
         for placed in place_pieces(self._all_pieces(), self.name, is_broadcast=self._media.is_broadcast):
+            if received and placed.silence >= _GAP_S * placed.piece.rate:
+                self._gaps.append((received / self.rate, placed.silence / placed.piece.rate))
             for block in conversion.blocks(placed):
                 received += len(block)
                 yield block
