@@ -20,6 +20,7 @@ _ID3_HEADER_BYTES = 10
 _SEGMENT = 0x18538067
 _PADDING_BYTES = 8
 """Writers may count padding that they do not write."""
+_MOST_PADDING_BYTES = 65536
 
 
 def cut_reason(path: str) -> str | None:
@@ -44,6 +45,33 @@ def cut_reason(path: str) -> str | None:
         else:
             end = max((start + length for _, start, length in boxes(file, size)), default=0)
     return f"lacks its last {end - size} bytes" if end > size + _PADDING_BYTES else None
+
+
+def wav_seconds(path: str) -> tuple[float, float]:
+    """Return the seconds that a WAV file's header calls its sound, and those behind it that are no chunks of it.
+
+    Recorders that were stopped leave a length of 0, or an older one; and `cat` puts another file behind the first.
+    """
+    size, at, bytes_per_s, sound_bytes = os.path.getsize(path), 12, 0, -1
+    with open(path, "rb") as file:
+        head = file.read(at)
+        if head[:4] != b"RIFF" or head[8:] != b"WAVE":
+            return 0.0, 0.0
+        while at + 8 <= size:
+            file.seek(at)
+            kind, length = struct.unpack("<4sI", file.read(8))
+            is_chunk = kind != b"RIFF" and all(32 <= byte < 127 for byte in kind) and at + 8 + length <= size
+            if sound_bytes >= 0 and not is_chunk:
+                break
+            if kind == b"fmt ":
+                bytes_per_s = int.from_bytes(file.read(12)[8:], "little")
+            sound_bytes = length if kind == b"data" else sound_bytes
+            at += 8 + length + length % 2
+        file.seek(min(at, size))
+        is_padding = not file.read(_MOST_PADDING_BYTES).strip(b"\0")
+    if sound_bytes < 0 or not bytes_per_s:
+        return 0.0, 0.0
+    return sound_bytes / bytes_per_s, 0.0 if is_padding else max(0, size - at) / bytes_per_s
 
 
 def boxes(file: BinaryIO, size: int) -> Iterator[tuple[bytes, int, int]]:

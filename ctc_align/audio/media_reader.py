@@ -16,10 +16,10 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from ctc_align.audio.cut_files import cut_reason, is_cut_frame, mp3_promise
+from ctc_align.audio.cut_files import cut_reason, is_cut_frame, mp3_promise, wav_seconds
 from ctc_align.audio.media_clock import Conversion, PlacedPiece, place_pieces, with_channels
 from ctc_align.audio.media_file import DecodedPiece, MediaFile
-from ctc_align.audio.soundfile_reader import BLOCK_SAMPLES, ends_early, within
+from ctc_align.audio.soundfile_reader import BLOCK_SAMPLES, MISSING_S, ends_early, lies_behind, within
 from ctc_align.errors import AudioError
 
 _BEFORE_S = 1.0
@@ -49,7 +49,7 @@ class MediaRecording:
         self.samples: int | None = None
         self._is_read = False
         self._gaps: list[tuple[float, float]] = []
-        """Where the file has no sound, within it: start and length in seconds."""
+        """Starts and lengths in seconds of stretches without sound."""
         self._media = MediaFile(name, self._path)
         try:
             self._pieces = self._media.pieces()
@@ -92,6 +92,11 @@ class MediaRecording:
             return []
         damage, found, used_s = self._media.damage, [], received / self.rate
         reason = self._cut_reason()
+        sound_s, unread_s = wav_seconds(self._path)
+        if (
+            sound_s and unread_s > MISSING_S
+        ):  # FFmpeg goes on to the file's end where the header says that there is none
+            found.append(lies_behind(unread_s))
         if damage.count and (reason is None or damage.first_s < used_s - _END_S):
             found.append(
                 f"the sound is damaged, first at {damage.first_s:.2f} s; silence stands for what cannot be decoded "

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import soundfile
 
+from ctc_align.audio.cut_files import wav_seconds
 from ctc_align.audio.media_clock import Conversion, PlacedPiece
 from ctc_align.audio.media_file import ByteRange, DecodedPiece
 from ctc_align.errors import AudioError
@@ -21,6 +22,7 @@ MISSING_S = 0.1
 _STREAMED_BYTES = 0x7FFF_0000
 """Least size in a header that stands for an unknown length, as programs write it when they stream."""
 _MOST_SAMPLES = 2**48
+_WAV = ("WAV", "WAVEX")
 
 
 class NotSoundFileError(Exception):
@@ -55,6 +57,10 @@ class SoundFileRecording:
             raise
         self.rate: int = self._sound.samplerate
         self.channels: int = self._sound.channels
+        self._unread_s = wav_seconds(path)[1] if self._sound.format in _WAV else 0.0
+        if not self._sound.frames and self._unread_s:
+            self.__exit__()
+            raise NotSoundFileError("the header of the file says that it has no sound")
         self.samples = self._sound.frames if 0 < self._sound.frames < _MOST_SAMPLES else None
 
     def __enter__(self) -> SoundFileRecording:
@@ -80,6 +86,8 @@ class SoundFileRecording:
         if self._is_cut and not first and most is None:
             used = f"the first {received / self.rate:.2f} s are used"
             return [f"the file ends in the middle of a page: it is cut or damaged; {used}"]
+        if self._unread_s > MISSING_S and not first and most is None:
+            return [lies_behind(self._unread_s)]
         if self.samples is None:
             return []
         promised = self.samples - first
@@ -171,6 +179,14 @@ class ChainedOggRecording:
                     f"{self.name}: the part of the file from byte {link[0]} on cannot be decoded: it is cut or damaged"
                 ) from error
         yield from conversion.rest()
+
+
+def lies_behind(unread_s: float) -> str:
+    """Return a sentence on a WAV file that goes on behind its end."""
+    return (
+        f"{unread_s:.2f} s of the file lie behind the end that its header gives, and are not read: the header is "
+        "wrong, or another file was put behind it; have a program for sound mend or join them"
+    )
 
 
 def ends_early(missing_s: float, used_s: float) -> list[str]:

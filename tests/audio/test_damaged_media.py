@@ -9,6 +9,7 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
+import soundfile
 from made_media import Coding, write_media
 from made_sounds import babble
 from rows import over_rows
@@ -61,6 +62,25 @@ def test_cut_files_are_told_and_whole_ones_are_not(
     with pytest.raises(AudioError, match=says):
         raise AudioError(warnings[0])
     assert "are used" in warnings[0]
+
+
+def test_a_wav_that_goes_on_behind_the_end_of_its_header(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A recorder was stopped, or `cat` put a file behind; chunks and padding are no sound; of length 0 all is read."""
+    path = tmp_path / "a.wav"
+    soundfile.write(path, babble(2.0, level=0.5), RATE)
+    whole = path.read_bytes()
+    for content, read_s, says in (
+        (whole[:40] + struct.pack("<I", 32000) + whole[44:], 1.0, "1.00 s of the file lie behind the end"),
+        (whole + whole, 2.0, "2.00 s of the file lie behind the end"),
+        (whole[:40] + bytes(4) + whole[44:], 2.0, "ends in the middle of a frame"),
+        (whole + b"LIST" + struct.pack("<I", 9000) + b"x" * 9000, 2.0, ""),
+        (whole + bytes(9000), 2.0, ""),
+    ):
+        path.write_bytes(content)
+        assert load_audio(path).duration_s == pytest.approx(read_s, abs=0.01)
+        told = " ".join(record.message for record in caplog.records)
+        caplog.clear()
+        assert (says in told, bool(told)) == (True, bool(says))
 
 
 def test_a_video_without_its_index(tmp_path: Path) -> None:
