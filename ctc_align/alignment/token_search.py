@@ -38,6 +38,8 @@ ANCHORS_APART = 40
 """Tokens between anchors: the blocks between them are matched exactly."""
 REACH_TOKENS, REACH_A_LABEL = 400, 2
 """Tokens, and more for each label, at both ends of a block that are matched: few labels are no long text."""
+MOST_FRAGMENTS = 3000
+"""The heaviest ones, among which a chain is looked for."""
 LARGEST_CELLS = 2**26
 """The largest block without anchors; of a larger one only the text and the labels next to its corners are matched."""
 
@@ -182,9 +184,9 @@ def _fragments(text: np.ndarray, heard: np.ndarray) -> list[_Fragment]:
     return sorted(fragments, key=lambda fragment: -fragment.weight)
 
 
-def _best_chain(fragments: list[_Fragment], most: int = 3000) -> list[_Fragment]:
+def _best_chain(fragments: list[_Fragment]) -> list[_Fragment]:
     """Return the heaviest fragments that ascend in the text and in the labels."""
-    kept = sorted(fragments[:most], key=lambda fragment: fragment.box[0])
+    kept = sorted(fragments[:MOST_FRAGMENTS], key=lambda fragment: fragment.box[0])
     boxes = np.array([fragment.box for fragment in kept]).reshape(-1, 4)
     totals = np.array([fragment.weight for fragment in kept])
     before = np.full(len(kept), -1, np.int64)

@@ -17,7 +17,7 @@ _ALIKE = ({"da", "no"}, {"ca", "es"})
 _REMEDY = "the model universal knows all languages, see ctc-align models for others"
 
 
-def choice_notes(looks: dict[str, int], model: str = "universal") -> list[str]:
+def choice_notes(looks: dict[str, int]) -> list[str]:
     """Return a note on transcripts that were taken for another language than English; `looks` counts them by language.
 
     >>> choice_notes({"de": 1})
@@ -31,7 +31,7 @@ def choice_notes(looks: dict[str, int], model: str = "universal") -> list[str]:
 
     if not looks:
         return []
-    remedy = f"aligned with the model {model}; give --language en if "
+    remedy = "aligned with the model universal; give --language en if "
     if sum(looks.values()) == 1:
         [code] = looks
         if code == UNKNOWN:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from ctc_align.errors import UsageError
-from ctc_align.models import UNIVERSAL, check_model, embedded_folder
+from ctc_align.models import UNIVERSAL, embedded_folder
 from ctc_align.text.languages import name_of_language
 from ctc_align.text.spoken_form import reads_digits
 
@@ -31,15 +30,13 @@ class ModelLanguage:
     figures: tuple[str, ...]
 
 
-def model_languages(folder: Path | None = None) -> tuple[tuple[str, ...], Sequence[ModelLanguage]]:
-    """Return the names of the figures, and the languages by their names; of the model in `folder`, else `universal`.
+def model_languages() -> tuple[tuple[str, ...], Sequence[ModelLanguage]]:
+    """Return the names of the figures, and the languages by their names.
 
     Raises:
-        UsageError: there is no such model, or it has no table, or one that lacks a column.
+        UsageError: the model has no table, or one that lacks a column.
     """
-    if folder is None:
-        check_model(UNIVERSAL)
-    path = (folder or embedded_folder(UNIVERSAL)) / FILE
+    path = embedded_folder(UNIVERSAL) / FILE
     try:
         header, *lines = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines() if line]
     except (OSError, ValueError):
