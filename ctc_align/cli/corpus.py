@@ -309,7 +309,7 @@ def parse_shard(text: str | None) -> Shard:
 
 def _keeps_cues(run: CorpusRun, first: Sequence[Utterance]) -> bool:
     """Return whether the cues of transcripts come back, with new times."""
-    return run.settings.cues != "again" and any(item.subtitles is not None for item in first)
+    return run.settings.cues != "again" and any(item.file is not None and item.file.subtitles for item in first)
 
 
 def align_all(run: CorpusRun, first: Sequence[Utterance], talk: Talk) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from ctc_align.types import Subtitles, Transcript
+from ctc_align.types import Transcript
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Utterance:
         language: of the transcript (ISO 639 or BCP 47), "" where the source does not say.
         book: the text of many recordings, of which this one reads a part that is to be found; `text` is all of it. None
             where `text` is what is said.
-        subtitles: the cues of `text`, where its file has any (SRT, WebVTT, segments), to be kept.
+        file: what was read with `text` where its file has cues (SRT, WebVTT) or places (EPUB), to be kept; else None.
     """
 
     id: str
@@ -51,14 +51,14 @@ class Utterance:
     transcript: str = ""
     language: str = ""
     book: Transcript | None = None
-    subtitles: Subtitles | None = None
+    file: Transcript | None = None
 
     @property
     def spoken(self) -> str | Transcript:
-        """The text as an aligner takes it: with its language and cues, or the whole book that a part of is read."""
-        if self.book is not None or not (self.language or self.subtitles):
-            return self.book or self.text
-        return Transcript(self.text, self.subtitles, language=self.language)
+        """The text as an aligner takes it: with language, cues and places, or the book that a part of is read."""
+        if self.book is not None or not self.language:
+            return self.book or self.file or self.text
+        return replace(self.file or Transcript(self.text), language=self.language)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from ctc_align.corpus.sources import open_source
 from ctc_align.corpus.state.journal_lines import DONE, Line, read_lines
 from ctc_align.corpus.state.text_coverage import TextCoverage
 from ctc_align.corpus.utterance import Refused, Utterance
-from ctc_align.types import SKIPPED
+from ctc_align.types import SKIPPED, Transcript
 
 TEXT = "Title of it\n\nalpha one two three\n\nlost words here\n\nbeta four five six\n\nThe End\n"
 
@@ -73,10 +73,12 @@ def test_who_takes_the_text_for_what_is_said_is_told(book: Path) -> None:
 
 def test_a_book_is_the_text_of_the_recording_of_its_name_too(tmp_path: Path) -> None:
     write_clip(tmp_path / "one.wav")
-    write_epub(tmp_path / "one.epub", {"a.xhtml": "<p>All of it</p>"})
+    write_epub(tmp_path / "one.epub", {"a.xhtml": "<p id='p'>All of it</p>"})
     (found,) = open_source(tmp_path)
     assert isinstance(found, Utterance)
     assert (found.text, found.book) == ("All of it", None)
+    assert isinstance(found.spoken, Transcript)
+    assert [place.id for place in found.spoken.places] == ["p"]
 
 
 def test_each_recording_gets_its_part_and_what_none_reads_is_told(

@@ -168,7 +168,7 @@ class _Recordings:
         except CtcAlignError as error:
             return self.refused(stem, transcript, str(error))
         fields: dict[str, Any] = {"audio": self.folder.join(sound), "text": text, "speaker": self.speaker}
-        fields |= {"transcript": path, "subtitles": own.subtitles}
+        fields |= {"transcript": path, "file": own if own.subtitles or own.places else None}
         return self.maker.utterance(self.folder.below + stem, stem, 0, origin, fields)
 
     def intervals(self, stem: str, sound: str, grid: str) -> Iterator[Item]:

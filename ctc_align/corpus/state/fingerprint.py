@@ -101,7 +101,7 @@ class Fingerprints:
         names = (os.path.basename(utterance.audio), utterance.output, utterance.speaker, utterance.recording, group)
         text = repr((self._run, self._audio[1], part, names)) + ("" if utterance.book is None else " a part")
         text += f" in {utterance.language}" if utterance.language else ""
-        text += f" {utterance.subtitles}" if utterance.subtitles else ""
+        text += f" {utterance.file}" if utterance.file else ""
         digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         return int.from_bytes(digest, "little")
 
