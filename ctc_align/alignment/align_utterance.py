@@ -25,7 +25,7 @@ from ctc_align.alignment.inputs import UtteranceInputs, warn_of_edges
 from ctc_align.alignment.islands import find_islands
 from ctc_align.alignment.optional_passages import leave_out_unspoken
 from ctc_align.alignment.placed_words import PlacedWords, SpelledWords, place_words, spell_as_said
-from ctc_align.alignment.pronunciations import nothing_to_align, spell_words
+from ctc_align.alignment.pronunciations import nothing_to_align, refuse_letter_as_blank, spell_words
 from ctc_align.alignment.sound_kinds import SPEECH
 from ctc_align.alignment.unexplained_speech import unexplained_sounds
 from ctc_align.alignment.words import duration_of
@@ -130,10 +130,11 @@ def judge(
 
 
 def spell(inputs: UtteranceInputs) -> Steps[list[WordTokens]]:
-    """Return the tokens of each word. Raises TranscriptError where none has any."""
+    """Return the tokens of each word. Raises TranscriptError where none has any, InputError where one is the blank."""
     word_tokens = yield from spell_words(inputs.words, inputs.tokenizer, inputs.settings)
     if not any(word.pronunciations for word in word_tokens):
         raise nothing_to_align(word_tokens, inputs.settings)
+    refuse_letter_as_blank(word_tokens, inputs.emissions, inputs.name)
     return word_tokens
 
 

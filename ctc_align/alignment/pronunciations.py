@@ -14,7 +14,7 @@ from ctc_align.errors import InputError, TranscriptError
 from ctc_align.kernels.requests import CtcTargets, Forward, Steps
 from ctc_align.text.languages import script_of
 from ctc_align.tokens.tokenizer import PrepareWords, Tokenizer, join, refuse_missing, tokenize
-from ctc_align.types import Tokens, Words, WordTokens
+from ctc_align.types import Emissions, Tokens, Words, WordTokens
 
 WINDOW_FRAMES = 60
 """The other pronunciations of a word are scored at most so many frames beyond its spikes."""
@@ -44,6 +44,19 @@ def nothing_to_align(word_tokens: Sequence[WordTokens], settings: Settings) -> T
         f"the model's vocabulary has nothing for any word of the transcript{written} (it lacks {lacking[:40]!r}); "
         f"give a model of its language: --model universal knows all (see ctc-align models){remedy}"
     )
+
+
+def refuse_letter_as_blank(word_tokens: Sequence[WordTokens], emissions: Emissions, name: str) -> None:
+    """Raise InputError where the token that was given as the blank is a letter or phone of the transcript `name`."""
+    token = emissions.vocab[emissions.blank]
+    needed = any(emissions.blank in said.ids for word in word_tokens for said in word.pronunciations)
+    if not needed and token.isalpha():
+        needed = any(token.casefold() == letter.casefold() for word in word_tokens for letter in word.missing)
+    if needed:
+        raise InputError(
+            f"{name}: token {emissions.blank} of the vocabulary, {token!r}, is given as the blank, and the transcript "
+            "needs it: which token is the blank (--blank)?"
+        )
 
 
 def choose_pronunciations(

@@ -17,7 +17,12 @@ import torch
 from ctc_align import units
 from ctc_align.alignment.ctc_path import Spans, ctc_loss
 from ctc_align.alignment.inputs import said_words
-from ctc_align.alignment.pronunciations import choose_pronunciations, nothing_to_align, spell_words
+from ctc_align.alignment.pronunciations import (
+    choose_pronunciations,
+    nothing_to_align,
+    refuse_letter_as_blank,
+    spell_words,
+)
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, InputError, UsageError
 from ctc_align.kernels.requests import Steps
@@ -95,6 +100,7 @@ def score_transcript(
         scored = replace(scored, unknown=count_missing(word_tokens))
         if not any(word.pronunciations for word in word_tokens):
             raise nothing_to_align(word_tokens, settings)
+        refuse_letter_as_blank(word_tokens, emissions, "transcript")
     except InputError as error:
         return replace(scored, error=type(error)(str(error).removeprefix("transcript: ")))
     try:

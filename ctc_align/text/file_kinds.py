@@ -10,6 +10,7 @@ import re
 import unicodedata
 import zipfile
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -197,6 +198,9 @@ def _is_asian(head: bytes, codec: str) -> bool:
 _TO_TEXT = "write its words alone into a text file"
 _CTM_LINE = re.compile(r"\S+[ \t]+\S+[ \t]+\d+(?:\.\d+)?[ \t]+\d+(?:\.\d+)?[ \t]+\S+(?:[ \t]+\S+){0,3}\s*")
 _LABEL_LINE = re.compile(r"\d+(?:\.\d+)?\t\d+(?:\.\d+)?\t.*")
+_SAMPLE_LINE = re.compile(r"(\d+)[ \t]+(\d+)[ \t]+\S+(?:[ \t]+-?\d+(?:\.\d+)?)?\s*")
+"""A line of HTK's labels (.lab), or of TIMIT's (.WRD, .PHN)."""
+_FEWEST_SAMPLE_LINES = 3
 _MARKED = (
     (re.compile(r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html\b)", re.IGNORECASE | re.DOTALL),
      FileKind("an HTML page", f"open it in a browser and {_AS_TEXT}")),
@@ -226,9 +230,20 @@ def written_kind(text: str) -> FileKind | None:
     if len(rows) > 1 or len(rows) < len(lines):
         if rows and all(map(_CTM_LINE.fullmatch, rows)):
             return FileKind("a CTM file", _TO_TEXT)
-        if rows and all(map(_LABEL_LINE.fullmatch, rows)):
+        if rows and (all(map(_LABEL_LINE.fullmatch, rows)) or _are_sample_labels(rows)):
             return FileKind("a file of labels with times", _TO_TEXT)
     return None
+
+
+def _are_sample_labels(rows: Sequence[str]) -> bool:
+    """Return whether rows are "start end label", in whole units that ascend.
+
+    >>> _are_sample_labels(["0 226 h#", "226 414 sh", "414 518 iy"]), _are_sample_labels(["9 8 a", "7 6 b", "4 3 c"])
+    (True, False)
+    """
+    found = [match for match in map(_SAMPLE_LINE.fullmatch, rows) if match]
+    times = [int(number) for match in found for number in match.groups()]
+    return len(found) == len(rows) >= _FEWEST_SAMPLE_LINES and times == sorted(times)
 
 
 def _json_kind(text: str) -> FileKind | None:

@@ -157,6 +157,13 @@ def test_a_blank_that_is_not_token_0_has_to_be_named(run: Callable[..., Any], co
     assert named["loss"] == pytest.approx(json.loads(run(*first).stdout)["loss"])
 
 
+def test_a_blank_that_the_transcript_needs_is_doubted(run: Callable[..., Any], corpus: Path, tmp_path: Path) -> None:
+    given = (corpus / "two.npy", "--text", TEXTS["two"], *READING, corpus / "vocab.txt", "--blank", TEXTS["two"][0])
+    for command in (("align", *given, "--out-dir", tmp_path), ("score", *given)):
+        stderr = run(*command, code=1).stderr
+        assert f"'{TEXTS['two'][0]}', is given as the blank, and the transcript needs it" in stderr
+
+
 def test_archives_never_run_nor_unpickle_anything(run: Callable[..., Any], corpus: Path) -> None:
     archive = corpus / "bad.ark"
     archive.write_bytes(b"PKL\x80\x04cos\nsystem\n" + b"x" * 40)

@@ -51,6 +51,7 @@ WRONG_FILES = [
     (b'{"audio_filepath": "a.wav", "text": "a"}\n{"audio_filepath": "b.wav", "text": "b"}\n', "a manifest"),
     (b";; a comment\na 1 0.50 0.25 hello 0.9\n", "a CTM file"),
     (b"0.5\t1.0\thello\n1.0\t1.5\tthere\n", "labels with times"),
+    (b"0 2300 hello\n2300 4100 there\n4200 5000 you\n", "labels with times"),
     (b"[Script Info]\nTitle: x\n", "subtitles in ASS or SSA"),
     (b"{10}{40}Hello\n{50}{80}there\n", "subtitles in MicroDVD"),
     (b"0:00:01.000,0:00:02.000\nHello\n", "subtitles in SBV"),
