@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ctc_align.cli import options
-from ctc_align.cli.align import effect_notes
+from ctc_align.cli.align import check_places, effect_notes
 from ctc_align.cli.alignment_notes import old_book_notes
 from ctc_align.cli.corpus_notes import (
     changed_outputs,
@@ -319,7 +319,7 @@ def align_all(run: CorpusRun, first: Sequence[Utterance], talk: Talk) -> None:
     from ctc_align.corpus.run import run_corpus
     from ctc_align.corpus.state.output_folder import compiling_path
 
-    _check_books(run)
+    _check_books(run, first)
     talk.listen()
     model = only_model(run.model, run.settings, run.lexicon is not None)
     talk.notes(language_notes("\n".join(item.text for item in first), model, run.settings.language))
@@ -351,8 +351,8 @@ def align_all(run: CorpusRun, first: Sequence[Utterance], talk: Talk) -> None:
     leave(result.summary)
 
 
-def _check_books(run: CorpusRun) -> None:
-    """Raise UsageError where a format of books is asked for, and the texts are surely none."""
+def _check_books(run: CorpusRun, first: Sequence[Utterance]) -> None:
+    """Raise UsageError where a format of books is asked for, and the texts are surely none, or theirs has no ids."""
     from ctc_align.cli.arguments import is_book
 
     if "smil" in run.outputs.formats and (Path(run.source).is_file() or (run.text and not is_book(run.text))):
@@ -360,6 +360,9 @@ def _check_books(run: CorpusRun) -> None:
             "--format smil: names the elements of an EPUB book; give a folder of recordings as SOURCE, and their book "
             "with --text"
         )
+    for item in first:
+        if item.book is not None:
+            check_places(run.outputs.formats, item.book.places, "the text of these recordings is none")
 
 
 def _first_utterances(run: CorpusRun) -> list[Utterance]:

@@ -81,6 +81,12 @@ def test_a_book_is_the_text_of_the_recording_of_its_name_too(tmp_path: Path) -> 
     assert [place.id for place in found.spoken.places] == ["p"]
 
 
+def test_smil_of_a_book_without_ids_is_refused_before_the_work(book: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = write_epub(book.parent / "book.epub", {"a.xhtml": "<p>All of it</p>"})
+    assert run(["corpus", str(book), "--text", str(text), "--out-dir", "out", "--format", "smil"]) == 2
+    assert "no element of this one has an id" in capsys.readouterr().err
+
+
 def test_each_recording_gets_its_part_and_what_none_reads_is_told(
     book: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
