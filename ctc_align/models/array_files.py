@@ -105,6 +105,14 @@ def frames_of(name: str) -> int | None:
     return _read_npy(name, lambda shape: None).shape[-2]
 
 
+def reads_torch_files() -> bool:
+    """Return whether this version of torch reads files of tensors without running what is in them."""
+    import torch
+
+    version = tuple(int(number) for number in re.findall(r"[0-9]{1,6}", str(torch.__version__))[:2])
+    return version >= _SAFE_TORCH
+
+
 def load_torch_file(path: str | os.PathLike[str], *, mapped: bool = False) -> Any:
     """Return what `torch.load(weights_only=True)` reads from a file, on the CPU; `mapped`: its values stay in the file.
 
@@ -116,8 +124,7 @@ def load_torch_file(path: str | os.PathLike[str], *, mapped: bool = False) -> An
     import torch
 
     name = os.fspath(path)
-    version = tuple(int(number) for number in re.findall(r"[0-9]{1,6}", str(torch.__version__))[:2])
-    if version < _SAFE_TORCH:
+    if not reads_torch_files():
         raise EmissionsError(
             f"{name}: is not read by torch {torch.__version__}, where a prepared file could run code (CVE-2025-32434); "
             "install torch 2.10 or later, or save log-probs as .npy or .safetensors"

@@ -40,7 +40,7 @@ from ctc_align.training.model_package import Card, lexicon_lines, write_model
 from ctc_align.training.own_segments import CorpusSegmenter
 from ctc_align.training.pipeline import Call, Result, pairs_of, say_corpus
 from ctc_align.training.refining.learnt_edges import EDGES, learnt_edges
-from ctc_align.training.run_folder import check_out_dir, run_folder
+from ctc_align.training.run_folder import check_out_dir, check_torch, run_folder
 from ctc_align.training.segmenter import chosen_of
 from ctc_align.training.training_batches import Material
 
@@ -100,6 +100,7 @@ def adapt(adaptation: Adaptation, model: str, call: Call, watch: Watch | None = 
         OutputError: something cannot be written.
     """
     watch = watch or Watch()
+    check_torch()
     check_out_dir(call.out_dir, force=call.force)
     base = read_base_model(model, call)
     began, cpu = time.monotonic(), time.process_time()

@@ -32,7 +32,7 @@ from ctc_align.training.model_package import Card, LanguagePart, lexicon_lines, 
 from ctc_align.training.recipe import Recipe
 from ctc_align.training.refining.learnt_edges import learnt_edges
 from ctc_align.training.resegmentation import StateScorer, learn_mixtures, resegmented
-from ctc_align.training.run_folder import check_out_dir, run_folder
+from ctc_align.training.run_folder import check_out_dir, check_torch, run_folder
 from ctc_align.training.starting import read_start
 from ctc_align.training.training_batches import Material
 
@@ -80,6 +80,7 @@ def train(recipe: Recipe, call: Call, watch: Watch | None = None) -> Result:
         OutputError: something cannot be written.
     """
     watch = watch or Watch()
+    check_torch()
     check_out_dir(call.out_dir, force=call.force)
     recipe, lexicon = _with_lexicon(recipe, call)
     start = read_start(recipe.start, call.out_dir)

@@ -18,9 +18,10 @@ import torch
 from ctc_align.corpus.state.journal import Shard
 from ctc_align.corpus.state.lock import FolderLock
 from ctc_align.errors import EmissionsError, InputError, OutputError, UsageError, one_line
+from ctc_align.extras import install_line
 from ctc_align.formats.whole_files import is_link, refuse_link
 from ctc_align.models import FOLDER_FILES
-from ctc_align.models.array_files import load_torch_file
+from ctc_align.models.array_files import load_torch_file, reads_torch_files
 
 NAME = ".training"
 Result = TypeVar("Result")
@@ -33,6 +34,12 @@ def check_out_dir(folder: Path, *, force: bool) -> None:
     there = [name for name in FOLDER_FILES if (folder / name).exists()]
     if there and not force and not (folder / NAME).exists():
         raise UsageError(f"--out-dir {folder}: there is a model already ({there[0]}); give --force to replace it")
+
+
+def check_torch() -> None:
+    """Raise UsageError if this version of torch does not read back, safely, what a run saves."""
+    if not reads_torch_files():
+        raise UsageError(f"training needs PyTorch 2.10 or newer, this is {torch.__version__}: {install_line('train')}")
 
 
 @contextmanager

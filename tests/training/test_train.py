@@ -194,6 +194,14 @@ def test_a_folder_is_another_runs(spoken: tuple[Path, list[Said]], model: Path, 
         train(TINY, call(spoken[0], tmp_path / "file" / "m"))
 
 
+def test_an_old_torch_is_refused_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It could not read back, safely, what the run saves; that is found after hours where it is not asked first."""
+    monkeypatch.setattr(torch, "__version__", "2.9.1+cu128")
+    with pytest.raises(UsageError, match=r"needs PyTorch 2\.10 or newer, this is 2\.9\.1\+cu128: pip install"):
+        train(Recipe(), Call(str(tmp_path), tmp_path / "model"))
+    assert not (tmp_path / "model").exists()
+
+
 def test_bad_pairs_are_left_out_counted_and_listed(tmp_path: Path) -> None:
     make_letters(tmp_path, 22)
     manifest = tmp_path / "manifest.jsonl"
