@@ -102,7 +102,7 @@ def is_held(path: Path) -> bool:
     try:
         lock = _acquire(path, 0.0) if path.exists() else None
         if lock is None and _holder_path(path).exists() and not path.exists():
-            lock = _acquire(path, 0.0)  # some versions of `filelock` remove a dead process's file and do not take its place
+            lock = _acquire(path, 0.0)  # some versions remove the file of the dead and do not take its place
     except OSError:
         return False
     if lock is None:
