@@ -17,6 +17,7 @@ step, then skip, then the detours in their order (so always the highest previous
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -330,7 +331,7 @@ def say_that_cuda_is_idle(device: str, reason: str) -> None:
 def _gpu_is_missing() -> str | None:
     """Return why the GPU backend cannot run here, or None."""
     try:
-        return import_module(_MODULES["gpu"]).unavailable()
+        return _module("gpu").unavailable()
     except ImportError as error:
         return str(error)
 
@@ -340,4 +341,15 @@ def _open(backend: str, log_probs: torch.Tensor) -> tuple[str, Any]:
     check_backend(backend)
     if backend == "auto":
         backend = backend_of(log_probs)
-    return backend, import_module(_MODULES[backend])
+    return backend, _module(backend)
+
+
+def _module(backend: str) -> Any:
+    """Return the module of a backend, without import_module where it is there.
+
+    Python 3.10 locks all imports even then, and Ctrl-C at that moment leaves them locked for other threads for ever.
+    """
+    module = sys.modules.get(_MODULES[backend])
+    if module is None or getattr(getattr(module, "__spec__", None), "_initializing", False):
+        return import_module(_MODULES[backend])
+    return module
