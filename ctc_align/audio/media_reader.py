@@ -93,9 +93,8 @@ class MediaRecording:
         damage, found, used_s = self._media.damage, [], received / self.rate
         reason = self._cut_reason()
         sound_s, unread_s = wav_seconds(self._path)
-        if (
-            sound_s and unread_s > MISSING_S
-        ):  # FFmpeg goes on to the file's end where the header says that there is none
+        # Where the header says that there is no sound FFmpeg reads on to the file's end.
+        if sound_s and unread_s > MISSING_S:
             found.append(lies_behind(unread_s))
         if damage.count and (reason is None or damage.first_s < used_s - _END_S):
             found.append(
