@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -14,8 +15,18 @@ from ctc_align.errors import OutputError
 resource = pytest.importorskip("resource")
 
 
-def test_rows_come_back_in_the_order_asked_for(tmp_path):
-    spool = PendingParts(tmp_path / "s")
+@pytest.fixture
+def opened():
+    with contextlib.ExitStack() as to_close:
+
+        def call(path: Path, signature: str = "") -> PendingParts:
+            return to_close.enter_context(contextlib.closing(PendingParts(path, signature)))
+
+        yield call
+
+
+def test_rows_come_back_in_the_order_asked_for(tmp_path, opened):
+    spool = opened(tmp_path / "s")
     spool.put([("a", b"1"), ("b", b"\0\xff"), ("\udce9'\"", b"")])
     spool.put([("a", b"3")])
     assert list(spool.rows(["b", "none", "\udce9'\"", "a"])) == [("b", b"\0\xff"), ("\udce9'\"", b""), ("a", b"3")]
@@ -24,8 +35,8 @@ def test_rows_come_back_in_the_order_asked_for(tmp_path):
     assert spool.get("b") is None
 
 
-def test_no_file_before_the_first_row_and_none_after_the_last(tmp_path):
-    spool = PendingParts(tmp_path / "s")
+def test_no_file_before_the_first_row_and_none_after_the_last(tmp_path, opened):
+    spool = opened(tmp_path / "s")
     assert not spool.holds("a")
     spool.drop(["a"])
     assert list(tmp_path.iterdir()) == []
@@ -34,32 +45,32 @@ def test_no_file_before_the_first_row_and_none_after_the_last(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_next_run_finds_the_rows(tmp_path):
-    first = PendingParts(tmp_path / "s", "shards json")
+def test_the_next_run_finds_the_rows(tmp_path, opened):
+    first = opened(tmp_path / "s", "shards json")
     first.put([("a", b"1")])
     first.close()
-    assert PendingParts(tmp_path / "s", "shards json").get("a") == b"1"
+    assert opened(tmp_path / "s", "shards json").get("a") == b"1"
 
 
-def test_rows_for_something_else_are_of_no_use(tmp_path):
-    first = PendingParts(tmp_path / "s", "shards json")
+def test_rows_for_something_else_are_of_no_use(tmp_path, opened):
+    first = opened(tmp_path / "s", "shards json")
     first.put([("a", b"1")])
     first.close()
-    second = PendingParts(tmp_path / "s", "files textgrid")
+    second = opened(tmp_path / "s", "files textgrid")
     assert second.get("a") is None
     second.put([("a", b"2")])
     assert second.get("a") == b"2"
 
 
-def test_a_file_that_is_no_spool_is_begun_anew(tmp_path):
+def test_a_file_that_is_no_spool_is_begun_anew(tmp_path, opened):
     (tmp_path / "s").write_bytes(b"not a database, but long enough to be taken for one" * 100)
-    spool = PendingParts(tmp_path / "s")
+    spool = opened(tmp_path / "s")
     spool.put([("a", b"1")])
     assert spool.get("a") == b"1"
 
 
-def test_all_rows_of_a_call_or_none(tmp_path):
-    spool = PendingParts(tmp_path / "s")
+def test_all_rows_of_a_call_or_none(tmp_path, opened):
+    spool = opened(tmp_path / "s")
     spool.put([("a", b"1")])
 
     def rows():
@@ -89,7 +100,7 @@ for batch in range(1000):
 
 @pytest.mark.skipif(os.name != "posix", reason="kills a process as POSIX does")
 @pytest.mark.parametrize("lines", [1, 7, 30])
-def test_what_was_put_is_there_after_a_kill(tmp_path, lines):
+def test_what_was_put_is_there_after_a_kill(tmp_path, opened, lines):
     with subprocess.Popen(
         [sys.executable, "-c", _PROGRAM, str(tmp_path / "s")],
         stdout=subprocess.PIPE,
@@ -99,7 +110,7 @@ def test_what_was_put_is_there_after_a_kill(tmp_path, lines):
         assert process.stdout is not None
         last = [int(process.stdout.readline()) for _ in range(lines)][-1]
         process.kill()
-    spool = PendingParts(tmp_path / "s")
+    spool = opened(tmp_path / "s")
     for batch in range(last + 1):
         assert all(spool.holds(f"{batch} {row}") for row in range(20)), batch
     halves = [sum(spool.holds(f"{batch} {row}") for row in range(20)) for batch in range(last + 1, last + 200)]
@@ -127,9 +138,9 @@ def test_memory_stays_flat(tmp_path):
     assert grown < 30_000, f"{grown} KiB more for 100 MB of rows"
 
 
-def test_a_full_disk_is_said(tmp_path):
+def test_a_full_disk_is_said(tmp_path, opened):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    spool = PendingParts(tmp_path / "s")
+    spool = opened(tmp_path / "s")
     spool.put([("a", b"1")])
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
