@@ -140,7 +140,7 @@ def _mask(inputs: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor | 
 
 def _body(network: Any) -> Any:
     """Return the network without its head."""
-    return getattr(network, network.base_model_prefix)
+    return getattr(network, network.base_model_prefix.replace("-", "_"))  # versions before 5 say "sew-d"
 
 
 def _waveform_grid(network: Any, config: Any) -> FrameGrid:
