@@ -129,7 +129,7 @@ def test_memory_holds_hashes_and_no_text(tmp_path):
     with open(tmp_path / "wav.scp", "w") as scp, open(tmp_path / "text", "w") as text:
         for number in range(count):
             scp.write(f"utterance{number} {number}.wav\n")
-            text.write(f"utterance{number} {'word ' * 100}\n")
+            text.write(f"utterance{number} {'word ' * 150}\n")
     tracemalloc.start()
     found = sum(isinstance(item, Utterance) for item in open_source(tmp_path))
     peak = tracemalloc.get_traced_memory()[1]

@@ -264,7 +264,8 @@ def test_a_data_loader(shared_work: None) -> None:
     expected = [results(k) for k in range(4)]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", MULTITHREADED, DeprecationWarning)
-        loader = torch.utils.data.DataLoader(Utterances(), batch_size=None, num_workers=2, timeout=PATIENCE_S)
+        workers: Any = {"num_workers": 2, "multiprocessing_context": "fork", "timeout": PATIENCE_S}
+        loader = torch.utils.data.DataLoader(Utterances(), batch_size=None, **workers)
         assert list(loader) == [1, 1, 1, 1]
 
 
