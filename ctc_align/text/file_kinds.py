@@ -198,7 +198,7 @@ def _is_asian(head: bytes, codec: str) -> bool:
 _TO_TEXT = "write its words alone into a text file"
 _CTM_LINE = re.compile(r"\S+[ \t]+\S+[ \t]+\d+(?:\.\d+)?[ \t]+\d+(?:\.\d+)?[ \t]+\S+(?:[ \t]+\S+){0,3}\s*")
 _LABEL_LINE = re.compile(r"\d+(?:\.\d+)?\t\d+(?:\.\d+)?\t.*")
-_SAMPLE_LINE = re.compile(r"(\d+)[ \t]+(\d+)[ \t]+\S+(?:[ \t]+-?\d+(?:\.\d+)?)?\s*")
+_SAMPLE_LINE = re.compile(r"(\d{1,15})[ \t]+(\d{1,15})[ \t]+\S+(?:[ \t]+-?\d+(?:\.\d+)?)?\s*")
 """A line of HTK's labels (.lab), or of TIMIT's (.WRD, .PHN)."""
 _FEWEST_SAMPLE_LINES = 3
 _MARKED = (
@@ -240,6 +240,8 @@ def _are_sample_labels(rows: Sequence[str]) -> bool:
 
     >>> _are_sample_labels(["0 226 h#", "226 414 sh", "414 518 iy"]), _are_sample_labels(["9 8 a", "7 6 b", "4 3 c"])
     (True, False)
+    >>> _are_sample_labels(["0 " + "9" * 5000 + " a"] * 3)
+    False
     """
     found = [match for match in map(_SAMPLE_LINE.fullmatch, rows) if match]
     times = [int(number) for match in found for number in match.groups()]
