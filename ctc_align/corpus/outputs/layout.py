@@ -189,6 +189,8 @@ class Layout:
 
         They are made again, too: else files of one name would be of two texts, recordings or settings.
         """
+        if not recorded:
+            return []
         folder = Path(self.settings.out_dir)
         others = []
         for name in WRITERS.keys() - {*self._own_formats()}:
