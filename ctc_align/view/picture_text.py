@@ -19,7 +19,7 @@ _MOST_NAMED = 5
 logger = logging.getLogger(__name__)
 
 
-def one_line(text: object) -> str:
+def as_label(text: object) -> str:
     """Return a text in one line, without control characters and halves of surrogate pairs."""
     return without_controls(" ".join(str(text).split())).encode("utf-8", "replace").decode()
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from ctc_align.errors import UsageError
 from ctc_align.view import check_plotting
-from ctc_align.view.picture_text import font_families, one_line, width_in_ems
+from ctc_align.view.picture_text import as_label, font_families, width_in_ems
 from ctc_align.view.sound_panels import INK, draw_spectrogram, draw_waveform
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def alignment_figure(
     height = sum(_HEIGHTS[panel] for panel in shown) + _TIER * len(tiers)
     total = _TOP + _BOTTOM + count * height + (count - 1) * _BETWEEN_ROWS
     figure = Figure(figsize=(_WIDTH, total), dpi=_DPI, facecolor="white")
-    labels = "".join(cell.label for cells in tiers.values() for cell in cells) + one_line(alignment.get("utterance"))
+    labels = "".join(cell.label for cells in tiers.values() for cell in cells) + as_label(alignment.get("utterance"))
     page = _Sheet(figure, total, font_families(labels), is_fine)
     page.title(alignment)
     peak = _peak(sound, first_s, last_s) if sound is not None else 0.0
@@ -153,7 +153,7 @@ def tiers_of(alignment: Mapping[str, Any], *, phones: bool = True) -> dict[str, 
     words = [word for word in alignment["words"] if word["start_s"] is not None and word["end_s"] is not None]
     tiers = {"words": [_cell(word, word["text"], shift_s, _colour(word.get("confidence"))) for word in words]}
     if phones:
-        kind = one_line(alignment.get("token_kind") or "tokens")
+        kind = as_label(alignment.get("token_kind") or "tokens")
         tiers[kind] = [_cell(token, token["token"], shift_s) for word in words for token in word["tokens"]]
     if any(word.get("speaker") for word in words):
         in_time = sorted(words, key=lambda word: word["start_s"])
@@ -163,7 +163,7 @@ def tiers_of(alignment: Mapping[str, Any], *, phones: bool = True) -> dict[str, 
             Cell(
                 said[0]["start_s"] - shift_s,
                 said[-1]["end_s"] - shift_s,
-                one_line(name),
+                as_label(name),
                 _SPEAKERS[names.index(name) % 4],
             )
             for name, said in turns
@@ -179,7 +179,7 @@ def _shift_s(alignment: Mapping[str, Any]) -> float:
 
 def _cell(edged: Mapping[str, Any], label: str, shift_s: float, colour: str = "none") -> Cell:
     start_sd_s, end_sd_s = (float(edged.get(key) or 0.0) / 1000.0 for key in ("start_sd_ms", "end_sd_ms"))
-    return Cell(edged["start_s"] - shift_s, edged["end_s"] - shift_s, one_line(label), colour, start_sd_s, end_sd_s)
+    return Cell(edged["start_s"] - shift_s, edged["end_s"] - shift_s, as_label(label), colour, start_sd_s, end_sd_s)
 
 
 def _colour(confidence: float | None) -> str:
@@ -220,7 +220,7 @@ class _Sheet:
         lost = sum(word.get("status") == "skipped" for word in alignment["words"])
         facts = [f"fit {alignment['fit']}"] if alignment.get("fit") else []
         facts += [f"{lost} of {len(alignment['words'])} words not in the recording"] if lost else []
-        self._text(_LEFT, one_line(alignment.get("utterance") or ""), 11, weight="bold")
+        self._text(_LEFT, as_label(alignment.get("utterance") or ""), 11, weight="bold")
         self._text(_WIDTH / 2, ", ".join(facts), 8, ha="center")
         x = _WIDTH - _RIGHT
         for _, colour, meaning in reversed(_CONFIDENCES):
