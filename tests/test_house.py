@@ -34,7 +34,7 @@ PUBLIC = {"Aligner", "Alignment", "CTCLoss", "CtcAlignError", "Emissions", "__ve
 """A promise: what is here stays, and what is not here is nobody's to rely on."""
 LIMITS = {
     root_files: 10,
-    small_files: 11,
+    small_files: 10,
     repeated_modules: 0,
     repeated_classes: 0,
     forbidden_modules: 0,

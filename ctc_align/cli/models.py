@@ -70,7 +70,7 @@ def _list() -> None:
 
 
 def _list_languages() -> None:
-    from ctc_align.models.language_table import model_languages
+    from ctc_align.models.catalogue import model_languages
 
     figures, languages = model_languages()
     put_row((*LANGUAGE_HEADER, *figures))

@@ -1,12 +1,15 @@
-"""Models by name: those available, with their extra, size and licence; and the settings in a trained model's folder."""
+"""Models by name: those available, with their extra, size and licence; the settings in a trained model's folder; and
+the languages of the model `universal`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ctc_align.config import UNKNOWN_LANGUAGE, read_toml
-from ctc_align.errors import ConfigError
+from ctc_align.errors import ConfigError, UsageError
 from ctc_align.extras import EXTRAS, install_line
 from ctc_align.models import AUTO, EMBEDDED, ENGLISH, FAMILIES, FOLDER_FILES, UNIVERSAL, embedded_folder
 from ctc_align.text.ipa import is_ipa
@@ -14,6 +17,10 @@ from ctc_align.text.ipa import is_ipa
 LEXICON = "lexicon.txt"
 """The pronunciations that a model of phones was trained with, in its folder."""
 INSIDE = "inside the package"
+LANGUAGES = "languages.tsv"
+"""The languages of `universal`, in its folder, which its training and its figures come from."""
+LANGUAGE_COLUMNS = ("language", "script", "hours")
+"""A code, a script, and hours of speech in the training. All other columns are figures, each named by its column."""
 _BASE_MB, _LARGE_MB, _XLARGE_MB = 378, 1262, 3850
 _MIT, _NC = "MIT", "CC-BY-NC 4.0"
 
@@ -152,3 +159,45 @@ def language_of(model: str | None) -> str:
 
 def _bundle(name: str, about: str, megabytes: int, licence: str) -> CatalogueEntry:
     return CatalogueEntry(f"torchaudio:{name}", about, "torchaudio", megabytes, licence)
+
+
+@dataclass(frozen=True)
+class ModelLanguage:
+    """A language of the model: its name and code, script, whether numbers are read, hours in training, and figures."""
+
+    name: str
+    code: str
+    script: str
+    reads_digits: bool
+    hours: str
+    figures: tuple[str, ...]
+
+
+def model_languages() -> tuple[tuple[str, ...], Sequence[ModelLanguage]]:
+    """Return the names of the figures, and the languages of `universal` by their names.
+
+    Raises:
+        UsageError: the model has no table, or one that lacks a column.
+    """
+    path = embedded_folder(UNIVERSAL) / LANGUAGES
+    try:
+        header, *lines = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines() if line]
+    except (OSError, ValueError):
+        raise UsageError(f"{path}: expected a table of the model's languages, got none that can be read") from None
+    lacking = [name for name in LANGUAGE_COLUMNS if name not in header]
+    uneven = [number for number, line in enumerate(lines, 2) if len(line) != len(header)]
+    if lacking or uneven:
+        what = f"it lacks {', '.join(lacking)}" if lacking else f"line {uneven[0]} has another number of columns"
+        raise UsageError(f"{path}: expected a table with the columns {', '.join(LANGUAGE_COLUMNS)}; {what}")
+    figures = tuple(name for name in header if name not in LANGUAGE_COLUMNS)
+    languages = [_language(dict(zip(header, line)), figures) for line in lines]
+    return figures, sorted(languages, key=lambda language: (language.name.casefold(), language.code))
+
+
+def _language(row: dict[str, str], figures: Sequence[str]) -> ModelLanguage:
+    from ctc_align.text.languages import name_of_language
+    from ctc_align.text.spoken_form import reads_digits
+
+    code = row["language"]
+    values = tuple(row[name] for name in figures)
+    return ModelLanguage(name_of_language(code), code, row["script"], reads_digits(code), row["hours"], values)

@@ -12,7 +12,7 @@ import ctc_align
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import Settings
 from ctc_align.models import embedded_folder
-from ctc_align.models.language_table import model_languages
+from ctc_align.models.catalogue import model_languages
 from ctc_align.text.ipa import IPA_PHONES
 
 DEMO = Path(ctc_align.__file__).parent / "demo"
