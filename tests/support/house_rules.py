@@ -31,8 +31,8 @@ FLOORS = (
 )
 """The rooms, lowest floor first: a room imports from its own floor or from below, never from above."""
 
-MAX_LINES = 450
-MAX_KERNEL_LINES = 600
+MAX_LINES = 800
+MAX_KERNEL_LINES = 800
 MAX_FUNCTION_LINES = 60
 SMALL_FILE_LINES = 100
 FORBIDDEN_NAMES = (

@@ -5,7 +5,10 @@ differs from run to run is taken out: version, times of day, seconds that someth
 fingerprints of journals.
 
     python tests/support/pinned_outputs.py write DIR
-    python tests/support/pinned_outputs.py compare DIR [--skip messages]
+    python tests/support/pinned_outputs.py compare DIR [--skip PATTERN] [--part single] [--without-messages]
+
+`--without-messages` is for changes of wording: it compares exit codes, stdout and files, but not stderr, the
+texts of errors, or the reasons in journals and summaries.
 
 The package is the one of this checkout, or what PYTHONPATH says.
 """
@@ -34,6 +37,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 CALLS = Path(__file__).with_name("pinned_calls.txt")
 WHERE = [*filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)), str(ROOT / "src"), str(ROOT)]
+PARTS = ("broken", "python", "gold", "single", "messages")
+WORDING = ("reason", "error", "errors", "notes", "warnings")
+"""Keys of journals and summaries that hold messages."""
 TIMES = ("time", "seconds", "fingerprint", "version", "slowest", "wall_s", "times_real_time", "stages", "host", "pid")
 SAID = "Forced alignment finds where every word begins and ends, in twenty-two lines of text, or in 1999."
 DEMO = "demo.flac"
@@ -286,18 +292,39 @@ class Pinned:
         shutil.copy(self.work / DEMO, self.work / "late.wav")
         self.run("again")
 
-    def everything(self) -> None:
-        """All runs, a few at a time."""
+    def everything(self, parts: Iterable[str] = PARTS) -> None:
+        """Run the parts, two at a time."""
         self.sources()
         self.heard()
-        parts = [self.broken, self.python, *(partial(self.run, part) for part in ("gold", "single", "messages"))]
+        jobs = {"broken": self.broken, "python": self.python}
         with ThreadPoolExecutor(2) as pool:
-            for job in [pool.submit(part) for part in parts]:
+            for job in [pool.submit(jobs.get(part) or partial(self.run, part)) for part in parts]:
                 job.result()
 
 
-def differences(before: Path, after: Path, skip: list[str]) -> list[str]:
-    """What differs between two folders, file by file, with the first of the lines that do."""
+def names_of_parts(parts: Iterable[str]) -> tuple[str, ...]:
+    """Return how the names of the files that these parts write begin."""
+    calls = CALLS.read_text("utf-8")
+    sections = [name for part in parts for name in ((part, "again") if part == "broken" else (part,))]
+    lines = [line for name in sections for line in calls.partition(f"\n[{name}]\n")[2].partition("\n[")[0].splitlines()]
+    return (*(f"{line.partition(': ')[0]}{end}" for line in lines if ": " in line for end in ("/", ".")), "python/")
+
+
+def without_messages(content: bytes) -> bytes:
+    """Return a result without what is worded: stderr, texts of errors, reasons."""
+    text = content.decode("utf-8", "surrogateescape").partition("\n-- stderr")[0]
+    text = re.sub(r"^(\w+Error): .*(\n(?!\w+Error: |[\[{(\d]).*)*", r"\1", text, flags=re.MULTILINE)
+    text = re.sub(rf'"({"|".join(WORDING)})": "(?:[^"\\]|\\.)*"', r'"\1": ""', text)
+    return text.encode("utf-8", "surrogateescape")
+
+
+def differences(
+    before: Path, after: Path, skip: list[str], starts: tuple[str, ...] = ("",), bare: bool = False
+) -> list[str]:
+    """Return what differs between two folders, file by file, with the first lines that do.
+
+    `starts` limits the comparison to names that begin so; `bare` leaves messages out.
+    """
     names = {path.relative_to(folder).as_posix() for folder in (before, after) for path in folder.rglob("*")}
     names = {
         name for name in names if not any(fnmatch.fnmatch(name, one) or name.startswith(f"{one}/") for one in skip)
@@ -305,12 +332,16 @@ def differences(before: Path, after: Path, skip: list[str]) -> list[str]:
     told = []
     for name in sorted(names):
         old, new = before / name, after / name
+        if not name.startswith(starts) or (bare and name.startswith("messages/")):
+            continue
         if old.is_dir() or new.is_dir():
             continue
         if not (old.is_file() and new.is_file()):
             told.append(f"{name}: only {'before' if old.is_file() else 'now'}")
-        elif old.read_bytes() != new.read_bytes():
-            told.append("\n".join([f"{name}: differs", *first_lines(old.read_bytes(), new.read_bytes())]))
+        else:
+            pair = [without_messages(path.read_bytes()) if bare else path.read_bytes() for path in (old, new)]
+            if pair[0] != pair[1]:
+                told.append("\n".join([f"{name}: differs", *first_lines(*pair)]))
     return told
 
 
@@ -331,7 +362,11 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--data", type=Path, default=os.environ.get("CTC_ALIGN_DATA", ROOT.parent / "shared" / "data"))
     parser.add_argument("--skip", action="append", default=[], help="folder or pattern of files to leave out")
+    parser.add_argument("--part", action="append", choices=PARTS, help="run and compare these parts only")
+    parser.add_argument("--without-messages", action="store_true", help="compare what is not wording")
     given = parser.parse_args()
+    if given.command == "write" and (given.part or given.without_messages):
+        parser.error("--part and --without-messages are for compare")
     if given.command == "compare" and not given.folder.is_dir():
         parser.error(f"{given.folder}: no such folder")
     if given.command == "write" and given.folder.exists():
@@ -342,12 +377,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         work, out = Path(name) / "work", given.folder if given.command == "write" else Path(name) / "out"
         work.mkdir()
-        Pinned(work, Path(given.data).absolute(), out).everything()
+        Pinned(work, Path(given.data).absolute(), out).everything(given.part or PARTS)
         files = sum(path.is_file() for path in out.rglob("*"))
         if given.command == "write":
             print(f"{files} files in {out}")
             return 0
-        told = differences(given.folder, out, given.skip)
+        starts = names_of_parts(given.part) if given.part else ("",)
+        told = differences(given.folder, out, given.skip, starts, given.without_messages)
     print("\n".join(told[:40]))
     print(f"{len(told)} of {files} files differ")
     return 1 if told else 0

@@ -1,0 +1,151 @@
+"""Figures of the package's structure, read from the code: what a plan of the architecture sets targets for.
+
+    python tests/support/house_table.py [ROOT] [--trace]
+
+`--trace` also runs `ctc-align demo.flac demo.txt` and counts the functions of the package that it enters.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import io
+import subprocess
+import sys
+import tempfile
+import tokenize
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+from house_rules import PACKAGE, import_circles, imports_by_line, module_files
+
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+TRACED = """
+import os, sys, tempfile
+entered = set()
+def note(frame, event, argument):
+    if event == "call" and PACKAGE in frame.f_code.co_filename:
+        entered.add((frame.f_code.co_filename, frame.f_code.co_firstlineno))
+import threading
+sys.argv = ["ctc-align", "demo.flac", "demo.txt", "--out-dir", "out"]
+threading.setprofile(note)
+sys.setprofile(note)
+try:
+    from ctc_align.cli import main
+    main()
+except SystemExit:
+    pass
+sys.setprofile(None)
+names = [(file, line) for file, line in entered]
+print(len(names), len({file for file, _ in names}), file=sys.stderr)
+"""
+
+
+@dataclass(slots=True)
+class Lines:
+    """Counts of files and of their lines, by kind."""
+
+    files: int = 0
+    total: int = 0
+    code: int = 0
+    docstrings: int = 0
+    comments: int = 0
+    blank: int = 0
+
+    def add(self, other: Lines) -> None:
+        """Add the counts of other files."""
+        for name, count in zip(self.__slots__, astuple(other)):
+            setattr(self, name, getattr(self, name) + count)
+
+
+def lines_of(path: Path) -> Lines:
+    """Return the counts of one file; a comment that follows code on its line counts as code."""
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    docstrings: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        first = node.body[0] if isinstance(node, DOCUMENTED) and node.body else None
+        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+            docstrings.update(range(first.lineno, (first.end_lineno or 0) + 1))
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    comments = sum(token.type == tokenize.COMMENT and lines[token.start[0] - 1].strip()[0] == "#" for token in tokens)
+    blank = sum(not line.strip() for number, line in enumerate(lines, 1) if number not in docstrings)
+    code = len(lines) - len(docstrings) - comments - blank
+    return Lines(1, len(lines), code, len(docstrings), comments, blank)
+
+
+def lines_by_folder(root: Path, top: str = PACKAGE) -> dict[str, Lines]:
+    """Return the counts of each folder of `top`; "." for the files that lie in `top` itself."""
+    counts: dict[str, Lines] = {}
+    for path in sorted((root / top).rglob("*.py")):
+        parts = path.relative_to(root / top).parts
+        counts.setdefault(parts[0] if len(parts) > 1 else ".", Lines()).add(lines_of(path))
+    return counts
+
+
+def single_importers(root: Path) -> list[str]:
+    """Return the modules that exactly one other module imports, packages' own files left out."""
+    importers: dict[str, set[str]] = {}
+    for name, imported in imports_by_line(root).items():
+        for _, module in imported:
+            if module != name:
+                importers.setdefault(module, set()).add(name)
+    files = module_files(root)
+    return sorted(name for name, users in importers.items() if len(users) == 1 and files[name].name != "__init__.py")
+
+
+def dataclass_count(root: Path) -> int:
+    """Return the number of dataclasses of the package."""
+    return sum(
+        isinstance(node, ast.ClassDef) and any("dataclass" in ast.unparse(each) for each in node.decorator_list)
+        for path in module_files(root).values()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    )
+
+
+def traced_functions(root: Path) -> str:
+    """Return how many functions, of how many files, one `ctc-align AUDIO TRANSCRIPT` enters."""
+    with tempfile.TemporaryDirectory() as work:
+        demo = root / PACKAGE / "demo"
+        for path in demo.iterdir():
+            if path.is_file():
+                (Path(work) / path.name).write_bytes(path.read_bytes())
+        program = TRACED.replace("PACKAGE", repr(str(root / PACKAGE)))
+        done = subprocess.run(
+            [sys.executable, "-c", program], cwd=work, env={"PYTHONPATH": str(root)}, capture_output=True, text=True
+        )
+        functions, files = done.stderr.splitlines()[-1].split()
+    return f"{functions} functions of {files} files"
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description="Figures of the package's structure.")
+    parser.add_argument("root", nargs="?", type=Path, default=Path(__file__).resolve().parents[2])
+    parser.add_argument("--trace", action="store_true")
+    given = parser.parse_args()
+    root = given.root.resolve()
+    whole = Lines()
+    print(f"{'':14}{'files':>7}{'total':>8}{'code':>8}{'docstr.':>8}{'comments':>9}{'blank':>7}")
+    for folder, counts in sorted(lines_by_folder(root).items()):
+        whole.add(counts)
+        print(row(folder, counts))
+    print(row("all", whole))
+    tests = Lines()
+    for counts in lines_by_folder(root, "tests").values():
+        tests.add(counts)
+    print(row("tests", tests))
+    print(f"modules with one importer  {len(single_importers(root))}")
+    print(f"dataclasses                {dataclass_count(root)}")
+    print(f"circles of imports         {len(import_circles(root))}")
+    if given.trace:
+        print(f"ctc-align AUDIO TRANSCRIPT {traced_functions(root)}")
+
+
+def row(name: str, counts: Lines) -> str:
+    """Return a line of the table."""
+    return f"{name:14}" + "".join(f"{count:{width}}" for count, width in zip(astuple(counts), (7, 8, 8, 8, 9, 7)))
+
+
+if __name__ == "__main__":
+    main()
