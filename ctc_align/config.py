@@ -97,7 +97,7 @@ class Settings:
     """Largest distance of a word edge from its place on the CTC path."""
     shortest_pause_s: float = setting(0.04, above=0.0)
     """A shorter gap between two words goes to the sounds around it. Between two phones the limit is up to 2.25 times
-    as long, or half as long: see `ctc_align.alignment.pauses`."""
+    as long, or half as long: see `ctc_align.alignment.edges`."""
     edges: str = setting("auto", choices=("auto", "spikes", "occupancy", "calibrated", "refined"))
     """How edges are placed: see `ctc_align.alignment.edges`; "auto" is the best way that the model has."""
     calibration: str = setting("", may_be_empty=True)

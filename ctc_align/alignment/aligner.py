@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
 from ctc_align.alignment.align_utterance import align_utterance, choose_tokens
-from ctc_align.alignment.corrected_words import check_length, corrected_words, path_of, recording_of, text_of
 from ctc_align.alignment.inputs import (
     FINE,
     AlignerOptions,
     ModelEmissions,
+    Progress,
+    StepProgress,
     TranscriptSplitter,
     UtteranceInputs,
     check_on_error,
@@ -25,14 +26,14 @@ from ctc_align.alignment.inputs import (
     lexicon_in,
     named_pairs,
     names_of,
+    reading,
     require_text_extras,
     run_watched,
     said_words,
     seconds_of,
 )
 from ctc_align.alignment.model_choice import ModelChoice
-from ctc_align.alignment.progress import Progress, StepProgress, reading
-from ctc_align.alignment.realign_utterance import realign_utterance
+from ctc_align.alignment.realign import check_length, corrected_words, path_of, realign_utterance, recording_of, text_of
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.formats import Alignment

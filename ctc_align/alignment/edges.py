@@ -8,21 +8,175 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 
 from ctc_align import units
 from ctc_align.alignment.ctc_path import Spans, best_ctc_path
-from ctc_align.alignment.edge_order import SHORTEST_FRAMES, among_all_tokens, frames_in, in_order
-from ctc_align.alignment.edge_posteriors import Sounds, soft_edges
-from ctc_align.alignment.pauses import PauseRule
-from ctc_align.alignment.segmentation import parts_of, segment, sounds_of
+from ctc_align.alignment.segmentation import Sounds, parts_of, segment, soft_edges, sounds_of
 from ctc_align.alignment.wildcard import scores_of, speech_scores
 from ctc_align.errors import InputError
 from ctc_align.kernels.requests import Steps
 from ctc_align.lattice import WILDCARD
-from ctc_align.models.calibration import SILENCE, Calibration
+from ctc_align.models.calibration import SILENCE, SOUND, Calibration
 from ctc_align.types import Emissions, Tokens
+
+# The order of edges: they ascend, no sound is nothing, and separators between words are.
+
+SHORTEST_FRAMES = 0.5
+"""The shortest that a sound may be."""
+
+
+def in_order(
+    start: np.ndarray, end: np.ndarray, pause_after: np.ndarray, frames: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return edges that ascend within [0, frames], every sound SHORTEST_FRAMES or longer, shared edges still shared.
+
+    Args:
+        start, end: (L,) in frames.
+        pause_after: (L,) bool, after which sounds there is a pause; the others share their edge with the next.
+        frames: length of the audio.
+    """
+    count = len(start)
+    edges = np.empty(2 * count)
+    edges[::2], edges[1::2] = start, end
+    shared = np.zeros(2 * count, np.bool_)
+    shared[2::2] = ~pause_after[:-1]
+    # A shared edge is one: its two places are their mean, which is either where they are the same.
+    middle = (edges[1:-1:2] + edges[2::2]) / 2
+    edges[1:-1:2] = np.where(shared[2::2], middle, edges[1:-1:2])
+    edges[2::2] = np.where(shared[2::2], middle, edges[2::2])
+    least = min(SHORTEST_FRAMES, frames / max(count, 1))
+    room = np.repeat(np.arange(count), 2) * least
+    room[1::2] += least
+    edges = np.maximum.accumulate(np.maximum(edges, 0.0) - room) + room
+    latest = frames - (count * least - room)
+    edges = np.minimum(edges, latest)
+    edges = np.minimum.accumulate((edges - room)[::-1])[::-1] + room
+    return edges[::2], edges[1::2]
+
+
+def among_all_tokens(spans: Spans, spoken: np.ndarray, own: Spans) -> Spans:
+    """Return the edges of all tokens: those of the `spoken` ones (L,), and separators at the end of the sound before.
+
+    Args:
+        spans: of all tokens; what stands before the first sound is at 0.
+        spoken: the places of the sounds among all tokens.
+        own: of the sounds, with standard deviations or without.
+    """
+    start, end = spans.start.astype(np.float64), spans.start.astype(np.float64)
+    start[spoken], end[spoken] = own.start, own.end
+    others = np.setdiff1d(np.arange(len(start)), spoken)
+    before = np.searchsorted(spoken, others) - 1
+    place = np.where(before >= 0, end[spoken[np.maximum(before, 0)]], 0.0) if len(spoken) else np.zeros(len(others))
+    start[others] = end[others] = place
+    if own.start_sd is None or own.end_sd is None:
+        return Spans(start, end)
+    start_sd, end_sd = np.zeros((2, len(start)))
+    start_sd[spoken], end_sd[spoken] = own.start_sd, own.end_sd
+    return Spans(start, end, start_sd, end_sd)
+
+
+def frames_in(emissions: Emissions) -> float:
+    """Return the length of the audio in frames, from where frame 0 begins."""
+    if emissions.duration_s is None:
+        return float(len(emissions.log_probs))
+    return (emissions.duration_s - emissions.first_frame_s) / emissions.frame_shift_s
+
+
+# Pauses that are none: a silence too short to be one belongs to the sounds around it.
+#
+# How short that is depends on them. The closure of a plosive is as silent as a pause, and hand labels count it to the
+# plosive; the glottal closure before a vowel likewise belongs to the vowel, unless a vowel or the noise of a
+# fricative runs up to it. Where neither neighbour has a closure of its own, a little silence is a pause already. All
+# this is known of the 39 phones of English and of those of `ctc_align.text.ipa`; between letters, and phones of other
+# sets, every pause has the usual length.
+
+CLOSURES = ("stop", "affricate")
+LONG, LONGER, SHORT = 1.5, 2.25, 0.5
+"""The shortest pause beside plosives, before vowels with a glottal closure, and beside neither, in usual ones."""
+
+
+def shortest_pause(before: str, after: str) -> float:
+    """Return how long a silence between two kinds of sounds must be to be a pause, in usual shortest pauses.
+
+    >>> shortest_pause("nasal", "stop"), shortest_pause("nasal", "vowel"), shortest_pause("vowel", "vowel")
+    (1.5, 2.25, 0.5)
+    """
+    if SOUND in (before, after):
+        return 1.0
+    if _glottal(before, after):
+        return LONGER
+    return LONG if after in CLOSURES or before == "stop" else SHORT
+
+
+def belongs_to_next(before: str, after: str) -> bool:
+    """Return whether a silence too short to be a pause is the closure that the sound after it begins with.
+
+    >>> belongs_to_next("nasal", "stop"), belongs_to_next("stop", "vowel"), belongs_to_next("stop", "fricative")
+    (True, True, False)
+    """
+    return after in CLOSURES or _glottal(before, after)
+
+
+def _glottal(before: str, after: str) -> bool:
+    return after == "vowel" and before in ("stop", "affricate", "nasal", "liquid", "glide")
+
+
+@dataclass(frozen=True)
+class PauseRule:
+    """Which gaps between sounds are pauses: `shortest_frames` is the usual shortest one.
+
+    Between CTC's `spikes` there is a gap almost always, and a spike says little about where its sound ends: what is no
+    pause is closed in its middle, and inside a word there is none; with `shortest_frames` of 0 every gap stays.
+    """
+
+    shortest_frames: float
+    spikes: bool = False
+
+    def close(
+        self, start: np.ndarray, end: np.ndarray, gap: np.ndarray, kinds: Sequence[str], words: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Close the gaps that are no pauses: their neighbours share an edge.
+
+        Args:
+            start, end: (L,) edges of the sounds, in frames.
+            gap: (L - 1,) bool, after which sounds the best path has a silence.
+            kinds, words: (L,) of the sounds.
+
+        Returns:
+            Starts and ends (L,), and after which sounds (L,) there is a pause; after the last one there is.
+        """
+        if not self.spikes:
+            return _closed(start, end, gap, kinds, self.shortest_frames)
+        return _met_half_way(start, end, gap, words[1:] != words[:-1], self.shortest_frames)
+
+
+def _closed(
+    start: np.ndarray, end: np.ndarray, gap: np.ndarray, kinds: Sequence[str], shortest: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    start, end = start.copy(), end.copy()
+    least = shortest * np.array([shortest_pause(*pair) for pair in pairwise(kinds)])
+    closure = np.array([belongs_to_next(*pair) for pair in pairwise(kinds)], np.bool_)
+    pause = gap & (start[1:] - end[:-1] >= least)
+    shared = np.where(gap & closure, end[:-1], start[1:])
+    start[1:] = np.where(pause, start[1:], shared)
+    end[:-1] = np.where(pause, end[:-1], shared)
+    return start, end, np.append(pause, True)
+
+
+def _met_half_way(
+    start: np.ndarray, end: np.ndarray, gap: np.ndarray, between_words: np.ndarray, shortest: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    pause = gap & (start[1:] - end[:-1] >= shortest)
+    if shortest > 0:
+        pause &= between_words
+    middle = (start[1:] + end[:-1]) / 2
+    starts = np.append(start[:1], np.where(pause, start[1:], middle))
+    ends = np.append(np.where(pause, end[:-1], middle), end[-1:])
+    return starts, ends, np.append(pause, True)
 
 
 @dataclass(frozen=True)
@@ -187,3 +341,19 @@ def share_out_wildcards(edges: Spans, tokens: Tokens) -> Spans:
         cuts = start[places[0]] + np.cumsum(shares)[:-1]
         start[places[1:]], end[places[:-1]] = cuts, cuts
     return replace(edges, start=start, end=end)
+
+
+def duration_of(emissions: Emissions) -> float:
+    """Return the length of the audio in seconds; where it is not known, the end of the last frame."""
+    if emissions.duration_s is not None:
+        return emissions.duration_s
+    return seconds_at(float(len(emissions.log_probs)), emissions.frame_shift_s, emissions.first_frame_s)
+
+
+@lru_cache(maxsize=2**16)
+def seconds_at(frames: float, frame_shift_s: float, first_frame_s: float) -> float:
+    """Return when frame `frames` begins, to 10 µs; cached, for rounding is slow and short utterances share edges."""
+    if frames.is_integer():
+        begin_s = units.frames_to_seconds(int(frames), frame_shift_s)
+        return begin_s if not first_frame_s else round(begin_s + first_frame_s, 6)
+    return round(frames * frame_shift_s + first_frame_s, 5)

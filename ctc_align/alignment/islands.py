@@ -13,12 +13,19 @@ from itertools import pairwise
 import numpy as np
 
 from ctc_align import units
-from ctc_align.alignment.absent_words import HeardSpeech, present_words
-from ctc_align.alignment.found_words import FoundWords, find_words, text_tokens
-from ctc_align.alignment.heard_tokens import HeardTokens, hear
+from ctc_align.alignment.found_words import (
+    FoundWords,
+    Gaps,
+    HeardSpeech,
+    find_words,
+    gaps_of,
+    present_words,
+    room_frames,
+    text_tokens,
+)
 from ctc_align.alignment.inputs import UtteranceInputs
+from ctc_align.alignment.token_search import HeardTokens, hear
 from ctc_align.alignment.wildcard import scores_of, soundless
-from ctc_align.alignment.word_gaps import Gaps, gaps_of, room_frames
 from ctc_align.kernels.requests import Steps
 from ctc_align.types import WordTokens
 

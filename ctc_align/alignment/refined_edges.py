@@ -11,15 +11,254 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import torch
 
 from ctc_align.alignment.ctc_path import Spans
-from ctc_align.alignment.edge_order import among_all_tokens, frames_in, in_order
-from ctc_align.alignment.edge_windows import SILENT, Edges, EdgeScene, edges_of, utterance_sounds
+from ctc_align.alignment.edges import among_all_tokens, frames_in, in_order
 from ctc_align.kernels.requests import Steps
 from ctc_align.lattice import WILDCARD
-from ctc_align.models.edge_network import CHANNELS, FARTHEST, WINDOW, EdgeNetwork, EdgeWindows
-from ctc_align.models.fine_features import SHIFT_S
-from ctc_align.types import Emissions, Tokens
+from ctc_align.models.edge_network import (
+    CHANNELS,
+    FARTHEST,
+    INSIDE,
+    MODEL_CHANNELS,
+    REACH,
+    WINDOW,
+    WORD_END,
+    WORD_START,
+    EdgeNetwork,
+    EdgeWindows,
+)
+from ctc_align.models.fine_features import LEVEL_REACH_FRAMES, MELS, SHIFT_S, fine_features
+from ctc_align.reading.rows_on_disk import TensorOnDisk
+from ctc_align.types import Audio, Emissions, Tokens
+
+# The edges of an utterance's sounds, each once, and the windows around them that a network of edges looks at.
+#
+# Sounds that follow each other inside a word share an edge. The end of a word and the start of the next one are two,
+# even where nothing is between them: whether a glottal stop parts two vowels is for the network to see.
+
+LEAST_SCORE, SCORE_SCALE, SCORE_CENTRE = -12.0, 0.25, 4.0
+"""Log-posteriors are limited, centred and scaled to be network inputs."""
+NEAR_S, BESIDE_S = 0.05, 0.02
+"""The distance from the edge, and from the edges beside it, in these units."""
+FAR_S = 2.0
+"""The most that the distance is, in its unit."""
+FAR_FRAMES = 2 * LEVEL_REACH_FRAMES
+"""Windows that are so many fine frames apart have no features in common, nor anything that these are levelled by."""
+FAR_ROWS = 100
+"""Frames of emissions that no window needs, so many in a row, are not read."""
+SILENT = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Edges:
+    """The edges of L sounds, in the order of time.
+
+    Attributes:
+        left, right: (E,) the sound on either side, `SILENT` at the utterance's ends and at a pause.
+        role: (E,) `INSIDE` a word, `WORD_END` or `WORD_START`; `INSIDE` too where silence is on one side.
+        frames: (E,) where they are, in frames of the emissions.
+        begins, ends: (L,) the edges with which each sound begins and ends; inside words the end of a sound is the
+            beginning of the next.
+    """
+
+    left: np.ndarray
+    right: np.ndarray
+    role: np.ndarray
+    frames: np.ndarray
+    begins: np.ndarray
+    ends: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+
+def edges_of(start: np.ndarray, end: np.ndarray, words: np.ndarray) -> Edges:
+    """Return the edges of sounds (L,) with their starts, ends (frames) and words.
+
+    >>> found = edges_of(np.array([1.0, 4.0, 9.0]), np.array([4.0, 9.0, 12.0]), np.array([0, 0, 1]))
+    >>> found.frames.tolist(), found.left.tolist(), found.right.tolist(), found.ends.tolist()
+    ([1.0, 4.0, 9.0, 9.0, 12.0], [-1, 0, 1, 1, 2], [0, 1, 2, 2, -1], [1, 2, 4])
+    """
+    count = len(start)
+    sounds = np.arange(count)
+    pause = np.append(start[1:] > end[:-1], True)
+    shared = np.append(words[1:] == words[:-1], False) & ~pause
+    before = np.append(True, pause[:-1])
+    # Every sound has a start and an end; an end that is shared with the next start is left out.
+    left = np.stack((np.where(before, SILENT, sounds - 1), sounds), 1)
+    right = np.stack((sounds, np.where(pause, SILENT, sounds + 1)), 1)
+    inner = np.append(False, shared[:-1])
+    start_role = np.where(inner | before, INSIDE, WORD_START)
+    role = np.stack((start_role, np.where(pause, INSIDE, WORD_END)), 1)
+    kept = np.stack((np.ones(count, np.bool_), ~shared), 1).ravel()
+    place = np.cumsum(kept) - 1
+    begins = place[::2]
+    ends = np.where(shared, np.append(begins[1:], 0), place[1::2])
+    frames = np.stack((start, end), 1)
+    left, right, role, frames = (both.ravel()[kept] for both in (left, right, role, frames))
+    return Edges(left, right, role, frames, begins, ends)
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeScene:
+    """An utterance with the edges that will be looked at.
+
+    Attributes:
+        emissions: with their sound.
+        ids: (L,) of the sounds in the vocabulary, `lattice.WILDCARD` among them.
+        edges: of the sounds.
+        network: that will look.
+    """
+
+    emissions: Emissions
+    ids: np.ndarray
+    edges: Edges
+    network: EdgeNetwork
+
+    def centres(self) -> np.ndarray:
+        """Return the fine frame (E,) int64 that is nearest to each edge."""
+        emissions = self.emissions
+        at_s = self.edges.frames * emissions.frame_shift_s + emissions.first_frame_s
+        return np.floor(at_s / SHIFT_S + 0.5).astype(np.int64)
+
+    def windows(self, first: int, last: int, margin: int = 0) -> EdgeWindows:
+        """Return the windows of edges [first, last), `margin` fine frames wider on either side."""
+        edges, device = self.edges, self.emissions.log_probs.device
+        reach = REACH + margin
+        centres = self.centres()[first:last]
+        fine = centres[:, None] + np.arange(-reach, reach + 1)
+        values = np.empty((last - first, MELS + MODEL_CHANNELS, 2 * reach + 1), np.float32)
+        values[:, :MELS] = self._features(fine)
+        values[:, MELS:] = self._scores_and_places(first, last, fine)
+        sounds = [self._indices(side[first:last]) for side in (edges.left, edges.right)]
+        role = torch.from_numpy(edges.role[first:last])
+        left, right = (torch.from_numpy(side) for side in sounds)
+        return EdgeWindows(torch.from_numpy(values).to(device), left.to(device), right.to(device), role.to(device))
+
+    def _indices(self, sounds: np.ndarray) -> np.ndarray:
+        """Return sounds (E,) as the network counts them."""
+        silent = sounds == SILENT
+        tokens, place = np.unique(self.ids[sounds[~silent]], return_inverse=True)
+        labels = ("" if token == WILDCARD else self.emissions.vocab[token] for token in tokens)
+        known = np.array([self.network.index_of(label) for label in labels], np.int64)
+        indices = np.full(len(sounds), self.network.silence)
+        indices[~silent] = known[place]
+        return indices
+
+    def _features(self, fine: np.ndarray) -> np.ndarray:
+        """Return the fine features (E, MELS, W) of windows of fine frames (E, W), which ascend."""
+        audio = self.emissions.sound
+        assert audio is not None
+        found = np.empty((len(fine), MELS, fine.shape[1]), np.float32)
+        # Where hours without an edge are between two windows nothing of them is looked at.
+        far = np.flatnonzero(fine[1:, 0] - fine[:-1, -1] > FAR_FRAMES) + 1
+        for begin, end in zip((0, *far), (*far, len(fine))):
+            low, width = int(fine[begin, 0]), fine.shape[1]
+            features = fine_features(audio, low, int(fine[end - 1, -1]) + 1).numpy()
+            windows = np.lib.stride_tricks.sliding_window_view(np.ascontiguousarray(features.T), width, 1)
+            found[begin:end] = windows[:, fine[begin:end, 0] - low].transpose(1, 0, 2)
+        return found
+
+    def _scores_and_places(self, first: int, last: int, fine: np.ndarray) -> np.ndarray:
+        """Return the model's scores, and the distances from edges (E, MODEL_CHANNELS, W), of fine frames (E, W)."""
+        emissions, edges = self.emissions, self.edges
+        time_s = fine * SHIFT_S
+        frame = np.clip((time_s - emissions.first_frame_s) / emissions.frame_shift_s - 0.5, 0, None)
+        scores = sound_scores(emissions, self.ids, edges.left[first:last], edges.right[first:last], frame)
+        at_s = edges.frames * emissions.frame_shift_s + emissions.first_frame_s
+        own_s = at_s[first:last, None]
+        # The two edges between words lie in one place: what is beside them is farther away.
+        before = np.searchsorted(at_s, own_s[:, 0], "left") - 1
+        after = np.searchsorted(at_s, own_s[:, 0], "right")
+        before_s = np.where(before >= 0, at_s[np.maximum(before, 0)], -np.inf)[:, None]
+        after_s = np.where(after < len(at_s), at_s[np.minimum(after, len(at_s) - 1)], np.inf)[:, None]
+        places = (
+            np.clip((time_s - own_s) / NEAR_S, -FAR_S, FAR_S),
+            np.tanh((time_s - before_s) / BESIDE_S),
+            np.tanh((time_s - after_s) / BESIDE_S),
+        )
+        return np.concatenate((scores, np.stack(places, 1)), 1)
+
+
+def sound_scores(
+    emissions: Emissions, ids: np.ndarray, left: np.ndarray, right: np.ndarray, frame: np.ndarray
+) -> np.ndarray:
+    """Return what the model says for the sounds on either side of edges, for silence, and for the edge (E, 4, W).
+
+    Of a model with segmentation states the posteriors of a sound are those of all its states, and the edge is where its
+    last or the next one's first state is likely; else they are CTC's, and silence is the blank.
+
+    Args:
+        emissions: of the utterance.
+        ids: (L,) of the sounds in the vocabulary.
+        left, right: (E,) sounds beside the edges.
+        frame: (E, W) frames, between which scores are straight lines.
+    """
+    scores = emissions.log_probs if emissions.states is None else emissions.states
+    low = np.floor(frame).astype(np.int64)
+    first = low[:, :1]
+    count = int((low - first).max()) + 2
+    # (E, t): the frames of the emissions that a window needs, and where they are among those that any needs
+    needed, near = np.unique(np.minimum(first + np.arange(count), len(scores) - 1), return_inverse=True)
+    near = near.reshape(-1, count)
+    posteriors = _rows(scores, needed).log_softmax(1).numpy()
+    before, before_end, _ = _side_scores(posteriors, near, emissions, ids[left], left == SILENT)
+    after, _, after_begin = _side_scores(posteriors, near, emissions, ids[right], right == SILENT)
+    silence = posteriors[:, _silence(emissions)][near]
+    # (E, 4, t): of the sound before, of the one after, of silence, and of either side of the edge
+    tracks = np.stack((before, after, silence, np.maximum(before_end, after_begin)), 1)
+    np.clip(tracks, LEAST_SCORE, 0.0, out=tracks)
+    tracks = (tracks + np.float32(SCORE_CENTRE)) * np.float32(SCORE_SCALE)
+    lower = (low - first)[:, None]
+    share = (frame - low).astype(np.float32)[:, None]
+    return np.take_along_axis(tracks, lower, 2) * (1 - share) + np.take_along_axis(tracks, lower + 1, 2) * share
+
+
+def _rows(scores: torch.Tensor | TensorOnDisk, frames: np.ndarray) -> torch.Tensor:
+    """Return rows of scores (T, K) of frames that ascend, which may be hours apart: float32, on the CPU."""
+    stretches = np.split(frames, np.flatnonzero(np.diff(frames) > FAR_ROWS) + 1)
+    return torch.cat([scores[int(one[0]) : int(one[-1]) + 1].float().cpu()[one - one[0]] for one in stretches])
+
+
+def _silence(emissions: Emissions) -> int:
+    """Return the column of silence: the last state, or the blank."""
+    return emissions.blank if emissions.states is None else -1
+
+
+def _side_scores(
+    posteriors: np.ndarray, near: np.ndarray, emissions: Emissions, tokens: np.ndarray, silent: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return log-posteriors (E, t) of the sounds on one side, and of their last and first states.
+
+    Args:
+        posteriors: (T, K) of the frames that are needed.
+        near: (E, t) those around each edge.
+        emissions: that they are of.
+        tokens: (E,) of the sounds.
+        silent: (E,) where there is no sound; a wildcard is silent, too.
+    """
+    silent = silent | (tokens == WILDCARD)
+    if emissions.states is None:
+        scores = posteriors[near, np.where(silent, emissions.blank, tokens)[:, None]]
+        return scores, scores, scores
+    parts = (posteriors.shape[1] - 1) // (len(emissions.vocab) - 1)
+    first = (tokens - (tokens > emissions.blank)) * parts
+    silence = posteriors.shape[1] - 1
+    each = [posteriors[near, np.where(silent, silence, first + part)[:, None]] for part in range(parts)]
+    total = each[0]
+    for one in each[1:]:
+        total = np.logaddexp(total, one)
+    total = np.where(silent[:, None], each[0], total)
+    return total, each[-1], each[0]
+
+
+def utterance_sounds(ids: Sequence[int], words: Sequence[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the tokens that belong to words: their places in the row (L,), their ids and their words."""
+    spoken = np.flatnonzero(np.asarray(words) >= 0)
+    return spoken, np.asarray(ids)[spoken], np.asarray(words)[spoken]
+
 
 EDGES_AT_ONCE = 512
 """Edges of an utterance whose windows are in memory together."""
@@ -127,3 +366,98 @@ def _closed(start: np.ndarray, end: np.ndarray, before: Spans, frame_shift_s: fl
         np.append(start[:1], np.where(shared, middle, start[1:])),
         np.append(np.where(shared, middle, end[:-1]), end[-1:]),
     )
+
+
+# Edges that lie in the quiet of a pause, brought to where the sound is: of models that no hand labels have
+# calibrated.
+#
+# A segmentation that was learnt without labels counts to a word what always stands beside it: a breath, the quiet
+# before a vowel that begins with a glottal stop. Where a pause is much quieter than the speech beside it, the level
+# alone says where it ends, and by more than a network of edges sees.
+
+LEVEL_SHIFT_S, LEVEL_WINDOW_S = 0.005, 0.02
+"""Levels are of windows of `LEVEL_WINDOW_S`, one for each `LEVEL_SHIFT_S`."""
+PAUSE_S = 0.04
+"""Shorter gaps between words say nothing of how quiet a pause is."""
+SPEECH_S, QUIET_S = 2.0, 1.0
+"""So much of the sound is looked at, on either side of an edge."""
+LOUD, FLOOR = 0.9, 0.3
+"""Quantiles of the levels around an edge, and of those within the pause: how loud the speech is, and the pause."""
+CONTRAST_DB, MOST_CONTRAST_DB = 20.0, 60.0
+"""In a pause that is not so much quieter than the speech, nothing moves; and it counts as no quieter than that."""
+SOUNDING = 0.4
+"""Sound is what is this share of the way, in dB, from the pause's level to the speech's …"""
+HELD_S = 0.02
+"""… and so much before it and after it: closures, and what fades."""
+MOST_S, MOST_SHARE = 0.2, 0.8
+"""Sound that begins farther inside, or after a greater share of the word, says nothing of its edge."""
+_SMALLEST_POWER = 1e-10
+
+
+def edges_out_of_pauses(emissions: Emissions, tokens: Tokens, drawn: Spans) -> Spans:
+    """Return the edges of all tokens, those of words beside pauses no farther in the quiet than `HELD_S`.
+
+    Args:
+        emissions: with their sound.
+        tokens: what is said, wildcards and separators included.
+        drawn: where their edges are, between frames, in order.
+    """
+    assert emissions.sound is not None
+    owners = np.asarray(tokens.words)
+    spoken = np.flatnonzero(owners >= 0)
+    own, words, shift_s = drawn.of(spoken), owners[spoken], emissions.frame_shift_s
+    start, end = own.start.copy(), own.end.copy()
+    frames = frames_in(emissions)
+    first = np.flatnonzero(np.append(True, words[1:] != words[:-1]))
+    last = np.append(first[1:], len(words)) - 1
+    before = start[first] - np.append(0.0, end[last[:-1]])
+    after = np.append(start[first[1:]], frames) - end[last]
+    lengths = end[last] - start[first]
+
+    for k, (head, tail) in enumerate(zip(first, last)):
+        most_s = min(MOST_S, MOST_SHARE * lengths[k] * shift_s)
+        for edges, place, sign, gap in ((start, head, 1, before[k]), (end, tail, -1, after[k])):
+            if gap * shift_s >= PAUSE_S:
+                edge_s = edges[place] * shift_s + emissions.first_frame_s
+                edges[place] += sign * _quiet_s(emissions.sound, edge_s, sign * gap * shift_s, most_s) / shift_s
+    pause_after = np.append(own.start[1:] > own.end[:-1], True)
+    start, end = in_order(start, end, pause_after, frames)
+    return among_all_tokens(drawn, spoken, Spans(start, end, own.start_sd, own.end_sd))
+
+
+def _quiet_s(audio: Audio, edge_s: float, pause_s: float, most_s: float) -> float:
+    """Return how much of a word is quiet, in seconds, from its edge on.
+
+    Args:
+        audio: the whole recording.
+        edge_s: where the word begins, or ends.
+        pause_s: how long the pause before it is, or with a minus how long the one after it.
+        most_s: how far to look.
+    """
+    speech, quiet = SPEECH_S, min(abs(pause_s), QUIET_S)
+    if pause_s > 0:
+        levels = _levels(audio, edge_s - quiet, edge_s + speech)
+    else:
+        levels = _levels(audio, edge_s - speech, edge_s + quiet)[::-1]
+    edge = round(quiet / LEVEL_SHIFT_S)
+    if len(levels) <= edge:
+        return 0.0
+    loud, floor = float(np.quantile(levels, LOUD)), float(np.quantile(levels[:edge], FLOOR))
+    contrast = min(loud - floor, MOST_CONTRAST_DB)
+    if contrast < CONTRAST_DB:
+        return 0.0
+    inside = levels[edge : edge + round(most_s / LEVEL_SHIFT_S)]
+    sounding = np.flatnonzero(inside >= loud - (1 - SOUNDING) * contrast)
+    return max(0.0, float(sounding[0]) * LEVEL_SHIFT_S - HELD_S) if len(sounding) else 0.0
+
+
+def _levels(audio: Audio, start_s: float, end_s: float) -> np.ndarray:
+    """Return the levels (T,) in dB from one time to another; beyond the recording's ends there is none."""
+    window, shift = round(LEVEL_WINDOW_S * audio.sample_rate), round(LEVEL_SHIFT_S * audio.sample_rate)
+    count, low = len(audio.samples), round(start_s * audio.sample_rate) - window // 2
+    high = round(end_s * audio.sample_rate) + window // 2
+    samples = np.asarray(audio.samples[max(low, 0) : min(max(high, 0), count)], np.float64)
+    padded = np.pad(samples, (max(0, -low), max(0, high - count)))
+    sums = np.append(0.0, np.cumsum(padded * padded))
+    first = np.arange(0, len(padded) - window + 1, shift)
+    return np.asarray(10 * np.log10((sums[first + window] - sums[first]) / window + _SMALLEST_POWER))

@@ -3,19 +3,310 @@
 Runs of tokens that are heard as they are written are found by their hashes; those that follow each other at the pace of
 speech are a fragment, as reads are chained in genome assembly (Li 2018, doi 10.1093/bioinformatics/bty191). Of the
 fragments the best chain that ascends on both sides is taken. What lies between its runs is matched token by token
-(`ctc_align.alignment.token_matching`), small pieces at a time, so that the memory grows with the text and not with its
+(`ctc_align.alignment.token_search`), small pieces at a time, so that the memory grows with the text and not with its
 square.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import torch
 
-from ctc_align.alignment.heard_tokens import HeardTokens
-from ctc_align.alignment.token_matching import TextTokens, TokenMatch, match_block
+# The labels of greedy decoding, and how well each token of a text fits in their place.
+#
+# A search compares a text with what a model hears without it, tokens with tokens: there are a tenth as many as
+# frames.
+
+FAINT_NATS = 1.0
+"""A label is heard where it is no less likely than the blank by more than so many nats."""
+WORST_NATS, BEST_NATS = -4.0, 5.0
+"""Limits of the log-odds of a token: greedy decoding errs in one label of five, and more in noise."""
+PIECE_FRAMES = 2**16
+"""Frames that are looked at together: their copies are all that long recordings take beyond the labels."""
+LEAST_SHARE = 1e-4
+"""The least mean probability of a class over all labels."""
+
+
+@dataclass(frozen=True)
+class HeardTokens:
+    """The H labels that a model hears, in order of time.
+
+    Attributes:
+        ids: (H,) int64, classes of the vocabulary.
+        frames: (H,) int64, where each is likeliest.
+        log_probs: (T, C), natural log, of the recording.
+        background: (C,) float32, log of the mean probability of each class over all labels.
+    """
+
+    ids: np.ndarray
+    frames: np.ndarray
+    log_probs: torch.Tensor
+    background: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def odds(self, classes: np.ndarray, first: int, last: int) -> np.ndarray:
+        """Return (N, last - first) float32: log-odds in nats of N classes at the labels from `first` to `last`.
+
+        They are those of the class there, in the likeliest of three frames, against any label, from `WORST_NATS` to
+        `BEST_NATS`.
+        """
+        best = _best_of_three(self.log_probs, self.frames[first:last])
+        own = best[:, torch.from_numpy(classes).to(best.device)].T.cpu().numpy()
+        return np.clip(own - self.background[classes][:, None], WORST_NATS, BEST_NATS)
+
+    def odds_at(self, classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Return (N,) float32: log-odds of N classes at as many labels, each at its own."""
+        found = [np.zeros(0, np.float32)]
+        for low in range(0, len(classes), PIECE_FRAMES):
+            own, at = classes[low : low + PIECE_FRAMES], labels[low : low + PIECE_FRAMES]
+            best = _best_of_three(self.log_probs, self.frames[at])
+            rows = torch.from_numpy(own).to(best.device)[:, None]
+            found.append(best.gather(1, rows)[:, 0].cpu().numpy() - self.background[own])
+        return np.clip(np.concatenate(found), WORST_NATS, BEST_NATS)
+
+    def only(self, places: np.ndarray) -> HeardTokens:
+        """Return some of the labels, by their places."""
+        return HeardTokens(self.ids[places], self.frames[places], self.log_probs, self.background)
+
+
+def hear(log_probs: torch.Tensor, blank: int, without: Sequence[int] = ()) -> HeardTokens:
+    """Return the labels that a model hears, runs of equal ones as one.
+
+    Args:
+        log_probs: (T, C), natural log.
+        blank: the class of the blank.
+        without: classes that are no sounds: a separator of words, a star.
+    """
+    ids, frames, best = _labelled_frames(log_probs, blank, list(without))
+    begins = np.flatnonzero((np.diff(ids, prepend=-1) != 0) | (np.diff(frames, prepend=-2) > 1))
+    owner = np.repeat(np.arange(len(begins)), np.diff(np.append(begins, len(ids))))
+    peaks = np.maximum.reduceat(best, begins) if len(begins) else best
+    at_peak = np.flatnonzero(best == peaks[owner])
+    _, firsts = np.unique(owner[at_peak], return_index=True)
+    centres = frames[at_peak[firsts]]
+    total = torch.zeros(log_probs.shape[1], dtype=torch.float64)
+    for low in range(0, len(centres), PIECE_FRAMES):
+        total += _best_of_three(log_probs, centres[low : low + PIECE_FRAMES]).exp().double().sum(0).cpu()
+    mean = total.numpy() / max(len(centres), 1)
+    return HeardTokens(ids[begins], centres, log_probs, np.log(np.maximum(mean, LEAST_SHARE)).astype(np.float32))
+
+
+def _labelled_frames(
+    log_probs: torch.Tensor, blank: int, without: list[int]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the classes, frames and log-probs of the frames where a label is heard."""
+    ids, frames, best = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
+    for low in range(0, len(log_probs), PIECE_FRAMES):
+        piece = log_probs[low : low + PIECE_FRAMES].float()
+        silent = piece[:, [blank, *without]].amax(1)
+        labels = piece.index_fill(1, torch.tensor([blank, *without], device=piece.device), float("-inf"))
+        top, label = labels.max(1)
+        heard = (top >= silent - FAINT_NATS).cpu().numpy()
+        ids.append(label.cpu().numpy()[heard])
+        frames.append(low + np.flatnonzero(heard))
+        best.append(top.cpu().numpy()[heard])
+    return np.concatenate(ids), np.concatenate(frames), np.concatenate(best)
+
+
+def _best_of_three(log_probs: torch.Tensor, centres: np.ndarray) -> torch.Tensor:
+    """Return (N, C) the highest log-probs of each class in three frames around each of N."""
+    last = len(log_probs) - 1
+    near = np.clip(centres + np.array([[-1], [0], [1]]), 0, last)
+    rows = log_probs[torch.from_numpy(near).to(log_probs.device)].float()
+    return (rows - rows.logsumexp(2, keepdim=True)).amax(0)
+
+
+# The best match of a text with what was heard, token by token, with jumps over either side.
+#
+# Inside a passage that is spoken, a token of the text meets a label (a log-odds), or is not heard, or a label belongs
+# to no token: each has a small cost. Between passages any number of words and labels are jumped over at a cost that
+# does not depend on how many. It is the local alignment of Smith and Waterman (1981), chained: as costs are log-odds,
+# a passage between two jumps pays where it is likelier than chance among so many places (Karlin and Altschul 1990).
+
+UNHEARD_NATS, UNWRITTEN_NATS = 1.6, 2.2
+"""Cost of a token that is not heard, and of a label that is no token."""
+JUMP_NATS = 9.0
+"""Cost of a jump, beside the logarithm of the number of places that it could lead to."""
+PAUSE_NATS = 1.5
+"""A jump costs so much less at a pause or at the end of a sentence, at each of its ends."""
+MOST_CELLS = 2**22
+"""Cells (tokens times labels) whose scores are kept at once, 8 bytes each."""
+
+
+@dataclass(frozen=True)
+class TextTokens:
+    """The L tokens of a text, of words only.
+
+    Attributes:
+        ids: (L,) int64.
+        words: (L,) int64, ascending: the word of each.
+        ends: (L + 1,) bool: whether a sentence ends before token l; also at 0 and L.
+    """
+
+    ids: np.ndarray
+    words: np.ndarray
+    ends: np.ndarray
+
+    @property
+    def parts(self) -> np.ndarray:
+        """(L + 1,) bool: whether words part before token l; also at 0 and L."""
+        return np.concatenate(([True], np.diff(self.words) != 0, [True])) if len(self.ids) else np.ones(1, np.bool_)
+
+    def some(self, places: np.ndarray) -> TextTokens:
+        """Return some of the tokens, by their places, ascending; where others are left out a sentence ends."""
+        ends = self.ends[places] | (np.diff(places, prepend=-1) > 1)
+        return TextTokens(self.ids[places], self.words[places], np.append(ends, True))
+
+
+@dataclass(frozen=True)
+class TokenMatch:
+    """For each token of a text (L,) its label, -1 for none, and whether it lies in a passage that is spoken."""
+
+    labels: np.ndarray
+    spoken: np.ndarray
+
+
+def match_block(
+    text: TextTokens, odds: np.ndarray, pauses: np.ndarray, opened: bool = False, closed: bool = False
+) -> tuple[TokenMatch, float]:
+    """Return the best match of a text with all that was heard, and its score in nats; 0 is that of nothing.
+
+    Args:
+        text: L tokens, their ids rows of the odds.
+        odds: (classes, H), of H labels, as `HeardTokens.odds` returns them.
+        pauses: (H + 1,) bool, whether there is a pause before label h.
+        opened, closed: the passage around the block is known to be spoken, before and after it.
+    """
+    block = _Block(text, odds, pauses, opened, closed)
+    rows = max(1, MOST_CELLS // (odds.shape[1] + 1))
+    starts = list(range(0, len(text.ids), rows)) or [0]
+    kept = [block.first_row()]
+    for first in starts[:-1]:
+        *_, last = block.rows(kept[-1], first, first + rows)
+        kept.append(last)
+    labels = np.full(len(text.ids), -1, np.int64)
+    spoken = np.zeros(len(text.ids), np.bool_)
+    end = len(text.ids)
+    place, score = None, 0.0
+    for first, row in zip(reversed(starts), reversed(kept)):
+        table = np.stack([row, *block.rows(row, first, end)])
+        if place is None:
+            place, score = block.end_of(table[-1])
+        place = block.trace(table, first, place, labels, spoken)
+        end = first
+    return TokenMatch(labels, spoken), score
+
+
+_SPOKEN, _JUMPED = 0, 1
+
+
+class _Block:
+    """The costs of a block, and the rows (2, H + 1) of its table: the best scores in a passage, and in a jump."""
+
+    def __init__(self, text: TextTokens, odds: np.ndarray, pauses: np.ndarray, opened: bool, closed: bool) -> None:
+        self.text, self.odds, self.opened, self.closed = text, odds, opened, closed
+        jump = (JUMP_NATS + np.log(max(len(text.ids) * odds.shape[1], 1))) / 2
+        self.costs = jump - PAUSE_NATS * pauses
+        self.parts = text.parts
+        self.easier = PAUSE_NATS * text.ends
+        self.steps = UNWRITTEN_NATS * np.arange(odds.shape[1] + 1)
+
+    def first_row(self) -> np.ndarray:
+        row = np.full((2, len(self.steps)), -np.inf)
+        row[_SPOKEN] = -self.steps
+        row[_JUMPED] = np.maximum.accumulate(row[_SPOKEN] - self.costs + self.easier[0])
+        if not self.opened:
+            row[_JUMPED] = 0.0
+        return row
+
+    def rows(self, row: np.ndarray, first: int, last: int) -> list[np.ndarray]:
+        """Return the rows behind the tokens from `first` to `last`, exclusive."""
+        found = []
+        for place in range(first, last):
+            row = self._next(row, place)
+            found.append(row)
+        return found
+
+    def _next(self, row: np.ndarray, place: int) -> np.ndarray:
+        new = np.empty_like(row)
+        spoken, jumped = new
+        np.subtract(row[_SPOKEN], UNHEARD_NATS, out=spoken)
+        before = row[_SPOKEN, :-1]
+        if self.parts[place]:
+            before = np.maximum(before, row[_JUMPED, :-1] - self.costs[:-1] + self.easier[place])
+        np.maximum(spoken[1:], before + self.odds[self.text.ids[place]], out=spoken[1:])
+        spoken += self.steps
+        np.maximum.accumulate(spoken, out=spoken)
+        spoken -= self.steps
+        jumped[:] = row[_JUMPED]
+        if self.parts[place + 1]:
+            np.maximum(jumped, spoken - self.costs + self.easier[place + 1], out=jumped)
+            np.maximum.accumulate(jumped, out=jumped)
+        return new
+
+    def end_of(self, row: np.ndarray) -> tuple[tuple[int, int], float]:
+        """Return where the best path ends in the last row, (state, labels before it), and its score."""
+        last = len(self.steps) - 1
+        if self.closed:
+            entered = row[_JUMPED, last] - self.costs[last] + self.easier[len(self.text.ids)]
+            if entered > row[_SPOKEN, last]:
+                return (_JUMPED, last), float(entered)
+            return (_SPOKEN, last), float(row[_SPOKEN, last])
+        state = int(row[_JUMPED, last] > row[_SPOKEN, last])
+        return (state, last), float(row[state, last])
+
+    def trace(
+        self, table: np.ndarray, first: int, place: tuple[int, int], labels: np.ndarray, spoken: np.ndarray
+    ) -> tuple[int, int]:
+        """Follow the best path from the last of the rows `table` (R, 2, H + 1) to its first; return where it is."""
+        state, h = place
+        row = len(table) - 1
+        while row > 0 or (first == 0 and h > 0):
+            at = first + row
+            if state == _JUMPED:
+                entered = table[row, _SPOKEN, h] - self.costs[h] + self.easier[at] if self.parts[at] else -np.inf
+                above = table[row - 1, _JUMPED, h] if row else -np.inf
+                beside = table[row, _JUMPED, h - 1] if h else -np.inf
+                best = max(entered, above, beside)
+                if row == 0 and not self.opened:
+                    break
+                if entered == best:
+                    state = _SPOKEN
+                elif above == best:
+                    row -= 1
+                else:
+                    h -= 1
+                continue
+            unwritten = table[row, _SPOKEN, h - 1] - UNWRITTEN_NATS if h else -np.inf
+            if row == 0:
+                h -= 1
+                continue
+            unheard = table[row - 1, _SPOKEN, h] - UNHEARD_NATS
+            met = entered = -np.inf
+            if h:
+                odds = self.odds[self.text.ids[at - 1], h - 1]
+                met = table[row - 1, _SPOKEN, h - 1] + odds
+                if self.parts[at - 1]:
+                    entered = table[row - 1, _JUMPED, h - 1] - self.costs[h - 1] + self.easier[at - 1] + odds
+            best = max(unwritten, unheard, met, entered)
+            if unwritten == best:
+                h -= 1
+                continue
+            row -= 1
+            spoken[at - 1] = True
+            if unheard == best:
+                continue
+            h -= 1
+            labels[at - 1] = h
+            state = _SPOKEN if met == best else _JUMPED
+        return state, h
+
 
 WHOLE_CELLS = 200_000
 """A block of fewer cells (tokens times labels) is matched without anchors."""
@@ -229,3 +520,96 @@ def _support(fragment: _Fragment) -> np.ndarray:
     first = np.searchsorted(fragment.text, fragment.text - SUPPORT_REACH, "left")
     last = np.searchsorted(fragment.text, fragment.text + SUPPORT_REACH, "right")
     return sums[last] - sums[first]
+
+
+# Passages that are read twice: a match that begins in one reading and ends in the other takes the better one, whole.
+#
+# In such a match there is, between two words that follow each other in the text, speech that begins as the text goes
+# on and ends as the text before it does.
+
+FEWEST_LABELS = 20
+"""Less speech between two words is no second reading."""
+FEWEST_TOKENS = 16
+"""A passage that is read twice has at least so many tokens …"""
+LEAST_NATS = 1.0
+"""… for each of which its labels speak by so much on average."""
+MOST_UNWRITTEN = 8
+"""Inside a reading at most so many labels lie between the labels of two tokens."""
+MOST_BETWEEN = 0.2
+"""At most so much of the speech is in neither reading."""
+NEXT_TOKENS = 4
+"""Matched tokens on either side of the speech are at most so far apart in the text."""
+
+
+def with_whole_readings(match: TokenMatch, text: TextTokens, heard: HeardTokens) -> TokenMatch:
+    """Return a match of a text with what was heard in which passages that are read twice are in one reading.
+
+    Args:
+        match: L tokens.
+        text: L tokens.
+        heard: H labels.
+    """
+    labels = match.labels.copy()
+    at = 0
+    while True:
+        met = np.flatnonzero(labels >= 0)
+        gaps = np.flatnonzero((np.diff(labels[met]) > FEWEST_LABELS) & (np.diff(met) <= NEXT_TOKENS) & (met[:-1] >= at))
+        if not len(gaps):
+            return TokenMatch(labels, match.spoken)
+        before, after = int(met[gaps[0]]), int(met[gaps[0] + 1])
+        _take_better_reading(labels, text, heard, before, after)
+        at = before + 1
+
+
+def _take_better_reading(labels: np.ndarray, text: TextTokens, heard: HeardTokens, before: int, after: int) -> None:
+    """Change, in place, the labels of tokens on one side of the speech between two matched tokens, if it repeats."""
+    first, last = int(labels[before]) + 1, int(labels[after])
+    reach = last - first
+    ahead = np.arange(before + 1, min(before + 1 + reach, len(labels)))
+    behind = np.arange(max(after - reach, 0), after)
+    head = _matched_once(text.some(ahead), heard, (first, last), opened=True)
+    tail = _matched_once(text.some(behind), heard, (first, last), closed=True)
+    head[np.cumsum(_breaks(head)) > 0] = -2
+    tail[np.cumsum(_breaks(tail[::-1]))[::-1] > 0] = -2
+    again, back = ahead[head >= -1], behind[tail >= -1]
+    head, tail = head[head >= -1], tail[tail >= -1]
+    ends, begins = max(head, default=-1), min(tail[tail >= 0], default=-1)
+    if len(again) + len(back) < FEWEST_TOKENS or not 0 <= ends < begins <= ends + 1 + MOST_BETWEEN * reach:
+        return
+    gains = [_nats(text, heard, again, head), _nats(text, heard, back, tail)]
+    if any(gain < LEAST_NATS * len(own) for gain, own in zip(gains, (again, back))):
+        return
+    first_reading = gains[0] - _nats(text, heard, again, labels[again])
+    second_reading = gains[1] - _nats(text, heard, back, labels[back])
+    if first_reading >= second_reading:
+        labels[again] = head
+    else:
+        labels[back] = tail
+
+
+def _breaks(labels: np.ndarray) -> np.ndarray:
+    """Return at which tokens a passage is over: they, or labels before them, are jumped over."""
+    met = np.flatnonzero(labels >= 0)
+    breaks = labels == -2
+    breaks[met[1:]] |= np.abs(np.diff(labels[met])) > MOST_UNWRITTEN
+    return breaks
+
+
+def _matched_once(
+    text: TextTokens, heard: HeardTokens, block: tuple[int, int], *, opened: bool = False, closed: bool = False
+) -> np.ndarray:
+    """Return the label of each token, -1 for none, -2 for tokens that are jumped over."""
+    classes, rows = np.unique(text.ids, return_inverse=True)
+    first, last = block
+    own = TextTokens(rows, text.words, text.ends)
+    match, _ = match_block(own, heard.odds(classes, first, last), np.zeros(last - first + 1, np.bool_), opened, closed)
+    labels = np.where(match.labels >= 0, match.labels + first, -1)
+    return np.where(match.spoken, labels, -2)
+
+
+def _nats(text: TextTokens, heard: HeardTokens, tokens: np.ndarray, labels: np.ndarray) -> float:
+    """Return by how many nats labels, -1 for none, speak for tokens."""
+    met = labels >= 0
+    unwritten = labels[met].max() - labels[met].min() + 1 - met.sum() if met.any() else 0
+    odds = heard.odds_at(text.ids[tokens[met]], labels[met]).sum()
+    return float(odds - UNHEARD_NATS * np.count_nonzero(~met) - UNWRITTEN_NATS * unwritten)

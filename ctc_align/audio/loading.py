@@ -49,6 +49,8 @@ AudioSource: TypeAlias = "str | os.PathLike[str] | Audio | tuple[Samples, float]
 
 SAMPLE_RATE = 16000
 """Sample rate of the models of this package, in Hz."""
+LONGER_S = 0.1
+"""A recording may differ in length from its alignment by this: another copy, or a rounded length."""
 _ENDLESS_S = 1e9
 _MUCH_CANCELLED = 0.5
 STDIN = "standard input"

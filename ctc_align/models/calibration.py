@@ -28,7 +28,7 @@ USUAL_SCALE = 0.4
 MOST_MS = 500
 MOST_SPREAD, MOST_COST, MOST_GAP_S = 1000.0, 100.0, 10.0
 WEIGHTS = 5
-"""Number of weights of a logistic regression: one for each of `ctc_align.alignment.sound_fits.FEATURES`."""
+"""Number of weights of a logistic regression: one for each of `ctc_align.alignment.confidence.FEATURES`."""
 SHRINKAGE = 5
 """An offset is estimated as if this many more edges with the usual error of their position had been measured …"""
 WIDER_SHRINKAGE = 20.0

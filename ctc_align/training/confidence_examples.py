@@ -14,11 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ctc_align.alignment.align_utterance import choose_tokens
+from ctc_align.alignment.align_utterance import choose_tokens, place_tokens
 from ctc_align.alignment.aligner import Aligner
-from ctc_align.alignment.placed_words import place_tokens
-from ctc_align.alignment.sound_fits import sound_fits, spike_confidence, word_begins
-from ctc_align.alignment.word_features import word_features
+from ctc_align.alignment.confidence import sound_fits, spike_confidence, word_begins, word_features
 from ctc_align.audio.loading import load_audio
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import CtcAlignError, TooShortError

@@ -22,8 +22,8 @@ import numpy as np
 import torch
 
 from ctc_align.alignment.aligner import Aligner
+from ctc_align.alignment.confidence import NAMES
 from ctc_align.alignment.fit import UNLIKELY
-from ctc_align.alignment.word_features import NAMES
 from ctc_align.corpus.sources import open_source
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.models.confidence_network import ConfidenceNetwork, FitLimits, save_confidence_network

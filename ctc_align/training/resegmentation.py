@@ -2,7 +2,7 @@
 
 A network that was trained on a generative segmenter's labels errs where those err by chance, the Gaussians where single
 frames mislead: their sum is nearer to hand labels than either. The state of a frame is the one that most segmentations,
-weighted by their scores, have there, not that of the best segmentation (see `ctc_align.alignment.edge_posteriors`).
+weighted by their scores, have there, not that of the best segmentation (see `ctc_align.alignment.segmentation`).
 """
 
 from __future__ import annotations

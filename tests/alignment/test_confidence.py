@@ -11,9 +11,8 @@ import torch
 
 import ctc_align
 from ctc_align.alignment.aligner import Aligner
-from ctc_align.alignment.confidence import geometric_means
+from ctc_align.alignment.confidence import geometric_means, spike_confidence
 from ctc_align.alignment.ctc_path import Spans
-from ctc_align.alignment.sound_fits import spike_confidence
 
 PROBS = torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.1, 0.8, 0.1], [0.5, 0.1, 0.4]])
 

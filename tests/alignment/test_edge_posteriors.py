@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from ctc_align import lattice
-from ctc_align.alignment import edge_posteriors
+from ctc_align.alignment import segmentation
 from ctc_align.alignment.ctc_path import Spans
-from ctc_align.alignment.edge_posteriors import MIN_SD_FRAMES, Sounds, soft_edges
+from ctc_align.alignment.segmentation import MIN_SD_FRAMES, Sounds, soft_edges
 from ctc_align.kernels import batching
 
 PARTS, SOUNDS = 2, 3
@@ -96,14 +96,14 @@ def long_utterance(seed: int, sounds: int) -> Sounds:
 
 def test_windows_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     given = long_utterance(1, 90)
-    monkeypatch.setattr(edge_posteriors, "WINDOW_TOKENS", 1000)
+    monkeypatch.setattr(segmentation, "WINDOW_TOKENS", 1000)
     (whole,) = soft_places([given], 0.5)
-    monkeypatch.setattr(edge_posteriors, "WINDOW_TOKENS", 12)
+    monkeypatch.setattr(segmentation, "WINDOW_TOKENS", 12)
     (cut,) = soft_places([given], 0.5)
     np.testing.assert_allclose(cut.start, whole.start, atol=0.02)
     np.testing.assert_allclose(cut.end_sd, whole.end_sd, atol=0.02)
     # Without a context they would.
-    monkeypatch.setattr(edge_posteriors, "CONTEXT_TOKENS", 0)
+    monkeypatch.setattr(segmentation, "CONTEXT_TOKENS", 0)
     (bare,) = soft_places([given], 0.5)
     assert np.abs(bare.start - whole.start).max() > 0.02
 

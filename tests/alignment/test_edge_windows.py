@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from ctc_align.alignment.edge_windows import LEAST_SCORE, SCORE_CENTRE, SCORE_SCALE, EdgeScene, edges_of, sound_scores
+from ctc_align.alignment.refined_edges import LEAST_SCORE, SCORE_CENTRE, SCORE_SCALE, EdgeScene, edges_of, sound_scores
 from ctc_align.models.edge_network import REACH, EdgeNetwork, EdgeNetworkShape
 from ctc_align.models.fine_features import MELS, SHIFT_S, fine_features
 from ctc_align.types import Audio, Emissions

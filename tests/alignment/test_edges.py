@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ctc_align.alignment.ctc_path import Spans, best_ctc_path
-from ctc_align.alignment.edges import SHORTEST_FRAMES, EdgeSettings, draw, place_edges
-from ctc_align.alignment.pauses import PauseRule
+from ctc_align.alignment.edges import SHORTEST_FRAMES, EdgeSettings, PauseRule, draw, place_edges
 from ctc_align.errors import ConfigError
 from ctc_align.kernels import batching
 from ctc_align.models import calibration

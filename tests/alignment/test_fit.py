@@ -11,7 +11,7 @@ import pytest
 from alignment_checks import check
 
 import ctc_align
-from ctc_align.alignment import word_features
+from ctc_align.alignment import confidence
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.alignment.fit import NOT_HEARD, fit_of, regions_of
 from ctc_align.audio.loading import load_audio
@@ -93,7 +93,7 @@ def test_confidence_does_not_depend_on_the_pieces_of_a_long_recording(
     english: Aligner, demo: tuple[np.ndarray, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = english.align((demo[0], 16000), demo[1])
-    monkeypatch.setattr(word_features, "PIECE_FRAMES", 64)
+    monkeypatch.setattr(confidence, "SUMMED_FRAMES", 64)
     assert english.align((demo[0], 16000), demo[1]).words == whole.words
 
 

@@ -10,7 +10,7 @@ import pytest
 import soundfile
 from made_sounds import babble
 
-from ctc_align.alignment import segmentation, sound_fits, word_features
+from ctc_align.alignment import confidence, segmentation
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.audio import resampling
 from ctc_align.audio.loading import load_audio, load_segment
@@ -41,8 +41,8 @@ def test_on_disk_and_in_windows_it_is_the_same(
     monkeypatch.setattr(segmentation, "WHOLE_FRAMES", 0)
     monkeypatch.setattr(segmentation, "WINDOW_FRAMES", 300)
     monkeypatch.setattr(segmentation, "OVERLAP_FRAMES", 200)
-    monkeypatch.setattr(sound_fits, "PIECE_FRAMES", 100)
-    monkeypatch.setattr(word_features, "PIECE_FRAMES", 100)
+    monkeypatch.setattr(confidence, "PIECE_FRAMES", 100)
+    monkeypatch.setattr(confidence, "SUMMED_FRAMES", 100)
     windows: list[int] = []
     ask = segmentation._Paths._window
 

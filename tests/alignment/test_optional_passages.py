@@ -9,10 +9,10 @@ import pytest
 from made_models import planted
 
 import ctc_align
-from ctc_align.alignment import optional_passages
+from ctc_align.alignment import pronunciations
 from ctc_align.alignment.align_utterance import choose_tokens
 from ctc_align.alignment.aligner import Aligner
-from ctc_align.alignment.optional_passages import leave_out_unspoken
+from ctc_align.alignment.pronunciations import leave_out_unspoken
 from ctc_align.cli.align import notes
 from ctc_align.kernels import batching
 from ctc_align.text import split
@@ -56,8 +56,8 @@ def test_passages_side_by_side_at_the_ends_and_without_a_separator() -> None:
 
 
 def test_long_recordings_are_searched_near_a_path_through_all_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(optional_passages, "MOST_CELLS", 0)
-    monkeypatch.setattr(optional_passages, "NEAR_FRAMES", 6)
+    monkeypatch.setattr(pronunciations, "MOST_CELLS", 0)
+    monkeypatch.setattr(pronunciations, "NEAR_FRAMES", 6)
     text = "abc (de fg) hi (ab) cd"
     assert spoken(decided("-a-b-c-|-d-e-|-f-g-|-h-i-|-c-d-", text)) == "abc de fg hi cd"
     assert spoken(decided("-a-b-c-|-h-i-|-a-b-|-c-d-", text)) == "abc hi ab cd"

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ctc_align.alignment.ctc_path import Spans
-from ctc_align.alignment.quiet_edges import HELD_S, edges_out_of_pauses
+from ctc_align.alignment.refined_edges import HELD_S, edges_out_of_pauses
 from ctc_align.types import Audio, Emissions, Tokens
 
 RATE, SHIFT_S = 16000, 0.01

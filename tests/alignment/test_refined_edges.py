@@ -9,8 +9,7 @@ import torch
 from made_edges import made_utterance, roughly, untrained
 
 from ctc_align.alignment.ctc_path import Spans
-from ctc_align.alignment.edge_windows import SILENT, edges_of
-from ctc_align.alignment.refined_edges import medians_of, refine_edges
+from ctc_align.alignment.refined_edges import SILENT, edges_of, medians_of, refine_edges
 from ctc_align.kernels import batching
 from ctc_align.lattice import WILDCARD
 from ctc_align.models.edge_network import FARTHEST, INSIDE, PLACES, WORD_END, WORD_START, EdgeNetwork

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from ctc_align.alignment import sound_kinds as module
-from ctc_align.alignment.sound_kinds import MUSIC, SILENCE, SPEECH, sound_kinds
-from ctc_align.alignment.unexplained_speech import unexplained_sounds
+from ctc_align.alignment import fit as module
+from ctc_align.alignment.fit import MUSIC, SILENCE, SPEECH, sound_kinds, unexplained_sounds
 from ctc_align.types import AlignedWord, Emissions
 
 LETTERS = ("<blank>", "|", *"abcdefghijklmnop")

@@ -12,18 +12,18 @@ from made_models import planted, spelt
 
 from ctc_align.alignment import islands
 from ctc_align.alignment.aligner import Aligner
-from ctc_align.alignment.found_words import FoundWords, _in_one_piece, find_words
-from ctc_align.alignment.heard_tokens import HeardTokens, hear
-from ctc_align.alignment.token_matching import (
+from ctc_align.alignment.found_words import FoundWords, _in_one_piece, find_words, gaps_of
+from ctc_align.alignment.token_search import (
     JUMP_NATS,
     PAUSE_NATS,
     UNHEARD_NATS,
     UNWRITTEN_NATS,
+    HeardTokens,
     TextTokens,
+    hear,
     match_block,
+    search,
 )
-from ctc_align.alignment.token_search import search
-from ctc_align.alignment.word_gaps import gaps_of
 from ctc_align.kernels.requests import Steps
 from ctc_align.types import Pronunciation, WordTokens
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from ctc_align.alignment import unexplained_speech as module
+from ctc_align.alignment import fit as module
 from ctc_align.alignment.aligner import Aligner
-from ctc_align.alignment.unexplained_speech import unexplained_sounds
+from ctc_align.alignment.fit import unexplained_sounds
 from ctc_align.formats import from_dict, to_dict
 from ctc_align.types import AlignedWord, Emissions
 
@@ -80,7 +80,7 @@ def test_a_word_that_is_not_there_is_doubtful(english: Aligner) -> None:
     assert [one["text"] for one in marked["words"] if one.get("doubtful")] == ["umbrellas"]
 
 
-@pytest.mark.parametrize(("setting", "value"), [("CLEARLY", 20.0), ("SHARE", 1.01), ("WINDOW_S", 5.0)])
+@pytest.mark.parametrize(("setting", "value"), [("CLEARLY", 20.0), ("SHARE", 1.01), ("STATES_WINDOW_S", 5.0)])
 def test_the_checks_would_notice(setting: str, value: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, setting, value)
     with pytest.raises(AssertionError):

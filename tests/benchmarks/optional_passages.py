@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from ctc_align.alignment.aligner import Aligner
-from ctc_align.alignment.optional_passages import passage_gains
+from ctc_align.alignment.pronunciations import passage_gains
 from ctc_align.kernels import batching
 from ctc_align.kernels.requests import Steps
 from ctc_align.text import split

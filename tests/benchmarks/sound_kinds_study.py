@@ -3,7 +3,7 @@
     python tests/benchmarks/sound_kinds_study.py [--group report] [--seeds 1-2] [--minutes 20] [--music FOLDER]
 
 The cases are those of `inexact_transcripts.py`. In the place of an alignment stand the words where they are spoken:
-what is measured is the detector (`ctc_align.alignment.sound_kinds`), not the search. Speech that is not in the text:
+what is measured is the detector (`ctc_align.alignment.fit`), not the search. Speech that is not in the text:
 seconds, and percent found; percent of what is reported as speech that is, and seconds that are not; the most seconds
 of music of a recording that are so reported.
 """
@@ -21,7 +21,7 @@ from inexact_cases import GROUPS, case_of
 from inexact_scores import Case, Scores, score
 from inexact_transcripts import Runner, music_of, seeds_of
 
-from ctc_align.alignment.unexplained_speech import unexplained_sounds
+from ctc_align.alignment.fit import unexplained_sounds
 from ctc_align.formats import Alignment
 from ctc_align.types import ALIGNED, SKIPPED, UNEXPLAINED, AlignedWord, Emissions, Region
 

@@ -14,7 +14,7 @@ import pytest
 import typer
 
 from ctc_align._version import __version__
-from ctc_align.alignment.progress import Done
+from ctc_align.alignment.inputs import Done
 from ctc_align.cli import COMMANDS, app, messages, with_command
 from ctc_align.cli.messages import ProgressBar, Talk
 from ctc_align.cli.tables import time_line, words_table

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ctc_align.alignment.corrected_words import LONGER_S
-from ctc_align.audio.loading import estimated_duration_s
+from ctc_align.audio.loading import LONGER_S, estimated_duration_s
 from ctc_align.corpus.sources.folder_tree import LOG_PROBS, MEDIA, SOUND
 from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.types import AlignmentData

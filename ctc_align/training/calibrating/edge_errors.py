@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ctc_align.alignment.confidence import sound_fits, word_begins
 from ctc_align.alignment.ctc_path import Spans
 from ctc_align.alignment.edges import kinds_around
-from ctc_align.alignment.sound_fits import sound_fits, word_begins
 from ctc_align.evaluate.comparable_labels import broad_phones
 from ctc_align.evaluate.pairing import pair_intervals
 from ctc_align.models.calibration import Calibration, fit_logistic, fit_offsets, probability

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ctc_align.alignment.ctc_path import Spans
-from ctc_align.alignment.edge_windows import Edges, EdgeScene, edges_of, utterance_sounds
+from ctc_align.alignment.refined_edges import Edges, EdgeScene, edges_of, utterance_sounds
 from ctc_align.models.edge_network import EdgeNetwork
 from ctc_align.training.calibrating.edge_errors import SpokenUtterance, phones_of, words_of
 from ctc_align.training.refining.edge_training import EdgeExamples, examples_of

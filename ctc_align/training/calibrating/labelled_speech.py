@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ctc_align.alignment.corrected_words import LONGER_S
-from ctc_align.audio.loading import estimated_duration_s, load_segment
+from ctc_align.audio.loading import LONGER_S, estimated_duration_s, load_segment
 from ctc_align.errors import CtcAlignError, InputError, TranscriptError, UsageError
 from ctc_align.evaluate import read_intervals
 from ctc_align.formats import Alignment, read_alignment

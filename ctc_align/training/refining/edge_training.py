@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ctc_align.alignment.edge_windows import EdgeScene
+from ctc_align.alignment.refined_edges import EdgeScene
 from ctc_align.models.edge_network import FARTHEST, PLACES, WINDOW, EdgeNetwork, EdgeNetworkShape, EdgeWindows
 from ctc_align.models.fine_features import MELS, SHIFT_S
 

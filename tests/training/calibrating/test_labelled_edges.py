@@ -9,7 +9,7 @@ import pytest
 import torch
 from made_edges import FRAME_S, VOCAB, made_utterance, roughly, untrained
 
-from ctc_align.alignment.edge_windows import edges_of, utterance_sounds
+from ctc_align.alignment.refined_edges import edges_of, utterance_sounds
 from ctc_align.models.edge_network import edge_network_bytes
 from ctc_align.training.calibrating import edge_learning
 from ctc_align.training.calibrating.edge_errors import SpokenUtterance
