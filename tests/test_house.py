@@ -26,6 +26,7 @@ from house_rules import (
     riddles,
     root_files,
     small_files,
+    tool_imports,
     tracked_files,
 )
 
@@ -62,6 +63,26 @@ def test_imports_point_one_way() -> None:
 def test_the_rules_of_the_house(rule: Callable[[Path], list[str]]) -> None:
     faults = rule(ROOT)
     assert len(faults) <= LIMITS[rule], "\n".join([f"{len(faults)}, at most {LIMITS[rule]}:", *faults])
+
+
+def test_nothing_imports_the_tools() -> None:
+    assert tool_imports(ROOT, tracked_files(ROOT)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("from ctc_align import mismatches\n", 0),
+        ("import numpy, mismatches\n", 1),
+        ("def f():\n    from mismatches import KINDS\n", 1),
+        ("import tools.mismatches\n", 1),
+    ],
+)
+def test_the_checker_of_tools_fails_when_it_should(tmp_path: Path, text: str, found: int) -> None:
+    plant(tmp_path, "tools/mismatches.py", "KINDS = ()\n")
+    importers = ("tools/other.py", "tests/tools/test_mismatches.py", "tests/benchmarks/study.py", "ctc_align/words.py")
+    faults = tool_imports(tmp_path, [plant(tmp_path, name, text) for name in importers])
+    assert [fault.split(":")[0] for fault in faults] == ["ctc_align/words.py"] * found
 
 
 def test_files_can_be_read_in_one_sitting() -> None:

@@ -2,7 +2,7 @@
 
 One-dimensional convolutions over words, dilated, so that a word is judged by some thirty words on either side of it:
 in a stretch of text that is not spoken, "the" fits somewhere by chance, and its neighbours betray it. A model has one
-in its folder where it was trained on recordings and texts that disagree (`ctc_align.training.confidence_training`).
+in its folder where it was trained on recordings and texts that disagree (`tools/confidence_training.py`).
 """
 
 from __future__ import annotations

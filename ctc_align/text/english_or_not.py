@@ -1,6 +1,6 @@
 """English or another language, and which, from the letters of a text alone: script, function words, n-grams.
 
-The weights of the n-grams are made by `python -m ctc_align.training.english_letters`, and measured by
+The weights of the n-grams are made by `python tools/english_letters.py`, and measured by
 `tests/benchmarks/english_or_not.py`.
 """
 

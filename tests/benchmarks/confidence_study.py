@@ -6,7 +6,7 @@
 With `--speech` the clips are those of MANIFEST, of any languages, each with its own; a clip of another is foreign.
 Without it, this needs ../shared/data: clips of every second development speaker, whom neither the model nor its
 confidence network has learnt from (the others chose the network's constants). Cases are made of them
-(`ctc_align.training.mismatches`); severities are drawn from 0 to 1 with the seed. Each case is aligned as a user would.
+(`tools/mismatches.py`); severities are drawn from 0 to 1 with the seed. Each case is aligned as a user would.
 A word is right within 200 ms of where it is spoken (both edges), wrong beyond 500 ms or where it is not spoken at all.
 The last rows are false alarms: utterances as they are, with their own texts, none left out.
 """
@@ -24,6 +24,8 @@ from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+from confidence_training import Shares, Speech, clips_of, in_language, made_case, off_by, speech_by_language
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.audio.loading import load_audio
 from ctc_align.corpus.sources import open_source
@@ -31,9 +33,7 @@ from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import CtcAlignError
 from ctc_align.formats import Alignment
 from ctc_align.training.calibrating.calibration_fitting import rank_auc
-from ctc_align.training.confidence_examples import Shares, Speech, in_language, made_case, off_by
-from ctc_align.training.confidence_training import clips_of, speech_by_language
-from ctc_align.training.mismatches import KINDS, RATE, Mismatch
+from mismatches import KINDS, RATE, Mismatch
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 RIGHT_S, NEAR_S, WRONG_S, SURE = 0.2, 0.1, 0.5, 0.5

@@ -2,7 +2,7 @@
 
     python tests/benchmarks/english_or_not.py --english MANIFEST.jsonl --train MANIFEST.jsonl --test MANIFEST.jsonl …
 
-Manifests are those of `ctc_align.training.english_letters`. The texts of one language (or one kind of
+Manifests are those of `tools/english_letters.py`. The texts of one language (or one kind of
 `english-texts.txt`) are joined, and cut into texts of as many words. With `--folds K` the languages and the English
 speakers of the training are left out in K turns, and the weights learnt without them.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable
@@ -19,8 +20,9 @@ from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 from ctc_align.text.english_or_not import WEIGHTS, likely_other
-from ctc_align.training.english_letters import learnt, texts_of
+from english_letters import learnt, texts_of
 
 SIZES = (5, 10, 20, 50)
 HARD = Path(__file__).with_name("english-texts.txt")

@@ -18,7 +18,7 @@ from inexact_scores import MUSIC, SPEECH, Case, Stretch, TrueWord
 from inexact_speech import PAUSE_S, Line, Place, Take, laid_out, timed_takes, unheard_lines
 
 from ctc_align.formats.source_cues import clock
-from ctc_align.training.made_sounds import RATE, synthetic_music
+from synthetic_sounds import RATE, synthetic_music
 
 GROUPS = ("choose", "report")
 PARAGRAPH, CUE_WORDS, CUE_OFF_S, DRIFT = (3, 6), (6, 13), 3.0, 0.01

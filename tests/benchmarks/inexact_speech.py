@@ -19,7 +19,7 @@ from inexact_scores import SPEECH, Stretch, TrueWord
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.audio.loading import load_audio
 from ctc_align.config import Settings
-from ctc_align.training.made_sounds import RATE, room_tone
+from synthetic_sounds import RATE, room_tone
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT.parent / "shared" / "data" / "english"

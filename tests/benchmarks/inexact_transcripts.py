@@ -43,6 +43,7 @@ import numpy as np
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 from inexact_cases import GROUPS, KINDS, case_of
 from inexact_letters import made_letters
 from inexact_scores import Case, Scores, score

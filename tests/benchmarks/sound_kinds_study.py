@@ -17,6 +17,7 @@ from pathlib import Path
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 from inexact_cases import GROUPS, case_of
 from inexact_scores import Case, Scores, score
 from inexact_transcripts import Runner, music_of, seeds_of

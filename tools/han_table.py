@@ -1,6 +1,6 @@
 """Make the readings of Chinese characters that the package holds, from the Unihan database of Unicode.
 
-    python -m ctc_align.training.han_table FOLDER
+    python tools/han_table.py FOLDER
 
 `FOLDER` has Unihan's files (`Unihan_Readings.txt`, `Unihan_OtherMappings.txt`, `Unihan_Variants.txt`), plain or as
 .bz2, as Debian's package unicode-data has them in /usr/share/unicode. Tones are left out. The file is written beside

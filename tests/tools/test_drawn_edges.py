@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ctc_align.errors import InputError
-from ctc_align.training.made_sounds import RATE, WORSE, made_worse
-from ctc_align.training.refining.drawn_edges import COLUMNS, read_drawn
+from drawn_edges import COLUMNS, read_drawn
+from synthetic_sounds import RATE, WORSE, made_worse
 
 
 def test_the_package_has_drawn_edges_of_many_speakers_in_order() -> None:

@@ -1,6 +1,6 @@
 """Training of the network of edges of the model `english`, from edges that were drawn by eye.
 
-    python -m ctc_align.training.refining.drawn_edges --speech MANIFEST --out DIR
+    python tools/drawn_edges.py --speech MANIFEST --out DIR
 
 `drawn-edges.tsv` beside this file has the edges of words and how sure they are; `docs/labelling.md` says how they were
 drawn. MANIFEST is a corpus with the recordings. DIR gets `edges.safetensors`, for the model's folder. Recordings are
@@ -34,8 +34,8 @@ from ctc_align.training.calibrating.calibration_fitting import spoken_utterance
 from ctc_align.training.calibrating.edge_errors import SpokenUtterance
 from ctc_align.training.calibrating.labelled_edges import utterance_examples
 from ctc_align.training.calibrating.labelled_speech import LabelledUtterance
-from ctc_align.training.made_sounds import RATE, made_worse
 from ctc_align.training.refining.edge_training import EdgeExamples, EdgeTraining, train_edge_network
+from synthetic_sounds import RATE, made_worse
 
 TABLE = Path(__file__).with_name("drawn-edges.tsv")
 COLUMNS = ("recording", "speaker", "word", "start_ms", "end_ms", "start_doubt_ms", "end_doubt_ms")
@@ -93,7 +93,7 @@ def examples(
     network: EdgeNetwork,
     seed: int,
 ) -> list[EdgeExamples]:
-    """Return the examples of each utterance in recordings of a kind (`made_sounds.WORSE`)."""
+    """Return the examples of each utterance in recordings of a kind (`synthetic_sounds.WORSE`)."""
     rng = np.random.default_rng(seed)
     return [
         utterance_examples(utterance, edges, network, 1 / (1 + (one.doubts_ms / USUAL_DOUBT_MS) ** 2))
@@ -144,7 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Train the network of edges of the model english.")
     parser.add_argument("--speech", required=True, metavar="MANIFEST")
     parser.add_argument("--out", required=True, type=Path, metavar="DIR")
-    parser.add_argument("--table", type=Path, default=TABLE, help="drawn edges, in place of the package's")
+    parser.add_argument("--table", type=Path, default=TABLE, help="of drawn edges; default: drawn-edges.tsv here")
     parser.add_argument("--model", default="english")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--members", type=int, default=2, help="networks that are averaged")

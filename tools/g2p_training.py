@@ -1,6 +1,6 @@
 """Training of the letter-to-phone network on CMUdict, by CTC with this package's own loss.
 
-    python -m ctc_align.training.g2p_training --config configs/train-g2p.toml --out DIR
+    python tools/g2p_training.py --config tools/g2p.toml --out DIR
 
 DIR gets `checkpoint.pt` (after every epoch; a run that was stopped continues from it), `log.tsv`, and at the end
 `g2p.safetensors` (float16), `g2p-exceptions.txt.gz`, `CMUDICT-LICENSE` and `g2p.json` with the error rates on the
@@ -55,7 +55,7 @@ _PHONE_ID = {label: index for index, label in enumerate(LABELS)}
 
 @dataclass(frozen=True)
 class G2pSettings:
-    """The settings in `configs/train-g2p.toml`, where comments explain each."""
+    """The settings in `tools/g2p.toml`, where comments explain each."""
 
     seed: int = 1
     held_out: float = 0.05
@@ -305,8 +305,8 @@ class _ExceptionLearner(LetterToPhone):
 
 def main(arguments: list[str] | None = None) -> None:
     """Train, then write the files of the package."""
-    parser = argparse.ArgumentParser(prog="python -m ctc_align.training.g2p_training", description=__doc__)
-    parser.add_argument("--config", required=True, type=Path, help="settings, such as configs/train-g2p.toml")
+    parser = argparse.ArgumentParser(prog="python tools/g2p_training.py", description=__doc__)
+    parser.add_argument("--config", required=True, type=Path, help="settings, such as tools/g2p.toml")
     parser.add_argument("--out", required=True, type=Path, help="folder for the checkpoint and the results")
     parser.add_argument("--threads", type=int, default=None, help="CPU threads")
     options = parser.parse_args(arguments)
