@@ -41,9 +41,9 @@ from ctc_align.formats.hand_fixes import is_fixed
 from ctc_align.kernels import batching
 from ctc_align.kernels.requests import Steps
 from ctc_align.models import AUTO
-from ctc_align.models.calibration import Calibration, calibration_of, file_in, read_calibration
+from ctc_align.models.calibration import Calibration, file_in, read_calibration
 from ctc_align.models.catalogue import folder_settings
-from ctc_align.models.edge_network import EdgeNetwork, edge_network_of, load_edge_network
+from ctc_align.models.edge_network import EdgeNetwork, load_edge_network
 from ctc_align.tokens.tokenizer import Tokenizer, tokenizer_for
 from ctc_align.types import AlignedWord, Audio, AudioLike, Emissions, Transcript, Words
 
@@ -110,9 +110,9 @@ class Aligner:
             place = Path(self.settings.calibration)
             self._calibration = read_calibration(file_in(place))
             self._edge_network = load_edge_network(place) if place.is_dir() else None
-        elif model is not None:
-            self._model_calibration = getattr(self.model, "calibration", None) or calibration_of(model)
-            self._edge_network = getattr(self.model, "edge_network", None) or edge_network_of(model)
+        elif self.model is not None:
+            self._model_calibration = self.model.calibration
+            self._edge_network = self.model.edge_network
         self._splitter = TranscriptSplitter(self.settings)
         self._tokenizers: dict[tuple[tuple[str, ...], int], Tokenizer] = {}
 
@@ -334,7 +334,7 @@ class Aligner:
     @property
     def fit_limits(self) -> FitLimits | None:
         """The limits of `ctc_align.alignment.fit.fit_of` that are the model's; None where it has no figures."""
-        network = getattr(self.model, "confidence_network", None)
+        network = None if self.model is None else self.model.confidence_network
         return None if network is None else network.limits
 
     def _align(
@@ -395,10 +395,10 @@ class Aligner:
         from ctc_align.audio.loading import as_audio
 
         model = self._loaded_model()
-        channel, on_disk = self.settings.channel_number, getattr(model, "reads_slices", False)
+        channel = self.settings.channel_number
         if part is not None and isinstance(audio, (str, PathLike)):
-            return recording_of(part, audio, model.sample_rate, channel=channel, on_disk=on_disk)
-        return as_audio(audio, model.sample_rate, channel=channel, on_disk=on_disk)
+            return recording_of(part, audio, model.sample_rate, channel=channel)
+        return as_audio(audio, model.sample_rate, channel=channel, on_disk=True)
 
     def _loaded_model(self) -> AcousticModel:
         if self.model is None:
@@ -427,7 +427,7 @@ class Aligner:
             calibration.at(emissions.frame_shift_s, emissions.vocab),
             settings,
             self.backend,
-            getattr(self.model, "confidence_network", None) if may_be_models else None,
+            self.model.confidence_network if self.model and may_be_models else None,
             self._edge_network if may_be_models else None,
         )
 

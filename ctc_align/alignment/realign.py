@@ -726,7 +726,6 @@ def recording_of(
     sample_rate: int,
     *,
     channel: int | None = None,
-    on_disk: bool = False,
 ) -> Audio:
     """Read the recording of an alignment, or the part of it that was aligned.
 
@@ -734,7 +733,7 @@ def recording_of(
         AudioError: as `ctc_align.audio.loading.load_segment`.
     """
     if not alignment.offset_s:
-        audio = load_segment(path, sample_rate, channel=channel, on_disk=on_disk)
+        audio = load_segment(path, sample_rate, channel=channel, on_disk=True)
         if audio.duration_s <= alignment.duration_s + LONGER_S:
             return audio
     return load_segment(
@@ -743,7 +742,7 @@ def recording_of(
         offset_s=alignment.offset_s,
         duration_s=alignment.duration_s,
         channel=channel,
-        on_disk=on_disk,
+        on_disk=True,
     )
 
 

@@ -351,8 +351,7 @@ def sound_of(audio: str, reader: Reader | None, aligner: Aligner) -> AudioLike:
         return reader.read(audio)
     if audio != STDIN or aligner.model is None:
         return audio
-    on_disk = getattr(aligner.model, "reads_slices", False)
-    return load_stdin(aligner.model.sample_rate, channel=aligner.settings.channel_number, on_disk=on_disk)
+    return load_stdin(aligner.model.sample_rate, channel=aligner.settings.channel_number, on_disk=True)
 
 
 def load_aligner(model: ModelOptions, reader: Reader | None, settings: Settings) -> Aligner:

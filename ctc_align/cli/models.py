@@ -90,7 +90,7 @@ def _show(model: AcousticModel, name: str) -> None:
         "model": model.name,
         "sample_rate": model.sample_rate,
         "frame_shift_ms": f"{seconds_to_ms(model.frame_shift_s):g}",
-        "first_frame_ms": f"{seconds_to_ms(getattr(model, 'first_frame_s', 0.0)):g}",
+        "first_frame_ms": f"{seconds_to_ms(model.first_frame_s):g}",
         "receptive_field_ms": f"{seconds_to_ms(model.receptive_field_s):g}",
         "tokens": model.token_kind,
         "classes": len(model.vocab),
@@ -117,7 +117,6 @@ def _folder_values(model: AcousticModel, name: str) -> dict[str, object]:
         told["language"] = beside.language
     if beside.lexicon is not None:
         told |= {"lexicon": beside.lexicon, "lexicon_words": len(read_lexicon(beside.lexicon).entries)}
-    gaussians = getattr(model, "gaussians_per_state", 0)
-    if gaussians:
-        told["gaussians_per_state"] = gaussians
+    if model.gaussians_per_state:
+        told["gaussians_per_state"] = model.gaussians_per_state
     return told

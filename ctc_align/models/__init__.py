@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import warnings
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 from ctc_align.config import Settings
-from ctc_align.errors import BackendError, UsageError
-from ctc_align.types import Audio, Emissions
+from ctc_align.errors import UsageError
+from ctc_align.models.acoustic_model import AcousticModel, resolve_device
 
 if TYPE_CHECKING:
     import torch
+
+__all__ = ["AcousticModel", "check_model", "embedded_folder", "load_model", "resolve_device"]
 
 ENGLISH, UNIVERSAL = EMBEDDED = ("english", "universal")
 """Names of the models inside the package."""
@@ -33,45 +33,7 @@ FAMILIES = {
     "torchaudio:": "ctc_align.models.torchaudio_bundles",
     "onnx:": "ctc_align.models.onnx.onnx_model",
 }
-"""The prefix of a family's names, and the module whose `load(name, device, settings)` loads one of its models.
-
-A family that cannot use every device has a `resolve_device` of its own.
-"""
-
-
-@runtime_checkable
-class AcousticModel(Protocol):
-    """A model that turns audio at `sample_rate` into log-probs (T, C) over `vocab`.
-
-    `token_kind` names the token tier of the outputs ("phones" or "tokens"). A model with an attribute `reads_slices`
-    that is true takes samples of which there are slices only: those of a recording of hours lie on disk.
-    """
-
-    name: str
-    sample_rate: int
-    vocab: tuple[str, ...]
-    blank: int
-    frame_shift_s: float
-    token_kind: str
-
-    @property
-    def receptive_field_s(self) -> float:
-        """Seconds of sound that a frame is computed from, not counting attention."""
-        ...
-
-    def emissions(self, audio: Audio, progress: Callable[[float], None] | None = None) -> Emissions:
-        """Return the log-probs of `audio`, on the model's device.
-
-        `progress` is called with the share done, in [0, 1].
-        """
-        ...
-
-    def emissions_batch(self, audios: Sequence[Audio]) -> list[Emissions]:
-        """Return the emissions of each audio, to the bit as `emissions` where the device allows it.
-
-        An error of one audio is raised for all.
-        """
-        ...
+"""The prefix of a family's names, and the module whose `load(name, device, settings)` loads one of its models."""
 
 
 def load_model(name: str, *, device: str | torch.device = "auto", settings: Settings | None = None) -> AcousticModel:
@@ -86,19 +48,29 @@ def load_model(name: str, *, device: str | torch.device = "auto", settings: Sett
     """
     settings = settings or Settings()
     check_model(name)
+    model = _load(name, device, settings)
+    if name not in EMBEDDED:
+        from ctc_align.models.calibration import calibration_of
+        from ctc_align.models.edge_network import edge_network_of
+
+        model.calibration = model.calibration or calibration_of(name)
+        model.edge_network = model.edge_network or edge_network_of(name)
+    return model
+
+
+def _load(name: str, device: str | torch.device, settings: Settings) -> AcousticModel:
     for prefix, module in FAMILIES.items():
         if name.startswith(prefix):
-            family = importlib.import_module(module)
-            resolve = getattr(family, "resolve_device", resolve_device)
-            return family.load(name, resolve(device), settings)
-    folder = Path(name)
+            model: AcousticModel = importlib.import_module(module).load(name, device, settings)
+            return model
+    folder = embedded_folder(name) if name in EMBEDDED else Path(name)
     if name not in EMBEDDED and _is_transformers(folder):
         from ctc_align.models.huggingface.transformers_model import load
 
-        return load(name, resolve_device(device), settings, folder=True)
+        return load(name, device, settings, folder=True)
     from ctc_align.models.convnet.model_folder import load_folder
 
-    return load_folder(embedded_folder(name) if name in EMBEDDED else folder, resolve_device(device), settings)
+    return load_folder(folder, resolve_device(device), settings)
 
 
 def embedded_folder(name: str) -> Path:
@@ -122,38 +94,6 @@ def check_model(name: str) -> None:
 
 def _is_transformers(folder: Path) -> bool:
     return (folder / "config.json").is_file() and not (folder / FOLDER_FILES[0]).is_file()
-
-
-def resolve_device(device: str | torch.device = "auto") -> torch.device:
-    """Return the device that `auto`, `cpu`, `cuda`, `cuda:N` or `mps` stands for on this machine.
-
-    `auto` is the first CUDA device if there is one, else the CPU. A `torch.device` is checked like its name.
-
-    >>> resolve_device("cpu")
-    device(type='cpu')
-
-    Raises:
-        UsageError: not the name of a device.
-        BackendError: a device asked for by name that is not available.
-    """
-    import torch
-
-    with warnings.catch_warnings():  # an old driver warns; the device count is enough
-        warnings.simplefilter("ignore")
-        cuda_devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if device == "auto":
-        return torch.device("cuda", 0) if cuda_devices else torch.device("cpu")
-    kind, _, index = str(device).partition(":")
-    if kind not in ("cpu", "cuda", "mps") or (index and (kind != "cuda" or not index.isdecimal())):
-        if str(device) not in ("cpu:0", "mps:0"):
-            raise UsageError(f"device: expected auto, cpu, cuda, cuda:N or mps, got {str(device)!r}")
-        index = ""
-    if kind == "cuda" and int(index or 0) >= cuda_devices:
-        here = f"this machine has {cuda_devices}" if cuda_devices else "torch finds no CUDA device here"
-        raise BackendError(f"device {device}: {here}: use --device auto or cpu")
-    if kind == "mps" and not torch.backends.mps.is_available():
-        raise BackendError("device mps: torch finds no Metal device here: use --device auto or cpu")
-    return torch.device(kind, int(index or 0)) if kind == "cuda" else torch.device(kind)
 
 
 def _unknown(name: str, path: Path) -> str:

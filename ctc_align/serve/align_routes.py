@@ -48,7 +48,7 @@ class AlignRoutes:
             "sample_rate": model.sample_rate,
             "frame_shift_s": model.frame_shift_s,
             "language": aligner.settings.language,
-            "tokens": getattr(model, "token_kind", None),
+            "tokens": model.token_kind,
             "vocabulary": list(model.vocab),
         }
 

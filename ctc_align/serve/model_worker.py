@@ -113,7 +113,7 @@ class ModelWorker(threading.Thread):
                 job.audio.path,
                 model.sample_rate,
                 channel=job.settings.channel_number,
-                on_disk=getattr(model, "reads_slices", False),
+                on_disk=True,
             )
             if audio.duration_s > self._queue.limits.audio_s:
                 raise too_long(job.audio.filename, audio.duration_s, self._queue.limits.audio_s)

@@ -132,7 +132,7 @@ def test_mixtures_are_added_to_the_states_by_their_weight() -> None:
     statistics = features.statistics_of(frames)
     silence = features.silence(statistics).expand(REACH, -1)
     inputs = torch.cat((silence, features.normalise(frames, statistics), silence))
-    own = mixed().mixtures
+    own = mixed().scoring.mixtures
     assert own is not None
     torch.testing.assert_close(added, own.log_posteriors(inputs), atol=1e-4, rtol=1e-4)
 
@@ -173,7 +173,7 @@ def test_mixtures_say_nothing_where_noise_covers_the_quiet_sounds() -> None:
 def test_mixtures_come_back_from_a_folder(tmp_path: Path) -> None:
     made = mixed()
     save_folder(tmp_path, made.description, tiny_network(), torch.linspace(-4.0, -2.0, TINY.states), torch.float32,
-                made.mixtures)  # fmt: skip
+                made.scoring.mixtures)  # fmt: skip
     loaded = load_folder(tmp_path, CPU)
     assert loaded.description == made.description
     one, two = loaded.emissions(paused(8000)).states, made.emissions(paused(8000)).states
@@ -204,7 +204,7 @@ def test_mixtures_that_do_not_fit_are_one_line(tmp_path: Path, name: str, change
     from safetensors.torch import load_file, save_file
 
     made = mixed()
-    save_folder(tmp_path, made.description, tiny_network(), None, torch.float32, made.mixtures)
+    save_folder(tmp_path, made.description, tiny_network(), None, torch.float32, made.scoring.mixtures)
     weights = load_file(str(tmp_path / "model.safetensors"))
     own = weights.pop(f"mixtures.{name}")
     if change is not None:
@@ -329,11 +329,11 @@ def test_a_folder_gives_back_what_was_saved(tmp_path: Path) -> None:
     folder = tiny_folder(tmp_path / "m", ("<blank>", *"abc", '"', "\\", "ä", "\t", "\u2028"))
     loaded = load_folder(folder, CPU)
     assert loaded.vocab == ("<blank>", *"abc", '"', "\\", "ä", "\t", "\u2028")
-    assert (loaded.name, loaded.blank, loaded.token_kind, loaded.context_s) == (
+    assert (loaded.name, loaded.blank, loaded.token_kind, loaded.receptive_field_s) == (
         "tiny",
         0,
         "tokens",
-        pytest.approx(0.12),
+        pytest.approx(2 * 0.12 + 0.02),
     )
     network = tiny_network(loaded.description.shape)
     again = ConvNet(loaded.description, dict(network.state_dict()), CPU).emissions(sound(8000))

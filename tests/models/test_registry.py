@@ -5,67 +5,62 @@ from __future__ import annotations
 import sys
 import types
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from ctc_align.config import Settings
 from ctc_align.errors import BackendError, UsageError
-from ctc_align.models import FOLDER_FILES, embedded_folder, load_model, resolve_device
+from ctc_align.models import FAMILIES, FOLDER_FILES, embedded_folder, load_model, resolve_device
 
 SETTINGS = Settings(language="nl")
 
 
+def called(*arguments: object, **others: object) -> types.SimpleNamespace:
+    """Return a model that records how its family was called."""
+    return types.SimpleNamespace(arguments=(*arguments, *others.values()), calibration=None, edge_network=None)
+
+
 @pytest.fixture
-def convnet(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
-    """A stand-in that records how the registry calls the family."""
-    module = types.ModuleType("ctc_align.models.convnet.model_folder")
-    module.load_folder = lambda path, device, settings: (path, device, settings)  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "ctc_align.models.convnet.model_folder", module)
-    return module
+def families(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace all families by `called`."""
+    for family in ("convnet.model_folder", *(name.removeprefix("ctc_align.models.") for name in FAMILIES.values())):
+        module = types.ModuleType(f"ctc_align.models.{family}")
+        module.load = module.load_folder = called  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, module.__name__, module)
 
 
-def test_the_embedded_model_goes_by_name(
-    convnet: types.ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("families")
+def test_the_embedded_model_goes_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "english").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert load_model("english", device="cpu", settings=SETTINGS) == (
-        embedded_folder("english"),
-        torch.device("cpu"),
-        SETTINGS,
-    )
+    model: Any = load_model("english", device="cpu", settings=SETTINGS)
+    assert model.arguments == (embedded_folder("english"), torch.device("cpu"), SETTINGS)
     with pytest.raises(UsageError, match=r"lacks model\.toml, model\.safetensors"):
         load_model("./english", device="cpu")
 
 
-def test_a_folder_goes_by_path(convnet: types.ModuleType, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("families")
+def test_a_folder_goes_by_path(tmp_path: Path) -> None:
     for file in FOLDER_FILES:
         (tmp_path / file).touch()
-    assert load_model(str(tmp_path), device="cpu") == (tmp_path, torch.device("cpu"), Settings())
+    model: Any = load_model(str(tmp_path), device="cpu")
+    assert model.arguments == (tmp_path, torch.device("cpu"), Settings())
 
 
-@pytest.mark.parametrize(
-    ("name", "family"),
-    [
-        ("torchaudio:MMS_FA", "torchaudio_bundles"),
-        ("hf:some/model", "huggingface.transformers_model"),
-        ("onnx:model.onnx", "onnx.onnx_model"),
-    ],
-)
-def test_a_family_goes_by_its_prefix(name: str, family: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = types.ModuleType(f"ctc_align.models.{family}")
-    module.load = lambda name, device, settings: (name, device, settings)  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    assert load_model(name, device="cpu", settings=SETTINGS) == (name, torch.device("cpu"), SETTINGS)
+@pytest.mark.usefixtures("families")
+@pytest.mark.parametrize("name", ["torchaudio:MMS_FA", "hf:some/model", "onnx:model.onnx"])
+def test_a_family_goes_by_its_prefix(name: str) -> None:
+    model: Any = load_model(name, device="cpu", settings=SETTINGS)
+    assert model.arguments == (name, "cpu", SETTINGS)
 
 
-def test_a_folder_of_transformers_is_told_by_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = types.ModuleType("ctc_align.models.huggingface.transformers_model")
-    module.load = lambda name, device, settings, folder: (name, device, settings, folder)  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, module.__name__, module)
+@pytest.mark.usefixtures("families")
+def test_a_folder_of_transformers_is_recognised_by_its_files(tmp_path: Path) -> None:
     (tmp_path / "config.json").touch()
-    assert load_model(str(tmp_path), device="cpu") == (str(tmp_path), torch.device("cpu"), Settings(), True)
+    model: Any = load_model(str(tmp_path), device="cpu")
+    assert model.arguments == (str(tmp_path), "cpu", Settings(), True)
 
 
 def test_unknown_names_are_helped(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ class SpreadingAligner:
     def __init__(self) -> None:
         self.settings = Settings(language="en")
         self.model = types.SimpleNamespace(
-            name="spread", sample_rate=16000, frame_shift_s=0.01, vocab=("<blank>", "a"), reads_slices=False
+            name="spread", sample_rate=16000, frame_shift_s=0.01, vocab=("<blank>", "a"), token_kind="tokens"
         )
         self.batches: list[int] = []
         self.gate = threading.Event()

@@ -135,8 +135,8 @@ def test_a_refined_model_has_mixtures_is_resumable_and_can_be_adapted(
     model = load_model(str(straight.folder), device="cpu")
     assert isinstance(model, ConvNet)
     assert model.description.mixture_weight == RECIPE.refining.mixture_weight
-    assert isinstance(model.mixtures, Mixtures)
-    assert model.mixtures.weights.shape == (model.description.shape.states, 2)
+    assert isinstance(model.scoring.mixtures, Mixtures)
+    assert model.scoring.mixtures.weights.shape == (model.description.shape.states, 2)
     assert "with 2 Gaussians each" in (straight.folder / "README.md").read_text("utf-8")
     errors = []
     aligner = Aligner(str(straight.folder), device="cpu")
@@ -169,5 +169,5 @@ def test_a_refined_model_has_mixtures_is_resumable_and_can_be_adapted(
     )
     own = load_model(str(adapted.folder), device="cpu")
     assert isinstance(own, ConvNet)
-    assert own.mixtures is not None
-    torch.testing.assert_close(own.mixtures.means, model.mixtures.means)
+    assert own.scoring.mixtures is not None
+    torch.testing.assert_close(own.scoring.mixtures.means, model.scoring.mixtures.means)

@@ -13,6 +13,7 @@ import torch
 
 from ctc_align.config import Settings
 from ctc_align.errors import AudioError
+from ctc_align.models.acoustic_model import AcousticModel
 from ctc_align.models.calibration import Calibration
 from ctc_align.models.confidence_network import ConfidenceNetwork
 from ctc_align.models.convnet import features
@@ -64,10 +65,9 @@ class ModelDescription:
     noise_malus: float = 0.0
 
 
-class ConvNet:
-    """An `AcousticModel`: log-mel features, convolutions, two outputs."""
+class ConvNet(AcousticModel):
+    """Log-mel features, convolutions, two outputs."""
 
-    reads_slices = True
     sample_rate = features.SAMPLE_RATE
     frame_shift_s = features.FRAME_SHIFT_S
     blank = 0
@@ -94,26 +94,11 @@ class ConvNet:
         precision = torch.float32 if settings.precision == "auto" else getattr(torch, settings.precision)
         self.network = InferenceNetwork(network_with(description.shape, weights), precision).to(device)
         self.scoring = state_scoring(description, weights).to(device)
-
-    @property
-    def context_s(self) -> float:
-        """Seconds that an output frame sees on either side."""
-        return self.description.shape.context_frames * self.frame_shift_s
-
-    @property
-    def receptive_field_s(self) -> float:
-        """Seconds of sound that a frame is computed from: a window around each of the frames that it sees."""
-        return 2 * self.context_s + samples_to_seconds(features.WINDOW_SAMPLES, self.sample_rate)
-
-    @property
-    def gaussians_per_state(self) -> int:
-        """Number of Gaussians that score each segmentation state; 0 without mixtures."""
-        return 0 if self.mixtures is None else self.mixtures.weights.shape[1]
-
-    @property
-    def mixtures(self) -> Mixtures | None:
-        """The mixtures that score its segmentation states with the network, if it has any."""
-        return self.scoring.mixtures
+        # a window around each of the frames that an output frame sees
+        context_s = description.shape.context_frames * self.frame_shift_s
+        self.receptive_field_s = 2 * context_s + samples_to_seconds(features.WINDOW_SAMPLES, self.sample_rate)
+        mixtures = self.scoring.mixtures
+        self.gaussians_per_state = 0 if mixtures is None else mixtures.weights.shape[1]
 
     @torch.no_grad()
     def emissions(self, audio: Audio, progress: Callable[[float], None] | None = None) -> Emissions:

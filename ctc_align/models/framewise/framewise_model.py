@@ -10,7 +10,7 @@ attention over the whole utterance sees less than it would, an effect that fades
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -22,6 +22,7 @@ from torch import nn
 from ctc_align import units
 from ctc_align.config import Settings
 from ctc_align.errors import AudioError, EmissionsError
+from ctc_align.models.acoustic_model import AcousticModel
 from ctc_align.models.framewise import padding_guard
 from ctc_align.models.framewise.frame_times import FrameGrid
 from ctc_align.types import Audio, Emissions
@@ -121,7 +122,7 @@ class NetworkFacts:
     stem: nn.Module | None = None
 
 
-class FrameModel(ABC):
+class FrameModel(AcousticModel):
     """An `AcousticModel` around a network whose frames lie on a `FrameGrid`.
 
     Args:
@@ -129,9 +130,6 @@ class FrameModel(ABC):
         network: in evaluation mode; moved to `device` in the precision that `settings` ask for.
         settings: `chunk_s`, `context_s` and `precision` are used.
     """
-
-    token_kind = "tokens"
-    reads_slices = True
 
     def __init__(self, facts: NetworkFacts, network: nn.Module, device: torch.device, settings: Settings) -> None:
         self.facts = facts

@@ -20,6 +20,7 @@ from torch import nn
 from ctc_align.config import ENGLISH, Settings
 from ctc_align.errors import UsageError, one_line
 from ctc_align.extras import install_line
+from ctc_align.models.acoustic_model import resolve_device
 from ctc_align.models.framewise.frame_times import Convolution, FrameGrid
 from ctc_align.models.framewise.framewise_model import FrameModel, NetworkFacts, Signal, standardised
 from ctc_align.models.huggingface import tokenizer_vocabulary
@@ -49,12 +50,13 @@ _BLOCK_FRAMES = 6000
 """Frames of the filter bank computed at once."""
 
 
-def load(name: str, device: torch.device, settings: Settings, *, folder: bool = False) -> FrameModel:
+def load(name: str, device: str | torch.device, settings: Settings, *, folder: bool = False) -> FrameModel:
     """Load the model `name`: hf:ORG/NAME, hf:./FOLDER, or with `folder` the path of a folder.
 
     Raises:
         UsageError: `transformers` is missing, no such model, one without a CTC head, damaged files.
     """
+    device = resolve_device(device)
     _require()
     target = name.removeprefix(PREFIX)
     source = HubSource(name, target, settings, folder or is_folder(target))

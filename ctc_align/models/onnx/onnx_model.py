@@ -21,12 +21,12 @@ import torch
 from ctc_align import units
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, UsageError
+from ctc_align.models.acoustic_model import resolve_device
 from ctc_align.models.framewise.frame_times import Convolution, FrameGrid
 from ctc_align.models.framewise.framewise_model import FrameModel, NetworkFacts, Signal, standardised
-from ctc_align.models.onnx import session
 from ctc_align.models.onnx.description import OnnxDescription, describe, vocabulary
 from ctc_align.models.onnx.filter_banks import normalisation
-from ctc_align.models.onnx.session import OnnxNetwork, find_ports, input_bins, open_session
+from ctc_align.models.onnx.session import CUDA, OnnxNetwork, find_ports, input_bins, open_session, runtime
 from ctc_align.types import Audio
 
 PREFIX = "onnx:"
@@ -41,14 +41,17 @@ _NOISE_LEVEL = 0.1
 _SEED = 20
 
 
-def load(name: str, device: torch.device, settings: Settings) -> FrameModel:
-    """Load the network of `onnx:FILE`.
+def load(name: str, device: str | torch.device, settings: Settings) -> FrameModel:
+    """Load the network of `onnx:FILE`; the device "auto" is a CUDA device only if onnxruntime can use it too.
 
     Raises:
         UsageError: onnxruntime is missing, no such file, a damaged one, faults in the TOML file, no vocabulary or one
             of another size, a network that does not take whole utterances.
         BackendError: onnxruntime cannot run on `device`.
     """
+    if device == "auto" and CUDA not in runtime().get_available_providers():
+        device = "cpu"
+    device = resolve_device(device)
     file = Path(name.removeprefix(PREFIX))
     if settings.precision not in ("auto", "float32"):
         raise UsageError(f"model {name}: an ONNX file has a precision of its own: set precision to auto")
@@ -70,15 +73,6 @@ def load(name: str, device: torch.device, settings: Settings) -> FrameModel:
         pads=sharing == PADDED,
     )
     return OnnxModel(facts, network, description, settings, alone=sharing == ALONE)
-
-
-def resolve_device(device: str | torch.device) -> torch.device:
-    """Resolve as `ctc_align.models.resolve_device`; "auto" is a CUDA device only if onnxruntime can use it too."""
-    from ctc_align.models import resolve_device as resolve
-
-    if device == "auto" and session.CUDA not in session.runtime().get_available_providers():
-        return torch.device("cpu")
-    return resolve(device)
 
 
 class OnnxModel(FrameModel):

@@ -1,0 +1,98 @@
+"""`AcousticModel`, the base of all families of models, and the devices that they run on."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from ctc_align.errors import BackendError, UsageError
+from ctc_align.types import Audio, Emissions
+
+if TYPE_CHECKING:
+    import torch
+
+    from ctc_align.models.calibration import Calibration
+    from ctc_align.models.confidence_network import ConfidenceNetwork
+    from ctc_align.models.edge_network import EdgeNetwork
+
+
+class AcousticModel(ABC):
+    """A model that turns audio at `sample_rate` into log-probs (T, C) over `vocab`.
+
+    A model slices the samples and never takes them as a whole: those of a recording of hours lie on disk.
+
+    Attributes:
+        name: as `--model` takes it.
+        sample_rate: of the audio, in Hz.
+        vocab: the token of each of the C classes.
+        blank: the index of the blank.
+        frame_shift_s: seconds from frame to frame.
+        first_frame_s: where the first frame begins; below 0 where the network pads its input.
+        receptive_field_s: seconds of sound that a frame is computed from, not counting attention.
+        token_kind: the name of the token tier of the outputs, "phones" or "tokens".
+        gaussians_per_state: Gaussians that score each segmentation state; 0 without mixtures.
+        calibration: constants from hand-labelled speech, None if the model was not calibrated.
+        confidence_network: None for a model without one.
+        edge_network: None for a model without one.
+    """
+
+    name: str
+    sample_rate: int
+    vocab: tuple[str, ...]
+    blank: int
+    frame_shift_s: float
+    first_frame_s: float = 0.0
+    receptive_field_s: float
+    token_kind: str = "tokens"
+    gaussians_per_state: int = 0
+    calibration: Calibration | None = None
+    confidence_network: ConfidenceNetwork | None = None
+    edge_network: EdgeNetwork | None = None
+
+    @abstractmethod
+    def emissions(self, audio: Audio, progress: Callable[[float], None] | None = None) -> Emissions:
+        """Return the log-probs of `audio`, on the model's device.
+
+        `progress` is called with the share done, in [0, 1].
+        """
+
+    @abstractmethod
+    def emissions_batch(self, audios: Sequence[Audio]) -> list[Emissions]:
+        """Return the emissions of each audio, to the bit as `emissions` where the device allows it.
+
+        An error of one audio is raised for all.
+        """
+
+
+def resolve_device(device: str | torch.device = "auto") -> torch.device:
+    """Return the device that `auto`, `cpu`, `cuda`, `cuda:N` or `mps` means on this machine.
+
+    `auto` is the first CUDA device if there is one, else the CPU. A `torch.device` is checked like its name.
+
+    >>> resolve_device("cpu")
+    device(type='cpu')
+
+    Raises:
+        UsageError: not the name of a device.
+        BackendError: a device asked for by name that is not available.
+    """
+    import torch
+
+    with warnings.catch_warnings():  # an old driver warns; the device count is enough
+        warnings.simplefilter("ignore")
+        cuda_devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if device == "auto":
+        return torch.device("cuda", 0) if cuda_devices else torch.device("cpu")
+    kind, _, index = str(device).partition(":")
+    if kind not in ("cpu", "cuda", "mps") or (index and (kind != "cuda" or not index.isdecimal())):
+        if str(device) not in ("cpu:0", "mps:0"):
+            raise UsageError(f"device: expected auto, cpu, cuda, cuda:N or mps, got {str(device)!r}")
+        index = ""
+    if kind == "cuda" and int(index or 0) >= cuda_devices:
+        here = f"this machine has {cuda_devices}" if cuda_devices else "torch finds no CUDA device here"
+        raise BackendError(f"device {device}: {here}: use --device auto or cpu")
+    if kind == "mps" and not torch.backends.mps.is_available():
+        raise BackendError("device mps: torch finds no Metal device here: use --device auto or cpu")
+    return torch.device(kind, int(index or 0)) if kind == "cuda" else torch.device(kind)
