@@ -304,10 +304,10 @@ def test_devices_and_precisions_that_it_has_not(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="precision to auto"):
         load_model(name, device="cpu", settings=Settings(precision="bfloat16"))
     if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
-        from ctc_align.models.onnx.onnx_model import load
+        from ctc_align.models.onnx.session import open_session
 
         assert load_model(name, device="auto").sample_rate == RATE
         with pytest.raises(BackendError, match="pip install onnxruntime-gpu"):
-            load(name, torch.device("cuda", 0), Settings())
+            open_session(tmp_path / "model.onnx", torch.device("cuda", 0), name)
     with pytest.raises(AudioError, match="expected samples at 16000 Hz, at least"):
         load_model(name, device="cpu").emissions(Audio(babble(0.01)[:100], RATE))
