@@ -4,7 +4,7 @@
 
 `FOLDER` has Unihan's files (`Unihan_Readings.txt`, `Unihan_OtherMappings.txt`, `Unihan_Variants.txt`), plain or as
 .bz2, as Debian's package unicode-data has them in /usr/share/unicode. Tones are left out. The file is written beside
-`ctc_align/text/sounds/han_readings.py`, which reads it.
+`ctc_align/text/sounds/east_asia.py`, which reads it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import unicodedata
 from collections import Counter
 from pathlib import Path
 
-from ctc_align.text.sounds.han_readings import CANTONESE, COLUMNS, FILE, KOREAN, KUN, MANDARIN, NOTICE, ON, PARTED
+from ctc_align.text.sounds.east_asia import CANTONESE, COLUMNS, FILE, KOREAN, KUN, MANDARIN, NOTICE, ON, PARTED
 
 Field = dict[str, str]
 _MOST = {MANDARIN: 3, CANTONESE: 2, KOREAN: 2, ON: 3, KUN: 6}

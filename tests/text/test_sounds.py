@@ -14,6 +14,7 @@ from ctc_align.text.ipa import IPA_PHONES, ipa_class
 from ctc_align.text.romanisation import romanized
 from ctc_align.text.sounds import pronounced
 from ctc_align.text.sounds.pieces import SCRIPTS, pieces
+from ctc_align.text.sounds.spelling_rules import sections, spelling_rules
 from ctc_align.text.transcript import split
 from ctc_align.types import Word, Words
 
@@ -95,6 +96,7 @@ def test_all_letters_of_a_language_have_rules(language: str) -> None:
 
 @settings(deadline=None)  # the first one loads letter-to-phone
 @example("か\U0001aff0", "ja")  # a tone of Taiwanese, by its name a letter of katakana
+@example("'ー", "ja")  # a length mark after something silent
 @given(
     st.text(st.characters(categories=["L", "M"]) | st.sampled_from("'aяωăě̃ใあ中한கक1"), max_size=12),
     st.sampled_from(["", "und", "de", "fr", "ru", "cv", "ja", "vi", "el", "th"]),
@@ -137,6 +139,12 @@ def test_what_nobody_can_say_stands_for_itself() -> None:
     # languages whose numbers nobody spells out
     assert [piece.phones for piece in pieces("b1", "kab")] == [("b",), ("1",)]
     assert said("b12 – 7!", "sah") == ["b i 1 2", "", "7"]
+
+
+@pytest.mark.parametrize("file", ["latin", "cyrillic", "small-alphabets"])
+def test_every_section_has_valid_rules(file: str) -> None:
+    for name in sections(file):
+        spelling_rules(file, name)  # asserts that it knows all phones
 
 
 def test_scripts_name_functions_that_are_there() -> None:

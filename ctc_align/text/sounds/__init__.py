@@ -10,9 +10,7 @@ from itertools import groupby
 
 from ctc_align.text.languages import base_code
 from ctc_align.text.runs import divided, runs
-from ctc_align.text.sounds.english_words import prepare
-from ctc_align.text.sounds.initials import spelled_ways
-from ctc_align.text.sounds.latin import is_read_as_english
+from ctc_align.text.sounds.alphabets import initials_spelled_out, is_read_as_english, prepare_english
 from ctc_align.text.sounds.pieces import LATIN, Piece, pieces, stretches
 from ctc_align.types import Word, Words
 
@@ -45,7 +43,7 @@ def pronounced(words: Words, language: str) -> Words:
     """
     code = "yue" if _CANTONESE.match(language) else base_code(language)
     if is_read_as_english(code):
-        prepare(_latin_words(words, code))
+        prepare_english(_latin_words(words, code))
     said: list[Word] = []
     tells_by_case = len(words.words) < _SHOUTED or any(letter.islower() for word in words.words for letter in word.text)
     for run in runs(words.words):
@@ -60,7 +58,7 @@ def _or_spelled_out(word: Word, code: str) -> str:
     """Return the pronunciations of a word; its parts in capitals are spelled out, or said as words."""
     parts = word.sounding.split()
     ways: list[Sequence[tuple[str, ...]]] = []
-    for part, spelled in zip(parts, spelled_ways(word.text, parts, code)):
+    for part, spelled in zip(parts, initials_spelled_out(word.text, parts, code)):
         own = [tuple(way.split()) for way in _pronounced_run((part,), code)[0].split(ALTERNATIVE)]
         ways.append(own if spelled is None else [spelled, *own])
     return _ways_written(ways)

@@ -4,38 +4,39 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
+from itertools import groupby
 from typing import cast
 
 LATIN = "latin"
 _CHINESE, _JAPANESE = "chinese", "japanese"
-_BY_NAME = "letter_names"
+_BY_NAME = "named"
 _BRAHMIC = (
     "devanagari", "bengali", "gurmukhi", "gujarati", "oriya", "tamil", "telugu", "kannada", "malayalam", "sinhala",
 )  # fmt: skip
 SCRIPTS: dict[str, tuple[str, str]] = {
     # script → (module of this package, its function)
-    LATIN: ("latin", "latin_pieces"),
-    **dict.fromkeys(_BRAHMIC, ("brahmic", "brahmic_pieces")),
-    "arabic": ("arabic", "arabic_pieces"),
-    "hebrew": ("hebrew", "hebrew_pieces"),
-    "cyrillic": ("cyrillic", "cyrillic_pieces"),
-    "greek": ("small_alphabets", "greek_pieces"),
-    "georgian": ("small_alphabets", "georgian_pieces"),
-    "armenian": ("small_alphabets", "armenian_pieces"),
-    "thai": ("thai", "thai_pieces"),
-    "lao": ("thai", "thai_pieces"),
-    "myanmar": ("mainland", "burmese_pieces"),
-    "khmer": ("mainland", "khmer_pieces"),
-    "thaana": ("syllabaries", "thaana_pieces"),
-    "ethiopic": ("syllabaries", "ethiopic_pieces"),
-    "hangul": ("korean", "korean_pieces"),
-    _CHINESE: ("chinese", "chinese_pieces"),
-    _JAPANESE: ("japanese", "japanese_pieces"),
-    _BY_NAME: ("letter_names", "named_pieces"),
+    LATIN: ("alphabets", "latin_pieces"),
+    "cyrillic": ("alphabets", "cyrillic_pieces"),
+    "greek": ("alphabets", "greek_pieces"),
+    "georgian": ("alphabets", "georgian_pieces"),
+    "armenian": ("alphabets", "armenian_pieces"),
+    "arabic": ("abjads", "arabic_pieces"),
+    "hebrew": ("abjads", "hebrew_pieces"),
+    **dict.fromkeys(_BRAHMIC, ("abugidas", "brahmic_pieces")),
+    "thaana": ("abugidas", "thaana_pieces"),
+    "ethiopic": ("abugidas", "ethiopic_pieces"),
+    "thai": ("southeast_asia", "thai_pieces"),
+    "lao": ("southeast_asia", "thai_pieces"),
+    "myanmar": ("southeast_asia", "burmese_pieces"),
+    "khmer": ("southeast_asia", "khmer_pieces"),
+    "hangul": ("east_asia", "korean_pieces"),
+    _CHINESE: ("east_asia", "chinese_pieces"),
+    _JAPANESE: ("east_asia", "japanese_pieces"),
+    _BY_NAME: ("alphabets", "named_pieces"),
 }
 """Scripts that have rules; all others are read by the names that Unicode gives their letters."""
 _SCRIPT_NAMES = {
@@ -149,3 +150,31 @@ def _function(script: str) -> Callable[[str, str], list[Piece]]:
     """Return the function of a script; the module with its tables is read when a text first needs it."""
     module, name = SCRIPTS.get(script, SCRIPTS[_BY_NAME])
     return cast(Callable[[str, str], "list[Piece]"], getattr(import_module(f"ctc_align.text.sounds.{module}"), name))
+
+
+def without_repeats(pieces: Iterable[Piece]) -> list[Piece]:
+    """Return pieces without repeated phones, within a piece or between two: length is not distinguished.
+
+    >>> [piece.phones for piece in without_repeats([Piece(0, 1, ("a", "m")), Piece(1, 2, ("m", "a"))])]
+    [('a', 'm'), ('a',)]
+    """
+    found: list[Piece] = []
+    before = ""
+    for piece in pieces:
+        phones, *others = (_without_repeats(phones, before) for phones in (piece.phones, *piece.others))
+        found.append(
+            Piece(piece.start, piece.end, phones, tuple(dict.fromkeys(way for way in others if way != phones)))
+        )
+        if piece.phones:
+            before = piece.phones[-1]
+    return found
+
+
+def unknown(character: str) -> tuple[str, ...]:
+    """Return the phones of a character that has no rule: a letter or digit is itself, anything else is silent."""
+    return (character,) if unicodedata.category(character)[0] in "LN" else ()
+
+
+def _without_repeats(phones: tuple[str, ...], before: str) -> tuple[str, ...]:
+    different = tuple(phone for phone, _ in groupby(phones))
+    return different[1:] if different[:1] == (before,) else different

@@ -1,28 +1,35 @@
-"""Rules of spelling: a table of letters and their phones, longest match first, with a little context.
+"""Rules of spelling: tables of letters and their phones, longest match first, with a little context.
 
-A table is one text of rules, parted by white space:
+A table file (`latin.txt`, `cyrillic.txt` …) has sections of rules, which are separated by white space:
 
-    ch=tʃ               letters and their phones; nothing after = where they are silent
-    c/_E=s              only before a front vowel
-    s/V_V=z             only between vowels
-    d/_#=t              only at the end of a word (of a stretch of letters, or before an apostrophe)
-    e/VC,VCC_n#=ə       only after one of these
+    # …                     a comment, on a line of its own or after two spaces behind a heading
+    {weak}=VC,VCC           defines `{weak}` in the rules of this file
+    [de nds < Lax] hiatus   a section for German and Low German: it begins with the rules of section "Lax", has the
+                            option "hiatus", and replaces single rules of section "*"
+    [lb over de]            it replaces single rules of section "de", which replaces those of "*"
+    ch=tʃ                   letters and their phones; nothing after = where they are silent
+    c/_E=s                  only before a front vowel
+    s/V_V=z                 only between vowels
+    d/_#=t                  only at the end of a word (of a stretch of letters, or before an apostrophe)
+    e/VC,VCC_n#=ə           only after one of these
+    U+064E=a                a character by its code point
 
-Of rules for the same letters the one with the longest context comes first. `V`, `C` and `E` in a context stand for
-the vowel letters, the consonant letters and the letters of front vowels; besides them a context is a regular
-expression, that on the left of fixed width.
+Of several rules for the same letters the one with the longest context comes first. `V`, `C` and `E` in a context are
+the vowel letters, the consonant letters and the letters of front vowels; otherwise a context is a regular expression,
+on the left one of fixed width. Sections are named by the codes of languages, or by a noun in capitals.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import NamedTuple
 
 from ctc_align.text.ipa import IPA_PHONES, IPA_VOWELS
-from ctc_align.text.sounds.neighbours import unknown
-from ctc_align.text.sounds.pieces import Piece
+from ctc_align.text.sounds.pieces import Piece, unknown
 
 VOICELESS = {"b": "p", "d": "t", "ɡ": "k", "v": "f", "z": "s", "ʒ": "ʃ", "dz": "ts", "dʒ": "tʃ", "ɣ": "x", "ð": "θ"}
 _VOICED = {voiceless: voiced for voiced, voiceless in VOICELESS.items()}
@@ -30,11 +37,102 @@ _SPREADS_NO_VOICE = "v"
 """It loses its voice, and gives none (Russian "твой", Czech "svůj")."""
 _EDGE = {"left": "(?<![^'])", "right": "(?![^'])"}
 _PHONE = re.compile("|".join(sorted(map(re.escape, IPA_PHONES), key=len, reverse=True)))
+_HEADING = re.compile(r"\[(?P<names>[^\]<]+?)(?: < (?P<bases>[^\]]+?))?(?: over (?P<below>\S+))?\](?P<options>.*)")
+_MACRO = re.compile(r"\{(\w+)\}")
+_CODE_POINT = re.compile(r"U\+([0-9A-F]{4})")
+_EVERY = "*"
+"""The section with the rules of all languages of a file."""
+
+
+class Section(NamedTuple):
+    """A section of a table file: its rules, its options ("" for one without a value), and the section below it."""
+
+    rules: str
+    options: Mapping[str, str]
+    below: str
+
+
+@cache
+def sections(file: str) -> dict[str, Section]:
+    """Return the sections of a table file of this folder, by their names; each file is read once.
+
+    Args:
+        file: its name without ".txt".
+
+    >>> sections("latin")["hr"].options, sections("latin")["lb"].below
+    ({'hiatus': ''}, 'de')
+    """
+    text = Path(__file__).with_name(f"{file}.txt").read_text(encoding="utf-8")
+    text = _CODE_POINT.sub(lambda match: chr(int(match[1], 16)), text)
+    macros: dict[str, str] = {}
+    found: dict[str, Section] = {}
+    for line in text.splitlines():
+        if line.startswith("# ") or not line:
+            continue
+        if macro := _MACRO.match(line):
+            macros[macro[1]] = line[macro.end() + 1 :]
+        elif heading := _HEADING.fullmatch(line.partition("  # ")[0]):
+            names = heading["names"].split()
+            options = {key: value for key, _, value in (each.partition("=") for each in heading["options"].split())}
+            rules = " ".join(found[base].rules for base in (heading["bases"] or "").split())
+            below = heading["below"] or (_EVERY if names != [_EVERY] and _EVERY in found else "")
+            found.update(dict.fromkeys(names, Section(rules, options, below)))
+        else:
+            rules = _MACRO.sub(lambda match: macros[match[1]], line)
+            found.update((name, found[name]._replace(rules=f"{found[name].rules} {rules}")) for name in names)
+    return found
+
+
+@lru_cache(maxsize=256)
+def spelling_rules(file: str, language: str) -> SpellingRules:
+    """Return the rules of a language in the letters of a table file; it is read as others are where it has no section.
+
+    The options "vowels" and "front" hold for all sections over the one that has them; "devoiced", "assimilated" and
+    "hiatus" only for their own.
+    """
+    found = sections(file)
+    name = language if language in found else _EVERY
+    layers = [found[name]]
+    while layers[0].below:
+        layers.insert(0, found[layers[0].below])
+    options = {**layers[0].options, **found[name].options}
+    return SpellingRules(
+        [layer.rules for layer in layers],
+        vowels=options["vowels"],
+        front=options["front"],
+        final_devoicing="devoiced" in found[name].options,
+        assimilation="assimilated" in found[name].options,
+        hiatus="hiatus" in found[name].options,
+    )
+
+
+@lru_cache(maxsize=256)
+def text_table(file: str, *names: str) -> dict[str, str]:
+    """Return what is written for letters, syllables or words in sections without contexts, later ones first.
+
+    A section that the file does not have is empty.
+
+    >>> text_table("letter-names", "fr")["w"], text_table("letter-names", "xx")
+    ('doublevé', {})
+    """
+    found = sections(file)
+    rules = (rule.rpartition("=") for name in names if name in found for rule in found[name].rules.split())
+    return {letters: written for letters, _, written in rules}
+
+
+@lru_cache(maxsize=256)
+def phone_table(file: str, *names: str) -> dict[str, tuple[str, ...]]:
+    """Return the phones of letters, syllables or words of sections without contexts, later ones first.
+
+    >>> phone_table("abjads", "Hebrew-consonants")["צ"]
+    ('ts',)
+    """
+    return {letters: split_phones(phones) for letters, phones in text_table(file, *names).items()}
 
 
 @lru_cache(maxsize=4096)
 def split_phones(written: str) -> tuple[str, ...]:
-    """Return phones that are written without spaces; "." parts two that would be one.
+    """Return phones that are written without spaces; "." separates two that would be read as one.
 
     >>> split_phones("tʃaɪ"), split_phones("t.s")
     (('tʃ', 'a', 'ɪ'), ('t', 's'))
@@ -44,24 +142,15 @@ def split_phones(written: str) -> tuple[str, ...]:
     return phones
 
 
-def phone_table(rules: str) -> dict[str, tuple[str, ...]]:
-    """Return the phones of letters, syllables or words, from rules without a context.
-
-    >>> phone_table("sh=ʃ h=")
-    {'sh': ('ʃ',), 'h': ()}
-    """
-    return {letters: split_phones(phones) for letters, _, phones in (rule.partition("=") for rule in rules.split())}
-
-
 class SpellingRules:
-    """The rules of one language.
+    """The rules of one language as a matcher.
 
-    A letter that no rule has is read as its base letter (ǻ as a), and a letter without one has no piece of phones: it
-    stays, as itself. Equal phones side by side are one, for length is not told apart (`hiatus`: vowels stay two).
+    A letter that no rule has is read as its base letter (ǻ as a); one without a base letter is its own phone. Equal
+    phones side by side are one, because length is not distinguished (with `hiatus`, vowels stay two).
 
     Args:
-        tables: later ones come first; a rule without context ends all rules for the same letters in earlier ones.
-        vowels, front: base letters of vowels, and of front vowels; letters with other marks belong to them too.
+        tables: later ones come first; a rule without context removes all rules for the same letters in earlier ones.
+        vowels, front: base letters of vowels, and of front vowels; the same letters with marks belong to them, too.
         final_devoicing: whether obstruents at the end of a word with a vowel are voiceless.
         assimilation: whether an obstruent has the voice of the next one.
         hiatus: whether equal vowels side by side are two.
@@ -89,32 +178,31 @@ class SpellingRules:
             by_first.setdefault(spelling[0], []).append((spelling, context))
         self._phones: dict[str, list[tuple[str, ...]]] = {}
         self._patterns: dict[str, re.Pattern[str]] = {}
-        for first, own in by_first.items():
-            own.sort(key=lambda rule: (-len(rule[0]), -len(rule[1])))
-            self._phones[first] = [split_phones(rules[rule]) for rule in own]
-            self._patterns[first] = re.compile("|".join(f"({self._pattern(*rule)})" for rule in own))
+        for first, keys in by_first.items():
+            keys.sort(key=lambda key: (-len(key[0]), -len(key[1])))
+            self._phones[first] = [split_phones(rules[key]) for key in keys]
+            self._patterns[first] = re.compile("|".join(f"({self._pattern(*key)})" for key in keys))
 
     def pieces(self, text: str) -> list[Piece]:
-        """Return the pieces of one word in lower case; what no rule knows stands for itself."""
-        kept = [place for place, letter in enumerate(text) if not unicodedata.combining(letter)]
-        known = "".join(self._known(text[place]) for place in kept)
+        """Return the pieces of one word in lower case; a letter without a rule is its own phone."""
+        letters = [index for index, letter in enumerate(text) if not unicodedata.combining(letter)]
+        if not letters:
+            return [Piece(0, len(text), ())] if text else []
+        known = "".join(self._known(text[index]) for index in letters)
         spans: list[tuple[int, int]] = []
         sounds: list[tuple[str, ...]] = []
-        place = 0
-        while place < len(known):
-            pattern = self._patterns.get(known[place])
-            match = pattern.match(known, place) if pattern else None
-            end, phones = place + 1, unknown(known[place])
+        index = 0
+        while index < len(known):
+            pattern = self._patterns.get(known[index])
+            match = pattern.match(known, index) if pattern else None
+            end, phones = index + 1, unknown(known[index])
             if match is not None and match.lastindex is not None:
-                end, phones = match.end(), self._phones[known[place]][match.lastindex - 1]
-            spans.append((place, end))
+                end, phones = match.end(), self._phones[known[index]][match.lastindex - 1]
+            spans.append((index, end))
             sounds.append(phones)
-            place = end
-        starts = [0, *kept[1:], len(text)]  # marks that no letter has composed with belong to the one before them
-        cut = [(starts[start], starts[end]) for start, end in spans]
-        if not kept and text:
-            return [Piece(0, len(text), ())]
-        return [Piece(*span, phones) for span, phones in zip(cut, self._connected(sounds))]
+            index = end
+        starts = [0, *letters[1:], len(text)]  # a mark that is not composed with a letter belongs to the one before it
+        return [Piece(starts[start], starts[end], way) for (start, end), way in zip(spans, self._connected(sounds))]
 
     def _known(self, letter: str) -> str:
         """Return a letter that rules have: itself, or it with one of its marks, or without marks."""
@@ -135,47 +223,50 @@ class SpellingRules:
         return f"(?:{before})" + re.escape(spelling) + (f"(?={right})" if right else "")
 
     def _connected(self, sounds: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-        """Return the phones of pieces as they are beside each other: one of equal neighbours, and voice."""
-        places = [(piece, place) for piece, phones in enumerate(sounds) for place in range(len(phones))]
-        phones = [sounds[piece][place] for piece, place in places]
+        """Return the phones of adjacent pieces after assimilation of voice, one of several equal neighbours."""
+        owners = [piece for piece, phones in enumerate(sounds) for _ in phones]
+        phones = [phone for phones in sounds for phone in phones]
         if self._final_devoicing and not IPA_VOWELS.isdisjoint(phones):
-            for place in range(len(phones) - 1, -1, -1):
-                if phones[place] not in VOICELESS and phones[place] not in _VOICED:
+            for index in range(len(phones) - 1, -1, -1):
+                if phones[index] not in VOICELESS and phones[index] not in _VOICED:
                     break
-                phones[place] = VOICELESS.get(phones[place], phones[place])
+                phones[index] = VOICELESS.get(phones[index], phones[index])
         if self._assimilation:
-            for place in range(len(phones) - 2, -1, -1):
-                phones[place] = _with_voice_of(phones[place], phones[place + 1])
-        kept: list[list[str]] = [[] for _ in sounds]
+            for index in range(len(phones) - 2, -1, -1):  # from the end: voice spreads back through a cluster
+                phones[index] = _with_voice_of(phones[index], phones[index + 1])
+        connected: list[list[str]] = [[] for _ in sounds]
         before = ""
-        for (piece, _), phone in zip(places, phones):
+        for piece, phone in zip(owners, phones):
             if phone != before or (self._hiatus and phone in IPA_VOWELS):
-                kept[piece].append(phone)
+                connected[piece].append(phone)
             before = phone
-        return [tuple(piece) for piece in kept]
+        return [tuple(piece) for piece in connected]
 
 
 def _merged(tables: Sequence[str]) -> dict[tuple[str, str], str]:
     """Return the phones of each (spelling, context), the rules of later tables first."""
     merged: dict[tuple[str, str], str] = {}
     for table in tables:
-        own: dict[tuple[str, str], str] = {}
+        rules: dict[tuple[str, str], str] = {}
         for rule in table.split():
             key, _, phones = rule.partition("=")
             spelling, _, context = key.partition("/")
-            own[spelling, context] = phones
-        plain = {spelling for spelling, context in own if not context}
-        own.update((key, phones) for key, phones in merged.items() if key[0] not in plain and key not in own)
-        merged = own
+            rules[spelling, context] = phones
+        plain = {spelling for spelling, context in rules if not context}
+        rules.update((key, phones) for key, phones in merged.items() if key[0] not in plain and key not in rules)
+        merged = rules
     return merged
 
 
 def _classes(letters: set[str], vowels: str, front: str) -> dict[str, str]:
     """Return the classes of letters in contexts as regular expressions."""
-    both = [letter for letter in letters if letter in vowels or _base(letter) in vowels]
-    ahead = [letter for letter in letters if letter in front or _base(letter) in front]
-    others = [letter for letter in letters if letter not in both and letter != "'"]
-    return {name: f"[{''.join(sorted(own))}]" for name, own in zip("VCE", (both, others, ahead))}
+
+    def are_in(chosen: str) -> list[str]:
+        return [letter for letter in letters if letter in chosen or _base(letter) in chosen]
+
+    consonants = letters - {"'", *are_in(vowels)}
+    members = {"V": are_in(vowels), "C": consonants, "E": are_in(front)}
+    return {name: f"[{''.join(sorted(each))}]" for name, each in members.items()}
 
 
 def _with_voice_of(phone: str, following: str) -> str:

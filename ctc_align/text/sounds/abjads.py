@@ -1,0 +1,332 @@
+"""Phones of words in Arabic and Hebrew letters, which mostly leave out the short vowels.
+
+The places of the lost vowels can be found, but not which they were: `_SHORT` is any of them. Consonants without a vowel
+between them are cut into syllables, each of which begins with one consonant and ends with one at most; at the end of a
+word with two where the second is the less sonorous (dost, qalb). Uyghur, Kurdish and Yiddish write all their vowels.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ctc_align.text.characters import word_set
+from ctc_align.text.ipa import IPA_CLASSES
+from ctc_align.text.runs import divided
+from ctc_align.text.sounds.pieces import Piece, unknown, without_repeats
+from ctc_align.text.sounds.spelling_rules import phone_table, sections, spelling_rules
+
+_SHORT = "ə"
+_SONORITY = {phone: rank for rank, phones in enumerate(IPA_CLASSES.values()) for phone in phones}
+
+
+@dataclass(slots=True)
+class Letter:
+    """A letter with its marks.
+
+    Attributes:
+        start, end: its characters, `end` exclusive.
+        onset: phones of its consonant; () for a vowel letter.
+        vowel: phones of its vowel; () where a vowel letter or a sukun follows, None where no vowel is written.
+        is_long: whether a letter writes the vowel, not a mark.
+    """
+
+    start: int
+    end: int
+    onset: tuple[str, ...]
+    vowel: tuple[str, ...] | None = None
+    is_long: bool = False
+
+    @property
+    def is_bare(self) -> bool:
+        return bool(self.onset) and self.vowel is None
+
+
+def _with_short_vowels(letters: Sequence[Letter], *, final_clusters: str) -> list[Piece]:
+    """Return the pieces of a word, with a vowel where one was left out.
+
+    Args:
+        letters: of the whole word.
+        final_clusters: which words may end in two consonants: "all", "short" (of three consonants) or "none".
+
+    >>> word = [Letter(index, index + 1, (phone,)) for index, phone in enumerate("mktb")]
+    >>> [" ".join(piece.phones) for piece in _with_short_vowels(word, final_clusters="short")]
+    ['m ə', 'k', 't ə', 'b']
+    """
+    start, doubtful = 0, -1
+    while start < len(letters):
+        end = start
+        while end < len(letters) and letters[end].is_bare:
+            end += 1
+        if end == len(letters) and end > start:
+            doubtful = _fill_last(letters, start, final_clusters)
+        elif end > start:
+            _fill(letters, start, end)
+        start = max(end, start + 1)
+    pieces = []
+    for index, letter in enumerate(letters):
+        phones = (*letter.onset, *(letter.vowel or ()))
+        other = letter.onset if letter.vowel else (*letter.onset, _SHORT)
+        pieces.append(Piece(letter.start, letter.end, phones, (other,) if index == doubtful else ()))
+    return without_repeats(pieces)
+
+
+def _fill(letters: Sequence[Letter], start: int, end: int) -> None:
+    """Put short vowels into letters[start:end], which a consonant with its vowel follows."""
+    last = letters[start - 1] if start else None
+    is_coda = last is not None and bool(last.vowel) and not last.is_long
+    for index in range(start + is_coda, end, 2):
+        letters[index].vowel = (_SHORT,)
+
+
+def _fill_last(letters: Sequence[Letter], start: int, final_clusters: str) -> int:
+    """Put short vowels into letters[start:], the end of the word; return the index of a doubtful one, or -1."""
+    end = len(letters)
+    last = letters[start - 1] if start else None
+    after_vowel = last is not None and bool(last.vowel)
+    sonority = [_SONORITY.get(letter.onset[-1], 0) for letter in letters[-2:] if letter.onset]
+    may_end_in_two = final_clusters == "all" and end - start + after_vowel >= 3
+    may_end_in_two = may_end_in_two or (final_clusters == "short" and end - start == 3 and not after_vowel)
+    coda = end - 1
+    if may_end_in_two and sonority[0] > sonority[1]:
+        coda = end - 2
+    for index in range(coda - 1, start - 1, -2):
+        letters[index].vowel = (_SHORT,)
+    is_open = letters[start].vowel is None and (not after_vowel or (last is not None and last.is_long and coda > start))
+    if is_open:
+        letters[start].vowel = (_SHORT,)
+    return end - 2 if may_end_in_two else -1
+
+
+_ARABIC_VOWELS = phone_table("abjads", "Arabic-vowels")
+_ARABIC_MARKS = phone_table("abjads", "Arabic-marks")
+_SHADDA, _HAMZA_ABOVE = "\u0651", "\u0654"
+_WAWS = "وۆۇۊ"
+_VOWEL_LETTERS = "اأإآٱىٰ" + _WAWS + "يیىئ" + "هہەة"
+"""The forms of alef, waw, ye and he."""
+_SUN = frozenset("تثدذرزسشصضطظلن")
+_ARTICLE = re.compile("(?P<prefix>[وفبك]?)ال(?=[^\u064b-\u0652]{2})|(?P<for>لل)(?=..)")
+_NASAL_VOWELS = {"a": "ã", "e": "ɛ̃", "o": "ɔ̃"}
+_KURDISH = word_set("ckb ku")
+
+
+def arabic_pieces(text: str, language: str) -> list[Piece]:
+    """Return a piece for each letter with its marks: Arabic, Persian, Urdu, Pashto, Sindhi, Kurdish, Uyghur and others.
+
+    >>> [" ".join(piece.phones) for piece in arabic_pieces("كتاب", "ar")]
+    ['k ə', 't', 'a', 'b']
+    """
+    code = language if language in sections("abjads") else "ar"
+    if "full" in _options(code):
+        return _with_short_vowels(_full_letters(text, code), final_clusters="none")
+    if phones := phone_table("abjads", f"{code}:words").get(text):
+        return [Piece(index, index + 1, part) for index, part in enumerate(divided(phones, len(text)))]
+    return _with_short_vowels(_arabic_letters(text, code), final_clusters="short" if code == "ar" else "all")
+
+
+def _options(code: str) -> Mapping[str, str]:
+    section = sections("abjads").get(code)
+    return section.options if section else {}
+
+
+def _arabic_table(code: str) -> dict[str, tuple[str, ...]]:
+    return phone_table("abjads", "Arabic-consonants", code)
+
+
+def _full_letters(text: str, language: str) -> list[Letter]:
+    """Return the letters of a script that writes its vowels; Kurdish و and ی are vowels beside consonants."""
+    table = _arabic_table(language)
+    letters: list[Letter] = []
+    for index, character in enumerate(text):
+        phones = table.get(character, unknown(character))
+        if language in _KURDISH and character in "ویي":
+            before, after = text[index - 1 : index], text[index + 1 : index + 2]
+            is_doubled = character == before == "و"
+            is_glide = not before or before in "اەێۆ" or (after != "" and after in "اەێۆ") or before == "ئ"
+            is_glide = is_glide and not (before == "ئ" and not (after and after in "اەێۆ"))
+            phones = (("w" if is_glide else "u",) if character == "و" else ("j" if is_glide else "i",)) * (
+                not is_doubled
+            )
+        letters.append(Letter(index, index + 1, phones, ()))
+    return letters
+
+
+def _arabic_letters(text: str, language: str) -> list[Letter]:
+    table, options = _arabic_table(language), _options(language)
+    article = _ARTICLE.match(text) if language == "ar" and len(text) > 3 else None
+    letters: list[Letter] = _article(article, text) if article else []
+    for index in range(letters[-1].end if letters else 0, len(text)):
+        character, last = text[index], letters[-1] if letters else None
+        if character in _ARABIC_MARKS and last is not None:
+            last.end = index + 1
+            if not last.vowel or last.onset or len(_ARABIC_MARKS[character]) > 1:
+                last.vowel = _ARABIC_MARKS[character]
+        elif last is not None and character in _SHADDA + _HAMZA_ABOVE + options.get("silent-inside", ""):
+            last.end = index + 1
+        elif character == "و" and last is not None and _is_silent_waw(text, index, language):
+            last.end, last.vowel = index + 1, ()
+        elif character == "ں" and last is not None and language != "ar":
+            last.end = index + 1
+            last.vowel = tuple(_NASAL_VOWELS.get(phone, phone) for phone in last.vowel or (_SHORT,))
+        elif character not in table and character not in _VOWEL_LETTERS and character not in _ARABIC_VOWELS:
+            letters.append(Letter(index, index + 1, unknown(character), ()))
+        else:
+            letters.append(_arabic_letter(text, index, last, language))
+            vowel_letter = not letters[-1].onset and letters[-1].vowel
+            if vowel_letter and last is not None and last.is_bare:
+                last.vowel = ()
+    return letters
+
+
+def _is_silent_waw(text: str, index: int, language: str) -> bool:
+    return language == "fa" and text[index - 1] == "خ" and text[index + 1 : index + 2] == "ا"
+
+
+def _article(match: re.Match[str], text: str) -> list[Letter]:
+    """Return the letters of the article, whose l is the next consonant where that is a coronal."""
+    start = match.end("prefix") if match["prefix"] else 0
+    letters = [Letter(0, 1, _arabic_table("ar").get(text[0], ("w",)), ("a",))] if start else []
+    follows = text[match.end()] if match.end() < len(text) else ""
+    sound = () if follows in _SUN else ("l",)
+    if match["for"]:
+        return [Letter(0, 1, ("l",), ("i",)), Letter(1, 2, sound, ())]
+    return [*letters, Letter(start, start + 1, (), () if start else ("a",)), Letter(start + 1, start + 2, sound, ())]
+
+
+def _arabic_letter(text: str, index: int, last: Letter | None, language: str) -> Letter:
+    """Return the letter at an index: a consonant, or a vowel where it can be one."""
+    character, options = text[index], _options(language)
+    rest = text[index + 1 :].lstrip("".join((*_ARABIC_MARKS, _SHADDA, _HAMZA_ABOVE)))
+    marked = text[index + 1 : index + 2]
+    is_marked = marked in _ARABIC_MARKS or marked == _SHADDA
+    after_consonant = last is not None and bool(last.onset) and not last.vowel
+    span = (index, index + 1)
+    if character in _ARABIC_VOWELS:
+        return Letter(*span, (), _ARABIC_VOWELS[character], is_long=True)
+    if character in "اآٱأإ" or (last is None and character == "ع" and "silent-inside" in options):
+        return _alef(text, index, last, language)
+    if character == "ة":
+        return Letter(*span, (), ("a",) if not (last and last.vowel) else (), is_long=True)
+    if character == "ى" and not rest and last is not None:
+        return Letter(*span, (), ("a",), is_long=True)
+    if character in "هہەۀ" and not rest and after_consonant and "final-he" in options and len(text) > 1:
+        return Letter(*span, (), (options["final-he"],), is_long=True)
+    if (character in _WAWS and character not in "ۇۆ") or character in "يیى":
+        glide = ("v" if language in ("fa", "ur") else "w") if character in _WAWS else "j"
+        before_vowel = (rest[:1] != "" and rest[0] in "اآےېێ") or rest in ("ة", "ى")
+        before_vowel = before_vowel or (rest in ("ه", "ہ") and "final-he" in options)
+        if last is None or before_vowel or is_marked or (last.vowel and not _lengthens(last, character)):
+            is_alone = not rest and last is not None and bool(last.vowel)
+            return Letter(*span, (glide,), () if is_alone else None)
+        vowel = options.get("waw", "u") if character in _WAWS else "i"
+        if last.vowel and last.onset:
+            last.vowel = ()  # the mark before a long vowel says the same
+        return Letter(*span, (), (vowel,), is_long=True)
+    if character in "ۇۆ":
+        return Letter(*span, (), ("u",) if character == "ۇ" else ("o",), is_long=True)
+    onset = _arabic_table(language).get(character, ())
+    return Letter(*span, onset, None if onset else ())
+
+
+def _lengthens(last: Letter, character: str) -> bool:
+    return bool(last.onset) and last.vowel == (("u",) if character in _WAWS else ("i",))
+
+
+def _alef(text: str, index: int, last: Letter | None, language: str) -> Letter:
+    character, follows = text[index], text[index + 1 : index + 2]
+    long_a = (_options(language).get("long-a", "a"),)
+    hamza = ("ʔ",) if language == "ar" else ()
+    if character == "آ":
+        return Letter(index, index + 1, hamza if last else (), long_a, is_long=True)
+    if character == "إ":
+        return Letter(index, index + 1, hamza if last else (), ("i",))
+    if last is None and (follows in "ويی" and follows) and len(text) > 2 and text[index + 2] not in "اآ":
+        return Letter(index, index + 1, (), ())
+    if last is None:
+        return Letter(index, index + 1, (), ("a",) if character == "أ" else (_SHORT,))
+    if character == "أ":
+        return Letter(index, index + 1, hamza, ("a",))
+    if last.vowel and last.onset and last.vowel[-1:] == ("n",):
+        return Letter(index, index + 1, (), ())
+    if last.vowel == ("a",) and last.onset:
+        last.vowel = ()  # the mark before a long vowel says the same
+    return Letter(index, index + 1, (), long_a, is_long=True)
+
+
+_CONSONANTS = phone_table("abjads", "Hebrew-consonants")
+_HARD = phone_table("abjads", "Hebrew-hard")
+"""Letters with a dagesh or at the beginning of a word."""
+_BEFORE_GERESH = phone_table("abjads", "Hebrew-geresh")
+_POINTS = phone_table("abjads", "Hebrew-points")
+_DAGESH, _SIN_DOT, _GERESH = "\u05bc", "\u05c2", "׳'"
+_HEBREW_SILENT = "אע"
+_HEBREW_MARKS = "".join(_POINTS) + _DAGESH + _SIN_DOT + "\u05bd\u05c1\u05bf"
+
+
+def hebrew_pieces(text: str, language: str) -> list[Piece]:
+    """Return a piece for each letter with its points: Modern Hebrew, with or without points, and Yiddish.
+
+    >>> [" ".join(piece.phones) for piece in hebrew_pieces("שלום", "he")]
+    ['ʃ ə', 'l', 'o', 'm']
+    """
+    if language == "yi":
+        return spelling_rules("small-alphabets", "yi").pieces(text)
+    letters: list[Letter] = []
+    for index, character in enumerate(text):
+        last = letters[-1] if letters else None
+        if last is not None and (character not in _CONSONANTS and character not in _HEBREW_SILENT):
+            _add_point(last, character, text)
+            continue
+        letter = _hebrew_letter(text, index, last)
+        if not letter.onset and letter.vowel and last is not None and last.is_bare:
+            last.vowel = ()
+        letters.append(letter)
+    return _with_short_vowels(letters, final_clusters="none")
+
+
+def _hebrew_letter(text: str, index: int, last: Letter | None) -> Letter:
+    """Return the letter at an index: a consonant, or a vowel where it can be one."""
+    character, span = text[index], (index, index + 1)
+    rest = text[index + 1 :].lstrip(_HEBREW_MARKS)
+    marks = text[index + 1 : len(text) - len(rest)]
+    is_pointed = any(mark in _POINTS for mark in marks)
+    after_consonant = last is not None and (bool(last.onset) or last.vowel == ())
+    if (
+        character == "ו"
+        and last is not None
+        and not is_pointed
+        and (_DAGESH in marks or (rest[:1] != "ו" and after_consonant))
+    ):
+        return Letter(*span, (), ("u",) if _DAGESH in marks else ("o",), is_long=True)
+    if character == "ו" and "\u05b9" in marks and after_consonant:
+        return Letter(*span, (), (), is_long=True)
+    if character == "י" and after_consonant and not is_pointed and rest[:1] not in ("ו", "ה", "י"):
+        vowel = last.vowel if last is not None and last.vowel and last.onset else ("i",)
+        return Letter(*span, (), () if last is not None and last.vowel else vowel, is_long=True)
+    if character == "ה" and not rest and last is not None and not marks:
+        return Letter(*span, (), ("a",) if not last.vowel else (), is_long=True)
+    if character in _HEBREW_SILENT:
+        is_carried = bool(rest) and rest[0] in "וי" and not is_pointed
+        return Letter(
+            *span, (), () if is_carried or is_pointed or (last is not None and last.vowel) else ("a",), is_long=True
+        )
+    if character not in _CONSONANTS:
+        return Letter(*span, unknown(character), ())
+    is_hard = character in _HARD and last is None and not is_pointed
+    return Letter(*span, _HARD[character] if is_hard else _CONSONANTS[character])
+
+
+def _add_point(letter: Letter, character: str, text: str) -> None:
+    """Add a point to its letter."""
+    letter.end += 1
+    base = text[letter.start]
+    if character in _POINTS:
+        is_first = letter.start == 0 and character == "\u05b0"
+        letter.vowel = (_SHORT,) if is_first else _POINTS[character]
+    elif character == _DAGESH and base in _HARD:
+        letter.onset = _HARD[base]
+    elif character == _SIN_DOT:
+        letter.onset = ("s",)
+    elif character in _GERESH and base in _BEFORE_GERESH:
+        letter.onset = _BEFORE_GERESH[base]

@@ -1,0 +1,375 @@
+"""Phones of scripts whose letters carry a vowel: those of India and Sinhala, Thaana, and Ethiopic.
+
+Unicode has the scripts of India in blocks of 128 with the same letter at the same offset, so one table serves them all,
+keyed by the letters of Devanagari; the letters of Sinhala, which has an order of its own, are turned into those. The
+rules of the lost schwa are Ohala's (1983) in the form of Narasimhan, Sproat and Kiraz (2004); aspiration, length and
+breath are not distinguished. Thaana writes a vowel sign after each consonant; a letter of Ethiopic is a consonant and a
+vowel.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from ctc_align.text.ipa import IPA_VOWELS
+from ctc_align.text.sounds.pieces import Piece, unknown, without_repeats
+from ctc_align.text.sounds.spelling_rules import phone_table, sections
+
+_BLOCK = 0x80
+
+
+def _by_offset(*names: str) -> dict[int, tuple[str, ...]]:
+    """Return the phones of sections that are keyed by letters of Devanagari, by their offsets in a block."""
+    return {ord(letter) % _BLOCK: phones for letter, phones in phone_table("abugidas", *names).items()}
+
+
+def _offsets(letters: str) -> tuple[int, ...]:
+    return tuple(ord(letter) % _BLOCK for letter in letters)
+
+
+_CONSONANTS, _VOWELS, _NUKTA_OF = _by_offset("Consonants"), _by_offset("Vowels"), _by_offset("With-nukta")
+_SIGN_OFFSET = 0x38
+"""The distance of a vowel sign from the letter of its vowel."""
+_SIGNS = {
+    **{sign: _VOWELS[sign - _SIGN_OFFSET] for sign in range(0x3E, 0x4D) if sign - _SIGN_OFFSET in _VOWELS},
+    **_by_offset("Signs"),
+}
+_INDEPENDENT_A, _NUKTA, _VIRAMA, _BIRGA = 0x05, 0x3C, 0x4D, 0x03
+_NASALS = (0x00, 0x01, 0x02)
+_MORE_CONSONANTS, _MUTE = phone_table("abugidas", "More-consonants"), phone_table("abugidas", "Mute")
+"""Letters that one script has where others have none, with and without a vowel."""
+_TIPPI = 0x70
+"""Nasal in Gurmukhi, as the anusvara."""
+_GURMUKHI = 0x0A00
+_SILENT = {_GURMUKHI: (0x71, 0x72, 0x73, 0x51)}
+_FROM_SINHALA = str.maketrans(
+    "ංඃඅආඇඈඉඊඋඌඍඑඒඓඔඕඖකඛගඝඞඟචඡජඣඤඥටඨඩඪණඬතථදධනඳපඵබභමඹයරලවශෂසහළෆ්ාැෑිීුූෘෙේෛොෝෞ",
+    "ंःअआॲॲइईउऊऋऎएऐऒओऔकखगघङगचछजझञञटठडढणडतथदधनदपफबभमबयरलवशषसहळफ़्ाॅॅिीुूृॆेैॊोौ".replace("फ़", "\u095e"),
+)
+"""The letters of Sinhala, one for one in those of Devanagari."""
+_LANGUAGE_OF_BLOCK = {
+    0x0900: "hi", 0x0980: "bn", 0x0A00: "pa", 0x0A80: "gu", 0x0B00: "or", 0x0B80: "ta", 0x0C00: "te", 0x0C80: "kn",
+    0x0D00: "ml",
+}  # fmt: skip
+_OTHERS_OF = {"hi": ("mr", "ne", "sa"), "bn": ("as",)}
+_NASAL_VOWELS = {"a": "ã", "ə": "ã", "æ": "ɛ̃", "e": "ɛ̃", "ɛ": "ɛ̃", "o": "ɔ̃", "ɔ": "ɔ̃"}
+_HOMORGANIC = {
+    **dict.fromkeys(("k", "ɡ", "q", "ŋ"), "ŋ"), **dict.fromkeys(("tʃ", "dʒ", "ɲ"), "ɲ"),
+    **dict.fromkeys(("p", "b", "m"), "m"), **dict.fromkeys(("ʈ", "ɖ", "t", "d", "n", "ts", "dz"), "n"),
+}  # fmt: skip
+_VOICED = {"k": "ɡ", "ʈ": "ɖ", "t": "d", "p": "b"}
+_NASAL_PHONES = frozenset("mnŋɲ")
+_JNYA, _KSSA = _offsets("जञ"), _offsets("कष")
+_AYTHAM = 0x03
+_BREATHY = _by_offset("pa:first")
+_BA, _YA, _RRA, _NNNA, _HA = _offsets("बयऱऩह")
+_KEEP_BA = _offsets("मबरगद")
+"""Before these a ba is read in Bengali; elsewhere it only lengthens."""
+_HEAVY = _offsets("यव")
+"""After another consonant these keep the vowel at the end of a word."""
+_BORROWED = _offsets("जशषसह")
+_TENUES = _offsets("कटत")
+_VELAR_ANUSVARA = ("bn", "as", "or", "si")
+
+
+@dataclass(slots=True)
+class _Letter:
+    """A consonant or vowel with its marks; `vowel` is () where a virama removed it, None where no sign is written."""
+
+    start: int
+    end: int
+    offset: int
+    onset: tuple[str, ...]
+    vowel: tuple[str, ...] | None
+    nasal: tuple[str, ...] = ()
+    is_inherent: bool = False
+    is_doubtful: bool = False
+    others: list[tuple[str, ...]] = field(default_factory=list)
+
+
+def brahmic_pieces(text: str, language: str) -> list[Piece]:
+    """Return a piece for each letter with its marks.
+
+    >>> [" ".join(piece.phones) for piece in brahmic_pieces("समझना", "hi")]
+    ['s ə', 'm ə', 'dʒ', 'n a']
+    """
+    of_script = _language(text, language)
+    letters = _letters(text.translate(_FROM_SINHALA), of_script)
+    _read_clusters(letters, of_script)
+    _lose_vowels(letters, of_script)
+    if of_script == "pa" and letters[0].offset in _BREATHY:
+        letters[0].onset = _BREATHY[letters[0].offset]
+    last = letters[-1]
+    if of_script == "ml" and last.vowel == () and last.offset in _CONSONANTS and last.onset[-1] not in _NASAL_PHONES:
+        last.vowel = ("ə",)
+    if of_script in ("ta", "ml"):
+        _voice_stops(letters, of_script)
+    _colour_vowels(letters, of_script)
+    _place_nasals(letters, of_script)
+    return without_repeats(
+        Piece(letter.start, letter.end, (*letter.onset, *(letter.vowel or ()), *letter.nasal), tuple(letter.others))
+        for letter in letters
+    )
+
+
+def _language(text: str, language: str) -> str:
+    """Return the language whose rules are used: that of the script where the text's own has none."""
+    if "\u0d80" <= text[0] <= "\u0dff":
+        return "si"
+    default = _LANGUAGE_OF_BLOCK.get(ord(text[0]) // _BLOCK * _BLOCK, "hi")
+    return language if language in _OTHERS_OF.get(default, ()) else default
+
+
+def _letters(text: str, language: str) -> list[_Letter]:
+    letters: list[_Letter] = []
+    for index, character in enumerate(text):
+        kind, sound = _read(character, language)
+        last = letters[-1] if letters else None
+        if kind == "consonant":
+            if last is not None and last.offset == _AYTHAM and sound == ("p",):
+                sound = ("f",)
+            letters.append(_Letter(index, index + 1, ord(character) % _BLOCK, sound, None))
+        elif kind == "mute":
+            letters.append(_Letter(index, index + 1, ord(character) % _BLOCK, sound, ()))
+        elif kind == "visarga" and language == "ta":
+            letters.append(_Letter(index, index + 1, _AYTHAM, (), ()))
+        elif kind == "vowel" or last is None:
+            letters.append(_Letter(index, index + 1, -1, (), sound if kind == "vowel" else ()))
+        else:
+            last.end = index + 1
+            if kind == "sign":
+                last.vowel = sound if not last.vowel else (*last.vowel[:-1], *sound)
+            elif kind == "virama":
+                last.vowel = ()
+            elif kind == "nasal" or (kind == "visarga" and language not in ("bn", "as")):
+                last.nasal = sound
+            elif kind == "nukta" and last.offset in _NUKTA_OF:
+                last.onset = _NUKTA_OF[last.offset]
+    return letters
+
+
+@lru_cache(maxsize=4096)
+def _read(character: str, language: str) -> tuple[str, tuple[str, ...]]:
+    """Return (kind, phones) of a character; the phone of a nasal is N for an anusvara, ~ for a candrabindu."""
+    offset = ord(character) % _BLOCK
+    block = ord(character) - offset
+    if block not in _LANGUAGE_OF_BLOCK or offset in _SILENT.get(block, ()):
+        return ("silent", ()) if block in _LANGUAGE_OF_BLOCK else ("vowel", unknown(character))
+    otherwise = _by_offset(language)
+    if character in _MUTE:
+        return "mute", _MUTE[character]
+    if character in _MORE_CONSONANTS:
+        return "consonant", _MORE_CONSONANTS[character]
+    if offset in _CONSONANTS:
+        return "consonant", otherwise.get(offset, _CONSONANTS[offset])
+    if offset == _INDEPENDENT_A:
+        return "vowel", _inherent(language)
+    if offset in _VOWELS and (block != _GURMUKHI or offset in range(0x06, 0x15)):
+        return "vowel", otherwise.get(offset, _VOWELS[offset])
+    if offset in _SIGNS:
+        return "sign", otherwise.get(offset - _SIGN_OFFSET, _SIGNS[offset])
+    if offset in _NASALS or (block == _GURMUKHI and offset == _TIPPI):
+        return "nasal", ("~" if offset < 0x02 else "N",)
+    kinds = {_VIRAMA: ("virama", ()), _NUKTA: ("nukta", ()), _BIRGA: ("visarga", ("h",)), 0x50: ("vowel", ("o", "m"))}
+    return kinds.get(offset, ("vowel", unknown(character)) if unknown(character) else ("silent", ()))
+
+
+def _options(language: str) -> Mapping[str, str]:
+    section = sections("abugidas").get(language)
+    return section.options if section else {}
+
+
+def _inherent(language: str) -> tuple[str, ...]:
+    """Return the vowel that a consonant carries."""
+    return (_options(language).get("inherent", "ə"),)
+
+
+def _read_clusters(letters: list[_Letter], language: str) -> None:
+    """Give clusters their own sound, and letters without a sign the vowel that they carry."""
+    for index, letter in enumerate(letters):
+        last = letters[index - 1] if index else None
+        if last is not None and last.vowel == () and last.onset and letter.onset:
+            _read_cluster(last, letter, language, is_first=index == 1)
+        if letter.vowel is None:
+            letter.vowel = _inherent(language)
+            letter.is_inherent = True
+
+
+def _read_cluster(last: _Letter, letter: _Letter, language: str, *, is_first: bool) -> None:
+    pair = (last.offset, letter.offset)
+    if pair == _JNYA and language not in ("ta", "te", "ml", "si"):
+        last.onset, letter.onset = ("ɡ",), tuple(_options(language).get("jnya", "j"))
+    elif language == "bn" and pair == _KSSA:
+        letter.onset = ("k",)
+    elif language == "as" and pair == _KSSA:
+        letter.onset = ("j",)
+    elif language == "bn" and letter.offset == _YA:
+        letter.onset = ()
+        if letter.vowel == ("a",) or (letter.vowel is None and is_first):
+            letter.vowel = ("æ",)
+    elif language == "bn" and letter.offset == _BA and last.offset not in _KEEP_BA:
+        letter.onset = ()
+    elif (language == "as" and letter.offset == _YA) or (language == "or" and letter.offset == _YA):
+        letter.onset = ("j",)
+    elif language == "ta" and pair == (_RRA, _RRA):
+        last.onset, letter.onset = ("t",), ("r",)
+    elif language == "ta" and pair == (_NNNA, _RRA):
+        letter.onset = ("d", "r")
+    elif language == "ml" and pair == (_RRA, _RRA):
+        last.onset, letter.onset = ("t",), ("t",)
+    elif language == "ml" and letter.offset == _RRA and last.onset == ("n",):
+        letter.onset = ("d",)
+
+
+def _lose_vowels(letters: list[_Letter], language: str) -> None:
+    """Take away the vowels that are written nowhere and not said either: at the end, and between others."""
+    options = _options(language)
+    if "lose-final" in options and len(letters) > 1:
+        last, before = letters[-1], letters[-2]
+        is_cluster = before.vowel == ()
+        keeps_cluster = "lose-medial" not in options or last.offset in _HEAVY
+        if last.is_inherent and not last.nasal and not (is_cluster and keeps_cluster):
+            is_said = language in ("bn", "as") and (before.nasal or before.vowel == ("r", "i"))
+            if not is_said:
+                last.vowel, last.is_inherent = (), False
+    if "lose-medial" not in options and language not in ("bn", "as"):
+        return
+    for index in range(len(letters) - 2, 0, -1):
+        letter, before, after = letters[index], letters[index - 1], letters[index + 1]
+        is_open = letter.is_inherent and not letter.nasal and before.vowel and not before.nasal
+        is_alone = after.onset and after.vowel and letter.onset and len(letter.onset) == 1
+        if is_open and is_alone and ("lose-medial" in options or not after.is_inherent):
+            if "lose-medial" in options:
+                letter.vowel, letter.is_inherent = (), False
+            else:
+                letter.is_doubtful = True
+
+
+def _voice_stops(letters: list[_Letter], language: str) -> None:
+    """Voice the stops of Tamil and Malayalam between vowels and after nasals, and read its ச."""
+    for index, letter in enumerate(letters):
+        if len(letter.onset) != 1 or letter.offset in _BORROWED:
+            continue
+        last = letters[index - 1] if index else None
+        after_vowel = last is not None and bool(last.vowel)
+        after_nasal = last is not None and not last.vowel and last.onset[-1:] != () and last.onset[-1] in _NASAL_PHONES
+        after_nasal = after_nasal or (last is not None and bool(last.nasal))
+        after_liquid = last is not None and last.vowel == () and last.onset[-1:] in (("r",), ("l",), ("j",), ("ɹ",))
+        is_released = letter.vowel != ()
+        sound = letter.onset[0]
+        if sound == "tʃ" and language == "ta" and is_released:
+            if after_nasal:
+                letter.onset = ("dʒ",)
+            elif last is None or after_vowel or after_liquid:
+                letter.onset = ("s",)
+                letter.others = [("tʃ", *(letter.vowel or ()))] if last is None else []
+        elif sound in _VOICED and is_released and (language == "ta" or letter.offset in _TENUES):
+            is_voiced = after_nasal or after_vowel or (after_liquid and language == "ta")
+            letter.onset = (_VOICED[sound],) if is_voiced else letter.onset
+
+
+def _colour_vowels(letters: list[_Letter], language: str) -> None:
+    """Read the vowels that are carried as their neighbours have them."""
+    for index, letter in enumerate(letters):
+        if not letter.is_inherent:
+            continue
+        after = letters[index + 1] if index + 1 < len(letters) else None
+        if "lose-medial" in _options(language) and after is not None and after.offset == _HA:
+            if after.vowel == () or after.is_inherent:
+                letter.vowel = ("ɛ",)
+        elif language in ("bn", "as"):
+            is_raised = after is not None and after.vowel is not None and after.vowel[-1:] in (("i",), ("u",))
+            is_later = language == "bn" and index > 0
+            letter.vowel = ("o",) if is_raised or is_later or (language == "as" and after is None) else ("ɔ",)
+        elif language == "si" and index:
+            letter.vowel = ("ə",)
+        if letter.is_doubtful:
+            letter.others = [letter.onset]
+
+
+def _place_nasals(letters: list[_Letter], language: str) -> None:
+    """Read anusvara and candrabindu: a nasal at the index of the next consonant, or a nasal vowel."""
+    for index, letter in enumerate(letters):
+        if letter.nasal not in (("~",), ("N",)):
+            continue
+        after = letters[index + 1].onset[:1] if index + 1 < len(letters) else ()
+        homorganic = _HOMORGANIC.get(after[0]) if after else None
+        vowel = letter.vowel or ()
+        if language in _VELAR_ANUSVARA and letter.nasal == ("N",):
+            letter.nasal = ("ŋ",)
+        elif homorganic is not None and (letter.nasal == ("N",) or language in ("hi", "pa")):
+            letter.nasal = (homorganic,)
+        elif language in ("te", "kn", "ml", "ta", "sa") and letter.nasal == ("N",):
+            letter.nasal = ("m",)
+        else:
+            letter.nasal = ()
+            letter.vowel = (*vowel[:-1], _NASAL_VOWELS.get(vowel[-1], vowel[-1])) if vowel else ()
+
+
+_SUKUN = "\u07b0"
+_ETHIOPIC_SYLLABLE = re.compile(
+    "ETHIOPIC SYLLABLE (?:(?P<mark>GLOTTAL|PHARYNGEAL) )?(?P<onset>[^AEIOU]*)(?P<vowel>[AEIOU]+)"
+)
+_A_IN_FIRST_ORDER = ("H", "HH", "X", "")
+_SIXTH = "ɨ"
+
+
+def thaana_pieces(text: str, language: str) -> list[Piece]:
+    """Return a piece for each consonant with its vowel sign.
+
+    >>> [" ".join(piece.phones) for piece in thaana_pieces("ދިވެހި", "dv")]
+    ['d i', 'v e', 'h i']
+    """
+    table, final = phone_table("abugidas", "dv"), phone_table("abugidas", "dv:final")
+    found: list[Piece] = []
+    for index, character in enumerate(text):
+        phones = table.get(character, unknown(character))
+        if found and unicodedata.category(character)[0] == "M":
+            found[-1] = Piece(found[-1].start, index + 1, (*found[-1].phones, *phones))
+        else:
+            found.append(Piece(index, index + 1, phones))
+    for at, piece in enumerate(found):
+        if text[piece.start : piece.end].endswith(_SUKUN):
+            phones = final.get(text[piece.start], piece.phones) if at + 1 == len(found) else piece.phones
+            found[at] = Piece(
+                piece.start, piece.end, () if phones == piece.phones and text[piece.start] == "ށ" else phones
+            )
+    return without_repeats(found)
+
+
+def ethiopic_pieces(text: str, language: str) -> list[Piece]:
+    """Return a piece for each letter; the vowel of the sixth order is said where consonants would meet.
+
+    >>> [" ".join(piece.phones) for piece in ethiopic_pieces("ሰላም", "am")]
+    ['s ə', 'l a', 'm']
+    """
+    sounds = [_ethiopic(character) for character in text]
+    found: list[Piece] = []
+    for index, phones in enumerate(sounds):
+        is_sixth = len(phones) > 1 and phones[-1] == _SIXTH
+        is_last = index + 1 == len(sounds)
+        before, after = found[-1].phones[-1:] if found else (), () if is_last else sounds[index + 1]
+        meets_another = len(after) > 1 and after[-1] == _SIXTH and index + 2 < len(sounds)
+        if is_sixth and index and (is_last or (before != () and before[0] in IPA_VOWELS and not meets_another)):
+            phones = phones[:-1]
+        found.append(Piece(index, index + 1, phones))
+    return without_repeats(found)
+
+
+@lru_cache(maxsize=1024)
+def _ethiopic(character: str) -> tuple[str, ...]:
+    match = _ETHIOPIC_SYLLABLE.match(unicodedata.name(character, ""))
+    if match is None:
+        return unknown(character)
+    onset, vowel = match["onset"], match["vowel"]
+    has_glide = len(onset) > 1 and onset.endswith("W")
+    onset = onset[:-1] if has_glide else onset
+    if vowel == "A" and onset in _A_IN_FIRST_ORDER:
+        vowel = "AA"
+    consonants, orders = phone_table("abugidas", "Ethiopic-consonants"), phone_table("abugidas", "Ethiopic-orders")
+    phones = (*consonants.get(onset, ()), *orders.get(vowel, ("a",)))
+    return (*phones[:-1], "w", phones[-1]) if has_glide else phones

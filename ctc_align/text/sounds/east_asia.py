@@ -1,0 +1,563 @@
+"""Phones of Chinese characters, Hangul, kana and kanji.
+
+A Chinese character that has several readings has the one of its word where that is a frequent one, else the most
+frequent, and the others as alternatives: in Mandarin, Cantonese ("yue") or Korean. Tones are left out; b, d, g of
+pinyin and Jyutping are voiced here, to distinguish them from p, t, k, which are aspirated. The readings are a table
+made from Unihan by `tools/han_table.py`: a line of all characters, and for each language one of their readings.
+
+Syllables of Hangul are computed from their jamo, with the changes where syllables meet. Kana are read in morae, with
+doubled consonants as one. Kanji side by side have their Chinese readings (on); one alone has a Japanese one (kun), the
+end of which the following kana may write. Frequent words that are read otherwise are in a table.
+"""
+
+from __future__ import annotations
+
+import lzma
+import re
+import unicodedata
+from functools import lru_cache
+from pathlib import Path
+
+from ctc_align.text.sounds.pieces import Piece, unknown, without_repeats
+from ctc_align.text.sounds.spelling_rules import phone_table, split_phones, text_table
+
+_TABLES = "east-asia"
+
+MANDARIN, CANTONESE, KOREAN, ON, KUN = COLUMNS = ("cmn", "yue", "ko", "ja-on", "ja-kun")
+"""Pinyin, Jyutping, Hangul, and Japanese in Unihan's romanisation."""
+FILE = Path(__file__).with_name("han-readings.txt.xz")
+PARTED = " "
+NOTICE = """Readings of Chinese characters, without tones. Made from the Unihan database of Unicode 15.0.
+Copyright © 1991-2022 Unicode, Inc. All rights reserved. Used under the Unicode licence: UNICODE-LICENSE."""
+
+
+@lru_cache(maxsize=len(COLUMNS))
+def readings(column: str) -> dict[str, tuple[str, ...]]:
+    """Return the readings of each character that has one, the likeliest first.
+
+    >>> readings(MANDARIN)["行"], readings(CANTONESE)["行"], readings(ON)["行"]
+    (('xing', 'hang'), ('hang',), ('kou', 'gyou', 'an'))
+    """
+    characters, *columns = _lines()
+    written = columns[COLUMNS.index(column)].split(PARTED)[1:]
+    return {character: tuple(own.split(",")) for character, own in zip(characters, written) if own}
+
+
+@lru_cache(maxsize=1)
+def _lines() -> list[str]:
+    lines = lzma.decompress(FILE.read_bytes()).decode().split("\n")
+    return [line for line in lines if not line.startswith("#")]
+
+
+_Syllable = tuple[str, "tuple[str, ...]", str]
+_FIRST_SYLLABLE, _LAST_SYLLABLE, _MEDIALS, _FINALS = 0xAC00, 0xD7A3, 21, 28
+_INITIAL_JAMO = "ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ"
+_VOWEL_PHONES = "a e ja je ə e jə je o wa we we jo u wə we wi ju ɨ ɨi i"
+_VOWELS = [split_phones(vowel) for vowel in _VOWEL_PHONES.split()]
+_CLUSTERS = """
+- ㄱ ㄲ ㄱㅅ ㄴ ㄴㅈ ㄴㅎ ㄷ ㄹ ㄹㄱ ㄹㅁ ㄹㅂ ㄹㅅ ㄹㅌ ㄹㅍ ㄹㅎ ㅁ ㅂ ㅂㅅ ㅅ ㅆ ㅇ ㅈ ㅊ ㅋ ㅌ ㅍ ㅎ
+"""
+_FINAL_JAMO = [jamo.strip("-") for jamo in _CLUSTERS.split()]
+_INITIAL_PHONES = "k k n t t r m p p s s - tʃ tʃ tʃ k t p h"
+_SOUNDS = {jamo: phone.strip("-") for jamo, phone in zip(_INITIAL_JAMO, _INITIAL_PHONES.split())}
+_VOICED = {"ㄱ": "ɡ", "ㄷ": "d", "ㅂ": "b", "ㅈ": "dʒ"}
+_CLOSED_PHONES = "- k k k n n n t l k m l l l p l m p p t t ŋ t t k t p t"
+_CLOSED = {jamo: phone.strip("-") for jamo, phone in zip(_FINAL_JAMO, _CLOSED_PHONES.split())}
+_NASAL_OF = {"k": "ŋ", "t": "n", "p": "m"}
+_I = ("i",)
+_COMPATIBLE_VOWELS = "ㅏㅐㅑㅒㅓㅔㅕㅖㅗㅘㅙㅚㅛㅜㅝㅞㅟㅠㅡㅢㅣ"
+
+
+def korean_pieces(text: str, language: str) -> list[Piece]:
+    """Return a piece for each syllable.
+
+    >>> "".join(phone for piece in korean_pieces("한국어", "ko") for phone in piece.phones)
+    'hanɡuɡə'
+    """
+    cut = [_jamo(character) for character in text]
+    found: list[Piece] = []
+    carried = ""
+    for index, (jamo, character) in enumerate(zip(cut, text)):
+        if jamo is None:
+            found.append(Piece(index, index + 1, _single_jamo(character)))
+            carried = ""
+            continue
+        initial, vowel, final = jamo
+        before = cut[index - 1] if index else None
+        after = cut[index + 1] if index + 1 < len(cut) else None
+        onset = _onset(carried or initial, vowel, before, bool(carried))
+        coda, carried = _coda(final, after)
+        found.append(Piece(index, index + 1, (*onset, *_vowel(initial, vowel, before is not None), *coda)))
+    return without_repeats(found)
+
+
+def _jamo(character: str) -> _Syllable | None:
+    """Return (initial, vowel's phones, final) of a syllable; None for anything else."""
+    index = ord(character) - _FIRST_SYLLABLE
+    if not 0 <= index <= _LAST_SYLLABLE - _FIRST_SYLLABLE:
+        return None
+    initial, rest = divmod(index, _MEDIALS * _FINALS)
+    return _INITIAL_JAMO[initial], _VOWELS[rest // _FINALS], _FINAL_JAMO[rest % _FINALS]
+
+
+def _vowel(initial: str, vowel: tuple[str, ...], is_later: bool) -> tuple[str, ...]:
+    if vowel == ("ɨ", "i") and (is_later or initial != "ㅇ"):
+        return _I
+    return vowel[1:] if vowel[0] == "j" and initial in "ㅈㅉㅊ" else vowel
+
+
+def _onset(initial: str, vowel: tuple[str, ...], before: _Syllable | None, is_carried: bool) -> tuple[str, ...]:
+    """Return the phones of an initial after the syllable before it."""
+    final = before[2] if before else ""
+    closed = _CLOSED[final]
+    if is_carried and vowel == _I and initial in "ㄷㅌ":
+        return ("dʒ",) if initial == "ㄷ" else ("tʃ",)
+    if initial == "ㄹ" and before and not is_carried:
+        return ("l",) if closed in ("l", "n") else ("n",) if closed else ("r",)
+    if initial == "ㄴ" and closed == "l" and not is_carried:
+        return ("l",)
+    if initial == "ㅎ" and closed in ("k", "t", "p") and not is_carried:
+        return ("tʃ",) if final in ("ㅈ", "ㄴㅈ") else (closed,)
+    if initial in "ㅅㅆ" and vowel[0] in ("i", "j"):
+        return ("ʃ",)
+    is_aspirated = not is_carried and final.endswith("ㅎ")
+    if initial in _VOICED and before and (is_carried or closed in ("", "n", "m", "ŋ", "l")) and not is_aspirated:
+        return (_VOICED[initial],)
+    sound = _SOUNDS[initial]
+    return (sound,) if sound else ()
+
+
+def _coda(final: str, after: _Syllable | None) -> tuple[tuple[str, ...], str]:
+    """Return the phones at the end of a syllable, and the jamo that goes over to the next one."""
+    closed = _CLOSED[final]
+    if not final:
+        return (), ""
+    if after is None:
+        return (closed,), ""
+    initial = after[0]
+    if initial == "ㅇ" and final != "ㅇ":
+        stays, goes = (final[0], final[1:]) if len(final) > 1 else ("", final)
+        if goes == "ㅎ":
+            stays, goes = "", stays
+        return ((_CLOSED[stays],) if stays else ()), goes
+    if final.endswith("ㅎ") and initial in "ㄱㄷㅈㅅ":
+        return ((_CLOSED[final[0]],) if len(final) > 1 else ()), ""
+    if closed in _NASAL_OF and initial in "ㄴㅁㄹ":
+        return (_NASAL_OF[closed],), ""
+    if initial == "ㅎ" and closed in ("k", "t", "p"):
+        return (), ""
+    return (("l",) if closed == "n" and initial == "ㄹ" else (closed,)), ""
+
+
+def _single_jamo(character: str) -> tuple[str, ...]:
+    """Return the phones of a jamo that is part of no syllable."""
+    jamo = unicodedata.normalize("NFKC", character)
+    if character in _SOUNDS:
+        return (_SOUNDS[character] or "ŋ",)
+    if character in _COMPATIBLE_VOWELS:
+        return _VOWELS[_COMPATIBLE_VOWELS.index(character)]
+    if "\u1100" <= jamo <= "\u1112":
+        return tuple(filter(None, (_SOUNDS[_INITIAL_JAMO[ord(jamo) - 0x1100]],)))
+    if "\u1161" <= jamo <= "\u1175":
+        return _VOWELS[ord(jamo) - 0x1161]
+    if "\u11a8" <= jamo <= "\u11c2":
+        return (_CLOSED[_FINAL_JAMO[ord(jamo) - 0x11A7]],)
+    return unknown(character)
+
+
+_RETROFLEX_I = re.compile("(zh|ch|sh|r|z|c|s)i")
+_ZERO_INITIALS = (
+    ("yu", "v"), ("yi", "i"), ("you", "iu"), ("y", "i"), ("wu", "u"), ("wei", "ui"), ("wen", "un"), ("w", "u"),
+)  # fmt: skip
+_REPEATED = "々〻"
+
+
+def chinese_pieces(text: str, language: str) -> list[Piece]:
+    """Return a piece for each character.
+
+    >>> [" ".join(piece.phones) for piece in chinese_pieces("银行", "zh")]
+    ['i n', 'x a ŋ']
+    """
+    if language == "ko":
+        return _hanja(text)
+    column = CANTONESE if language == "yue" else MANDARIN
+    words = _chinese_words() if column == MANDARIN else {}
+    found: list[Piece] = []
+    while len(found) < len(text):
+        index = len(found)
+        for length in (3, 2):
+            own = words.get(text[index : index + length])
+            if own is not None:
+                found += [Piece(index + at, index + at + 1, phones) for at, phones in enumerate(own)]
+                break
+        else:
+            character = text[index]
+            ways = found[-1] if character in _REPEATED and found else None
+            phones, *others = (ways.phones, *ways.others) if ways else _chinese_ways(character, column)
+            found.append(Piece(index, index + 1, phones, tuple(others)))
+    return found
+
+
+@lru_cache(maxsize=8192)
+def _chinese_ways(character: str, column: str) -> tuple[tuple[str, ...], ...]:
+    """Return the pronunciations of a character."""
+    known = readings(column).get(character, ()) or _unlisted(character, column)
+    if not known and column == CANTONESE:
+        return _chinese_ways(character, MANDARIN)
+    ways = tuple(dict.fromkeys(chinese_syllable(reading, column) for reading in known))
+    return ways or (phone_table(_TABLES, "bopomofo").get(character, unknown(character)),)
+
+
+def _hanja(text: str) -> list[Piece]:
+    known = readings(KOREAN)
+    hangul = "".join(known.get(character, (character,))[0] for character in text)
+    return korean_pieces(hangul, "ko") if len(hangul) == len(text) else chinese_pieces(text, "zh")
+
+
+@lru_cache(maxsize=4096)
+def chinese_syllable(reading: str, column: str) -> tuple[str, ...]:
+    """Return the phones of a syllable of pinyin or Jyutping without its tone; v is ü.
+
+    >>> chinese_syllable("xiong", MANDARIN), chinese_syllable("gwong", CANTONESE)
+    (('ʃ', 'j', 'ʊ', 'ŋ'), ('ɡ', 'w', 'ɔ', 'ŋ'))
+    """
+    initials, finals = phone_table(_TABLES, f"{column}:initials"), phone_table(_TABLES, f"{column}:finals")
+    if column == MANDARIN:
+        if match := _RETROFLEX_I.fullmatch(reading):
+            return (*initials[match[1]], "ɨ")
+        reading = _with_plain_final(reading)
+    for length in (2, 1, 0):
+        initial, final = reading[:length], reading[length:]
+        if (not length or initial in initials) and final in finals:
+            return (*initials.get(initial, ()), *finals[final])
+    return unknown(reading[:1]) if reading else ()
+
+
+def _with_plain_final(reading: str) -> str:
+    """Return pinyin as initial and final: you is iu, ju is jv."""
+    for written, final in _ZERO_INITIALS:
+        is_whole = written in ("you", "wei", "wen")
+        if reading == written or (reading.startswith(written) and not is_whole):
+            rest = reading[len(written) :]
+            return final + rest
+    return re.sub("^([jqx])u", r"\1v", reading)
+
+
+def _unlisted(character: str, column: str) -> tuple[str, ...]:
+    """Return the readings of a character that Unihan gives none."""
+    written = text_table(_TABLES, f"{column}:characters").get(character)
+    return (written,) if written else ()
+
+
+@lru_cache(maxsize=1)
+def _chinese_words() -> dict[str, list[tuple[str, ...]]]:
+    """Return the phones of each character of words with a reading that is not the most frequent."""
+    words = text_table(_TABLES, f"{MANDARIN}:words")
+    return {
+        word: [chinese_syllable(reading, MANDARIN) for reading in pinyin.split(".")] for word, pinyin in words.items()
+    }
+
+
+_KANA_ONSET = "ky|gy|ny|hy|by|py|my|ry|sh|ch|ts|[kgsztdnhbpmyrwjfv]?"
+_ROMAN = re.compile(f"(?:(?P<onset>{_KANA_ONSET})(?P<vowel>[aiueo]))|(?P<n>n)|(?P<other>.)")
+_LONG = {"a": "aー", "i": "iー", "u": "uー", "e": "eiー", "o": "ouー"}
+SOKUON, LONG_MARK, MORAIC_N = "っ", "ー", "ん"
+_OTHER_WORD = {"い": "てでにへ", "お": "のもをと", "う": "のを", "え": "ねへ", "あ": "がはかなやわらたざだ"}
+"""Kana before a vowel that mostly begins another word there (ています, があります)."""
+_SMALL = "ぁぃぅぇぉゃゅょゎ"
+
+
+@lru_cache(maxsize=512)
+def roman_kana(character: str) -> str:
+    """Return a kana in Latin letters: "shi" for し, "ya" for small ゃ; "" for anything else (tones of Taiwanese, too).
+
+    >>> roman_kana("シ"), roman_kana("ゃ"), roman_kana("ん")
+    ('shi', 'ya', 'n')
+    """
+    words = unicodedata.name(unicodedata.normalize("NFKC", character)[0], "").split()
+    if words[:1] not in (["HIRAGANA"], ["KATAKANA"]) or "LETTER" not in words or "MINNAN" in words:
+        return ""
+    return text_table(_TABLES, "kana:names").get(words[-1], words[-1].lower())
+
+
+def as_hiragana(text: str) -> str:
+    """Return text with katakana as hiragana, one for one.
+
+    >>> as_hiragana("カナー")
+    'かなー'
+    """
+    return "".join(chr(ord(c) - 0x60) if "\u30a1" <= c <= "\u30f6" else c for c in text)
+
+
+@lru_cache(maxsize=8192)
+def roman_phones(roman: str) -> tuple[str, ...]:
+    """Return the phones of Japanese in Latin letters.
+
+    >>> roman_phones("toukyou"), roman_phones("gakkou"), roman_phones("shinbun")
+    (('t', 'o', 'k', 'j', 'o'), ('ɡ', 'a', 'k', 'o'), ('ʃ', 'i', 'm', 'b', 'u', 'n'))
+    """
+    phones: list[str] = []
+    for match in _ROMAN.finditer(roman):
+        if match["n"]:
+            phones.append(nasal(roman[match.end() : match.end() + 1]))
+        elif match["vowel"] is not None:
+            is_long = not match["onset"] and phones[-1:] and match["vowel"] in _LONG.get(phones[-1], "")
+            phones += () if is_long else _kana_syllable(match["onset"], match["vowel"])
+    return tuple(phone for at, phone in enumerate(phones) if not at or phone != phones[at - 1])
+
+
+def nasal(following: str) -> str:
+    """Return the phone of ん before a Latin letter.
+
+    >>> nasal("b"), nasal("k"), nasal("")
+    ('m', 'ŋ', 'n')
+    """
+    return "m" if following in tuple("pbm") else "ŋ" if following in tuple("kg") else "n"
+
+
+def _kana_syllable(onset: str, vowel: str) -> tuple[str, ...]:
+    """Return the phones of a consonant, palatal with a y after it, and a vowel."""
+    if len(onset) == 2 and onset[1] in "yw":
+        return (*_kana_onset(onset[0]), "j" if onset[1] == "y" else "w", vowel)
+    return (*_kana_onset(onset), vowel)
+
+
+def _kana_onset(onset: str) -> tuple[str, ...]:
+    return phone_table(_TABLES, "kana:onsets").get(onset, ())
+
+
+def kana_morae(kana: str) -> list[tuple[int, int, tuple[str, ...]]]:
+    """Return (start, end, phones) of the morae of kana; the kana that makes a vowel long has that vowel.
+
+    >>> kana_morae("がっこう")
+    [(0, 1, ('ɡ', 'a')), (1, 3, ('k', 'o')), (3, 4, ('o',))]
+    """
+    text = as_hiragana(kana)
+    found: list[tuple[int, int, tuple[str, ...]]] = []
+    index = 0
+    while index < len(text):
+        start = index
+        while index < len(text) - 1 and text[index] == SOKUON:
+            index += 1
+        character = text[index]
+        roman = roman_kana(character)
+        index += 1
+        if character == MORAIC_N:
+            phones: tuple[str, ...] = (nasal(roman_kana(text[index])[:1] if index < len(text) else ""),)
+        elif character == SOKUON:
+            phones = ("ʔ",)
+        elif not roman:
+            phones = found[-1][2][-1:] if character == LONG_MARK and found else unknown(character)
+        else:
+            phones, index = _mora(text, roman, index)
+        found.append((start, index, phones))
+        while phones and index < len(text) and _makes_long(phones[-1], text[index - 1], text[index]):
+            index += 1
+            found.append((index - 1, index, phones[-1:]))
+    return found
+
+
+def _mora(text: str, roman: str, index: int) -> tuple[tuple[str, ...], int]:
+    """Return the phones of a kana with the small one that may follow at `index`, and where the next one begins."""
+    onset, vowel = roman[:-1], roman[-1]
+    small = text[index] if index < len(text) and text[index] in _SMALL else ""
+    if not small:
+        return _kana_syllable(onset, vowel), index
+    glide, other = (roman_kana(small)[:-1], roman_kana(small)[-1])
+    if glide and vowel == "i":
+        own = onset if onset in ("sh", "ch", "j") else f"{onset}y"
+        return _kana_syllable(own, other), index + 1
+    before_small_vowels = text_table(_TABLES, "kana:before-small-vowels")
+    if not glide and roman in before_small_vowels and (roman != "chi" or other == "e"):
+        own = "ch" if roman == "chi" else before_small_vowels[roman]
+        return _kana_syllable(own, other), index + 1
+    if glide and roman in ("te", "de", "fu", "vu"):
+        return (*_kana_onset(roman[0]), "j", other), index + 1
+    return _kana_syllable(onset, vowel), index
+
+
+def _makes_long(vowel: str, before: str, character: str) -> bool:
+    if character == LONG_MARK:
+        return True
+    is_vowel = character in "あいうえおぁぃぅぇぉ" and before not in _OTHER_WORD.get(character, "")
+    return is_vowel and roman_kana(character) in tuple(_LONG.get(vowel, ""))
+
+
+_MOST_OTHERS = 3
+_KANJI = re.compile(r"[々〆ヶ\u3400-\u9fff\uf900-\ufaff\U00020000-\U000323af]")
+_HIRAGANA = re.compile("[ぁ-ゖ]")
+_LAST_KANA = re.compile("[ぁ-ゖ]+$")
+_MORA = re.compile("[^aiueo]*?[aiueo]|n(?![aiueoy])")
+_PARTICLE_HA = re.compile(r"は(?!じめ|じま|ず[がだでも]|なし|なれ|なす|や[くい]|っきり|たら|るか|いっ|いる|いり|ずし)")
+_BEFORE_HA = re.compile(
+    r"(?:[^ぁ-ゖ]|で|に|と|の|て|れ|ここ|そこ|あそこ|から|まで|たち|さん|こんにち|こんばん|ものごと|こと)$"
+)
+_AFTER_HE = re.compile(r"(?:$|[^ぁ-ゖ]|の|と|は|も)")
+_VOICELESS = tuple("kstchfp")
+
+
+def japanese_pieces(text: str, language: str) -> list[Piece]:
+    """Return the pieces of kana and kanji.
+
+    >>> [(text[p.start : p.end], " ".join(p.phones)) for text in ["学校へ行った"] for p in japanese_pieces(text, "ja")]
+    [('学', 'ɡ a'), ('校', 'k o'), ('へ', 'e'), ('行', 'i'), ('った', 't a')]
+    """
+    found: list[Piece] = []
+    start = 0
+    while start < len(text):
+        end = start + 1
+        is_kanji = bool(_KANJI.match(text[start]))
+        while end < len(text) and bool(_KANJI.match(text[end])) == is_kanji:
+            end += 1
+        found += _kanji(text, start, end) if is_kanji else _kana(text, start, end)
+        start = max(end, found[-1].end)
+    return found
+
+
+def _kana(text: str, start: int, end: int) -> list[Piece]:
+    """Return the pieces of kana, with the particles は and へ as wa and e."""
+    found: list[Piece] = []
+    at = start
+    for index in range(start, end):
+        phones = _particle(text, index)
+        if phones:
+            found += _morae(text, at, index)
+            found.append(Piece(index, index + 1, phones))
+            at = index + 1
+    return found + _morae(text, at, end)
+
+
+def _particle(text: str, index: int) -> tuple[str, ...]:
+    if text[index] not in "はへ" or not index:
+        return ()
+    if text[index] == "は":
+        is_particle = _PARTICLE_HA.match(text, index) and _BEFORE_HA.search(text[max(index - 4, 0) : index])
+        return ("w", "a") if is_particle else ()
+    return ("e",) if _AFTER_HE.match(text, index + 1) and text[index - 1] != "ー" else ()
+
+
+def _morae(text: str, start: int, end: int) -> list[Piece]:
+    return [Piece(start + low, start + high, phones) for low, high, phones in kana_morae(text[start:end])]
+
+
+def _kanji(text: str, start: int, end: int) -> list[Piece]:
+    """Return the pieces of kanji side by side, and of the kana that a word of the table ends in."""
+    found: list[Piece] = []
+    index = start
+    while index < end:
+        for length in range(4, 0, -1):
+            word = text[index : index + length]
+            own = _japanese_words("ja:words").get(word)
+            is_alone = index == start and index + length >= end
+            if (
+                own is not None
+                and (length > 1 or is_alone)
+                and (index + length <= end or index == start or end - index == 1)
+            ):
+                found += _read_word(word, own, index)
+                break
+        else:
+            found.append(_single_kanji(text, index, start, end))
+        index = found[-1].end
+    return found
+
+
+def _read_word(word: str, own: tuple[str, ...], index: int) -> list[Piece]:
+    """Return the pieces of the kanji of a word of the table."""
+    kanji = _LAST_KANA.sub("", word)
+    if len(own) != len(kanji):
+        return [Piece(index, index + len(kanji), roman_phones("".join(own)))]
+    others = tuple(map(roman_phones, _chinese_readings(word)[:2])) if len(word) == 1 else ()
+    return [Piece(index + at, index + at + 1, roman_phones(part), others) for at, part in enumerate(own)]
+
+
+def _single_kanji(text: str, index: int, start: int, end: int) -> Piece:
+    """Return the piece of a kanji by its neighbours: the best reading, and others."""
+    character = text[index]
+    if character == "々" and index:
+        character = text[index - 1]
+    on, kun = _chinese_readings(character), readings(KUN).get(character, ())
+    following = _HIRAGANA.findall(text[end : end + 4]) if index + 1 == end else []
+    following = [roman_kana(kana) if kana != "っ" else "っ" for kana in following]
+    stems = _stems(kun, following)
+    if end - start > 1:
+        next_on = (*_chinese_readings(text[index + 1]), "")[0] if index + 1 < end else ""
+        before = (*_chinese_readings(text[index - 1]), "")[0] if index > start else ""
+        ways = [*(_assimilated(reading, next_on, before) for reading in on), *stems, *kun]
+    else:
+        ways = [*stems, *_nouns(kun), *on, *kun]
+    said = tuple(dict.fromkeys(filter(None, map(roman_phones, ways))))
+    if not said:
+        said = (chinese_pieces(character, "ja")[0].phones if character not in "々〆ヶ" else unknown(character),)
+    return Piece(index, index + 1, said[0], said[1 : 1 + _MOST_OTHERS])
+
+
+def _assimilated(reading: str, following: str, before: str) -> str:
+    """Return a Chinese reading as it is beside others: gaku before kou is gak, hyou after hatsu is pyou."""
+    if before.endswith(("tsu", "chi")) and len(before) > 3 and reading[:1] in ("h", "f"):
+        reading = f"p{reading[1:]}"
+    if following.startswith((*_VOICELESS, "h")) and reading.endswith(("tsu", "chi")) and len(reading) > 3:
+        return reading[:-3]
+    if following.startswith("k") and reading.endswith("ku") and len(reading) > 2:
+        return reading[:-2]
+    return reading
+
+
+def _stems(kun: tuple[str, ...], following: list[str]) -> list[str]:
+    """Return the parts of Japanese readings that a kanji stands for where kana write the rest, the best first."""
+    if not following:
+        return []
+    scored: list[tuple[int, str]] = []
+    for reading in kun:
+        morae = _MORA.findall(reading)
+        for cut in range(1, len(morae)):
+            score = _fit(morae[cut:], morae[cut - 1], following)
+            if score:
+                scored.append((score, "".join(morae[:cut])))
+    scored.sort(key=lambda way: -way[0])
+    return [stem for _, stem in scored]
+
+
+def _fit(ending: list[str], before: str, following: list[str]) -> int:
+    """Return how well the end of a reading is what the kana write, in any form of a verb or adjective; 0 for not."""
+    same = 0
+    while same < min(len(ending), len(following)) and ending[same] == following[same]:
+        same += 1
+    if same == len(ending):
+        return 10 + same
+    if same:
+        return 5 + same
+    if len(ending) > 1:
+        return 0
+    last, first = ending[0], following[0]
+    if last == "i":
+        return 4 if first in ("ku", "ka", "ke", "sa", "so", "mi", "ge") else 0
+    if not last.endswith("u"):
+        return 0
+    row = last[:-1].replace("ts", "t")
+    if first[:-1].replace("ch", "t").replace("sh", "s").replace("ts", "t") == row and first != "っ":
+        return 4
+    is_changed = {"っ": ("u", "tsu", "ru", "ku"), "n": ("nu", "bu", "mu"), "i": ("ku", "gu"), "wa": ("u",)}.get(
+        first, ()
+    )
+    if last in is_changed:
+        return 4
+    is_ichidan = (
+        last == "ru" and before[-1] in "ie" and first in ("ta", "te", "ma", "na", "ra", "re", "yo", "sa", "chi")
+    )
+    return 3 if is_ichidan else 0
+
+
+def _nouns(kun: tuple[str, ...]) -> list[str]:
+    """Return the readings that are no verb in its dictionary form."""
+    return [reading for reading in kun if not re.search("(?:[aiueo]|[kgsbmr]|ts)u$", reading) or len(reading) <= 4]
+
+
+def _chinese_readings(character: str) -> tuple[str, ...]:
+    """Return the Chinese readings of a kanji, the most frequent first."""
+    return tuple(dict.fromkeys((*_japanese_words("ja:on").get(character, ()), *readings(ON).get(character, ()))))
+
+
+@lru_cache(maxsize=2)
+def _japanese_words(section: str) -> dict[str, tuple[str, ...]]:
+    return {word: tuple(roman.split(".")) for word, roman in text_table(_TABLES, section).items()}
