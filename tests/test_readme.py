@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -40,13 +41,21 @@ def place(tmp_path: Path, programs: Path) -> Path:
 
 def test_every_block_runs(place: Path) -> None:
     assert failures(readme(), place) == []
-    names = ("interview.json", "interview.ctm", "interview.tokens.ctm", "interview.TextGrid", "model.json")
-    for name in (*(f"out/{name}" for name in names), "out/grids/interview.TextGrid", "out/subtitles/interview.srt"):
-        assert (place / name).stat().st_size > 0
-    assert (place / "out" / "words.ctm").read_text(encoding="utf-8").count("\n") > 10
-    assert (place / "out" / "python.TextGrid").exists()
+    names = ("interview.json", "interview.ctm", "interview.tokens.ctm", "interview.TextGrid", "interview.html")
+    for name in (*names, "subtitles/interview.srt", "subtitles/interview.vtt", "aligned/summary.json"):
+        assert (place / "out" / name).stat().st_size > 0
+    words = json.loads((place / "out" / "interview.json").read_text(encoding="utf-8"))["words"]
+    shown = json.loads(re.search(r"^    (\{.*\})$", (ROOT / "README.md").read_text(encoding="utf-8"), re.M)[1])
+    found = [{key: word[key] for key in shown} for word in words if word["text"] == shown["text"]]
+    assert found == [pytest.approx(shown, abs=0.002)], "the word that the README shows"
     by_hand = evaluate(place / "out" / "interview.json", place / "examples" / "corrected" / "interview.TextGrid")
     assert 1.0 < by_hand.both.mae_ms < 20.0, "hand labels are no copy of the alignment, nor of another recording"
+
+
+def test_it_is_short() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert text.count("\n") <= 150
+    assert len(text.split()) <= 1200
 
 
 def test_ci_runs_the_lines_that_install() -> None:
