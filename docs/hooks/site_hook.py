@@ -43,6 +43,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     from mkdocs.structure.files import File
 
     for place, text in reference_pages.pages(ROOT).items():
+        stub = files.get_file_from_path(place)
+        if stub is not None:  # a page that says, in the repository, where to look
+            files.remove(stub)
         files.append(File.generated(config, place, content=text))
     for path, place in BROUGHT.items():
         files.append(File.generated(config, place, abs_src_path=str(ROOT / path)))
