@@ -84,3 +84,42 @@ def test_links_lead_to_headings() -> None:
                 faults.append(f"{page.relative_to(ROOT)}: {target}#{anchor}")
     assert seen > 20
     assert faults == []
+
+
+@pytest.mark.parametrize("document", ["CONTRIBUTING.md", "README.md", *PAGES, "examples/README.md", MODEL_CARD])
+def test_commands_and_options_that_are_named_exist(document: str) -> None:
+    from ctc_align.cli import COMMANDS
+
+    text = (ROOT / document).read_text(encoding="utf-8")
+    named = set(re.findall(r"(?:^ *|[`/])ctc-align ([a-z]+)(?![\w./-])", text, re.MULTILINE))
+    assert named - set(COMMANDS) == set()
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "ctc_align" / "cli").glob("*.py")]
+    known = {option for source in sources for option in re.findall(r"--[a-z][a-z-]+", source)}
+    others = {
+        "--index-url",
+        "--strict",
+        "--tags",
+        "--dev",
+        "--long",
+        "--all",
+        "--planted",
+        "--out",
+        "--words",
+        "--music",
+    }  # of pip, pytest, modules
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) - known - others == set()
+
+
+def test_the_citation_has_the_version() -> None:
+    assert f"version: {ctc_align.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_runs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [name])
+    runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="__main__")
+    said = capsys.readouterr().out
+    assert {"align_a_file": "CTC loss", "clean_a_corpus": "doubt", "train_with_soft_targets": "step 60"}[name] in said
