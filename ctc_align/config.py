@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import json
 import math
 import os
 import re
+import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +25,8 @@ Config = TypeVar("Config")
 
 ENGLISH = "en"
 """Default language of transcripts."""
+DEFAULT = "default"
+"""The name of the settings as they are, without a file."""
 UNKNOWN_LANGUAGE = "und"
 """No language: letters stay letters, digits stay digits."""
 _TIER = "(words|tokens|phones|sentences|speakers)"
@@ -33,100 +37,285 @@ _KINDS: dict[type, str] = {str: "a text", int: "a whole number", float: "a numbe
 
 def setting(
     default: Any,
+    help: str = "",
     *,
+    more: str = "",
     choices: Iterable[Any] = (),
     above: float | None = None,
     within: tuple[float, float] | None = None,
     may_be_empty: bool = False,
     pattern: tuple[str, str] | None = None,
+    commands: Iterable[str] = (),
+    option: str = "",
+    metavar: str = "",
+    shown: str = "",
+    panel: str = "",
+    api: bool = False,
 ) -> Any:
-    """Return a dataclass field whose value is one of `choices`, greater than `above`, or `within` two numbers, both
-    included. A text must not be empty unless `may_be_empty`; `pattern` is a regular expression for all of it, and its
-    meaning in words."""
-    metadata = {
-        "choices": tuple(choices),
-        "above": above,
-        "within": within,
-        "may_be_empty": may_be_empty,
-        "pattern": pattern,
-    }
-    return dataclasses.field(default=default, metadata=metadata)
+    """Return a dataclass field that carries all that is known of a setting, or of an option of the command line.
+
+    Args:
+        default: the value where no other is given.
+        help: one or two sentences, for `--help`, the HTTP API, the file and the page of all settings.
+        more: further sentences, for the last two.
+        choices: the valid values; () for any.
+        above: a number is greater than this.
+        within: a number lies between these two, both included.
+        may_be_empty: whether "" is valid.
+        pattern: a regular expression that matches the whole text, and its meaning in words.
+        commands: the commands that have an option for the setting.
+        option: the names of the option, such as "--out-dir -o"; "" for the field's name after two hyphens.
+        metavar: the value in `--help`; "" for the choices.
+        shown: the default in `--help`; "" for the value itself.
+        panel: the heading below which `--help` lists the option; "" for that of its group.
+        api: whether a request to `ctc-align serve` can have the setting.
+    """
+    metadata = {**locals(), "choices": tuple(choices), "commands": tuple(commands)}
+    return dataclasses.field(default=metadata.pop("default"), metadata=metadata)
+
+
+EVERYDAY = "Options"
+READING = "Recording and transcript"
+TIMES = "Times and confidence"
+SUBTITLES = "Subtitles and tiers"
+MACHINE = "Model and machine"
+"""Headings of `--help` below which settings stand; `ctc_align.cli.options` has all headings in their order."""
+_WRITE = ("align", "corpus", "realign")
+_TIME = (*_WRITE, "serve")
+_READ = (*_TIME, "score")
+"""The commands that write files; that find times; that read transcripts."""
 
 
 @dataclass(frozen=True)
 class Settings:
     """The settings of an alignment. Names of seconds end in `_s`.
 
+    A setting is declared here alone: its option, its field in HTTP requests, its line in TOML and its row in the
+    documentation are made from the field.
+
     >>> Settings().to_dict()["chunk_s"]
     60.0
     """
 
-    channel: str = setting("mix", pattern=("mix|left|right|[1-9][0-9]{0,4}", "mix, left, right or a number from 1"))
-    """Channel of recordings with several: "left", "right" or a number from 1, as a text; "mix" averages all but what
-    the file names as the one for low-frequency effects. What a corpus says of a channel goes before it."""
-    times: str = setting("utterance", choices=("utterance", "recording"))
-    """Times count from the start of the utterance, or of the recording."""
-    labels: str = setting("bare", choices=("bare", "written"))
-    """Words in CTM and TextGrid without their outer punctuation, or as written."""
-    cues: str = setting("keep", choices=("keep", "again"))
-    """Subtitles as transcript: "keep" their cues in SRT and VTT, or cut them "again"."""
-    max_line: int = setting(42, within=(8, 1000))
-    """Columns of a line of subtitles that are cut anew."""
-    max_cps: float = setting(17.0, within=(1.0, 1000.0))
-    """Columns a second at which they are read: they are shown so long where the speech allows it."""
-    frame_rate: float = setting(0.0, within=(0.0, 1000.0))
-    """Frames a second on which cues of subtitles begin and end; 0: milliseconds."""
-    highlight_words: bool = setting(False)
-    """SRT shows each word lit while it is spoken, WebVTT and LRC hold the time of each word."""
+    channel: str = setting(
+        "mix",
+        "Channel of a recording with several, N from 1; mix is their average.",
+        more='In a file the number is a text: "3". The average leaves out the channel for low-frequency effects. A '
+        "corpus that names a channel wins.",
+        pattern=("mix|left|right|[1-9][0-9]{0,4}", "mix, left, right or a number from 1"),
+        metavar="mix|left|right|N",
+        panel=READING,
+        commands=_READ,
+        api=True,
+    )
+    times: str = setting(
+        "utterance",
+        "Count times from the start of the utterance or of the recording.",
+        choices=("utterance", "recording"),
+        panel=TIMES,
+        commands=_TIME,
+    )
+    labels: str = setting(
+        "bare",
+        "Words in CTM and TextGrid without their outer punctuation, or as written.",
+        choices=("bare", "written"),
+        panel=TIMES,
+        commands=_TIME,
+        api=True,
+    )
+    cues: str = setting(
+        "keep",
+        "Of a subtitle file as TRANSCRIPT: keep its cues, with new times, or cut new ones.",
+        choices=("keep", "again"),
+        panel=SUBTITLES,
+        commands=_TIME,
+        api=True,
+    )
+    max_line: int = setting(
+        42,
+        "Columns of a line of subtitles that are cut anew.",
+        more="A subtitle has at most two lines.",
+        within=(8, 1000),
+        metavar="N",
+        panel=SUBTITLES,
+        commands=_WRITE,
+        api=True,
+    )
+    max_cps: float = setting(
+        17.0,
+        "Columns a second at which new subtitles are read: shown so long where the speech allows it.",
+        within=(1.0, 1000.0),
+        metavar="N",
+        panel=SUBTITLES,
+        commands=_WRITE,
+        api=True,
+    )
+    frame_rate: float = setting(
+        0.0,
+        "Let cues begin and end on frames: 25, 23.976, 29.97 or any other rate.",
+        more="0: on milliseconds.",
+        within=(0.0, 1000.0),
+        metavar="FPS",
+        shown="milliseconds",
+        panel=SUBTITLES,
+        commands=_WRITE,
+        api=True,
+    )
+    highlight_words: bool = setting(
+        False,
+        "Underline each word of SRT as it is spoken; write the time of each word in VTT and LRC.",
+        panel=SUBTITLES,
+        commands=_WRITE,
+        api=True,
+    )
     tiers: str = setting(
         "",
+        "Tiers of TextGrid, ELAN, CSV and Label Studio files, out of words, phones (or tokens), sentences and "
+        "speakers.",
+        more='Comma-separated; "" is the list of each format itself.',
         pattern=(
             rf"(?i:\s*|\s*{_TIER}\s*(,\s*{_TIER}\s*)*)",
             "a list out of words, tokens (or phones), sentences and speakers",
         ),
+        metavar="LIST",
+        shown="words,phones",
+        panel=SUBTITLES,
+        commands=_WRITE,
+        api=True,
     )
-    """Tiers of TextGrid and ELAN files and of the tables of CSV and Label Studio, comma-separated; "" is the format's
-    own list."""
-    textgrid: str = setting("long", choices=("long", "short"))
-    """Praat's text format in which TextGrids are written."""
-    chunk_s: float = setting(60.0, above=0.0)
-    """Length of the pieces of long audio that go through the model; results of our own models do not depend on it."""
-    context_s: float = setting(5.0, above=0.0)
-    """Context of a piece on either side, for models that attend to the whole utterance (wav2vec 2.0 …)."""
-    band_s: float = setting(1.0, above=0.0)
-    """Largest distance of a word edge from its place on the CTC path."""
-    shortest_pause_s: float = setting(0.04, above=0.0)
-    """A shorter gap between two words goes to the sounds around it. Between two phones the limit is up to 2.25 times
-    as long, or half as long: see `ctc_align.alignment.edges`."""
-    edges: str = setting("auto", choices=("auto", "spikes", "occupancy", "calibrated", "refined"))
-    """How edges are placed: see `ctc_align.alignment.edges`; "auto" is the best way that the model has."""
-    calibration: str = setting("", may_be_empty=True)
-    """A folder that `ctc-align calibrate` wrote, or the file with constants in it alone; "": the model's own folder."""
-    min_confidence: float = setting(0.0, within=(0.0, 1.0))
-    """Words of less confidence are marked as doubtful; 0 marks none."""
-    max_skipped: float = setting(100.0, within=(0.0, 100.0))
-    """Percent of the words that may be missing in the recording; where more are, a command's exit code says so."""
-    language: str = setting("", may_be_empty=True)
-    """Language of the transcript, for numbers and abbreviations, and of models that have a part for each language; ""
-    is the language in the model's folder, else English."""
-    romanize: bool = setting(False)
-    """Spell words of any script in Latin letters (by uroman), for models that know no other (MMS_FA)."""
-    words_by: str = setting("auto", choices=("auto", "spaces", "characters", "dictionary"))
-    """Words are separated by "spaces", or each of the "characters" is a word; "auto": by spaces, and in scripts without
-    spaces by characters; "dictionary": as "auto", but Chinese, Japanese and Thai have the words of a dictionary."""
-    unknown: str = setting("wildcard", choices=("wildcard", "skip", "error"))
-    """Letters that the vocabulary lacks match any speech while times are found ("wildcard"), are left out ("skip"), or
-    fail the utterance ("error"). Loss and score are those of the letters that the vocabulary has."""
-    match: str = setting("auto", choices=("auto", "exact", "loose"))
-    """How the transcript is looked for in the recording: "exact" gives every word times whatever it sounds like; with
-    "auto" words that are not there have none; with "loose" a word that is hardly heard is left out, too."""
-    precision: str = setting("auto", choices=("auto", "float32", "float16", "bfloat16"))
-    """Precision of the network; "auto" is float32, but float16 for others' models on CUDA. Log-probs are float32. With
-    "bfloat16" the network of the project's own models takes half the time, where the processor computes in it."""
-    revision: str = setting("main")
-    """Branch, tag or commit of a model on the Hugging Face hub."""
-    cache_dir: str = setting("", may_be_empty=True)
-    """Folder for downloaded models; "" is their library's own."""
+    textgrid: str = setting(
+        "long", "Text format of TextGrids.", choices=("long", "short"), panel=SUBTITLES, commands=_WRITE
+    )
+    chunk_s: float = setting(
+        60.0,
+        "Seconds of the pieces in which long audio goes through the model.",
+        more="Results of the project's own models do not depend on it.",
+        above=0.0,
+    )
+    context_s: float = setting(
+        5.0,
+        "Seconds of context that a piece sees on either side, for models that attend to the whole utterance (wav2vec "
+        "2.0 and similar).",
+        more="Audio that is no longer than chunk_s goes through in one piece.",
+        above=0.0,
+    )
+    band_s: float = setting(1.0, "Largest distance of a word edge from where CTC first put it, in seconds.", above=0.0)
+    shortest_pause_s: float = setting(
+        0.04,
+        "A shorter gap between two words is no pause and goes to the sounds around it, in seconds.",
+        more="Beside plosives, and before vowels that begin with a closure, the limit is up to 2.25 times as long, "
+        "between other phones half as long.",
+        above=0.0,
+    )
+    edges: str = setting(
+        "auto",
+        "Where words begin and end: at CTC's spikes, at medians over all paths (occupancy), or at either with the "
+        "corrections of --calibration (calibrated, refined), and with networks that look at each edge (refined); auto: "
+        "the best that the model has.",
+        choices=("auto", "spikes", "occupancy", "calibrated", "refined"),
+        panel=TIMES,
+        commands=_TIME,
+        api=True,
+    )
+    calibration: str = setting(
+        "",
+        "What ctc-align calibrate wrote: edges drawn as in the labels, and weights of confidence. A file has constants "
+        "only.",
+        may_be_empty=True,
+        metavar="FILE|FOLDER",
+        shown="in the model's folder",
+        panel=TIMES,
+        commands=_TIME,
+    )
+    min_confidence: float = setting(
+        0.0,
+        "Point out words of less confidence; exit 3 if there are any, or unexplained speech.",
+        within=(0.0, 1.0),
+        metavar="0…1",
+        shown="none are marked",
+        panel=TIMES,
+        commands=_TIME,
+        api=True,
+    )
+    max_skipped: float = setting(
+        100.0,
+        "Exit 3 where more of the words that can be spoken are not in the recording.",
+        within=(0.0, 100.0),
+        metavar="PERCENT",
+        shown="no limit",
+        panel=TIMES,
+        commands=_TIME,
+    )
+    language: str = setting(
+        "",
+        "Language of the transcript (en, deu): how words and numbers are spoken; chooses the model where --model does "
+        "not (english or universal), and the part of a multilingual one.",
+        more='"" is the language that the model was trained for, else "en".',
+        may_be_empty=True,
+        metavar="CODE",
+        shown="detected in the text, else en",
+        panel=EVERYDAY,
+        commands=(*_READ, "models"),
+        api=True,
+    )
+    romanize: bool = setting(
+        False,
+        "Spell words of any script in Latin letters, for models that know no other (extra [romanize]).",
+        panel=READING,
+        commands=_READ,
+    )
+    words_by: str = setting(
+        "auto",
+        "How words are separated; auto: by spaces, and in scripts without spaces each character is a word; "
+        "dictionary: by one in Chinese, Japanese, Thai (extras [zh], [ja], [th]).",
+        more='"spaces" serves text from a segmenter, "characters" makes each character a word in every script. '
+        'Elsewhere "dictionary" is "auto".',
+        choices=("auto", "spaces", "characters", "dictionary"),
+        panel=READING,
+        commands=_READ,
+        api=True,
+    )
+    unknown: str = setting(
+        "wildcard",
+        "Letters that the model does not have: match any speech (for times only), leave out, or fail.",
+        more="Loss and score are those of the letters that the vocabulary has.",
+        choices=("wildcard", "skip", "error"),
+        panel=READING,
+        commands=_READ,
+        api=True,
+    )
+    match: str = setting(
+        "auto",
+        "auto: words that are not in the recording get no times; loose: nor do those that are hardly heard; exact: "
+        "every word is there, and gets times.",
+        choices=("auto", "exact", "loose"),
+        panel=READING,
+        commands=_READ,
+        api=True,
+    )
+    precision: str = setting(
+        "auto",
+        "Precision of the network; auto is float32, but float16 for others' models on CUDA.",
+        more="Log-probs are float32. With bfloat16 the network of the project's own models takes half the time, where "
+        "the processor computes in it.",
+        choices=("auto", "float32", "float16", "bfloat16"),
+    )
+    revision: str = setting(
+        "main",
+        "For hf:ORG/NAME: branch, tag or commit.",
+        metavar="NAME",
+        panel=MACHINE,
+        commands=(*_READ, "models"),
+    )
+    cache_dir: str = setting(
+        "",
+        "Folder for downloaded models.",
+        more='"" is where their library keeps them.',
+        may_be_empty=True,
+        metavar="DIR",
+        panel=MACHINE,
+        commands=(*_READ, "models"),
+    )
 
     @property
     def channel_number(self) -> int | None:
@@ -213,7 +402,7 @@ def load_config(
     """
     faults: list[str] = []
     read: dict[str, Any] = {}
-    if source is not None:
+    if source is not None and os.fspath(source) != DEFAULT:
         path = find_config(source)
         read = read_toml(path)
         checked_values(kind, read, f"{path}: ", faults)
@@ -268,6 +457,23 @@ def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     return tables
 
 
+def settings_toml() -> str:
+    """Return a TOML file of all settings, each with its default below its meaning and its values."""
+    parts = [
+        "# The default settings. Copy this file, change what you need, and give it with --config; settings that a\n"
+        "# file leaves out keep the values below, and the command line overrides both."
+    ]
+    types = get_type_hints(Settings)
+    for field in dataclasses.fields(Settings):
+        about = f"{field.metadata['help']} {field.metadata['more']}".rstrip()
+        allowed = allowed_values(field, types[field.name])
+        about += f" Takes {allowed}." if allowed != _KINDS[str] else ""
+        lines = textwrap.wrap(about, 118, break_on_hyphens=False)
+        default = json.dumps(field.default, ensure_ascii=False)
+        parts.append("\n".join([*(f"# {line}" for line in lines), f"{field.name} = {default}"]))
+    return "\n\n".join(parts) + "\n"
+
+
 def find_config(source: str | os.PathLike[str]) -> Path:
     """Return the file of a path or of a name in the package's `configs`; a name comes before a file without .toml.
 
@@ -290,7 +496,7 @@ def find_config(source: str | os.PathLike[str]) -> Path:
 
 def config_names() -> list[str]:
     """Return the names that `--config NAME` finds inside the package."""
-    return sorted(path.stem for path in _configs_folder().glob("*.toml"))
+    return sorted([DEFAULT, *(path.stem for path in _configs_folder().glob("*.toml"))])
 
 
 def _configs_folder() -> Path:
@@ -338,13 +544,11 @@ def checked_values(kind: Any, values: dict[str, Any], where: str, faults: list[s
             continue
         if wanted is float and type(value) is int and abs(value) <= MOST_NUMBER:
             value = float(value)
-        expected = _expected(fields[key], wanted, value)
-        if expected:
-            faults.append(
-                f"{where}{table}{key}: expected {expected}, got {shown(value)}{_near(value, _choices(fields[key]), '')}"
-            )
-        else:
+        if _is_allowed(fields[key], wanted, value):
             valid[key] = value
+            continue
+        expected, near = allowed_values(fields[key], wanted), _near(value, _choices(fields[key]), "")
+        faults.append(f"{where}{table}{key}: expected {expected}, got {shown(value)}{near}")
     return valid
 
 
@@ -353,24 +557,32 @@ def _tuples(value: Any) -> Any:
     return tuple(_tuples(part) for part in value) if isinstance(value, list) else value
 
 
-def _expected(field: dataclasses.Field[Any], wanted: Any, value: Any) -> str:
-    """Return a description of the valid values, or "" where `value` is one."""
+def allowed_values(field: dataclasses.Field[Any], wanted: Any) -> str:
+    """Return what a field takes, of the type `wanted`, as it is said in messages: "a number above 0"."""
+    choices, above, within = _choices(field), field.metadata.get("above"), field.metadata.get("within")
+    if field.metadata.get("pattern"):
+        return str(field.metadata["pattern"][1])
+    if choices:
+        return " or ".join(repr(choice) for choice in choices)
+    if wanted not in _KINDS:
+        return "a table" if dataclasses.is_dataclass(wanted) else "a list"
+    least = f" above {above:g}" if above is not None else ""
+    return _KINDS[wanted] + least + (f" from {within[0]:g} to {within[1]:g}" if within else "")
+
+
+def _is_allowed(field: dataclasses.Field[Any], wanted: Any, value: Any) -> bool:
     choices, above, within = _choices(field), field.metadata.get("above"), field.metadata.get("within")
     pattern = field.metadata.get("pattern")
     if pattern:
-        return "" if isinstance(value, str) and re.fullmatch(pattern[0], value) else pattern[1]
+        return isinstance(value, str) and re.fullmatch(pattern[0], value) is not None
+    if wanted not in _KINDS or type(value) is not wanted:
+        return False
     if choices:
-        return "" if value in choices and type(value) is wanted else " or ".join(repr(choice) for choice in choices)
-    if wanted not in _KINDS:
-        return "a table" if dataclasses.is_dataclass(wanted) else "a list"
-    if wanted in _KINDS:
-        empty = value == "" and not field.metadata.get("may_be_empty")
-        wrong = type(value) is not wanted or (wanted is float and not math.isfinite(value)) or empty
-        wrong = wrong or (wanted is int and abs(value) > MOST_NUMBER)
-        if wrong or (above is not None and not value > above) or (within and not within[0] <= value <= within[1]):
-            least = f" above {above:g}" if above is not None else ""
-            return _KINDS[wanted] + least + (f" from {within[0]:g} to {within[1]:g}" if within else "")
-    return ""
+        return value in choices
+    if isinstance(value, str):
+        return value != "" or bool(field.metadata.get("may_be_empty"))
+    finite = math.isfinite(value) if wanted is float else abs(value) <= MOST_NUMBER
+    return finite and (above is None or value > above) and (within is None or within[0] <= value <= within[1])
 
 
 def _choices(field: dataclasses.Field[Any]) -> tuple[Any, ...]:

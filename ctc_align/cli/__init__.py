@@ -30,6 +30,7 @@ from ctc_align.cli.doctor import doctor
 from ctc_align.cli.evaluate import evaluate
 from ctc_align.cli.messages import INTERRUPTED, OK, SOME_FAILED, WRONG_CALL, Interrupted
 from ctc_align.cli.models import models
+from ctc_align.cli.options import GENERAL, PANELS
 from ctc_align.cli.printing import PROGRAM, put, say, say_lines, say_what_python_says
 from ctc_align.cli.realign import realign
 from ctc_align.cli.report import report
@@ -37,6 +38,7 @@ from ctc_align.cli.score import score
 from ctc_align.cli.serve import serve
 from ctc_align.cli.train import adapt, train
 from ctc_align.cli.view import view
+from ctc_align.config import settings_toml
 from ctc_align.errors import BackendError, CtcAlignError, InputError, UsageError
 
 
@@ -46,10 +48,13 @@ def show_help(
         str | None, typer.Argument(metavar="COMMAND", help="The command.", show_default="all, in a line each")
     ] = None,
 ) -> None:
-    """Show how a command is called, as "ctc-align COMMAND --help" does."""
+    """Show how a command is called, as "ctc-align COMMAND --help" does; of "settings" a file of all, for --config."""
     program = context.find_root()
     if command is None:
         put(program.get_help())
+        return
+    if command == "settings":
+        put(settings_toml().rstrip("\n"))
         return
     if command not in COMMANDS:
         meant = difflib.get_close_matches(command, COMMANDS, n=1, cutoff=0.6)
@@ -94,6 +99,8 @@ _NO_NUMBER = re.compile(
 )
 """Complaints of the parser's versions about a number that is none."""
 _TYPE = re.compile(r" <[^<>]*>\Z")
+_DEFAULT = re.compile(r"\[default: \(([^()]*)\)")
+"""A default in words, which the parser puts into brackets."""
 _NUMBERS = {"--frame-rate": " of frames a second such as 24 or 23.976", "--frame-shift": " of seconds such as 0.02"}
 MISNOMERS = {
     "--transcript": "give the file as the second argument: ctc-align AUDIO TRANSCRIPT",
@@ -146,10 +153,16 @@ class PlainCommand(TyperCommand):
         return pieces
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments and the options."""
-        for title in ("Arguments", "Options"):
-            params = [each for each in self.get_params(ctx) if f"{each.param_type_name}s" == title.lower()]
-            rows = [(_TYPE.sub("", row[0]), row[1]) for each in params if (row := each.get_help_record(ctx))]
+        """Write the arguments, then the options below the headings of their panels."""
+        sections: dict[str, list[tuple[str, str]]] = {title: [] for title in ("Arguments", *PANELS)}
+        for each in self.get_params(ctx):
+            row = each.get_help_record(ctx)
+            if row is not None:
+                # the parser's own --help has no panel
+                panel = getattr(each, "rich_help_panel", None) or GENERAL
+                title = "Arguments" if each.param_type_name == "argument" else panel
+                sections[title].append((_TYPE.sub("", row[0]), _DEFAULT.sub(r"[default: \1", row[1])))
+        for title, rows in sections.items():
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)

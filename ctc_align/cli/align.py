@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ctc_align.cli import options
 from ctc_align.cli.alignment_notes import limit_lines, notes, old_book_notes, written_line
 from ctc_align.cli.arguments import (
     STDIN,
@@ -27,17 +26,18 @@ from ctc_align.cli.arguments import (
 from ctc_align.cli.language_notes import choice_notes, language_notes, unknown_letters
 from ctc_align.cli.messages import OK, THRESHOLD_NOT_MET, Talk
 from ctc_align.cli.options import (
-    ConfigOptions,
-    CueOptions,
+    Group,
     LogProbsOptions,
     MessageOptions,
     ModelOptions,
-    SubtitleOptions,
-    TimesOptions,
-    TranscriptOptions,
+    SettingsOptions,
+    folder_option,
+    force_option,
+    formats_option,
     grouped,
 )
 from ctc_align.cli.printing import PROGRAM, put_bytes, say
+from ctc_align.config import setting
 from ctc_align.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
@@ -49,20 +49,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class DestinationOptions:
+class DestinationOptions(Group):
     """The formats of an alignment, and where they are written."""
 
-    format: options.Formats = None
-    out_dir: Annotated[
-        str | None,
-        typer.Option(
-            "--out-dir", "-o", metavar="DIR", help="Folder for the outputs.", show_default="the current directory"
-        ),
-    ] = None
-    stdout: Annotated[
-        bool, typer.Option("--stdout", help="Write one format (json unless --format says which) to standard output.")
-    ] = False
-    force: options.Force = False
+    out_dir: str | None = folder_option("Folder for the outputs.", shown="the current directory")
+    format: str | None = formats_option()
+    stdout: bool = setting(False, "Write one format (json unless --format says which) to standard output.")
+    force: bool = force_option()
 
     def files(self, name: str, formats: Sequence[str], inputs: Sequence[str | None]) -> OutputFiles | None:
         """Return the files to write, none of them one of `inputs`; None for standard output."""
@@ -72,6 +65,8 @@ class DestinationOptions:
         return output_files(self.out_dir or ".", name, formats, self.force, protected)
 
 
+_OF_CUES = ("max_line", "max_cps", "frame_rate")
+"""Settings that change nothing where no subtitles are cut."""
 Recording = Annotated[
     str,
     typer.Argument(
@@ -87,28 +82,27 @@ TranscriptFile = Annotated[
         "EPUB book; - for standard input.",
     ),
 ]
-GivenText = Annotated[
-    str | None,
-    typer.Option(
-        "--text", metavar="TEXT", help="The transcript itself, in place of a file; or the path of an EPUB book."
-    ),
-]
+
+
+@dataclass(frozen=True)
+class TextOptions(Group):
+    """The transcript, where it is no file."""
+
+    text: str | None = setting(
+        None, "The transcript itself, in place of a file; or the path of an EPUB book.", metavar="TEXT"
+    )
 
 
 @grouped
 def align(
     audio: Recording,
     transcript: TranscriptFile = None,
-    text: GivenText = None,
     *,
-    model: ModelOptions,
+    given: TextOptions,
     destination: DestinationOptions,
-    config: ConfigOptions,
-    transcripts: TranscriptOptions,
+    model: ModelOptions,
+    config: SettingsOptions,
     log_probs: LogProbsOptions,
-    times: TimesOptions,
-    subtitles: SubtitleOptions,
-    new_cues: CueOptions,
     messages: MessageOptions,
 ) -> None:
     """Find when each word of TRANSCRIPT is spoken in AUDIO.
@@ -118,15 +112,15 @@ def align(
     from ctc_align.text import read_transcript_file, require_text
     from ctc_align.types import Audio, Transcript
 
-    talk = messages.talk()
+    talk, text = messages.talk(), given.text
     check_audio(audio)
     if transcript is None and is_book(text):
         transcript, text = text, None
     check_transcript(audio, transcript, text)
     reader = log_probs.reader_of_file(audio, model.model)
-    check_files({"--lexicon": model.lexicon, "--vocab": log_probs.vocab, "--calibration": times.calibration})
+    check_files({"--lexicon": model.lexicon, "--vocab": log_probs.vocab, "--calibration": config.given["calibration"]})
     formats = checked_formats(destination.format, destination.stdout, destination.out_dir)
-    settings = config.settings(transcripts, times, subtitles, new_cues)
+    settings = config.settings()
     check_roles("ctc-align", audio, [] if transcript is None else [transcript])
     talk.listen()
     source = "--text" if transcript is None else transcript
@@ -138,9 +132,9 @@ def align(
     looks = words.language if aligner.choice.by_text and not written.language else ""
     talk.notes(choice_notes({looks: 1} if looks not in ("", "en") else {}))
     talk.notes(language_notes(spoken_text(words), aligner.choice.only, settings.language))
-    files = (audio, transcript, model.lexicon, log_probs.vocab, config.config, times.calibration)
+    files = (audio, transcript, model.lexicon, log_probs.vocab, config.config, config.given["calibration"])
     formats = with_source_format(formats, written, destination.stdout)
-    talk.notes(effect_notes(new_cues, formats, keeps_cues=written.subtitles is not None and settings.cues != "again"))
+    talk.notes(effect_notes(config, formats, keeps_cues=written.subtitles is not None and settings.cues != "again"))
     talk.notes(old_book_notes(source) if "smil" in formats else ())
     name = name_of_audio(audio)
     outputs = destination.files(name, formats, files)
@@ -172,22 +166,22 @@ def note_renamed(outputs: OutputFiles, talk: Talk) -> None:
         talk.note(f"{path} is an input and stays as it is: what would replace it is in {renamed}")
 
 
+@dataclass(frozen=True)
+class DemoOptions(Group):
+    """The files of the demo, and their folder."""
+
+    out_dir: str = setting(
+        "ctc-align-demo",
+        "Folder for the outputs; those of an earlier demo are replaced.",
+        option="--out-dir -o",
+        metavar="DIR",
+    )
+    format: str | None = formats_option()
+    examples: str | None = setting(None, "Copy the files of the tutorials to DIR, and align nothing.", metavar="DIR")
+
+
 @grouped
-def demo(
-    out_dir: Annotated[
-        str,
-        typer.Option(
-            "--out-dir", "-o", metavar="DIR", help="Folder for the outputs; those of an earlier demo are replaced."
-        ),
-    ] = "ctc-align-demo",
-    format: options.Formats = None,
-    examples: Annotated[
-        str | None,
-        typer.Option("--examples", metavar="DIR", help="Copy the files of the tutorials to DIR, and align nothing."),
-    ] = None,
-    *,
-    messages: MessageOptions,
-) -> None:
+def demo(*, wanted: DemoOptions, messages: MessageOptions) -> None:
     """Align a recording that comes with the package, and show when each of its words is spoken."""
     from ctc_align.cli.installation import DEMO_FOLDER
     from ctc_align.cli.printing import console_for
@@ -196,14 +190,14 @@ def demo(
     from ctc_align.text import read_transcript
 
     talk = messages.talk()
-    if examples is not None:
-        talk.say(f"wrote {len(copy_examples(Path(examples)))} files to {examples}")
+    if wanted.examples is not None:
+        talk.say(f"wrote {len(copy_examples(Path(wanted.examples)))} files to {wanted.examples}")
         return
-    formats = checked_formats(format, False, out_dir)
-    check_places(formats, (), "the demo is none: leave smil away")
+    formats = checked_formats(wanted.format, False, wanted.out_dir)
+    check_places(formats, (), "the demo is not a book; omit smil")
     talk.listen()
     audio, transcript = DEMO_FOLDER / "demo.flac", DEMO_FOLDER / "demo.txt"
-    outputs = output_files(out_dir, "demo", formats, True, [str(audio), str(transcript)])
+    outputs = output_files(wanted.out_dir, "demo", formats, True, [str(audio), str(transcript)])
     aligner = load_aligner(ModelOptions(), None, Settings())
     alignment = run_aligner(aligner, str(audio), read_transcript(transcript), "demo", talk)
     paths = outputs.write(alignment)
@@ -245,7 +239,7 @@ def copy_examples(folder: Path) -> list[Path]:
         raise UsageError(f"--examples {folder}: expected the path of a folder, got that of a file")
     other = [str(target) for target, path in sources.items() if target.exists() and not _are_same(target, path)]
     if other:
-        raise UsageError(f"{other[0]}: is there already, with another content; give a new folder")
+        raise UsageError(f"{other[0]}: already exists with different content; give a new folder")
     missing = [target for target in sources if not target.exists()]
     if missing:
         with placing(missing) as parts:
@@ -291,13 +285,12 @@ def with_source_format(formats: tuple[str, ...], written: Transcript, stdout: bo
     return tuple(dict.fromkeys((*formats, written.subtitles.format)))
 
 
-def effect_notes(given: CueOptions, formats: Sequence[str], *, keeps_cues: bool) -> list[str]:
+def effect_notes(config: SettingsOptions, formats: Sequence[str], *, keeps_cues: bool) -> list[str]:
     """Return a note on options of subtitles that are given and change nothing in what is written.
 
     `keeps_cues`: the cues of the transcript's file come back, with new times.
     """
-    options = {"--max-line": given.max_line, "--max-cps": given.max_cps, "--frame-rate": given.frame_rate}
-    names = [name for name, value in options.items() if value is not None]
+    names = [f"--{name.replace('_', '-')}" for name in _OF_CUES if config.given[name] is not None]
     if not {*formats} & {"srt", "vtt", "ass", "lrc"}:
         return [f"{' and '.join(names)}: without effect, as no subtitles are written (--format srt)"] if names else []
     names = [name for name in names if name != "--frame-rate"]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ctc_align.cli.messages import SOME_FAILED, Talk
+from ctc_align.cli.options import Group, grouped
 from ctc_align.cli.printing import put, say
+from ctc_align.config import setting
 from ctc_align.errors import InputError, MissingTierError, UsageError
 from ctc_align.text.control_characters import json_escaped
 
@@ -23,28 +26,25 @@ _COLUMNS = (("task", 15), ("by", 16), ("ms", 10), ("ns/cell", 9), ("ratio", 8), 
 """Columns and their widths; the first two are words, the others numbers."""
 
 
+@dataclass(frozen=True)
+class BenchOptions(Group):
+    """The measurement, and the form in which it is printed."""
+
+    quick: bool = setting(False, "Small cases only: a few seconds.")
+    device: str = setting("auto", "Device; auto: each that can run the kernels.", metavar="auto|cpu|cuda|cuda:N")
+    format: str = setting("table", "A table to read, or JSON for programs.", metavar="table|json")
+    edges: tuple[str, str] | None = setting(
+        None,
+        "Measure no speed, but the edges of words, and of phones if both have them, with intervals over folders "
+        "(speakers), or over utterances where there is one folder.",
+        metavar="HYPOTHESIS REFERENCE",
+    )
+
+
+@grouped
 def bench(
-    quick: Annotated[bool, typer.Option("--quick", help="Small cases only: a few seconds.")] = False,
-    device: Annotated[
-        str,
-        typer.Option(
-            "--device",
-            metavar="auto|cpu|cuda|cuda:N",
-            help="Device; auto: each that can run the kernels.",
-        ),
-    ] = "auto",
-    format: Annotated[
-        str, typer.Option("--format", metavar="table|json", help="A table to read, or JSON for programs.")
-    ] = "table",
-    edges: Annotated[
-        tuple[str, str] | None,
-        typer.Option(
-            "--edges",
-            metavar="HYPOTHESIS REFERENCE",
-            help="Measure no speed, but the edges of words, and of phones if both have them, with intervals over "
-            "folders (speakers), or over utterances where there is one folder.",
-        ),
-    ] = None,
+    *,
+    wanted: BenchOptions,
 ) -> None:
     """Measure the kernels on this machine beside torch's ctc_loss and, where there is one, torchaudio's forced_align.
 
@@ -52,12 +52,13 @@ def bench(
     time to ours, and the largest error; every result is compared with float64 in the same run. Exits with 1 when a
     result of ours is wrong, or, with --edges, where a hypothesis is missing.
     """
+    quick, device, format = wanted.quick, wanted.device, wanted.format
     if format not in FORMATS:
         raise UsageError(f"--format: expected {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, got {format!r}")
-    if edges is not None:
+    if wanted.edges is not None:
         if quick or device != "auto":
             raise UsageError("--edges measures no kernels: leave --quick and --device away")
-        _bench_edges(*edges, format)
+        _bench_edges(*wanted.edges, format)
         return
     from ctc_align.kernels import benchmark
     from ctc_align.models import resolve_device

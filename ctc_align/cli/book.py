@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ctc_align.cli import options
 from ctc_align.cli.alignment_notes import recording_notes
 from ctc_align.cli.arguments import is_book, kind_of
 from ctc_align.cli.messages import Talk, counted
-from ctc_align.cli.options import MessageOptions, grouped
+from ctc_align.cli.options import Group, MessageOptions, folder_option, force_option, grouped
+from ctc_align.config import setting
 from ctc_align.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,6 +22,21 @@ if TYPE_CHECKING:
 
 _EXTENSION = ".read-aloud.epub"
 _SUMMARY = re.compile(r"summary(\.\d+-of-\d+)?\.json")
+
+
+@dataclass(frozen=True)
+class BookOptions(Group):
+    """The units that are lit, the recordings, and the folder of the book."""
+
+    by: str = setting("sentences", "What is lit while it is spoken.", metavar="sentences|words")
+    audio: str = setting(
+        "",
+        "The recording, or the folder that recordings are in.",
+        metavar="PATH",
+        shown="where the alignments say",
+    )
+    out_dir: str | None = folder_option("Folder for the book.", shown="the current directory")
+    force: bool = force_option()
 
 
 @grouped
@@ -34,26 +50,8 @@ def book(
             "each with its latest corrections.",
         ),
     ],
-    by: Annotated[
-        str, typer.Option("--by", metavar="sentences|words", help="What is lit while it is spoken.")
-    ] = "sentences",
-    audio: Annotated[
-        str,
-        typer.Option(
-            "--audio",
-            metavar="PATH",
-            help="The recording, or the folder that recordings are in.",
-            show_default="where the alignments say",
-        ),
-    ] = "",
-    out_dir: Annotated[
-        str,
-        typer.Option(
-            "--out-dir", "-o", metavar="DIR", help="Folder for the book.", show_default="the current directory"
-        ),
-    ] = ".",
-    force: options.Force = False,
     *,
+    wanted: BookOptions,
     messages: MessageOptions,
 ) -> None:
     """Make a read-aloud EPUB: the book with its recordings inside, each sentence lit while it is spoken.
@@ -63,7 +61,7 @@ def book(
     """
     from ctc_align.formats.read_aloud import UNITS, write_read_aloud
 
-    talk = messages.talk()
+    talk, by, audio = messages.talk(), wanted.by, wanted.audio
     if by not in UNITS:
         raise UsageError(f"--by: expected one of {', '.join(UNITS)}, got {by}")
     if not is_book(epub):
@@ -73,8 +71,8 @@ def book(
     alignments = _latest([path for each in alignments for path in _files(each)], talk)
     if audio and len(alignments) > 1 and not Path(audio).is_dir():
         raise UsageError(f"--audio {audio}: is one recording for {len(alignments)} alignments; give their folder")
-    target = Path(out_dir, Path(epub).stem + _EXTENSION)
-    if os.path.lexists(target) and (not force or target.is_dir()):
+    target = Path(wanted.out_dir or ".", Path(epub).stem + _EXTENSION)
+    if os.path.lexists(target) and (not wanted.force or target.is_dir()):
         raise UsageError(f"{target}: exists already; give --force to replace it, or another --out-dir")
     talk.listen()
     made = write_read_aloud(Path(epub), _readings(alignments, audio, talk), target, by)

@@ -6,17 +6,27 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ctc_align.cli import options
 from ctc_align.cli.arguments import check_files
 from ctc_align.cli.language_notes import language_notes
 from ctc_align.cli.messages import SOME_FAILED, Talk, counted
-from ctc_align.cli.options import ConfigOptions, MessageOptions, grouped
+from ctc_align.cli.options import (
+    Group,
+    MessageOptions,
+    SettingsOptions,
+    backend_option,
+    device_option,
+    folder_option,
+    force_option,
+    grouped,
+    lexicon_option,
+)
+from ctc_align.config import setting
 from ctc_align.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -29,12 +39,18 @@ _SAMPLED = 20
 """So many transcripts tell whether labels are in the model's language."""
 FAR_MS = 100.0
 """A model that was trained on the language is never so far off."""
-OutDir = Annotated[
-    str | None,
-    typer.Option(
-        "--out-dir", "-o", metavar="DIR", help="Folder for what is written.", show_default="the model's folder"
-    ),
-]
+
+
+@dataclass(frozen=True)
+class CalibrationOptions(Group):
+    """The recordings, the folder that is written, and how the model runs."""
+
+    audio: str | None = setting(None, "Folder of the recordings, if they are not beside the labels.", metavar="DIR")
+    out_dir: str | None = folder_option("Folder for what is written.", shown="the model's folder")
+    force: bool = force_option()
+    lexicon: str | None = lexicon_option()
+    device: str = device_option()
+    backend: str = backend_option()
 
 
 @grouped
@@ -48,17 +64,9 @@ def calibrate(
             "one folder for each speaker.",
         ),
     ],
-    audio: Annotated[
-        str | None,
-        typer.Option("--audio", metavar="DIR", help="Folder of the recordings, if they are not beside the labels."),
-    ] = None,
-    out_dir: OutDir = None,
-    force: options.Force = False,
-    lexicon: options.Lexicon = None,
-    device: options.Device = "auto",
-    backend: options.Backend = "auto",
     *,
-    config: ConfigOptions,
+    given: CalibrationOptions,
+    config: SettingsOptions,
     messages: MessageOptions,
 ) -> None:
     """Learn from speech labelled by hand where edges are drawn, and write what makes a model draw them there.
@@ -76,15 +84,15 @@ def calibrate(
     talk = messages.talk()
     settings = config.settings()
     check_model(model)
-    folder = _folder(model, out_dir)
-    check_files({"--lexicon": lexicon})
+    folder = _folder(model, given.out_dir)
+    check_files({"--lexicon": given.lexicon})
     talk.listen()
     failed: list[str] = []
-    labelled = list(read_labelled(reference, audio, failed))
+    labelled = list(read_labelled(reference, given.audio, failed))
     if not labelled:
         raise InputError(f"{reference}: no file can be used: {failed[0]}")
-    aligner = Aligner(model, device=device, backend=backend, lexicon=lexicon, settings=settings)
-    if not force:
+    aligner = Aligner(model, device=given.device, backend=given.backend, lexicon=given.lexicon, settings=settings)
+    if not given.force:
         _refuse_to_replace(folder)
     talk.notes(language_notes("\n".join(each.text for each in labelled[:_SAMPLED]), model, settings.language))
     with talk.progress("learning edges") as bar:

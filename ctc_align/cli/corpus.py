@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from ctc_align.cli import options
 from ctc_align.cli.align import check_places, effect_notes
 from ctc_align.cli.alignment_notes import old_book_notes
 from ctc_align.cli.corpus_notes import (
@@ -26,16 +25,19 @@ from ctc_align.cli.corpus_notes import (
 from ctc_align.cli.language_notes import choice_notes, language_notes
 from ctc_align.cli.messages import Interrupted, Talk
 from ctc_align.cli.options import (
-    ConfigOptions,
-    CueOptions,
+    OUTPUTS,
+    WORKERS,
+    Group,
     LogProbsOptions,
     MessageOptions,
     ModelOptions,
-    SubtitleOptions,
-    TimesOptions,
-    TranscriptOptions,
+    SettingsOptions,
+    folder_option,
+    formats_option,
     grouped,
+    source_option,
 )
+from ctc_align.config import EVERYDAY, setting
 from ctc_align.errors import CtcAlignError, UsageError
 
 if TYPE_CHECKING:
@@ -49,44 +51,27 @@ _SAMPLED = 20
 
 
 @dataclass(frozen=True)
-class OutputOptions:
+class OutputOptions(Group):
     """The outputs and their formats."""
 
-    format: options.Formats = None
-    layout: Annotated[
-        str,
-        typer.Option(
-            "--layout", metavar="files|shards", help="Write files for each utterance, or shards of many utterances."
-        ),
-    ] = "files"
-    shard_size: Annotated[
-        int, typer.Option("--shard-size", metavar="N", help="Utterances in a shard of --layout shards.")
-    ] = 5000
-    manifest: Annotated[
-        str | None,
-        typer.Option("--manifest", metavar="nemo,lhotse", help="Also write manifests with word alignments."),
-    ] = None
-    cut_audio: Annotated[
-        bool, typer.Option("--cut-audio", help="Also write each utterance's audio (FLAC) and text, for data sets.")
-    ] = False
-    by: Annotated[
-        str | None,
-        typer.Option(
-            "--by",
-            metavar="utterance|pause",
-            help="Cut audio into utterances, or into phrases (--cut-audio).",
-            show_default="utterance",
-        ),
-    ] = None
-    pause_s: Annotated[
-        float | None,
-        typer.Option(
-            "--pause-s",
-            metavar="SECONDS",
-            help="Cut phrases at pauses longer than this (--by pause).",
-            show_default="0.3",
-        ),
-    ] = None
+    panel: ClassVar[str] = OUTPUTS
+
+    format: str | None = formats_option(panel=EVERYDAY)
+    layout: str = setting(
+        "files", "Write files for each utterance, or shards of many utterances.", metavar="files|shards"
+    )
+    shard_size: int = setting(5000, "Utterances in a shard of --layout shards.", metavar="N")
+    manifest: str | None = setting(None, "Also write manifests with word alignments.", metavar="nemo,lhotse")
+    cut_audio: bool = setting(False, "Also write each utterance's audio (FLAC) and text, for data sets.")
+    by: str | None = setting(
+        None,
+        "Cut audio into utterances, or into phrases (--cut-audio).",
+        metavar="utterance|pause",
+        shown="utterance",
+    )
+    pause_s: float | None = setting(
+        None, "Cut phrases at pauses longer than this (--by pause).", metavar="SECONDS", shown="0.3"
+    )
 
     def settings(self, out_dir: str) -> OutputSettings:
         """Return the library's settings for outputs in `out_dir`."""
@@ -109,85 +94,53 @@ class OutputOptions:
 
 
 @dataclass(frozen=True)
-class SourceOptions:
-    """How the source is read."""
+class SourceOptions(Group):
+    """How the source is read, and the folder of the run."""
 
-    kind: options.SourceKind = None
-    text: Annotated[
-        str | None,
-        typer.Option(
-            "--text",
-            metavar="FILE",
-            help="The text (UTF-8, EPUB) that the recordings of a folder, and of those below it, read parts of.",
-            show_default="the only text beside them",
-        ),
-    ] = None
+    out_dir: str | None = folder_option("Folder for the outputs and the journal. Required.")
+    kind: str | None = source_option()
+    text: str | None = setting(
+        None,
+        "The text (UTF-8, EPUB) that the recordings of a folder, and of those below it, read parts of.",
+        metavar="FILE",
+        shown="the only text beside them",
+    )
 
 
 @dataclass(frozen=True)
-class WorkOptions:
+class WorkOptions(Group):
     """Which part of the corpus is done, by which workers."""
 
-    shard: Annotated[
-        str | None,
-        typer.Option("--shard", metavar="I/N", help="Do only the I-th (from 0) of N parts, as one job of several."),
-    ] = None
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            "--workers", metavar="N", help="Processes.", show_default="one for each CPU core, or for each GPU"
-        ),
-    ] = None
-    engine: Annotated[
-        str,
-        typer.Option("--engine", metavar="local|ray", help="Workers on this machine, or on Ray (extra [ray])."),
-    ] = "local"
-    address: Annotated[
-        str | None,
-        typer.Option(
-            "--address",
-            metavar="HOST:PORT",
-            help="Ray cluster for --engine ray, or auto.",
-            show_default="one on this machine",
-        ),
-    ] = None
-    gpus_per_worker: Annotated[
-        float | None,
-        typer.Option(
-            "--gpus-per-worker",
-            metavar="N",
-            help="GPUs of each Ray worker; with 0.5 two workers share one.",
-            show_default="1 where there are GPUs, else 0",
-        ),
-    ] = None
-    batch_seconds: Annotated[
-        float | None,
-        typer.Option(
-            "--batch-seconds",
-            metavar="SECONDS",
-            help="Audio that goes through the model together: less takes less memory.",
-            show_default="120, on a GPU 1200",
-        ),
-    ] = None
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Try utterances again that failed in an earlier run.")
-    ] = False
-    force: Annotated[
-        bool,
-        typer.Option(
-            "--force",
-            help="Align everything again, and replace files that were there before the first run. Inputs are never "
-            "replaced.",
-        ),
-    ] = False
-    verify: Annotated[
-        bool,
-        typer.Option(
-            "--verify",
-            help="Check what is there against the journal, reading all of it, and do again what is not whole.",
-        ),
-    ] = False
-    profile: Annotated[bool, typer.Option("--profile", help="Show how much time each stage took.")] = False
+    panel: ClassVar[str] = WORKERS
+
+    shard: str | None = setting(None, "Do only the I-th (from 0) of N parts, as one job of several.", metavar="I/N")
+    workers: int | None = setting(None, "Processes.", metavar="N", shown="one for each CPU core, or for each GPU")
+    engine: str = setting("local", "Workers on this machine, or on Ray (extra [ray]).", metavar="local|ray")
+    address: str | None = setting(
+        None, "Ray cluster for --engine ray, or auto.", metavar="HOST:PORT", shown="one on this machine"
+    )
+    gpus_per_worker: float | None = setting(
+        None,
+        "GPUs of each Ray worker; with 0.5 two workers share one.",
+        metavar="N",
+        shown="1 where there are GPUs, else 0",
+    )
+    batch_seconds: float | None = setting(
+        None,
+        "Audio that goes through the model together: less takes less memory.",
+        metavar="SECONDS",
+        shown="120, on a GPU 1200",
+    )
+    retry_failed: bool = setting(False, "Try utterances again that failed in an earlier run.")
+    force: bool = setting(
+        False,
+        "Align everything again, and replace files that were there before the first run. Inputs are never replaced.",
+    )
+    verify: bool = setting(
+        False, "Check what is there against the journal, reading all of it, and do again what is not whole."
+    )
+    profile: bool = setting(False, "Show how much time each stage took.")
+    summary: str | None = setting(None, "Only sum up the journals in DIR, those of all shards.", metavar="DIR")
 
     def run(self, source: str, out_dir: str) -> CorpusRun:
         """Return the run over `source` with these options."""
@@ -207,10 +160,6 @@ class WorkOptions:
         )
 
 
-JournalFolder = Annotated[
-    str | None,
-    typer.Option("--summary", metavar="DIR", help="Only sum up the journals in DIR, those of all shards."),
-]
 Source = Annotated[
     str | None,
     typer.Argument(
@@ -219,28 +168,18 @@ Source = Annotated[
         "book.txt or book.epub).",
     ),
 ]
-OutDir = Annotated[
-    str | None,
-    typer.Option("--out-dir", "-o", metavar="DIR", help="Folder for the outputs and the journal. Required."),
-]
 
 
 @grouped
 def corpus(
     source: Source = None,
-    out_dir: OutDir = None,
     *,
     reading: SourceOptions,
     model: ModelOptions,
     outputs: OutputOptions,
     work: WorkOptions,
-    summary: JournalFolder = None,
-    config: ConfigOptions,
+    config: SettingsOptions,
     log_probs: LogProbsOptions,
-    transcripts: TranscriptOptions,
-    times: TimesOptions,
-    subtitles: SubtitleOptions,
-    cues: CueOptions,
     messages: MessageOptions,
 ) -> None:
     """Align every utterance of SOURCE with its transcript.
@@ -251,9 +190,9 @@ def corpus(
     """
     from ctc_align.cli.arguments import check_files, check_source
 
-    talk = messages.talk()
-    if summary is not None:
-        sum_up(summary, source, talk)
+    talk, out_dir = messages.talk(), reading.out_dir
+    if work.summary is not None:
+        sum_up(work.summary, source, talk)
         return
     if source is None or source == "":
         raise UsageError("SOURCE: expected a manifest or a folder; see ctc-align corpus --help")
@@ -263,13 +202,13 @@ def corpus(
     check_files(
         {
             "--lexicon": model.lexicon,
-            "--calibration": times.calibration,
+            "--calibration": config.given["calibration"],
             "--vocab": log_probs.vocab,
             "--text": reading.text,
         }
     )
     reader = log_probs.reader_of_source(source, model.model)
-    files = (source, model.lexicon, config.config, times.calibration, log_probs.vocab, reading.text)
+    files = (source, model.lexicon, config.config, config.given["calibration"], log_probs.vocab, reading.text)
     run = replace(
         work.run(source, out_dir),
         kind=reading.kind,
@@ -278,13 +217,13 @@ def corpus(
         lexicon=model.lexicon,
         device=model.device,
         backend=model.backend,
-        settings=config.settings(transcripts, times, subtitles, cues),
+        settings=config.settings(),
         outputs=outputs.settings(out_dir),
         inputs=tuple(path for path in files if path is not None),
         log_probs=reader,
     )
     first = _first_utterances(run)
-    talk.notes(effect_notes(cues, run.outputs.formats_written, keeps_cues=_keeps_cues(run, first)))
+    talk.notes(effect_notes(config, run.outputs.formats_written, keeps_cues=_keeps_cues(run, first)))
     align_all(run, first, talk)
 
 

@@ -4,27 +4,35 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Any
 
 import typer
 
 from ctc_align.cli.messages import SOME_FAILED, Talk
+from ctc_align.cli.options import Group, grouped
 from ctc_align.cli.printing import put
+from ctc_align.config import setting
 from ctc_align.errors import UsageError
 
 FORMATS = ("text", "json")
 
 
-def doctor(
-    format: Annotated[
-        str, typer.Option("--format", metavar="text|json", help="Text to paste into a report, or JSON for programs.")
-    ] = "text",
-) -> None:
+@dataclass(frozen=True)
+class DoctorOptions(Group):
+    """How the report is printed."""
+
+    format: str = setting("text", "Text to paste into a report, or JSON for programs.", metavar="text|json")
+
+
+@grouped
+def doctor(*, wanted: DoctorOptions) -> None:
     """Say what is installed here and whether it works: versions, devices, folders, models, extras, a self-test.
 
     The self-test aligns the recording of `ctc-align demo` on each kind of device that is here, and compares all words
     with their known times. The output names no user: the home folder is `~`. Exits with 1 when the self-test fails.
     """
+    format = wanted.format
     if format not in FORMATS:
         raise UsageError(f"--format: expected {' or '.join(FORMATS)}, got {format!r}")
     from ctc_align.cli.installation import installation, self_tests, without_user

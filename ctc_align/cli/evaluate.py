@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ctc_align.cli.messages import SOME_FAILED, THRESHOLD_NOT_MET, counted
-from ctc_align.cli.options import Force, grouped
+from ctc_align.cli.options import LIMITS, Group, force_option, grouped
 from ctc_align.cli.printing import put, say
+from ctc_align.config import setting
 from ctc_align.errors import InputError, UsageError
 from ctc_align.text.control_characters import json_escaped
 
@@ -25,26 +26,17 @@ _ALIGNMENTS = (".textgrid", ".json", ".ctm", ".jsonl", ".gz", ".wrd", ".phn")
 
 
 @dataclass(frozen=True)
-class TierOptions:
+class TierOptions(Group):
     """The tiers that are compared."""
 
-    tier: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--tier",
-            metavar="words|phones[=NAME]",
-            help="Tier to compare; may be given twice. NAME: the tier's name in TextGrids, or its number.",
-            show_default="words",
-        ),
-    ] = None
-    hypothesis_tier: Annotated[
-        str | None,
-        typer.Option("--hypothesis-tier", metavar="NAME", help="The tier's name or number in HYPOTHESIS only."),
-    ] = None
-    reference_tier: Annotated[
-        str | None,
-        typer.Option("--reference-tier", metavar="NAME", help="The tier's name or number in REFERENCE only."),
-    ] = None
+    tier: list[str] | None = setting(
+        None,
+        "Tier to compare; may be given twice. NAME: the tier's name in TextGrids, or its number.",
+        metavar="words|phones[=NAME]",
+        shown="words",
+    )
+    hypothesis_tier: str | None = setting(None, "The tier's name or number in HYPOTHESIS only.", metavar="NAME")
+    reference_tier: str | None = setting(None, "The tier's name or number in REFERENCE only.", metavar="NAME")
 
     def options_by_kind(self, options: Options) -> dict[str, Options]:
         """Return the options for each kind of tier, with the names of its tiers.
@@ -74,23 +66,18 @@ class TierOptions:
 
 
 @dataclass(frozen=True)
-class EvaluationThresholds:
+class EvaluationThresholds(Group):
     """Figures that both edges together must reach, else the exit code is 3.
 
     Raises:
         UsageError: a number out of its range.
     """
 
-    max_mae: Annotated[
-        float | None, typer.Option("--max-mae", metavar="MS", help="Exit 3 if the mean absolute error is larger.")
-    ] = None
-    min_within: Annotated[
-        float | None,
-        typer.Option("--min-within", metavar="PERCENT", help="Exit 3 if fewer edges are within --tolerance."),
-    ] = None
-    min_f1: Annotated[
-        float | None, typer.Option("--min-f1", metavar="F1", help="Exit 3 if the boundary F1 is smaller (0 to 1).")
-    ] = None
+    max_mae: float | None = setting(None, "Exit 3 if the mean absolute error is larger.", metavar="MS", panel=LIMITS)
+    min_within: float | None = setting(
+        None, "Exit 3 if fewer edges are within --tolerance.", metavar="PERCENT", panel=LIMITS
+    )
+    min_f1: float | None = setting(None, "Exit 3 if the boundary F1 is smaller (0 to 1).", metavar="F1", panel=LIMITS)
 
     def __post_init__(self) -> None:
         for option, value, most in (
@@ -121,21 +108,34 @@ class EvaluationThresholds:
 
 
 @dataclass(frozen=True)
-class IntervalOptions:
-    """The resampling of which the confidence intervals are made."""
+class MeasureOptions(Group):
+    """The figures beside the errors, and the form in which they are shown."""
 
-    resamples: Annotated[
-        int, typer.Option("--bootstrap", metavar="N", min=0, help="Resamples for confidence intervals; 0: none.")
-    ] = 1000
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the resampling.")] = 0
-    interval_by: Annotated[
-        str,
-        typer.Option(
-            "--interval-by",
-            metavar="utterance|folder",
-            help="What is drawn anew for confidence intervals: utterances, or folders of them (one for each speaker).",
-        ),
-    ] = "utterance"
+    labels: str | None = setting(
+        None,
+        "Rename labels of both sides: a line 'from to'; 'from' alone removes.",
+        option="--map",
+        metavar="FILE|timit",
+    )
+    against: str | None = setting(None, "A second hypothesis: show the paired difference.", metavar="HYPOTHESIS2")
+    tolerance: float = setting(20.0, "Largest distance at which a boundary counts as found.", metavar="MS")
+    resamples: int = setting(
+        1000,
+        "Resamples for confidence intervals; 0: none.",
+        option="--bootstrap",
+        metavar="N",
+        within=(0, math.inf),
+    )
+    seed: int = setting(0, "Seed of the resampling.", metavar="N", within=(0, math.inf))
+    interval_by: str = setting(
+        "utterance",
+        "What is drawn anew for confidence intervals: utterances, or folders of them (one for each speaker).",
+        metavar="utterance|folder",
+    )
+    format: str = setting("table", "A table to read, or JSON for programs.", metavar="table|json")
+    worst: int = setting(5, "List this many of the worst edges and utterances.", metavar="N", within=(0, math.inf))
+    plot: str | None = setting(None, "Draw the errors (also .svg, .pdf); needs [plot].", metavar="FILE.png")
+    force: bool = force_option()
 
 
 @grouped
@@ -150,30 +150,7 @@ def evaluate(
     ],
     *,
     tiers: TierOptions,
-    labels: Annotated[
-        str | None,
-        typer.Option(
-            "--map", metavar="FILE|timit", help="Rename labels of both sides: a line 'from to'; 'from' alone removes."
-        ),
-    ] = None,
-    against: Annotated[
-        str | None,
-        typer.Option("--against", metavar="HYPOTHESIS2", help="A second hypothesis: show the paired difference."),
-    ] = None,
-    tolerance: Annotated[
-        float, typer.Option("--tolerance", metavar="MS", help="Largest distance at which a boundary counts as found.")
-    ] = 20.0,
-    intervals: IntervalOptions,
-    format: Annotated[
-        str, typer.Option("--format", metavar="table|json", help="A table to read, or JSON for programs.")
-    ] = "table",
-    worst: Annotated[
-        int, typer.Option("--worst", metavar="N", min=0, help="List so many of the worst edges and utterances.")
-    ] = 5,
-    plot: Annotated[
-        str | None, typer.Option("--plot", metavar="FILE.png", help="Draw the errors (also .svg, .pdf); needs [plot].")
-    ] = None,
-    force: Force = False,
+    wanted: MeasureOptions,
     thresholds: EvaluationThresholds,
 ) -> None:
     """Measure the boundaries of HYPOTHESIS against those of REFERENCE, in milliseconds.
@@ -185,19 +162,20 @@ def evaluate(
     """
     from ctc_align.evaluate import Options, read_labels
 
+    format, against = wanted.format, wanted.against
     if format not in ("table", "json"):
         raise UsageError(f"--format: expected table or json, got {format!r}")
-    labels_read = None if labels is None else read_labels(labels)
-    options = Options(tolerance, intervals.resamples, intervals.seed, labels_read, interval_by=intervals.interval_by)
+    labels = None if wanted.labels is None else read_labels(wanted.labels)
+    options = Options(wanted.tolerance, wanted.resamples, wanted.seed, labels, interval_by=wanted.interval_by)
     by_kind = tiers.options_by_kind(options)
-    _check_paths(hypothesis, reference, against, plot, force)
+    _check_paths(hypothesis, reference, against, wanted.plot, wanted.force)
     results = [_measured(kind, hypothesis, reference, against, options) for kind, options in by_kind.items()]
     if format == "json":
-        _print_json([result.to_dict(worst) for result in results])
+        _print_json([result.to_dict(wanted.worst) for result in results])
     else:
-        _print_tables(results, worst, (hypothesis, against or ""))
+        _print_tables(results, wanted.worst, (hypothesis, against or ""))
     sys.stdout.flush()
-    _write_plot(plot, results)
+    _write_plot(wanted.plot, results)
     _conclude(results, thresholds, hypothesis, reference, against)
 
 

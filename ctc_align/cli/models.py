@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ctc_align.cli import options
+from ctc_align.cli.options import SettingsOptions, grouped
 from ctc_align.cli.printing import put_row, say
 from ctc_align.errors import UsageError
 from ctc_align.text.control_characters import json_escaped
@@ -26,16 +26,15 @@ _COLUMNS_TOLD = (
 LANGUAGE_HEADER = ("language", "code", "script", "digits", "hours_in_training")
 
 
+@grouped
 def models(
     action: Annotated[
         str | None,
         typer.Argument(metavar="show|languages", help="Describe one model, or list the languages of universal."),
     ] = None,
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="As --model takes it.")] = None,
-    config: options.ConfigFile = None,
-    language: options.Language = None,
-    revision: options.Revision = None,
-    cache_dir: options.CacheDir = None,
+    *,
+    config: SettingsOptions,
 ) -> None:
     """List the models that --model takes, or show one: its vocabulary, frames and receptive field.
 
@@ -52,12 +51,9 @@ def models(
             "models: expected `ctc-align models`, `ctc-align models show NAME` or `ctc-align models languages`"
         )
     else:
-        from ctc_align.config import load_settings
         from ctc_align.models import load_model
 
-        language = options.checked_language(language or "") or None
-        settings = load_settings(config, language=language, revision=revision, cache_dir=cache_dir)
-        _show(load_model(name, device="cpu", settings=settings), name)
+        _show(load_model(name, device="cpu", settings=config.settings()), name)
 
 
 def _list() -> None:

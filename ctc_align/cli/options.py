@@ -1,9 +1,10 @@
-"""Options that commands share, alone or in groups; a command takes a group as one object.
+"""Options of the commands, made from dataclasses: a command takes a group of options as one object.
 
     @grouped
-    def align(audio: …, model: ModelOptions, logging: …) -> None:
+    def align(audio: …, *, model: ModelOptions, settings: SettingsOptions, …) -> None:
 
-A group is a frozen dataclass whose fields are annotated as Typer wants its options.
+A group is a frozen dataclass whose fields are made by `ctc_align.config.setting`, which holds the help of an option.
+`SettingsOptions` has an option for each field of `Settings` that names the command.
 """
 
 from __future__ import annotations
@@ -11,44 +12,97 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
 
 import typer
 
+from ctc_align.config import EVERYDAY, MACHINE, READING, SUBTITLES, TIMES, Settings, load_settings, setting
 from ctc_align.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from ctc_align.cli.messages import Talk
-    from ctc_align.config import Settings
     from ctc_align.models.log_probs import Reader
+
+OUTPUTS = "Outputs"
+WORKERS = "Workers and resuming"
+LIMITS = "Limits"
+LOG_PROBS = "Log-probs in place of a recording"
+GENERAL = "Settings and messages"
+PANELS = (EVERYDAY, OUTPUTS, LIMITS, WORKERS, READING, TIMES, SUBTITLES, MACHINE, LOG_PROBS, GENERAL)
+"""The headings below which `--help` lists options, in their order."""
+
+
+def assignments_option() -> Any:
+    about = "Set one value of the settings file; may be repeated, and wins over --config."
+    return setting(None, about, option="--set", metavar="KEY=VALUE", panel=GENERAL)
+
+
+def lexicon_option(
+    help: str = "Pronunciations in MFA dictionary format; used before the model's own.",
+    shown: str = "in the model's folder",
+) -> Any:
+    return setting(None, help, metavar="FILE", shown=shown)
+
+
+device_option = functools.partial(
+    setting, "auto", "Device of the model.", metavar="auto|cpu|cuda|cuda:N|mps", panel=MACHINE
+)
+backend_option = functools.partial(
+    setting,
+    "auto",
+    "Code that computes the alignment: cpu, gpu (CUDA), or the slow reference; auto: by --device.",
+    metavar="auto|reference|cpu|gpu",
+    panel=MACHINE,
+)
+formats_option = functools.partial(
+    setting,
+    None,
+    "Output formats, comma-separated, out of json, ctm, textgrid, srt, vtt, ass, lrc, tsv, csv, audacity, eaf, smil, "
+    "html, labelstudio, whisper, png and svg.",
+    metavar="LIST",
+    shown="json,ctm,textgrid",
+)
+folder_option = functools.partial(setting, None, option="--out-dir -o", metavar="DIR")
+force_option = functools.partial(setting, False, "Replace outputs that exist. Inputs are never replaced.")
+config_option = functools.partial(
+    setting,
+    None,
+    "Read settings from a file; options of the command line win.",
+    metavar="NAME|FILE.toml",
+    panel=GENERAL,
+)
+source_option = functools.partial(
+    setting,
+    None,
+    "Kind of corpus: manifest, table, lhotse, kaldi, librispeech or mfa.",
+    option="--source",
+    metavar="KIND",
+    shown="recognised",
+)
+"""Options that several groups have: a call makes a field of a group."""
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command with each parameter that is a dataclass replaced by that class's fields, in its place."""
+    """Return the command with each parameter that is a group of options replaced by these options."""
     # Not get_type_hints: for what is None by default Python 3.10 puts Optional around the annotation.
     given = inspect.signature(command, eval_str=True).parameters
     hints = {name: parameter.annotation for name, parameter in given.items()}
-    groups = {name: hint for name, hint in hints.items() if isinstance(hint, type) and dataclasses.is_dataclass(hint)}
-    parameters = []
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
+    parameters: list[inspect.Parameter] = []
     for name, parameter in given.items():
         if name in groups:
-            annotations = get_type_hints(groups[name], include_extras=True)
-            options = {
-                field.name: (field.default, annotations[field.name]) for field in dataclasses.fields(groups[name])
-            }
+            parameters += _options(groups[name], command.__name__)
         else:
-            options = {name: (parameter.default, hints[name])}
-        for option, (default, annotation) in options.items():
-            parameters.append(inspect.Parameter(option, parameter.KEYWORD_ONLY, default=default, annotation=annotation))
+            parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
 
     @functools.wraps(command)
     def called(**values: Any) -> None:
-        objects = {
-            name: group(**{field.name: values.pop(field.name) for field in dataclasses.fields(group)})
-            for name, group in groups.items()
-        }
+        objects: dict[str, Group] = {}
+        for name, group in groups.items():
+            own = {option.name: values.pop(option.name) for option in _options(group, command.__name__)}
+            objects[name] = group.of(own) if group is SettingsOptions else group(**own)
         command(**values, **objects)
 
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -56,79 +110,55 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     return called
 
 
-Lexicon = Annotated[
-    str | None,
-    typer.Option(
-        "--lexicon",
-        metavar="FILE",
-        help="Pronunciations in MFA dictionary format; used before the model's own.",
-        show_default="in the model's folder",
-    ),
-]
-Device = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda|cuda:N|mps", help="Device of the model.")]
-Backend = Annotated[
-    str,
-    typer.Option(
-        "--backend",
-        metavar="auto|reference|cpu|gpu",
-        help="Code that computes the alignment: cpu, gpu (CUDA), or the slow reference; auto: by --device.",
-    ),
-]
-Formats = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        metavar="LIST",
-        help="Output formats, comma-separated, out of json, ctm, textgrid, srt, vtt, ass, lrc, tsv, csv, audacity, "
-        "eaf, smil, html, labelstudio, whisper, png and svg.",
-        show_default="json,ctm,textgrid",
-    ),
-]
-Force = Annotated[bool, typer.Option("--force", help="Replace outputs that exist. Inputs are never replaced.")]
-ConfigFile = Annotated[
-    str | None,
-    typer.Option(
-        "--config", metavar="NAME|FILE.toml", help="Read settings from a file; options of the command line win."
-    ),
-]
-Assignments = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Set one value of the settings file; may be repeated, and wins over --config.",
-    ),
-]
-Language = Annotated[
-    str | None,
-    typer.Option(
-        "--language",
-        metavar="CODE",
-        help="Language of the transcript (en, deu): how words and numbers are spoken; chooses the model where --model "
-        "does not (english or universal), and the part of a multilingual one.",
-        show_default="told by the text, else en",
-    ),
-]
-Revision = Annotated[
-    str | None,
-    typer.Option("--revision", metavar="NAME", help="For hf:ORG/NAME: branch, tag or commit.", show_default="main"),
-]
-CacheDir = Annotated[str | None, typer.Option("--cache-dir", metavar="DIR", help="Folder for downloaded models.")]
-SourceKind = Annotated[
-    str | None,
-    typer.Option(
-        "--source",
-        metavar="KIND",
-        help="Kind of corpus: manifest, table, lhotse, kaldi, librispeech or mfa.",
-        show_default="recognised",
-    ),
-]
+def _options(group: Any, command: str) -> Iterator[inspect.Parameter]:
+    """Yield a parameter of Typer's for each option of a group, for SettingsOptions also those of the settings."""
+    types = get_type_hints(group)
+    for each in dataclasses.fields(group):
+        if each.metadata:
+            yield _option(each, types[each.name], each.default, group.panel)
+    if group is SettingsOptions:
+        yield from settings_options(Settings, command)
 
 
-def _as_option(fault: str, options: Iterable[str]) -> str:
-    """Return a fault of a setting that an option gave with the name of the option: "--min-confidence: …"."""
-    name, colon, rest = fault.partition(":")
-    return f"--{name.replace('_', '-')}{colon}{rest}" if name in options else fault
+def settings_options(kind: Any, command: str) -> Iterator[inspect.Parameter]:
+    """Yield a parameter of Typer's for each field of `kind`, a dataclass of settings, that names the command.
+
+    An option that is not given is None, so that a file of settings decides.
+    """
+    types = get_type_hints(kind)
+    for each in dataclasses.fields(kind):
+        if command in each.metadata["commands"]:
+            yield _option(each, types[each.name] | None, None, EVERYDAY)
+
+
+def _option(declared: dataclasses.Field[Any], kind: Any, default: Any, panel: str) -> inspect.Parameter:
+    """Return the parameter of an option of the type `kind`; `panel` is its heading where the field names none."""
+    about, names = declared.metadata, option_names(declared)
+    shown = about["shown"]
+    if kind == bool | None:
+        shown = shown or ("" if declared.default else "no-") + names[0].removeprefix("--")
+        names = [f"{names[0]}/--no-{names[0].removeprefix('--')}", *names[1:]]
+    elif default is None and isinstance(declared.default, (str, float)):
+        shown = shown or (f"{declared.default:g}" if isinstance(declared.default, float) else declared.default)
+    elif default is None and declared.default is not None:
+        shown = shown or str(declared.default)
+    limits = about["within"] if default == declared.default else None  # those of settings are checked with their file
+    option = typer.Option(
+        *names,
+        metavar=about["metavar"] or "|".join(about["choices"]) or None,
+        help=about["help"],
+        show_default=shown or default not in (None, ""),
+        rich_help_panel=about["panel"] or panel,
+        min=limits[0] if limits else None,
+    )
+    return inspect.Parameter(
+        declared.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
+    )
+
+
+def option_names(declared: dataclasses.Field[Any]) -> list[str]:
+    """Return the names of a field's option, the long one first: "--out-dir" and "-o"."""
+    return str(declared.metadata["option"]).split() or [f"--{declared.name.replace('_', '-')}"]
 
 
 def checked_language(language: str) -> str:
@@ -138,262 +168,74 @@ def checked_language(language: str) -> str:
     return known_language(language) if language else ""
 
 
+class Group:
+    """A group of options, below the heading `panel` unless an option names another."""
+
+    panel: ClassVar[str] = EVERYDAY
+
+
 @dataclass(frozen=True)
-class ModelOptions:
+class ModelOptions(Group):
     """The acoustic model, where it runs, and its pronunciations."""
 
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model", metavar="NAME|PATH", help="Acoustic model; see ctc-align models.", show_default="by language"
-        ),
-    ] = None
-    lexicon: Lexicon = None
-    device: Device = "auto"
-    backend: Backend = "auto"
+    model: str | None = setting(None, "Acoustic model; see ctc-align models.", metavar="NAME|PATH", shown="by language")
+    lexicon: str | None = lexicon_option()
+    device: str = device_option()
+    backend: str = backend_option()
 
     def name_for(self, log_probs: Reader | None) -> str | None:
-        """Return the model's name, by default that of a choice by language; None where log-probs take its place."""
+        """Return the model's name, by default that of a choice by language; None where log-probs replace it."""
         return None if log_probs is not None else self.model or "auto"
 
 
 @dataclass(frozen=True)
-class TranscriptOptions:
-    """Settings of how recordings and transcripts are read, and of models that are downloaded."""
+class SettingsOptions(Group):
+    """The settings of a command: a file of them, single ones, and the options of the command's name in `given`."""
 
-    channel: Annotated[
-        str | None,
-        typer.Option(
-            "--channel",
-            metavar="mix|left|right|N",
-            help="Channel of a recording with several, N from 1; mix is their average.",
-            show_default="mix",
-        ),
-    ] = None
-    language: Language = None
-    romanize: Annotated[
-        bool | None,
-        typer.Option(
-            "--romanize/--no-romanize",
-            help="Spell words of any script in Latin letters, for models that know no other (extra [romanize]).",
-            show_default="no-romanize",
-        ),
-    ] = None
-    words_by: Annotated[
-        str | None,
-        typer.Option(
-            "--words-by",
-            metavar="auto|spaces|characters|dictionary",
-            help="How words are separated; auto: by spaces, and in scripts without spaces each character is a word; "
-            "dictionary: by one in Chinese, Japanese, Thai (extras [zh], [ja], [th]).",
-            show_default="auto",
-        ),
-    ] = None
-    unknown: Annotated[
-        str | None,
-        typer.Option(
-            "--unknown",
-            metavar="wildcard|skip|error",
-            help="Letters that the model does not have: match any speech (for times only), leave out, or fail.",
-            show_default="wildcard",
-        ),
-    ] = None
-    match: Annotated[
-        str | None,
-        typer.Option(
-            "--match",
-            metavar="auto|exact|loose",
-            help="auto: words that are not in the recording get no times; loose: nor do those that are hardly heard; "
-            "exact: every word is there, and gets times.",
-            show_default="auto",
-        ),
-    ] = None
-    revision: Revision = None
-    cache_dir: CacheDir = None
+    panel: ClassVar[str] = GENERAL
 
+    config: str | None = config_option()
+    assignments: list[str] | None = assignments_option()
+    given: dict[str, Any] = field(default_factory=dict)
 
-@dataclass(frozen=True)
-class TimesOptions:
-    """Settings of times, labels and edges, and of what is marked as doubtful."""
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> SettingsOptions:
+        """Return the options of a call: None for each that it does not give."""
+        values = dict(values)
+        return cls(values.pop("config"), values.pop("assignments"), values)
 
-    times: Annotated[
-        str | None,
-        typer.Option(
-            "--times",
-            metavar="utterance|recording",
-            help="Count times from the start of the utterance or of the recording.",
-            show_default="utterance",
-        ),
-    ] = None
-    labels: Annotated[
-        str | None,
-        typer.Option(
-            "--labels",
-            metavar="bare|written",
-            help="Words in CTM and TextGrid without their outer punctuation, or as written.",
-            show_default="bare",
-        ),
-    ] = None
-    edges: Annotated[
-        str | None,
-        typer.Option(
-            "--edges",
-            metavar="auto|spikes|occupancy|calibrated|refined",
-            help="Where words begin and end: at CTC's spikes, at medians over all paths (occupancy), or at either with "
-            "the corrections of --calibration (calibrated, refined), and with networks that look at each edge "
-            "(refined); auto: the best that the model has.",
-            show_default="auto",
-        ),
-    ] = None
-    calibration: Annotated[
-        str | None,
-        typer.Option(
-            "--calibration",
-            metavar="FILE|FOLDER",
-            help="What ctc-align calibrate wrote: edges drawn as in the labels, and weights of confidence. A file has "
-            "constants only.",
-            show_default="in the model's folder",
-        ),
-    ] = None
-    min_confidence: Annotated[
-        float | None,
-        typer.Option(
-            "--min-confidence",
-            metavar="0…1",
-            help="Point out words of less confidence; exit 3 if there are any, or unexplained speech.",
-            show_default="none are marked",
-        ),
-    ] = None
-    max_skipped: Annotated[
-        float | None,
-        typer.Option(
-            "--max-skipped",
-            metavar="PERCENT",
-            help="Exit 3 where more of the words that can be spoken are not in the recording.",
-            show_default="no limit",
-        ),
-    ] = None
+    def settings(self, base: dict[str, Any] | None = None) -> Settings:
+        """Return the settings of the file, then those of `--set`, then those of the command's options.
 
-
-@dataclass(frozen=True)
-class SubtitleOptions:
-    """Settings of a subtitle file that is the transcript."""
-
-    cues: Annotated[
-        str | None,
-        typer.Option(
-            "--cues",
-            metavar="keep|again",
-            help="Of a subtitle file as TRANSCRIPT: keep its cues, with new times, or cut new ones.",
-            show_default="keep",
-        ),
-    ] = None
-
-
-@dataclass(frozen=True)
-class CueOptions:
-    """Settings of files that are written: cues of subtitles, and tiers."""
-
-    max_line: Annotated[
-        int | None,
-        typer.Option(
-            "--max-line", metavar="N", help="Columns of a line of subtitles that are cut anew.", show_default="42"
-        ),
-    ] = None
-    max_cps: Annotated[
-        float | None,
-        typer.Option(
-            "--max-cps",
-            metavar="N",
-            help="Columns a second at which new subtitles are read: shown so long where the speech allows it.",
-            show_default="17",
-        ),
-    ] = None
-    frame_rate: Annotated[
-        float | None,
-        typer.Option(
-            "--frame-rate",
-            metavar="FPS",
-            help="Let cues begin and end on frames: 25, 23.976, 29.97 or any other rate.",
-            show_default="milliseconds",
-        ),
-    ] = None
-    highlight_words: Annotated[
-        bool | None,
-        typer.Option(
-            "--highlight-words/--no-highlight-words",
-            help="Underline each word of SRT as it is spoken; write the time of each word in VTT and LRC.",
-            show_default="no-highlight-words",
-        ),
-    ] = None
-
-    tiers: Annotated[
-        str | None,
-        typer.Option(
-            "--tiers",
-            metavar="LIST",
-            help="Tiers of TextGrid, ELAN, CSV and Label Studio files, out of words, phones (or tokens), sentences and "
-            "speakers.",
-            show_default="words,phones",
-        ),
-    ] = None
-    textgrid: Annotated[
-        str | None,
-        typer.Option("--textgrid", metavar="long|short", help="Text format of TextGrids.", show_default="long"),
-    ] = None
-
-
-@dataclass(frozen=True)
-class ConfigOptions:
-    """A settings file, and single settings."""
-
-    config: ConfigFile = None
-    assignments: Assignments = None
-
-    def settings(
-        self,
-        *groups: TranscriptOptions | TimesOptions | SubtitleOptions | CueOptions,
-        base: dict[str, Any] | None = None,
-    ) -> Settings:
-        """Return the settings of the file, then those of `--set`, then those of the option `groups`.
-
-        `base` are values in the place of the defaults.
+        `base` replaces defaults.
 
         Raises:
             ConfigError: no such file, or faults in any of them.
             UsageError: a language that nothing knows.
         """
-        from ctc_align.config import load_settings
-
-        options = {name: value for group in groups for name, value in vars(group).items()}
         try:
-            settings = load_settings(self.config, self.assignments, base, **options)
+            settings = load_settings(self.config, self.assignments, base, **self.given)
         except ConfigError as error:
-            raise ConfigError("\n".join(_as_option(line, options) for line in str(error).splitlines())) from error
+            raise ConfigError("\n".join(map(self._as_option, str(error).splitlines()))) from error
         return dataclasses.replace(settings, language=checked_language(settings.language))
+
+    def _as_option(self, fault: str) -> str:
+        """Return a fault with the name of the option that gave the value: "--min-confidence: …"."""
+        name, colon, rest = fault.partition(":")
+        return f"--{name.replace('_', '-')}{colon}{rest}" if name in self.given else fault
 
 
 @dataclass(frozen=True)
-class LogProbsOptions:
+class LogProbsOptions(Group):
     """The vocabulary, frame shift and blank of log-probs that are given in place of audio."""
 
-    vocab: Annotated[
-        str | None,
-        typer.Option(
-            "--vocab",
-            metavar="FILE",
-            help="For log-probs: the vocabulary: a token a line in the classes' order, Kaldi 'token id', or JSON.",
-        ),
-    ] = None
-    frame_shift: Annotated[
-        float | None, typer.Option("--frame-shift", metavar="SECONDS", help="For log-probs: time from frame to frame.")
-    ] = None
-    blank: Annotated[
-        str | None,
-        typer.Option(
-            "--blank", metavar="TOKEN|INDEX", help="For log-probs: the vocabulary's blank.", show_default="index 0"
-        ),
-    ] = None
+    panel: ClassVar[str] = LOG_PROBS
+
+    vocab: str | None = setting(
+        None, "The vocabulary: a token a line in the classes' order, Kaldi 'token id', or JSON.", metavar="FILE"
+    )
+    frame_shift: float | None = setting(None, "Time from frame to frame.", metavar="SECONDS")
+    blank: str | None = setting(None, "The vocabulary's blank.", metavar="TOKEN|INDEX", shown="index 0")
 
     def reader_of_file(self, audio: str, model: str | None) -> Reader | None:
         """Return the reader of log-probs `audio`; None where it is sound.
@@ -437,11 +279,13 @@ class LogProbsOptions:
 
 
 @dataclass(frozen=True)
-class MessageOptions:
+class MessageOptions(Group):
     """How much is said on stderr."""
 
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print more, and where an error came from.")] = False
+    panel: ClassVar[str] = GENERAL
+
+    quiet: bool = setting(False, "Print nothing but errors.", option="--quiet -q")
+    verbose: bool = setting(False, "Print more, and where an error came from.", option="--verbose -v")
 
     def talk(self) -> Talk:
         """Return what writes a command's messages to stderr."""

@@ -25,17 +25,15 @@ from ctc_align.cli.arguments import check_alignments, check_files, kind_of
 from ctc_align.cli.language_notes import unknown_letters
 from ctc_align.cli.messages import SOME_FAILED, Talk, counted
 from ctc_align.cli.options import (
-    ConfigOptions,
-    CueOptions,
+    Group,
     LogProbsOptions,
     MessageOptions,
     ModelOptions,
-    SubtitleOptions,
-    TimesOptions,
-    TranscriptOptions,
+    SettingsOptions,
     grouped,
 )
 from ctc_align.cli.printing import PROGRAM, say
+from ctc_align.config import setting
 from ctc_align.errors import CtcAlignError, UsageError
 
 if TYPE_CHECKING:
@@ -49,27 +47,21 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class CorrectionOptions:
+class CorrectionOptions(Group):
     """The recording, and labels that go before those of the JSON."""
 
-    audio: Annotated[
-        str | None,
-        typer.Option(
-            "--audio",
-            metavar="PATH",
-            help="The recording (or log-probs), or a folder of recordings.",
-            show_default="as the JSON names it, seen from here or from its own folder",
-        ),
-    ] = None
-    hand: Annotated[
-        str | None,
-        typer.Option(
-            "--hand",
-            metavar="PATH",
-            help="A TextGrid in which a person has corrected the words, and phones, of CORRECTED.json, or a folder of "
-            "such, NAME.hand.TextGrid or NAME.TextGrid: all its edges are by hand.",
-        ),
-    ] = None
+    audio: str | None = setting(
+        None,
+        "The recording (or log-probs), or a folder of recordings.",
+        metavar="PATH",
+        shown="as the JSON names it, seen from here or from its own folder",
+    )
+    hand: str | None = setting(
+        None,
+        "A TextGrid in which a person has corrected the words, and phones, of CORRECTED.json, or a folder of such, "
+        "NAME.hand.TextGrid or NAME.TextGrid: all its edges are by hand.",
+        metavar="PATH",
+    )
 
 
 @grouped
@@ -82,12 +74,8 @@ def realign(
     sources: CorrectionOptions,
     model: ModelOptions,
     destination: DestinationOptions,
-    config: ConfigOptions,
-    transcripts: TranscriptOptions,
+    config: SettingsOptions,
     log_probs: LogProbsOptions,
-    times: TimesOptions,
-    subtitles: SubtitleOptions,
-    new_cues: CueOptions,
     messages: MessageOptions,
 ) -> None:
     """Align again what lies between the edges that a person has fixed.
@@ -97,13 +85,13 @@ def realign(
     formats with --format.
     """
     talk, audio, hand = messages.talk(), sources.audio, sources.hand
-    check_files({"--lexicon": model.lexicon, "--vocab": log_probs.vocab, "--calibration": times.calibration})
+    check_files({"--lexicon": model.lexicon, "--vocab": log_probs.vocab, "--calibration": config.given["calibration"]})
     corrected = check_alignments(corrected, "CORRECTED.json")
     _check_inputs(corrected, audio, stdout=destination.stdout)
     _check_hand(corrected, hand)
     formats = checked_formats(destination.format or "json", destination.stdout, destination.out_dir)
     talk.listen()
-    inputs = [*corrected, audio, hand, model.lexicon, log_probs.vocab, config.config, times.calibration]
+    inputs = [*corrected, audio, hand, model.lexicon, log_probs.vocab, config.config, config.given["calibration"]]
     outputs = _outputs(corrected, destination, formats, inputs)
     talk.notes(later_notes(corrected))
     aligners: dict[tuple[str | None, Settings], Aligner] = {}
@@ -114,15 +102,15 @@ def realign(
         alignment = _labelled(read_alignment(path), path, hand, talk)
         check_places(formats, alignment.places, f"the transcript of {path} is none")
         base = _settings_of(alignment, path)
-        settings = config.settings(transcripts, times, subtitles, new_cues, base=base)
+        settings = config.settings(base)
         keeps_cues = alignment.subtitles is not None and settings.cues != "again"
-        talk.notes(effect_notes(new_cues, formats, keeps_cues=keeps_cues))
+        talk.notes(effect_notes(config, formats, keeps_cues=keeps_cues))
         sound = _recording(path, alignment, audio)
         reader = log_probs.reader_of_file(sound, model.model)
         name = None if reader is not None else model.model or _model_of(alignment, path)
         if (name, settings) not in aligners:
             aligners.clear()  # one model in memory is enough
-            aligners[name, settings] = load_aligner(ModelOptions(name, *_others(model)), reader, settings)
+            aligners[name, settings] = load_aligner(replace(model, model=name), reader, settings)
         again = _realigned(aligners[name, settings], alignment, _read(sound, alignment, reader), talk)
         return _written(again, files, formats[0], settings, talk)
 
@@ -200,10 +188,6 @@ def _settings_of(alignment: Alignment, path: str) -> dict[str, object]:
     from ctc_align.config import known_settings
 
     return known_settings(alignment.config, f"{path}: config.")
-
-
-def _others(model: ModelOptions) -> tuple[str | None, str, str]:
-    return model.lexicon, model.device, model.backend
 
 
 def _model_of(alignment: Alignment, path: str) -> str:

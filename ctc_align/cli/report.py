@@ -9,9 +9,8 @@ from typing import Annotated
 
 import typer
 
-from ctc_align.cli import options
 from ctc_align.cli.messages import SOME_FAILED
-from ctc_align.cli.options import MessageOptions, grouped
+from ctc_align.cli.options import Group, MessageOptions, folder_option, force_option, grouped
 from ctc_align.cli.printing import say
 from ctc_align.errors import InputError, UsageError
 
@@ -19,14 +18,11 @@ _NAME = "report.html"
 
 
 @dataclass(frozen=True)
-class ReportOptions:
+class ReportOptions(Group):
     """The file that is written."""
 
-    out_dir: Annotated[
-        str | None,
-        typer.Option("--out-dir", "-o", metavar="DIR", help="Folder for report.html.", show_default="OUT_DIR itself"),
-    ] = None
-    force: options.Force = False
+    out_dir: str | None = folder_option("Folder for report.html.", shown="OUT_DIR itself")
+    force: bool = force_option()
 
 
 @grouped

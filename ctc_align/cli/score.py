@@ -7,22 +7,25 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from ctc_align.cli import options
 from ctc_align.cli.language_notes import choice_notes, language_notes
 from ctc_align.cli.messages import SOME_FAILED, THRESHOLD_NOT_MET, Interrupted, Talk, counted
 from ctc_align.cli.options import (
-    ConfigOptions,
+    LIMITS,
+    WORKERS,
+    Group,
     LogProbsOptions,
     MessageOptions,
     ModelOptions,
-    TranscriptOptions,
+    SettingsOptions,
     grouped,
+    source_option,
 )
 from ctc_align.cli.printing import say
+from ctc_align.config import EVERYDAY, setting
 from ctc_align.errors import CtcAlignError, TranscriptError, UsageError, WrongFileError
 
 if TYPE_CHECKING:
@@ -36,31 +39,21 @@ _NAME_CHARS = 40
 
 
 @dataclass(frozen=True)
-class ThresholdOptions:
+class ThresholdOptions(Group):
     """Which transcripts are marked "out"."""
 
-    max_loss: Annotated[
-        float | None, typer.Option("--max-loss", metavar="NATS", help="Mark transcripts with a larger `loss`.")
-    ] = None
-    max_loss_per_token: Annotated[
-        float | None,
-        typer.Option(
-            "--max-loss-per-token",
-            metavar="NATS",
-            help="Mark transcripts with a larger `loss_per_token`, whatever their length.",
-        ),
-    ] = None
-    worst: Annotated[
-        str | None, typer.Option("--worst", metavar="PERCENT", help="Mark this share of all transcripts, the worst.")
-    ] = None
-    worst_by: Annotated[
-        str,
-        typer.Option(
-            "--worst-by",
-            metavar="local_loss|loss_per_token|loss_per_frame|loss",
-            help="The figure that --worst compares; local_loss finds single wrong words.",
-        ),
-    ] = "local_loss"
+    panel: ClassVar[str] = LIMITS
+
+    max_loss: float | None = setting(None, "Mark transcripts with a larger `loss`.", metavar="NATS")
+    max_loss_per_token: float | None = setting(
+        None, "Mark transcripts with a larger `loss_per_token`, whatever their length.", metavar="NATS"
+    )
+    worst: str | None = setting(None, "Mark this share of all transcripts, the worst.", metavar="PERCENT")
+    worst_by: str = setting(
+        "local_loss",
+        "The figure that --worst compares; local_loss finds single wrong words.",
+        metavar="local_loss|loss_per_token|loss_per_frame|loss",
+    )
 
     def checked(self) -> Thresholds:
         """Return the thresholds.
@@ -79,20 +72,26 @@ class ThresholdOptions:
 
 
 @dataclass(frozen=True)
-class CorpusOptions:
+class TextsOptions(Group):
+    """Transcripts that are no files, and how results are printed."""
+
+    text: list[str] | None = setting(
+        None, "A transcript itself, counted after the files; may be repeated.", metavar="TEXT"
+    )
+    format: str | None = setting(
+        None, "How results are printed.", metavar="table|tsv|jsonl", shown="a table on a terminal, else tsv"
+    )
+
+
+@dataclass(frozen=True)
+class CorpusOptions(Group):
     """How a corpus is read and scored."""
 
-    source: options.SourceKind = None
-    workers: Annotated[
-        int | None,
-        typer.Option("--workers", metavar="N", help="Processes for a corpus.", show_default="one for each CPU core"),
-    ] = None
-    batch_seconds: Annotated[
-        float,
-        typer.Option(
-            "--batch-seconds", metavar="SECONDS", help="Audio of a corpus that goes through the model together."
-        ),
-    ] = 120.0
+    panel: ClassVar[str] = WORKERS
+
+    source: str | None = source_option(panel=EVERYDAY)
+    workers: int | None = setting(None, "Processes for a corpus.", metavar="N", shown="one for each CPU core")
+    batch_seconds: float = setting(120.0, "Audio of a corpus that goes through the model together.", metavar="SECONDS")
 
     def scoring(self, model: ModelOptions, settings: Settings, reader: Reader | None) -> ScoreOptions:
         """Return how the library scores a corpus; faults of its log-probs' description are raised at once."""
@@ -136,25 +135,12 @@ def score(
         ),
     ],
     transcripts: Transcripts = None,
-    text: Annotated[
-        list[str] | None,
-        typer.Option("--text", metavar="TEXT", help="A transcript itself, counted after the files; may be repeated."),
-    ] = None,
     *,
+    given: TextsOptions,
     model: ModelOptions,
-    format: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            metavar="table|tsv|jsonl",
-            help="How results are printed.",
-            show_default="a table on a terminal, else tsv",
-        ),
-    ] = None,
     marked: ThresholdOptions,
     corpus: CorpusOptions,
-    config: ConfigOptions,
-    reading: TranscriptOptions,
+    config: SettingsOptions,
     log_probs: LogProbsOptions,
     messages: MessageOptions,
 ) -> None:
@@ -168,11 +154,11 @@ def score(
     """
     from ctc_align.cli.arguments import check_files, check_roles, is_book
 
-    talk = messages.talk()
+    talk, text = messages.talk(), given.text
     thresholds = marked.checked()
-    shown = _format(format)
+    shown = _format(given.format)
     check_files({"--lexicon": model.lexicon, "--vocab": log_probs.vocab})
-    settings = config.settings(reading)
+    settings = config.settings()
     talk.listen()
     if transcripts or text:
         files = [*(transcripts or []), *filter(is_book, text or [])]

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 from ctc_align.cli.align import load_aligner
 from ctc_align.cli.options import (
-    ConfigOptions,
+    LIMITS,
+    Group,
     MessageOptions,
     ModelOptions,
-    SubtitleOptions,
-    TimesOptions,
-    TranscriptOptions,
+    SettingsOptions,
     grouped,
 )
+from ctc_align.config import setting
 from ctc_align.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,23 +27,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class LimitOptions:
+class LimitOptions(Group):
     """Limits of what clients may ask for."""
 
-    max_upload: Annotated[
-        float, typer.Option("--max-upload", metavar="MB", help="Largest request: recording and transcript together.")
-    ] = 200.0
-    max_audio: Annotated[float, typer.Option("--max-audio", metavar="SECONDS", help="Longest recording.")] = 7200.0
-    max_text: Annotated[int, typer.Option("--max-text", metavar="N", help="Longest transcript, in characters.")] = (
-        1_000_000
-    )
-    queue: Annotated[
-        int, typer.Option("--queue", metavar="N", help="Most requests that wait or are worked on; more are refused.")
-    ] = 100
-    timeout: Annotated[
-        float,
-        typer.Option("--timeout", metavar="SECONDS", help="Longest work on a recording, and longest upload."),
-    ] = 1800.0
+    panel: ClassVar[str] = LIMITS
+
+    max_upload: float = setting(200.0, "Largest request: recording and transcript together.", metavar="MB")
+    max_audio: float = setting(7200.0, "Longest recording.", metavar="SECONDS")
+    max_text: int = setting(1_000_000, "Longest transcript, in characters.", metavar="N")
+    queue: int = setting(100, "Most requests that wait or are worked on; more are refused.", metavar="N")
+    timeout: float = setting(1800.0, "Longest work on a recording, and longest upload.", metavar="SECONDS")
 
     def checked(self) -> ServerLimits:
         """Return the limits.
@@ -65,24 +59,21 @@ class LimitOptions:
 
 
 @dataclass(frozen=True)
-class AddressOptions:
-    """The address of a server, and the token that it asks for."""
+class AddressOptions(Group):
+    """The recordings of the folder, the address of the server, and the token that it asks for."""
 
-    host: Annotated[
-        str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on; any but loopback needs a token.")
-    ] = "127.0.0.1"
-    port: Annotated[int, typer.Option("--port", metavar="N", help="Port to listen on; 0: any that is free.")] = 8571
-    token: Annotated[
-        str,
-        typer.Option(
-            "--token",
-            metavar="TEXT",
-            envvar="CTC_ALIGN_TOKEN",
-            help="A password that every request must have; better in the variable, as others on this machine see "
-            "command lines.",
-            show_default="none",
-        ),
-    ] = ""
+    audio: str | None = setting(
+        None, "Folder of the recordings of FOLDER.", metavar="DIR", shown="beside the alignments"
+    )
+    host: str = setting("127.0.0.1", "Address to listen on; any but loopback needs a token.", metavar="ADDRESS")
+    port: int = setting(8571, "Port to listen on; 0: any that is free.", metavar="N")
+    token: str = setting(
+        "",
+        "A password that every request must have; better in the variable CTC_ALIGN_TOKEN, as others on this machine "
+        "see command lines.",
+        metavar="TEXT",
+        shown="none",
+    )
 
 
 @grouped
@@ -93,21 +84,9 @@ def serve(
     ] = None,
     *,
     listening: AddressOptions,
-    audio: Annotated[
-        str | None,
-        typer.Option(
-            "--audio",
-            metavar="DIR",
-            help="Folder of the recordings of FOLDER.",
-            show_default="beside the alignments",
-        ),
-    ] = None,
     model: ModelOptions,
     limits: LimitOptions,
-    config: ConfigOptions,
-    transcripts: TranscriptOptions,
-    times: TimesOptions,
-    subtitles: SubtitleOptions,
+    config: SettingsOptions,
     messages: MessageOptions,
 ) -> None:
     """Serve the page as an app for your browser, and answer programs over HTTP (extra [serve]).
@@ -118,18 +97,18 @@ def serve(
     """
     from ctc_align.serve.refusals import require_serve
 
-    talk = messages.talk()
+    talk, audio = messages.talk(), listening.audio
     require_serve()
     from ctc_align.serve.alignment_folder import AlignmentFolder
     from ctc_align.serve.server import Address, AlignServer
 
-    address = Address(listening.host, listening.port, listening.token)
+    address = Address(listening.host, listening.port, listening.token or os.environ.get("CTC_ALIGN_TOKEN", ""))
     address.check()
     checked = limits.checked()
     if audio is not None and folder is None:
         raise UsageError("--audio: names the recordings that FOLDER is of, and no FOLDER is given")
     shown = None if folder is None else AlignmentFolder(folder, audio)
-    settings = config.settings(transcripts, times, subtitles)
+    settings = config.settings()
     talk.listen()
     if not talk.verbose:
         logging.getLogger("uvicorn").setLevel(logging.ERROR)

@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from ctc_align.cli import options
 from ctc_align.cli.messages import Interrupted, Talk
-from ctc_align.cli.options import MessageOptions, grouped
+from ctc_align.cli.options import (
+    GENERAL,
+    WORKERS,
+    Group,
+    MessageOptions,
+    assignments_option,
+    checked_language,
+    device_option,
+    folder_option,
+    grouped,
+    lexicon_option,
+    source_option,
+)
 from ctc_align.cli.printing import put
+from ctc_align.config import setting
 from ctc_align.errors import UsageError
 from ctc_align.training import Watch
 
 if TYPE_CHECKING:
-    from ctc_align.training.acoustic_training import Training
-    from ctc_align.training.pipeline import Result
+    from ctc_align.training.adaptation import Adaptation
+    from ctc_align.training.pipeline import Call, Result
+    from ctc_align.training.recipe import Recipe
+
+    RecipeLike = TypeVar("RecipeLike", Recipe, Adaptation)
 
 Corpus = Annotated[
     str,
@@ -28,77 +44,101 @@ Corpus = Annotated[
         metavar="CORPUS", help="A manifest (JSONL, CSV, TSV, Lhotse cuts) or a folder (Kaldi, MFA, LibriSpeech)."
     ),
 ]
-OutDir = Annotated[str, typer.Option("--out-dir", "-o", metavar="DIR", help="Folder of the new model. Required.")]
-Dev = Annotated[
-    str | None,
-    typer.Option(
-        "--dev",
-        metavar="CORPUS",
-        help="Corpus for the held-out loss.",
-        show_default="a part of the CORPUS",
-    ),
-]
-ConfigFile = Annotated[
-    str | None,
-    typer.Option("--config", metavar="NAME|FILE.toml", help="Training recipe; the command line wins."),
-]
-Language = Annotated[
-    str | None,
-    typer.Option(
-        "--language", metavar="CODE", help="Language of the transcripts, where CORPUS names none (de, pt-BR)."
-    ),
-]
-Lexicon = Annotated[
-    str | None,
-    typer.Option("--lexicon", metavar="FILE", help="Pronunciations in MFA dictionary format: their phones are tokens."),
-]
-Start = Annotated[
-    str | None,
-    typer.Option(
-        "--from",
-        metavar="english|universal|DIR",
-        help="Begin with the weights of this model.",
-        show_default="with none",
-    ),
-]
-Epochs = Annotated[
-    int | None,
-    typer.Option("--epochs", metavar="N", min=1, help="Passes over the corpus.", show_default="by its amount"),
-]
-Minutes = Annotated[
-    float | None,
-    typer.Option("--minutes", metavar="N", min=0.01, help="Longest time of training the network."),
-]
-Seed = Annotated[int | None, typer.Option("--seed", metavar="N", min=0, help="Seed of all random numbers.")]
-Keep = Annotated[bool, typer.Option("--keep", help="Keep frames, labels and checkpoints (DIR/.training).")]
-Force = Annotated[
-    bool, typer.Option("--force", help="Replace the model in DIR, or an unfinished run with other settings.")
-]
-Name = Annotated[str | None, typer.Option("--name", help="Name of the model.", show_default="as DIR is")]
 _LINE_EVERY_S = 15.0
 
 
+@dataclass(frozen=True)
+class LearningOptions(Group):
+    """The corpora that a model learns from, the limits of training, and the folder of the model."""
+
+    out_dir: str | None = folder_option("Folder of the new model. Required.")
+    kind: str | None = source_option()
+    dev: str | None = setting(None, "Corpus for the held-out loss.", metavar="CORPUS", shown="a part of the CORPUS")
+    language: str | None = setting(
+        None, "Language of the transcripts, where CORPUS names none (de, pt-BR).", metavar="CODE"
+    )
+    name: str | None = setting(None, "Name of the model.", shown="as DIR is")
+    epochs: int | None = setting(
+        None, "Passes over the corpus.", metavar="N", within=(1, math.inf), shown="by its amount"
+    )
+    minutes: float | None = setting(None, "Longest time of training the network.", metavar="N", within=(0.01, math.inf))
+    force: bool = setting(False, "Replace the model in DIR, or an unfinished run with other settings.")
+    keep: bool = setting(False, "Keep frames, labels and checkpoints (DIR/.training).", panel=WORKERS)
+    device: str = device_option()
+    seed: int | None = setting(None, "Seed of all random numbers.", metavar="N", within=(0, math.inf), panel=GENERAL)
+    config: str | None = setting(
+        None, "Training recipe; the command line wins.", metavar="NAME|FILE.toml", panel=GENERAL
+    )
+
+    def ready(self, corpus: str, lexicon: str | None, messages: MessageOptions) -> Talk:
+        """Check the arguments, before anything heavy is imported, and return what writes messages."""
+        from ctc_align.cli.arguments import check_files, check_source
+
+        if not corpus:
+            raise UsageError("CORPUS: expected a manifest or a folder, got an empty path")
+        check_source(corpus, "CORPUS")
+        if self.dev:
+            check_source(self.dev, "--dev")
+        if not self.out_dir:
+            raise UsageError("--out-dir: a model needs a folder")
+        if self.dev == "":
+            raise UsageError("--dev: expected a manifest or a folder, got an empty path")
+        check_files({"--lexicon": lexicon})
+        talk = messages.talk()
+        talk.listen()
+        return talk
+
+    def recipe_values(self) -> dict[str, Any]:
+        """Return the values of a recipe that the command line gives; None for each other one."""
+        return {"name": self.name, "language": self.language, "seed": self.seed}
+
+    def limited(self, recipe: RecipeLike) -> RecipeLike:
+        """Return a recipe with a known language, and the limits of the command line."""
+        training = recipe.training
+        training = training if self.epochs is None else replace(training, epochs=self.epochs)
+        training = training if self.minutes is None else replace(training, minutes=self.minutes)
+        return replace(recipe, language=checked_language(recipe.language), training=training)
+
+    def call(self, corpus: str, lexicon: str | None) -> Call:
+        """Return the run of a training: its corpora, its folder, and the command line for the model's card."""
+        from ctc_align.models import resolve_device
+        from ctc_align.training.pipeline import Call
+
+        command = "ctc-align " + shlex.join(sys.argv[1:])
+        folder, device = Path(self.out_dir or ""), resolve_device(self.device)
+        return Call(corpus, folder, self.kind, self.dev, lexicon, device, command, force=self.force, keep=self.keep)
+
+
+@dataclass(frozen=True)
+class StartOptions(Group):
+    """The model that training begins with, and single values of the recipe."""
+
+    start: str | None = setting(
+        None,
+        "Begin with the weights of this model.",
+        option="--from",
+        metavar="english|universal|DIR",
+        shown="with none",
+    )
+    lexicon: str | None = lexicon_option("Pronunciations in MFA dictionary format: their phones are tokens.", shown="")
+    assignments: list[str] | None = assignments_option()
+
+
+@dataclass(frozen=True)
+class AdaptedOptions(Group):
+    """The model that is adapted."""
+
+    model: str | None = setting(
+        None,
+        "The model to adapt; its own folder is not changed.",
+        metavar="english|universal|DIR",
+        shown="by --language",
+    )
+    lexicon: str | None = lexicon_option()
+
+
 @grouped
-def train(
-    corpus: Corpus,
-    out_dir: OutDir = "",
-    kind: options.SourceKind = None,
-    dev: Dev = None,
-    lexicon: Lexicon = None,
-    language: Language = None,
-    config: ConfigFile = None,
-    assignments: options.Assignments = None,
-    start: Start = None,
-    name: Name = None,
-    epochs: Epochs = None,
-    minutes: Minutes = None,
-    seed: Seed = None,
-    device: options.Device = "auto",
-    keep: Keep = False,
-    force: Force = False,
-    *,
-    messages: MessageOptions,
-) -> None:
+def train(corpus: Corpus, *, given: LearningOptions, begin: StartOptions, messages: MessageOptions) -> None:
     """Train an acoustic model on a transcribed CORPUS, in any language, or in several.
 
     Tokens are the letters of the transcripts, with --lexicon the phones of a dictionary, and with --config
@@ -106,57 +146,22 @@ def train(
     not fit their transcripts are left out and counted. An interrupted run goes on where it stopped when the same
     command is given again. Use the model with --model DIR; DIR/README.md describes it.
     """
-    talk = ready(corpus, out_dir, dev, lexicon, messages)
+    talk = given.ready(corpus, begin.lexicon, messages)
     from ctc_align.config import load_config
-    from ctc_align.models import resolve_device
-    from ctc_align.training.pipeline import Call
     from ctc_align.training.pipeline import train as run
     from ctc_align.training.recipe import Recipe
 
-    recipe = load_config(
-        Recipe, config, {"name": name, "language": language, "seed": seed, "start": start}, assignments
-    )
-    recipe = replace(
-        recipe,
-        language=options.checked_language(recipe.language),
-        training=limited(recipe.training, epochs, minutes),
-    )
-    where = resolve_device(device)
-    say_if_digits_are_not_read(recipe.language, talk)
-    call = Call(corpus, Path(out_dir), kind, dev, lexicon, where, command_line(), force=force, keep=keep)
+    overrides = {**given.recipe_values(), "start": begin.start}
+    recipe = given.limited(load_config(Recipe, given.config, overrides, begin.assignments))
+    call = given.call(corpus, begin.lexicon)
+    note_unread_digits(recipe.language, talk)
     with TrainingProgress(talk) as watch:
         result = run(recipe, call, watch)
     conclude(result, talk)
 
 
 @grouped
-def adapt(
-    corpus: Corpus,
-    out_dir: OutDir = "",
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            metavar="english|universal|DIR",
-            help="The model to adapt; its own folder is not changed.",
-            show_default="by --language",
-        ),
-    ] = None,
-    kind: options.SourceKind = None,
-    dev: Dev = None,
-    lexicon: options.Lexicon = None,
-    language: Language = None,
-    config: ConfigFile = None,
-    name: Name = None,
-    epochs: Epochs = None,
-    minutes: Minutes = None,
-    seed: Seed = None,
-    device: options.Device = "auto",
-    keep: Keep = False,
-    force: Force = False,
-    *,
-    messages: MessageOptions,
-) -> None:
+def adapt(corpus: Corpus, *, given: LearningOptions, begin: AdaptedOptions, messages: MessageOptions) -> None:
     """Adapt a model to the speakers of a transcribed CORPUS; no hand labels are needed.
 
     The model segments the corpus itself and learns from that. The epoch with the lowest loss on held-out utterances is
@@ -165,69 +170,27 @@ def adapt(
     an epoch in which words shrank, or loud sound is called pause, is not kept, and where only such epochs are better
     nothing is written (exit 1). An interrupted run goes on where it stopped when the same command is given again.
     """
-    talk = ready(corpus, out_dir, dev, lexicon, messages)
+    talk = given.ready(corpus, begin.lexicon, messages)
     from ctc_align.alignment.model_choice import model_for
     from ctc_align.config import load_config
-    from ctc_align.models import resolve_device
     from ctc_align.models.catalogue import folder_settings
     from ctc_align.training import adaptation as library
-    from ctc_align.training.pipeline import Call
 
-    adaptation = load_config(library.Adaptation, config, {"name": name, "language": language, "seed": seed})
-    adaptation = replace(
-        adaptation,
-        language=options.checked_language(adaptation.language),
-        training=limited(adaptation.training, epochs, minutes),
-    )
-    model = model or model_for(adaptation.language)
-    where = resolve_device(device)
-    say_if_digits_are_not_read(adaptation.language or folder_settings(model).language, talk)
-    command = command_line()
-    call = Call(corpus, Path(out_dir), kind, dev, lexicon, where, command, force=force, keep=keep)
+    adaptation = given.limited(load_config(library.Adaptation, given.config, given.recipe_values()))
+    model = begin.model or model_for(adaptation.language)
+    call = given.call(corpus, begin.lexicon)
+    note_unread_digits(adaptation.language or folder_settings(model).language, talk)
     with TrainingProgress(talk) as watch:
         result = library.adapt(adaptation, model, call, watch)
     conclude(result, talk)
 
 
-def ready(corpus: str, out_dir: str, dev: str | None, lexicon: str | None, messages: MessageOptions) -> Talk:
-    """Check the arguments, before anything heavy is imported, and return what writes messages."""
-    from ctc_align.cli.arguments import check_files, check_source
-
-    if not corpus:
-        raise UsageError("CORPUS: expected a manifest or a folder, got an empty path")
-    check_source(corpus, "CORPUS")
-    if dev:
-        check_source(dev, "--dev")
-    if not out_dir:
-        raise UsageError("--out-dir: a model needs a folder")
-    if dev == "":
-        raise UsageError("--dev: expected a manifest or a folder, got an empty path")
-    check_files({"--lexicon": lexicon})
-    talk = messages.talk()
-    talk.listen()
-    return talk
-
-
-def say_if_digits_are_not_read(language: str, talk: Talk) -> None:
+def note_unread_digits(language: str, talk: Talk) -> None:
     """Note, before the hours of training, that num2words does not know the language."""
     from ctc_align.text.spoken_form import reads_digits
 
     if language and not reads_digits(language):
         talk.note(f"language {language!r}: num2words does not know it, so digits in transcripts are not read")
-
-
-def limited(training: Training, epochs: int | None, minutes: float | None) -> Training:
-    """Return the training with the limits of the command line."""
-    return replace(
-        training,
-        epochs=training.epochs if epochs is None else epochs,
-        minutes=training.minutes if minutes is None else minutes,
-    )
-
-
-def command_line() -> str:
-    """Return the command line, for the model's card."""
-    return "ctc-align " + " ".join(shlex.quote(argument) for argument in sys.argv[1:])
 
 
 def conclude(result: Result, talk: Talk) -> None:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ctc_align.cli import options
 from ctc_align.cli.alignment_notes import later_notes, recording_notes
 from ctc_align.cli.arguments import check_alignments, kind_of
 from ctc_align.cli.messages import SOME_FAILED, Talk
-from ctc_align.cli.options import MessageOptions, grouped
+from ctc_align.cli.options import Group, MessageOptions, folder_option, force_option, grouped
 from ctc_align.cli.printing import put_bytes, say
+from ctc_align.config import setting
 from ctc_align.errors import CtcAlignError, OutputError, UsageError
 
 if TYPE_CHECKING:
@@ -24,37 +24,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class PageOptions:
+class PageOptions(Group):
     """The sound of the pages, and where they are written."""
 
-    audio: Annotated[
-        str,
-        typer.Option(
-            "--audio",
-            metavar="PATH|embed|link|none",
-            help="embed: the recording inside the page; link: where it lies; none: no sound; or the path of the "
-            "recording, or of the folder that recordings are in.",
-        ),
-    ] = "embed"
-    out_dir: Annotated[
-        str | None,
-        typer.Option(
-            "--out-dir", "-o", metavar="DIR", help="Folder for the pages.", show_default="the current directory"
-        ),
-    ] = None
-    stdout: Annotated[bool, typer.Option("--stdout", help="Write the page of one alignment to standard output.")] = (
-        False
+    audio: str = setting(
+        "embed",
+        "embed: the recording inside the page; link: where it lies; none: no sound; or the path of the recording, or "
+        "of the folder that recordings are in.",
+        metavar="PATH|embed|link|none",
     )
-    utterance: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--utterance", metavar="ID", help="This utterance of the corpus run whose folder is given; may be repeated."
-        ),
-    ] = None
-    force: options.Force = False
-    theme: Annotated[
-        str, typer.Option("--theme", metavar="auto|light|dark", help="Colours; auto: as the reader's system.")
-    ] = "auto"
+    out_dir: str | None = folder_option("Folder for the pages.", shown="the current directory")
+    stdout: bool = setting(False, "Write the page of one alignment to standard output.")
+    utterance: list[str] | None = setting(
+        None, "This utterance of the corpus run whose folder is given; may be repeated.", metavar="ID"
+    )
+    force: bool = force_option()
+    theme: str = setting("auto", "Colours; auto: as the reader's system.", metavar="auto|light|dark")
 
 
 @grouped

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from html import escape
 from typing import Any
 
@@ -153,8 +154,8 @@ def _form(summary: str, kind: str, answer: str) -> dict[str, Any]:
     parts: dict[str, Any] = {
         name: {"type": "string", "format": "binary", "description": text} for name, text in PARTS.items()
     }
-    for name, text in {**FIELDS, **SETTINGS}.items():
-        parts[name] = {"type": "string", "description": text}
+    parts |= {name: {"type": "string", "description": text} for name, text in FIELDS.items()}
+    parts |= {name: _setting(field) for name, field in SETTINGS.items()}
     if kind == "score":
         del parts["format"]
         parts["text"] = {"type": "array", "items": {"type": "string"}, "description": FIELDS["text"]}
@@ -163,6 +164,15 @@ def _form(summary: str, kind: str, answer: str) -> dict[str, Any]:
     schema = {"type": "object", "required": ["audio"], "properties": parts, "additionalProperties": False}
     body = {"required": True, "content": {"multipart/form-data": {"schema": schema}}}
     return {**_operation(summary, answer, refusals=_FORM_REFUSALS), "requestBody": body}
+
+
+def _setting(field: dataclasses.Field[Any]) -> dict[str, Any]:
+    """Return the schema of a setting's field in a form."""
+    kind = {bool: "boolean", int: "integer", float: "number"}.get(type(field.default), "string")
+    about, within = field.metadata, field.metadata["within"]
+    limits = {"minimum": within[0], "maximum": within[1]} if within else {}
+    choices = {"enum": list(about["choices"])} if about["choices"] else {}
+    return {"type": kind, "description": f"{about['help']} {about['more']}".rstrip(), **limits, **choices}
 
 
 _STYLE = """

@@ -17,22 +17,7 @@ from ctc_align.serve.uploads import MOST_NAME, Form
 from ctc_align.text.control_characters import printable
 from ctc_align.types import Transcript
 
-SETTINGS = {
-    "language": "code of the transcript's language (en, deu): how numbers are spoken",
-    "channel": "of a recording with several: mix, left, right, or a number from 1",
-    "match": "auto, exact or loose: whether words may be missing in the recording",
-    "words_by": "auto, spaces, characters or dictionary: how words are separated",
-    "unknown": "wildcard, skip or error: letters that the model lacks",
-    "edges": "auto, spikes, occupancy, calibrated or refined: how edges are placed",
-    "labels": "bare or written: words in CTM and TextGrid with their punctuation or without",
-    "cues": "keep or again: of a subtitle file as transcript",
-    "max_line": "columns of a line of subtitles that are cut anew",
-    "max_cps": "columns a second at which they are read",
-    "frame_rate": "frames a second on which cues begin and end",
-    "highlight_words": "true or false: SRT, WebVTT and LRC with the time of each word",
-    "tiers": "of TextGrid, ELAN, CSV and Label Studio: a list out of words, phones, sentences and speakers",
-    "min_confidence": "words of less confidence are marked as doubtful",
-}
+SETTINGS = {field.name: field for field in dataclasses.fields(Settings) if field.metadata["api"]}
 """Settings that a request may have: none that names a file, loads another model or changes how it listens."""
 FIELDS = {
     "text": "the transcript itself, UTF-8; for /score it may be repeated",

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import inspect
-import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 SEE_ALSO = {
     "align": "[What can be a transcript](../../transcripts.md) · [Formats](../../formats.md) · "
@@ -69,6 +67,8 @@ def commands_page() -> str:
 
 def command_pages() -> Iterator[tuple[str, str]]:
     """Yield the name and the page of each command."""
+    from ctc_align.cli.options import GENERAL, PANELS
+
     for name, command in _commands().items():
         context = command.context_class(command, info_name=f"ctc-align {name}")
         usage = command.get_usage(context).removeprefix("Usage:")
@@ -80,11 +80,13 @@ def command_pages() -> Iterator[tuple[str, str]]:
             lines += ["## Arguments", "", "| argument | |", "|---|---|"]
             lines += [f"| `{one.metavar or one.name.upper()}` | {_cell(one.help or '')} |" for one in arguments]
             lines += [""]
-        lines += ["## Options", "", "| option | default | |", "|---|---|---|"]
-        lines += [_option_row(option) for option in options]
+        for panel in PANELS:
+            below = [option for option in options if (getattr(option, "rich_help_panel", None) or GENERAL) == panel]
+            if below:
+                lines += [f"## {panel}", "", "| option | default | |", "|---|---|---|", *map(_option_row, below), ""]
         if name in SEE_ALSO:
-            lines += ["", f"See also: {SEE_ALSO[name]}."]
-        yield name, "\n".join(lines) + "\n"
+            lines += [f"See also: {SEE_ALSO[name]}."]
+        yield name, "\n".join(lines).rstrip() + "\n"
 
 
 def _option_row(option: Any) -> str:
@@ -105,7 +107,7 @@ def _default(option: Any) -> str:
 
 def settings_page(configs: Path) -> str:
     """Return the table of the settings of an alignment, and the files of settings that the package has."""
-    from ctc_align.config import Settings
+    from ctc_align.config import Settings, allowed_values, settings_toml
 
     lines = [
         *("# Settings", ""),
@@ -113,40 +115,18 @@ def settings_page(configs: Path) -> str:
         "From Python they are `ctc_align.config.Settings`; the JSON of an alignment has them in `config`.",
         *("", "| key | default | values | |", "|---|---|---|---|"),
     ]
-    said = _docstrings_of_fields(Settings)
+    types = get_type_hints(Settings)
     for field in dataclasses.fields(Settings):
-        values = _cell(_values(field))
-        lines.append(f"| `{field.name}` | `{json.dumps(field.default)}` | {values} | {_cell(said[field.name])} |")
+        values = _cell(allowed_values(field, types[field.name]))
+        about = _cell(f"{field.metadata['help']} {field.metadata['more']}")
+        lines.append(f"| `{field.name}` | `{json.dumps(field.default)}` | {values} | {about} |")
     lines += ["", "## Files of settings in the package", ""]
     lines += ["`--config NAME` finds them: `default` for alignments, the others for models and training.", ""]
-    for path in sorted(configs.glob("*.toml")):
-        text = path.read_text(encoding="utf-8").rstrip()
-        lines += [f"### {path.stem}", "", f'??? note "configs/{path.name}"', "", "    ```toml"]
-        lines += [f"    {line}".rstrip() for line in text.split("\n")] + ["    ```", ""]
+    files = {path.stem: path.read_text(encoding="utf-8") for path in configs.glob("*.toml")}
+    for name, text in sorted({"default": settings_toml(), **files}.items()):
+        lines += [f"### {name}", "", f'??? note "{name}.toml"', "", "    ```toml"]
+        lines += [f"    {line}".rstrip() for line in text.rstrip().split("\n")] + ["    ```", ""]
     return "\n".join(lines)
-
-
-def _values(field: dataclasses.Field[Any]) -> str:
-    limits = field.metadata
-    if limits["pattern"]:
-        return str(limits["pattern"][1])
-    if limits["choices"]:
-        return ", ".join(f"`{choice}`" for choice in limits["choices"])
-    if limits["within"]:
-        return "{:g} to {:g}".format(*limits["within"])
-    if limits["above"] is not None:
-        return f"above {limits['above']:g}"
-    return {"bool": "`true`, `false`", "str": "text"}.get(str(field.type), str(field.type))
-
-
-def _docstrings_of_fields(kind: type) -> dict[str, str]:
-    """Return the text behind each field of a class."""
-    body = ast.parse(inspect.getsource(kind)).body[0].body  # type: ignore[attr-defined]
-    said = {}
-    for field, text in itertools.pairwise(body):
-        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
-            said[field.target.id] = str(text.value.value)  # type: ignore[union-attr]
-    return said
 
 
 def schema_page() -> str:

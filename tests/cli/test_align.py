@@ -373,5 +373,5 @@ def test_demo_copies_the_files_of_the_tutorials(cli, fake_aligner):
     assert cli("demo", "--examples", "practice").code == 0
     Path("practice/interview.txt").write_text("my own words")
     result = cli("demo", "--examples", "practice")
-    assert (result.code, "interview.txt: is there already, with another content" in result.stderr) == (2, True)
+    assert (result.code, "interview.txt: already exists with different content" in result.stderr) == (2, True)
     assert Path("practice/interview.txt").read_text() == "my own words"

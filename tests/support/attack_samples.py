@@ -16,6 +16,8 @@ from hostile_inputs import Case
 from made_alignments import CTM, alignment
 from made_books import made_epub
 
+from ctc_align.config import settings_toml
+
 VOCAB = ["<b>", "|", *"abcdefghijklmnopqrstuvwxyz'"]
 FRAMES = 20
 
@@ -193,8 +195,7 @@ def json_vocabularies() -> list[Case]:
 
 
 def settings() -> list[Case]:
-    text = (Path(__file__).parents[2] / "configs" / "default.toml").read_text("utf-8")
-    return _of("a.toml", text, 'chunk_s = 30\nlabels = "written"\nmin_confidence = 0.5\nromanize = true\n')
+    return _of("a.toml", settings_toml(), 'chunk_s = 30\nlabels = "written"\nmin_confidence = 0.5\nromanize = true\n')
 
 
 def assignments() -> list[Case]:
