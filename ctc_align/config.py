@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_origin, get_type_hints
 
 from ctc_align.errors import ConfigError
-from ctc_align.reading.input_files import MOST_NUMBER, open_input, parse_toml, shown
+from ctc_align.reading import MOST_NUMBER, open_input, parse_toml, shown
 
 Config = TypeVar("Config")
 

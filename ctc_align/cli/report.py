@@ -78,7 +78,7 @@ def _check_target(run: Path, target: Path, force: bool) -> None:
 
 
 def _is_report(path: Path, mark: bytes) -> bool:
-    from ctc_align.reading.input_files import open_input
+    from ctc_align.reading import open_input
 
     if path.is_symlink() or not path.is_file():
         return False

@@ -10,7 +10,7 @@ from pathlib import Path
 from ctc_align.errors import InputError, UsageError
 from ctc_align.evaluate.measure_options import PHONES
 from ctc_align.evaluate.pairing import SAME_EDGE_S, normalised_label
-from ctc_align.reading.input_files import read_input, shown
+from ctc_align.reading import read_input, shown
 from ctc_align.text.textgrid_files import Interval
 
 BUILT_IN = ("timit",)

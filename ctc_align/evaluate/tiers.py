@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 from ctc_align.errors import InputError, MissingTierError
 from ctc_align.evaluate.measure_options import WORDS, parse_tier
 from ctc_align.formats.json_reading import Fields, check_format, no_number, read_object
-from ctc_align.reading.input_files import as_seconds, open_input, parse_json, shown
+from ctc_align.reading import as_seconds, open_input, parse_json, shown
 from ctc_align.text.textgrid_files import Interval, Tier, read_textgrid
 from ctc_align.types import HAND
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ctc_align.errors import InputError, OutputError
 from ctc_align.formats.whole_files import is_link
-from ctc_align.reading.input_files import read_input
+from ctc_align.reading import read_input
 from ctc_align.text.elan_files import read_elan
 from ctc_align.text.textgrid_files import read_textgrid
 from ctc_align.types import HAND, AlignedToken, AlignedWord

@@ -10,16 +10,7 @@ from typing import Any, TypeVar
 from ctc_align.errors import InputError
 from ctc_align.formats.hand_fixes import check_fixed_words
 from ctc_align.formats.writer import RECORDING
-from ctc_align.reading.input_files import (
-    JSON_BYTES,
-    as_number,
-    as_seconds,
-    as_whole,
-    check_depth,
-    parse_json,
-    read_input,
-    shown,
-)
+from ctc_align.reading import JSON_BYTES, as_number, as_seconds, as_whole, check_depth, parse_json, read_input, shown
 from ctc_align.text.elan_files import read_elan
 from ctc_align.text.textgrid_files import textgrid_layout
 from ctc_align.types import (

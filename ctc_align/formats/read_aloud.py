@@ -21,7 +21,7 @@ from ctc_align.formats.read_aloud_package import BookFolder, SpokenClip, SpokenP
 from ctc_align.formats.sentences import sentences
 from ctc_align.formats.time_order import is_timed
 from ctc_align.formats.whole_files import placing
-from ctc_align.reading.input_files import read_input
+from ctc_align.reading import read_input
 from ctc_align.text.book_pages import BookText, parse_xml
 from ctc_align.text.epub import EpubArchive, SpinePage, open_epub
 from ctc_align.text.page_spans import PageSource, PageSpan, SpanWord

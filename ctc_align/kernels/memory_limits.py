@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ctc_align.errors import KernelError
-from ctc_align.reading.free_memory import free_memory
+from ctc_align.reading import free_memory
 
 UNCHECKED_BYTES = 256 * 2**20
 """Smaller requests are not checked: reading the limits takes longer than small kernels do."""

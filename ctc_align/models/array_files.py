@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 from ctc_align.errors import EmissionsError, UsageError
 from ctc_align.extras import install_line
-from ctc_align.reading.input_files import open_input, require_memory, require_regular
+from ctc_align.reading import open_input, require_memory, require_regular
 
 EXTENSIONS = (".npy", ".npz", ".safetensors", ".pt", ".pth")
 KEY = "log_probs"

@@ -15,7 +15,7 @@ import numpy as np
 
 from ctc_align.config import checked_values, read_toml, setting
 from ctc_align.errors import ConfigError
-from ctc_align.reading.input_files import MOST_NUMBER, shown
+from ctc_align.reading import MOST_NUMBER, shown
 from ctc_align.text.arpabet import CLASSES, broad_class
 from ctc_align.text.ipa import ipa_class, is_ipa
 

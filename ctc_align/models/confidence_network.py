@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from ctc_align.models.network_files import network_bytes, read_network
-from ctc_align.reading.input_files import as_number, as_whole
+from ctc_align.reading import as_number, as_whole
 
 FILE = "confidence.safetensors"
 FORMAT = "ctc-align-confidence/1"

@@ -18,7 +18,7 @@ from torch import nn
 from ctc_align.models import fine_features
 from ctc_align.models.calibration import KINDS, MOST_SPREAD, SILENCE, SOUND, folder_of, kind_of
 from ctc_align.models.network_files import network_bytes, read_network
-from ctc_align.reading.input_files import as_number, as_whole
+from ctc_align.reading import as_number, as_whole
 from ctc_align.text.ipa import IPA_PHONES, NEAREST_ARPABET, is_ipa
 
 FILE = "edges.safetensors"

@@ -13,7 +13,7 @@ from ctc_align import units
 from ctc_align.errors import EmissionsError, UsageError
 from ctc_align.models.array_files import file_of, frames_of, is_log_probs_path, read_array
 from ctc_align.models.vocabulary import default_blank, load_vocab, resolve_blank, without_disambiguation
-from ctc_align.reading.input_files import require_memory
+from ctc_align.reading import require_memory
 from ctc_align.types import Emissions
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from ctc_align.errors import ConfigError, one_line
-from ctc_align.reading.input_files import parse_json
+from ctc_align.reading import parse_json
 
 KEY = "ctc-align"
 """Names the description in the metadata of a file."""

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from ctc_align.errors import EmissionsError, UsageError
-from ctc_align.reading.input_files import JSON_BYTES, parse_json, read_input, shown
+from ctc_align.reading import JSON_BYTES, parse_json, read_input, shown
 
 _KALDI_LINE = re.compile(r"([^ \t]+)[ \t]+(-?[0-9]{1,9})")
 _SPACE_LINE = re.compile(r"( )[ \t]([0-9]{1,9})[ \t]*")

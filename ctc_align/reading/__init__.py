@@ -1,1 +1,338 @@
-"""The door for everything that is read: regular files that fit into memory, and values that may be wrong."""
+"""Reading of regular files that fit into memory, and of JSON, TOML and numbers that may be anything at all.
+
+open_input, read_input      a file for reading; a file that is not regular, or too large, is an OSError with a sentence
+content_hash                a hash of all bytes of a file
+parse_json, parse_toml      values of a text; a fault is a ValueError of one line
+as_seconds, as_whole        a value that must be a number in a sensible range, else a ValueError that names the value
+shown                       any value for a message
+free_memory                 how much memory can still be allocated
+
+Readers turn these errors into their own, which name the file. Nothing here blocks on a pipe, and no number in a file
+raises anything else: not 1e999, not an integer of 5,000 digits, not a list in a list in a list.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import math
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ctc_align.errors import one_line
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+PROC = Path("/proc")
+CGROUPS = Path("/sys/fs/cgroup")
+
+_CGROUP_FILES = (  # limit, use, and the entries of memory.stat that the kernel gives back when it must
+    ("memory.max", "memory.current", ("inactive_file", "active_file")),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", ("total_inactive_file", "total_active_file")),
+)
+MOST_S = 1e9
+"""No recording is longer: 32 years."""
+MOST_NUMBER = 2**53
+"""Whole numbers up to this are exact in JSON's readers everywhere."""
+JSON_BYTES = 8
+"""Bytes of memory that a byte of JSON takes, roughly."""
+
+_UNCHECKED_BYTES = 2**26
+"""Smaller files are not compared with the free memory, which takes longer than reading them."""
+_PIPES = re.compile(r"/dev/stdin|/dev/fd/[0-9]{1,9}|/proc/self/fd/[0-9]{1,9}")
+_SHOWN = 60
+_DEEPEST = 200
+_BLOCK = 2**20
+
+
+def open_input(path: str | os.PathLike[str], *, pipes: bool = False) -> BinaryIO:
+    """Open a regular file for reading bytes, without blocking: a named pipe, socket, device or folder is an error.
+
+    Args:
+        path: of the file.
+        pipes: whether an open pipe is read, too, as a shell's `<(…)` passes it (/dev/fd/63).
+
+    Raises:
+        OSError: it does not exist, cannot be opened, or is not a regular file; `strerror` says which in words.
+    """
+    name = os.fspath(path)
+    try:
+        mode = os.stat(name).st_mode
+        if pipes and stat.S_ISFIFO(mode) and _PIPES.fullmatch(name):
+            return open(name, "rb")
+        _require_regular(mode, name)
+        # it may have become a pipe since
+        file = os.open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except ValueError:
+        raise OSError(errno.EINVAL, "its name holds a NUL character or half a surrogate pair", name) from None
+    try:
+        _require_regular(os.fstat(file).st_mode, name)
+        return os.fdopen(file, "rb")
+    except BaseException:
+        os.close(file)
+        raise
+
+
+def read_input(path: str | os.PathLike[str], *, pipes: bool = False, factor: int = 1) -> bytes:
+    """Return the bytes of a regular file (or of a pipe, see `open_input`).
+
+    Args:
+        factor: bytes of memory that each byte of the file takes.
+
+    Raises:
+        OSError: as `open_input`; or it does not fit into the memory that is free.
+    """
+    with open_input(path, pipes=pipes) as file:
+        require_memory(os.fstat(file.fileno()).st_size * factor, os.fspath(path))
+        return file.read()
+
+
+def content_hash(path: str | os.PathLike[str], size: int) -> str:
+    """Return the BLAKE2b hash of a regular file's bytes, of `size` bytes, in hexadecimal digits.
+
+    Raises:
+        OSError: as `open_input`.
+    """
+    hasher = hashlib.blake2b(digest_size=size)
+    with open_input(path) as file:
+        while block := file.read(_BLOCK):
+            hasher.update(block)
+    return hasher.hexdigest()
+
+
+def require_regular(path: str | os.PathLike[str]) -> None:
+    """Raise OSError unless `path` is a regular file; for readers that open it themselves."""
+    open_input(path).close()
+
+
+def _require_regular(mode: int, name: str) -> None:
+    if stat.S_ISREG(mode):
+        return
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "expected a regular file, got a folder", name)
+    kind = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
+    raise OSError(errno.EINVAL, f"expected a regular file, got {kind}; save its content to a file first", name)
+
+
+def require_memory(needed: int, name: str = "") -> None:
+    """Raise OSError where `needed` bytes are more than can be allocated.
+
+    >>> require_memory(2**80)
+    Traceback (most recent call last):
+    ...
+    OSError: [Errno 12] needs 1208925819614629 GB of memory, ... GB are free
+    """
+    if needed < _UNCHECKED_BYTES:
+        return
+    free, _ = free_memory()
+    if free is not None and needed > free:
+        reason = f"needs {_gigabytes(needed)} GB of memory, {_gigabytes(free)} GB are free"
+        raise OSError(errno.ENOMEM, reason, name) if name else OSError(errno.ENOMEM, reason)
+
+
+def _gigabytes(count: int) -> str:
+    return f"{count / 1e9:.1f}" if count < 10**11 else str(count // 10**9)
+
+
+def parse_json(text: str | bytes, **decoding: Any) -> Any:
+    """Return the value of a JSON text; `decoding` is passed to `json.loads`.
+
+    Raises:
+        ValueError: anything is wrong, in one line (a JSONDecodeError if the text is not JSON at all).
+
+    >>> parse_json("[" * 100_000)
+    Traceback (most recent call last):
+    ...
+    ValueError: lists or objects nested more than 200 deep
+    """
+    try:
+        value = json.loads(text, **decoding)
+    except json.JSONDecodeError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise _plain(error) from None
+    check_depth(value)
+    return value
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return the tables of a TOML text.
+
+    Raises:
+        ValueError: anything is wrong, in one line (tomllib's TOMLDecodeError is one).
+    """
+    try:
+        tables = tomllib.loads(text)
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
+        raise _plain(error) from None
+    check_depth(tables)
+    return tables
+
+
+def _plain(error: Exception) -> ValueError:
+    if isinstance(error, RecursionError):
+        return ValueError(f"lists or objects nested more than {_DEEPEST} deep")
+    if "integer string conversion" in str(error):
+        return ValueError("a whole number of several thousand digits")
+    if isinstance(error, UnicodeDecodeError):
+        return ValueError(f"not UTF-8: byte 0x{error.object[error.start]:02x} at offset {error.start}")
+    return ValueError(one_line(error))
+
+
+def check_depth(value: Any) -> None:
+    """Raise ValueError if a value is nested so deep that showing or copying it might fail."""
+    level = [value] if isinstance(value, (dict, list)) else []
+    for _ in range(_DEEPEST):
+        parts = (part.values() if isinstance(part, dict) else part for part in level)
+        level = [inner for part in parts for inner in part if isinstance(inner, (dict, list)) and inner]
+        if not level:
+            return
+    raise ValueError(f"lists or objects nested more than {_DEEPEST} deep")
+
+
+def as_seconds(value: object) -> float:
+    """Return a number, or the text of one, as seconds: finite, from `-MOST_S` to `MOST_S`.
+
+    Raises:
+        ValueError: anything else; the message begins with what it got.
+
+    >>> as_seconds("1.5"), as_seconds(-2)
+    (1.5, -2.0)
+    >>> as_seconds("1e999")
+    Traceback (most recent call last):
+    ...
+    ValueError: '1e999' is not a number of seconds from -1e+09 to 1e+09
+    """
+    seconds = math.nan
+    if isinstance(value, (int, float, str)) and not isinstance(value, bool):
+        with contextlib.suppress(ValueError, OverflowError):
+            seconds = float(value)
+    if not abs(seconds) <= MOST_S:
+        raise ValueError(f"{shown(value)} is not a number of seconds from {-MOST_S:g} to {MOST_S:g}")
+    return seconds
+
+
+def as_number(value: object) -> float:
+    """Return a number as a finite float; raise ValueError for anything else, texts included.
+
+    >>> as_number(3)
+    3.0
+    """
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if math.isfinite(number):
+            return number
+    raise ValueError(f"{shown(value)} is not a finite number")
+
+
+def as_whole(value: object, least: int = 0, most: int = MOST_NUMBER) -> int:
+    """Return a whole number, or the text of one in decimal digits, from `least` to `most`.
+
+    Raises:
+        ValueError: anything else; the message begins with what it got.
+
+    >>> as_whole("12"), as_whole(3.0)
+    (12, 3)
+    """
+    number = None
+    if isinstance(value, str):
+        number = int(value) if re.fullmatch(r"[+-]?[0-9]{1,18}", value) else None
+    elif isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= MOST_NUMBER:
+        number = int(value) if value == int(value) else None
+    if number is None or not least <= number <= most:
+        raise ValueError(f"{shown(value)} is not a whole number from {least} to {most}")
+    return number
+
+
+def shown(value: object, most: int = _SHOWN) -> str:
+    """Return a value for a message, on one line of at most `most` characters; any value, however large or deep.
+
+    >>> shown("a" * 100, 10), shown(10**5000)
+    ("'aaaaaaaaa…", 'a whole number of some 5001 digits')
+    """
+    try:
+        if isinstance(value, int) and abs(value) > 10**30:
+            return f"a whole number of some {int(value.bit_length() * math.log10(2)) + 1} digits"
+        text = repr(value[: most + 1] if isinstance(value, (str, bytes)) else value)
+    except (ValueError, RecursionError):
+        return f"{type(value).__name__} that cannot be shown"
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def free_memory() -> tuple[int | None, str]:
+    """Return (bytes of main memory that can still be allocated, name of the limit); (None, "") if no limit is known."""
+    return min(_memory_limits(), default=(None, ""), key=lambda limit: limit[0])
+
+
+def _memory_limits() -> Iterator[tuple[int, str]]:
+    """Yield (bytes left, name) of every limit of this process."""
+    machine = _read_table(PROC / "meminfo")
+    if "MemAvailable" in machine:
+        yield 1024 * (machine["MemAvailable"] + machine.get("SwapFree", 0)), "memory and swap of the machine"
+    elif hasattr(os, "sysconf"):
+        with contextlib.suppress(OSError, ValueError):
+            yield os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), "memory of the machine"
+    yield from _cgroups()
+    yield from _address_space()
+
+
+def _cgroups() -> Iterator[tuple[int, str]]:
+    """Yield the limits of the control groups of this process and of their parents, in versions 1 and 2."""
+    for line in _read_text(PROC / "self" / "cgroup").splitlines():
+        number, controllers, path = (*line.split(":", 2), "", "")[:3]
+        if number == "0" and not controllers:
+            root = CGROUPS
+        elif "memory" in controllers.split(","):
+            root = CGROUPS / "memory"
+        else:
+            continue
+        # Inside a container the path may be the host's, which is not mounted: then the mount's root counts.
+        group = root / path.lstrip("/")
+        for folder in (group, *(parent for parent in group.parents if parent.is_relative_to(root))):
+            yield from _cgroup(folder)
+
+
+def _cgroup(folder: Path) -> Iterator[tuple[int, str]]:
+    for limit_name, used_name, reclaimable in _CGROUP_FILES:
+        limit, used = _read_text(folder / limit_name).strip(), _read_text(folder / used_name).strip()
+        if limit.isdigit() and used.isdigit():
+            stat = _read_table(folder / "memory.stat")
+            cached = sum(stat.get(name, 0) for name in reclaimable)
+            yield max(int(limit) - max(int(used) - cached, 0), 0), f"{limit_name} of the control group"
+
+
+def _address_space() -> Iterator[tuple[int, str]]:
+    with contextlib.suppress(ImportError, OSError, ValueError, IndexError):
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit != resource.RLIM_INFINITY:
+            pages = int(_read_text(PROC / "self" / "statm").split()[0])
+            yield max(limit - pages * resource.getpagesize(), 0), "RLIMIT_AS (ulimit -v)"
+
+
+def _read_text(path: Path) -> str:
+    """Return the content of a small file, "" where it cannot be read."""
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _read_table(path: Path) -> dict[str, int]:
+    """Parse lines of a name and a number: "MemAvailable:  123 kB", "active_file 123"."""
+    rows = (line.replace(":", " ").split() for line in _read_text(path).splitlines())
+    return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdigit()}

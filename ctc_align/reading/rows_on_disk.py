@@ -1,8 +1,8 @@
-"""Rows of numbers of long recordings, in a temporary file in place of memory: written once, read by slices.
+"""Rows of numbers of long recordings, in a temporary file instead of memory: written once, read by slices.
 
-The file has no name that others could see (where the system can do that), lies in the folder for temporary files
-(`TMPDIR`), and is gone with its rows, however the process ends. Nothing of it is mapped: what is read is a copy, and
-only that is in memory.
+The file is in the folder for temporary files (`TMPDIR`), has no name that other programs could see (where the system
+allows that), and is deleted with its rows however the process ends. It is not mapped: a slice is a copy, and only the
+copy is in memory.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class RowsOnDisk:
     """Rows (N, …) float32 in a temporary file; slices are arrays (n, …). Threads and forked processes may read at once.
 
     Args:
-        row_shape: of one row, () for numbers.
-        name: what the rows are, for messages.
+        row_shape: shape of one row, () for numbers.
+        name: what the rows are, in messages.
     """
 
     dtype = np.dtype(np.float32)
@@ -40,7 +40,7 @@ class RowsOnDisk:
         try:
             self._file = tempfile.TemporaryFile(prefix="ctc-align-")  # noqa: SIM115
         except OSError as error:
-            raise self._unkept(error) from error
+            raise self._cannot_store(error) from error
         weakref.finalize(self, self._file.close)
 
     def __len__(self) -> int:
@@ -68,15 +68,15 @@ class RowsOnDisk:
             self._file.write(rows.reshape(-1).view(np.uint8).data)
             self._file.flush()
         except OSError as error:
-            raise self._unkept(error) from error
+            raise self._cannot_store(error) from error
         self._rows += len(rows)
 
     def truncate(self, rows: int) -> None:
-        """Drop all rows but the first; rows that are not there are zeros."""
+        """Keep the first `rows` rows; rows beyond the end become zeros."""
         try:
             self._file.truncate(rows * self._row_bytes)
         except OSError as error:
-            raise self._unkept(error) from error
+            raise self._cannot_store(error) from error
         self._rows = rows
 
     def __getitem__(self, rows: slice) -> np.ndarray:
@@ -91,18 +91,18 @@ class RowsOnDisk:
         return array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """Return all rows in memory, for what knows nothing of slices."""
+        """Return all rows in memory, for functions that take arrays only."""
         return self[:] if dtype is None else self[:].astype(dtype, copy=False)
 
     def __reduce__(self) -> tuple[Callable[..., np.ndarray], tuple[np.ndarray]]:
-        """Go to other processes as what it holds."""
+        """Pickle the rows themselves, for other processes."""
         return np.asarray, (self[:],)
 
     def _read_into(self, target: memoryview, first_row: int) -> None:
         at = first_row * self._row_bytes
         while target:
             if hasattr(os, "pread"):
-                # The place in the file is shared with forked processes.
+                # not seek and read: the position in the file is shared with forked processes
                 part = os.pread(self._file.fileno(), min(len(target), 2**24), at)
             else:
                 with self._lock:
@@ -113,7 +113,7 @@ class RowsOnDisk:
             target[: len(part)] = part
             target, at = target[len(part) :], at + len(part)
 
-    def _unkept(self, error: OSError) -> OutputError:
+    def _cannot_store(self, error: OSError) -> OutputError:
         reason = error.strerror or str(error)
         return OutputError(
             f"{self.name}: cannot be kept in a temporary file in {tempfile.gettempdir()} ({reason}); set TMPDIR to a "
@@ -122,11 +122,11 @@ class RowsOnDisk:
 
 
 class TensorOnDisk:
-    """Rows (N, …) float32 on disk of which slices are tensors on the CPU; a slice of rows is read when it is used.
+    """Rows (N, …) float32 on disk whose slices are tensors on the CPU; a slice is read when it is used.
 
     Args:
-        rows: with all that they hold.
-        first, last: the part of them that this is.
+        rows: all rows of the file.
+        first, last: the rows of this tensor, `last` exclusive; all of them where `last` is None.
     """
 
     def __init__(self, rows: RowsOnDisk, first: int = 0, last: int | None = None) -> None:
@@ -164,7 +164,7 @@ class TensorOnDisk:
         return TensorOnDisk(self.rows, self.first + first, self.first + last)
 
     def __reduce__(self) -> tuple[Callable[..., torch.Tensor], tuple[np.ndarray]]:
-        """Go to other processes as what it holds."""
+        """Pickle the rows themselves, for other processes."""
         import torch
 
         return torch.from_numpy, (self[:].numpy(),)

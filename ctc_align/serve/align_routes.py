@@ -14,7 +14,7 @@ from ctc_align._version import __version__
 from ctc_align.errors import CtcAlignError
 from ctc_align.formats import Alignment, from_dict, output_paths, rendered
 from ctc_align.formats.json_reading import no_number
-from ctc_align.reading.input_files import parse_json
+from ctc_align.reading import parse_json
 from ctc_align.serve.alignment_folder import MOST_BYTES, check_same_part
 from ctc_align.serve.job_queue import DONE, JobQueue, ServerJob
 from ctc_align.serve.model_worker import open_settings

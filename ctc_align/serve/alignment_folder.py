@@ -23,7 +23,7 @@ from ctc_align.formats.corrections import BEFORE
 from ctc_align.formats.json_format import json_bytes
 from ctc_align.formats.json_reading import read_object
 from ctc_align.formats.whole_files import is_link, placing
-from ctc_align.reading.input_files import MOST_S, as_number, open_input
+from ctc_align.reading import MOST_S, as_number, open_input
 from ctc_align.serve.refusals import RefusedError
 from ctc_align.text.control_characters import printable
 from ctc_align.types import FORMAT

@@ -161,7 +161,7 @@ def made_job(kind: str, form: Form, base: Settings, model: str, limits: ServerLi
 
 
 def _transcripts(kind: str, form: Form, limits: ServerLimits) -> Sequence[Transcript]:
-    from ctc_align.reading.input_files import read_input
+    from ctc_align.reading import read_input
     from ctc_align.text.transcript_files import parse_transcript, require_text
 
     texts = [Transcript(text) for text in form.fields.get("text", [])]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from xml.parsers import expat
 
 from ctc_align.errors import InputError, TranscriptError
-from ctc_align.reading.input_files import as_whole
+from ctc_align.reading import as_whole
 from ctc_align.text.label_tiers import LabelTier, is_silence, speaker_of, tiers_transcript
 from ctc_align.types import EAF, Transcript
 

@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from ctc_align.errors import CtcAlignError, TranscriptError
-from ctc_align.reading.input_files import read_input
+from ctc_align.reading import read_input
 from ctc_align.text.book_pages import BookText, Handlers, parse_html, parse_xml
 from ctc_align.types import Transcript
 

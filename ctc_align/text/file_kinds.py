@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from ctc_align.reading.input_files import parse_json
+from ctc_align.reading import parse_json
 from ctc_align.types import FORMAT
 
 HEAD_BYTES = 65536

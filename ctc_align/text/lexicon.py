@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ctc_align.errors import LexiconError, UsageError
-from ctc_align.reading.input_files import read_input, shown
+from ctc_align.reading import read_input, shown
 
 Labels = tuple[str, ...]
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ctc_align.errors import TranscriptError
-from ctc_align.reading.input_files import as_seconds, parse_json, shown
+from ctc_align.reading import as_seconds, parse_json, shown
 from ctc_align.types import FORMAT, SEGMENTS, SourceCue, Subtitles, Transcript
 
 _PLACES = (

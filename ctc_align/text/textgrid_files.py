@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ctc_align.errors import InputError, TranscriptError
-from ctc_align.reading.input_files import as_seconds, as_whole, read_input
+from ctc_align.reading import as_seconds, as_whole, read_input
 from ctc_align.text.label_tiers import LabelTier, is_silence, speaker_of, tiers_transcript
 from ctc_align.types import TEXTGRID, Transcript
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from ctc_align.errors import TranscriptError, UsageError, WrongFileError
-from ctc_align.reading.input_files import read_input
+from ctc_align.reading import read_input
 from ctc_align.text.elan_files import elan_transcript, is_elan
 from ctc_align.text.file_kinds import FileKind, binary_kind, encoding_of, written_kind
 from ctc_align.text.segment_files import parse_json_transcript

@@ -19,7 +19,7 @@ from ctc_align.models import EMBEDDED, FOLDER_FILES, embedded_folder
 from ctc_align.models.convnet import model_folder
 from ctc_align.models.convnet.convnet_model import ModelDescription
 from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
-from ctc_align.reading.input_files import content_hash
+from ctc_align.reading import content_hash
 from ctc_align.text.ipa import IPA_PHONES, NEAREST_ARPABET, OF_ARPABET, is_ipa
 from ctc_align.text.sounds.pieces import pieces
 from ctc_align.tokens.phones import is_arpabet

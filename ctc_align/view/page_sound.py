@@ -13,7 +13,7 @@ from urllib.parse import quote
 import numpy as np
 
 from ctc_align.audio.loading import as_audio, load_segment
-from ctc_align.reading.input_files import read_input
+from ctc_align.reading import read_input
 from ctc_align.types import Audio
 
 MOST_EMBEDDED_BYTES = 20_000_000

@@ -24,7 +24,7 @@ from ctc_align.corpus.sources import lhotse_cuts
 from ctc_align.errors import InputError
 from ctc_align.formats import json_reading
 from ctc_align.models import vocabulary
-from ctc_align.reading.input_files import tomllib
+from ctc_align.reading import tomllib
 from ctc_align.text import textgrid_files
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from ctc_align import reading
 from ctc_align.errors import KernelError
 from ctc_align.kernels import memory_limits
-from ctc_align.reading import free_memory
 
 GIB = 2**30
 
@@ -19,9 +19,9 @@ GIB = 2**30
 @pytest.fixture
 def machine(tmp_path, monkeypatch) -> Path:
     """A machine of 8 GiB free memory and 1 GiB free swap, without control groups, as files."""
-    monkeypatch.setattr(free_memory, "PROC", tmp_path / "proc")
-    monkeypatch.setattr(free_memory, "CGROUPS", tmp_path / "cgroup")
-    monkeypatch.setattr(free_memory, "_address_space", lambda: iter(()))
+    monkeypatch.setattr(reading, "PROC", tmp_path / "proc")
+    monkeypatch.setattr(reading, "CGROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(reading, "_address_space", lambda: iter(()))
     write(tmp_path / "proc/meminfo", f"MemTotal: 99 kB\nMemAvailable: {8 * 2**20} kB\nSwapFree:  {2**20} kB\n")
     return tmp_path
 
@@ -43,7 +43,7 @@ def test_more_than_the_machine_has(machine):
 
 
 def test_small_requests_read_no_file(machine, monkeypatch):
-    monkeypatch.setattr(free_memory, "_text", lambda path: pytest.fail(f"{path} was read"))
+    monkeypatch.setattr(reading, "_read_text", lambda path: pytest.fail(f"{path} was read"))
     memory_limits.require(memory_limits.UNCHECKED_BYTES - 1, "states")
 
 
@@ -78,9 +78,9 @@ def test_without_proc(machine, monkeypatch):
     """Elsewhere the size of the memory is all that is known, or nothing: then nothing is refused."""
     (machine / "proc/meminfo").unlink()
     pages = {"SC_PHYS_PAGES": 2**20, "SC_PAGE_SIZE": 4096}
-    monkeypatch.setattr(free_memory.os, "sysconf", pages.__getitem__)
+    monkeypatch.setattr(reading.os, "sysconf", pages.__getitem__)
     assert memory_limits.available() == (4 * GIB, "memory of the machine")
-    monkeypatch.delattr(free_memory.os, "sysconf")
+    monkeypatch.delattr(reading.os, "sysconf")
     assert memory_limits.available() == (None, "")
     memory_limits.require(10**18, "posteriors")
 

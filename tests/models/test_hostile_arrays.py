@@ -15,11 +15,11 @@ import pytest
 import torch
 from rows import over_rows
 
+from ctc_align import reading
 from ctc_align.errors import CtcAlignError, EmissionsError
 from ctc_align.models import array_files
 from ctc_align.models.array_files import load_torch_file
 from ctc_align.models.log_probs import Reader, estimated_seconds
-from ctc_align.reading import free_memory
 from ctc_align.text.lexicon import read_lexicon
 from ctc_align.text.transcript_files import read_transcript
 
@@ -116,7 +116,7 @@ FILES: list[tuple[str, Callable[[], bytes], str]] = [
 @over_rows(("suffix", "content", "says"), FILES)
 def test_sizes_are_checked_before_memory_is_touched(tmp_path_factory, monkeypatch, suffix, content, says):
     folder = tmp_path_factory.mktemp("arrays")
-    monkeypatch.setattr(free_memory, "_limits", lambda: iter([(2 * 10**9, "a test")]))
+    monkeypatch.setattr(reading, "_memory_limits", lambda: iter([(2 * 10**9, "a test")]))
     (folder / "vocab.txt").write_text(VOCAB)
     file, colon, place = f"a{suffix}".partition(":")
     (folder / file).write_bytes(content())

@@ -14,7 +14,7 @@ from ctc_align.corpus.state.journal_lines import Checksum
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.formats import WRITERS
 from ctc_align.formats.hand_fixes import is_corrected, is_whole_label_file, keep_aside
-from ctc_align.reading.input_files import content_hash
+from ctc_align.reading import content_hash
 
 CUTS = "cuts"
 """The folder of cut audio in an output folder."""

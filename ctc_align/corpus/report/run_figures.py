@@ -24,7 +24,7 @@ from ctc_align.errors import CtcAlignError, InputError, UsageError
 from ctc_align.formats import Alignment, from_dict, read_alignment
 from ctc_align.formats.corrections import LatestBeside, LatestWork, latest_beside, original_of
 from ctc_align.formats.json_reading import check_format, read_object
-from ctc_align.reading.input_files import parse_json
+from ctc_align.reading import parse_json
 
 MOST_NAMED = 20
 """Utterances that are named for each reason of failure, and faults of outputs."""

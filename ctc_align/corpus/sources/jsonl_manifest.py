@@ -26,7 +26,7 @@ from ctc_align.corpus.sources.source import (
 from ctc_align.corpus.sources.table import COLUMNS
 from ctc_align.corpus.sources.text_lines import TextLine, read_lines
 from ctc_align.errors import InputError
-from ctc_align.reading.input_files import parse_json
+from ctc_align.reading import parse_json
 
 KEYS = {
     "audio": ("audio_filepath", "audio", "log_probs"),

@@ -28,7 +28,7 @@ from ctc_align.corpus.sources.source import (
 from ctc_align.corpus.sources.text_lines import BOM, MAX_LINE_BYTES, TextLine, decoded, is_gzip, read_lines
 from ctc_align.corpus.sources.utterance_ids import HashIndex, hash64
 from ctc_align.errors import InputError, UsageError
-from ctc_align.reading.input_files import open_input
+from ctc_align.reading import open_input
 
 SCP, LOG_PROBS_SCP = "wav.scp", "logprobs.scp"
 

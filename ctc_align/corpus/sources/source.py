@@ -13,7 +13,7 @@ from typing import Any
 from ctc_align.corpus.sources.utterance_ids import TakenError, UsedIds
 from ctc_align.corpus.utterance import Refused, Utterance
 from ctc_align.errors import InputError, UsageError
-from ctc_align.reading.input_files import MOST_S, as_seconds, open_input, shown
+from ctc_align.reading import MOST_S, as_seconds, open_input, shown
 from ctc_align.text.languages import known_language
 
 Item = Utterance | Refused

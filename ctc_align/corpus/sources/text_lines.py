@@ -10,7 +10,7 @@ from typing import BinaryIO, NamedTuple
 
 from ctc_align.corpus.sources.source import printable
 from ctc_align.errors import UsageError
-from ctc_align.reading.input_files import open_input
+from ctc_align.reading import open_input
 
 MAX_LINE_BYTES = 16 * 2**20
 _MOST_SKIPPED = 2**30

@@ -11,7 +11,7 @@ from typing import Any
 
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.models.log_probs import Reader, file_of
-from ctc_align.reading.input_files import content_hash
+from ctc_align.reading import content_hash
 
 _PLACES = ("calibration", "cache_dir")
 """Settings that are paths; the content of the files counts."""

@@ -22,7 +22,7 @@ from ctc_align.corpus.state.same_texts import SameTexts
 from ctc_align.corpus.state.text_coverage import TextCoverage
 from ctc_align.errors import UsageError
 from ctc_align.formats.whole_files import placing
-from ctc_align.reading.input_files import parse_json
+from ctc_align.reading import parse_json
 from ctc_align.text.control_characters import json_escaped
 from ctc_align.types import FITS, NONE, POOR
 

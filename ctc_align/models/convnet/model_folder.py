@@ -19,7 +19,7 @@ from ctc_align.models.convnet.convnet_model import ConvNet, ModelDescription
 from ctc_align.models.convnet.gaussian_mixtures import MIXTURES, Mixtures
 from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
 from ctc_align.models.edge_network import load_edge_network
-from ctc_align.reading.input_files import shown
+from ctc_align.reading import shown
 
 FORMAT = "ctc-align-model/1"
 LARGEST = 1000.0

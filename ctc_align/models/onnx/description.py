@@ -26,7 +26,7 @@ from ctc_align.config import checked_values, merged, read_toml, setting
 from ctc_align.errors import ConfigError, UsageError
 from ctc_align.models.onnx.filter_banks import ALL_FEATURES, NONE, PER_FEATURE, KaldiFbank, NemoMel
 from ctc_align.models.vocabulary import load_vocab, resolve_blank
-from ctc_align.reading.input_files import shown
+from ctc_align.reading import shown
 
 WAVEFORM, NEMO_MEL, KALDI_FBANK = "waveform", "nemo-mel", "kaldi-fbank"
 LIKELY_BLANKS = ("<blk>", "<blank>", "<eps>", "<pad>", "[PAD]", "[blank]", "<ctc>")
