@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 LINE_COLUMNS = 42
-COLUMNS_PER_S = 17.0
 
 SENTENCE, CLAUSE, WORD, CLINGING = 0.0, 4.0, 8.0, 12.0
 """Costs of a break: after a sentence, a clause, any word, a word that belongs to the next one."""

@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, Protocol, TextIO
+from typing import Any, BinaryIO, ClassVar, TextIO
 
-from ctc_align.formats.line_breaking import COLUMNS_PER_S, LINE_COLUMNS
+from ctc_align.config import Settings
 from ctc_align.formats.time_order import words_by_time
 from ctc_align.text.printed_labels import outer_punctuation_stripped, without_markup
 from ctc_align.types import AlignedWord, AlignmentData, Audio
@@ -25,72 +25,18 @@ UNITS_PER_S = 100_000
 """Times are written in steps of 10 µs, which every reader of TextGrids keeps."""
 
 
-class HasStyle(Protocol):
-    """Settings that writers use: `times`, `labels`, and those of subtitles and of tiers."""
-
-    @property
-    def times(self) -> str: ...
-
-    @property
-    def labels(self) -> str: ...
-
-    @property
-    def cues(self) -> str: ...
-
-    @property
-    def max_line(self) -> int: ...
-
-    @property
-    def max_cps(self) -> float: ...
-
-    @property
-    def frame_rate(self) -> float: ...
-
-    @property
-    def highlight_words(self) -> bool: ...
-
-    @property
-    def tiers(self) -> str: ...
-
-    @property
-    def textgrid(self) -> str: ...
-
-
-StyleSource = HasStyle | Mapping[str, Any] | None
+StyleSource = Settings | Mapping[str, Any] | None
 """Settings, or an alignment's `config`; None: the defaults."""
 
 
-@dataclass(frozen=True)
-class Style:
-    """The style in which an alignment is written.
-
-    `times` "recording" adds the utterance's offset to every time, anything else counts from its start; `labels`
-    "written" keeps the outer punctuation of words in CTM and TextGrid; `cues` "again" cuts new subtitles where the
-    transcript is a subtitle file. A line of new ones has at most `max_line` columns, and they stay until `max_cps`
-    columns a second have been read; cues of both kinds are on the frames of `frame_rate`, unless it is 0. With
-    `highlight_words` each word of SRT, VTT and LRC has its own time. `tiers` lists those of TextGrid, ELAN, CSV and
-    Label Studio, "" for the format's own; a TextGrid is written in Praat's "long" or "short" text format.
-    """
-
-    times: str = "utterance"
-    labels: str = "bare"
-    cues: str = "keep"
-    max_line: int = LINE_COLUMNS
-    max_cps: float = COLUMNS_PER_S
-    frame_rate: float = 0.0
-    highlight_words: bool = False
-    tiers: str = ""
-    textgrid: str = "long"
+class Style(Settings):
+    """The settings with which an alignment is written: writers use those of times, labels, subtitles and tiers."""
 
     @classmethod
     def of(cls, settings: StyleSource) -> Style:
-        """Return the style in `settings` or in an alignment's `config`."""
-        if settings is None:
-            return cls()
-        if isinstance(settings, Mapping):
-            defaults = {field.name: field.default for field in fields(cls)}
-            return cls(**{name: _as_its_default(settings.get(name), default) for name, default in defaults.items()})
-        return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})
+        """Return the style in `settings` or in an alignment's `config`; defaults replace values of another type."""
+        values = {} if settings is None else settings if isinstance(settings, Mapping) else vars(settings)
+        return cls(**{field.name: _as_its_default(values.get(field.name), field.default) for field in fields(cls)})
 
     def shift_s(self, alignment: AlignmentData) -> float:
         """Return the seconds that are added to every time."""

@@ -27,7 +27,7 @@ _KINDS = ("phones", "tokens")
 
 def grid_row(alignment: Alignment, style: Style, recording_s: float) -> bytes:
     """Return an utterance's part of the recording's TextGrid; times of the recording in units of 10 µs."""
-    style = Style(RECORDING, style.labels)
+    style = Style(times=RECORDING, labels=style.labels)
     row = {
         "end": math.floor(recording_s * UNITS_PER_S + 1e-4),
         "kind": alignment.token_kind,
