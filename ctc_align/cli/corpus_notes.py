@@ -109,8 +109,7 @@ def misfits(summary: Summary, *, has_json: bool = True, keeps_cues: bool = False
 
 def read_twice(summary: Summary) -> Iterator[str]:
     """Yield which recordings read the same passage of a text, and which few have one transcript, that fits not all."""
-    from ctc_align.corpus.state.same_texts import MOST_NAMED
-    from ctc_align.corpus.state.text_coverage import gap_words
+    from ctc_align.corpus.state.shared_texts import MOST_NAMED, gap_words
 
     for row in summary.text_overlaps[:_MOST_IN_LINE]:
         words = "" if row["words"] is None else f" ({counted(row['words'], 'word', 'words')}: {gap_words(row)})"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from ctc_align.cli.alignment_notes import seconds_told
 from ctc_align.cli.messages import counted
 from ctc_align.cli.printing import console_for
-from ctc_align.corpus.state.text_coverage import gap_place, gap_words
+from ctc_align.corpus.state.shared_texts import gap_place, gap_words
 from ctc_align.text.control_characters import printable
 from ctc_align.units import clock
 

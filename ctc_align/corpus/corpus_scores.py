@@ -13,15 +13,23 @@ from typing import TYPE_CHECKING, Any
 
 from ctc_align import units
 from ctc_align.config import Settings
-from ctc_align.corpus.engine.batch_plan import Job, UtteranceBatch, batches_by_length
-from ctc_align.corpus.engine.planner import length_of
-from ctc_align.corpus.engine.pool_messages import BatchDone, Finished, Outcome, Pool, RunFailed, WorkerDied
-from ctc_align.corpus.engine.process_pool import ProcessPool
+from ctc_align.corpus.engine.batches import (
+    BatchDone,
+    Finished,
+    Job,
+    Outcome,
+    Pool,
+    RunFailed,
+    UtteranceBatch,
+    WorkerDied,
+    batches_by_length,
+)
+from ctc_align.corpus.engine.dispatch import length_of
 from ctc_align.corpus.engine.stages import JobState, Stages, WorkerOptions, new_aligner, source_of
 from ctc_align.corpus.engine.suspects import Suspects
-from ctc_align.corpus.engine.worker_pools import cpu_count
+from ctc_align.corpus.engine.worker_pools import ProcessPool, cpu_count
 from ctc_align.corpus.sources import with_channel
-from ctc_align.corpus.state.journal_lines import DONE, FAILED
+from ctc_align.corpus.state.journal import DONE, FAILED
 from ctc_align.corpus.utterance import Refused, Source, Utterance
 from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.models import AUTO

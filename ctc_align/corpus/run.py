@@ -14,30 +14,27 @@ from typing import Any
 
 from ctc_align.alignment.model_choice import with_calibrated
 from ctc_align.config import Settings
-from ctc_align.corpus.engine.batch_plan import items_of
-from ctc_align.corpus.engine.dispatch import Engine, Observer
-from ctc_align.corpus.engine.planner import PlanOptions
-from ctc_align.corpus.engine.pool_messages import Pool
+from ctc_align.corpus.engine.batches import Pool, items_of
+from ctc_align.corpus.engine.dispatch import Engine, Observer, PlanOptions
 from ctc_align.corpus.engine.stages import AlignTask, WorkerOptions
 from ctc_align.corpus.engine.worker_pools import PoolSettings, plan_pool
 from ctc_align.corpus.outputs.assembly import Assembly, EarlierRows
 from ctc_align.corpus.outputs.layout import SHARDS, Layout, OutputSettings, layout_for
 from ctc_align.corpus.sources import open_source, with_channel
-from ctc_align.corpus.state.fingerprint import Fingerprints, log_probs_identity, model_identity, run_fingerprint
-from ctc_align.corpus.state.journal import Journal, Shard, journal_path, journal_paths, shard_of
-from ctc_align.corpus.state.journal_lines import DONE, line_key
-from ctc_align.corpus.state.lock import FolderLock, lock_path
-from ctc_align.corpus.state.outcomes import Outcomes
+from ctc_align.corpus.state.journal import DONE, Journal, Shard, journal_path, journal_paths, line_key, shard_of
 from ctc_align.corpus.state.output_folder import (
+    FolderLock,
     check_existing,
     clear,
     compiling_path,
     folds_case,
     left_behind,
+    lock_path,
     make_folder,
     parts_folder,
     remove_folder,
 )
+from ctc_align.corpus.state.resume import Fingerprints, Outcomes, log_probs_identity, model_identity, run_fingerprint
 from ctc_align.corpus.state.summary import Effort, Summary, lines_left, summarize, summary_path
 from ctc_align.corpus.state.verification import Verification, verify
 from ctc_align.corpus.utterance import Source, Utterance

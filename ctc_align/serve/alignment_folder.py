@@ -153,7 +153,7 @@ class AlignmentFolder:
         Raises:
             OutputError: the disk does not take them; then neither is there.
         """
-        from ctc_align.corpus.sources.folder_tree import MEDIA, SOUND
+        from ctc_align.corpus.sources.transcribed_folders import MEDIA, SOUND
 
         wanted = re.sub(r"[/\\:]", "_", alignment.utterance).lstrip(".") or "recording"
         wanted = wanted.encode("utf-8", "replace")[:MOST_NAME_BYTES].decode("utf-8", "ignore")

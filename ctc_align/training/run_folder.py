@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import torch
 
 from ctc_align.corpus.state.journal import Shard
-from ctc_align.corpus.state.lock import FolderLock
+from ctc_align.corpus.state.output_folder import FolderLock
 from ctc_align.errors import EmissionsError, InputError, OutputError, UsageError, one_line
 from ctc_align.extras import install_line
 from ctc_align.formats.whole_files import is_link, refuse_link

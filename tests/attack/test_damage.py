@@ -15,9 +15,8 @@ from pathlib import Path
 import corpus_runs as runs
 import pytest
 
-from ctc_align.corpus.state.journal import Shard, journal_path
-from ctc_align.corpus.state.journal_lines import DONE, FAILED, Line, line_key
-from ctc_align.corpus.state.outcomes import Outcomes
+from ctc_align.corpus.state.journal import DONE, FAILED, Line, Shard, journal_path, line_key
+from ctc_align.corpus.state.resume import Outcomes
 
 DAMAGES = int(os.environ.get("DAMAGES", "250"))
 UTTERANCES = 40

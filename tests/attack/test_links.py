@@ -20,8 +20,7 @@ from rows import over_rows
 from ctc_align.corpus.outputs.layout import OutputSettings
 from ctc_align.corpus.run import CorpusRun, run_corpus
 from ctc_align.corpus.state.journal import Shard
-from ctc_align.corpus.state.lock import FolderLock, holder_of, lock_path
-from ctc_align.corpus.state.output_folder import folds_case
+from ctc_align.corpus.state.output_folder import FolderLock, folds_case, holder_of, lock_path
 from ctc_align.errors import CtcAlignError
 from ctc_align.formats.whole_files import placing
 

@@ -20,7 +20,7 @@ from reader_attack import Attack, most_memory, table
 from rows import over_rows
 
 from ctc_align import config
-from ctc_align.corpus.sources import lhotse_cuts
+from ctc_align.corpus.sources import manifest_files
 from ctc_align.errors import InputError
 from ctc_align.formats import json_reading
 from ctc_align.models import vocabulary
@@ -76,7 +76,7 @@ FAULTS = [
     ("alignment json", json_reading, "as_seconds", lambda value: value),
     ("vocabulary json", vocabulary, "parse_json", json.loads),
     ("settings", config, "parse_toml", tomllib.loads),
-    ("lhotse", lhotse_cuts, "_channels", lambda value: set(value or ())),
+    ("lhotse", manifest_files, "_channels", lambda value: set(value or ())),
 ]
 
 

@@ -22,8 +22,7 @@ from ctc_align.cli.corpus_notes import misfits
 from ctc_align.cli.corpus_tables import Display, ProgressDisplay, print_profile, print_summary, progress_line
 from ctc_align.cli.messages import Talk
 from ctc_align.corpus.engine.dispatch import Tally
-from ctc_align.corpus.state.journal import Journal
-from ctc_align.corpus.state.journal_lines import DONE, Line
+from ctc_align.corpus.state.journal import DONE, Journal, Line
 from ctc_align.corpus.state.summary import Effort, Summary, summarize
 
 TEXTS = ["one and two", "three", "four, five – six", "seven eight"]

@@ -12,7 +12,7 @@ import soundfile
 from made_onnx import KINDS, METADATA, write, write_tokens
 from made_sounds import babble
 
-from ctc_align.corpus.state.fingerprint import model_identity
+from ctc_align.corpus.state.resume import model_identity
 
 
 @pytest.fixture

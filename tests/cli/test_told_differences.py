@@ -10,8 +10,7 @@ import typer
 
 from ctc_align.cli.alignment_notes import notes, written_line
 from ctc_align.cli.corpus_notes import leave
-from ctc_align.corpus.state.journal import Journal
-from ctc_align.corpus.state.journal_lines import DONE, Line, read_lines
+from ctc_align.corpus.state.journal import DONE, Journal, Line, read_lines
 from ctc_align.corpus.state.summary import Summary, summarize
 from ctc_align.errors import InputError
 from ctc_align.formats import Alignment, from_dict

@@ -14,8 +14,8 @@ from made_books import made_epub_2, write_epub
 
 from ctc_align.cli import run
 from ctc_align.corpus.sources import open_source
-from ctc_align.corpus.state.journal_lines import DONE, Line, read_lines
-from ctc_align.corpus.state.text_coverage import TextCoverage
+from ctc_align.corpus.state.journal import DONE, Line, read_lines
+from ctc_align.corpus.state.shared_texts import TextCoverage
 from ctc_align.corpus.utterance import Refused, Utterance
 from ctc_align.types import SKIPPED, Transcript
 

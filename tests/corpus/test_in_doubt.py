@@ -16,8 +16,7 @@ from inline_corpus import inline_alignment  # noqa: F401 (a fixture)
 from made_models import tiny_folder
 
 from ctc_align.cli import run
-from ctc_align.corpus.state.journal import Journal
-from ctc_align.corpus.state.journal_lines import DONE, FAILED, Line, read_lines
+from ctc_align.corpus.state.journal import DONE, FAILED, Journal, Line, read_lines
 from ctc_align.corpus.state.summary import DOUBTFUL, summarize
 from ctc_align.formats import Alignment
 from ctc_align.types import AlignedWord

@@ -10,9 +10,19 @@ import numpy as np
 import pytest
 from rows import over_rows
 
-from ctc_align.corpus.state.journal import Journal, Shard, journal_path, journal_paths, shard_of
-from ctc_align.corpus.state.journal_lines import DONE, FAILED, Line, line_key, read_lines
-from ctc_align.corpus.state.outcomes import Outcomes
+from ctc_align.corpus.state.journal import (
+    DONE,
+    FAILED,
+    Journal,
+    Line,
+    Shard,
+    journal_path,
+    journal_paths,
+    line_key,
+    read_lines,
+    shard_of,
+)
+from ctc_align.corpus.state.resume import Outcomes
 from ctc_align.corpus.state.summary import summarize
 from ctc_align.errors import OutputError
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ctc_align.corpus.engine.batch_plan import WINDOW, batches_by_length, items_of, windows
-from ctc_align.corpus.engine.planner import length_of
-from ctc_align.corpus.state.fingerprint import Fingerprints, model_identity, run_fingerprint
+from ctc_align.corpus.engine.batches import WINDOW, batches_by_length, items_of, windows
+from ctc_align.corpus.engine.dispatch import length_of
 from ctc_align.corpus.state.journal import Shard
+from ctc_align.corpus.state.resume import Fingerprints, model_identity, run_fingerprint
 from ctc_align.corpus.utterance import Refused, Utterance
 
 

@@ -22,8 +22,7 @@ from ctc_align.corpus.report.run_figures import (
     reason_kind,
     run_figures,
 )
-from ctc_align.corpus.state.journal import Journal, Shard, journal_path
-from ctc_align.corpus.state.journal_lines import DONE, FAILED, Line
+from ctc_align.corpus.state.journal import DONE, FAILED, Journal, Line, Shard, journal_path
 from ctc_align.corpus.state.summary import Summary, summarize, summary_path
 from ctc_align.formats import Alignment
 from ctc_align.types import AlignedToken, AlignedWord

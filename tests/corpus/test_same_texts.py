@@ -12,8 +12,8 @@ from corpus_runs import write_clip
 from even_aligner import EvenAligner
 
 from ctc_align.cli import run
-from ctc_align.corpus.state import same_texts
-from ctc_align.corpus.state.journal_lines import DONE, Line
+from ctc_align.corpus.state import shared_texts
+from ctc_align.corpus.state.journal import DONE, Line
 from ctc_align.types import GOOD, POOR
 
 TEXT = "one two three four five six seven eight"
@@ -51,9 +51,9 @@ def test_a_transcript_of_two_recordings_is_told(
 
 
 def test_those_that_are_not_listed_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(same_texts, "MOST_SAME", 1)
+    monkeypatch.setattr(shared_texts, "MOST_SAME", 1)
     lines = [Line(f"{n}", DONE, text=f"{n % 2:016x}", words=8, fit=POOR if n % 2 else GOOD) for n in range(40)]
-    found = same_texts.SameTexts()
+    found = shared_texts.SameTexts()
     assert (found.counts(), found.rows(lines)) == ({}, [])
     for line in lines:
         found.add(line)

@@ -10,7 +10,7 @@ import pytest
 from made_sources import read, write
 
 from ctc_align.corpus.sources import open_source
-from ctc_align.corpus.state.fingerprint import Fingerprints
+from ctc_align.corpus.state.resume import Fingerprints
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import UsageError
 from ctc_align.types import Transcript

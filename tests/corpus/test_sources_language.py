@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from made_sources import jsonl, read, write
 
-from ctc_align.corpus.state.fingerprint import Fingerprints
+from ctc_align.corpus.state.resume import Fingerprints
 from ctc_align.types import Transcript
 
 SOURCES = {

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 from made_sources import jsonl, read, write
 
-from ctc_align.corpus.sources import open_source, text_lines, with_channel
-from ctc_align.corpus.sources.jsonl_manifest import KEYS
-from ctc_align.corpus.sources.table import COLUMNS
+from ctc_align.corpus.sources import open_source, with_channel
+from ctc_align.corpus.sources.manifest_files import COLUMNS, KEYS
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import UsageError
 
@@ -184,7 +183,7 @@ def test_gzip_whole_and_cut(tmp_path):
 
 
 def test_a_line_without_end_is_not_read_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr(text_lines, "MAX_LINE_BYTES", 2**20)
+    monkeypatch.setattr("ctc_align.corpus.sources.source.MAX_LINE_BYTES", 2**20)
     long = '{"audio": "b.wav", "text": "' + "x" * (20 * 2**20) + '"}'
     path = manifest(tmp_path, GOOD, long + "\n", GOOD, long)
     tracemalloc.start()

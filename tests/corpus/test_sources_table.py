@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from made_sources import read, write
 
 from ctc_align.corpus.sources import open_source
-from ctc_align.corpus.sources.table import TableRows
+from ctc_align.corpus.sources.manifest_files import TableRows
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import UsageError
 

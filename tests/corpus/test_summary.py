@@ -11,8 +11,7 @@ import pytest
 
 from ctc_align.corpus.report.run_figures import alignment_in
 from ctc_align.corpus.state import summary
-from ctc_align.corpus.state.journal import Journal, Shard, journal_path, journal_paths
-from ctc_align.corpus.state.journal_lines import DONE, FAILED, Line
+from ctc_align.corpus.state.journal import DONE, FAILED, Journal, Line, Shard, journal_path, journal_paths
 from ctc_align.corpus.state.summary import MOST_FAILURES, Summary, joined, summarize, summary_path
 from ctc_align.errors import UsageError
 

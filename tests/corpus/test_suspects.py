@@ -21,19 +21,15 @@ import corpus_runs as runs
 import pytest
 
 from ctc_align.config import Settings
-from ctc_align.corpus.engine import process_pool
-from ctc_align.corpus.engine.batch_plan import Item, Job
-from ctc_align.corpus.engine.dispatch import Engine
-from ctc_align.corpus.engine.planner import PlanOptions
-from ctc_align.corpus.engine.pool_messages import Finished, Outcome, Ready
-from ctc_align.corpus.engine.process_pool import ProcessPool
+from ctc_align.corpus.engine import worker_pools
+from ctc_align.corpus.engine.batches import Finished, Item, Job, Outcome, Ready
+from ctc_align.corpus.engine.dispatch import Engine, PlanOptions
 from ctc_align.corpus.engine.stages import WorkerOptions
+from ctc_align.corpus.engine.worker_pools import ProcessPool
 from ctc_align.corpus.outputs.assembly import Assembly
 from ctc_align.corpus.outputs.layout import Layout, OutputSettings
-from ctc_align.corpus.state.fingerprint import Fingerprints
-from ctc_align.corpus.state.journal import Journal
-from ctc_align.corpus.state.journal_lines import DONE, FAILED
-from ctc_align.corpus.state.outcomes import Outcomes
+from ctc_align.corpus.state.journal import DONE, FAILED, Journal
+from ctc_align.corpus.state.resume import Fingerprints, Outcomes
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import BackendError
 
@@ -122,7 +118,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
         return Worker(machine, args[0])
 
     context = SimpleNamespace(Pipe=Pipe, Process=process)
-    monkeypatch.setattr(process_pool.multiprocessing, "get_context", lambda _: context)
+    monkeypatch.setattr(worker_pools.multiprocessing, "get_context", lambda _: context)
     return machine
 
 

@@ -15,7 +15,7 @@ from rows import over_rows
 from ctc_align.corpus.outputs.assembly import Assembly
 from ctc_align.corpus.outputs.layout import Layout, layout_for
 from ctc_align.corpus.outputs.shared_files import GroupedUtterance
-from ctc_align.corpus.state.journal_lines import DONE, FAILED, Line
+from ctc_align.corpus.state.journal import DONE, FAILED, Line
 from ctc_align.corpus.utterance import Utterance
 
 FAILING = "r1/u5"

@@ -10,7 +10,7 @@ import pytest
 from even_aligner import EvenAligner
 
 from ctc_align.corpus import run
-from ctc_align.corpus.engine.pool_messages import BatchDone, RunFailed
+from ctc_align.corpus.engine.batches import BatchDone, RunFailed
 from ctc_align.corpus.engine.stages import Stages, WarningCollector, load_aligner
 from ctc_align.corpus.engine.worker_pools import PoolPlan
 

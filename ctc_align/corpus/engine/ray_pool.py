@@ -25,14 +25,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ctc_align.corpus.engine.pool_messages import OUTSTANDING, BatchDone, Finished, Ready, RunFailed, WorkerDied
+from ctc_align.corpus.engine.batches import OUTSTANDING, BatchDone, Finished, Ready, RunFailed, WorkerDied
 from ctc_align.corpus.engine.stages import Stages, WarningCollector, WorkerOptions, prepare_process
 from ctc_align.errors import BackendError, CtcAlignError, UsageError
 from ctc_align.extras import install_line
 
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
-    from ctc_align.corpus.engine.batch_plan import UtteranceBatch
+    from ctc_align.corpus.engine.batches import UtteranceBatch
 
 _FAILED_STARTS = 5
 """Actors, beside twice as many as there should be, that end before they are ready: then it is not chance."""

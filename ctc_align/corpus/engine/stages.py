@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ctc_align.config import Settings
-from ctc_align.corpus.engine.pool_messages import Finished, Outcome, RunFailed
-from ctc_align.corpus.state.journal_lines import DONE, FAILED
-from ctc_align.corpus.state.lock import exclusive
+from ctc_align.corpus.engine.batches import Finished, Outcome, RunFailed
+from ctc_align.corpus.state.journal import DONE, FAILED
+from ctc_align.corpus.state.output_folder import exclusive
 from ctc_align.errors import CtcAlignError, InputError, LostFolderError, OutputError
 from ctc_align.formats.whole_files import write_to_disk
 from ctc_align.models import UNIVERSAL
@@ -28,7 +28,7 @@ from ctc_align.types import ALIGNED, SKIPPED
 
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
-    from ctc_align.corpus.engine.batch_plan import Job, UtteranceBatch
+    from ctc_align.corpus.engine.batches import Job, UtteranceBatch
     from ctc_align.corpus.outputs.layout import Layout
     from ctc_align.corpus.utterance import Utterance
     from ctc_align.formats import Alignment

@@ -15,8 +15,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from ctc_align.corpus.engine.batch_plan import Job, UtteranceBatch
-from ctc_align.corpus.engine.pool_messages import Pool, WorkerDied
+from ctc_align.corpus.engine.batches import Job, Pool, UtteranceBatch, WorkerDied
 from ctc_align.errors import BackendError
 
 _TRIES = 2

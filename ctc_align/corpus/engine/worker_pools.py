@@ -1,20 +1,46 @@
-"""The workers of a run: processes on this machine, or actors on a Ray cluster, each with its device."""
+"""The workers of a run: processes on this machine, or actors on a Ray cluster, each with its device.
+
+A worker process is started by `spawn`, never forked. Three threads of it read the next batch, compute this one and
+write the last. It ends with the process that started it: by a signal where the system has one (Linux), elsewhere
+because its pipe ends.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import math
+import multiprocessing
 import os
-from collections.abc import Callable
+import queue
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from multiprocessing import connection
+from typing import TYPE_CHECKING, Any
 
-from ctc_align.corpus.engine.pool_messages import Pool
-from ctc_align.corpus.engine.process_pool import ProcessPool
-from ctc_align.corpus.engine.stages import WorkerOptions
-from ctc_align.errors import BackendError, UsageError
+from ctc_align.corpus.engine.batches import OUTSTANDING, BatchDone, Finished, Pool, Ready, RunFailed, WorkerDied
+from ctc_align.corpus.engine.stages import BatchState, Stages, WarningCollector, WorkerOptions, prepare_process
+from ctc_align.errors import BackendError, CtcAlignError, UsageError
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+    from ctc_align.corpus.engine.batches import UtteranceBatch
 
 LOCAL, RAY = "local", "ray"
-ENGINES = (LOCAL, RAY)
+STOPPING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+"""Signals by which a run is ended, often all of its processes: workers ignore them, and end when the parent says so."""
+_WAITING = 1
+"""Batches that wait between two threads."""
+_PATIENCE_S = 5.0
+_FROM_OUTSIDE = (getattr(signal, "SIGKILL", None), *STOPPING)
+"""Signals that no crash sends."""
 
 
 @dataclass(frozen=True)
@@ -139,3 +165,266 @@ def gpu_count() -> int:
 def cpu_count() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@dataclass
+class _Slot:
+    """One place for a worker, and the process that has it now; it is `closed` while that has a batch alone."""
+
+    device: str
+    process: Any = None
+    pipe: Connection | None = None
+    life: Connection | None = None
+    ready: bool = False
+    closed: bool = False
+    batches: deque[UtteranceBatch] = field(default_factory=deque)
+
+
+class ProcessPool:
+    """Processes on this machine, at most one for each of `devices`.
+
+    One starts when there is a batch that the others are too busy for.
+    """
+
+    def __init__(self, options: WorkerOptions, devices: Sequence[str]) -> None:
+        self._options = options
+        self._context = multiprocessing.get_context("spawn")
+        self._slots = [_Slot(device) for device in devices]
+        self._ends = contextlib.ExitStack()
+
+    def __enter__(self) -> ProcessPool:
+        with contextlib.suppress(OSError):  # without it each worker compiles, if no other place can be written either
+            folder = self._ends.enter_context(
+                tempfile.TemporaryDirectory(prefix="ctc-align-", ignore_cleanup_errors=True)
+            )
+            self._options = replace(self._options, shared_kernels=folder)
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        """Let the workers end by themselves, or kill them after an error."""
+        for slot in self._slots:
+            if kind is None:
+                _send(slot, None)
+        for slot in self._slots:
+            self._end(slot, gently=kind is None)
+        self._ends.close()
+
+    @property
+    def busy(self) -> int:
+        """The number of batches that workers have."""
+        return sum(len(slot.batches) for slot in self._slots)
+
+    def offer(self, batch: UtteranceBatch, alone: bool = False) -> bool:
+        """Give a batch to the worker with the least to do; return False where none has room.
+
+        With `alone` to an idle worker, which gets no other batch until this one is reported.
+        """
+        most = 1 if alone else OUTSTANDING
+        slots = [slot for slot in self._slots if not slot.closed and len(slot.batches) < most]
+        if not slots:
+            return False
+        # an idle worker before one that would have to start, and that before one that works
+        slot = min(slots, key=lambda slot: (len(slot.batches), slot.process is None))
+        if slot.process is None:
+            self._start(slot)
+        slot.batches.append(batch)
+        slot.closed = alone
+        if slot.ready:
+            _send(slot, batch)
+        return True
+
+    def events(self, timeout_s: float) -> Iterator[BatchDone | RunFailed | WorkerDied]:
+        """Yield what workers have reported, after waiting for it at most so long."""
+        pipes = [slot.pipe for slot in self._slots if slot.pipe is not None]
+        if not pipes:
+            time.sleep(timeout_s)
+        readable = connection.wait(pipes, timeout_s) if pipes else []
+        for slot in [slot for slot in self._slots if slot.pipe in readable]:
+            assert slot.pipe is not None
+            try:
+                message: Any = slot.pipe.recv()
+            except (EOFError, OSError):
+                yield self._remove_dead(slot)
+                continue
+            if isinstance(message, Ready):
+                slot.ready = True
+                for batch in slot.batches:
+                    _send(slot, batch)
+                continue
+            if isinstance(message, Finished):
+                batch = slot.batches.popleft()
+                slot.closed = False
+                assert batch.number == message.number
+                yield BatchDone(batch, message)
+            else:
+                yield message
+
+    def kill(self) -> None:
+        """End all workers at once."""
+        for slot in self._slots:
+            if slot.process is not None:
+                slot.process.kill()
+
+    def _start(self, slot: _Slot) -> None:
+        slot.pipe, theirs = self._context.Pipe()
+        slot.life, watched = self._context.Pipe()
+        options = replace(self._options, device=slot.device)
+        slot.process = self._context.Process(
+            target=work, args=(theirs, watched, os.getpid(), options), name="ctc-align worker", daemon=True
+        )
+        with _signals_held():
+            slot.process.start()
+        theirs.close()
+        watched.close()
+        slot.ready = False
+
+    def _remove_dead(self, slot: _Slot) -> WorkerDied:
+        slot.process.join(_PATIENCE_S)
+        code = slot.process.exitcode
+        died = WorkerDied(tuple(slot.batches), _how(code), slot.ready, code is None or -code in _FROM_OUTSIDE)
+        self._end(slot, gently=False)
+        slot.batches.clear()
+        slot.closed = False
+        return died
+
+    def _end(self, slot: _Slot, gently: bool) -> None:
+        if slot.process is None:
+            return
+        if gently and slot.ready:
+            slot.process.join(_PATIENCE_S)
+        slot.process.kill()
+        slot.process.join()
+        slot.process.close()
+        slot.process = None
+        for end in (slot.pipe, slot.life):
+            if end is not None:
+                end.close()
+        slot.pipe = slot.life = None
+
+
+def _send(slot: _Slot, batch: UtteranceBatch | None) -> None:
+    """Send to a worker; `events` reports one that has died, with its batches."""
+    if slot.pipe is not None:
+        with contextlib.suppress(OSError):
+            slot.pipe.send(batch)
+
+
+@contextlib.contextmanager
+def _signals_held() -> Iterator[None]:
+    """Start processes in this block: signals that end a run wait, in them until they ignore them.
+
+    A terminal and a batch system send such a signal to all processes of a run, whose workers end with their batches.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # its start, in the first worker's, would let the signals pass
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _how(exitcode: int | None) -> str:
+    """Return what ended a process, in words.
+
+    >>> _how(-9), _how(1)
+    ('killed by SIGKILL: out of memory?', 'exit code 1')
+    """
+    if exitcode is None or exitcode >= 0:
+        return f"exit code {exitcode}"
+    with contextlib.suppress(ValueError):
+        name = signal.Signals(-exitcode).name
+        return f"killed by {name}" + (": out of memory?" if name == "SIGKILL" else "")
+    return f"killed by signal {-exitcode}"
+
+
+def work(pipe: Connection, life: Connection, parent: int, options: WorkerOptions) -> None:
+    """Run a worker: batches come by `pipe`, `Finished` goes back; None ends it, and so does the end of `life`."""
+    for number in STOPPING:
+        signal.signal(number, signal.SIG_IGN)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
+    _die_with(parent, life)
+    prepare_process(options)
+    try:
+        _Worker(pipe, options).run()
+    except CtcAlignError as error:
+        pipe.send(RunFailed(error))
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        os._exit(1)
+
+
+def _die_with(parent: int, life: Connection) -> None:
+    """End when the parent does: at once, by the kernel, where it can, else when the other end of `life` goes."""
+    if sys.platform.startswith("linux"):
+        import ctypes
+
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
+    if hasattr(os, "getppid") and os.getppid() != parent:
+        os._exit(1)
+
+    def watch() -> None:
+        with contextlib.suppress(OSError, EOFError):
+            life.recv()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+class _Worker:
+    def __init__(self, pipe: Connection, options: WorkerOptions) -> None:
+        self.pipe = pipe
+        self.stages = Stages(options, warnings=WarningCollector())
+        self.pipe.send(Ready(self.stages.device))
+        self.read: queue.Queue[BatchState | None] = queue.Queue(_WAITING)
+        self.computed: queue.Queue[BatchState | None] = queue.Queue(_WAITING)
+
+    def run(self) -> None:
+        threading.Thread(target=_ending_the_process(self._read), daemon=True).start()
+        writer = threading.Thread(target=_ending_the_process(self._write))
+        writer.start()
+        while True:
+            started = time.perf_counter()
+            state = self.read.get()
+            if state is None:
+                break
+            state.stages["waiting"] = time.perf_counter() - started
+            self.stages.compute(state)
+            self.computed.put(state)
+        self.computed.put(None)
+        writer.join()
+
+    def _read(self) -> None:
+        while (batch := self.pipe.recv()) is not None:
+            self.read.put(self.stages.read(batch))
+        self.read.put(None)
+
+    def _write(self) -> None:
+        while (state := self.computed.get()) is not None:
+            message = self.stages.write(state)
+            self.pipe.send(message)
+            if isinstance(message, RunFailed):
+                return
+
+
+def _ending_the_process(target: Callable[[], None]) -> Callable[[], None]:
+    """Return `target` so that an error in it ends the process: the parent sees that, and has its batch done again."""
+
+    def run() -> None:
+        try:
+            target()
+        except (EOFError, OSError):  # the parent is gone
+            os._exit(1)
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+            os._exit(1)
+
+    return run
+
+
+ENGINES = (LOCAL, RAY)

@@ -24,8 +24,8 @@ from ctc_align.corpus.outputs.records import (
     with_other_sizes,
 )
 from ctc_align.corpus.outputs.shared_files import GroupedUtterance
-from ctc_align.corpus.state.journal_lines import DONE, Checksum, Line, line_key
-from ctc_align.corpus.state.outcomes import Outcomes, place_of
+from ctc_align.corpus.state.journal import DONE, Checksum, Line, line_key
+from ctc_align.corpus.state.resume import Outcomes, place_of
 from ctc_align.corpus.state.summary import NamedFiles
 from ctc_align.corpus.utterance import Refused, Utterance
 from ctc_align.errors import OutputError

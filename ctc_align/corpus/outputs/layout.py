@@ -15,11 +15,9 @@ from pathlib import Path
 from ctc_align.config import setting
 from ctc_align.corpus.outputs.audio_cuts import CutSettings, cut_audio, first_cut, refuse_inputs
 from ctc_align.corpus.outputs.pending_parts import pending_parts_name
-from ctc_align.corpus.outputs.recording_grids import RecordingGrids, grid_row
 from ctc_align.corpus.outputs.records import Placed, checksum, name_of
-from ctc_align.corpus.outputs.shards import ShardFiles, shard_row
-from ctc_align.corpus.outputs.shared_files import SharedFiles
-from ctc_align.corpus.state.journal_lines import Checksum
+from ctc_align.corpus.outputs.shared_files import RecordingGrids, ShardFiles, SharedFiles, grid_row, shard_row
+from ctc_align.corpus.state.journal import Checksum
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import OutputError, UsageError
 from ctc_align.formats import DEFAULT_FORMATS, WRITERS, Alignment, OutputFiles, Style, output_paths

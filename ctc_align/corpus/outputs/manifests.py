@@ -24,7 +24,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctc_align.corpus.outputs.shards import read_lines
+from ctc_align.corpus.outputs.shared_files import read_lines
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import CtcAlignError, OutputError
 from ctc_align.formats import Alignment, from_dict, output_paths, read_alignment

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ctc_align.corpus.state.journal_lines import Checksum
+from ctc_align.corpus.state.journal import Checksum
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.formats import WRITERS
 from ctc_align.formats.hand_fixes import is_corrected, is_whole_label_file, keep_aside

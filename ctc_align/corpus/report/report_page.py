@@ -22,8 +22,8 @@ from ctc_align.corpus.report.run_figures import (
     failed_reasons,
     page_beside,
 )
+from ctc_align.corpus.state.shared_texts import gap_place, gap_words
 from ctc_align.corpus.state.summary import Summary
-from ctc_align.corpus.state.text_coverage import gap_place, gap_words
 from ctc_align.text.control_characters import printable
 from ctc_align.units import clock
 

@@ -15,10 +15,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from ctc_align.corpus.outputs.shards import read_lines
-from ctc_align.corpus.state.journal import journal_paths
-from ctc_align.corpus.state.journal_lines import DONE, Line, line_key
-from ctc_align.corpus.state.outcomes import Outcomes
+from ctc_align.corpus.outputs.shared_files import read_lines
+from ctc_align.corpus.state.journal import DONE, Line, journal_paths, line_key
+from ctc_align.corpus.state.resume import Outcomes
 from ctc_align.corpus.state.summary import Summary, joined, lines_left
 from ctc_align.errors import CtcAlignError, InputError, UsageError
 from ctc_align.formats import Alignment, from_dict, read_alignment

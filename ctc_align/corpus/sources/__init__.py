@@ -12,12 +12,10 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ctc_align.corpus.sources.jsonl_manifest import Manifest
 from ctc_align.corpus.sources.kaldi import Kaldi
-from ctc_align.corpus.sources.lhotse_cuts import Lhotse
+from ctc_align.corpus.sources.manifest_files import Lhotse, Manifest, Table
 from ctc_align.corpus.sources.source import SourceLocation, printable, require_file, require_folder
 from ctc_align.corpus.sources.source_kinds import check_kind, detected_kind
-from ctc_align.corpus.sources.table import Table
 from ctc_align.corpus.sources.transcribed_folders import LibriSpeech, MfaFolder
 from ctc_align.corpus.utterance import Refused, Source, Utterance
 from ctc_align.errors import UsageError

@@ -9,23 +9,28 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ctc_align.corpus.sources.source import (
+    BOM,
+    MAX_LINE_BYTES,
     FolderSource,
     Item,
     ItemMaker,
     SourceLocation,
+    TextLine,
     checked_audio,
     checked_channel,
     checked_duration,
     checked_seconds,
     checked_text,
+    decoded,
+    is_gzip,
     known_code,
     parsed_number,
     printable,
+    read_lines,
     require_file,
     resolved,
     shown,
 )
-from ctc_align.corpus.sources.text_lines import BOM, MAX_LINE_BYTES, TextLine, decoded, is_gzip, read_lines
 from ctc_align.corpus.sources.utterance_ids import HashIndex, hash64
 from ctc_align.errors import InputError, UsageError
 from ctc_align.reading import open_input

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ctc_align.audio.loading import LONGER_S, estimated_duration_s
-from ctc_align.corpus.sources.folder_tree import LOG_PROBS, MEDIA, SOUND
+from ctc_align.corpus.sources.transcribed_folders import LOG_PROBS, MEDIA, SOUND
 from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.types import AlignmentData
 

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import os
 
-from ctc_align.corpus.sources.folder_tree import SOUND, contents, folders_below
-from ctc_align.corpus.sources.jsonl_manifest import parsed_object
 from ctc_align.corpus.sources.kaldi import LOG_PROBS_SCP, SCP
-from ctc_align.corpus.sources.lhotse_cuts import is_cut
-from ctc_align.corpus.sources.source import SourceLocation, printable, require_file, require_folder, shown
-from ctc_align.corpus.sources.table import parsed_header
-from ctc_align.corpus.sources.text_lines import TextLine, is_utf16, read_head
+from ctc_align.corpus.sources.manifest_files import is_cut, parsed_header, parsed_object
+from ctc_align.corpus.sources.source import (
+    SourceLocation,
+    TextLine,
+    is_utf16,
+    printable,
+    read_head,
+    require_file,
+    require_folder,
+    shown,
+)
+from ctc_align.corpus.sources.transcribed_folders import SOUND, contents, folders_below
 from ctc_align.errors import InputError, UsageError
 
 _HEAD_LINES = 50

@@ -15,11 +15,9 @@ from typing import Any
 import numpy as np
 
 from ctc_align._version import __version__
-from ctc_align.corpus.state.journal import Shard, journal_paths, shard_of
-from ctc_align.corpus.state.journal_lines import DONE, Line
-from ctc_align.corpus.state.outcomes import Outcomes
-from ctc_align.corpus.state.same_texts import SameTexts
-from ctc_align.corpus.state.text_coverage import TextCoverage
+from ctc_align.corpus.state.journal import DONE, Line, Shard, journal_paths, shard_of
+from ctc_align.corpus.state.resume import Outcomes
+from ctc_align.corpus.state.shared_texts import SameTexts, TextCoverage
 from ctc_align.errors import UsageError
 from ctc_align.formats.whole_files import placing
 from ctc_align.reading import parse_json

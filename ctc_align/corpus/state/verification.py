@@ -6,12 +6,11 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ctc_align.corpus.engine.batch_plan import Item
+from ctc_align.corpus.engine.batches import Item
 from ctc_align.corpus.outputs.assembly import Assembly
 from ctc_align.corpus.outputs.shared_files import GroupedUtterance
-from ctc_align.corpus.state.journal import Journal
-from ctc_align.corpus.state.journal_lines import DONE, Line, line_key
-from ctc_align.corpus.state.outcomes import Outcomes
+from ctc_align.corpus.state.journal import DONE, Journal, Line, line_key
+from ctc_align.corpus.state.resume import Outcomes
 from ctc_align.corpus.utterance import Refused
 
 _MOST_NAMED = 20

@@ -1,28 +1,38 @@
-"""The outcomes of utterances in the journals of a folder: the line that counts, and whether it can be relied on.
+"""How a killed run resumes: which utterances are done, and stay so.
 
-Within a journal the order of the lines decides, between journals the number of the run; clocks play no part. Where two
-journals say different things in runs of one number (two that started at the same time), the utterance is done again.
+1. A worker writes the outputs of an utterance, each whole, and the engine keeps its part of a shared file on disk
+   (`outputs/assembly.py`). Only then does the journal get its line (`Engine._record`), so that every line is true.
+2. The next run reads all journals of the folder (`Outcomes`): within a journal the last line about an utterance counts,
+   between journals the one of the higher run; clocks play no part. Where two journals disagree in runs of one number
+   (two that started at the same time), the utterance is done again.
+3. An utterance is left alone where its line says `done`, its fingerprint (`Fingerprints`: all that the result depends
+   on) is the same, and its outputs have their recorded sizes (`Assembly.present`). All else is done again; `failed`
+   stays failed unless `--retry-failed` is given (`Planner._with_status`).
+4. A damaged or missing line may have been about any utterance. So the lines before it are *unsure*: a later one may be
+   lost. An unsure line counts only if the outputs have the recorded checksums (`verification.py`). The summary has the
+   number of lines, so that a journal without its last ones is seen.
 
-A damaged or missing line may have been about any utterance. So the lines before it are *unsure*: a later one may be
-lost. An unsure line counts only if the outputs are those that it records (`verification`). That the last lines are gone
-is seen by the number of lines in the summary.
-
-What a line calls gone has no outcome.
+What a line calls `gone` has no outcome.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import os
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ctc_align.corpus.state.journal import torn_end
-from ctc_align.corpus.state.journal_lines import DONE, FAILED, GONE, Line, line_at, line_key, read_entries
+from ctc_align.corpus.state.journal import DONE, FAILED, GONE, Line, line_at, line_key, read_entries, torn_end
+from ctc_align.corpus.utterance import Utterance
+from ctc_align.models.log_probs import Reader, file_of
+from ctc_align.reading import content_hash
 
 logger = logging.getLogger(__name__)
 
@@ -217,3 +227,104 @@ class _Table:
 
 def _numbers(values: array[int], kind: type) -> np.ndarray:
     return np.frombuffer(values, kind) if values else np.empty(0, kind)
+
+
+class Fingerprints:
+    """Fingerprints of the utterances of one run; the status of the last audio file is cached."""
+
+    def __init__(self, run: str) -> None:
+        self._run = run
+        self._audio: tuple[str, str] = ("", "")
+
+    def of(self, utterance: Utterance, group: str | None = None) -> int:
+        """Return a hash of the audio's size and time of change, its part, its transcript and the run's fingerprint.
+
+        `group` is the assembled file that the utterance goes into, where there is one.
+        """
+        if self._audio[0] != utterance.audio:
+            self._audio = (utterance.audio, _state(file_of(utterance.audio)))
+        part = (utterance.offset_s, utterance.duration_s, utterance.channel, utterance.text, utterance.texts)
+        names = (os.path.basename(utterance.audio), utterance.output, utterance.speaker, utterance.recording, group)
+        text = repr((self._run, self._audio[1], part, names)) + ("" if utterance.book is None else " a part")
+        text += f" in {utterance.language}" if utterance.language else ""
+        text += f" {utterance.file}" if utterance.file else ""
+        digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        return int.from_bytes(digest, "little")
+
+
+def _state(path: str) -> str:
+    try:
+        status = os.stat(path)
+        return f"{status.st_size} {status.st_mtime_ns}"
+    except (OSError, ValueError):
+        return "missing"
+
+
+def run_fingerprint(
+    model: str | None,
+    lexicon: str | None,
+    settings: Mapping[str, Any],
+    formats: Sequence[str],
+    others: Sequence[str] = (),
+) -> str:
+    """Return the fingerprint of a run: model and lexicon by their content, settings, kinds of outputs.
+
+    `others` are further choices that change outputs (layout, manifests …), as texts.
+    """
+    calibration = settings.get("calibration")
+    parts = {
+        "model": "" if model is None else model_identity(model),
+        "lexicon": _content(Path(lexicon)) if lexicon else "",
+        "calibration": _calibration_content(Path(calibration)) if calibration else "",
+        "settings": {name: value for name, value in settings.items() if name not in _PLACES},
+        "formats": sorted(formats),
+        "others": list(others),
+    }
+    return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+_PLACES = ("calibration", "cache_dir")
+"""Settings that are paths; the content of the files counts."""
+
+
+def log_probs_identity(reader: Reader) -> tuple[str, ...]:
+    """Return how log-probs are read, with the vocabulary by its content."""
+    return _content(Path(reader.vocab_path)), repr(reader.frame_shift_s), repr(reader.blank)
+
+
+def model_identity(model: str) -> str:
+    """Return a model by the content of its files, by its name where they are elsewhere.
+
+    >>> model_identity("hf:org/name")
+    'hf:org/name'
+    """
+    from ctc_align.models import EMBEDDED, FOLDER_FILES, embedded_folder
+    from ctc_align.models.calibration import FILE as CALIBRATION
+    from ctc_align.models.edge_network import FILE as EDGES
+
+    folder = embedded_folder(model) if model in EMBEDDED else Path(model.partition(":")[2] or model)
+    if folder.is_file():
+        # an ONNX file is described by files in its folder
+        descriptions = [folder.with_suffix(".toml"), folder.parent / "tokens.txt"] if model.startswith("onnx:") else []
+        descriptions += [folder.parent / CALIBRATION, folder.parent / EDGES]
+        return " ".join(_content(path) for path in [folder, *filter(Path.is_file, descriptions)])
+    files = [folder / name for name in (*FOLDER_FILES, CALIBRATION, EDGES) if (folder / name).is_file()]
+    if not files and folder.is_dir():
+        files = sorted(path for path in folder.iterdir() if path.is_file())
+    return " ".join(_content(path) for path in files) or model
+
+
+def _calibration_content(place: Path) -> str:
+    """Return the content of a calibration: of its file, or of the files in its folder."""
+    from ctc_align.models.calibration import file_in
+    from ctc_align.models.edge_network import FILE as EDGES
+
+    edges = place / EDGES
+    return " ".join(_content(path) for path in (file_in(place), *([edges] if edges.is_file() else [])))
+
+
+def _content(path: Path) -> str:
+    try:
+        return content_hash(path, 16)
+    except OSError:  # reported when it is opened
+        return str(path)

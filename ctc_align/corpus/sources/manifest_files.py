@@ -1,0 +1,478 @@
+"""Corpora in one file: JSONL manifests as NeMo has them, tables (CSV, TSV) with a header, and Lhotse cuts."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import json
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ctc_align.corpus.sources.source import (
+    FileSource,
+    Item,
+    ItemMaker,
+    SourceLocation,
+    TextLine,
+    checked_audio,
+    checked_channel,
+    checked_duration,
+    checked_id,
+    checked_seconds,
+    checked_string,
+    checked_text,
+    kind_of,
+    known_code,
+    parsed_number,
+    printable,
+    read_head,
+    read_lines,
+    resolved,
+    shown,
+    stem_of,
+)
+from ctc_align.errors import InputError, UsageError
+from ctc_align.reading import parse_json
+
+KEYS = {
+    "audio": ("audio_filepath", "audio", "log_probs"),
+    "text": ("text", "texts"),
+    "id": ("utterance",),
+    "offset": ("offset", "offset_s"),
+    "duration": ("duration", "duration_s"),
+    "speaker": ("speaker",),
+    "channel": ("channel",),
+    "language": ("language", "lang", "locale"),
+}
+"""Keys of each value, as `docs/corpora.md` lists them; of several on one line the first in this order counts."""
+_MOST_KEYS = 30
+COLUMNS = {
+    "audio": (
+        *("audio_filepath", "audio", "audio_path", "audio_file", "path", "wav", "wav_path", "wav_filename"),
+        *("file", "file_path", "file_name", "filename", "log_probs"),
+    ),
+    "text": ("text", "transcript", "transcription", "sentence", "wrd"),
+    "id": ("utterance", "utterance_id", "utt_id", "utt", "id"),
+    "offset": ("offset", "offset_s", "start", "start_s", "start_time", "begin"),
+    "end": ("end", "end_s", "end_time"),
+    "duration": ("duration", "duration_s"),
+    "speaker": ("speaker", "speaker_id", "spk_id", "client_id", "spk"),
+    "channel": ("channel",),
+    "language": ("language", "lang", "locale"),
+}
+"""Names of each column, in any case; of several in one table the first in this order counts."""
+_MOST_LINES = 200
+"""A quoted field that spans more lines than this is a quote that was never closed."""
+_ROUNDING_S = 0.05
+"""A supervision may stick out of its recording this far: manifests round."""
+
+
+class Manifest(FileSource):
+    """A JSONL file (plain or .gz); each line that is not an utterance is refused, and the next one is read.
+
+    KEYS are its keys: the audio (or log-probs: a file, or FILE.ark:OFFSET) and `text` or `texts` (a list: alternatives
+    for `score`, of which the first is aligned where there is no `text`) are needed; `channel` counts from 1. A value of
+    null is as good as none; other keys are left alone. Relative paths count from the manifest's
+    folder.
+    """
+
+    kind = "manifest"
+
+    def __iter__(self) -> Iterator[Item]:
+        maker = ItemMaker(fold_case=self.fold_case, file=self.label)
+        for line in read_lines(self.name):
+            yield self._item(line, maker)
+
+    def _item(self, line: TextLine, maker: ItemMaker) -> Item:
+        origin = self.origin(line.number)
+        id: str | None = None
+        stem = ""
+        try:
+            fields = parsed_object(line)
+            id = checked_id(fields.get("utterance"), "utterance")
+            audio = checked_audio(_first(fields, "audio", "the audio"), "the audio")
+            stem = stem_of(audio)
+            texts = _texts(fields)
+            if fields.get("text") is None and texts:
+                text = texts[0]
+            else:
+                text = checked_text(_first(fields, "text", "the transcript"), "text")
+            details = _manifest_details(fields)
+        except InputError as error:
+            return maker.refused(id, line.number, origin, str(error), stem)
+        details |= {"audio": os.path.join(self.folder, audio), "text": text, "texts": texts if len(texts) > 1 else ()}
+        return maker.utterance(id, stem, line.number, origin, details)
+
+
+def parsed_object(line: TextLine) -> dict[str, Any]:
+    """Return the JSON object on a line, else raise InputError."""
+    if line.fault:
+        raise InputError(line.fault)
+    try:
+        value = parse_json(line.text, parse_constant=_no_number)
+    except json.JSONDecodeError as error:
+        got = f"{error.msg} at column {error.colno}: {shown(line.text)}"
+        raise InputError(f"expected a JSON object, got something else ({got})") from None
+    except ValueError as error:
+        raise InputError(f"expected a JSON object, got something that cannot be read: {error}") from None
+    if not isinstance(value, dict):
+        raise InputError(f"expected a JSON object, got {kind_of(value)}: {shown(value)}")
+    return value
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name}, which is not JSON")
+
+
+def _first(fields: dict[str, Any], which: str, what: str) -> Any:
+    keys = KEYS[which]
+    for key in keys:
+        if fields.get(key) is not None:
+            return fields[key]
+    more = f" and {len(fields) - _MOST_KEYS} more" if len(fields) > _MOST_KEYS else ""
+    got = ", ".join(shown(key) for key in sorted(fields)[:_MOST_KEYS]) or "none"
+    meant = _meant(fields, which)
+    hint = f"; did you mean {keys[0]} by {shown(meant)}?" if meant else ""
+    raise InputError(f"{what} is missing: expected the key {' or '.join(keys)}, got {got}{more}{hint}")
+
+
+def _meant(fields: dict[str, Any], which: str) -> str | None:
+    """Return the key that stands for a missing one: a column's name of tables, or one that is nearly right."""
+    known = {key for keys in KEYS.values() for key in keys}
+    own = {key.strip().casefold(): key for key in fields if key not in known and isinstance(fields[key], str)}
+    names = [*KEYS[which], *COLUMNS[which]]
+    near = (difflib.get_close_matches(key, names, n=1, cutoff=0.75) for key in own)
+    return next((own[name] for name in names if name in own), None) or next(
+        (key for key, found in zip(own.values(), near) if found), None
+    )
+
+
+def _texts(fields: dict[str, Any]) -> tuple[str, ...]:
+    """Return the alternatives, () where the line has none."""
+    values = fields.get("texts")
+    if values is None:
+        return ()
+    if not isinstance(values, list) or not values:
+        raise InputError(f"texts: expected a list of transcripts, got {shown(values)}")
+    texts = tuple(checked_string(value, f"texts, entry {i}") for i, value in enumerate(values, 1))
+    # N-best lists hold empty hypotheses: those alone cannot be scored.
+    return texts if any(text.strip() for text in texts) else tuple(checked_text(text, "texts") for text in texts)
+
+
+def _manifest_details(fields: dict[str, Any]) -> dict[str, Any]:
+    details: dict[str, Any] = {}
+    for key in KEYS["offset"]:
+        if "offset_s" not in details and fields.get(key) is not None:
+            details["offset_s"] = checked_seconds(fields[key], key)
+    for key in KEYS["duration"]:
+        if "duration_s" not in details and fields.get(key) is not None:
+            details["duration_s"] = checked_seconds(fields[key], key, above_zero=True)
+    if fields.get("channel") is not None:
+        details["channel"] = checked_channel(fields["channel"], "channel")
+    details["language"] = next(filter(None, (known_code(fields.get(key)) for key in KEYS["language"])), "")
+    speaker = fields.get("speaker")
+    if speaker is not None:
+        is_number = isinstance(speaker, int) and not isinstance(speaker, bool)
+        details["speaker"] = checked_id(speaker, "speaker") if is_number else checked_string(speaker, "speaker")
+    return details
+
+
+class Table(FileSource):
+    """A table with a header, plain or .gz, separated by commas, tabs or semicolons as its header is.
+
+    Columns are found by name, see COLUMNS; an audio and a text column are needed. Quotes are those of CSV, and a
+    quoted field may span lines; in a tab-separated line that does not work out as CSV they are letters. Relative paths
+    count from the table's folder, or from `clips` in it (Common Voice). A row that is no utterance is refused.
+    """
+
+    kind = "table"
+
+    def __init__(self, options: SourceLocation) -> None:
+        super().__init__(options)
+        head = next(iter(read_head(options.path, 1)), TextLine(1, ""))
+        self.separator, self.columns, self.width = parsed_header(options.path, head)
+        clips = os.path.join(self.folder, "clips")
+        self.clips = clips if os.path.isdir(clips) else ""
+
+    def __iter__(self) -> Iterator[Item]:
+        maker = ItemMaker(fold_case=self.fold_case, file=self.label)
+        rows = TableRows(read_lines(self.name), self.separator, self.width)
+        for number, row, fault in rows:
+            yield self._item(number, row, fault, maker)
+
+    def _item(self, number: int, row: list[str], fault: str, maker: ItemMaker) -> Item:
+        origin = self.origin(number)
+        id: str | None = None
+        stem = ""
+        try:
+            if fault:
+                raise InputError(fault)
+            cells = {what: row[i] for what, i in self.columns.items() if i < len(row)}
+            id = cells.get("id", "").strip() or None
+            audio = checked_audio(cells.get("audio", ""), "the audio")
+            stem = stem_of(audio)
+            if any(cell.strip() for cell in row[self.width :]):
+                got = f"{len(row)} columns where the header has {self.width}"
+                raise InputError(f"expected a row of the table, got {got}: quote what holds a separator")
+            fields = {"audio": self._path(audio), "text": checked_text(cells.get("text", ""), "the text")}
+            fields |= _row_details(cells)
+        except InputError as error:
+            return maker.refused(id, number, origin, str(error), stem)
+        return maker.utterance(id, stem, number, origin, fields)
+
+    def _path(self, audio: str) -> str:
+        path = os.path.join(self.folder, audio)
+        clip = os.path.join(self.clips, audio)
+        return clip if self.clips and not os.path.exists(path) and os.path.exists(clip) else path
+
+
+def parsed_header(path: str, head: TextLine) -> tuple[str, dict[str, int], int]:
+    """Return the separator, where each known column is, and how many columns there are, else raise UsageError."""
+    best: dict[str, int] = {}
+    for separator in ("\t", ",", ";"):
+        names = _names(head.text, separator)
+        columns = _columns(names)
+        if "audio" in columns and "text" in columns:
+            return separator, columns, len(names)
+        best = max(best, columns, key=len)
+    missing = [f"one of {' '.join(COLUMNS[what])} for the {what}" for what in ("audio", "text") if what not in best]
+    got = head.fault or shown(head.text)
+    raise UsageError(f"{printable(path)}: expected a header with {' and '.join(missing)}, got {got}")
+
+
+def _names(header: str, separator: str) -> list[str]:
+    try:
+        return next(csv.reader([header], delimiter=separator), [])
+    except csv.Error:
+        return []
+
+
+def _columns(names: list[str]) -> dict[str, int]:
+    places = {name.strip().casefold(): i for i, name in reversed(list(enumerate(names)))}
+    found = {}
+    for what, known in COLUMNS.items():
+        place = next((places[name] for name in known if name in places), None)
+        if place is not None:
+            found[what] = place
+    return found
+
+
+def _row_details(cells: dict[str, str]) -> dict[str, Any]:
+    """Return the start, duration, channel, language and speaker that a row has; an empty cell is as good as none."""
+    cells = {what: cell.strip() for what, cell in cells.items() if cell.strip()}
+    details: dict[str, Any] = {}
+    if "offset" in cells:
+        details["offset_s"] = checked_seconds(parsed_number(cells["offset"]), "the start")
+    if "duration" in cells:
+        details["duration_s"] = checked_seconds(parsed_number(cells["duration"]), "the duration", above_zero=True)
+    elif "end" in cells:
+        end_s = checked_seconds(parsed_number(cells["end"]), "the end")
+        details["duration_s"] = checked_duration(details.get("offset_s", 0.0), end_s)
+    if "channel" in cells:
+        channel = cells["channel"]
+        details["channel"] = checked_channel(
+            int(channel) if re.fullmatch("[0-9]{1,5}", channel) else channel, "channel"
+        )
+    details["language"] = known_code(cells.get("language"))
+    if "speaker" in cells:
+        details["speaker"] = cells["speaker"]
+    return details
+
+
+class TableRows:
+    """The rows (line, cells, fault) after the header; of a quote that is never closed only its own line is lost."""
+
+    def __init__(self, lines: Iterator[TextLine], separator: str, width: int) -> None:
+        self.lines = lines
+        self.separator = separator
+        self.width = width
+        self.lines_ahead: list[TextLine] = []
+        """Lines that were read while a quote was open."""
+
+    def __iter__(self) -> Iterator[tuple[int, list[str], str]]:
+        self.next_line()
+        while (line := self.next_line()) is not None:
+            yield (line.number, [], line.fault) if line.fault else self.row(line)
+
+    def next_line(self) -> TextLine | None:
+        return self.lines_ahead.pop(0) if self.lines_ahead else next(self.lines, None)
+
+    def row(self, line: TextLine) -> tuple[int, list[str], str]:
+        literal = line.text.split(self.separator)
+        if '"' not in line.text:
+            return line.number, literal, ""
+        is_tabs = self.separator == "\t"
+        ahead: list[TextLine] = []
+        try:
+            row = self.cells(line.text)
+            # a tab-separated line that is complete as it stands does not go on in the next one
+            while row is None and not (is_tabs and len(literal) >= self.width):
+                row = self.joined(line, ahead)
+            if row is not None:
+                return line.number, row, ""
+            fault = "a quote is not closed"
+        except csv.Error as error:
+            fault = str(error)
+        self.lines_ahead = ahead + self.lines_ahead
+        if is_tabs:
+            return line.number, literal, ""
+        return line.number, [], f"expected a row of CSV, got something else ({fault}); write quotes inside quotes twice"
+
+    def joined(self, line: TextLine, ahead: list[TextLine]) -> list[str] | None:
+        """Return the row with the lines that may close its quote, which are added to `ahead`, or raise csv.Error."""
+        while len(ahead) < _MOST_LINES and (following := self.next_line()) is not None:
+            ahead.append(following)
+            if following.fault:
+                break
+            if '"' in following.text:
+                text, number = line.text, line.number
+                for part in ahead:
+                    text += "\n" * (part.number - number) + part.text
+                    number = part.number
+                return self.cells(text)
+        raise csv.Error("a quote is not closed")
+
+    def cells(self, text: str) -> list[str] | None:
+        """Return the cells of a row, None where it ends inside quotes; raise csv.Error where it is not CSV."""
+        try:
+            return next(csv.reader([text], delimiter=self.separator, strict=True))
+        except csv.Error as error:
+            if "unexpected end" in str(error):
+                return None
+            raise
+
+
+class Lhotse(FileSource):
+    """Cuts (`cuts.jsonl`, plain or .gz) of recordings in files; channels are mixed unless a supervision is of one.
+
+    The id is the supervision's, and where it has none the cut's made unique. Relative paths count from the manifest's
+    folder, and where there is no such file from the current one, as Lhotse has it. Mixed and padding cuts, recordings
+    that are commands or URLs or that a transform changes, and supervisions without text are refused.
+    """
+
+    kind = "lhotse"
+
+    def __iter__(self) -> Iterator[Item]:
+        maker = ItemMaker(fold_case=self.fold_case, file=self.label)
+        for line in read_lines(self.name):
+            yield from self._items(line, maker)
+
+    def _items(self, line: TextLine, maker: ItemMaker) -> Iterator[Item]:
+        origin = self.origin(line.number)
+        cut_id = ""
+        try:
+            cut = parsed_object(line)
+            cut_id = checked_id(cut.get("id"), "id") or ""
+            _check_kind(cut)
+            supervisions = cut.get("supervisions")
+            if not isinstance(supervisions, list) or not supervisions:
+                raise InputError("expected a cut with supervisions, got one without: there is no transcript")
+        except InputError as error:
+            yield maker.refused(cut_id or None, line.number, origin, str(error))
+            return
+        for number, supervision in enumerate(supervisions, 1):
+            at = origin if len(supervisions) == 1 else f"{origin}, supervision {number}"
+            id = None
+            try:
+                if not isinstance(supervision, dict):
+                    raise InputError(f"supervisions: expected objects, got {kind_of(supervision)}")
+                id = checked_id(supervision.get("id"), "the supervision's id")
+                fields = self._fields(cut, supervision)
+            except InputError as error:
+                yield maker.refused(id, line.number, at, str(error), cut_id)
+                continue
+            yield maker.utterance(id, cut_id or at, line.number, at, fields)
+
+    def _fields(self, cut: dict[str, Any], supervision: dict[str, Any]) -> dict[str, Any]:
+        recording = _object(cut, "recording")
+        if recording.get("transforms"):
+            raise InputError("recording: expected one as it is on disk, got transforms: save the changed audio first")
+        channel = supervision.get("channel", cut.get("channel"))
+        source, number = _source(recording, channel)
+        offset_s, duration_s = _span(cut, supervision, recording)
+        fields: dict[str, Any] = {"audio": resolved(self.folder, source), "channel": number}
+        fields |= {"offset_s": offset_s, "duration_s": duration_s}
+        fields["text"] = checked_text(_needed(supervision, "text"), "text")
+        fields["language"] = known_code(supervision.get("language"))
+        speaker = supervision.get("speaker")
+        return fields if speaker is None else fields | {"speaker": checked_string(speaker, "speaker")}
+
+
+def is_cut(value: dict[str, Any]) -> bool:
+    """Return whether a JSON object is one of Lhotse's cuts (of any type)."""
+    is_typed = str(value.get("type")).endswith("Cut")
+    return is_typed or isinstance(value.get("supervisions"), list) or isinstance(value.get("recording"), dict)
+
+
+def _check_kind(cut: dict[str, Any]) -> None:
+    kind = cut.get("type", "MonoCut")
+    if kind in ("MixedCut", "PaddingCut"):
+        raise InputError(f"expected a MonoCut, got a {kind}: save its audio and make cuts of that")
+    if kind not in ("MonoCut", "MultiCut", "Cut", "DataCut"):
+        raise InputError(f"expected a MonoCut, got {shown(kind)}")
+
+
+def _source(recording: dict[str, Any], channel: Any) -> tuple[str, int | None]:
+    """Return the file that holds the channels, and which of its channels is used, from 1; None for all."""
+    channels = _channels(channel)
+    sources = recording.get("sources")
+    if not isinstance(sources, list) or not sources or not all(isinstance(source, dict) for source in sources):
+        raise InputError(f"recording: expected a list of sources, got {shown(sources)}")
+    fitting = [source for source in sources if not channels or channels <= _channels(source.get("channels"))]
+    if len(fitting) != 1 and len(sources) > 1:
+        raise InputError(f"recording: expected the channels {sorted(channels)} in one of its {len(sources)} files")
+    source = fitting[0] if fitting else sources[0]
+    kind = source.get("type")
+    if kind != "file":
+        raise InputError(f"recording: expected a source of type file, got {shown(kind)}: nothing is run or fetched")
+    path = checked_audio(source.get("source"), "the recording's source")
+    held = sorted(_channels(source.get("channels")))
+    if len(held) <= 1 or not channels or channels == set(held):
+        return path, None
+    if len(channels) > 1 or not channels <= set(held):
+        raise InputError(f"channel: expected one of the file's channels or all, got {sorted(channels)} of {held}")
+    return path, held.index(min(channels)) + 1
+
+
+def _channels(value: Any) -> set[int]:
+    values = [] if value is None else value if isinstance(value, list) else [value]
+    if any(isinstance(channel, bool) or not isinstance(channel, int) or channel < 0 for channel in values):
+        raise InputError(f"channel: expected numbers from 0, got {shown(value)}")
+    return set(values)
+
+
+def _span(cut: dict[str, Any], supervision: dict[str, Any], recording: dict[str, Any]) -> tuple[float, float]:
+    """Return offset and duration of a supervision in its recording, seconds."""
+    start_s = supervision.get("start", 0)
+    if isinstance(start_s, (int, float)) and not isinstance(start_s, bool) and start_s < 0:
+        start_s = -checked_seconds(-start_s, "the supervision's start")  # it begins before the cut does
+    else:
+        start_s = checked_seconds(start_s, "the supervision's start")
+    offset_s = round(checked_seconds(cut.get("start", 0), "the cut's start") + start_s, 8)
+    duration_s = checked_seconds(_needed(supervision, "duration"), "the supervision's duration", above_zero=True)
+    end_s = round(offset_s + duration_s, 8)
+    total_s = recording.get("duration")
+    if total_s is not None:
+        total_s = checked_seconds(total_s, "the recording's duration", above_zero=True)
+        if total_s < end_s <= total_s + _ROUNDING_S:
+            end_s = total_s
+    begin_s = 0.0 if -_ROUNDING_S <= offset_s < 0 else offset_s
+    if begin_s < 0 or (total_s is not None and end_s > total_s) or end_s <= begin_s:
+        whole = "" if total_s is None else f" of {total_s} s"
+        raise InputError(f"expected a supervision inside its recording{whole}, got {offset_s} to {end_s} s")
+    return begin_s, round(end_s - begin_s, 8)
+
+
+def _object(fields: dict[str, Any], key: str) -> dict[str, Any]:
+    value = _needed(fields, key)
+    if not isinstance(value, dict):
+        raise InputError(f"{key}: expected an object, got {kind_of(value)}")
+    return value
+
+
+def _needed(fields: dict[str, Any], key: str) -> Any:
+    if fields.get(key) is None:
+        raise InputError(f"expected the key {key}, got {shown(sorted(fields))}")
+    return fields[key]
