@@ -30,7 +30,7 @@ from ctc_align.config import load_config
 from ctc_align.errors import UsageError
 from ctc_align.extras import install_line
 from ctc_align.functional import ctc_loss
-from ctc_align.models.array_files import load_torch_file
+from ctc_align.models.log_probs import load_torch_file
 from ctc_align.text.arpabet import strip_all
 from ctc_align.text.control_characters import printable
 from ctc_align.text.g2p.letter_network import (

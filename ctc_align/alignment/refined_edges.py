@@ -20,7 +20,10 @@ from ctc_align.lattice import WILDCARD
 from ctc_align.models.edge_network import (
     CHANNELS,
     FARTHEST,
+    FINE_MELS,
+    FINE_SHIFT_S,
     INSIDE,
+    LEVEL_REACH_FRAMES,
     MODEL_CHANNELS,
     REACH,
     WINDOW,
@@ -28,8 +31,8 @@ from ctc_align.models.edge_network import (
     WORD_START,
     EdgeNetwork,
     EdgeWindows,
+    fine_features,
 )
-from ctc_align.models.fine_features import LEVEL_REACH_FRAMES, MELS, SHIFT_S, fine_features
 from ctc_align.reading.rows_on_disk import TensorOnDisk
 from ctc_align.types import Audio, Emissions, Tokens
 
@@ -121,7 +124,7 @@ class EdgeScene:
         """Return the fine frame (E,) int64 that is nearest to each edge."""
         emissions = self.emissions
         at_s = self.edges.frames * emissions.frame_shift_s + emissions.first_frame_s
-        return np.floor(at_s / SHIFT_S + 0.5).astype(np.int64)
+        return np.floor(at_s / FINE_SHIFT_S + 0.5).astype(np.int64)
 
     def windows(self, first: int, last: int, margin: int = 0) -> EdgeWindows:
         """Return the windows of edges [first, last), `margin` fine frames wider on either side."""
@@ -129,9 +132,9 @@ class EdgeScene:
         reach = REACH + margin
         centres = self.centres()[first:last]
         fine = centres[:, None] + np.arange(-reach, reach + 1)
-        values = np.empty((last - first, MELS + MODEL_CHANNELS, 2 * reach + 1), np.float32)
-        values[:, :MELS] = self._features(fine)
-        values[:, MELS:] = self._scores_and_places(first, last, fine)
+        values = np.empty((last - first, FINE_MELS + MODEL_CHANNELS, 2 * reach + 1), np.float32)
+        values[:, :FINE_MELS] = self._features(fine)
+        values[:, FINE_MELS:] = self._scores_and_places(first, last, fine)
         sounds = [self._indices(side[first:last]) for side in (edges.left, edges.right)]
         role = torch.from_numpy(edges.role[first:last])
         left, right = (torch.from_numpy(side) for side in sounds)
@@ -151,7 +154,7 @@ class EdgeScene:
         """Return the fine features (E, MELS, W) of windows of fine frames (E, W), which ascend."""
         audio = self.emissions.sound
         assert audio is not None
-        found = np.empty((len(fine), MELS, fine.shape[1]), np.float32)
+        found = np.empty((len(fine), FINE_MELS, fine.shape[1]), np.float32)
         # Where hours without an edge are between two windows nothing of them is looked at.
         far = np.flatnonzero(fine[1:, 0] - fine[:-1, -1] > FAR_FRAMES) + 1
         for begin, end in zip((0, *far), (*far, len(fine))):
@@ -164,7 +167,7 @@ class EdgeScene:
     def _scores_and_places(self, first: int, last: int, fine: np.ndarray) -> np.ndarray:
         """Return the model's scores, and the distances from edges (E, MODEL_CHANNELS, W), of fine frames (E, W)."""
         emissions, edges = self.emissions, self.edges
-        time_s = fine * SHIFT_S
+        time_s = fine * FINE_SHIFT_S
         frame = np.clip((time_s - emissions.first_frame_s) / emissions.frame_shift_s - 0.5, 0, None)
         scores = sound_scores(emissions, self.ids, edges.left[first:last], edges.right[first:last], frame)
         at_s = edges.frames * emissions.frame_shift_s + emissions.first_frame_s
@@ -315,8 +318,8 @@ def refine_edges(emissions: Emissions, tokens: Tokens, drawn: Spans, network: Ed
     answers = yield [LookAtEdges(scene, first, min(first + EDGES_AT_ONCE, len(edges))) for first in blocks]
     chances = np.concatenate(answers)
     fine, fine_sd = medians_of(chances)
-    per_frame = SHIFT_S / emissions.frame_shift_s
-    frames = (scene.centres() * SHIFT_S - emissions.first_frame_s) / emissions.frame_shift_s + fine * per_frame
+    per_frame = FINE_SHIFT_S / emissions.frame_shift_s
+    frames = (scene.centres() * FINE_SHIFT_S - emissions.first_frame_s) / emissions.frame_shift_s + fine * per_frame
     sd = fine_sd * per_frame * network.spread
     # Where a wildcard stands for unknown letters nothing is known of the sound on one side.
     kept = _beside_wildcard(edges, ids)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.config import Settings
     from ctc_align.formats import Alignment, OutputFiles
-    from ctc_align.models.log_probs import Reader
+    from ctc_align.models.log_probs import LogProbsReader
     from ctc_align.types import Audio, AudioLike, BookPlace, Transcript, Words
 
 
@@ -336,7 +336,7 @@ def spoken_text(words: Words) -> str:
     return " ".join(word.text for word in words.words if word.spoken)
 
 
-def sound_of(audio: str, reader: Reader | None, aligner: Aligner) -> AudioLike:
+def sound_of(audio: str, reader: LogProbsReader | None, aligner: Aligner) -> AudioLike:
     """Return AUDIO as an aligner takes it: log-probs, which `reader` reads, a path, or standard input, read."""
     from ctc_align.audio.loading import load_stdin
 
@@ -347,7 +347,7 @@ def sound_of(audio: str, reader: Reader | None, aligner: Aligner) -> AudioLike:
     return load_stdin(aligner.model.sample_rate, channel=aligner.settings.channel_number, on_disk=True)
 
 
-def load_aligner(model: ModelOptions, reader: Reader | None, settings: Settings) -> Aligner:
+def load_aligner(model: ModelOptions, reader: LogProbsReader | None, settings: Settings) -> Aligner:
     """Return the aligner of the options; without a model where `reader` reads log-probs."""
     from ctc_align.alignment.aligner import Aligner
 

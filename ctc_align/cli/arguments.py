@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ctc_align.errors import UsageError
 
 if TYPE_CHECKING:
-    from ctc_align.models.log_probs import Reader
+    from ctc_align.models.log_probs import LogProbsReader
 
 _RECORDING, _TEXT = "recording", "text"
 _ESTIMATED_S = 0.1
@@ -77,7 +77,7 @@ def _near(path: str, role: str = _RECORDING) -> str:
     return f"; did you mean {os.path.join(folder, likely[0])}?" if likely else ""
 
 
-def check_recording(audio: str, reader: Reader | None, formats: Sequence[str] = ()) -> None:
+def check_recording(audio: str, reader: LogProbsReader | None, formats: Sequence[str] = ()) -> None:
     """Raise AudioError where AUDIO cannot be read as a recording, UsageError where it is too long for a format.
 
     Log-probs and standard input are read later.

@@ -23,7 +23,7 @@ from ctc_align.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from ctc_align.cli.messages import Talk
-    from ctc_align.models.log_probs import Reader
+    from ctc_align.models.log_probs import LogProbsReader
 
 OUTPUTS = "Outputs"
 WORKERS = "Workers and resuming"
@@ -183,7 +183,7 @@ class ModelOptions(Group):
     device: str = device_option()
     backend: str = backend_option()
 
-    def name_for(self, log_probs: Reader | None) -> str | None:
+    def name_for(self, log_probs: LogProbsReader | None) -> str | None:
         """Return the model's name, by default that of a choice by language; None where log-probs replace it."""
         return None if log_probs is not None else self.model or "auto"
 
@@ -237,7 +237,7 @@ class LogProbsOptions(Group):
     frame_shift: float | None = setting(None, "Time from frame to frame.", metavar="SECONDS")
     blank: str | None = setting(None, "The vocabulary's blank.", metavar="TOKEN|INDEX", shown="index 0")
 
-    def reader_of_file(self, audio: str, model: str | None) -> Reader | None:
+    def reader_of_file(self, audio: str, model: str | None) -> LogProbsReader | None:
         """Return the reader of log-probs `audio`; None where it is sound.
 
         Raises:
@@ -252,7 +252,7 @@ class LogProbsOptions(Group):
             raise UsageError(f"{' and '.join(self._names)}: only for log-probs ({kinds}), got {audio}")
         return None
 
-    def reader_of_source(self, source: str, model: str | None) -> Reader | None:
+    def reader_of_source(self, source: str, model: str | None) -> LogProbsReader | None:
         """Return the reader of a corpus of log-probs; None where none of these options is given.
 
         Raises:
@@ -266,16 +266,16 @@ class LogProbsOptions(Group):
         values = {"--vocab": self.vocab, "--frame-shift": self.frame_shift, "--blank": self.blank}
         return [option for option, value in values.items() if value is not None]
 
-    def _reader(self, audio: str, model: str | None) -> Reader:
+    def _reader(self, audio: str, model: str | None) -> LogProbsReader:
         """Return the reader; raise UsageError where an option is missing, or a model is given as well."""
-        from ctc_align.models.log_probs import Reader
+        from ctc_align.models.log_probs import LogProbsReader
 
         if self.vocab is None or self.frame_shift is None:
             missing = " and ".join(option for option in ("--vocab", "--frame-shift") if option not in self._names)
             raise UsageError(f"{audio}: log-probs need {missing} too (--vocab FILE, --frame-shift SECONDS)")
         if model is not None:
             raise UsageError(f"{audio}: log-probs come out of a model already; leave --model {model} away")
-        return Reader(self.vocab, self.frame_shift, self.blank)
+        return LogProbsReader(self.vocab, self.frame_shift, self.blank)
 
 
 @dataclass(frozen=True)

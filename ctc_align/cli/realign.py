@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.config import Settings
     from ctc_align.formats import Alignment, OutputFiles
-    from ctc_align.models.log_probs import Reader
+    from ctc_align.models.log_probs import LogProbsReader
     from ctc_align.types import AudioLike
 
     Run = Callable[[str, "OutputFiles | None"], int]
@@ -207,7 +207,7 @@ def _recording(path: str, alignment: Alignment, audio: str | None) -> str:
     return str(RecordingFinder(audio or "").find(alignment, Path(path)))
 
 
-def _read(sound: str, alignment: Alignment, reader: Reader | None) -> AudioLike:
+def _read(sound: str, alignment: Alignment, reader: LogProbsReader | None) -> AudioLike:
     """Return log-probs, read, or the path of a recording."""
     if reader is None:
         return sound

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ctc_align.cli.score_rows import ScoreRow, Thresholds
     from ctc_align.config import Settings
     from ctc_align.corpus.corpus_scores import ScoredUtterance, ScoreOptions
-    from ctc_align.models.log_probs import Reader
+    from ctc_align.models.log_probs import LogProbsReader
 
 FORMATS = ("table", "tsv", "jsonl")
 _NAME_CHARS = 40
@@ -93,7 +93,7 @@ class CorpusOptions(Group):
     workers: int | None = setting(None, "Processes for a corpus.", metavar="N", shown="one for each CPU core")
     batch_seconds: float = setting(120.0, "Audio of a corpus that goes through the model together.", metavar="SECONDS")
 
-    def scoring(self, model: ModelOptions, settings: Settings, reader: Reader | None) -> ScoreOptions:
+    def scoring(self, model: ModelOptions, settings: Settings, reader: LogProbsReader | None) -> ScoreOptions:
         """Return how the library scores a corpus; faults of its log-probs' description are raised at once."""
         from ctc_align.corpus.corpus_scores import ScoreOptions
 
@@ -227,7 +227,7 @@ def _read(files: list[str], texts: list[str]) -> list[tuple[str, str | Transcrip
 def _rows_of_audio(
     audio: str,
     transcripts: list[tuple[str, str | TranscriptError, bool]],
-    reader: Reader | None,
+    reader: LogProbsReader | None,
     model: ModelOptions,
     settings: Settings,
     talk: Talk,

@@ -37,7 +37,7 @@ from ctc_align.models import AUTO
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.alignment.scoring import Scored
-    from ctc_align.models.log_probs import Reader
+    from ctc_align.models.log_probs import LogProbsReader
     from ctc_align.types import Audio, Emissions
 
 WINDOW = 256
@@ -65,7 +65,7 @@ class ScoreOptions:
     settings: Settings = field(default_factory=Settings)
     workers: int | None = None
     batch_seconds: float = 120.0
-    log_probs: Reader | None = None
+    log_probs: LogProbsReader | None = None
 
 
 @dataclass(frozen=True)

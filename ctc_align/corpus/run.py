@@ -41,7 +41,7 @@ from ctc_align.corpus.utterance import Source, Utterance
 from ctc_align.errors import BackendError, LostFolderError, OutputError, UsageError
 from ctc_align.models import AUTO, ENGLISH, UNIVERSAL, check_model
 from ctc_align.models.catalogue import folder_settings, speaks_any
-from ctc_align.models.log_probs import Reader
+from ctc_align.models.log_probs import LogProbsReader
 
 BATCH_SECONDS_CPU, BATCH_SECONDS_GPU = 120.0, 1200.0
 _GPU_THREADS = 4
@@ -84,7 +84,7 @@ class CorpusRun:
     inputs: tuple[str, ...] = ()
     profile: bool = False
     verify: bool = False
-    log_probs: Reader | None = None
+    log_probs: LogProbsReader | None = None
     text: str = ""
 
 

@@ -29,9 +29,9 @@ FOLDER = Path(__file__).resolve().parent
 FOLDER_FILES = ("model.toml", "model.safetensors")
 """The files of a model's folder."""
 FAMILIES = {
-    "hf:": "ctc_align.models.huggingface.transformers_model",
+    "hf:": "ctc_align.models.huggingface",
     "torchaudio:": "ctc_align.models.torchaudio_bundles",
-    "onnx:": "ctc_align.models.onnx.onnx_model",
+    "onnx:": "ctc_align.models.onnx_model",
 }
 """The prefix of a family's names, and the module whose `load(name, device, settings)` loads one of its models."""
 
@@ -65,10 +65,10 @@ def _load(name: str, device: str | torch.device, settings: Settings) -> Acoustic
             return model
     folder = embedded_folder(name) if name in EMBEDDED else Path(name)
     if name not in EMBEDDED and _is_transformers(folder):
-        from ctc_align.models.huggingface.transformers_model import load
+        from ctc_align.models.huggingface import load
 
         return load(name, device, settings, folder=True)
-    from ctc_align.models.convnet.model_folder import load_folder
+    from ctc_align.models.convnet.convnet_model import load_folder
 
     return load_folder(folder, resolve_device(device), settings)
 

@@ -209,9 +209,12 @@ def folder_of(model: str) -> Path | None:
 def calibration_of(model: str) -> Calibration | None:
     """Return the calibration beside the model that `--model` names; None if there is none."""
     folder = folder_of(model)
-    if folder is None or not (folder / FILE).is_file():
-        return None
-    return read_calibration(folder / FILE)
+    return None if folder is None else calibration_in(folder)
+
+
+def calibration_in(folder: Path) -> Calibration | None:
+    """Return the calibration in a model's folder; None if there is none."""
+    return read_calibration(folder / FILE) if (folder / FILE).is_file() else None
 
 
 def file_in(place: Path) -> Path:

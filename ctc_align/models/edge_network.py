@@ -9,30 +9,126 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
-from ctc_align.models import fine_features
 from ctc_align.models.calibration import KINDS, MOST_SPREAD, SILENCE, SOUND, folder_of, kind_of
+from ctc_align.models.convnet.features import mel_filters
 from ctc_align.models.network_files import network_bytes, read_network
 from ctc_align.reading import as_number, as_whole
 from ctc_align.text.ipa import IPA_PHONES, NEAREST_ARPABET, is_ipa
+from ctc_align.types import Audio
+
+# Fine log-mel features of a recording, for networks that look at edges: a frame every 5 ms, levelled nearby.
+#
+# An acoustic model's features are too coarse for an edge: 20 ms around every 10 ms. These are 16 ms around every 5 ms,
+# and what is loud in the ten seconds around them is 0: neither gain nor a speaker farther away makes a difference.
+
+FINE_SHIFT_S = 0.005
+"""Frame f is centred on `f * SHIFT_S`, counted from the audio's first sample."""
+FINE_WINDOW_S = 0.016
+FINE_MELS = 30
+LOW_HZ, HIGH_HZ = 60.0, 8000.0
+LEVEL_FRAMES = 200
+"""Every second has a level of its own …"""
+LEVEL_REACH_FRAMES = 1000
+"""… which is the `LOUD_QUANTILE` of the frames within five seconds of it."""
+LOUD_QUANTILE = 0.9
+LEVEL_STEP = 4
+FLOOR, CENTRE, SCALE = -14.0, -5.0, 0.3
+"""Nats below the level that a channel is limited to; what is subtracted then, and the scale of what is left."""
+FINE_SILENCE = (FLOOR - CENTRE) * SCALE
+"""The value of all channels beyond the recording's ends."""
+_SMALLEST_POWER = 1e-12
+_LEAST_ROWS = 64
+
+
+def fine_frame_count(audio: Audio) -> int:
+    """Return the number of frames of a recording, one for every begun 5 ms."""
+    return -(-len(audio.samples) // _shift_samples(audio.sample_rate))
+
+
+def fine_features(audio: Audio, first: int, last: int) -> torch.Tensor:
+    """Return the features of frames [first, last) of a recording: (last - first, MELS) float32, on the CPU.
+
+    Frames before its beginning and after its end are silent. A frame is the same, whatever others are asked for.
+
+    Args:
+        audio: mono; its samples may lie on disk.
+        first, last: frames, `last` exclusive; may lie outside the recording.
+    """
+    count = fine_frame_count(audio)
+    begin, end = min(max(first, 0), count), min(max(last, 0), count)
+    features = torch.full((last - first, FINE_MELS), FINE_SILENCE)
+    if begin >= end:
+        return features
+    first_second, last_second = begin // LEVEL_FRAMES, (end - 1) // LEVEL_FRAMES
+    near = max(0, first_second * LEVEL_FRAMES - LEVEL_REACH_FRAMES)
+    far = min(count, (last_second + 1) * LEVEL_FRAMES + LEVEL_REACH_FRAMES)
+    log_mel = _log_mel(audio, near, far)
+    loudness = log_mel.logsumexp(1)
+    own = log_mel[begin - near : end - near]
+    for second in range(first_second, last_second + 1):
+        low = max(0, second * LEVEL_FRAMES - LEVEL_REACH_FRAMES) - near
+        high = (second + 1) * LEVEL_FRAMES + LEVEL_REACH_FRAMES - near
+        place = slice(max(begin, second * LEVEL_FRAMES) - begin, (second + 1) * LEVEL_FRAMES - begin)
+        own[place] -= _loud(loudness[low:high])
+    features[begin - first : end - first] = own.clamp_min(FLOOR).sub_(CENTRE).mul_(SCALE)
+    return features
+
+
+def _loud(loudness: torch.Tensor) -> float:
+    """Return the quantile of loudness (t,), of every `LEVEL_STEP`-th frame."""
+    some = loudness[::LEVEL_STEP].numpy()
+    rank = round(LOUD_QUANTILE * (len(some) - 1))
+    return float(np.partition(some, rank)[rank])
+
+
+def _shift_samples(sample_rate: int) -> int:
+    return round(FINE_SHIFT_S * sample_rate)
+
+
+@lru_cache(maxsize=4)
+def _filters(sample_rate: int) -> tuple[torch.Tensor, torch.Tensor, int]:
+    """Return the window, the mel filters (fft // 2 + 1, MELS), and the length of the FFT, all for one sample rate."""
+    length = round(FINE_WINDOW_S * sample_rate)
+    fft = 2 ** (length - 1).bit_length()
+    filters = mel_filters(FINE_MELS, fft, sample_rate, LOW_HZ, min(HIGH_HZ, sample_rate / 2))
+    return torch.hann_window(length, periodic=False), torch.from_numpy(filters), fft
+
+
+def _log_mel(audio: Audio, first: int, last: int) -> torch.Tensor:
+    """Return frames [first, last) within the recording: (last - first, MELS) float32, natural log of power."""
+    window, filters, fft = _filters(audio.sample_rate)
+    shift, reach = _shift_samples(audio.sample_rate), len(window) // 2
+    begin, end = first * shift - reach, (last - 1) * shift + len(window) - reach
+    samples = np.ascontiguousarray(audio.samples[max(0, begin) : max(0, end)], np.float32)
+    # Products of a few rows are summed in another order: a frame must not depend on how many are computed with it.
+    lacking = max(0, _LEAST_ROWS - (last - first)) * shift
+    right = max(0, end - len(audio.samples)) + lacking
+    padded = torch.nn.functional.pad(torch.from_numpy(samples), (max(0, -begin), right))
+    spectrum = torch.fft.rfft(padded.unfold(0, len(window), shift) * window, fft)
+    power = spectrum.real.square().addcmul_(spectrum.imag, spectrum.imag)
+    return torch.log((power @ filters).clamp_min_(_SMALLEST_POWER))[: last - first]
+
 
 FILE = "edges.safetensors"
 FORMAT = "ctc-align-edges/1"
 FARTHEST = 12
 """An edge is moved by at most so many fine frames (60 ms)."""
-PLACES = 2 * FARTHEST + 1
+POSITIONS = 2 * FARTHEST + 1
 KERNEL = 5
 DILATIONS = (1, 2, 3)
 REACH = FARTHEST + sum(DILATIONS) * (KERNEL // 2)
 """Fine frames on either side of a window's centre: 120 ms."""
 WINDOW = 2 * REACH + 1
 MODEL_CHANNELS = 7
-CHANNELS = fine_features.MELS + MODEL_CHANNELS
+CHANNELS = FINE_MELS + MODEL_CHANNELS
 INSIDE, WORD_END, WORD_START = ROLES = range(3)
 """An edge that two sounds share; the end of a word and the start of the next one, which need not be the same."""
 BLOCK = 32
@@ -123,7 +219,7 @@ class EdgeNetwork(nn.Module):
         self.layers = nn.ModuleList(nn.Conv1d(count, width, KERNEL, dilation=d) for count, d in zip(inputs, DILATIONS))
         self.modulation = nn.ModuleList(nn.Linear(around, 2 * width) for _ in DILATIONS)
         self.output = nn.Conv1d(width, 1, 1)
-        self.habit = nn.Linear(around, PLACES)
+        self.habit = nn.Linear(around, POSITIONS)
         alone = replace(shape, members=1)
         self.companions = nn.ModuleList(EdgeNetwork(alone) for _ in range(shape.members - 1))
 

@@ -16,9 +16,7 @@ from ctc_align.config import Settings
 from ctc_align.errors import UsageError, one_line
 from ctc_align.extras import install_line
 from ctc_align.models.acoustic_model import resolve_device
-from ctc_align.models.framewise.frame_times import Convolution, FrameGrid
-from ctc_align.models.framewise.framewise_model import FrameModel, NetworkFacts, Signal, standardised
-from ctc_align.types import Audio
+from ctc_align.models.framewise import Convolution, FrameGrid, FrameModel, NetworkFacts
 
 PREFIX = "torchaudio:"
 BLANK = 0
@@ -52,8 +50,9 @@ def load(name: str, device: str | torch.device, settings: Settings) -> FrameMode
         grid=FrameGrid(tuple(Convolution(layer.kernel_size, layer.stride) for layer in layers)),
         norms=((first, "layer_norm"),) if normed else (),
         stem=first.conv if normed else None,
+        norm_epsilon=_NORM_EPSILON if bundle._normalize_waveform else None,
     )
-    return Bundle(facts, network, device, settings, normalises=bundle._normalize_waveform, star=star)
+    return Bundle(facts, network, device, settings, star=star)
 
 
 def names() -> list[str]:
@@ -67,23 +66,13 @@ def names() -> list[str]:
 
 
 class Bundle(FrameModel):
-    """A network of torchaudio with its bundle's normalisation and star."""
+    """A network of torchaudio with its bundle's star."""
 
     def __init__(
-        self,
-        facts: NetworkFacts,
-        network: nn.Module,
-        device: torch.device,
-        settings: Settings,
-        *,
-        normalises: bool,
-        star: bool,
+        self, facts: NetworkFacts, network: nn.Module, device: torch.device, settings: Settings, *, star: bool
     ) -> None:
         super().__init__(facts, network, device, settings)
-        self._normalises, self._star = normalises, star
-
-    def _signal(self, audio: Audio) -> Signal:
-        return standardised(audio.samples, _NORM_EPSILON) if self._normalises else Signal(audio.samples)
+        self._star = star
 
     def _logits(self, inputs: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
         logits, _ = self.network(inputs, lengths)

@@ -26,7 +26,7 @@ from ctc_align.models import EMBEDDED, embedded_folder
 from ctc_align.models.calibration import FILE as CALIBRATION
 from ctc_align.models.catalogue import folder_settings
 from ctc_align.models.confidence_network import FILE as CONFIDENCE
-from ctc_align.models.convnet import convnet_model, model_folder
+from ctc_align.models.convnet import convnet_model
 from ctc_align.models.convnet.convnet_model import ModelDescription
 from ctc_align.text.ipa import is_ipa
 from ctc_align.text.lexicon import Lexicon, read_lexicon
@@ -204,7 +204,7 @@ def read_base_model(model: str, call: Call) -> BaseModel:
         )
     if call.out_dir.resolve() == folder.resolve():
         raise UsageError(f"--out-dir {call.out_dir}: is the folder of the model that is adapted; take another one")
-    description = model_folder.load_folder(folder, torch.device("cpu"), Settings()).description
+    description = convnet_model.load_folder(folder, torch.device("cpu"), Settings()).description
     if not description.shape.states:
         raise UsageError(f"--model {model}: has no segmentation states; train a model with `ctc-align train`")
     weights = {name: w.float() for name, w in load_file(str(folder / "model.safetensors")).items()}

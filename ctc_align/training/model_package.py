@@ -18,9 +18,8 @@ from ctc_align.errors import OutputError
 from ctc_align.models.calibration import FILE as CALIBRATION
 from ctc_align.models.catalogue import LEXICON
 from ctc_align.models.confidence_network import FILE as CONFIDENCE
-from ctc_align.models.convnet.convnet_model import ModelDescription
+from ctc_align.models.convnet.convnet_model import ModelDescription, save_folder
 from ctc_align.models.convnet.gaussian_mixtures import Mixtures
-from ctc_align.models.convnet.model_folder import save_folder
 from ctc_align.models.convnet.network import NetworkShape
 from ctc_align.models.edge_network import FILE as EDGES
 from ctc_align.models.edge_network import EdgeNetwork, edge_network_bytes

@@ -21,7 +21,7 @@ from ctc_align.errors import EmissionsError, InputError, OutputError, UsageError
 from ctc_align.extras import install_line
 from ctc_align.formats.whole_files import is_link, refuse_link
 from ctc_align.models import FOLDER_FILES
-from ctc_align.models.array_files import load_torch_file, reads_torch_files
+from ctc_align.models.log_probs import load_torch_file, reads_torch_files
 
 NAME = ".training"
 Result = TypeVar("Result")

@@ -16,7 +16,7 @@ import torch
 from ctc_align.config import Settings
 from ctc_align.errors import UsageError
 from ctc_align.models import EMBEDDED, FOLDER_FILES, embedded_folder
-from ctc_align.models.convnet import model_folder
+from ctc_align.models.convnet import convnet_model
 from ctc_align.models.convnet.convnet_model import ModelDescription
 from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
 from ctc_align.reading import content_hash
@@ -106,7 +106,7 @@ def read_start(model: str, out_dir: Path) -> Start | None:
         )
     if out_dir.resolve() == folder.resolve():
         raise UsageError(f"--out-dir {out_dir}: is the folder of the model that is begun with; take another one")
-    description = model_folder.load_folder(folder, torch.device("cpu"), Settings()).description
+    description = convnet_model.load_folder(folder, torch.device("cpu"), Settings()).description
     path = folder / FOLDER_FILES[1]
     weights = {name: weight.float() for name, weight in load_file(str(path)).items()}
     return Start(model, description, weights, content_hash(path, 16))

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from ctc_align.alignment.refined_edges import LEAST_SCORE, SCORE_CENTRE, SCORE_SCALE, EdgeScene, edges_of, sound_scores
-from ctc_align.models.edge_network import REACH, EdgeNetwork, EdgeNetworkShape
-from ctc_align.models.fine_features import MELS, SHIFT_S, fine_features
+from ctc_align.models.edge_network import FINE_MELS, FINE_SHIFT_S, REACH, EdgeNetwork, EdgeNetworkShape, fine_features
 from ctc_align.types import Audio, Emissions
 
 VOCAB = ("<blank>", "S", "AH", "T")
@@ -35,11 +34,11 @@ def test_windows_hold_what_the_whole_recording_holds(parts: int) -> None:
     low = int(fine.min())
     assert made.sound is not None
     features = fine_features(made.sound, low, int(fine.max()) + 1).numpy()
-    assert np.array_equal(windows.values[:, :MELS].numpy(), features[fine - low].transpose(0, 2, 1))
+    assert np.array_equal(windows.values[:, :FINE_MELS].numpy(), features[fine - low].transpose(0, 2, 1))
     stop = scene.network.index_of("T")
     assert windows.left.tolist() == [2, 1, 0, 2, stop, 2, 1]
     assert windows.right.tolist() == [1, 0, 2, stop, 2, 1, 2]
-    frame = np.clip(fine * SHIFT_S / 0.01 - 0.5, 0, None)
+    frame = np.clip(fine * FINE_SHIFT_S / 0.01 - 0.5, 0, None)
     scores = sound_scores(made, ids, edges.left, edges.right, frame)
     rows = (made.log_probs if made.states is None else made.states).log_softmax(1).double().numpy()
     silence = rows[:, -1 if parts else 0]

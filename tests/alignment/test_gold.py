@@ -21,9 +21,8 @@ from spoiled import CONDITIONS
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.evaluate import Evaluation, evaluate_intervals, read_intervals
 from ctc_align.formats import Alignment
-from ctc_align.models import load_model
-from ctc_align.models.convnet.convnet_model import ConvNet
-from ctc_align.models.convnet.model_folder import EMBEDDED, save_folder
+from ctc_align.models import embedded_folder, load_model
+from ctc_align.models.convnet.convnet_model import ConvNet, save_folder
 from ctc_align.models.convnet.network import AcousticNetwork
 from ctc_align.text.textgrid_files import Interval
 from ctc_align.training.calibrating.calibration_fitting import calibrate
@@ -84,7 +83,7 @@ def test_a_model_without_segmentation_gains_most(speech_data: Path, tmp_path: Pa
         english.description, shape=replace(english.description.shape, states=0), parts=0, mixture_weight=0.0
     )
     network = AcousticNetwork(description.shape)
-    weights = load_file(str(EMBEDDED / "model.safetensors"))
+    weights = load_file(str(embedded_folder("english") / "model.safetensors"))
     network.load_state_dict(
         {name: value for name, value in weights.items() if name in network.state_dict()}, strict=False
     )

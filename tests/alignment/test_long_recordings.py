@@ -36,7 +36,7 @@ def test_on_disk_and_in_windows_it_is_the_same(
     path, text = joined(tmp_path)
     usual = english.align(path, text)
     monkeypatch.setattr(convnet_model, "STATES_BYTES", 0)
-    monkeypatch.setattr(convnet_model, "KEPT_FRAMES", 0)
+    monkeypatch.setattr(convnet_model, "CACHED_FRAMES", 0)
     monkeypatch.setattr(resampling, "MOST_IN_MEMORY", 2**16)
     monkeypatch.setattr(segmentation, "WHOLE_FRAMES", 0)
     monkeypatch.setattr(segmentation, "WINDOW_FRAMES", 300)

@@ -12,7 +12,7 @@ from ctc_align.alignment.ctc_path import Spans
 from ctc_align.alignment.refined_edges import SILENT, edges_of, medians_of, refine_edges
 from ctc_align.kernels import batching
 from ctc_align.lattice import WILDCARD
-from ctc_align.models.edge_network import FARTHEST, INSIDE, PLACES, WORD_END, WORD_START, EdgeNetwork
+from ctc_align.models.edge_network import FARTHEST, INSIDE, POSITIONS, WORD_END, WORD_START, EdgeNetwork
 from ctc_align.training.calibrating.edge_errors import SpokenUtterance
 
 
@@ -42,7 +42,7 @@ def test_an_edge_is_one_inside_a_word_and_two_between_words_and_beside_a_pause()
 
 
 def test_medians_lie_between_places_and_deviations_say_how_wide_chances_are() -> None:
-    places = np.arange(PLACES) - FARTHEST
+    places = np.arange(POSITIONS) - FARTHEST
     chances = np.exp(-0.5 * ((places - 3.3) / 2.0) ** 2)[None]
     median, sd = medians_of(chances / chances.sum())
     np.testing.assert_allclose(median, 3.3, atol=0.05)

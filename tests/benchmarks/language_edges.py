@@ -36,7 +36,7 @@ from ctc_align.audio.loading import load_audio
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError
 from ctc_align.formats import Alignment
-from ctc_align.models.convnet.model_folder import EMBEDDED
+from ctc_align.models import embedded_folder
 from ctc_align.models.edge_network import FILE, edge_network_bytes, load_edge_network
 
 RATE = 16000
@@ -131,7 +131,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("model", "other", "corpus"):
         parser.add_argument(name, type=Path)
-    parser.add_argument("--edges", type=Path, default=EMBEDDED / FILE)
+    parser.add_argument("--edges", type=Path, default=embedded_folder("english") / FILE)
     call = parser.parse_args()
     rows = [json.loads(line) for line in call.corpus.read_text("utf-8").splitlines()]
     with tempfile.TemporaryDirectory() as folder:

@@ -176,9 +176,9 @@ def test_archives_never_run_nor_unpickle_anything(run: Callable[..., Any], corpu
 
 
 def test_a_part_of_log_probs_is_its_frames(corpus: Path) -> None:
-    from ctc_align.models.log_probs import Reader
+    from ctc_align.models.log_probs import LogProbsReader
 
-    reader = Reader(str(corpus / "vocab.txt"), 0.02)
+    reader = LogProbsReader(str(corpus / "vocab.txt"), 0.02)
     whole = reader.read(corpus / "one.npy")
     part = reader.read(corpus / "one.npy", offset_s=0.4, duration_s=0.5)
     assert part.log_probs.equal(whole.log_probs[20:45])
@@ -190,16 +190,16 @@ def test_hours_of_log_probs_stay_on_disk(tmp_path: Path) -> None:
     """128 MB of them: checked, scored on their frames, and of memory that is not the file's no copy is made."""
     import tracemalloc
 
-    from ctc_align.models.log_probs import Reader
+    from ctc_align.models.log_probs import LogProbsReader
 
     frames, classes = 125_000, 256
     array = np.lib.format.open_memmap(tmp_path / "long.npy", "w+", np.float32, (frames, classes))
     array[:] = -np.log(classes)
     del array
     (tmp_path / "vocab.txt").write_text("\n".join(["<blk>", *(f"t{i}" for i in range(1, classes))]), encoding="utf-8")
-    reader = Reader(str(tmp_path / "vocab.txt"), 0.02)
+    reader = LogProbsReader(str(tmp_path / "vocab.txt"), 0.02)
     reader.check()
-    Reader(str(tmp_path / "vocab.txt"), 0.02).read(_short(tmp_path))
+    LogProbsReader(str(tmp_path / "vocab.txt"), 0.02).read(_short(tmp_path))
     gc.collect()  # what others left would make room meanwhile
     before_kb = _own_kb()
     tracemalloc.start()

@@ -16,9 +16,8 @@ from made_models import LETTERS, TINY, tiny_folder, tiny_network, tiny_universal
 from ctc_align.cli.models import HEADER
 from ctc_align.models import EMBEDDED, FAMILIES
 from ctc_align.models.catalogue import catalogue_entries
-from ctc_align.models.convnet.convnet_model import ModelDescription
+from ctc_align.models.convnet.convnet_model import ModelDescription, save_folder
 from ctc_align.models.convnet.gaussian_mixtures import VALUES, Mixtures
-from ctc_align.models.convnet.model_folder import save_folder
 
 
 def listed(cli: Any) -> list[dict[str, str]]:

@@ -14,7 +14,7 @@ from rows import first_row_of
 
 from ctc_align.config import Settings
 from ctc_align.models import load_model
-from ctc_align.models.framewise.framewise_model import FrameModel, plan_chunks
+from ctc_align.models.framewise import FrameModel, plan_chunks
 from ctc_align.types import Audio
 
 LOCAL = (

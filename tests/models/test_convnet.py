@@ -16,9 +16,8 @@ from made_sounds import babble
 from ctc_align.config import Settings
 from ctc_align.errors import AudioError, UsageError
 from ctc_align.models.convnet import convnet_model, features
-from ctc_align.models.convnet.convnet_model import ConvNet, ModelDescription
+from ctc_align.models.convnet.convnet_model import ConvNet, ModelDescription, load_folder, save_folder
 from ctc_align.models.convnet.gaussian_mixtures import REACH, VALUES, share_of_weight
-from ctc_align.models.convnet.model_folder import load_folder, save_folder
 from ctc_align.types import Audio, Emissions
 
 CPU = torch.device("cpu")

@@ -17,7 +17,7 @@ from ctc_align.errors import ConfigError
 from ctc_align.models.edge_network import (
     CHANNELS,
     FILE,
-    PLACES,
+    POSITIONS,
     WINDOW,
     EdgeWindows,
     edge_network_bytes,
@@ -41,7 +41,7 @@ def windows(count: int) -> EdgeWindows:
 def test_chances_are_the_same_alone_and_among_others(count: int) -> None:
     network, some = untrained(LABELS), windows(100)
     together = network.chances(some)
-    assert together.shape == (100, PLACES)
+    assert together.shape == (100, POSITIONS)
     assert torch.equal(network.chances(some.part(slice(0, count))), together[:count])
     assert torch.equal(network.chances(some.part(slice(99, 100))), together[99:])
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from made_sounds import babble
 
-from ctc_align.models.fine_features import MELS, SILENCE, fine_features, frames_of
+from ctc_align.models.edge_network import FINE_MELS, FINE_SILENCE, fine_features, fine_frame_count
 from ctc_align.types import Audio
 
 
@@ -18,17 +18,17 @@ def audio() -> Audio:
 
 @pytest.mark.parametrize(("first", "last"), [(0, 1), (399, 402), (1500, 2100), (2799, 2800)])
 def test_a_frame_is_the_same_whatever_others_are_asked_for(audio: Audio, first: int, last: int) -> None:
-    whole = fine_features(audio, 0, frames_of(audio))
+    whole = fine_features(audio, 0, fine_frame_count(audio))
     assert torch.equal(fine_features(audio, first, last), whole[first:last])
 
 
 def test_beyond_the_ends_it_is_silent(audio: Audio) -> None:
-    count = frames_of(audio)
+    count = fine_frame_count(audio)
     around = fine_features(audio, -3, count + 2)
-    assert around.shape == (count + 5, MELS)
-    assert (around[:3] == SILENCE).all()
-    assert (around[-2:] == SILENCE).all()
-    assert (fine_features(audio, count + 5, count + 9) == SILENCE).all()
+    assert around.shape == (count + 5, FINE_MELS)
+    assert (around[:3] == FINE_SILENCE).all()
+    assert (around[-2:] == FINE_SILENCE).all()
+    assert (fine_features(audio, count + 5, count + 9) == FINE_SILENCE).all()
 
 
 def test_gain_does_not_matter(audio: Audio) -> None:

@@ -16,8 +16,7 @@ from made_transformers import FAMILIES, checkpoint, network
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import Settings
 from ctc_align.models import load_model
-from ctc_align.models.framewise.frame_times import FrameGrid
-from ctc_align.models.framewise.framewise_model import FrameModel
+from ctc_align.models.framewise import FrameGrid, FrameModel
 from ctc_align.types import Audio
 
 SAMPLES = 48000

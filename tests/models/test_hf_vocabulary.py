@@ -17,7 +17,7 @@ from ctc_align.cli import run
 from ctc_align.config import Settings
 from ctc_align.errors import UsageError
 from ctc_align.models import load_model
-from ctc_align.models.huggingface.tokenizer_vocabulary import THREE_LETTERS, choose_language
+from ctc_align.models.huggingface import THREE_LETTERS, choose_language
 from ctc_align.tokens.tokenizer import tokenizer_for
 from ctc_align.types import Audio, Emissions
 

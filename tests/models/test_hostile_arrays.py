@@ -17,9 +17,8 @@ from rows import over_rows
 
 from ctc_align import reading
 from ctc_align.errors import CtcAlignError, EmissionsError
-from ctc_align.models import array_files
-from ctc_align.models.array_files import load_torch_file
-from ctc_align.models.log_probs import Reader, estimated_seconds
+from ctc_align.models import log_probs
+from ctc_align.models.log_probs import LogProbsReader, estimated_seconds, load_torch_file
 from ctc_align.text.lexicon import read_lexicon
 from ctc_align.text.transcript_files import read_transcript
 
@@ -122,7 +121,7 @@ def test_sizes_are_checked_before_memory_is_touched(tmp_path_factory, monkeypatc
     (folder / file).write_bytes(content())
     path = f"{folder / file}{colon}{place}"
     with pytest.raises(EmissionsError) as caught:
-        Reader(str(folder / "vocab.txt"), 0.01).read(path)
+        LogProbsReader(str(folder / "vocab.txt"), 0.01).read(path)
     assert str(caught.value).startswith(path)
     assert says in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
@@ -144,14 +143,14 @@ def test_old_versions_of_torch_unpickle_nothing(tmp_path_factory, monkeypatch, v
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
-@over_rows("suffix", [*array_files.EXTENSIONS, ".ark:0"])
+@over_rows("suffix", [*log_probs.EXTENSIONS, ".ark:0"])
 def test_a_pipe_is_no_array(tmp_path_factory, suffix):
     folder = tmp_path_factory.mktemp("pipes")
     (folder / "vocab.txt").write_text(VOCAB)
     os.mkfifo(folder / f"a{suffix}".partition(":")[0])
     path = f"{folder}/a{suffix}"
     with pytest.raises(EmissionsError, match="expected a regular file, got a pipe"):
-        Reader(str(folder / "vocab.txt"), 0.01).read(path)
+        LogProbsReader(str(folder / "vocab.txt"), 0.01).read(path)
     assert estimated_seconds(path) == 0
 
 
@@ -159,7 +158,11 @@ def test_a_pipe_is_no_array(tmp_path_factory, suffix):
 def test_pipes_and_devices_are_no_texts(tmp_path: Path):
     """Nothing waits for a pipe that has a name; one that a shell has opened already (`<(…)`) is read."""
     os.mkfifo(tmp_path / "pipe")
-    readers: list[Callable[[str], object]] = [read_transcript, read_lexicon, lambda path: Reader(path, 0.01).check()]
+    readers: list[Callable[[str], object]] = [
+        read_transcript,
+        read_lexicon,
+        lambda path: LogProbsReader(path, 0.01).check(),
+    ]
     for reader in readers:
         for path in (tmp_path / "pipe", Path("/dev/zero"), tmp_path):
             with pytest.raises(CtcAlignError, match=r"expected (a regular file|a transcript file), got a "):

@@ -16,7 +16,7 @@ from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import Settings
 from ctc_align.errors import AudioError, EmissionsError
 from ctc_align.models import load_model
-from ctc_align.models.framewise.framewise_model import FrameModel
+from ctc_align.models.framewise import FrameModel
 from ctc_align.types import Audio
 
 CPU = torch.device("cpu")
@@ -125,7 +125,7 @@ def test_numbers_that_overflow_are_told(folder: Folder) -> None:
 
 
 def test_precision_is_half_on_cuda_only() -> None:
-    from ctc_align.models.framewise.framewise_model import precision_of
+    from ctc_align.models.framewise import precision_of
 
     auto, cuda = Settings(), torch.device("cuda", 0)
     assert precision_of(auto, cuda) is torch.float16

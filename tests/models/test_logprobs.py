@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 
 from ctc_align.errors import EmissionsError, UsageError
 from ctc_align.models import log_probs
-from ctc_align.models.log_probs import Reader, check_emissions, is_log_probs_path
+from ctc_align.models.log_probs import LogProbsReader, check_emissions, is_log_probs_path
 from ctc_align.types import Emissions
 
 VOCAB = ("<blk>", "a", "b", "c")
@@ -25,7 +25,7 @@ CONTAINERS = (".npy", ".npz", ".safetensors", ".pt", ".PTH")
 def load_log_probs(
     path: Path | str, *, vocab_path: Path, frame_shift_s: float, blank: int | str | None = None
 ) -> Emissions:
-    return Reader(str(vocab_path), frame_shift_s, blank).read(path)
+    return LogProbsReader(str(vocab_path), frame_shift_s, blank).read(path)
 
 
 def some_log_probs(frames: int = 7, classes: int = 4, seed: int = 0) -> torch.Tensor:

@@ -12,9 +12,9 @@ import pytest
 import torch
 from made_sounds import babble
 
-from ctc_align.models.mel_filters import mel_filters
-from ctc_align.models.onnx import filter_banks
-from ctc_align.models.onnx.filter_banks import KaldiFbank, NemoMel, normalisation
+from ctc_align.models import onnx_description
+from ctc_align.models.convnet.features import mel_filters
+from ctc_align.models.onnx_description import KaldiFbank, NemoMel, normalisation
 
 RATE = 16000
 LENGTHS = (16000, 16079, 16080, 16159, 401, 4567)
@@ -158,7 +158,7 @@ def test_frames_of_gigaam_are_torchaudios() -> None:
 def test_blocks_are_one_piece(features: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     heard = sound(20000)
     whole = features.rows(heard, RATE)
-    monkeypatch.setattr(filter_banks, "_BLOCK_FRAMES", 7)
+    monkeypatch.setattr(onnx_description, "_BLOCK_FRAMES", 7)
     np.testing.assert_allclose(features.rows(heard, RATE), whole, atol=1e-5)
 
 

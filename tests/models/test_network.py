@@ -6,8 +6,7 @@ import pytest
 import torch
 from made_models import TINY, tiny_network
 
-from ctc_align.models.convnet.inference import InferenceNetwork
-from ctc_align.models.convnet.network import NetworkShape
+from ctc_align.models.convnet.network import InferenceNetwork, NetworkShape
 
 WIDE = NetworkShape(4, 3, 5, stem=4, body=6, head=4, dilations=(1, 2, 1, 4, 1, 8, 2, 4))
 

@@ -17,9 +17,8 @@ from ctc_align import Aligner
 from ctc_align.config import Settings
 from ctc_align.errors import AudioError, BackendError, ConfigError, UsageError
 from ctc_align.models import load_model
-from ctc_align.models.onnx.description import from_metadata
-from ctc_align.models.onnx.filter_banks import KaldiFbank, NemoMel, normalisation
-from ctc_align.models.onnx.onnx_model import OnnxModel
+from ctc_align.models.onnx_description import KaldiFbank, NemoMel, from_metadata, normalisation
+from ctc_align.models.onnx_model import OnnxModel
 from ctc_align.types import Audio
 
 RATE = 16000
@@ -304,7 +303,7 @@ def test_devices_and_precisions_that_it_has_not(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="precision to auto"):
         load_model(name, device="cpu", settings=Settings(precision="bfloat16"))
     if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
-        from ctc_align.models.onnx.session import open_session
+        from ctc_align.models.onnx_model import open_session
 
         assert load_model(name, device="auto").sample_rate == RATE
         with pytest.raises(BackendError, match="pip install onnxruntime-gpu"):

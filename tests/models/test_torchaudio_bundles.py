@@ -15,7 +15,7 @@ from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import Settings
 from ctc_align.errors import UsageError
 from ctc_align.models import load_model
-from ctc_align.models.framewise.framewise_model import FrameModel
+from ctc_align.models.framewise import FrameModel
 from ctc_align.types import Audio
 
 LABELLED = [

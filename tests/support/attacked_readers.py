@@ -186,7 +186,7 @@ def _calibration(folder: Path) -> object:
 
 
 def _onnx_settings(folder: Path) -> object:
-    from ctc_align.models.onnx.description import describe
+    from ctc_align.models.onnx_description import describe
 
     return describe(folder / "a.onnx", {"model_type": "EncDecCTCModelBPE", "subsampling_factor": "8"}, "onnx:a.onnx")
 
@@ -222,19 +222,18 @@ def _vocab_of(folder: str) -> str:
 
 
 def _log_probs(name: str, folder: Path) -> object:
-    from ctc_align.models.log_probs import Reader as LogProbs
-    from ctc_align.models.log_probs import estimated_seconds
+    from ctc_align.models.log_probs import LogProbsReader, estimated_seconds
 
     assert estimated_seconds(folder / name) >= 0
     vocab = _vocab_of(str(folder.parent))
-    _tolerant(partial(LogProbs(vocab, 0.01).read, folder / name, offset_s=0.02, duration_s=0.03))
-    return LogProbs(vocab, 0.01).read(folder / name)
+    _tolerant(partial(LogProbsReader(vocab, 0.01).read, folder / name, offset_s=0.02, duration_s=0.03))
+    return LogProbsReader(vocab, 0.01).read(folder / name)
 
 
 def _model(folder: Path) -> object:
     import torch
 
-    from ctc_align.models.convnet.model_folder import load_folder
+    from ctc_align.models.convnet.convnet_model import load_folder
 
     return load_folder(folder, torch.device("cpu"))
 

@@ -10,9 +10,8 @@ import pytest
 import torch
 
 from ctc_align.models import embedded_folder
-from ctc_align.models.convnet.convnet_model import ModelDescription
+from ctc_align.models.convnet.convnet_model import ModelDescription, save_folder
 from ctc_align.models.convnet.features import MELS
-from ctc_align.models.convnet.model_folder import save_folder
 from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
 from ctc_align.text.ipa import IPA_PHONES
 from ctc_align.types import Emissions

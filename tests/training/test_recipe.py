@@ -12,8 +12,8 @@ from made_corpus import Lines, Made, make_corpus
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import load_config
 from ctc_align.errors import ConfigError
-from ctc_align.models import resolve_device
-from ctc_align.models.convnet.model_folder import EMBEDDED, load_folder
+from ctc_align.models import embedded_folder, resolve_device
+from ctc_align.models.convnet.convnet_model import load_folder
 from ctc_align.training.acoustic_training import Training
 from ctc_align.training.augmentation import Augmentation
 from ctc_align.training.pipeline import Call, train
@@ -87,7 +87,7 @@ def _umask() -> int:
 def test_the_recipe_of_the_embedded_model() -> None:
     recipe = load_config(Recipe, "english", {})
     assert (recipe.name, recipe.units, recipe.language) == ("english", "arpabet", "en")
-    embedded = load_folder(EMBEDDED, resolve_device("cpu")).description
+    embedded = load_folder(embedded_folder("english"), resolve_device("cpu")).description
     assert recipe.shape(16.5, len(embedded.vocab) - 1) == embedded.shape
     assert (recipe.prior_scale, recipe.silence_bonus) == (embedded.prior_scale, embedded.silence_bonus)
     training = recipe.resolved(16.5)

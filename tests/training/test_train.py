@@ -17,9 +17,8 @@ from stopped_training import StoppedError, model_files, stop_at_saves
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.errors import InputError, OutputError, UsageError
-from ctc_align.models import load_model
+from ctc_align.models import embedded_folder, load_model
 from ctc_align.models.calibration import KINDS
-from ctc_align.models.convnet.model_folder import EMBEDDED
 from ctc_align.models.edge_network import FILE, EdgeNetwork, EdgeNetworkShape, edge_network_bytes
 from ctc_align.text.arpabet import PHONES
 from ctc_align.text.ipa import IPA_PHONES
@@ -100,7 +99,7 @@ def test_the_model_says_what_it_is(model: Path) -> None:
         assert part in card
     assert card.startswith("---\nlibrary_name: ")
     assert 'model-index: [{"name": "tones", "results": [{"task": ' in card
-    edges = [FILE] if (EMBEDDED / FILE).is_file() else []
+    edges = [FILE] if (embedded_folder("english") / FILE).is_file() else []
     assert sorted(path.name for path in model.iterdir()) == ["README.md", *edges, "model.safetensors", "model.toml"]
 
 
@@ -114,7 +113,7 @@ def test_a_model_gets_the_network_of_edges_that_fits_its_tokens(
     for folder, labels in ((english, PHONES), (base, ("a", "e"))):
         folder.mkdir()
         (folder / FILE).write_bytes(edge_network_bytes(EdgeNetwork(EdgeNetworkShape(tuple(labels)))))
-    monkeypatch.setattr(learnt_edges_module, "EMBEDDED", english)
+    monkeypatch.setattr(learnt_edges_module, "embedded_folder", lambda name: tmp_path / name)
     whole = learnt_edges("english", ("<blank>", *reversed(PHONES)))
     hidden = learnt_edges("english", ("<blank>", *PHONES, "X"), tmp_path)
     own = learnt_edges("english", ("<blank>", *PHONES), base)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ctc_align.corpus.outputs.layout import Layout
     from ctc_align.corpus.utterance import Utterance
     from ctc_align.formats import Alignment
-    from ctc_align.models.log_probs import Reader
+    from ctc_align.models.log_probs import LogProbsReader
     from ctc_align.types import Audio, Emissions
 
 STAGES = ("reading", "waiting", "model", "kernels", "words", "writing")
@@ -157,7 +157,7 @@ class WorkerOptions:
     backend: str
     settings: Settings
     threads: int = 1
-    log_probs: Reader | None = None
+    log_probs: LogProbsReader | None = None
     compile_lock: str = ""
     shared_kernels: str = ""
 
@@ -286,7 +286,7 @@ class Stages:
         return Outcome(state.job.index, FAILED, reason_of(error, state.job.utterance.id), seconds=state.seconds)
 
 
-def read_utterance(utterance: Utterance, sample_rate: int, log_probs: Reader | None) -> Audio | Emissions:
+def read_utterance(utterance: Utterance, sample_rate: int, log_probs: LogProbsReader | None) -> Audio | Emissions:
     """Return the sound of an utterance at `sample_rate`, or its log-probs, which `log_probs` reads.
 
     Raises:

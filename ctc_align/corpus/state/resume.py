@@ -31,7 +31,7 @@ import numpy as np
 
 from ctc_align.corpus.state.journal import DONE, FAILED, GONE, Line, line_at, line_key, read_entries, torn_end
 from ctc_align.corpus.utterance import Utterance
-from ctc_align.models.log_probs import Reader, file_of
+from ctc_align.models.log_probs import LogProbsReader, file_of
 from ctc_align.reading import content_hash
 
 logger = logging.getLogger(__name__)
@@ -287,7 +287,7 @@ _PLACES = ("calibration", "cache_dir")
 """Settings that are paths; the content of the files counts."""
 
 
-def log_probs_identity(reader: Reader) -> tuple[str, ...]:
+def log_probs_identity(reader: LogProbsReader) -> tuple[str, ...]:
     """Return how log-probs are read, with the vocabulary by its content."""
     return _content(Path(reader.vocab_path)), repr(reader.frame_shift_s), repr(reader.blank)
 

@@ -1,26 +1,29 @@
 """The project's own models: a folder with `model.toml` (the description) and `model.safetensors` (the weights).
 
-The embedded model is one of these. A recording of any length goes through in chunks with the network's whole context
+What was measured or learnt with them lies beside: `calibration.toml`, `confidence.safetensors`, `edges.safetensors`.
+The embedded models are such folders. A recording of any length goes through in chunks with the network's whole context
 on both sides, so the result is that of one pass, in bounded memory.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 import torch
 
-from ctc_align.config import Settings
-from ctc_align.errors import AudioError
+from ctc_align.config import Settings, read_toml
+from ctc_align.errors import AudioError, ConfigError, UsageError, one_line
 from ctc_align.models.acoustic_model import AcousticModel
-from ctc_align.models.calibration import Calibration
-from ctc_align.models.confidence_network import ConfidenceNetwork
+from ctc_align.models.calibration import calibration_in
+from ctc_align.models.confidence_network import load_confidence_network
 from ctc_align.models.convnet import features
 from ctc_align.models.convnet.gaussian_mixtures import MIXTURES, REACH, Mixtures, from_weights, share_of_weight
-from ctc_align.models.convnet.inference import InferenceNetwork
-from ctc_align.models.convnet.network import STRIDE, AcousticNetwork, NetworkShape
-from ctc_align.models.edge_network import EdgeNetwork
+from ctc_align.models.convnet.network import STRIDE, AcousticNetwork, InferenceNetwork, NetworkShape
+from ctc_align.models.edge_network import load_edge_network
+from ctc_align.reading import shown
 from ctc_align.reading.rows_on_disk import RowsOnDisk, TensorOnDisk
 from ctc_align.types import Audio, Emissions
 from ctc_align.units import samples_to_seconds
@@ -31,7 +34,7 @@ STEP_FRAMES = 32
 """A recording shorter than a piece is as long as it must be, in steps: what is prepared for a length serves again."""
 LAST_PIECES = 4
 """The last piece of several is as long as it must be, in quarters of a piece."""
-KEPT_FRAMES = 12_000
+CACHED_FRAMES = 12_000
 """Two minutes, whose features are 3 MB; features of longer audio are computed three times."""
 STATES_BYTES = 2**28
 """Segmentation states that would take more memory (an hour and a half) lie on disk, where the device is the CPU."""
@@ -78,13 +81,8 @@ class ConvNet(AcousticModel):
         weights: dict[str, torch.Tensor],
         device: torch.device,
         settings: Settings | None = None,
-        calibration: Calibration | None = None,
-        confidence_network: ConfidenceNetwork | None = None,
-        edge_network: EdgeNetwork | None = None,
     ) -> None:
         self.description = description
-        self.calibration, self.confidence_network = calibration, confidence_network
-        self.edge_network = edge_network
         self.name = description.name
         self.vocab = description.vocab
         self.token_kind = description.token_kind
@@ -206,15 +204,15 @@ class _Recording:
     def __init__(self, audio: Audio) -> None:
         self.audio = audio
         self.frames = features.frame_count(len(audio.samples))
-        self._kept: torch.Tensor | None = None
-        if self.frames <= KEPT_FRAMES:
-            self._kept = torch.cat(list(self._blocks()))
+        self._cached: torch.Tensor | None = None
+        if self.frames <= CACHED_FRAMES:
+            self._cached = torch.cat(list(self._blocks()))
         self._statistics = features.gather_statistics(self._blocks)
         self.mixture_share = share_of_weight(self._statistics)
 
     def _log_mel(self, first: int, last: int) -> torch.Tensor:
-        if self._kept is not None:
-            return self._kept[first:last]
+        if self._cached is not None:
+            return self._cached[first:last]
         return features.log_mel(self.audio.samples, first, last)
 
     def _blocks(self) -> Iterator[torch.Tensor]:
@@ -327,3 +325,150 @@ def state_scoring(description: ModelDescription, weights: dict[str, torch.Tensor
         description.noise_malus,
         description.shape.context_frames,
     )
+
+
+# The folder of a model: read, checked and written.
+
+FORMAT = "ctc-align-model/1"
+LARGEST = 1000.0
+"""Limit of a model's scales and bonuses."""
+WIDEST, DEEPEST = 2**20, 1000
+"""Limits of a network's sizes, and of the number of its layers."""
+
+
+def load_folder(folder: Path, device: torch.device, settings: Settings | None = None) -> ConvNet:
+    """Load a model from its folder.
+
+    Raises:
+        UsageError: `model.toml` is not the description of a model, or the weights do not fit it.
+    """
+    from safetensors.torch import load_file
+
+    description = _read_description(folder / "model.toml")
+    calibration = calibration_in(folder)
+    confidence_network, edge_network = load_confidence_network(folder), load_edge_network(folder)
+    try:
+        weights = load_file(str(folder / "model.safetensors"))
+        _check_sizes(description.shape, weights)
+        model = ConvNet(description, weights, device, settings)
+    except Exception as error:  # safetensors and torch have their own kinds, and all mean the same here
+        raise UsageError(
+            f"model {folder}: the weights cannot be loaded as model.toml describes them: {one_line(error, 300)}"
+        ) from error
+    model.calibration, model.confidence_network, model.edge_network = calibration, confidence_network, edge_network
+    return model
+
+
+def _read_description(path: Path) -> ModelDescription:
+    try:
+        data = read_toml(path)
+        if data.pop("format") != FORMAT:
+            raise ValueError(f"format is not {FORMAT}")
+        shape = data.pop("network")
+        if not isinstance(shape, dict):
+            raise ValueError("network is not a table")
+        shape["dilations"] = tuple(shape["dilations"])
+        vocab = tuple(data.pop("vocab"))
+        description = ModelDescription(shape=NetworkShape(**shape), vocab=vocab, **data)
+        _check(description)
+        return description
+    except KeyError as error:
+        raise UsageError(f"{path}: expected the description of a {FORMAT} model, it lacks {one_line(error)}") from error
+    except ConfigError as error:
+        raise UsageError(str(error)) from error
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"{path}: expected the description of a {FORMAT} model, got: {one_line(error)}") from error
+
+
+def _check_sizes(shape: NetworkShape, weights: dict[str, torch.Tensor]) -> None:
+    """Raise ValueError where a network is not of the sizes of its weights, before any memory is taken for it."""
+    with torch.device("meta"):
+        network = AcousticNetwork(shape)
+    for name, wanted in network.state_dict().items():
+        if name in weights and weights[name].shape != wanted.shape:
+            raise ValueError(f"{name}: expected the shape {tuple(wanted.shape)}, got {tuple(weights[name].shape)}")
+        if name not in weights and wanted.numel() > 1:
+            raise ValueError(f"{name} is missing")
+
+
+def _check(description: ModelDescription) -> None:
+    """Raise ValueError where the parts of a description do not fit together."""
+    shape, vocab, parts = description.shape, description.vocab, description.parts
+    if not all(isinstance(token, str) and token for token in vocab) or len(set(vocab)) != len(vocab) or len(vocab) < 2:
+        raise ValueError("vocab is not a list of two or more texts, or has one of them twice")
+    for name, value in asdict(shape).items():
+        for size in value if isinstance(value, (list, tuple)) else (value,):
+            if type(size) is not int or not (0 if name == "states" else 1) <= size <= WIDEST:
+                raise ValueError(f"network.{name} is not a whole number from 1 to {WIDEST}: {shown(value)}")
+    for name, least in (
+        ("prior_scale", -LARGEST),
+        ("silence_bonus", -LARGEST),
+        ("mixture_weight", 0.0),
+        ("noise_malus", 0.0),
+    ):
+        value = getattr(description, name)
+        if type(value) not in (int, float) or not least <= value <= LARGEST:
+            raise ValueError(f"{name} is not a number from {least:g} to {LARGEST:g}: {shown(value)}")
+    for name in ("name", "token_kind", "language"):
+        if not isinstance(getattr(description, name), str):
+            raise ValueError(f"{name} is not a text: {shown(getattr(description, name))}")
+    if type(parts) is not int or len(shape.dilations) > DEEPEST:
+        raise ValueError(f"parts is no whole number, or the network has more than {DEEPEST} layers")
+    if shape.inputs != features.MELS:
+        raise ValueError(
+            f"the network has {shape.inputs} inputs; expected {features.MELS} inputs, one for each mel channel"
+        )
+    if shape.classes != len(vocab):
+        raise ValueError(f"the network has {shape.classes} classes, vocab {len(vocab)} tokens")
+    each, odd = divmod(shape.states - 1, len(vocab) - 1)
+    if shape.states and (odd or each < 1 or parts not in (0, each)):
+        raise ValueError(f"the network has {shape.states} states, not {parts or 'so many'} for each token and silence")
+
+
+def save_folder(
+    folder: Path,
+    description: ModelDescription,
+    network: AcousticNetwork,
+    log_priors: torch.Tensor | None,
+    dtype: torch.dtype,
+    mixtures: Mixtures | None = None,
+) -> None:
+    """Write a model's folder: matrices of weights as `dtype`, vectors (biases, statistics of norms) as float32."""
+    from safetensors.torch import save
+
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = {
+        name: value.to(dtype).contiguous() if value.dim() > 1 else value.float().contiguous()
+        for name, value in network.state_dict().items()
+        if not name.endswith("num_batches_tracked")
+    }
+    if log_priors is not None:
+        weights["log_priors"] = log_priors.float()
+    if mixtures is not None:
+        for name in ("weights", "means", "variances"):
+            weights[MIXTURES + name] = getattr(mixtures, name).float().contiguous()
+    # safetensors' own `save_file` makes files that only their owner can read
+    (folder / "model.safetensors").write_bytes(save(weights, metadata={"format": FORMAT}))
+    shape = asdict(description.shape)
+    lines = [
+        "# A model of ctc-align: what its weights are. README.md beside it says how it was made.",
+        f'format = "{FORMAT}"',
+        f"name = {_quoted(description.name)}",
+        f'token_kind = "{description.token_kind}"',
+        *([f"language = {_quoted(description.language)}"] if description.language else []),
+        f"parts = {description.parts}",
+        f"prior_scale = {description.prior_scale}",
+        f"silence_bonus = {description.silence_bonus}",
+        *([f"noise_malus = {description.noise_malus}"] if description.noise_malus else []),
+        *([f"mixture_weight = {description.mixture_weight}"] if mixtures is not None else []),
+        "vocab = [" + ", ".join(_quoted(token) for token in description.vocab) + "]",
+        "",
+        "[network]",
+        *(f"{key} = {list(value) if isinstance(value, tuple) else value}" for key, value in shape.items()),
+    ]
+    (folder / "model.toml").write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
+
+
+def _quoted(text: str) -> str:
+    """Return a TOML string: JSON's escapes are valid TOML for all but DEL and halves of surrogate pairs."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -10,8 +10,16 @@ import torch
 from torch import nn
 
 from ctc_align.alignment.refined_edges import EdgeScene
-from ctc_align.models.edge_network import FARTHEST, PLACES, WINDOW, EdgeNetwork, EdgeNetworkShape, EdgeWindows
-from ctc_align.models.fine_features import MELS, SHIFT_S
+from ctc_align.models.edge_network import (
+    FARTHEST,
+    FINE_MELS,
+    FINE_SHIFT_S,
+    POSITIONS,
+    WINDOW,
+    EdgeNetwork,
+    EdgeNetworkShape,
+    EdgeWindows,
+)
 
 MARGIN = 4
 """Fine frames by which the windows of examples are wider on either side, so that they can be shifted."""
@@ -81,7 +89,7 @@ def examples_of(scene: EdgeScene, place_s: np.ndarray, weight: np.ndarray) -> Ed
         place_s: (E,) where its edges are, in seconds from the audio's start; NaN where that is not known.
         weight: (E,) what each counts.
     """
-    place = place_s / SHIFT_S - scene.centres()
+    place = place_s / FINE_SHIFT_S - scene.centres()
     near = torch.from_numpy(np.flatnonzero(np.abs(place) <= FARTHEST + 0.5))
     windows = scene.windows(0, len(scene.edges), MARGIN).to("cpu").part(near)
     return EdgeExamples(
@@ -176,13 +184,13 @@ def _loss(
     column = MARGIN + shift[:, None] + torch.arange(WINDOW)
     values = windows.values.float()
     values = values.gather(2, column[:, None, :].expand(-1, values.shape[1], -1))
-    values[:, :MELS] += training.level * torch.randn(count, 1, 1, generator=chance)
+    values[:, :FINE_MELS] += training.level * torch.randn(count, 1, 1, generator=chance)
     sounds, others = (torch.rand(count, generator=chance) < training.hidden_sounds for _ in range(2))
     kinds = torch.rand(count, generator=chance) < training.hidden_kinds
     left, right = network.hidden(windows.left, sounds, kinds), network.hidden(windows.right, others, kinds)
     shifted = EdgeWindows(values, left, right, windows.role)
     logits = network(shifted, _Dropout(training.dropout, chance))
-    middle = torch.arange(PLACES) - FARTHEST
+    middle = torch.arange(POSITIONS) - FARTHEST
     wanted = torch.softmax(-0.5 * ((middle - (place - shift)[:, None]) / training.width_frames).square(), 1)
     losses = -(wanted * logits.log_softmax(1)).sum(1)
     return (weight * losses).sum() / weight.sum().clamp_min(1e-6)

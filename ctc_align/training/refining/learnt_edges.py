@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ctc_align.models.convnet.model_folder import EMBEDDED
+from ctc_align.models import embedded_folder
 from ctc_align.models.edge_network import EdgeNetwork, load_edge_network
 from ctc_align.text.arpabet import PHONES
 from ctc_align.text.ipa import is_ipa
@@ -37,7 +37,7 @@ def learnt_edges(edges: str, vocab: Sequence[str], base: Path | None = None) -> 
     own = None if base is None else load_edge_network(base)
     if own is not None:
         return own
-    english = load_edge_network(EMBEDDED)
+    english = load_edge_network(embedded_folder("english"))
     if english is None or set(english.shape.labels) == set(vocab[1:]):
         return english
     if is_ipa(vocab) and set(english.shape.labels) == set(PHONES):

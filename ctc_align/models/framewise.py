@@ -1,0 +1,518 @@
+"""Networks of other toolkits that take whole utterances: chunks, batches, precision, frame times.
+
+`FrameModel` is the base of their families. A family says how audio becomes the network's inputs (`_signal`; samples by
+default) and calls the network (`_logits`). `FrameGrid` says where the network's frames lie, and `Guard` keeps padding
+and chunks out of its results.
+
+A long recording goes through in chunks with `context` more frames on both sides, whose outputs are dropped; the rest is
+joined on the frame grid. The result equals that of one pass where a network sees no further than its context;
+attention over the whole utterance sees less than in one pass, an effect that fades with the context.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from ctc_align import units
+from ctc_align.config import Settings
+from ctc_align.errors import AudioError, EmissionsError
+from ctc_align.models.acoustic_model import AcousticModel
+from ctc_align.types import Audio, Emissions
+
+# Frame times. A network with one frame for every 320 samples does not begin at 0 and does not end with the recording:
+# its first frame sees samples 0 to 399, and the last samples may be too few for one more. The duration divided by the
+# number of frames is therefore not the stride, and edges computed with it drift.
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """One layer: an output for `kernel` inputs, every `stride` inputs, with `padding` zeros on either side.
+
+    `end_padding` is the number of zeros behind the inputs if it differs; below 0, the last inputs are left out.
+    """
+
+    kernel: int
+    stride: int = 1
+    padding: int = 0
+    end_padding: int | None = None
+
+    def outputs(self, inputs: int) -> int:
+        """Return the number of outputs of `inputs` inputs; the last inputs may be too few for one more."""
+        behind = self.padding if self.end_padding is None else self.end_padding
+        return max(0, (inputs + self.padding + behind - self.kernel) // self.stride + 1)
+
+
+@dataclass(frozen=True)
+class FrameGrid:
+    """The frames that a stack of convolutions makes of a row of inputs (samples, or features).
+
+    `together` is the number of frames that later layers take as one: a chunk begins at a multiple of it.
+
+    >>> grid = FrameGrid.of([(10, 5), (3, 2), (3, 2), (3, 2), (3, 2), (2, 2), (2, 2)])
+    >>> grid.stride, grid.field, grid.first_centre, grid.frames(16000)
+    (320, 400, 200.0, 49)
+    >>> grid.first_frame_s(16000)
+    0.0025
+    """
+
+    layers: tuple[Convolution, ...]
+    together: int = 1
+
+    @classmethod
+    def of(cls, layers: Iterable[tuple[int, ...]], together: int = 1) -> FrameGrid:
+        """Return the grid of layers (kernel, stride, padding, end_padding), the last two optional."""
+        return cls(tuple(Convolution(*layer) for layer in layers), together)
+
+    @property
+    def stride(self) -> int:
+        """Number of inputs from one frame to the next."""
+        return math.prod(layer.stride for layer in self.layers)
+
+    @property
+    def field(self) -> int:
+        """Number of inputs that a frame sees."""
+        field, jump = 1, 1
+        for layer in self.layers:
+            field += (layer.kernel - 1) * jump
+            jump *= layer.stride
+        return field
+
+    @property
+    def start(self) -> int:
+        """First input of the first frame; below 0 where layers are padded."""
+        start, jump = 0, 1
+        for layer in self.layers:
+            start -= layer.padding * jump
+            jump *= layer.stride
+        return start
+
+    @property
+    def first_centre(self) -> float:
+        """Middle of the inputs that the first frame sees; input n covers [n, n + 1)."""
+        return self.start + self.field / 2
+
+    def frames(self, inputs: int) -> int:
+        """Return the number of frames of `inputs` inputs."""
+        return self.levels(inputs)[-1]
+
+    def levels(self, inputs: int) -> list[int]:
+        """Return the length of a row of `inputs` inputs before each layer and after the last."""
+        lengths = [inputs]
+        for layer in self.layers:
+            lengths.append(layer.outputs(lengths[-1]))
+        return lengths
+
+    def inputs(self, first: int, last: int) -> tuple[int, int]:
+        """Return first and last (exclusive) input of frames [first, last); the last may be beyond the row.
+
+        Frame 0 of a row that is cut at `first` times the stride is frame `first` of the whole row.
+        """
+        return first * self.stride, (last - 1) * self.stride + self.start + self.field
+
+    def frame_shift_s(self, sample_rate: int) -> float:
+        """Return the seconds from frame to frame, if the inputs are samples."""
+        return units.samples_to_seconds(self.stride, sample_rate)
+
+    def first_frame_s(self, sample_rate: int) -> float:
+        """Return where the first frame begins, in seconds: half a stride before its centre."""
+        # in halves of a sample, which are whole numbers
+        return units.samples_to_seconds(2 * self.start + self.field - self.stride, 2 * sample_rate)
+
+    def after(self, layers: int) -> FrameGrid:
+        """Return the grid of the stack without its first `layers` layers."""
+        return FrameGrid(self.layers[layers:], self.together)
+
+
+# Batches and chunks. Log-probs must not depend on the batch's padding, and a chunk's must be those of one pass.
+# Attention masks are not enough: convolutions over frames (positions, conformer blocks) reach into the padding, and a
+# group norm over time (wav2vec 2.0 base, HuBERT base, WavLM base) takes its statistics from the padding too, or from a
+# chunk instead of the recording. `Guard` is put into a network once and corrects both.
+
+Statistics = tuple[torch.Tensor, torch.Tensor]
+"""Mean and variance (C,) float32 of each channel over a whole recording."""
+
+
+def by_length(lengths: Sequence[int], *, pads: bool, most: int | None = None) -> list[list[int]]:
+    """Group utterances that go through a network in one pass; return their indices, the longest first.
+
+    Args:
+        lengths: of the utterances.
+        pads: utterances of different lengths may share a pass; otherwise only those of one length.
+        most: the most that a pass may hold, padding included; a longer utterance goes alone. None for no limit.
+
+    >>> by_length([5, 7, 5], pads=True), by_length([5, 7, 5], pads=False), by_length([5, 7, 5], pads=True, most=14)
+    ([[1, 0, 2]], [[1], [0, 2]], [[1, 0], [2]])
+    """
+    groups: list[list[int]] = []
+    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
+        longest = lengths[groups[-1][0]] if groups else 0
+        fits = groups and (most is None or longest * (len(groups[-1]) + 1) <= most)
+        if fits and (pads or longest == lengths[index]):
+            groups[-1].append(index)
+        else:
+            groups.append([index])
+    return groups
+
+
+class Guard:
+    """Hooks that keep padding out of a network's convolutions, and norms over time that ignore it.
+
+    Args:
+        network: its padded convolutions get zeros beyond an utterance's end, as at the end of the row.
+        norms: (module, attribute) of the group norms over time that are replaced; one group per channel.
+    """
+
+    def __init__(self, network: nn.Module, norms: Iterable[tuple[nn.Module, str]] = ()) -> None:
+        self._lengths: dict[int, list[int]] = {}
+        self.norms: list[TimeNorm] = []
+        for module in network.modules():
+            if isinstance(module, nn.Conv1d) and module.padding not in ((0,), "valid"):
+                module.register_forward_pre_hook(self._zero_padding)
+        for owner, attribute in norms:
+            norm = TimeNorm(getattr(owner, attribute), self)
+            setattr(owner, attribute, norm)
+            self.norms.append(norm)
+
+    @contextmanager
+    def padded(self, levels: Sequence[Sequence[int]]) -> Iterator[None]:
+        """Within the block, rows of a batch end where `levels` says: for each utterance its length at every layer.
+
+        A tensor's layer is recognised by its length, which is that of the longest utterance there.
+        """
+        self._lengths = {max(level): list(level) for level in zip(*levels) if min(level) < max(level)}
+        try:
+            yield
+        finally:
+            self._lengths = {}
+
+    @contextmanager
+    def whole(self, statistics: Statistics | None) -> Iterator[None]:
+        """Within the block, norms over time use the statistics of the whole recording, not those of the rows."""
+        for norm in self.norms:
+            norm.fixed = statistics
+        try:
+            yield
+        finally:
+            for norm in self.norms:
+                norm.fixed = None
+
+    def lengths_of(self, rows: torch.Tensor) -> list[int] | None:
+        """Return where each of `rows` (B, C, T) ends, or None if nothing is padded."""
+        lengths = self._lengths.get(rows.shape[-1])
+        return lengths if lengths is not None and len(lengths) == len(rows) else None
+
+    def _zero_padding(self, module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        rows = args[0]
+        lengths = self.lengths_of(rows)
+        if lengths is None:
+            return None
+        ends = torch.tensor(lengths, device=rows.device)
+        beyond = torch.arange(rows.shape[-1], device=rows.device) >= ends[:, None]
+        return (rows.masked_fill(beyond[:, None], 0), *args[1:])
+
+
+class TimeNorm(nn.Module):
+    """A group norm over time with one group per channel and the statistics of each utterance alone."""
+
+    def __init__(self, norm: nn.GroupNorm, guard: Guard) -> None:
+        super().__init__()
+        if norm.num_groups != norm.num_channels:
+            raise ValueError(f"expected one group per channel, got {norm.num_groups} for {norm.num_channels} channels")
+        self.norm = norm
+        self.fixed: Statistics | None = None
+        self._guard = guard
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return normalised `rows` (B, C, T); zeros beyond an utterance's end."""
+        if self.fixed is not None:
+            return self._by(rows, *self.fixed)
+        lengths = self._guard.lengths_of(rows)
+        if lengths is None:
+            return self.norm(rows)
+        out = torch.zeros_like(rows)
+        for b, length in enumerate(lengths):
+            out[b, :, :length] = self.norm(rows[b : b + 1, :, :length])[0]
+        return out
+
+    def _by(self, rows: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor) -> torch.Tensor:
+        scale = torch.rsqrt(variance + self.norm.eps)
+        if self.norm.weight is None:
+            return ((rows.float() - mean[:, None]) * scale[:, None]).to(rows.dtype)
+        scale = scale * self.norm.weight.float()
+        return ((rows.float() - mean[:, None]) * scale[:, None] + self.norm.bias.float()[:, None]).to(rows.dtype)
+
+
+def gather(blocks: Iterable[torch.Tensor], layer: Callable[[torch.Tensor], torch.Tensor]) -> Statistics:
+    """Return mean and variance of each channel of a layer's outputs.
+
+    Args:
+        blocks: rows (1, n) of samples in order; each holds all inputs of its outputs, and no output is in two blocks.
+        layer: the convolution.
+    """
+    count, total, squares = 0, torch.zeros(()), torch.zeros(())
+    for block in blocks:
+        outputs = layer(block[:, None])[0]
+        count += outputs.shape[-1]
+        total = total.to(outputs.device) + outputs.sum(-1, dtype=torch.float64)
+        squares = squares.to(outputs.device) + outputs.float().square().sum(-1, dtype=torch.float64)
+    mean = total / count
+    return mean.float(), (squares / count - mean.square()).clamp_min(0).float()
+
+
+PRECISIONS = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+ACCELERATED = 8
+"""A pass on a device other than the CPU may hold this many times a chunk and its context."""
+BLOCK = 2**17
+"""Statistics are gathered from this many samples at once."""
+
+
+@dataclass(frozen=True)
+class Signal:
+    """A network's inputs of one utterance: `rows` (N,) or (N, D) float32, normalised when they are taken.
+
+    `mean` and `deviation` are of the whole utterance, so a chunk is normalised as the utterance is.
+    """
+
+    rows: np.ndarray
+    mean: np.ndarray | float | None = None
+    deviation: np.ndarray | float = 1.0
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, first: int, last: int) -> torch.Tensor:
+        """Return rows [first, last), cut at the end, normalised: float32."""
+        rows = self.rows[first:last]
+        if self.mean is not None:
+            rows = (rows - self.mean) / self.deviation
+        return torch.from_numpy(np.ascontiguousarray(rows, np.float32))
+
+
+def standardised(samples: np.ndarray, epsilon: float) -> Signal:
+    """Return samples with mean 0 and variance 1 over the whole utterance; sums are float64, block by block."""
+    starts, count = range(0, len(samples), BLOCK), max(1, len(samples))
+    mean = sum(float(samples[first : first + BLOCK].sum(dtype=np.float64)) for first in starts) / count
+    squares = (np.square(samples[first : first + BLOCK].astype(np.float64) - mean).sum() for first in starts)
+    variance = sum(map(float, squares)) / count
+    return Signal(samples, mean, math.sqrt(variance + epsilon))
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Frames [first, last) of a recording, computed from frames [begin, end)."""
+
+    begin: int
+    first: int
+    last: int
+    end: int
+
+
+def plan_chunks(frames: int, chunk_frames: int, context_frames: int, together: int = 1) -> list[Chunk]:
+    """Return chunks of about equal length that cover `frames` frames in order.
+
+    Args:
+        frames: of the recording.
+        chunk_frames: longest chunk; rounded up to multiples of `together`.
+        context_frames: frames that a chunk sees beyond itself on either side; rounded up as well.
+        together: frames that the network takes as one: chunks begin at multiples of it.
+
+    >>> plan_chunks(10, 5, 1)
+    [Chunk(begin=0, first=0, last=5, end=6), Chunk(begin=4, first=5, last=10, end=10)]
+    >>> plan_chunks(10, 20, 5)
+    [Chunk(begin=0, first=0, last=10, end=10)]
+    """
+
+    def rounded_up(number: int) -> int:
+        return -(-number // together) * together
+
+    most, context = rounded_up(max(1, chunk_frames)), rounded_up(max(0, context_frames))
+    count = max(1, -(-frames // most))
+    each = min(most, rounded_up(max(1, -(-frames // count))))
+    return [
+        Chunk(max(0, first - context), first, min(frames, first + each), min(frames, first + each + context))
+        for first in range(0, max(1, frames), each)
+    ]
+
+
+@dataclass(frozen=True)
+class NetworkFacts:
+    """Properties of a network, found by its family.
+
+    `grid` leads from samples to frames; its first `front` layers make the inputs (features), the rest is the network.
+    With `pads`, utterances of different lengths may share a pass; otherwise only those of as many frames.
+    `stem` is the convolution before the `norms` over time, where there are any. Samples are standardised over the
+    utterance where there is a `norm_epsilon`, which is added to their variance.
+    """
+
+    name: str
+    vocab: tuple[str, ...]
+    blank: int
+    sample_rate: int
+    grid: FrameGrid
+    front: int = 0
+    pads: bool = True
+    norms: tuple[tuple[nn.Module, str], ...] = ()
+    stem: nn.Module | None = None
+    norm_epsilon: float | None = None
+
+
+class FrameModel(AcousticModel):
+    """An `AcousticModel` around a network whose frames lie on a `FrameGrid`.
+
+    Args:
+        facts: of the network.
+        network: in evaluation mode; moved to `device` in the precision that `settings` ask for.
+        settings: `chunk_s`, `context_s` and `precision` are used.
+    """
+
+    def __init__(self, facts: NetworkFacts, network: nn.Module, device: torch.device, settings: Settings) -> None:
+        self.facts = facts
+        self.name, self.vocab, self.blank = facts.name, facts.vocab, facts.blank
+        self.sample_rate = facts.sample_rate
+        self.grid = facts.grid
+        self.frame_shift_s = facts.grid.frame_shift_s(facts.sample_rate)
+        self.first_frame_s = facts.grid.first_frame_s(facts.sample_rate)
+        self.receptive_field_s = units.samples_to_seconds(facts.grid.field, facts.sample_rate)
+        """Seconds of sound that the convolutions compute a frame from; attention may see the whole utterance."""
+        self.device = device
+        self.precision = precision_of(settings, device)
+        self.chunk_frames = units.seconds_to_frames(settings.chunk_s, self.frame_shift_s)
+        context_frames = units.seconds_to_frames(settings.context_s, self.frame_shift_s)
+        self.context_frames = max(facts.grid.together, context_frames)
+        window = self.chunk_frames + 2 * self.context_frames
+        self._pass_frames = window if device.type == "cpu" else window * ACCELERATED
+        self.network = network.to(device, self.precision).eval()
+        self._inner = facts.grid.after(facts.front)
+        self._guard = Guard(network, facts.norms)
+
+    def _signal(self, audio: Audio) -> Signal:
+        """Return the network's inputs of an utterance: its samples."""
+        epsilon = self.facts.norm_epsilon
+        return Signal(audio.samples) if epsilon is None else standardised(audio.samples, epsilon)
+
+    @abstractmethod
+    def _logits(self, inputs: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
+        """Return scores (B, T, C) before the softmax of `inputs` (B, N) or (B, N, D).
+
+        `lengths` (B,) int64 say where rows end; None if none is padded.
+        """
+
+    @torch.no_grad()
+    def emissions(self, audio: Audio, progress: Callable[[float], None] | None = None) -> Emissions:
+        """Return log-probs (T, C) float32 on the model's device; see `AcousticModel`.
+
+        Raises:
+            AudioError: another rate, or too short for one frame.
+            EmissionsError: the network's arithmetic overflowed.
+        """
+        log_probs = self._in_chunks(self._checked_signal(audio), progress)
+        if progress:
+            progress(1.0)
+        return self._emissions(audio, log_probs)
+
+    @torch.no_grad()
+    def emissions_batch(self, audios: Sequence[Audio]) -> list[Emissions]:
+        """Return the emissions of each audio, as `emissions` does to 1e-4; an audio longer than a chunk goes alone.
+
+        Raises as `emissions`.
+        """
+        signals = [self._checked_signal(audio) for audio in audios]
+        frames = [self._inner.frames(len(signal)) for signal in signals]
+        log_probs: dict[int, torch.Tensor] = {}
+        short = [index for index, count in enumerate(frames) if count <= self.chunk_frames]
+        counts = [frames[index] for index in short]
+        for group in by_length(counts, pads=self.facts.pads, most=self._pass_frames):
+            indices = [short[k] for k in group]
+            log_probs |= zip(indices, self._in_one_pass([signals[index] for index in indices]))
+        for index in set(range(len(signals))) - set(short):
+            log_probs[index] = self._in_chunks(signals[index], None)
+        return [self._emissions(audio, log_probs[index]) for index, audio in enumerate(audios)]
+
+    def _checked_signal(self, audio: Audio) -> Signal:
+        least = self.grid.together
+        if audio.sample_rate == self.sample_rate and self.grid.frames(len(audio.samples)) >= least:
+            return self._signal(audio)
+        lengths = range(1, self.grid.field + least * self.grid.stride)
+        shortest = next(count for count in lengths if self.grid.frames(count) >= least)
+        raise AudioError(
+            f"{audio.name or 'audio'}: expected samples at {self.sample_rate} Hz, at least {shortest} of them "
+            f"for the model {self.name}; got {len(audio.samples)} samples at {audio.sample_rate} Hz"
+        )
+
+    def _in_chunks(self, signal: Signal, progress: Callable[[float], None] | None) -> torch.Tensor:
+        """Return log-probs (T, C) of an utterance of any length."""
+        frames = self._inner.frames(len(signal))
+        chunks = plan_chunks(frames, self.chunk_frames, self.context_frames, self.grid.together)
+        if len(chunks) == 1:
+            return self._in_one_pass([signal])[0]
+        log_probs = torch.empty(frames, len(self.vocab), device=self.device)
+        with self._guard.whole(self._statistics(signal)) if self._guard.norms else nullcontext():
+            for chunk in chunks:
+                first, last = self._inner.inputs(chunk.begin, chunk.end)
+                cut = signal.take(first, len(signal) if chunk.end == frames else last)
+                outputs = self._log_probs(cut[None], None)[0]
+                log_probs[chunk.first : chunk.last] = outputs[chunk.first - chunk.begin : chunk.last - chunk.begin]
+                if progress:
+                    progress(chunk.last / frames)
+        return log_probs
+
+    def _statistics(self, signal: Signal) -> Statistics:
+        """Return what the norm over time would see in one pass, from the first convolution's outputs."""
+        stem = self.facts.stem
+        assert isinstance(stem, nn.Conv1d)
+        grid = FrameGrid.of([(stem.kernel_size[0], stem.stride[0])])
+        return gather((block.to(self.device, self.precision) for block in _blocks(signal, grid)), stem)
+
+    def _in_one_pass(self, signals: Sequence[Signal]) -> list[torch.Tensor]:
+        """Return log-probs of several utterances from one pass of the network."""
+        lengths = [len(signal) for signal in signals]
+        inputs = torch.zeros(len(signals), max(lengths), *signals[0].rows.shape[1:])
+        for row, signal in zip(inputs, signals):
+            row[: len(signal)] = signal.take(0, len(signal))
+        levels = [self._inner.levels(length) for length in lengths]
+        padded = self.facts.pads and min(lengths) < max(lengths)
+        with self._guard.padded(levels):
+            outputs = self._log_probs(inputs, torch.tensor(lengths) if padded else None)
+        return [output[: level[-1]].clone() for output, level in zip(outputs, levels)]
+
+    def _log_probs(self, inputs: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
+        """Return log-probs (B, T, C) float32 on the model's device."""
+        ends = None if lengths is None else lengths.to(self.device)
+        log_probs = self._logits(inputs.to(self.device, self.precision), ends).float().log_softmax(-1)
+        if self.precision is not torch.float32 and bool(log_probs.isnan().any()):
+            kind = str(self.precision).removeprefix("torch.")
+            raise EmissionsError(f"model {self.name}: its numbers overflow in {kind}: set precision to float32")
+        return log_probs
+
+    def _emissions(self, audio: Audio, log_probs: torch.Tensor) -> Emissions:
+        return Emissions(
+            log_probs,
+            self.vocab,
+            self.frame_shift_s,
+            self.blank,
+            offset_s=audio.offset_s,
+            duration_s=audio.duration_s,
+            name=audio.name,
+            first_frame_s=self.first_frame_s,
+        )
+
+
+def precision_of(settings: Settings, device: torch.device) -> torch.dtype:
+    """Return the precision that `settings` ask for; "auto" is float16 on CUDA and float32 elsewhere."""
+    return PRECISIONS.get(settings.precision, torch.float16 if device.type == "cuda" else torch.float32)
+
+
+def _blocks(signal: Signal, grid: FrameGrid) -> Iterator[torch.Tensor]:
+    """Yield cuts (1, n) of a signal, each with whole outputs of `grid` that no other has."""
+    outputs, each = grid.frames(len(signal)), BLOCK // grid.stride
+    for first in range(0, outputs, each):
+        yield signal.take(*grid.inputs(first, min(outputs, first + each)))[None]

@@ -1,1 +1,0 @@
-"""`onnx:FILE`: CTC networks exported to ONNX, run by onnxruntime."""

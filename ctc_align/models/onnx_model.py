@@ -1,0 +1,400 @@
+"""`onnx:FILE`: CTC networks in ONNX files, by onnxruntime, described by a TOML file beside them.
+
+See `ctc_align.models.onnx_description` for that file. A network that is loaded is tried on a second of noise:
+
+- *Where do its frames lie?* Unless its layers are known, the number of frames of ever longer noise shows how many
+  inputs a frame needs; in a stack of convolutions with equal padding at both ends, the first frame is centred on half
+  of the inputs that it needs.
+- *Which utterances may go through together?* Those of different lengths if noise gives the same log-probs beside longer
+  noise as alone; else those of one length; else one by one (networks exported for one utterance, or quantised by the
+  loudest value of the batch).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from ctc_align import units
+from ctc_align.config import Settings
+from ctc_align.errors import BackendError, CtcAlignError, EmissionsError, UsageError, one_line
+from ctc_align.extras import install_line
+from ctc_align.models.acoustic_model import resolve_device
+from ctc_align.models.framewise import Convolution, FrameGrid, FrameModel, NetworkFacts, Signal
+from ctc_align.models.onnx_description import KaldiFbank, NemoMel, OnnxDescription, describe, normalisation, vocabulary
+from ctc_align.types import Audio
+
+PREFIX = "onnx:"
+PADDED, EQUAL, ALONE = "padded", "equal", "alone"
+"""Utterances that share a pass: of any length, of one length, or only one."""
+
+_NORM_EPSILON = 1e-7
+_SAME = 5e-5
+"""Log-probs that differ by less are equal but for rounding."""
+_LEAST_INPUTS = 100
+_NOISE_LEVEL = 0.1
+_SEED = 20
+
+
+def load(name: str, device: str | torch.device, settings: Settings) -> FrameModel:
+    """Load the network of `onnx:FILE`; the device "auto" is a CUDA device only if onnxruntime can use it too.
+
+    Raises:
+        UsageError: onnxruntime is missing, no such file, a damaged one, faults in the TOML file, no vocabulary or one
+            of another size, a network that does not take whole utterances.
+        BackendError: onnxruntime cannot run on `device`.
+    """
+    if device == "auto" and CUDA not in runtime().get_available_providers():
+        device = "cpu"
+    device = resolve_device(device)
+    file = Path(name.removeprefix(PREFIX))
+    if settings.precision not in ("auto", "float32"):
+        raise UsageError(f"model {name}: an ONNX file has a precision of its own: set precision to auto")
+    session = open_session(file, device, name)
+    metadata = dict(session.get_modelmeta().custom_metadata_map)
+    description = describe(file, metadata, name, input_bins(session))
+    ports = find_ports(session, description, name, file.with_suffix(".toml"))
+    network = OnnxNetwork(session, ports, description, name)
+    trial = Trial(network, description, name)
+    vocab, blank = vocabulary(description, file, trial.classes, name)
+    sharing = trial.sharing(ports.rows_at_once)
+    facts = NetworkFacts(
+        name=name,
+        vocab=vocab,
+        blank=blank,
+        sample_rate=description.sample_rate,
+        grid=FrameGrid((*trial.front, *trial.layers())),
+        front=len(trial.front),
+        pads=sharing == PADDED,
+        norm_epsilon=_NORM_EPSILON if description.waveform.normalise == "utterance" else None,
+    )
+    return OnnxModel(facts, network, description, settings, alone=sharing == ALONE)
+
+
+class OnnxModel(FrameModel):
+    """A network in an ONNX file, with its features."""
+
+    def __init__(
+        self,
+        facts: NetworkFacts,
+        network: OnnxNetwork,
+        description: OnnxDescription,
+        settings: Settings,
+        *,
+        alone: bool,
+    ) -> None:
+        # tensors go in and come out on the CPU, wherever onnxruntime works
+        super().__init__(facts, network, torch.device("cpu"), settings)
+        self.precision = torch.float32
+        self._description, self._alone = description, alone
+        if not math.isnan(description.first_frame_s):
+            self.first_frame_s = description.first_frame_s
+
+    def _signal(self, audio: Audio) -> Signal:
+        front, waveform = self._description.front, self._description.waveform
+        if front is not None:
+            rows = front.rows(audio.samples, self.sample_rate)
+            return Signal(rows, *normalisation(rows, front.normalise))
+        if self.facts.norm_epsilon is None and waveform.gain != 1.0:
+            return Signal(audio.samples, 0.0, 1.0 / waveform.gain)
+        return super()._signal(audio)
+
+    def _logits(self, inputs: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
+        if self._alone and len(inputs) > 1:
+            return torch.cat([self.network(row[None], None) for row in inputs])
+        return self.network(inputs, lengths)
+
+
+class Trial:
+    """A network tried on noise: its number of classes, its frames, which utterances may share a pass."""
+
+    def __init__(self, network: OnnxNetwork, description: OnnxDescription, name: str) -> None:
+        self.network, self.description, self.name = network, description, name
+        front, rate = description.front, description.sample_rate
+        self.front: tuple[Convolution, ...] = () if front is None else (front.layer(rate),)
+        self.stride = self._stride(self.front[0].stride if self.front else 1)
+        self.shortest = max(_LEAST_INPUTS if self.front else rate, 4 * self.stride)
+        self._bins = () if front is None else (front.bins,)
+        self.classes = int(self._run(self._noise(1, self.shortest)).shape[2])
+
+    def layers(self) -> tuple[Convolution, ...]:
+        """Return the network's convolutions over time: as described, else one that is equal to them all."""
+        count = self._frames(self.shortest)
+        if not self.description.layers:
+            return (self._measured(count),)
+        layers = tuple(Convolution(*layer) for layer in self.description.layers)
+        grid = FrameGrid(layers)
+        lengths = (self.shortest, self.shortest + 1, self.shortest + self.stride - 1)
+        counts = [count, *map(self._frames, lengths[1:])]
+        if grid.stride == self.stride and [grid.frames(length) for length in lengths] == counts:
+            return layers
+        raise UsageError(
+            f"model {self.name}: layers: they make {[grid.frames(length) for length in lengths]} frames of "
+            f"{list(lengths)} inputs, stride {grid.stride}; the network makes {counts}, stride {self.stride}: "
+            "correct them, or leave them away to have the place of the frames measured"
+        )
+
+    def sharing(self, rows_at_once: int | None) -> str:
+        """Return PADDED, EQUAL or ALONE: which utterances may share a pass without changing their log-probs."""
+        if rows_at_once is not None:
+            return ALONE
+        if not self._undisturbed([self.shortest] * 3):
+            return ALONE
+        if self.network.ports.length is None:
+            return EQUAL
+        # padding leaks at some lengths and not at others, by their remainders of the strides
+        beyond = sorted({0, 1, self.stride // 2, self.stride - 1, 3 * self.stride + 1})
+        return PADDED if self._undisturbed([self.shortest + more for more in beyond]) else EQUAL
+
+    def _undisturbed(self, lengths: list[int]) -> bool:
+        """Return whether noise of these lengths, the last the longest, gives the same together as alone."""
+        noise = self._noise(len(lengths), lengths[-1])
+        rows = torch.zeros_like(noise)
+        for row, source, length in zip(rows, noise, lengths):
+            row[:length] = source[:length]
+        try:
+            together = self._run(rows, torch.tensor(lengths))
+        except CtcAlignError:  # exported for one utterance, whatever its axes are called
+            return False
+        for row, length, log_probs in zip(rows, lengths, together):
+            alone = self._run(row[None, :length])[0]
+            if not float((log_probs[: len(alone)] - alone).abs().max()) < _SAME:
+                return False
+        return True
+
+    def _stride(self, hop: int) -> int:
+        inputs = self.description.frame_shift_s * self.description.sample_rate / hop
+        if round(inputs) < 1 or abs(inputs - round(inputs)) > 1e-6 * inputs:
+            each, got = units.samples_to_seconds(hop, self.description.sample_rate), self.description.frame_shift_s
+            raise UsageError(f"model {self.name}: frame_shift_s: expected a multiple of {each:g}, got {got:g}")
+        return round(inputs)
+
+    def _measured(self, count: int) -> Convolution:
+        """Return a convolution with as many frames as the network for any number of inputs."""
+        ten = 10 * self.stride
+        more = self._frames(self.shortest + ten) - count
+        if more != 10:
+            raise UsageError(
+                f"model {self.name}: frame_shift_s: {self.description.frame_shift_s:g} s are {self.stride} inputs, but "
+                f"{ten} inputs more gave {more} frames in place of 10: correct it"
+            )
+        below, above = self.shortest, self.shortest + self.stride
+        while above - below > 1:
+            middle = (below + above) // 2
+            below, above = (middle, above) if self._frames(middle) == count else (below, middle)
+        needed = above - count * self.stride
+        padding = max(0, -(-(self.stride - needed) // 2))
+        return Convolution(needed + 2 * padding, self.stride, padding)
+
+    def _frames(self, inputs: int) -> int:
+        return int(self._run(self._noise(1, inputs)).shape[1])
+
+    def _noise(self, rows: int, inputs: int) -> torch.Tensor:
+        noise = np.random.default_rng(_SEED).standard_normal((rows, inputs, *self._bins))
+        return torch.from_numpy((noise * (1.0 if self._bins else _NOISE_LEVEL)).astype(np.float32))
+
+    def _run(self, rows: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
+        try:
+            return self.network(rows, lengths).log_softmax(-1)
+        except CtcAlignError as error:
+            raise UsageError(str(error)) from error
+
+
+# The ONNX file as a network: opened with onnxruntime, called with tensors, its axes in our order.
+
+CUDA = "CUDAExecutionProvider"
+CPU = "CPUExecutionProvider"
+_TYPES = {
+    "tensor(float)": np.float32,
+    "tensor(float16)": np.float16,
+    "tensor(double)": np.float64,
+    "tensor(int64)": np.int64,
+    "tensor(int32)": np.int32,
+}
+_FATAL_ONLY = 4
+
+
+def runtime() -> Any:
+    """Return the module onnxruntime.
+
+    Raises:
+        UsageError: it is not installed.
+    """
+    try:
+        import onnxruntime
+    except (ImportError, OSError) as error:
+        raise UsageError(
+            f"onnx: networks in ONNX files need an extra: {install_line('onnx')} ({one_line(error)})"
+        ) from error
+    return onnxruntime
+
+
+def open_session(file: Path, device: torch.device, name: str) -> Any:
+    """Return a session of onnxruntime on the CPU or a CUDA device.
+
+    Raises:
+        UsageError: no such file, or not a whole ONNX model.
+        BackendError: this onnxruntime cannot run on `device`.
+    """
+    onnxruntime = runtime()
+    if not file.is_file():
+        raise UsageError(f"model {name}: expected an ONNX file, {'got a folder' if file.is_dir() else 'no such file'}")
+    providers: list[Any] = [CPU]
+    if device.type == "cuda":
+        if CUDA not in onnxruntime.get_available_providers():
+            raise BackendError(
+                f"device {device}: this onnxruntime has no CUDA: use --device cpu, or pip install onnxruntime-gpu "
+                "in place of onnxruntime"
+            )
+        providers.insert(0, (CUDA, {"device_id": device.index or 0}))
+    elif device.type != "cpu":
+        raise BackendError(f"device {device}: ONNX files run on cpu and cuda: use --device cpu")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = _FATAL_ONLY
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.inter_op_num_threads = 1
+    try:
+        session = onnxruntime.InferenceSession(str(file), options, providers=providers)
+    except Exception as error:  # onnxruntime's errors have no common base
+        raise UsageError(
+            f"model {name}: cannot be read as ONNX (was a download cut, or is its .data file missing? get it again): "
+            f"{one_line(error)}"
+        ) from error
+    if device.type == "cuda" and CUDA not in session.get_providers():
+        raise BackendError(f"device {device}: onnxruntime cannot use CUDA here (its libraries?): use --device cpu")
+    return session
+
+
+@dataclass(frozen=True)
+class Ports:
+    """The inputs and the output in use: `axes` is the input's order, `length` is None if the network takes none."""
+
+    input: Any
+    length: Any
+    output: Any
+    axes: str
+
+    @property
+    def rows_at_once(self) -> int | None:
+        """Number of utterances that the input takes; None for any number."""
+        size = self.input.shape[self.axes.index("B")]
+        return size if isinstance(size, int) else None
+
+
+def input_bins(session: Any) -> int | None:
+    """Return the number of channels that an input of three axes is declared with, None if there is none."""
+    for port in session.get_inputs():
+        fixed = [size for size in port.shape[1:] if isinstance(size, int) and size > 1]
+        if len(port.shape) == 3 and len(fixed) == 1 and port.type in _TYPES:
+            return int(fixed[0])
+    return None
+
+
+def find_ports(session: Any, description: OnnxDescription, name: str, toml: Path) -> Ports:
+    """Choose input, length and output: as the TOML file says, else the only possible ones.
+
+    Raises:
+        UsageError: none such, too many, or of another shape.
+    """
+    inputs, outputs = session.get_inputs(), session.get_outputs()
+    floats = [port for port in inputs if "float" in port.type or "double" in port.type]
+    wholes = [port for port in inputs if "int" in port.type and len(port.shape) == 1]
+    rows = _port(inputs, floats, description.input.name, f"{toml.name}, [input] name", name)
+    length = None
+    if description.input.length or wholes:
+        length = _port(inputs, wholes, description.input.length, f"{toml.name}, [input] length", name)
+    extra = [port.name for port in inputs if port not in (rows, length)]
+    if extra:
+        raise UsageError(
+            f"model {name}: expected an input and its length, got {', '.join(port.name for port in inputs)}: "
+            "networks with caches (streaming exports) or other inputs are not taken: export it for whole utterances"
+        )
+    output = _port(outputs, outputs[:1], description.output.name, f"{toml.name}, [output] name", name)
+    if len(output.shape) not in (0, 3):
+        raise UsageError(
+            f"model {name}: expected an output of 3 axes (batch, frames, classes), got {output.name} {_shape(output)}: "
+            f"name the right one in {toml.name}, [output] name"
+        )
+    return Ports(rows, length, output, _axes(rows, description, name, toml))
+
+
+def _port(ports: list[Any], likely: list[Any], wanted: str, where: str, name: str) -> Any:
+    there = ", ".join(f"{port.name} {_shape(port)}" for port in ports)
+    if wanted:
+        named = next((port for port in ports if port.name == wanted), None)
+        if named is None:
+            raise UsageError(f"model {name}: {where}: there is no {wanted!r}; there is {there}")
+        return named
+    if len(likely) != 1:
+        raise UsageError(f"model {name}: which is meant? There is {there}: say so in {where}")
+    return likely[0]
+
+
+def _axes(port: Any, description: OnnxDescription, name: str, toml: Path) -> str:
+    """Return the order of the input's axes; raise UsageError if it does not fit the features."""
+    front, wanted = description.front, description.input.axes
+    allowed = ("BTD", "BDT") if front else ("BT", "B1T")
+    fitting = [axes for axes in allowed if len(axes) == len(port.shape) and _fits(port.shape, axes, front)]
+    fitting = [wanted] if wanted in fitting else [] if wanted else fitting
+    # a fixed size tells which axis is the channels'
+    fitting = [axes for axes in fitting if front and port.shape[axes.index("D")] == front.bins] or fitting
+    free = [axes for axes in fitting if not isinstance(port.shape[axes.index("T")], int)]
+    if len(free) == 1:
+        return free[0]
+    shown = f"model {name}: its input {port.name} {_shape(port)}"
+    if free:
+        raise UsageError(f'{shown} may be either: say in {toml}: [input] axes = "BTD" or "BDT"')
+    if fitting and (not front or port.shape[fitting[0].index("D")] == front.bins):
+        raise UsageError(f"{shown} has a fixed number of frames: export it with a free time axis")
+    what = f"{front.bins} channels of {description.features}" if front else "a waveform"
+    order = f" in the axes {wanted}" if wanted else ""
+    raise UsageError(f"{shown} does not take {what}{order}: set features, bins or [input] axes in {toml}")
+
+
+def _fits(shape: list[Any], axes: str, front: NemoMel | KaldiFbank | None) -> bool:
+    fixed = {"D": front.bins if front else None, "1": 1}
+    return all(not isinstance(size, int) or size == fixed.get(axis, size) for size, axis in zip(shape, axes))
+
+
+def _shape(port: Any) -> str:
+    return "(" + ", ".join(map(str, port.shape)) + ")"
+
+
+class OnnxNetwork(nn.Module):
+    """A session as a module: rows (B, N) or (B, N, D) and their lengths in, scores (B, T, C) out."""
+
+    def __init__(self, session: Any, ports: Ports, description: OnnxDescription, name: str) -> None:
+        super().__init__()
+        self.session, self.ports, self.name = session, ports, name
+        self._order = description.output.axes
+        self._probabilities = description.output.scores == "probabilities"
+
+    def forward(self, rows: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
+        """Return log-probs or logits (B, T, C) float32.
+
+        Raises:
+            EmissionsError: onnxruntime cannot run it, or the output has other axes.
+        """
+        ports = self.ports
+        array = rows.numpy().astype(_TYPES[ports.input.type])
+        array = {"BDT": array.swapaxes(1, -1), "B1T": array[:, None]}.get(ports.axes, array)
+        feed = {ports.input.name: np.ascontiguousarray(array)}
+        if ports.length is not None:
+            ends = np.full(len(rows), rows.shape[1]) if lengths is None else lengths.numpy()
+            feed[ports.length.name] = ends.astype(_TYPES[ports.length.type])
+        try:
+            (scores,) = self.session.run([ports.output.name], feed)
+        except Exception as error:  # onnxruntime's errors have no common base
+            raise EmissionsError(
+                f"model {self.name}: onnxruntime cannot run it on {tuple(array.shape)}: {one_line(error)}"
+            ) from error
+        if scores.ndim != 3:
+            raise EmissionsError(f"model {self.name}: expected an output of 3 axes ({self._order}), got {scores.shape}")
+        ours = torch.from_numpy(scores).permute(*(self._order.index(axis) for axis in "BTC")).float()
+        return ours.clamp_min(torch.finfo(torch.float32).tiny).log() if self._probabilities else ours
