@@ -16,7 +16,7 @@ from ctc_align._version import __version__
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner, align
     from ctc_align.errors import CtcAlignError
-    from ctc_align.formats import Alignment
+    from ctc_align.files import Alignment
     from ctc_align.losses import CTCLoss
     from ctc_align.types import Emissions
 
@@ -24,7 +24,7 @@ __all__ = ["Aligner", "Alignment", "CTCLoss", "CtcAlignError", "Emissions", "__v
 
 _HOMES = {
     "Aligner": "ctc_align.alignment.aligner",
-    "Alignment": "ctc_align.formats",
+    "Alignment": "ctc_align.files",
     "CTCLoss": "ctc_align.losses",
     "CtcAlignError": "ctc_align.errors",
     "Emissions": "ctc_align.types",

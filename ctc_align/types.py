@@ -87,6 +87,25 @@ class Word:
 
 
 @dataclass(frozen=True)
+class Interval:
+    """A labelled stretch of time in seconds, `end_s` exclusive."""
+
+    start_s: float
+    end_s: float
+    label: str
+
+
+@dataclass(frozen=True)
+class Tier:
+    """A named row of intervals in order of time."""
+
+    name: str
+    intervals: tuple[Interval, ...]
+    number: int = field(default=0, compare=False)
+    """Number in the file as Praat counts, from 1, point tiers included; 0 outside a file."""
+
+
+@dataclass(frozen=True)
 class SourceCue:
     """One cue of a subtitle file, or a segment of another file with times, that was given as transcript.
 

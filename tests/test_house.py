@@ -187,8 +187,8 @@ LONG_FUNCTION = "def function():\n" + "    pass\n" * MAX_FUNCTION_LINES
         (
             repeated_modules,
             {"text/words.py": "", "text/__init__.py": "", "cli/words.py": ""},
-            {"formats/words.py": ""},
-            "words: ctc_align.formats.words, ctc_align.text.words",
+            {"files/words.py": ""},
+            "words: ctc_align.files.words, ctc_align.text.words",
         ),
         (
             repeated_modules,

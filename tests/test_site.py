@@ -41,7 +41,7 @@ def site_misnomers() -> tuple[str, ...]:
 
 def test_every_field_and_setting_is_described(made: dict[str, str]) -> None:
     from ctc_align.config import Settings
-    from ctc_align.formats import json_schema
+    from ctc_align.files import json_schema
 
     assert [name for name in Settings().to_dict() if f"| `{name}` |" not in made["reference/settings.md"]] == []
     kinds = [json_schema(), *json_schema()["$defs"].values()]

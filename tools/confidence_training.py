@@ -35,7 +35,7 @@ from ctc_align.audio.loading import load_audio
 from ctc_align.corpus.sources import open_source
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import CtcAlignError, TooShortError
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.kernels import batching
 from ctc_align.lattice import WILDCARD
 from ctc_align.models.confidence_network import ConfidenceNetwork, FitLimits, save_confidence_network

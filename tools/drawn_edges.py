@@ -29,12 +29,12 @@ from ctc_align.errors import InputError, UsageError
 from ctc_align.kernels import batching
 from ctc_align.models.edge_network import FILE, EdgeNetwork, EdgeNetworkShape, edge_network_bytes
 from ctc_align.text.control_characters import printable
-from ctc_align.text.textgrid_files import Interval
 from ctc_align.training.calibrating.calibration_fitting import spoken_utterance
 from ctc_align.training.calibrating.edge_errors import SpokenUtterance
 from ctc_align.training.calibrating.labelled_edges import utterance_examples
 from ctc_align.training.calibrating.labelled_speech import LabelledUtterance
 from ctc_align.training.refining.edge_training import EdgeExamples, EdgeTraining, train_edge_network
+from ctc_align.types import Interval
 from synthetic_sounds import RATE, made_worse
 
 TABLE = Path(__file__).with_name("drawn-edges.tsv")

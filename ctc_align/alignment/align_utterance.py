@@ -42,7 +42,7 @@ from ctc_align.alignment.pronunciations import (
 from ctc_align.alignment.refined_edges import edges_out_of_pauses, refine_edges
 from ctc_align.alignment.wildcard import place_wildcards
 from ctc_align.errors import InputError
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.kernels.requests import Steps
 from ctc_align.tokens.tokenizer import missing_letters
 from ctc_align.types import (

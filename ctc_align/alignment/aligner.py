@@ -36,8 +36,8 @@ from ctc_align.alignment.model_choice import ModelChoice
 from ctc_align.alignment.realign import check_length, corrected_words, path_of, realign_utterance, recording_of, text_of
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, UsageError
-from ctc_align.formats import Alignment
-from ctc_align.formats.hand_fixes import is_fixed
+from ctc_align.files import Alignment
+from ctc_align.files.json_files import is_fixed
 from ctc_align.kernels import batching
 from ctc_align.kernels.requests import Steps
 from ctc_align.models import AUTO
@@ -149,7 +149,7 @@ class Aligner:
         """Align a corrected alignment again: words by hand keep their times, the others go where there is room.
 
         Args:
-            alignment: as `ctc_align.formats.read_alignment` read it; without words by hand its text is aligned.
+            alignment: as `ctc_align.files.read_alignment` read it; without words by hand its text is aligned.
             audio: as for `emissions`, a path that of the whole recording; None: the one that the alignment names.
             progress: as for `align`.
 

@@ -16,7 +16,7 @@ from ctc_align import units
 from ctc_align.alignment.edges import EdgeSettings, duration_of
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, EmissionsError, LexiconError, UsageError
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.kernels import batching
 from ctc_align.kernels.requests import Steps
 from ctc_align.models import AcousticModel

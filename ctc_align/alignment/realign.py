@@ -36,8 +36,8 @@ from ctc_align.alignment.wildcard import scores_of
 from ctc_align.audio.loading import LONGER_S, load_segment
 from ctc_align.config import Settings
 from ctc_align.errors import AudioError, InputError, TooShortError, UsageError
-from ctc_align.formats import Alignment
-from ctc_align.formats.hand_fixes import SLACK_S, fixed_name, is_fixed
+from ctc_align.files import Alignment
+from ctc_align.files.json_files import SLACK_S, fixed_name, is_fixed
 from ctc_align.kernels.requests import Steps
 from ctc_align.lattice import WILDCARD
 from ctc_align.models.calibration import Calibration

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from ctc_align.alignment.fit import UNLIKELY, fit_of, region_of_all, without_times
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.models.confidence_network import FitLimits
 from ctc_align.types import ALIGNED, NONE, SKIPPED, UNEXPLAINED, UNSPOKEN, AlignedWord, BookPlace, Region, SourceCue
 

@@ -43,7 +43,7 @@ from ctc_align.errors import OutputError, UsageError
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.config import Settings
-    from ctc_align.formats import Alignment, OutputFiles
+    from ctc_align.files import Alignment, OutputFiles
     from ctc_align.models.log_probs import LogProbsReader
     from ctc_align.types import Audio, AudioLike, BookPlace, Transcript, Words
 
@@ -109,7 +109,7 @@ def align(
 
     Writes NAME.json, NAME.ctm, NAME.tokens.ctm and NAME.TextGrid for the audio NAME.wav.
     """
-    from ctc_align.text import read_transcript_file, require_text
+    from ctc_align.files.transcripts import read_transcript_file, require_text
     from ctc_align.types import Audio, Transcript
 
     talk, text = messages.talk(), given.text
@@ -187,7 +187,7 @@ def demo(*, wanted: DemoOptions, messages: MessageOptions) -> None:
     from ctc_align.cli.printing import console_for
     from ctc_align.cli.tables import loss_line, words_table
     from ctc_align.config import Settings
-    from ctc_align.text import read_transcript
+    from ctc_align.files.transcripts import read_transcript
 
     talk = messages.talk()
     if wanted.examples is not None:
@@ -226,7 +226,7 @@ def copy_examples(folder: Path) -> list[Path]:
         OutputError: the system refused; nothing was written.
     """
     from ctc_align.cli.installation import DEMO_FOLDER
-    from ctc_align.formats.whole_files import placing
+    from ctc_align.files.whole_files import placing
 
     package = DEMO_FOLDER.parent
     installed = package / "examples"  # in a checkout they are beside the package
@@ -253,7 +253,7 @@ def _are_same(left: Path, right: Path) -> bool:
 
 
 def checked_formats(format: str | None, stdout: bool, out_dir: str | None) -> tuple[str, ...]:
-    from ctc_align.formats import DEFAULT_FORMATS, WRITERS, parse_formats
+    from ctc_align.files import DEFAULT_FORMATS, WRITERS, parse_formats
 
     formats = DEFAULT_FORMATS if format is None else parse_formats(format)
     if out_dir == "":
@@ -313,7 +313,7 @@ def check_places(formats: Sequence[str], places: Sequence[BookPlace], advice: st
 
 def output_files(folder: str, name: str, formats: Sequence[str], force: bool, inputs: Sequence[str]) -> OutputFiles:
     """Return the files to write; what cannot be written is a wrong call, reported before the work."""
-    from ctc_align.formats import OutputFiles
+    from ctc_align.files import OutputFiles
 
     try:
         return OutputFiles(folder, name, formats, force, inputs, beside=True)
@@ -361,7 +361,7 @@ def load_aligner(model: ModelOptions, reader: LogProbsReader | None, settings: S
 
 
 def write_stdout(alignment: Alignment, format: str, settings: Settings, sound: Audio | None = None) -> None:
-    from ctc_align.formats import rendered
+    from ctc_align.files import rendered
 
     try:
         put_bytes(rendered(alignment, format, settings, sound))

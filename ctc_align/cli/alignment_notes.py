@@ -14,7 +14,7 @@ from ctc_align.errors import CtcAlignError
 from ctc_align.types import ALIGNED, DIRECTION, MARKUP, NONE, POOR, SKIPPED, SPEAKER, UNEXPLAINED, UNKNOWN, UNSPOKEN
 
 if TYPE_CHECKING:
-    from ctc_align.formats import Alignment
+    from ctc_align.files import Alignment
     from ctc_align.types import Region
 
 _SEVERAL = 5
@@ -71,7 +71,7 @@ def recording_notes(alignment: Alignment, path: str | Path) -> list[str]:
 def old_book_notes(path: str) -> list[str]:
     """Return a note on an EPUB 2 book, which cannot hold what is read aloud; none for all else."""
     from ctc_align.cli.arguments import is_book
-    from ctc_align.text.epub import epub_version
+    from ctc_align.files.epub import epub_version
 
     if not is_book(path) or not epub_version(path).startswith("2"):
         return []
@@ -83,7 +83,7 @@ def old_book_notes(path: str) -> list[str]:
 
 def later_notes(given: Sequence[str]) -> Iterator[str]:
     """Yield a note for each alignment of which a later one lies beside it, and is not among those given."""
-    from ctc_align.formats.corrections import LatestBeside, has_later_fixes
+    from ctc_align.files.corrections import LatestBeside, has_later_fixes
 
     paths, beside = list(map(Path, given)), LatestBeside()
     for path in paths:
@@ -245,7 +245,8 @@ def several(items: Sequence[str], separator: str = " ") -> str:
 
 def cue_notes(alignment: Alignment) -> list[str]:
     """Return notes on the tiers that are the text, and on the cues of a file that have text and no word with a time."""
-    from ctc_align.formats.source_cues import cue_numbers, cues_without_times
+    from ctc_align.files.cue_times import cues_without_times
+    from ctc_align.files.subtitles import cue_numbers
 
     found = tier_notes(alignment)
     places = cues_without_times(alignment)
@@ -273,7 +274,7 @@ def cue_notes(alignment: Alignment) -> list[str]:
 
 def _missing_cues(alignment: Alignment) -> list[int]:
     """Return the places, from 1, of the cues whose words are all not in the recording."""
-    from ctc_align.formats.source_cues import cues_without_times
+    from ctc_align.files.cue_times import cues_without_times
 
     subtitles = alignment.subtitles
     starts = [] if subtitles is None else [cue.char_start for cue in subtitles.cues]
@@ -325,7 +326,7 @@ def written_line(alignment: Alignment, paths: Sequence[Path]) -> str:
 
 def tier_notes(alignment: Alignment) -> list[str]:
     """Return a note on the tiers of a document that are the text, and on those that are not."""
-    from ctc_align.formats.alignment_files import document_tiers
+    from ctc_align.files.alignment_files import document_tiers
     from ctc_align.text.control_characters import printable
 
     tiers = document_tiers(alignment)

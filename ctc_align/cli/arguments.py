@@ -83,7 +83,7 @@ def check_recording(audio: str, reader: LogProbsReader | None, formats: Sequence
     Log-probs and standard input are read later.
     """
     from ctc_align.audio.loading import estimated_duration_s
-    from ctc_align.formats.alignment_files import WRITERS
+    from ctc_align.files.alignment_files import WRITERS
 
     if audio == STDIN or reader is not None:
         return
@@ -221,7 +221,7 @@ def check_alignments(paths: Sequence[str], argument: str) -> list[str]:
 
 def _is_beside_alignments(path: Path) -> bool:
     """Return whether a file is the summary of a corpus run, or JSON for another program: not by its name alone."""
-    from ctc_align.formats.alignment_files import JSON_EXPORTS
+    from ctc_align.files.alignment_files import JSON_EXPORTS
 
     if path.name.startswith("summary."):
         from ctc_align.corpus.state.summary import is_summary
@@ -238,10 +238,10 @@ def _is_beside_alignments(path: Path) -> bool:
 
 def _no_json(path: str) -> str:
     """Return what a file is, with its article; "" where it may be an object of JSON."""
-    from ctc_align.text.elan_files import is_elan
+    from ctc_align.files.elan import is_elan
+    from ctc_align.files.subtitles import has_cues
+    from ctc_align.files.textgrid import is_textgrid
     from ctc_align.text.file_kinds import HEAD_BYTES, binary_kind, written_kind
-    from ctc_align.text.subtitle_files import has_cues
-    from ctc_align.text.textgrid_files import is_textgrid
 
     try:
         with open(path, "rb") as file:

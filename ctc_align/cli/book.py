@@ -18,7 +18,7 @@ from ctc_align.config import setting
 from ctc_align.errors import UsageError
 
 if TYPE_CHECKING:
-    from ctc_align.formats.read_aloud import Reading
+    from ctc_align.files.read_aloud import Reading
 
 _EXTENSION = ".read-aloud.epub"
 _SUMMARY = re.compile(r"summary(\.\d+-of-\d+)?\.json")
@@ -59,7 +59,7 @@ def book(
     Writes NAME.read-aloud.epub for NAME.epub. Recordings in MP3, AAC (M4A) and Opus go in as they are, others are coded
     as Opus.
     """
-    from ctc_align.formats.read_aloud import UNITS, write_read_aloud
+    from ctc_align.files.read_aloud import UNITS, write_read_aloud
 
     talk, by, audio = messages.talk(), wanted.by, wanted.audio
     if by not in UNITS:
@@ -86,7 +86,7 @@ def _files(path: str) -> list[str]:
     """Return a file, or the alignments in a folder, which may be that of a corpus run."""
     if kind_of(path, "ALIGNMENT.json") != "folder":
         return [path]
-    from ctc_align.formats.alignment_files import JSON_EXPORTS
+    from ctc_align.files.alignment_files import JSON_EXPORTS
 
     found = [file for file in sorted(Path(path).rglob("*.json")) if not _SUMMARY.fullmatch(file.name)]
     files = [str(file) for file in found if not file.name.endswith(JSON_EXPORTS)]
@@ -98,7 +98,7 @@ def _files(path: str) -> list[str]:
 def _latest(alignments: list[str], talk: Talk) -> list[str]:
     """Return of each alignment the file with the latest corrections out of those that are given."""
     from ctc_align.cli.alignment_notes import later_notes
-    from ctc_align.formats.corrections import latest_works
+    from ctc_align.files.corrections import latest_works
 
     found = list(latest_works(map(Path, alignments)))
     for work in found:
@@ -111,8 +111,8 @@ def _latest(alignments: list[str], talk: Talk) -> list[str]:
 def _readings(alignments: list[str], audio: str, talk: Talk) -> list[Reading]:
     """Return the alignments with their recordings, which are at `audio` or where the alignments say."""
     from ctc_align.corpus.sources.named_recordings import RecordingFinder
-    from ctc_align.formats.alignment_files import read_alignment
-    from ctc_align.formats.read_aloud import Reading
+    from ctc_align.files.alignment_files import read_alignment
+    from ctc_align.files.read_aloud import Reading
 
     readings = []
     for path in alignments:

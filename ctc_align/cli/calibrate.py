@@ -119,7 +119,7 @@ def _refuse_to_replace(folder: Path) -> None:
 
 def _write(folder: Path, report: Report) -> list[Path]:
     """Write the constants, and the network if it is better than they are alone; return the files."""
-    from ctc_align.formats.whole_files import placing, remove_file
+    from ctc_align.files.whole_files import placing, remove_file
     from ctc_align.models import edge_network
     from ctc_align.models.calibration import FILE, as_toml
 

@@ -76,7 +76,7 @@ class OutputOptions(Group):
     def settings(self, out_dir: str) -> OutputSettings:
         """Return the library's settings for outputs in `out_dir`."""
         from ctc_align.corpus.outputs.layout import PAUSE, UTTERANCE, OutputSettings
-        from ctc_align.formats import parse_formats
+        from ctc_align.files import parse_formats
 
         if self.by is not None and not self.cut_audio:
             raise UsageError(f"--by {self.by}: cuts audio, and nothing is cut without --cut-audio")

@@ -269,7 +269,7 @@ def _say_notes(evaluation: Evaluation, whose: str) -> None:
 
 def _check_paths(hypothesis: str, reference: str, against: str | None, plot: str | None, force: bool) -> None:
     """Raise UsageError where an input is not there, or a file beside a folder, or the picture cannot be written."""
-    from ctc_align.evaluate.file_pairs import check_paths
+    from ctc_align.evaluate.utterance_files import check_paths
 
     check_paths(Path(hypothesis), Path(reference))
     for path in filter(None, (hypothesis, reference, against)):
@@ -307,7 +307,7 @@ def _check_plot(plot: str | None, force: bool, inputs: tuple[str, str]) -> None:
 
 def _write_plot(plot: str | None, results: list[_TierResult]) -> None:
     from ctc_align.evaluate import error_figure
-    from ctc_align.formats.whole_files import placing
+    from ctc_align.files.whole_files import placing
 
     if plot is None:
         return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ctc_align.cli.messages import counted
 
 if TYPE_CHECKING:
-    from ctc_align.formats import Alignment
+    from ctc_align.files import Alignment
 
 _MANY = 20
 _MOSTLY = 0.3

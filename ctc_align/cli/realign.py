@@ -39,7 +39,7 @@ from ctc_align.errors import CtcAlignError, UsageError
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.config import Settings
-    from ctc_align.formats import Alignment, OutputFiles
+    from ctc_align.files import Alignment, OutputFiles
     from ctc_align.models.log_probs import LogProbsReader
     from ctc_align.types import AudioLike
 
@@ -97,7 +97,7 @@ def realign(
     aligners: dict[tuple[str | None, Settings], Aligner] = {}
 
     def run(path: str, files: OutputFiles | None) -> int:
-        from ctc_align.formats import read_alignment
+        from ctc_align.files import read_alignment
 
         alignment = _labelled(read_alignment(path), path, hand, talk)
         check_places(formats, alignment.places, f"the transcript of {path} is none")
@@ -149,7 +149,7 @@ def _check_hand(corrected: Sequence[str], hand: str | None) -> None:
 def _labelled(alignment: Alignment, path: str, hand: str | None, talk: Talk) -> Alignment:
     """Return an alignment with the labels that a person has corrected, and say how many are other ones."""
     from ctc_align.evaluate.corrected_labels import label_doubts, labels_of, with_labels
-    from ctc_align.formats.hand_fixes import is_fixed
+    from ctc_align.files.json_files import is_fixed
 
     if hand is None:
         return alignment

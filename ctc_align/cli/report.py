@@ -39,7 +39,7 @@ def report(
     """
     from ctc_align.corpus.report.report_page import report_page
     from ctc_align.corpus.report.run_figures import run_figures
-    from ctc_align.formats.whole_files import placing
+    from ctc_align.files.whole_files import placing
 
     talk = messages.talk()
     if run == "" or destination.out_dir == "":

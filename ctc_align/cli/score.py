@@ -204,7 +204,7 @@ def _read(files: list[str], texts: list[str]) -> list[tuple[str, str | Transcrip
         UsageError: a file that is not there, or no transcript at all.
     """
     from ctc_align.cli.arguments import check_text, is_book
-    from ctc_align.text import read_transcript
+    from ctc_align.files.transcripts import read_transcript
 
     texts = [text for text in texts if not is_book(text)]
     for text in texts:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctc_align.formats import Alignment
-from ctc_align.formats.writer import finite
+from ctc_align.files import Alignment
+from ctc_align.files.writer import finite
 from ctc_align.text.control_characters import printable
 from ctc_align.types import ALIGNED, AlignedWord
 from ctc_align.units import seconds_to_ms

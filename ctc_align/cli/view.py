@@ -19,7 +19,7 @@ from ctc_align.errors import CtcAlignError, OutputError, UsageError
 
 if TYPE_CHECKING:
     from ctc_align.corpus.sources.named_recordings import RecordingFinder
-    from ctc_align.formats.alignment_files import Alignment
+    from ctc_align.files.alignment_files import Alignment
     from ctc_align.view.page_sound import PageSound
 
 
@@ -62,7 +62,7 @@ def view(
     corrections.
     """
     from ctc_align.corpus.sources.named_recordings import RecordingFinder
-    from ctc_align.formats.html_format import SOUND_MODES
+    from ctc_align.files.pages import SOUND_MODES
     from ctc_align.view.page import THEMES
 
     talk = messages.talk()
@@ -129,7 +129,7 @@ def _shown(alignments: list[str], page: PageOptions, talk: Talk) -> list[_Shown]
 
 def _targets(shown: list[_Shown], page: PageOptions) -> list[Path]:
     """Return the page of each alignment; raise UsageError, before any work, where it cannot be written."""
-    from ctc_align.formats.alignment_files import check_folder
+    from ctc_align.files.alignment_files import check_folder
 
     if not page.stdout:
         try:
@@ -158,9 +158,9 @@ class _OnePage:
 
     def make(self) -> None:
         """Write the page, and its sound where that is too large to be inside, whole or not at all."""
-        from ctc_align.formats.alignment_files import read_alignment
-        from ctc_align.formats.html_format import page_object
-        from ctc_align.formats.whole_files import placing
+        from ctc_align.files.alignment_files import read_alignment
+        from ctc_align.files.pages import page_object
+        from ctc_align.files.whole_files import placing
         from ctc_align.view.page import page
         from ctc_align.view.page_sound import MOST_EMBEDDED_BYTES
 
@@ -185,7 +185,7 @@ class _OnePage:
 
     def _sound(self, alignment: Alignment) -> tuple[PageSound | None, Path | None]:
         """Return the sound of the page, and the recording that it is of."""
-        from ctc_align.formats.html_format import LINK, NO_SOUND, embedded_stretch, linked_recording
+        from ctc_align.files.pages import LINK, NO_SOUND, embedded_stretch, linked_recording
 
         if self.mode == NO_SOUND:
             return None, None
@@ -200,7 +200,7 @@ class _OnePage:
 
     def _beside(self, recording: Path | None, size: int) -> Path:
         """Return the file beside the page for sound of `size` bytes, which is none that is there."""
-        from ctc_align.formats.html_format import sound_place
+        from ctc_align.files.pages import sound_place
 
         if self.options.stdout:
             raise UsageError(

@@ -15,7 +15,7 @@ from ctc_align.evaluate.detection import Detection
 from ctc_align.evaluate.error_statistics import EdgeErrors
 from ctc_align.evaluate.figures import error_figure, occupancy_figure
 from ctc_align.evaluate.measure_options import TIERS, WITHIN_MS, Options
-from ctc_align.evaluate.tiers import read_intervals
+from ctc_align.evaluate.utterance_files import read_intervals
 
 __all__ = [
     "TIERS",

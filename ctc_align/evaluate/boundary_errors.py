@@ -22,12 +22,11 @@ from ctc_align.evaluate.error_statistics import (
     resample_units,
     resampled,
 )
-from ctc_align.evaluate.file_pairs import check_paths, matched, open_source
 from ctc_align.evaluate.measure_options import PHONES, Options, parse_tier
 from ctc_align.evaluate.pairing import Pair, Pairing, normalised_label, pair_intervals
 from ctc_align.evaluate.sanity_checks import PairedUtterance, find_doubts
-from ctc_align.evaluate.tiers import UtteranceTier
-from ctc_align.text.textgrid_files import Interval
+from ctc_align.evaluate.utterance_files import UtteranceTier, check_paths, matched, open_source
+from ctc_align.types import Interval
 from ctc_align.units import seconds_to_ms
 
 _DECIMALS = 6

@@ -11,7 +11,7 @@ from ctc_align.errors import InputError, UsageError
 from ctc_align.evaluate.measure_options import PHONES
 from ctc_align.evaluate.pairing import SAME_EDGE_S, normalised_label
 from ctc_align.reading import read_input, shown
-from ctc_align.text.textgrid_files import Interval
+from ctc_align.types import Interval
 
 BUILT_IN = ("timit",)
 SILENCES = frozenset({"", "<eps>", "<sil>", "sil", "sp", "<p:>", "[sil]", "!sil", "<silence>"})

@@ -13,11 +13,10 @@ from ctc_align.evaluate.comparable_labels import PHONE_SILENCES, SILENCES
 from ctc_align.evaluate.measure_options import PHONES, WORDS
 from ctc_align.evaluate.pairing import SAME_EDGE_S, Pair, Pairing, normalised_label
 from ctc_align.evaluate.sanity_checks import PairedUtterance, find_time_doubts
-from ctc_align.evaluate.tiers import UtteranceTier, read_one
-from ctc_align.formats.hand_fixes import check_fixed_words
-from ctc_align.formats.spoken_tiers import UNNAMED
-from ctc_align.text.textgrid_files import Interval
-from ctc_align.types import HAND, AlignedToken, AlignedWord, AlignmentData, aligned_words
+from ctc_align.evaluate.utterance_files import UtteranceTier, read_one
+from ctc_align.files.json_files import check_fixed_words
+from ctc_align.files.tiers import UNNAMED
+from ctc_align.types import HAND, AlignedToken, AlignedWord, AlignmentData, Interval, aligned_words
 
 _DECIMALS = 5
 _OVER_S = 0.01

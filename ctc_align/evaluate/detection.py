@@ -33,7 +33,7 @@ import numpy as np
 
 from ctc_align.evaluate.measure_options import ROUNDING_MS
 from ctc_align.evaluate.pairing import SAME_EDGE_S
-from ctc_align.text.textgrid_files import Interval
+from ctc_align.types import Interval
 from ctc_align.units import seconds_to_ms
 
 KINDS = ("both", "onset", "offset", "inner_onset")

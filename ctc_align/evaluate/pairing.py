@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ctc_align.text.textgrid_files import Interval
+from ctc_align.types import Interval
 
 SAME_EDGE_S = 0.001 + 1e-9
 """An end and a start at most this far apart are one edge, in seconds: times may be rounded to milliseconds."""

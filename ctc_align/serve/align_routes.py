@@ -12,8 +12,8 @@ from urllib.parse import quote
 
 from ctc_align._version import __version__
 from ctc_align.errors import CtcAlignError
-from ctc_align.formats import Alignment, from_dict, output_paths, rendered
-from ctc_align.formats.json_reading import no_number
+from ctc_align.files import Alignment, from_dict, output_paths, rendered
+from ctc_align.files.json_files import no_number
 from ctc_align.reading import parse_json
 from ctc_align.serve.alignment_folder import MOST_BYTES, check_same_part
 from ctc_align.serve.job_queue import DONE, JobQueue, ServerJob
@@ -296,7 +296,7 @@ def _rendered(alignment: Alignment, format: str, recording: Path | None) -> byte
         return rendered(alignment, format)
     if recording is None:
         raise RefusedError(404, f"format: {format} needs the recording, which is not in the folder of this server")
-    from ctc_align.formats.html_format import channel_of, page_object
+    from ctc_align.files.pages import channel_of, page_object
     from ctc_align.view.page import page
     from ctc_align.view.page_sound import MOST_EMBEDDED_BYTES, PageSound
 

@@ -18,11 +18,10 @@ from typing import Any
 
 from ctc_align.corpus.sources.named_recordings import fitting_recording, named_ends
 from ctc_align.errors import CtcAlignError, InputError, UsageError
-from ctc_align.formats import Alignment, from_dict, rendered
-from ctc_align.formats.corrections import BEFORE
-from ctc_align.formats.json_format import json_bytes
-from ctc_align.formats.json_reading import read_object
-from ctc_align.formats.whole_files import is_link, placing
+from ctc_align.files import Alignment, from_dict, rendered
+from ctc_align.files.corrections import BEFORE
+from ctc_align.files.json_files import json_bytes, read_object
+from ctc_align.files.whole_files import is_link, placing
 from ctc_align.reading import MOST_S, as_number, open_input
 from ctc_align.serve.refusals import RefusedError
 from ctc_align.text.control_characters import printable
@@ -233,7 +232,7 @@ def _place_before(path: Path, utterance: str) -> Path:
 
 def check_same_part(corrected: Alignment, aligned: Alignment) -> None:
     """Raise RefusedError (409) unless two alignments are of the same seconds of one utterance's recording."""
-    from ctc_align.formats.html_format import channel_of
+    from ctc_align.files.pages import channel_of
 
     if corrected.utterance != aligned.utterance:
         raise RefusedError(409, "the correction is of another utterance")

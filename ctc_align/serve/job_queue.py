@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ctc_align.config import Settings
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.serve.refusals import RefusedError, error_body
 from ctc_align.serve.uploads import Form, Upload
 from ctc_align.types import Transcript

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError
-from ctc_align.formats import Alignment
-from ctc_align.formats.writer import finite
+from ctc_align.files import Alignment
+from ctc_align.files.writer import finite
 from ctc_align.serve.job_queue import RUNNING, JobQueue, ServerJob, StoppedError
 from ctc_align.serve.refusals import RefusedError, refusal_of
 from ctc_align.types import Audio

@@ -23,7 +23,7 @@ _REFUSALS = {
     "503": "all places of the queue are taken (Retry-After says when to come again), or the server is ending",
 }
 _FORM_REFUSALS = ("400", "401", "403", "408", "413", "415", "422", "503")
-_ALIGNMENT = "an alignment in the format that was asked for; see ctc_align/formats/ctc-align-1.schema.json for json"
+_ALIGNMENT = "an alignment in the format that was asked for; see ctc_align/files/ctc-align-1.schema.json for json"
 _FORMAT = {
     "name": "format",
     "in": "query",

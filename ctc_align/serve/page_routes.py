@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ctc_align.errors import CtcAlignError
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.serve.access import page_policy
 from ctc_align.serve.align_routes import AlignRoutes, limiter_of
 from ctc_align.serve.alignment_folder import AlignmentFolder
@@ -195,7 +195,7 @@ def _page(alignment: Alignment, name: str, audio: tuple[Path, str] | None, hrefs
     `hrefs` are where the browser gets the sound, saves, and has corrections aligned again; without sound it does not.
     """
     from ctc_align.audio.loading import load_segment
-    from ctc_align.formats.html_format import channel_of, page_object
+    from ctc_align.files.pages import channel_of, page_object
     from ctc_align.view.page import PageServer, page
     from ctc_align.view.page_sound import PageSound, peaks_of
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctc_align.formats import Alignment, from_dict
-from ctc_align.formats.json_format import json_bytes
+from ctc_align.files import Alignment, from_dict
+from ctc_align.files.json_files import json_bytes
 from ctc_align.serve.align_routes import GONE, AlignRoutes, ended
 from ctc_align.serve.alignment_folder import check_same_part
 from ctc_align.serve.job_queue import ServerJob
@@ -94,6 +94,6 @@ class RealignRoutes:
 
 
 def _as_page_has_it(alignment: Alignment) -> bytes:
-    from ctc_align.formats.html_format import page_object
+    from ctc_align.files.pages import page_object
 
     return json_bytes(page_object(alignment))

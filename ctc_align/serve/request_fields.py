@@ -9,7 +9,7 @@ from typing import Any
 
 from ctc_align.config import Settings, checked_values, known_settings
 from ctc_align.errors import ConfigError
-from ctc_align.formats import WRITERS
+from ctc_align.files import WRITERS
 from ctc_align.serve.job_queue import ServerJob, ServerLimits
 from ctc_align.serve.model_worker import too_long
 from ctc_align.serve.refusals import RefusedError, refusal_of
@@ -161,8 +161,8 @@ def made_job(kind: str, form: Form, base: Settings, model: str, limits: ServerLi
 
 
 def _transcripts(kind: str, form: Form, limits: ServerLimits) -> Sequence[Transcript]:
+    from ctc_align.files.transcripts import parse_transcript, require_text
     from ctc_align.reading import read_input
-    from ctc_align.text.transcript_files import parse_transcript, require_text
 
     texts = [Transcript(text) for text in form.fields.get("text", [])]
     if "transcript" in form.files:

@@ -5,13 +5,9 @@ from __future__ import annotations
 from ctc_align.text.cue_speakers import with_cues
 from ctc_align.text.printed_labels import outer_punctuation_stripped
 from ctc_align.text.transcript import require_words, split, words_of
-from ctc_align.text.transcript_files import read_transcript, read_transcript_file, require_text
 
 __all__ = [
     "outer_punctuation_stripped",
-    "read_transcript",
-    "read_transcript_file",
-    "require_text",
     "require_words",
     "split",
     "with_cues",

@@ -131,12 +131,12 @@ def settings_page(configs: Path) -> str:
 
 def schema_page() -> str:
     """Return the fields of `ctc-align/1`, a table for each kind of object."""
-    from ctc_align.formats import json_schema
+    from ctc_align.files import json_schema
 
     schema = json_schema()
     lines = ["# JSON, field by field", "", "What `NAME.json`, `--format json --stdout` and a line of shards hold.", ""]
     lines += [schema["description"], "", "The schema itself, for a validator:", ""]
-    command = "import json, ctc_align.formats as f; print(json.dumps(f.json_schema()))"
+    command = "import json, ctc_align.files as f; print(json.dumps(f.json_schema()))"
     lines += ["```sh", f'python -c "{command}" > schema.json', "```"]
     lines += ["", "## The alignment", "", *_fields(schema)]
     for name, kind in schema["$defs"].items():

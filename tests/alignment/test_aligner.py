@@ -23,7 +23,7 @@ from ctc_align.errors import (
     TranscriptError,
     UsageError,
 )
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.types import Emissions
 
 ALIGNER = Aligner(model=None)

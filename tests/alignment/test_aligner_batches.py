@@ -22,7 +22,7 @@ from ctc_align import kernels
 from ctc_align.alignment import aligner as aligner_module
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.errors import AudioError, CtcAlignError, LexiconError, TooShortError, TranscriptError, UsageError
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.kernels import batching, requests
 from ctc_align.types import Audio, Emissions
 

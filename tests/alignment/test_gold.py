@@ -20,13 +20,13 @@ from spoiled import CONDITIONS
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.evaluate import Evaluation, evaluate_intervals, read_intervals
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.models import embedded_folder, load_model
 from ctc_align.models.convnet.convnet_model import ConvNet, save_folder
 from ctc_align.models.convnet.network import AcousticNetwork
-from ctc_align.text.textgrid_files import Interval
 from ctc_align.training.calibrating.calibration_fitting import calibrate
 from ctc_align.training.calibrating.labelled_speech import read_labelled
+from ctc_align.types import Interval
 
 pytestmark = pytest.mark.data
 EVERY = {"clean": 1, "noise": 2, "room": 2}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from inexact_scores import MUSIC, SPEECH, Case, Scores, Stretch, TrueWord, score
 
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.types import UNEXPLAINED, AlignedWord, Region
 
 FOREIGN = Stretch(SPEECH, 20.0, 30.0, 19.0, 31.0)

@@ -14,7 +14,7 @@ from ctc_align.alignment import confidence, segmentation
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.audio import resampling
 from ctc_align.audio.loading import load_audio, load_segment
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.models.convnet import convnet_model
 from ctc_align.reading.rows_on_disk import RowsOnDisk, TensorOnDisk
 

@@ -12,7 +12,7 @@ import pytest
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.errors import AudioError, InputError
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.types import AlignedWord
 
 DEMO = Path(__file__).resolve().parents[2] / "ctc_align" / "demo"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ctc_align.alignment.text_parts import part_of_text
-from ctc_align.formats import Alignment, read_alignment
+from ctc_align.files import Alignment, read_alignment
 from ctc_align.models.confidence_network import FitLimits
 from ctc_align.types import AlignedToken, AlignedWord, BookPlace, Region, SourceCue, Subtitles
 

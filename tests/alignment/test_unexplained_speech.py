@@ -13,7 +13,7 @@ import torch
 from ctc_align.alignment import fit as module
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.alignment.fit import unexplained_sounds
-from ctc_align.formats import from_dict, to_dict
+from ctc_align.files import from_dict, to_dict
 from ctc_align.types import AlignedWord, Emissions
 
 DEMO = Path(__file__).resolve().parents[2] / "ctc_align" / "demo"

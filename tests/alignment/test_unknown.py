@@ -12,7 +12,7 @@ from ctc_align.alignment.aligner import Aligner
 from ctc_align.alignment.wildcard import LETTER_S, scores_of, with_wildcards
 from ctc_align.config import Settings
 from ctc_align.errors import TranscriptError
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.lattice.topology import WILDCARD
 from ctc_align.text import split
 from ctc_align.tokens.tokenizer import join, tokenize, tokenizer_for

@@ -22,7 +22,7 @@ from ctc_align.corpus.run import CorpusRun, run_corpus
 from ctc_align.corpus.state.journal import Shard
 from ctc_align.corpus.state.output_folder import FolderLock, folds_case, holder_of, lock_path
 from ctc_align.errors import CtcAlignError
-from ctc_align.formats.whole_files import placing
+from ctc_align.files.whole_files import placing
 
 SETTINGS = {
     "files": OutputSettings("", formats=("json", "ctm", "srt"), manifests=("nemo", "lhotse"), cut="pause"),

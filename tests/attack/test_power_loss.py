@@ -30,7 +30,7 @@ from inline_corpus import inline_corpus  # noqa: F401 (a fixture)
 from ctc_align.corpus.outputs.layout import OutputSettings
 from ctc_align.corpus.outputs.pending_parts import PendingParts
 from ctc_align.corpus.run import CorpusRun, run_corpus
-from ctc_align.formats import whole_files
+from ctc_align.files import whole_files
 
 UTTERANCES = 14
 LAYOUTS = {

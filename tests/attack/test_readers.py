@@ -22,10 +22,9 @@ from rows import over_rows
 from ctc_align import config
 from ctc_align.corpus.sources import manifest_files
 from ctc_align.errors import InputError
-from ctc_align.formats import json_reading
+from ctc_align.files import json_files, textgrid
 from ctc_align.models import vocabulary
 from ctc_align.reading import tomllib
-from ctc_align.text import textgrid_files
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAIN = [name for name, reader in READERS.items() if not reader.native]
@@ -71,9 +70,9 @@ def _old_count(parser: Any, what: str) -> int:
 
 
 FAULTS = [
-    ("textgrid", textgrid_files._Parser, "count", _old_count),
-    ("mfa folder", textgrid_files._Parser, "count", _old_count),
-    ("alignment json", json_reading, "as_seconds", lambda value: value),
+    ("textgrid", textgrid._Parser, "count", _old_count),
+    ("mfa folder", textgrid._Parser, "count", _old_count),
+    ("alignment json", json_files, "as_seconds", lambda value: value),
     ("vocabulary json", vocabulary, "parse_json", json.loads),
     ("settings", config, "parse_toml", tomllib.loads),
     ("lhotse", manifest_files, "_channels", lambda value: set(value or ())),

@@ -31,7 +31,7 @@ from ctc_align.audio.loading import load_audio
 from ctc_align.corpus.sources import open_source
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import CtcAlignError
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.training.calibrating.calibration_fitting import rank_auc
 from mismatches import KINDS, RATE, Mismatch
 

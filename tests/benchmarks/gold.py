@@ -29,12 +29,12 @@ from ctc_align.alignment.refined_edges import refine_edges
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError
 from ctc_align.evaluate import EdgeErrors, Evaluation, Options, evaluate_intervals, read_intervals
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.kernels import batching
-from ctc_align.text.textgrid_files import Interval
 from ctc_align.training.calibrating.calibration_fitting import PlacedUtterances
 from ctc_align.training.calibrating.edge_errors import PairedEdges
 from ctc_align.training.calibrating.labelled_speech import read_labelled
+from ctc_align.types import Interval
 
 GOLD = Path(__file__).resolve().parents[3] / "shared" / "data" / "gold-dev"
 BY_SPEAKER = Options(interval_by="folder")

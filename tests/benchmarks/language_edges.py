@@ -35,7 +35,7 @@ from ctc_align.alignment.aligner import Aligner
 from ctc_align.audio.loading import load_audio
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.models import embedded_folder
 from ctc_align.models.edge_network import FILE, edge_network_bytes, load_edge_network
 

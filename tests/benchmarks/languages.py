@@ -38,7 +38,7 @@ from ctc_align.alignment.aligner import Aligner
 from ctc_align.audio.loading import load_audio
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.text.sounds.pieces import script_of_letter
 
 RATE = 16000

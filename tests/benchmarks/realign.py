@@ -19,9 +19,8 @@ from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import Settings
 from ctc_align.evaluate import read_intervals
 from ctc_align.evaluate.pairing import pair_intervals
-from ctc_align.formats import Alignment
-from ctc_align.text.textgrid_files import Interval
-from ctc_align.types import HAND, AlignedWord
+from ctc_align.files import Alignment
+from ctc_align.types import HAND, AlignedWord, Interval
 
 GOLD = Path(__file__).resolve().parents[3] / "shared" / "data" / "gold-dev"
 FAR_S = 0.02

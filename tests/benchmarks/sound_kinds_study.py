@@ -23,7 +23,7 @@ from inexact_scores import Case, Scores, score
 from inexact_transcripts import Runner, music_of, seeds_of
 
 from ctc_align.alignment.fit import unexplained_sounds
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.types import ALIGNED, SKIPPED, UNEXPLAINED, AlignedWord, Emissions, Region
 
 KINDS = ("clean", "clips_missing", "jump", "front_matter", "runs", "loose", "music", "read_twice")

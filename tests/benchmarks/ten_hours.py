@@ -117,8 +117,8 @@ def measure(audio: Path, match: str, formats: Sequence[str]) -> None:
     """Align, and print what each stage took."""
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.config import Settings
-    from ctc_align.formats import OutputFiles
-    from ctc_align.text import read_transcript_file
+    from ctc_align.files import OutputFiles
+    from ctc_align.files.transcripts import read_transcript_file
 
     watch = Watch()
     watch.start()

@@ -12,9 +12,9 @@ import pytest
 from praatio import textgrid
 from sample_alignments import aligned, make_alignment
 
-from ctc_align.formats import from_dict
-from ctc_align.formats.line_formats import CtmWriter
-from ctc_align.formats.textgrid import TextGridWriter
+from ctc_align.files import from_dict
+from ctc_align.files.labels import CtmWriter
+from ctc_align.files.textgrid import TextGridWriter
 from ctc_align.view.page import page as html_of
 
 WORDS = "ctcAlignPage.words"

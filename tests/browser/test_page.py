@@ -14,7 +14,7 @@ import soundfile
 from long_pages import DEMO, hour_page
 from sample_alignments import aligned, make_alignment
 
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.types import Audio
 from ctc_align.view.page import PageServer
 from ctc_align.view.page import page as html_of

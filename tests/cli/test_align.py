@@ -16,7 +16,7 @@ from ctc_align.alignment.fit import regions_of
 from ctc_align.cli import run, with_command
 from ctc_align.cli.align import notes
 from ctc_align.errors import BackendError, TooShortError
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.types import AlignedWord
 
 FILES = ["talk.TextGrid", "talk.ctm", "talk.json", "talk.tokens.ctm", "talk.txt", "talk.wav"]
@@ -329,7 +329,7 @@ def test_a_full_disk_exits_1_and_leaves_nothing(cli, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("ctc_align.formats.alignment_files._write_file", full)
+    monkeypatch.setattr("ctc_align.files.alignment_files._write_file", full)
     result = cli("talk.wav", "talk.txt")
     assert result.code == 1
     assert "No space left on device" in result.error

@@ -15,7 +15,7 @@ from rows import first_row_of
 
 from ctc_align import kernels
 from ctc_align.errors import BackendError
-from ctc_align.formats import OutputFiles
+from ctc_align.files import OutputFiles
 from ctc_align.kernels import benchmark
 from ctc_align.kernels.benchmark import BEST_PATH, GRADIENT, LOSS, Case
 

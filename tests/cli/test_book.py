@@ -18,8 +18,8 @@ from made_books import PACKAGE, PAGE, made_epub, made_zip
 from made_media import Coding, write_media
 from sample_alignments import aligned, make_alignment
 
+from ctc_align.files.transcripts import read_transcript_file
 from ctc_align.text import split
-from ctc_align.text.transcript_files import read_transcript_file
 
 OPF, SMIL, XHTML = "{http://www.idpf.org/2007/opf}", "{http://www.w3.org/ns/SMIL}", "{http://www.w3.org/1999/xhtml}"
 BODIES = {

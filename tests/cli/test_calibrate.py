@@ -12,7 +12,7 @@ import soundfile
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import Settings
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.models.calibration import read_calibration
 from ctc_align.training.calibrating import calibration_fitting, edge_learning
 

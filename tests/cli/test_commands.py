@@ -18,7 +18,7 @@ from ctc_align.alignment.inputs import Done
 from ctc_align.cli import COMMANDS, app, messages, with_command
 from ctc_align.cli.messages import ProgressBar, Talk
 from ctc_align.cli.tables import time_line, words_table
-from ctc_align.formats import Alignment, OutputFiles
+from ctc_align.files import Alignment, OutputFiles
 from ctc_align.types import AlignedWord
 
 WORD = AlignedWord("a", "a", 0, 1, "aligned", 0.5, 1.0, 0.5)

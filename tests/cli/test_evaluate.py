@@ -11,7 +11,7 @@ import pytest
 from document_blocks import blocks
 from made_alignments import WORDS, alignment, textgrid
 
-from ctc_align.formats import OutputFiles
+from ctc_align.files import OutputFiles
 
 MOVED = tuple((label, start + 0.05, end + 0.05) for label, start, end in WORDS)
 

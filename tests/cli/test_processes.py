@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import ctc_align
-from ctc_align.text import read_transcript_file
+from ctc_align.files.transcripts import read_transcript_file
 
 ROOT = Path(__file__).resolve().parents[2]
 VOCAB = ["<blank>", "|", *"abcdefghijklmnopqrstuvwxyz'"]

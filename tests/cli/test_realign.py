@@ -11,7 +11,7 @@ import pytest
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import Settings
-from ctc_align.formats import read_alignment
+from ctc_align.files import read_alignment
 
 DEMO = Path(__file__).resolve().parents[2] / "ctc_align" / "demo"
 

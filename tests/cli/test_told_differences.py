@@ -13,7 +13,7 @@ from ctc_align.cli.corpus_notes import leave
 from ctc_align.corpus.state.journal import DONE, Journal, Line, read_lines
 from ctc_align.corpus.state.summary import Summary, summarize
 from ctc_align.errors import InputError
-from ctc_align.formats import Alignment, from_dict
+from ctc_align.files import Alignment, from_dict
 from ctc_align.types import ALIGNED, NOT_SPOKEN, SKIPPED, UNSPOKEN, AlignedWord, Region, SourceCue, Subtitles
 
 

@@ -12,7 +12,7 @@ import pytest
 import soundfile
 from sample_alignments import aligned, make_alignment
 
-from ctc_align.formats import read_alignment
+from ctc_align.files import read_alignment
 from ctc_align.view import page_sound
 
 
@@ -98,7 +98,7 @@ def test_a_recording_that_goes_on_is_perhaps_another(cli, talk) -> None:
 
 
 def test_sound_that_is_too_much_lies_beside_the_page(cli, talk, monkeypatch) -> None:
-    for module in ("ctc_align.view.page_sound", "ctc_align.formats.html_format"):
+    for module in ("ctc_align.view.page_sound", "ctc_align.files.pages"):
         monkeypatch.setattr(f"{module}.MOST_EMBEDDED_BYTES", 1000)
     result = cli("view", "out/talk.json", "-o", "pages")
     assert result.code == 0
@@ -165,7 +165,7 @@ def test_align_and_corpus_write_pages(cli, fake_aligner, here, monkeypatch) -> N
 
 
 def test_aligning_puts_what_is_too_much_beside_the_page(cli, fake_aligner, here, monkeypatch) -> None:
-    monkeypatch.setattr("ctc_align.formats.html_format.MOST_EMBEDDED_BYTES", 1000)
+    monkeypatch.setattr("ctc_align.files.pages.MOST_EMBEDDED_BYTES", 1000)
     soundfile.write("talk.wav", np.random.default_rng(0).normal(0, 0.1, 32000), 16000)
     made = cli("talk.wav", "talk.txt", "--format", "json,html", "--out-dir", "out")
     assert (made.code, "wrote out/talk.json, out/talk.html, out/talk.page.ogg" in made.stderr) == (0, True)

@@ -15,7 +15,7 @@ from ctc_align.corpus.outputs.audio_cuts import MARGIN_S, CutSettings, cut_audio
 from ctc_align.corpus.outputs.layout import OutputSettings, layout_for
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import AudioError, OutputError
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.types import AlignedWord
 
 RATE = 22050

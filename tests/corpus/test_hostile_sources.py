@@ -14,8 +14,8 @@ from rows import over_rows
 from ctc_align.corpus.sources import open_source
 from ctc_align.corpus.utterance import Refused, Utterance
 from ctc_align.errors import CtcAlignError, UsageError
-from ctc_align.evaluate.file_pairs import open_source as alignments_in
-from ctc_align.evaluate.tiers import read_intervals
+from ctc_align.evaluate.utterance_files import open_source as alignments_in
+from ctc_align.evaluate.utterance_files import read_intervals
 
 LONG = "9" * 5000
 NUMBERS = ("1e999", "-1e999", "1e400", "-1", "1e300", "9" * 400, LONG)

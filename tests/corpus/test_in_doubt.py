@@ -18,7 +18,7 @@ from made_models import tiny_folder
 from ctc_align.cli import run
 from ctc_align.corpus.state.journal import DONE, FAILED, Journal, Line, read_lines
 from ctc_align.corpus.state.summary import DOUBTFUL, summarize
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.types import AlignedWord
 
 WORD = AlignedWord("a", "a", 0, 1, "aligned", 0.0, 0.5, 0.5)

@@ -14,8 +14,8 @@ from layout_runs import contents, died, made_alignment, made_utterances, run, se
 from ctc_align.corpus.outputs.assembly import Assembly
 from ctc_align.corpus.outputs.layout import OutputSettings, layout_for
 from ctc_align.errors import OutputError, UsageError
-from ctc_align.formats import read_alignment, rendered, to_dict
-from ctc_align.text.textgrid_files import read_textgrid
+from ctc_align.files import read_alignment, rendered, to_dict
+from ctc_align.files.textgrid import read_textgrid
 
 RATE = 8000
 

@@ -15,7 +15,7 @@ from ctc_align.corpus.outputs.layout import layout_for
 from ctc_align.corpus.outputs.manifests import manifest_path, write_manifests
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import OutputError
-from ctc_align.formats import Alignment, OutputFiles
+from ctc_align.files import Alignment, OutputFiles
 
 RATE = 8000
 

@@ -24,7 +24,7 @@ from ctc_align.corpus.report.run_figures import (
 )
 from ctc_align.corpus.state.journal import DONE, FAILED, Journal, Line, Shard, journal_path
 from ctc_align.corpus.state.summary import Summary, summarize, summary_path
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.types import AlignedToken, AlignedWord
 
 HOSTILE = "<img src=x onerror=alert(1)>"

@@ -9,7 +9,7 @@ import pytest
 
 from ctc_align.errors import InputError
 from ctc_align.evaluate import Options, compare, evaluate_intervals
-from ctc_align.text.textgrid_files import Interval
+from ctc_align.types import Interval
 
 
 def row(starts: list[float], label: str = "w") -> list[Interval]:

@@ -10,7 +10,7 @@ from made_alignments import WORDS, alignment, textgrid
 
 from ctc_align.errors import InputError
 from ctc_align.evaluate.corrected_labels import label_doubts, labels_of, with_labels
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 
 PHONES = (("o", 0.1, 0.2), ("e", 0.2, 0.42), ("t", 0.42, 0.6), ("w", 0.6, 0.75), ("t", 0.9, 1.1), ("e", 1.1, 1.3))
 MOVED = (("One,", 0.1, 0.42), ("two", 0.42, 0.75), ("three", 0.92, 1.3))

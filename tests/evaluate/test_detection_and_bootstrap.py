@@ -14,7 +14,7 @@ from rows import over_rows
 
 from ctc_align.evaluate import Options, detection, error_statistics, evaluate_intervals
 from ctc_align.evaluate.error_statistics import KINDS, shares
-from ctc_align.text.textgrid_files import Interval
+from ctc_align.types import Interval
 
 
 def test_detection() -> None:

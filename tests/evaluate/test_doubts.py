@@ -9,8 +9,8 @@ from made_alignments import WORDS, alignment, put, textgrid
 from rows import over_rows
 
 from ctc_align.evaluate import evaluate, evaluate_intervals
-from ctc_align.formats import OutputFiles
-from ctc_align.text.textgrid_files import Interval
+from ctc_align.files import OutputFiles
+from ctc_align.types import Interval
 
 REFERENCE = [Interval(start, end, label) for label, start, end in WORDS]
 SAME_UNIT = "seconds are expected"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ctc_align.evaluate import WITHIN_MS, error_figure, evaluate_intervals
-from ctc_align.text.textgrid_files import Interval
+from ctc_align.types import Interval
 
 pytest.importorskip("matplotlib")
 

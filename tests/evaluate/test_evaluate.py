@@ -8,9 +8,8 @@ import pytest
 
 from ctc_align.errors import InputError, UsageError
 from ctc_align.evaluate import evaluate, evaluate_intervals, read_intervals
-from ctc_align.formats import Alignment, OutputFiles, Style
-from ctc_align.text.textgrid_files import Interval
-from ctc_align.types import AlignedToken, AlignedWord
+from ctc_align.files import Alignment, OutputFiles, Style
+from ctc_align.types import AlignedToken, AlignedWord, Interval
 
 REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "data" / "gold-dev" / "reference"
 

@@ -10,8 +10,8 @@ from made_alignments import CTM, WORDS, alignment, put, textgrid
 
 from ctc_align.errors import InputError, UsageError
 from ctc_align.evaluate import Options, evaluate, read_intervals
-from ctc_align.formats import OutputFiles, to_dict
-from ctc_align.text.textgrid_files import Interval
+from ctc_align.files import OutputFiles, to_dict
+from ctc_align.types import Interval
 
 
 def test_ctm_as_hypothesis_and_as_reference(tmp_path):
@@ -191,7 +191,7 @@ def test_names_that_meet_by_their_ends_take_no_time(tmp_path):
     """Flat names against nested ones, thousands of them."""
     import time
 
-    from ctc_align.evaluate.file_pairs import AlignmentSource, matched
+    from ctc_align.evaluate.utterance_files import AlignmentSource, matched
 
     def never():
         raise AssertionError

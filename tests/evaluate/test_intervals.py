@@ -10,7 +10,7 @@ import pytest
 from ctc_align.evaluate import WITHIN_MS, Options, compare, error_statistics, evaluate_intervals
 from ctc_align.evaluate.detection import RATES
 from ctc_align.evaluate.error_statistics import EDGES, KINDS
-from ctc_align.text.textgrid_files import Interval
+from ctc_align.types import Interval
 
 RESAMPLES, SEED = 40, 11
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ctc_align.evaluate.comparable_labels import broad_phones
 from ctc_align.evaluate.pairing import normalised_label, pair_intervals
-from ctc_align.text.textgrid_files import Interval
+from ctc_align.types import Interval
 
 
 def row(labels: str, start_s: float = 0.0) -> list[Interval]:

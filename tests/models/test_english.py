@@ -14,9 +14,9 @@ from alignment_checks import check
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.audio.loading import load_audio
 from ctc_align.evaluate import evaluate_intervals, read_intervals
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.models.convnet import convnet_model
-from ctc_align.text.textgrid_files import Interval
+from ctc_align.types import Interval
 
 DEMO = Path(__file__).resolve().parents[2] / "ctc_align" / "demo"
 TEXT = (DEMO / "demo.txt").read_text("utf-8")

@@ -17,10 +17,10 @@ from rows import over_rows
 
 from ctc_align import reading
 from ctc_align.errors import CtcAlignError, EmissionsError
+from ctc_align.files.transcripts import read_transcript
 from ctc_align.models import log_probs
 from ctc_align.models.log_probs import LogProbsReader, estimated_seconds, load_torch_file
 from ctc_align.text.lexicon import read_lexicon
-from ctc_align.text.transcript_files import read_transcript
 
 VOCAB = "\n".join(["<b>", *"abcdefghijklmnopqrstuvwxyz'", "|"])
 CLASSES = 29

@@ -22,7 +22,7 @@ import pytest
 from local_server import LocalServer, form, local_server, pair, until, wav
 
 from ctc_align.errors import UsageError
-from ctc_align.formats import from_dict
+from ctc_align.files import from_dict
 from ctc_align.serve import alignment_folder
 from ctc_align.serve.alignment_folder import AlignmentFolder
 from ctc_align.serve.server import Address

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.types import FITS, NONE, REGION_KINDS
 
 

@@ -70,7 +70,7 @@ def ctms() -> list[Case]:
 
 @cache
 def _object(utterance: str = "a") -> str:
-    from ctc_align.formats import to_dict
+    from ctc_align.files import to_dict
     from ctc_align.types import Region, SourceCue, Subtitles
 
     cues = (SourceCue(0, 3, 0.1, 0.4, "1"), SourceCue(4, 13, 0.4, 1.3, "2", "line:0", "NOTE x", "two &amp; three"))

@@ -37,8 +37,8 @@ class Reader:
 
 
 def _textgrid(folder: Path) -> object:
-    from ctc_align.evaluate.tiers import read_one
-    from ctc_align.text.textgrid_files import read_textgrid
+    from ctc_align.evaluate.utterance_files import read_one
+    from ctc_align.files.textgrid import read_textgrid
 
     grid = read_textgrid(folder / "a.TextGrid")
     assert all(abs(each.start_s) <= 1e9 and abs(each.end_s) <= 1e9 for tier in grid.tiers for each in tier.intervals)
@@ -59,14 +59,14 @@ def _check_message(error: CtcAlignError) -> None:
 
 
 def _table(name: str, folder: Path) -> object:
-    from ctc_align.evaluate.tiers import read_table
+    from ctc_align.evaluate.utterance_files import read_table
 
     return read_table(folder / name, "words"), _tolerant(partial(read_table, folder / name, "phones"))
 
 
 def _alignment(folder: Path) -> object:
-    from ctc_align.formats import from_dict, read_alignment, to_dict
-    from ctc_align.formats.alignment_files import WRITERS
+    from ctc_align.files import from_dict, read_alignment, to_dict
+    from ctc_align.files.alignment_files import WRITERS
 
     alignment = read_alignment(folder / "a.json")
     for name, writers in WRITERS.items():
@@ -111,7 +111,8 @@ def _detected(name: str, folder: Path) -> object:
 
 def _transcript(name: str, folder: Path) -> object:
     from ctc_align.config import Settings
-    from ctc_align.text import read_transcript_file, words_of
+    from ctc_align.files.transcripts import read_transcript_file
+    from ctc_align.text import words_of
 
     transcript = read_transcript_file(folder / name)
     words = words_of(transcript.text, Settings())
@@ -123,9 +124,10 @@ def _transcript(name: str, folder: Path) -> object:
 def _document(folder: Path) -> object:
     """Read a document as a transcript, with every word at its place in time, and write it in all formats, twice."""
     from ctc_align.config import Settings
-    from ctc_align.formats import Alignment, from_dict, rendered
-    from ctc_align.formats.alignment_files import WRITERS
-    from ctc_align.text import read_transcript_file, with_cues, words_of
+    from ctc_align.files import Alignment, from_dict, rendered
+    from ctc_align.files.alignment_files import WRITERS
+    from ctc_align.files.transcripts import read_transcript_file
+    from ctc_align.text import with_cues, words_of
     from ctc_align.types import ALIGNED, AlignedWord
 
     transcript = read_transcript_file(folder / "a.doc")

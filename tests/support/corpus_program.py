@@ -22,7 +22,7 @@ from ctc_align.corpus import run
 from ctc_align.corpus.engine import ray_pool, stages
 from ctc_align.corpus.outputs import assembly, layout
 from ctc_align.corpus.state import journal, summary
-from ctc_align.formats import alignment_files
+from ctc_align.files import alignment_files
 
 POINT, _, COUNT = os.environ.get("FAULT", "").partition(":")
 BATCH_S = float(os.environ.get("BATCH_S", "0"))

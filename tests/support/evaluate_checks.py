@@ -8,7 +8,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from ctc_align.text.textgrid_files import Interval
+from ctc_align.types import Interval
 
 HAND = (
     # reference, hypothesis, hits; precision, recall, F1, over-segmentation, R-value by hand from the paper's formulas

@@ -7,7 +7,7 @@ import types
 from typing import Any
 
 from ctc_align.errors import TooShortError
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.types import AlignedToken, AlignedWord
 
 MOST_WORDS = 50

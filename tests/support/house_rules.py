@@ -15,7 +15,7 @@ FLOORS = (
     ("errors", "extras", "types", "units", "reading", "config", "_version"),
     ("audio", "text"),
     ("view",),
-    ("formats",),
+    ("files",),
     ("tokens",),
     ("lattice",),
     ("kernels",),

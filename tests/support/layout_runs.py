@@ -15,7 +15,7 @@ from ctc_align.corpus.outputs.assembly import Assembly
 from ctc_align.corpus.outputs.layout import Layout, OutputSettings, layout_for
 from ctc_align.corpus.outputs.manifests import write_manifests
 from ctc_align.corpus.utterance import Utterance
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 
 KILLED = 9
 WORDS = ("One,", "two", "“three”", "four.", "פה!")

@@ -18,7 +18,7 @@ from typing import Any
 
 from ctc_align.config import Settings
 from ctc_align.errors import InputError
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.serve.alignment_folder import AlignmentFolder
 from ctc_align.serve.job_queue import ServerLimits
 from ctc_align.serve.server import Address, AlignServer

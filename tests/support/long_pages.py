@@ -9,7 +9,7 @@ import numpy as np
 import soundfile
 from sample_alignments import aligned, make_alignment
 
-from ctc_align.formats.html_format import page_object
+from ctc_align.files.pages import page_object
 from ctc_align.types import AlignedWord
 from ctc_align.view.page import page
 from ctc_align.view.page_sound import PageSound

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.types import AlignedToken, AlignedWord
 
 WORDS = (("one", 0.1, 0.4), ("two", 0.4, 0.75), ("three", 0.9, 1.3))

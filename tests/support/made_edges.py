@@ -7,10 +7,9 @@ import torch
 
 from ctc_align.alignment.ctc_path import Spans
 from ctc_align.models.edge_network import EdgeNetwork, EdgeNetworkShape
-from ctc_align.text.textgrid_files import Interval
 from ctc_align.training.calibrating.edge_errors import SpokenUtterance
 from ctc_align.training.calibrating.labelled_speech import LabelledUtterance
-from ctc_align.types import Audio, Emissions, Tokens, Word
+from ctc_align.types import Audio, Emissions, Interval, Tokens, Word
 
 RATE = 16000
 FRAME_S = 0.01

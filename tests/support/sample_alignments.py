@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.text import split
 from ctc_align.types import AlignedToken, AlignedWord
 

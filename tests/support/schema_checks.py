@@ -13,11 +13,11 @@ import zlib
 from pathlib import Path
 from typing import Any, TextIO
 
-from ctc_align import formats
-from ctc_align.formats import alignment_files, json_format
+from ctc_align import files
+from ctc_align.files import alignment_files, json_files
 from ctc_align.types import FORMAT, AlignmentData
 
-SCHEMA = "ctc_align/formats/ctc-align-1.schema.json"
+SCHEMA = "ctc_align/files/ctc-align-1.schema.json"
 
 
 def strict(schema: Any) -> Any:
@@ -36,7 +36,7 @@ def strict(schema: Any) -> Any:
 def _validator() -> Any:
     from jsonschema_rs import Draft202012Validator  # hundreds of times as fast as jsonschema
 
-    return Draft202012Validator(strict(json_format.json_schema()))
+    return Draft202012Validator(strict(json_files.json_schema()))
 
 
 def faults_of(data: Any) -> list[str]:
@@ -52,7 +52,7 @@ class Watch:
 
     def __init__(self) -> None:
         self.faults: list[str] = []
-        original = json_format.to_dict
+        original = json_files.to_dict
 
         @functools.wraps(original)
         def to_dict(*args: Any, **options: Any) -> dict[str, Any]:
@@ -62,16 +62,16 @@ class Watch:
             assert not found, found
             return data
 
-        for module in (json_format, alignment_files, formats):
+        for module in (json_files, alignment_files, files):
             module.to_dict = to_dict  # type: ignore[attr-defined]
-        write = json_format.JsonWriter.write
+        write = json_files.JsonWriter.write
 
         @functools.wraps(write)
-        def watched(writer: json_format.JsonWriter, alignment: AlignmentData, file: TextIO) -> None:
+        def watched(writer: json_files.JsonWriter, alignment: AlignmentData, file: TextIO) -> None:
             to_dict(alignment, writer.style(alignment))  # of which a writer makes one word at a time
             write(writer, alignment, file)
 
-        json_format.JsonWriter.write = watched  # type: ignore[method-assign]
+        json_files.JsonWriter.write = watched  # type: ignore[method-assign]
 
 
 def files_against_schema(folder: Path) -> list[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sample_alignments import make_alignment
 
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
+from ctc_align.files.transcripts import parse_transcript
 from ctc_align.text import split, with_cues
-from ctc_align.text.transcript_files import parse_transcript
 from ctc_align.types import ALIGNED, UNSPOKEN, AlignedToken, AlignedWord
 
 

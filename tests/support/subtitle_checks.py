@@ -7,7 +7,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.types import AlignedWord, aligned_words
 
 _TIME = r"(\d\d+):(\d\d):(\d\d)[,.](\d\d\d)"

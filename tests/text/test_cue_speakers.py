@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ctc_align.files.subtitles import parse_subtitles
 from ctc_align.text import split, with_cues
-from ctc_align.text.subtitle_files import parse_subtitles
 
 
 def speakers(*cues: str) -> list[str]:

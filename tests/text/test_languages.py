@@ -13,7 +13,7 @@ from rows import first_row_of
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import Settings
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.text.transcript import has_spaceless
 
 pytestmark = [

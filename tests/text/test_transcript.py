@@ -15,7 +15,8 @@ from rows import over_rows
 from spoken_tables import assert_sound
 
 from ctc_align.errors import TranscriptError, UsageError
-from ctc_align.text import read_transcript, require_words, split
+from ctc_align.files.transcripts import read_transcript
+from ctc_align.text import require_words, split
 from ctc_align.types import Words
 
 ALPHABET = (

@@ -22,7 +22,7 @@ from ctc_align.corpus.engine.stages import AlignTask, JobState
 from ctc_align.corpus.sources import open_source
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import UsageError
-from ctc_align.formats import Alignment
+from ctc_align.files import Alignment
 from ctc_align.models.convnet.network import NetworkShape
 from ctc_align.text.ipa import IPA_PHONES
 from ctc_align.training.acoustic_training import Training

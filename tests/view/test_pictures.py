@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ctc_align.errors import AudioError, UsageError
-from ctc_align.formats import Alignment, rendered
+from ctc_align.files import Alignment, rendered
 from ctc_align.types import AlignedToken, AlignedWord, Region
 from ctc_align.view.pictures import PictureSound, alignment_figure, rendered_figure
 from ctc_align.view.sound_panels import spectrogram

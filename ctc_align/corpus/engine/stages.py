@@ -22,7 +22,7 @@ from ctc_align.corpus.engine.batches import Finished, Outcome, RunFailed
 from ctc_align.corpus.state.journal import DONE, FAILED
 from ctc_align.corpus.state.output_folder import exclusive
 from ctc_align.errors import CtcAlignError, InputError, LostFolderError, OutputError
-from ctc_align.formats.whole_files import write_to_disk
+from ctc_align.files.whole_files import write_to_disk
 from ctc_align.models import UNIVERSAL
 from ctc_align.types import ALIGNED, SKIPPED
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ctc_align.corpus.engine.batches import Job, UtteranceBatch
     from ctc_align.corpus.outputs.layout import Layout
     from ctc_align.corpus.utterance import Utterance
-    from ctc_align.formats import Alignment
+    from ctc_align.files import Alignment
     from ctc_align.models.log_probs import LogProbsReader
     from ctc_align.types import Audio, Emissions
 

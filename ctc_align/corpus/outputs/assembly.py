@@ -29,8 +29,8 @@ from ctc_align.corpus.state.resume import Outcomes, place_of
 from ctc_align.corpus.state.summary import NamedFiles
 from ctc_align.corpus.utterance import Refused, Utterance
 from ctc_align.errors import OutputError
-from ctc_align.formats.hand_fixes import is_corrected, is_whole_label_file, keep_aside, keep_corrected
-from ctc_align.formats.whole_files import refuse_links, remove_file
+from ctc_align.files.corrections import is_corrected, is_whole_label_file, keep_aside, keep_corrected
+from ctc_align.files.whole_files import refuse_links, remove_file
 from ctc_align.reading import JSON_BYTES, parse_json, read_input
 from ctc_align.types import FORMAT
 

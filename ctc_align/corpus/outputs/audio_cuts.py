@@ -16,8 +16,8 @@ import numpy as np
 from ctc_align.corpus.outputs.records import CUTS
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import AudioError, OutputError
-from ctc_align.formats import Alignment
-from ctc_align.formats.whole_files import placing, remove_file
+from ctc_align.files import Alignment
+from ctc_align.files.whole_files import placing, remove_file
 from ctc_align.text.control_characters import without_controls
 from ctc_align.types import ALIGNED, SKIPPED, UNKNOWN, AlignedWord
 from ctc_align.units import seconds_to_samples

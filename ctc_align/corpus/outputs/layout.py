@@ -20,9 +20,9 @@ from ctc_align.corpus.outputs.shared_files import RecordingGrids, ShardFiles, Sh
 from ctc_align.corpus.state.journal import Checksum
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import OutputError, UsageError
-from ctc_align.formats import DEFAULT_FORMATS, WRITERS, Alignment, OutputFiles, Style, output_paths
-from ctc_align.formats.hand_fixes import keep_corrected
-from ctc_align.formats.whole_files import remove_file
+from ctc_align.files import DEFAULT_FORMATS, WRITERS, Alignment, OutputFiles, Style, output_paths
+from ctc_align.files.corrections import keep_corrected
+from ctc_align.files.whole_files import remove_file
 
 FILES, SHARDS = "files", "shards"
 SHARD_FORMATS = ("json", "ctm")

@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctc_align.corpus.outputs.shared_files import read_lines
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import CtcAlignError, OutputError
-from ctc_align.formats import Alignment, from_dict, output_paths, read_alignment
-from ctc_align.formats.time_order import words_by_time
-from ctc_align.formats.whole_files import placing
+from ctc_align.files import Alignment, from_dict, output_paths, read_alignment
+from ctc_align.files.whole_files import placing
+from ctc_align.files.writer import words_by_time
 from ctc_align.text.control_characters import json_escaped
 from ctc_align.types import AlignedToken, AlignedWord
 

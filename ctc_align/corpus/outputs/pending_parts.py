@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ctc_align.errors import OutputError
-from ctc_align.formats.whole_files import is_link, sync_folder
+from ctc_align.files.whole_files import is_link, sync_folder
 
 _VERSION = "1"
 

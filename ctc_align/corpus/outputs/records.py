@@ -12,8 +12,8 @@ from pathlib import Path
 
 from ctc_align.corpus.state.journal import Checksum
 from ctc_align.corpus.utterance import Utterance
-from ctc_align.formats import WRITERS
-from ctc_align.formats.hand_fixes import is_corrected, is_whole_label_file, keep_aside
+from ctc_align.files import WRITERS
+from ctc_align.files.corrections import is_corrected, is_whole_label_file, keep_aside
 from ctc_align.reading import content_hash
 
 CUTS = "cuts"

@@ -20,12 +20,12 @@ from ctc_align.corpus.outputs.records import checksum
 from ctc_align.corpus.state.journal import Checksum
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import InputError
-from ctc_align.formats import Alignment, CtmWriter, JsonWriter, Style, TokenCtmWriter, to_dict
-from ctc_align.formats.textgrid import write_tiers
-from ctc_align.formats.whole_files import placing
-from ctc_align.formats.writer import RECORDING, UNITS_PER_S, TimedLabel, token_rows, word_rows
+from ctc_align.files import Alignment, CtmWriter, JsonWriter, Style, TokenCtmWriter, to_dict
+from ctc_align.files.textgrid import read_textgrid, write_tiers
+from ctc_align.files.whole_files import placing
+from ctc_align.files.writer import RECORDING, UNITS_PER_S, TimedLabel, token_rows, word_rows
 from ctc_align.text.control_characters import json_escaped
-from ctc_align.text.textgrid_files import Tier, read_textgrid
+from ctc_align.types import Tier
 
 _LEVEL = 6
 _ID_KEY = b'"utterance": '

@@ -20,9 +20,9 @@ from ctc_align.corpus.state.journal import DONE, Line, journal_paths, line_key
 from ctc_align.corpus.state.resume import Outcomes
 from ctc_align.corpus.state.summary import Summary, joined, lines_left
 from ctc_align.errors import CtcAlignError, InputError, UsageError
-from ctc_align.formats import Alignment, from_dict, read_alignment
-from ctc_align.formats.corrections import LatestBeside, LatestWork, latest_beside, original_of
-from ctc_align.formats.json_reading import check_format, read_object
+from ctc_align.files import Alignment, from_dict, read_alignment
+from ctc_align.files.corrections import LatestBeside, LatestWork, latest_beside, original_of
+from ctc_align.files.json_files import check_format, read_object
 from ctc_align.reading import parse_json
 
 MOST_NAMED = 20

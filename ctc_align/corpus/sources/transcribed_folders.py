@@ -21,9 +21,9 @@ from ctc_align.corpus.sources.source import (
     read_lines,
 )
 from ctc_align.errors import CtcAlignError, InputError, TranscriptError, UsageError
-from ctc_align.text import read_transcript_file
-from ctc_align.text.textgrid_files import Interval, read_textgrid
-from ctc_align.types import Transcript
+from ctc_align.files.textgrid import read_textgrid
+from ctc_align.files.transcripts import read_transcript_file
+from ctc_align.types import Interval, Transcript
 
 SOUND = frozenset(
     [

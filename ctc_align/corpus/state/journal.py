@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ctc_align.errors import LostFolderError, OutputError
-from ctc_align.formats.whole_files import sync_folder
+from ctc_align.files.whole_files import sync_folder
 from ctc_align.text.control_characters import json_escaped
 from ctc_align.types import FITS
 

@@ -32,7 +32,7 @@ from ctc_align.corpus.state.journal import Shard, journal_paths
 from ctc_align.corpus.state.summary import is_summary
 from ctc_align.corpus.utterance import Source, Utterance
 from ctc_align.errors import OutputError, UsageError
-from ctc_align.formats.whole_files import refuse_link, remove_tree, sync_folder
+from ctc_align.files.whole_files import refuse_link, remove_tree, sync_folder
 
 _NAME = re.compile(r"\.ctc-align(?:\.(\d+)-of-(\d+))?\.lock")
 _PATIENCE_S = 0.5

@@ -122,7 +122,7 @@ class TextCoverage:
 
 def _text_of(path: str) -> str | None:
     """Return a text, None where it cannot be read (any more)."""
-    from ctc_align.text import read_transcript
+    from ctc_align.files.transcripts import read_transcript
 
     try:
         return read_transcript(path)

@@ -19,7 +19,7 @@ from ctc_align.corpus.state.journal import DONE, Line, Shard, journal_paths, sha
 from ctc_align.corpus.state.resume import Outcomes
 from ctc_align.corpus.state.shared_texts import SameTexts, TextCoverage
 from ctc_align.errors import UsageError
-from ctc_align.formats.whole_files import placing
+from ctc_align.files.whole_files import placing
 from ctc_align.reading import parse_json
 from ctc_align.text.control_characters import json_escaped
 from ctc_align.types import FITS, NONE, POOR

@@ -24,7 +24,6 @@ from ctc_align.evaluate.sanity_checks import PairedUtterance, find_time_doubts
 from ctc_align.kernels import batching
 from ctc_align.models.calibration import Calibration
 from ctc_align.models.edge_network import EdgeNetwork
-from ctc_align.text.textgrid_files import Interval
 from ctc_align.training.calibrating.edge_errors import (
     Candidate,
     PairedEdges,
@@ -44,7 +43,7 @@ from ctc_align.training.calibrating.edge_learning import (
 )
 from ctc_align.training.calibrating.labelled_edges import network_labels
 from ctc_align.training.calibrating.labelled_speech import LabelledUtterance
-from ctc_align.types import ALIGNED
+from ctc_align.types import ALIGNED, Interval
 from ctc_align.units import seconds_to_ms
 
 SCALES = (0.2, 0.3, 0.4, 0.5, 0.7, 1.0)

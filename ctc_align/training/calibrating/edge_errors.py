@@ -13,9 +13,8 @@ from ctc_align.alignment.edges import kinds_around
 from ctc_align.evaluate.comparable_labels import broad_phones
 from ctc_align.evaluate.pairing import pair_intervals
 from ctc_align.models.calibration import Calibration, fit_logistic, fit_offsets, probability
-from ctc_align.text.textgrid_files import Interval
 from ctc_align.training.calibrating.labelled_speech import LabelledUtterance
-from ctc_align.types import Emissions, Tokens, Word
+from ctc_align.types import Emissions, Interval, Tokens, Word
 from ctc_align.units import seconds_to_ms
 
 AS_GOOD = 0.03

@@ -21,10 +21,10 @@ from ctc_align.evaluate import Evaluation, evaluate_intervals
 from ctc_align.kernels import batching
 from ctc_align.models.calibration import MOST_SPREAD
 from ctc_align.models.edge_network import EdgeNetwork, EdgeNetworkShape
-from ctc_align.text.textgrid_files import Interval
 from ctc_align.training.calibrating.edge_errors import PairedEdges, SpokenUtterance
 from ctc_align.training.calibrating.labelled_edges import edge_examples
 from ctc_align.training.refining.edge_training import EdgeExamples, EdgeTraining, train_edge_network
+from ctc_align.types import Interval
 
 FEWEST_UTTERANCES = 8
 """A network is learnt from so many utterances or more."""

@@ -12,13 +12,11 @@ from pathlib import Path
 from ctc_align.audio.loading import LONGER_S, estimated_duration_s, load_segment
 from ctc_align.errors import CtcAlignError, InputError, TranscriptError, UsageError
 from ctc_align.evaluate import read_intervals
-from ctc_align.formats import Alignment, read_alignment
-from ctc_align.formats.corrections import latest_works, original_of
-from ctc_align.formats.hand_fixes import is_fixed
-from ctc_align.formats.json_reading import read_object
-from ctc_align.text import read_transcript
-from ctc_align.text.textgrid_files import Interval
-from ctc_align.types import HAND, SKIPPED, AudioLike
+from ctc_align.files import Alignment, read_alignment
+from ctc_align.files.corrections import latest_works, original_of
+from ctc_align.files.json_files import is_fixed, read_object
+from ctc_align.files.transcripts import read_transcript
+from ctc_align.types import HAND, SKIPPED, AudioLike, Interval
 
 TRANSCRIPTS = (".txt", ".lab")
 _NOT_AUDIO = (".textgrid", ".txt", ".lab", ".json", ".ctm", ".md", ".toml")

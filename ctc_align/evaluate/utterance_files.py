@@ -1,0 +1,418 @@
+"""Utterances of alignment files and folders: one tier of each, and their matching with a reference."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import itertools
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ctc_align.errors import InputError, MissingTierError, UsageError
+from ctc_align.evaluate.measure_options import PHONES, WORDS, parse_tier
+from ctc_align.files.alignment_files import JSON_EXPORTS
+from ctc_align.files.json_files import Fields, check_format, no_number, read_object
+from ctc_align.files.textgrid import read_textgrid
+from ctc_align.reading import as_seconds, open_input, parse_json, shown
+from ctc_align.types import HAND, Interval, Tier
+
+TABLES = (".ctm", ".jsonl", ".jsonl.gz")
+"""Endings of files that hold many utterances."""
+SAMPLE_LABELS = {".wrd": "words", ".phn": "phones"}
+"""Endings of TIMIT's labels, lines of "first_sample end_sample label", and the tier that they are."""
+_SAMPLES_PER_S = 16000
+_MOST_DIGITS = 12
+_TIER_NAMES = {"words": ("words", "word"), "phones": ("phones", "tokens", "phone")}
+_NO_SPEAKER = ""
+_MOST_LINE_BYTES = 2**28
+"""An alignment of ten hours is a line of some 20 MB."""
+
+
+@dataclass(frozen=True)
+class UtteranceTier:
+    """One tier of one utterance."""
+
+    speakers: dict[str, tuple[Interval, ...]]
+    """The intervals by speaker, from tier names such as "Ann - words"; "" without one."""
+    duration_s: float | None = None
+    """Length of the recording, if the file has it."""
+    is_ours: bool = False
+    """True where the file says that ctc-align made it, and no person has corrected it."""
+    is_corrected: bool = False
+    """True where ctc-align made it, and a person has fixed words in it."""
+
+    @property
+    def intervals(self) -> list[Interval]:
+        """The intervals of all speakers, in order of time."""
+        rows = [interval for row in self.speakers.values() for interval in row]
+        return rows if len(self.speakers) == 1 else sorted(rows, key=lambda interval: interval.start_s)
+
+
+def is_table(path: Path) -> bool:
+    """Return whether a file name is that of a table.
+
+    >>> is_table(Path("a.JSONL.gz")), is_table(Path("a.json"))
+    (True, False)
+    """
+    return path.name.casefold().endswith(TABLES)
+
+
+def read_intervals(path: str | Path, tier: str = WORDS, name: str | None = None) -> list[Interval]:
+    """Read the intervals of one tier of a file with one utterance, times as in the file.
+
+    Args:
+        path: a TextGrid, ctc-align JSON, TIMIT's .WRD or .PHN, or CTM (its only tier, whatever `tier` is).
+        tier: "words" or "phones" ("tokens" serve as phones).
+        name: name or number (from 1) of the tier in a TextGrid; None: by the usual names, also after a speaker
+            ("Ann - words"; tiers of several speakers are joined).
+
+    Raises:
+        InputError: the file cannot be read, has no such tier, or holds several utterances.
+    """
+    path, tier = Path(path), parse_tier(tier)
+    if not is_table(path):
+        return read_one(path, tier, name).intervals
+    utterances = read_table(path, tier)
+    if len(utterances) != 1:
+        raise InputError(f"{path}: expected one utterance, got {len(utterances)}")
+    return next(iter(utterances.values())).intervals
+
+
+def read_one(path: Path, tier: str, name: str | None = None) -> UtteranceTier:
+    """Read a TextGrid, a JSON of one utterance, or labels of TIMIT.
+
+    Raises:
+        MissingTierError: it has no such tier.
+        InputError: otherwise as `read_intervals`.
+    """
+    if path.suffix.casefold() == ".json":
+        return _json_utterance(read_object(path), str(path), tier)
+    if path.suffix.casefold() in SAMPLE_LABELS:
+        return _sample_labels(path, tier)
+    grid = read_textgrid(path)
+    wanted = _TIER_NAMES[tier] if name is None else (name.strip().casefold(),)
+    speakers = _named(grid.tiers, wanted)
+    if not speakers and name is not None and name.isdecimal():
+        speakers.update((_NO_SPEAKER, each.intervals) for each in grid.tiers if each.number == int(name))
+    if not speakers:
+        tiers = ", ".join(f"{each.number} {each.name}" for each in grid.tiers) or "none"
+        named = " or ".join(wanted) if name is None else repr(name)
+        remedy = "rename it, or give evaluate --hypothesis-tier or --reference-tier NAME"
+        raise MissingTierError(f"{path}: expected an interval tier named {named}, got: {tiers}; {remedy}")
+    return UtteranceTier(speakers, grid.end_s if grid.start_s == 0 else None)
+
+
+def _sample_labels(path: Path, tier: str) -> UtteranceTier:
+    """Read labels of TIMIT, whose times are samples at 16 kHz."""
+    held = SAMPLE_LABELS[path.suffix.casefold()]
+    if held != tier:
+        raise MissingTierError(f"{path}: holds {held}, by its name, and no {tier}; give --tier {held}")
+    intervals = []
+    for number, line in _lines(path):
+        fields = line.split(maxsplit=2)
+        if not fields:
+            continue
+        samples = [int(field) for field in fields[:2] if field.isdecimal() and len(field) <= _MOST_DIGITS]
+        if len(fields) < 3 or len(samples) < 2 or samples[0] > samples[1]:
+            raise InputError(f"{path}:{number}: expected '<first sample> <end> <label>', got: {line.strip()[:100]}")
+        start_s, end_s = (round(sample / _SAMPLES_PER_S, 6) for sample in samples)
+        intervals.append(Interval(start_s, end_s, fields[2].strip()))
+    return UtteranceTier({_NO_SPEAKER: tuple(intervals)})
+
+
+def _named(tiers: tuple[Tier, ...], wanted: tuple[str, ...]) -> dict[str, tuple[Interval, ...]]:
+    """Return the tiers of the first of `wanted` that exists, by speaker."""
+    for name in wanted:
+        speakers = {}
+        for tier in tiers:
+            folded = tier.name.strip().casefold()
+            if folded == name:
+                return {_NO_SPEAKER: tier.intervals}
+            if folded.endswith(f" - {name}"):
+                speakers[folded.removesuffix(f" - {name}")] = tier.intervals
+        if speakers:
+            return speakers
+    return {}
+
+
+def read_table(path: Path, tier: str) -> dict[str, UtteranceTier]:
+    """Read all utterances of a CTM, or of JSON with one alignment a line.
+
+    Utterances with several channels become `utterance:channel`.
+
+    Raises:
+        InputError: the file cannot be read (with the line), is empty, or has an utterance twice.
+    """
+    name = path.name.casefold()
+    utterances = _ctm_utterances(path) if name.endswith(".ctm") else _jsonl_utterances(path, tier)
+    if not utterances:
+        raise InputError(f"{path}: expected alignments, got an empty file")
+    return utterances
+
+
+def _ctm_utterances(path: Path) -> dict[str, UtteranceTier]:
+    rows: dict[tuple[str, str], list[Interval]] = {}
+    ours = False
+    for number, line in _lines(path):
+        if line.startswith(";;"):
+            ours = ours or " loss_per_token " in line
+            continue
+        fields = line.split()
+        if not fields:
+            continue
+        try:
+            utterance, channel, start_s, duration_s, label = fields[:5]
+            _ = float(start_s), float(duration_s)
+        except ValueError as error:
+            raise InputError(
+                f"{path}:{number}: expected '<utterance> <channel> <start> <duration> <label>', got: "
+                f"{line.strip()[:100]}"
+            ) from error
+        try:
+            start, duration = as_seconds(start_s), as_seconds(duration_s)
+        except ValueError as error:
+            raise InputError(f"{path}:{number}: expected a start and a duration in seconds, got {error}") from None
+        if duration < 0:
+            raise InputError(f"{path}:{number}: expected a start and a duration in seconds, got {start_s} {duration_s}")
+        # rounded, so that a word's end equals the next one's start
+        end_s = round(start + duration, 6)
+        rows.setdefault((utterance, channel), []).append(Interval(start, end_s, label))
+    channels: dict[str, int] = {}
+    for utterance, _ in rows:
+        channels[utterance] = channels.get(utterance, 0) + 1
+    return {
+        utterance if channels[utterance] == 1 else f"{utterance}:{channel}": UtteranceTier(
+            {_NO_SPEAKER: tuple(sorted(row, key=lambda interval: interval.start_s))}, is_ours=ours
+        )
+        for (utterance, channel), row in rows.items()
+    }
+
+
+def _jsonl_utterances(path: Path, tier: str) -> dict[str, UtteranceTier]:
+    utterances: dict[str, UtteranceTier] = {}
+    for number, line in _lines(path):
+        if not line.strip():
+            continue
+        where = f"{path}:{number}"
+        try:
+            data = parse_json(line, parse_constant=no_number)
+        except ValueError as error:
+            raise InputError(f"{where}: not JSON that can be read: {error}") from error
+        check_format(data, where)
+        utterance = data.get("utterance", "")
+        if not isinstance(utterance, str) or not utterance or utterance in utterances:
+            raise InputError(f"{where}: expected an utterance of its own name, got {shown(utterance)} again")
+        utterances[utterance] = _json_utterance(data, where, tier)
+    return utterances
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a file, plain or gzipped, each of at most `_MOST_LINE_BYTES`."""
+    try:
+        with ExitStack() as stack:
+            file: BinaryIO | gzip.GzipFile = stack.enter_context(open_input(path))
+            if path.name.casefold().endswith(".gz"):
+                file = stack.enter_context(gzip.GzipFile(fileobj=file, mode="rb"))
+            place = 0
+            for number in itertools.count(1):
+                data = file.readline(_MOST_LINE_BYTES)
+                if not data:
+                    return
+                if len(data) == _MOST_LINE_BYTES:
+                    raise InputError(f"{path}:{number}: expected a line of at most {_MOST_LINE_BYTES >> 20} MiB")
+                text = data.removeprefix(codecs.BOM_UTF8) if number == 1 else data
+                try:
+                    yield number, text.decode("utf-8")
+                except UnicodeDecodeError as error:
+                    at = place + error.start
+                    raise InputError(f"{path}: expected UTF-8, got {error.reason} at byte {at}") from error
+                place += len(data)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{path}: not whole gzip data ({error})") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
+
+
+def _json_utterance(data: dict[str, Any], where: str, tier: str) -> UtteranceTier:
+    try:
+        alignment = Fields(data)
+        words = [word for word in alignment.objects("words") if word.value("start_s") is not None]
+        if tier == WORDS:
+            intervals = [_interval(word, "text") for word in words]
+        else:
+            intervals = [_interval(token, "token") for word in words for token in word.objects("tokens")]
+        config = Fields(data.get("config") or {}, "config")
+        from_start = config.data.get("times") != "recording"
+        has_length = from_start and data.get("duration_s") is not None
+        corrected = any(word.data.get("by") == HAND for word in words)
+        length_s = alignment.seconds("duration_s") if has_length else None
+        return UtteranceTier({_NO_SPEAKER: tuple(intervals)}, length_s, is_ours=not corrected, is_corrected=corrected)
+    except ValueError as error:
+        raise InputError(f"{where}: expected words and tokens with times in seconds: {error}") from error
+
+
+def _interval(row: Fields, label: str) -> Interval:
+    start_s, end_s = row.seconds("start_s"), row.seconds("end_s")
+    if start_s > end_s:
+        raise ValueError(f"{shown(row.text(label))} starts at {start_s} and ends at {end_s}")
+    return Interval(start_s, end_s, row.text(label))
+
+
+_NOT_ALIGNMENTS = frozenset({"summary.json"})
+_TOKEN_CTM = (".tokens", ".phones")
+_SHARDS = "alignments-"
+
+ReadTier = Callable[[], UtteranceTier]
+
+
+@dataclass
+class AlignmentSource:
+    """The utterances of a path, each with a function that reads it, and the reasons of files that cannot be read."""
+
+    path: Path
+    utterances: dict[str, ReadTier] = field(default_factory=dict)
+    failures: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def is_alone(self) -> bool:
+        """True for one file with one utterance, whose name does not matter."""
+        return not self.path.is_dir() and len(self.utterances) == 1
+
+
+def open_source(path: Path, tier: str, tier_name: str | None) -> AlignmentSource:
+    """Return the utterances of a file, or of a folder with all its subfolders.
+
+    In folders an utterance's name is the file's path without extension; of several files of one name JSON is preferred
+    to TextGrid, that to CTM (`NAME.ctm` holds words, `NAME.tokens.ctm` or `NAME.phones.ctm` phones), and that to
+    TIMIT's labels (`NAME.WRD`, `NAME.PHN`). Tables (CTM with several utterances, shards of JSON) have the names of
+    utterances inside.
+
+    Raises:
+        UsageError: a folder without alignments.
+        InputError: a file, not in a folder, that is a table and cannot be read.
+    """
+    source = AlignmentSource(path)
+    if path.is_dir():
+        _scan(source, tier, tier_name)
+        if not source.utterances and not source.failures:
+            raise UsageError(
+                f"{path}: expected .TextGrid, .json, .ctm, .wrd or .phn alignments in this folder, got none"
+            )
+    elif is_table(path):
+        source.utterances = _table_readers(path, tier)
+    else:
+        source.utterances = {path.with_suffix("").name: partial(read_one, path, tier, tier_name)}
+    return source
+
+
+def _table_readers(path: Path, tier: str) -> dict[str, ReadTier]:
+    return {name: partial(_identity, utterance) for name, utterance in read_table(path, tier).items()}
+
+
+def _identity(utterance: UtteranceTier) -> UtteranceTier:
+    return utterance
+
+
+def _scan(source: AlignmentSource, tier: str, tier_name: str | None) -> None:
+    ranks: dict[str, int] = {}
+    for path in sorted(source.path.rglob("*")):
+        rank = _rank(path, tier)
+        if rank is None or path.is_dir():
+            continue
+        name = _name(path.relative_to(source.path))
+        if not is_table(path):
+            readers: dict[str, ReadTier] = {name: partial(read_one, path, tier, tier_name)}
+        else:
+            try:
+                readers = _table_readers(path, tier)
+            except InputError as error:
+                source.failures.append((name, str(error)))
+                continue
+            if len(readers) == 1 and not path.name.startswith(_SHARDS):
+                readers = {name: next(iter(readers.values()))}
+        for key, read in readers.items():
+            if rank < ranks.get(key, 9):
+                ranks[key] = rank
+                source.utterances[key] = read
+
+
+def _rank(path: Path, tier: str) -> int | None:
+    """Return the rank of a file by its name, the preferred one least; None for no alignment."""
+    name = path.name.casefold()
+    if path.name in _NOT_ALIGNMENTS or name.startswith(".") or name.endswith(JSON_EXPORTS):
+        return None
+    if name.endswith((".jsonl", ".jsonl.gz")):
+        return 1 if name.startswith(_SHARDS) else None
+    holds_tokens = Path(name).stem.endswith(_TOKEN_CTM)
+    if name.endswith(".ctm"):
+        return {(WORDS, False): 3, (PHONES, True): 3, (PHONES, False): 4}.get((tier, holds_tokens))
+    suffix = Path(name).suffix
+    if suffix in SAMPLE_LABELS:
+        return 5 if SAMPLE_LABELS[suffix] == tier else 6  # which says that it lacks the tier
+    return {".json": 0, ".textgrid": 2}.get(suffix)
+
+
+def _name(path: Path) -> str:
+    name = path.with_suffix("").as_posix()
+    if path.suffix.casefold() == ".ctm":
+        for ending in _TOKEN_CTM:
+            name = name.removesuffix(ending)
+    return name
+
+
+def check_paths(hypothesis: Path, reference: Path, role: str = "hypothesis") -> None:
+    """Raise UsageError unless both exist and are two files or two folders; a table goes with either."""
+    for path, side in ((hypothesis, role), (reference, "reference")):
+        if not path.exists():
+            raise UsageError(f"{path}: no such file or folder (the {side})")
+    if hypothesis.is_dir() != reference.is_dir() and not is_table(hypothesis) and not is_table(reference):
+        raise UsageError(f"expected two files or two folders, got {hypothesis} and {reference}")
+
+
+@dataclass(frozen=True)
+class Matches:
+    """(name of the reference, hypothesis, reference) triples, and the names without a partner."""
+
+    triples: list[tuple[str, ReadTier, ReadTier]]
+    missing: tuple[str, ...]
+    extra: tuple[str, ...]
+
+
+def matched(ours: AlignmentSource, theirs: AlignmentSource) -> Matches:
+    """Match utterances by name, else by the end of their paths if only one fits; two alone always match."""
+    left, right = ours.utterances, theirs.utterances
+    if ours.is_alone and theirs.is_alone:
+        # the reference's name, unless only the reference is a table
+        name = next(iter(left if is_table(theirs.path) and not is_table(ours.path) else right))
+        return Matches([(name, next(iter(left.values())), next(iter(right.values())))], (), ())
+    partner = {name: name for name in right if name in left}
+    spare = _by_leaf(name for name in left if name not in right)
+    lonely = _by_leaf(name for name in right if name not in left)
+    for leaf, names in lonely.items():
+        for name in names:
+            fits = [other for other in spare.get(leaf, ()) if _one_ends_the_other(name, other)]
+            if len(fits) == 1 and sum(_one_ends_the_other(other, fits[0]) for other in names) == 1:
+                partner[name] = fits[0]
+    triples = [(name, left[partner[name]], right[name]) for name in right if name in partner]
+    used = set(partner.values())
+    return Matches(
+        triples,
+        tuple(name for name in right if name not in partner),
+        tuple(name for name in left if name not in used),
+    )
+
+
+def _by_leaf(names: Iterable[str]) -> dict[str, list[str]]:
+    leaves: dict[str, list[str]] = {}
+    for name in names:
+        leaves.setdefault(name.rpartition("/")[2], []).append(name)
+    return leaves
+
+
+def _one_ends_the_other(left: str, right: str) -> bool:
+    return left.endswith(f"/{right}") or right.endswith(f"/{left}")

@@ -1,0 +1,39 @@
+"""Alignments and their files: one small class per format, and outputs that are written whole or not at all.
+
+A new format is a `Writer` with its extension, and its line in `alignment_files.WRITERS`.
+"""
+
+from __future__ import annotations
+
+from ctc_align.files.alignment_files import (
+    DEFAULT_FORMATS,
+    WRITERS,
+    Alignment,
+    OutputFiles,
+    from_dict,
+    output_paths,
+    parse_formats,
+    read_alignment,
+    rendered,
+)
+from ctc_align.files.json_files import JsonWriter, json_schema, to_dict
+from ctc_align.files.labels import CtmWriter, TokenCtmWriter
+from ctc_align.files.writer import Style
+
+__all__ = [
+    "DEFAULT_FORMATS",
+    "WRITERS",
+    "Alignment",
+    "CtmWriter",
+    "JsonWriter",
+    "OutputFiles",
+    "Style",
+    "TokenCtmWriter",
+    "from_dict",
+    "json_schema",
+    "output_paths",
+    "parse_formats",
+    "read_alignment",
+    "rendered",
+    "to_dict",
+]

@@ -1,0 +1,384 @@
+"""Alignments and their files: which formats there are, what is written where, all of it whole or none of it."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ctc_align.errors import InputError, OutputError, UsageError
+from ctc_align.files.corrections import is_corrected, keep_corrected
+from ctc_align.files.elan import ElanWriter, read_elan
+from ctc_align.files.json_files import JsonWriter, alignment_fields, fixes_of, read_object, to_dict
+from ctc_align.files.labels import AudacityWriter, CsvWriter, CtmWriter, TokenCtmWriter, TsvWriter
+from ctc_align.files.pages import HtmlWriter, PngWriter, SvgWriter, notebook_html, page_object, picture_sound
+from ctc_align.files.read_aloud import SmilWriter
+from ctc_align.files.segments import LabelStudioWriter, WhisperWriter
+from ctc_align.files.subtitles import AssWriter, LrcWriter, SrtWriter, VttWriter
+from ctc_align.files.textgrid import TextGridWriter, textgrid_layout
+from ctc_align.files.tiers import is_document
+from ctc_align.files.whole_files import placing
+from ctc_align.files.writer import Style, StyleSource, Writer, WritingContext
+from ctc_align.types import EAF, TEXTGRID, AlignmentData, Audio, AudioLike
+from ctc_align.view import check_plotting
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from ctc_align.view.pictures import Panel
+
+WRITERS: dict[str, tuple[type[Writer], ...]] = {
+    "json": (JsonWriter,),
+    "ctm": (CtmWriter, TokenCtmWriter),
+    "textgrid": (TextGridWriter,),
+    "srt": (SrtWriter,),
+    "vtt": (VttWriter,),
+    "ass": (AssWriter,),
+    "lrc": (LrcWriter,),
+    "tsv": (TsvWriter,),
+    "csv": (CsvWriter,),
+    "audacity": (AudacityWriter,),
+    "eaf": (ElanWriter,),
+    "smil": (SmilWriter,),
+    "html": (HtmlWriter,),
+    "labelstudio": (LabelStudioWriter,),
+    "whisper": (WhisperWriter,),
+    "png": (PngWriter,),
+    "svg": (SvgWriter,),
+}
+JSON_EXPORTS = (WhisperWriter.extension, LabelStudioWriter.extension)
+"""Ends of the names of JSON for other programs."""
+Written = Callable[[Path, bytes], None]
+DEFAULT_FORMATS = ("json", "ctm", "textgrid")
+"""The formats that are written where none are named."""
+
+
+@dataclass(frozen=True)
+class Alignment(AlignmentData):
+    """A transcript aligned with its audio; see `ctc_align.types.AlignmentData` for its fields."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object of format "ctc-align/1": plain dicts, lists, strings and finite numbers or None."""
+        return to_dict(self)
+
+    def plot(
+        self,
+        start_s: float | None = None,
+        end_s: float | None = None,
+        *,
+        audio: AudioLike | None = None,
+        panels: Sequence[Panel] = ("waveform", "spectrogram"),
+    ) -> Figure:
+        """Draw the sound with the words, phones and speakers below it, and the spread of edges (extra `plot`).
+
+        Args:
+            start_s, end_s: the stretch that is drawn, seconds from the start of the utterance; None: all of it. Up to
+                36 s are drawn finely, more without phones and spectrogram.
+            audio: as for `ctc_align.align`; None: the path in `audio`, from the current directory.
+            panels: of the sound, "waveform" and "spectrogram"; () draws the tiers alone, and reads no recording.
+
+        Returns:
+            A matplotlib figure, made without pyplot: `figure.savefig("words.pdf")`.
+
+        Raises:
+            AudioError: the recording cannot be read.
+            UsageError: matplotlib is not installed, or there is no such stretch or panel.
+        """
+        from ctc_align.view.pictures import alignment_figure
+
+        check_plotting()
+        sound = picture_sound(self, audio) if panels else None
+        return alignment_figure(page_object(self), sound, start_s=start_s, end_s=end_s, panels=panels)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the page with the recording inside, or a table where that is not there."""
+        return notebook_html(self)
+
+    def save(self, path: str | Path, *, force: bool = False, sound: Audio | None = None) -> None:
+        """Write the alignment in the format that the extension of `path` names (.json, .ctm, .TextGrid, .html, …).
+
+        Args:
+            path: the file.
+            force: replace a file that exists; JSON in which a person has fixed words that this alignment does not
+                hold is moved to NAME.hand.json, and a warning says so.
+            sound: of a page, where there is no file of it; None: the recording that was aligned.
+
+        Raises:
+            OutputError: the file exists and `force` is not given, or it cannot be written.
+            UsageError: no format has this extension.
+        """
+        path = Path(path)
+        writer = _writer_of(path)()
+        writer.require()
+        try:
+            check_folder(path.parent)
+            is_folder, exists = path.is_dir(), os.path.lexists(path)
+        except OSError as error:
+            raise OutputError(f"{path}: cannot be written ({error.strerror or error})") from error
+        if is_folder:
+            raise OutputError(f"{path}: is a folder; give the path of a file")
+        if exists and not force:
+            raise OutputError(f"{path}: exists already; give force=True to replace it")
+        _write_whole([(path, writer)], self, sound=sound)
+
+
+def read_alignment(path: str | Path) -> Alignment:
+    """Read the JSON file of an alignment; times count from the start of the utterance, whatever they did in the file.
+
+    Raises:
+        InputError: the file cannot be read, is not JSON, or not of this format.
+    """
+    return from_dict(read_object(path), path)
+
+
+def from_dict(data: dict[str, Any], name: str | Path = "the JSON object") -> Alignment:
+    """Return the alignment of a JSON object that `to_dict` made; `name` is what error messages call the object.
+
+    Raises:
+        InputError: something is missing.
+    """
+    return Alignment(**alignment_fields(data, name))
+
+
+def parse_formats(formats: str) -> tuple[str, ...]:
+    """Return the formats of a comma-separated list, in its order.
+
+    Raises:
+        UsageError: the list is empty, names an unknown format, or one that needs a package which is not installed.
+
+    >>> parse_formats("TextGrid, json")
+    ('textgrid', 'json')
+    """
+    names = [name.strip().casefold() for name in formats.split(",") if name.strip()]
+    unknown = [name for name in names if name not in WRITERS]
+    if unknown or not names:
+        got = ", ".join(unknown) or "an empty list"
+        near = get_close_matches(unknown[0], WRITERS, n=1, cutoff=0.6) if unknown else []
+        meant = f"; did you mean {near[0]}?" if near else ""
+        raise UsageError(f"--format: expected formats out of {', '.join(WRITERS)}; got {got}{meant}")
+    for name in names:
+        for writer in WRITERS[name]:
+            writer.require()
+    return tuple(dict.fromkeys(names))
+
+
+def output_paths(out_dir: str | Path, name: str, formats: Sequence[str]) -> list[Path]:
+    """Return the files of an alignment called `name`: one or more for each of `formats`, in their order."""
+    return [Path(out_dir) / f"{name}{writer.extension}" for format in formats for writer in WRITERS[format]]
+
+
+def document_tiers(alignment: AlignmentData) -> tuple[str, ...]:
+    """Return the names of the tiers in the document that the transcript is; () where it is none."""
+    if is_document(alignment.subtitles, TEXTGRID):
+        return textgrid_layout(alignment.subtitles.document).names
+    if is_document(alignment.subtitles, EAF):
+        return read_elan(alignment.subtitles.document).names
+    return ()
+
+
+@dataclass(frozen=True)
+class OutputFiles:
+    """The files of one alignment: `name` + extension for every format, in `out_dir`, which is made when need be.
+
+    Args:
+        force: replace files that exist.
+        protect: inputs; they are never overwritten, `force` or not.
+        beside: what would overwrite an input is written as NAME.aligned.EXT; without it that is an error.
+
+    Raises:
+        OutputError: at once, before any work, where an output exists and `force` is not given, is an input or a
+            folder, or `out_dir` is not a folder that can be written (or made).
+    """
+
+    out_dir: str | Path
+    name: str
+    formats: Sequence[str] = DEFAULT_FORMATS
+    force: bool = False
+    protect: Sequence[str | Path] = ()
+    beside: bool = False
+
+    def __post_init__(self) -> None:
+        try:
+            check_folder(Path(self.out_dir))
+            self._check_files()
+        except OSError as error:
+            reason = error.strerror or error
+            raise OutputError(f"{error.filename or self.out_dir}: cannot be written ({reason})") from error
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files, in the order of the formats."""
+        return list(self._places.values())
+
+    @property
+    def renamed(self) -> dict[Path, Path]:
+        """The files that are inputs, and those that are written in their place."""
+        return {path: place for path, place in self._places.items() if place != path}
+
+    @property
+    def _places(self) -> dict[Path, Path]:
+        """The files of the name, and where they are written."""
+        places = {}
+        for format in self.formats:
+            for writer in WRITERS[format]:
+                path = place = Path(self.out_dir) / f"{self.name}{writer.extension}"
+                name = self.name
+                while self.beside and self._is_input(place):
+                    name += ".aligned"
+                    place = Path(self.out_dir) / f"{name}{writer.extension}"
+                places[path] = place
+        return places
+
+    def _is_input(self, path: Path) -> bool:
+        return path.exists() and any(Path(source).exists() and path.samefile(source) for source in self.protect)
+
+    def write(
+        self,
+        alignment: AlignmentData,
+        style: StyleSource = None,
+        parts: Path | None = None,
+        written: Written | None = None,
+        sound: Audio | None = None,
+    ) -> list[Path]:
+        """Write all files whole, or none, and return their paths.
+
+        JSON in which a person has fixed words is not replaced by an alignment without them: it is moved to
+        NAME.hand.json, and a warning says so.
+
+        Args:
+            style: anything with `times` and `labels`; None: what the alignment's `config` says.
+            parts: a folder, on the same file system, for unfinished files; None: they lie beside their targets.
+            written: called with the path and the bytes of each file.
+            sound: what was aligned, where it is in memory; None: the recording that the alignment names.
+
+        Raises:
+            OutputError: writing failed, or a file appeared since the check; then nothing half-written is left.
+        """
+        style = Style.of(alignment.config if style is None else style)
+        writers = [writer(style) for format in self.formats for writer in WRITERS[format]]
+        try:
+            if parts is None:
+                Path(self.out_dir).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"{self.out_dir}: this folder cannot be made ({error.strerror or error})") from error
+        if not self.force:
+            self._check_files()
+        beside = _write_whole(list(zip(self.paths, writers)), alignment, parts, written, sound)
+        return [*self.paths, *beside]
+
+    def _check_files(self) -> None:
+        for path in self.paths:
+            if self._is_input(path):
+                raise OutputError(
+                    f"{path}: is an input of this call and is never overwritten; choose another --out-dir"
+                )
+            if path.is_dir():
+                raise OutputError(
+                    f"{path}: is a folder where a file would be written; move it or choose another --out-dir"
+                )
+        writers = [writer for format in self.formats for writer in WRITERS[format]]
+        beside = [
+            path.with_suffix(writer.beside_extension)
+            for path, writer in zip(self.paths, writers)
+            if writer.beside_extension
+        ]
+        existing = [path for path in (*self.paths, *beside) if os.path.lexists(path)]
+        if existing and not self.force:
+            others = f" (and {len(existing) - 1} more)" if len(existing) > 1 else ""
+            raise OutputError(
+                f"{existing[0]}: exists already{others}; give --force to replace it, or another --out-dir"
+            )
+
+
+def check_folder(folder: Path) -> None:
+    """Raise OutputError unless a folder for outputs is one, or can be made, and can be written.
+
+    Raises:
+        OSError: a path that cannot be looked at, such as one with too long a name.
+    """
+    with suppress(FileNotFoundError, NotADirectoryError, ValueError):
+        folder.stat()  # from Python 3.14 on `exists` hides all other faults
+    ancestor = folder
+    while not ancestor.exists() and ancestor != ancestor.parent:
+        ancestor = ancestor.parent
+    if not ancestor.is_dir():
+        raise OutputError(f"{folder}: expected a folder for the outputs, but {ancestor} is a file")
+    if not os.access(ancestor, os.W_OK | os.X_OK):
+        raise OutputError(f"{ancestor}: this folder cannot be written; choose another --out-dir")
+
+
+def _writer_of(path: Path) -> type[Writer]:
+    every = [writer for writers in WRITERS.values() for writer in writers]
+    fitting = [writer for writer in every if path.name.casefold().endswith(writer.extension.casefold())]
+    if not fitting:
+        known = ", ".join(writer.extension for writer in every)
+        raise UsageError(f"{path}: expected a file name that ends in one of {known}")
+    return max(fitting, key=lambda writer: len(writer.extension))
+
+
+def rendered(alignment: AlignmentData, format: str, style: StyleSource = None, sound: Audio | None = None) -> bytes:
+    """Return the (first) file of `format` as bytes, UTF-8 where it is text: for standard output."""
+    writer = WRITERS[format][0](Style.of(alignment.config if style is None else style))
+    return _encoded(writer, alignment, WritingContext(sound=sound))
+
+
+def _encoded(writer: Writer, alignment: AlignmentData, context: WritingContext) -> bytes:
+    file = io.BytesIO()
+    writer.write_bytes(alignment, file, context)
+    return file.getvalue()
+
+
+def _write_whole(
+    jobs: Sequence[tuple[Path, Writer]],
+    alignment: AlignmentData,
+    parts: Path | None = None,
+    written: Written | None = None,
+    sound: Audio | None = None,
+) -> list[Path]:
+    """Write temporary files; only when all are complete do they take their places. Return what was added to the jobs.
+
+    Files that would lose what a person has fixed are moved out of the way. What a run of a corpus writes is what was
+    planned (`written`): there no file comes with another.
+    """
+    beside: dict[Path, bytes] = {}
+    with placing([target for target, _ in jobs], parts) as files:
+        for (target, part), (_, writer) in zip(files, jobs):
+            context = WritingContext(target, sound, beside if written is None else None)
+            if written is None:
+                _write_file(part, writer, alignment, context)
+                continue
+            data = _encoded(writer, alignment, context)
+            _write_bytes(part, data)
+            written(target, data)
+        for target, data in beside.items():
+            _write_bytes(files.add(target), data)
+        for target, _ in jobs:
+            if not _holds_fixes(alignment, target):
+                keep_corrected(target)
+    return list(beside)
+
+
+def _holds_fixes(alignment: AlignmentData, path: Path) -> bool:
+    """Return whether an alignment is of the text in a file, and has all words that a person has fixed there."""
+    if not is_corrected(path):
+        return True
+    try:
+        corrected = read_alignment(path)
+    except InputError:
+        return False
+    return corrected.text == alignment.text and fixes_of(corrected.words) <= fixes_of(alignment.words)
+
+
+def _write_file(path: Path, writer: Writer, alignment: AlignmentData, context: WritingContext) -> None:
+    with open(path, "xb") as file:
+        writer.write_bytes(alignment, file, context)
+
+
+def _write_bytes(path: Path, data: bytes) -> None:
+    with open(path, "xb") as file:
+        file.write(data)

@@ -1,0 +1,255 @@
+"""Corrections by hand: files that are never lost, and which of several files of one alignment has the latest."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ctc_align.errors import CtcAlignError, InputError, OutputError
+from ctc_align.files.elan import read_elan
+from ctc_align.files.json_files import read_object
+from ctc_align.files.textgrid import read_textgrid
+from ctc_align.files.whole_files import is_link
+from ctc_align.reading import read_input
+from ctc_align.types import HAND
+
+_BY_HAND = re.compile(rb'"by"\s*:\s*"hand"')
+_LABEL_FILES: dict[str, Callable[[Path], object]] = {
+    ".textgrid": read_textgrid,
+    ".eaf": lambda path: read_elan(read_input(path, factor=1).decode("utf-8"), path.name),
+}
+
+logger = logging.getLogger(__name__)
+
+
+def is_corrected(path: Path) -> bool:
+    """Return whether a file, no link, is the JSON of an alignment in which a person has fixed words."""
+    try:
+        if path.suffix != ".json" or is_link(path) or not path.is_file():
+            return False
+        return _BY_HAND.search(read_input(path, factor=1)) is not None
+    except OSError:
+        return False
+
+
+def is_whole_label_file(path: Path) -> bool:
+    """Return whether a file, no link, is a TextGrid or an ELAN file to its end: nothing is torn."""
+    reader = _LABEL_FILES.get(path.suffix.casefold())
+    if reader is None or is_link(path) or not path.is_file():
+        return False
+    try:
+        reader(path)
+    except (InputError, OSError, UnicodeDecodeError):
+        return False
+    return True
+
+
+def keep_aside(path: Path) -> Path:
+    """Move a file that others have changed out of the way, to NAME.hand.EXTENSION, and return where it is.
+
+    Raises:
+        OutputError: it cannot be moved.
+    """
+    kept = path.with_suffix(f".hand{path.suffix}")
+    number = 1
+    while os.path.lexists(kept):
+        number += 1
+        kept = path.with_suffix(f".hand-{number}{path.suffix}")
+    try:
+        os.rename(path, kept)
+    except OSError as error:
+        raise OutputError(
+            f"{path}: was changed by hand, and cannot be moved to {kept.name} ({error.strerror})"
+        ) from error
+    return kept
+
+
+def keep_corrected(path: Path) -> None:
+    """Move a file that a person has corrected out of the way, to NAME.hand.json, and warn; leave all others.
+
+    Raises:
+        OutputError: it cannot be moved.
+    """
+    if not is_corrected(path):
+        return
+    kept = keep_aside(path)
+    logger.warning("%s has words by hand, and its utterance was done again: it is kept as %s", path, kept.name)
+
+
+BEFORE = ".before"
+"""NAME.before.json is the alignment as it was before the first correction was saved as NAME.json, NAME.before-2.json
+where another utterance is called so."""
+_MADE = re.compile(r"(?P<what>\.corrected(?: ?\(\d+\)|[ -]\d+)?|\.hand(?:-\d+)?|\.before(?:-\d+)?|\.aligned)\Z")
+"""The parts that are put after a name: a page's .corrected, to which browsers add the number of a second download
+("talk.corrected (1).json"), a corpus run's .hand, the app's .before, realign's .aligned."""
+_ROUNDED_S = 0.001
+
+
+def original_of(path: Path) -> Path:
+    """Return the alignment that a file of corrections was made of, by its name.
+
+    >>> original_of(Path("a/talk.corrected (1).json")).as_posix(), original_of(Path("talk.hand-2.aligned.json")).name
+    ('a/talk.json', 'talk.json')
+    """
+    stem = path.stem
+    while (match := _MADE.search(stem)) is not None and match.start() > 0:
+        stem = stem[: match.start()]
+    return path.with_name(f"{stem}{path.suffix}")
+
+
+@dataclass(frozen=True)
+class LatestWork:
+    """The file of an alignment that has the latest corrections, or the alignment itself where there are none.
+
+    `replaced` are its other files, which are older; `outdated` corrections of another text or recording than it has.
+    """
+
+    path: Path
+    replaced: tuple[Path, ...] = ()
+    outdated: tuple[Path, ...] = ()
+
+    def notes(self) -> Iterator[str]:
+        """Yield what is taken, and what is not."""
+        others = ", ".join(path.name for path in self.replaced)
+        if others:
+            is_alone = len(self.replaced) == 1 and self.replaced[0] == original_of(self.path)
+            why = "" if is_alone else ": it is the latest with corrections"
+            yield f"{self.path} is taken in place of {others}{why}"
+        for path in self.outdated:
+            yield f"{path} is left aside: it is of another text, or of another recording, than {self.path.name}"
+
+
+def latest_works(files: Iterable[Path]) -> Iterator[LatestWork]:
+    """Yield the latest work of each alignment of which there are files, in the order of the first ones.
+
+    Files belong together by their names (`original_of`), folder and utterance. Of an alignment that was corrected the
+    last file to be changed goes first, of those of the same text and length as NAME.json, where that is there.
+    """
+    groups: dict[Path, list[Path]] = {}
+    for path in files:
+        groups.setdefault(original_of(path), []).append(path)
+    for original, group in groups.items():
+        yield from _of_group(original, list(dict.fromkeys(group)))
+
+
+def latest_beside(path: Path) -> LatestWork:
+    """Return the latest work of the alignment in a file, of all files in its folder."""
+    return LatestBeside().of(path)
+
+
+class LatestBeside:
+    """Finds the latest work of alignments in the folders that they are in, each of which is listed once."""
+
+    def __init__(self) -> None:
+        self._made: dict[Path, Mapping[Path, list[Path]]] = {}
+
+    def of(self, path: Path) -> LatestWork:
+        """Return the latest work of the alignment that is in a file, or of which that file is a correction."""
+        folder, original = path.parent, original_of(path)
+        if folder not in self._made:
+            self._made[folder] = _made_in(folder)
+        made = self._made[folder].get(original, [])
+        group = [original, *made] if os.path.isfile(original) else made
+        works = list(_of_group(original, group)) if len(group) > 1 else []
+        return next((work for work in works if path in (work.path, *work.replaced, *work.outdated)), LatestWork(path))
+
+
+def _made_in(folder: Path) -> Mapping[Path, list[Path]]:
+    """Return the files of corrections in a folder by the alignments that they are of."""
+    found: dict[Path, list[Path]] = {}
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return found
+    for name in names:
+        if name.endswith(".json") and _MADE.search(name.removesuffix(".json")):
+            path = folder / name
+            found.setdefault(original_of(path), []).append(path)
+    return found
+
+
+def _of_group(original: Path, group: list[Path]) -> Iterator[LatestWork]:
+    """Yield the latest work of files of one name; those of other utterances are alignments of their own."""
+    if len(group) == 1:
+        yield LatestWork(group[0])
+        return
+    objects = {path: _object(path) for path in group}
+    corrected = sorted((path for path in group if _is_work(path, original)), key=_changed, reverse=True)
+    first = original if original in objects else next(iter(corrected), group[0])
+    strangers = [path for path in group if not _agree(objects[path], objects[first], ("utterance",))]
+    own = [path for path in group if path not in strangers]
+    outdated = [path for path in own if path != first and not _is_same(objects[path], objects[first])]
+    latest = next((path for path in corrected if path in own and path not in outdated), first)
+    others = [path for path in own if path != latest and (path == original or _is_work(path, original))]
+    replaced = tuple(path for path in others if path not in outdated)
+    yield LatestWork(latest, replaced, tuple(path for path in others if path in outdated))
+    of_others: dict[object, list[Path]] = {}
+    for path in strangers:
+        of_others.setdefault(json.dumps((objects[path] or {}).get("utterance")), []).append(path)
+    for paths in of_others.values():
+        yield from _of_group(min(paths, key=lambda path: len(path.name)), paths)
+
+
+def has_later_fixes(later: Path, path: Path) -> bool:
+    """Return whether a person has fixed words in one file that are not so in the other; True where one is not readable.
+
+    What is aligned again from a file has the fixes of that file.
+    """
+    found = [_object(each) for each in (later, path)]
+    if None in found:
+        return True
+    fixes = [
+        {(word.get("char_start"), word.get("start_s"), word.get("end_s")) for word in words if word.get("by") == HAND}
+        for words in (_words_of(each) for each in found)
+    ]
+    return not fixes[0] <= fixes[1]
+
+
+def _words_of(found: dict[str, Any] | None) -> list[dict[str, Any]]:
+    words = (found or {}).get("words")
+    return [word for word in words if isinstance(word, dict)] if isinstance(words, list) else []
+
+
+def _is_work(path: Path, original: Path) -> bool:
+    """Return whether a file has corrections: by its name, or because a person has fixed words in the original."""
+    if path == original:
+        return is_corrected(path)
+    match = _MADE.search(path.stem)
+    return match is None or not match["what"].startswith(BEFORE)
+
+
+def _changed(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _object(path: Path) -> dict[str, Any] | None:
+    """Return the JSON object of an alignment; None for what cannot be read, of which whoever reads it tells."""
+    try:
+        return read_object(path)
+    except CtcAlignError:
+        return None
+
+
+def _agree(one: dict[str, Any] | None, other: dict[str, Any] | None, names: Iterable[str]) -> bool:
+    return one is None or other is None or all(one.get(name) == other.get(name) for name in names)
+
+
+def _is_same(one: dict[str, Any] | None, other: dict[str, Any] | None) -> bool:
+    """Return whether two alignments are of the same text and of as long a stretch; True where one cannot be read."""
+    if one is None or other is None:
+        return True
+    if not _agree(one, other, ("text", "text_offset")):
+        return False
+    return all(
+        isinstance(a, (int, float)) and isinstance(b, (int, float)) and abs(a - b) <= _ROUNDED_S
+        for a, b in ((one.get(name), other.get(name)) for name in ("offset_s", "duration_s"))
+    )

@@ -1,0 +1,513 @@
+"""EPUB books as transcripts: the text of the pages in the order of the spine, and the elements that its paragraphs are.
+
+EPUB 2 and 3 (https://www.w3.org/TR/epub-33/): a ZIP archive whose META-INF/container.xml names the package document,
+whose spine names the pages in their order. The contents (`nav`) and pages out of the reading order (`linear="no"`)
+are left out. Nothing is fetched, no link is followed, and a book that is encrypted or unpacks to too much is refused.
+
+In a page, elements that are blocks part paragraphs; white space is one space. What nobody reads is left out: scripts
+and styles, page numbers, marks of notes, the readings above Chinese characters. A page is read as XML, and as HTML
+where it is not well-formed; no entity that a page declares is ever expanded.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+import logging
+import posixpath
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from html.parser import HTMLParser
+from typing import NamedTuple, TypeVar
+from urllib.parse import unquote
+from xml.parsers import expat
+
+from ctc_align.errors import CtcAlignError, TranscriptError
+from ctc_align.reading import read_input
+from ctc_align.text.characters import word_set
+from ctc_align.types import BookPlace, Transcript
+
+PARAGRAPH = "\n\n"
+"""The characters between two paragraphs of the text."""
+MOST_DEPTH = 1000
+"""Elements within each other; a page with more is refused."""
+_BLOCKS = word_set(
+    "address article aside blockquote body caption center dd details dialog dir div dl dt fieldset figcaption figure "
+    "footer form h1 h2 h3 h4 h5 h6 header hgroup hr html legend li main menu nav ol optgroup option p pre section "
+    "summary table tbody td tfoot th thead tr ul"
+)
+_UNREAD = word_set(
+    "annotation annotation-xml audio canvas head iframe object rp rt script style svg template title video"
+)
+_UNREAD_TYPES = frozenset(("noteref", "pagebreak", "doc-noteref", "doc-pagebreak"))
+"""Values of `epub:type` and `role`: a number of a page, and the mark of a note."""
+_VOID = word_set("area base br col embed hr img input link meta param source track wbr")
+_SPACE = re.compile(r"[ \t\n\r\f\v\xa0]+")
+_Attributes = Mapping[str, str]
+
+
+class Handlers:
+    """The events of a document, XML or HTML, with names in lower case and without their namespaces' prefixes."""
+
+    def begin(self, parser: expat.XMLParserType) -> None:
+        """Take the parser of an XML document, before its first event."""
+
+    def start(self, name: str, attributes: _Attributes) -> None:
+        """Begin an element."""
+
+    def end(self, name: str) -> None:
+        """End the element that began last and has not ended."""
+
+    def characters(self, data: str) -> None:
+        """Take text between tags."""
+
+
+def parse_xml(data: bytes, handlers: Handlers) -> None:
+    """Read an XML document; names of HTML's entities are known, whatever its DTD says.
+
+    Raises:
+        ValueError: it is not well-formed, or declares entities of its own.
+    """
+
+    def refuse(*_: object) -> None:
+        raise ValueError("it declares entities of its own, which books have no use for")
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        handlers.start(_local(name), {_local(key): value for key, value in attributes.items()})
+
+    def skipped(name: str, is_parameter: bool) -> None:
+        if not is_parameter:
+            handlers.characters(html.unescape(f"&{name};"))
+
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.UseForeignDTD(True)  # else an entity of HTML is an error in a page without a DOCTYPE
+    parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
+    parser.EntityDeclHandler = refuse
+    parser.SkippedEntityHandler = skipped
+    parser.StartElementHandler = start
+    parser.EndElementHandler = lambda name: handlers.end(_local(name))
+    parser.CharacterDataHandler = handlers.characters
+    handlers.begin(parser)
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        raise ValueError(f"line {error.lineno}: {expat.ErrorString(error.code)}") from None
+    except LookupError as error:  # an encoding that nobody knows
+        raise ValueError(str(error)) from None
+
+
+def parse_html(data: bytes, handlers: Handlers) -> None:
+    """Read a page that is no XML as browsers do: what is not closed is closed by what it lies in."""
+    reader = _HtmlReader(handlers)
+    reader.feed(data.decode("utf-8-sig", "replace"))
+    reader.close()
+    reader.close_all()
+
+
+def _local(name: str) -> str:
+    return name.rpartition(":")[2].lower()
+
+
+class _HtmlReader(HTMLParser):
+    def __init__(self, handlers: Handlers) -> None:
+        super().__init__(convert_charrefs=True)
+        self._handlers = handlers
+        self._open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "p" and self._open and self._open[-1] == "p":
+            self.handle_endtag("p")
+        self._open.append(tag)
+        self._handlers.start(_local(tag), {_local(name): value or "" for name, value in attrs})
+        if tag in _VOID:
+            self.handle_endtag(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in _VOID:
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self._open:
+            while (last := self._open.pop()) != tag:
+                self._handlers.end(_local(last))
+            self._handlers.end(_local(tag))
+
+    def handle_data(self, data: str) -> None:
+        self._handlers.characters(data)
+
+    def close_all(self) -> None:
+        """End what is still open."""
+        while self._open:
+            self._handlers.end(_local(self._open.pop()))
+
+
+@dataclass
+class _Element:
+    """An open element: its steps in the page's CFI, its id, and where its text began (None: it has none so far)."""
+
+    name: str
+    steps: str
+    id: str
+    is_unread: bool
+    is_block: bool
+    children: int = 0
+    start: int | None = None
+
+
+@dataclass
+class BookText(Handlers):
+    """The text of a book, to which one page after the other is added, and its places."""
+
+    places: list[BookPlace] = field(default_factory=list)
+    length: int = 0
+    _pieces: list[str] = field(default_factory=list)
+    _open: list[_Element] = field(default_factory=list)
+    _href: str = ""
+    _cfi: str = ""
+    _paragraph: tuple[int, _Element] | None = None
+    """The start of the paragraph under way, and the block that its text is in."""
+    _space: str = ""
+    """The characters before the next ones of the paragraph: none, a space, or a line end."""
+
+    @property
+    def text(self) -> str:
+        """The text so far, paragraphs parted by `PARAGRAPH`."""
+        return "".join(self._pieces)
+
+    def add(self, href: str, cfi: str, parse: Callable[[Handlers], None]) -> None:
+        """Add a page; what is added of one that cannot be parsed is removed again.
+
+        Args:
+            href: of the page, in the archive.
+            cfi: the steps that lead to the page, "/6/4".
+            parse: has this object take the page's events.
+
+        Raises:
+            ValueError: from `parse`, or elements lie too deep in each other.
+        """
+        self._href, self._cfi, self._open, self._paragraph, self._space = href, cfi, [], None, ""
+        before = len(self._pieces), len(self.places), self.length
+        try:
+            parse(self)
+        except ValueError:
+            del self._pieces[before[0] :]
+            del self.places[before[1] :]
+            self.length = before[2]
+            raise
+        self._end_paragraph()
+
+    def start(self, name: str, attributes: _Attributes) -> None:
+        """Begin an element; a block ends the paragraph under way."""
+        if len(self._open) >= MOST_DEPTH:
+            raise ValueError(f"more than {MOST_DEPTH} elements lie in each other")
+        parent = self._open[-1] if self._open else None
+        steps, is_unread = "", self._is_unread(name, attributes)
+        if parent is not None:
+            parent.children += 1
+            steps = f"{parent.steps}/{2 * parent.children}"
+            is_unread = is_unread or parent.is_unread
+        element = _Element(name, steps, attributes.get("id", ""), is_unread, name in _BLOCKS)
+        if element.is_block:
+            self._end_paragraph()
+        elif name == "br" and not is_unread and self._paragraph is not None:
+            self._space = "\n"
+        self._open.append(element)
+
+    def end(self, name: str) -> None:
+        """End the innermost element; an element with an id and text of its own within a paragraph is a place."""
+        element = self._open.pop()
+        if element.is_block:
+            self._end_paragraph()
+        elif element.id and element.start is not None:
+            self._add_place(element, element.start)
+
+    def characters(self, data: str) -> None:
+        """Add characters to the paragraph of the innermost block."""
+        if not self._open or self._open[-1].is_unread:
+            return
+        for number, run in enumerate(_SPACE.split(data)):
+            if number and self._paragraph is not None:
+                self._space = self._space or " "
+            if run:
+                self._add(run)
+
+    def _is_unread(self, name: str, attributes: _Attributes) -> bool:
+        types = {*attributes.get("type", "").split(), *attributes.get("role", "").split()}
+        return name in _UNREAD or "hidden" in attributes or not _UNREAD_TYPES.isdisjoint(types)
+
+    def _add(self, run: str) -> None:
+        """Add characters without white space, after what is to stand before them."""
+        if self._paragraph is None:
+            before = PARAGRAPH if self.length else ""
+            block = next((element for element in reversed(self._open) if element.is_block), self._open[0])
+            self._paragraph = self.length + len(before), block
+        else:
+            before = self._space
+        self._pieces += (before, run)
+        self._space = ""
+        start = self.length + len(before)
+        self.length = start + len(run)
+        for element in reversed(self._open):
+            if element.start is not None:
+                break
+            element.start = start
+
+    def _end_paragraph(self) -> None:
+        if self._paragraph is not None:
+            start, block = self._paragraph
+            self._add_place(block, start)
+        self._paragraph, self._space = None, ""
+
+    def _add_place(self, element: _Element, start: int) -> None:
+        cfi = f"epubcfi({self._cfi}!{element.steps})"
+        self.places.append(BookPlace(start, self.length, self._href, element.id, cfi))
+
+
+MIMETYPE = b"application/epub+zip"
+CONTAINER, ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
+MOST_PAGE_BYTES = 32 * 2**20
+"""A file in the archive that unpacks to more is refused."""
+MOST_BYTES = 256 * 2**20
+"""A book whose pages together unpack to more is refused."""
+MOST_MALFORMED_BYTES = 4 * 2**20
+"""A page that is not well-formed is read as HTML up to this size: that may take long."""
+MOST_FILES = 65_535
+_FONTS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
+"""Encryption that only fonts have."""
+_PAGES = ("application/xhtml+xml", "text/html", "application/xml", "text/x-oeb1-document")
+_ENCRYPTED = (
+    "expected an EPUB book that can be read, got one that is encrypted (DRM); give its text as a plain text file, or a "
+    "copy without protection"
+)
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError)
+
+Events = TypeVar("Events", bound=Handlers)
+
+logger = logging.getLogger(__name__)
+
+
+def is_epub(data: bytes) -> bool:
+    """Return whether the bytes of a file are an EPUB book.
+
+    >>> is_epub(b"PK\\x03\\x04 and no archive")
+    False
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            names = set(archive.namelist())
+            with archive.open("mimetype") if "mimetype" in names else io.BytesIO() as file:
+                return file.read(100).strip() == MIMETYPE or CONTAINER in names
+    except _DAMAGE:
+        return False
+
+
+def epub_version(path: str) -> str:
+    """Return the version of EPUB that a book says ("2.0", "3.0"), "" where it cannot be read: who reads it says so."""
+    try:
+        with open_epub(read_input(path, factor=1), path) as book:
+            return book.version()
+    except (CtcAlignError, OSError):
+        return ""
+
+
+def read_epub(data: bytes, source: str) -> Transcript:
+    """Return the text of a book, with the places of its paragraphs; `source` is its name in messages.
+
+    Raises:
+        TranscriptError: the archive is damaged, encrypted, too large unpacked, or lacks a part that it names.
+    """
+    with open_epub(data, source) as book:
+        return book.transcript()
+
+
+@contextmanager
+def open_epub(data: bytes, source: str) -> Iterator[EpubArchive]:
+    """Yield a book, to be read in the block; `source` is its name in messages.
+
+    Raises:
+        TranscriptError: as `read_epub`, at once or in the block.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            yield EpubArchive(archive, source)
+    except _DAMAGE as error:
+        raise TranscriptError(
+            f"{source}: expected a whole EPUB book, got a damaged archive ({error}); get it again, or save its text as "
+            "a plain text file in UTF-8"
+        ) from None
+
+
+class SpinePage(NamedTuple):
+    """A page that is read in its turn: its id in the manifest, its name in the archive, the steps of its CFI."""
+
+    id: str
+    href: str
+    cfi: str
+
+
+class EpubArchive:
+    """An open archive, and how much of it has been unpacked."""
+
+    def __init__(self, archive: zipfile.ZipFile, source: str) -> None:
+        self.archive = archive
+        self.source = source
+        self.unpacked = 0
+        self.names = set(archive.namelist())
+        if len(self.names) > MOST_FILES:
+            raise self.fault(f"expected at most {MOST_FILES:,} files in a book, got {len(self.names):,}")
+
+    def fault(self, message: str) -> TranscriptError:
+        return TranscriptError(f"{self.source}: {message}")
+
+    def package(self) -> str:
+        """Return the name of the package document."""
+        container = self.parsed(CONTAINER, _Container())
+        if not container.package:
+            raise self.fault(f"{CONTAINER} names no package document (full-path); it is no whole EPUB book")
+        return posixpath.normpath(unquote(container.package))
+
+    def version(self) -> str:
+        """Return the version of EPUB that the package document says, "" where it says none."""
+        return self.parsed(self.package(), _Package()).version
+
+    def spine(self) -> tuple[str, list[SpinePage]]:
+        """Return the name of the package document, and the pages in their order, none of them encrypted."""
+        path = self.package()
+        pages = self.parsed(path, _Package()).pages(posixpath.dirname(path))
+        if not pages:
+            raise self.fault(f"{path} has no page in its spine; it is no whole EPUB book")
+        self.refuse_encrypted([path, *(page.href for page in pages)])
+        return path, pages
+
+    def transcript(self) -> Transcript:
+        """Return the text of the spine."""
+        book = BookText()
+        for page in self.spine()[1]:
+            self.add_page(book, page)
+        return Transcript(book.text, places=tuple(sorted(book.places, key=lambda place: place.char_start)))
+
+    def add_page(self, book: BookText, page: SpinePage) -> None:
+        """Add the text of a page to that of a book."""
+        href, cfi = page.href, page.cfi
+        data = self.read(href)
+        try:
+            book.add(href, cfi, partial(parse_xml, data))
+        except ValueError as error:
+            if b"<!ENTITY" in data or len(data) > MOST_MALFORMED_BYTES:
+                raise self.fault(f"{href}: cannot be read: {error}; mend that page, or save the text") from None
+            logger.warning("%s: %s: not well-formed (%s); it is read as HTML", self.source, href, error)
+            try:
+                book.add(href, cfi, partial(parse_html, data))
+            except ValueError as worse:
+                raise self.fault(f"{href}: cannot be read: {worse}; mend that page, or save the text") from None
+
+    def parsed(self, name: str, handlers: Events) -> Events:
+        """Return `handlers` after the events of an XML file of the archive."""
+        try:
+            parse_xml(self.read(name), handlers)
+        except ValueError as error:
+            raise self.fault(f"{name}: expected XML, got a file that cannot be read: {error}") from None
+        return handlers
+
+    def refuse_encrypted(self, needed: list[str]) -> None:
+        """Raise TranscriptError where a page is encrypted; fonts may be."""
+        if ENCRYPTION in self.names and not self.parsed(ENCRYPTION, _Encryption()).files.isdisjoint(needed):
+            raise self.fault(_ENCRYPTED)
+
+    def read(self, name: str) -> bytes:
+        """Return the bytes of a file of the archive, never more than the limits."""
+        if name not in self.names:
+            raise self.fault(f"expected {name} in the book, got no such file; it is not whole: get it again")
+        if self.archive.getinfo(name).flag_bits & 1:
+            raise self.fault(_ENCRYPTED)
+        with self.archive.open(name) as file:
+            data = file.read(MOST_PAGE_BYTES + 1)
+        self.unpacked += len(data)
+        if len(data) > MOST_PAGE_BYTES or self.unpacked > MOST_BYTES:
+            most = MOST_PAGE_BYTES if len(data) > MOST_PAGE_BYTES else MOST_BYTES
+            raise self.fault(f"{name}: expected a page of text, got more than {most >> 20} MiB unpacked")
+        return data
+
+
+class _Container(Handlers):
+    """The first `rootfile` of META-INF/container.xml."""
+
+    package = ""
+
+    def start(self, name: str, attributes: Mapping[str, str]) -> None:
+        if name == "rootfile" and not self.package:
+            self.package = attributes.get("full-path", "")
+
+
+@dataclass(frozen=True)
+class _ManifestItem:
+    href: str
+    media_type: str
+    properties: frozenset[str] = field(default_factory=frozenset)
+
+
+class _Package(Handlers):
+    """The version, the manifest and the spine of a package document."""
+
+    def __init__(self) -> None:
+        self.version = ""
+        self._items: dict[str, _ManifestItem] = {}
+        self._spine: list[tuple[str, str]] = []
+        """The id of each page that is read in its turn, and its CFI."""
+        self._depth = self._children = self._references = 0
+        self._spine_step = 6
+
+    def start(self, name: str, attributes: Mapping[str, str]) -> None:
+        """Take an item of the manifest, or a reference of the spine."""
+        self._depth += 1
+        self._children += self._depth == 2
+        if name == "package" and self._depth == 1:
+            self.version = attributes.get("version", "")
+        elif name == "spine":
+            self._spine_step = 2 * self._children
+        elif name == "item":
+            properties = frozenset(attributes.get("properties", "").split())
+            item = _ManifestItem(attributes.get("href", ""), attributes.get("media-type", ""), properties)
+            self._items.setdefault(attributes.get("id", ""), item)
+        elif name == "itemref":
+            self._references += 1
+            if attributes.get("linear", "yes").lower() != "no":
+                cfi = f"/{self._spine_step}/{2 * self._references}"
+                self._spine.append((attributes.get("idref", ""), cfi))
+
+    def end(self, name: str) -> None:
+        self._depth -= 1
+
+    def pages(self, folder: str) -> list[SpinePage]:
+        """Return the pages in their order, without the contents."""
+        found = []
+        for id, cfi in self._spine:
+            item = self._items.get(id)
+            if item is not None and "nav" not in item.properties and item.media_type in _PAGES:
+                href = unquote(item.href.partition("#")[0])
+                found.append(SpinePage(id, posixpath.normpath(posixpath.join(folder, href)), cfi))
+        return found
+
+
+class _Encryption(Handlers):
+    """The `files` of META-INF/encryption.xml that are more than fonts made unreadable."""
+
+    def __init__(self) -> None:
+        self.files: set[str] = set()
+        self._algorithm = ""
+
+    def start(self, name: str, attributes: Mapping[str, str]) -> None:
+        """Take the algorithm of the next file, or the file."""
+        if name == "encrypteddata":
+            self._algorithm = ""
+        elif name == "encryptionmethod":
+            self._algorithm = attributes.get("algorithm", "")
+        elif name == "cipherreference" and self._algorithm not in _FONTS:
+            self.files.add(posixpath.normpath(unquote(attributes.get("uri", ""))))

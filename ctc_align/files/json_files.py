@@ -1,0 +1,664 @@
+"""The JSON of format "ctc-align/1": the whole alignment, written and read.
+
+Reading checks every field for its type and range, so that all writers may trust it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TextIO, TypeVar
+
+from ctc_align._version import __version__
+from ctc_align.errors import InputError
+from ctc_align.files.elan import read_elan
+from ctc_align.files.textgrid import textgrid_layout
+from ctc_align.files.writer import RECORDING, UNITS_PER_S, Style, Writer, end_units, finite, time_units
+from ctc_align.reading import (
+    JSON_BYTES,
+    as_number,
+    as_seconds,
+    as_whole,
+    check_depth,
+    parse_json,
+    read_input,
+    shown,
+)
+from ctc_align.text.control_characters import json_escaped
+from ctc_align.types import (
+    ALIGNED,
+    CUE_FORMATS,
+    EAF,
+    FITS,
+    FORMAT,
+    HAND,
+    REGION_KINDS,
+    STATUSES,
+    TEXTGRID,
+    UNEXPLAINED,
+    UNSPOKEN_KINDS,
+    AlignedToken,
+    AlignedWord,
+    AlignmentData,
+    BookPlace,
+    Region,
+    SourceCue,
+    Subtitles,
+)
+
+_DECIMALS = 6
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of format "ctc-align/1", which describes every field.
+
+    It is the file `ctc-align-1.schema.json` beside this one. It lets fields pass that it does not know, as a later
+    version may write them.
+
+    >>> json_schema()["properties"]["duration_s"]["description"]
+    'The length of the utterance in seconds.'
+    """
+    return json.loads((Path(__file__).parent / "ctc-align-1.schema.json").read_text(encoding="utf-8"))
+
+
+def to_dict(alignment: AlignmentData, style: Style | None = None) -> dict[str, Any]:
+    """Return the JSON object of an alignment: plain dicts, lists, strings and finite numbers or None.
+
+    `offset_s` is always the start of the utterance in `audio` and `duration_s` its length. With times
+    "recording" in the style (by default the alignment's own `config`) the offset is added to every start and end,
+    and `config` says so.
+    """
+    data = _object(alignment, style if style is not None else Style.of(alignment.config))
+    return {**data, "words": list(data["words"])}
+
+
+def _object(alignment: AlignmentData, style: Style) -> dict[str, Any]:
+    """Return the JSON object with an iterator of its words: those of a long recording never lie in memory together."""
+    config = alignment.config if style.times != RECORDING else {**alignment.config, "times": RECORDING}
+    place = _TimeScale(style.shift_s(alignment), end_units(alignment, style))
+    doubt = float(alignment.config.get("min_confidence", 0.0))
+    return {
+        "format": FORMAT,
+        "version": __version__,
+        "utterance": alignment.utterance,
+        "audio": alignment.audio,
+        "offset_s": _number(alignment.offset_s),
+        "duration_s": _number(alignment.duration_s),
+        "model": alignment.model,
+        "backend": alignment.backend,
+        "frame_shift_s": finite(alignment.frame_shift_s),
+        "loss": finite(alignment.loss),
+        "loss_per_token": finite(alignment.loss_per_token),
+        "score": finite(alignment.score),
+        "fit": alignment.fit,
+        "skipped": alignment.skipped,
+        "unknown": alignment.unknown,
+        **({"unknown_letters": dict(alignment.unknown_letters)} if alignment.unknown_letters else {}),
+        "token_kind": alignment.token_kind,
+        "text": alignment.text,
+        **({} if alignment.text_offset is None else {"text_offset": alignment.text_offset}),
+        "words": (_word_object(word, place, doubt) for word in alignment.words),
+        "unexplained": [
+            {"start_s": place.time_s(start_s), "end_s": place.time_s(end_s)} for start_s, end_s in alignment.unexplained
+        ],
+        "regions": [_region_object(region, place) for region in alignment.regions],
+        **({"subtitles": _subtitles_object(alignment.subtitles)} if alignment.subtitles is not None else {}),
+        **({"places": [_book_place_object(place) for place in alignment.places]} if alignment.places else {}),
+        "config": _plain(config),
+    }
+
+
+def _word_object(word: AlignedWord, place: _TimeScale, doubt: float) -> dict[str, Any]:
+    """Return the object of a word; `doubtful` is there only where it is true."""
+    doubtful = word.confidence is not None and word.confidence < doubt
+    return {
+        "text": word.text,
+        "spoken": word.spoken,
+        "start_s": place.time_s(word.start_s),
+        "end_s": place.time_s(word.end_s),
+        "confidence": _number(word.confidence),
+        **_spread(word),
+        **({"doubtful": True} if doubtful else {}),
+        "char_start": word.char_start,
+        "char_end": word.char_end,
+        "status": word.status,
+        **({"kind": word.kind} if word.kind else {}),
+        **({"speaker": word.speaker} if word.speaker else {}),
+        **({"by": word.by} if word.by else {}),
+        "tokens": [
+            {
+                "token": token.token,
+                "start_s": place.time_s(token.start_s),
+                "end_s": place.time_s(token.end_s),
+                "confidence": _number(token.confidence),
+                **_spread(token),
+                **({"by": token.by} if token.by else {}),
+            }
+            for token in word.tokens
+        ],
+    }
+
+
+def _region_object(region: Region, place: _TimeScale) -> dict[str, Any]:
+    return {
+        "kind": region.kind,
+        "start_s": place.time_s(region.start_s),
+        "end_s": place.time_s(region.end_s),
+        "char_start": region.char_start,
+        "char_end": region.char_end,
+        "reason": region.reason,
+    }
+
+
+def _book_place_object(place: BookPlace) -> dict[str, Any]:
+    """Return where a paragraph is in its book; an id that is empty is left out."""
+    data = {field.name: getattr(place, field.name) for field in fields(place)}
+    return {key: value for key, value in data.items() if value != ""}
+
+
+def _subtitles_object(subtitles: Subtitles) -> dict[str, Any]:
+    """Return the cues of the transcript, with the times of its file; what is empty is left out."""
+    cues = [
+        {field.name: value for field in fields(cue) if (value := getattr(cue, field.name)) not in ("", None)}
+        for cue in subtitles.cues
+    ]
+    document = {"document": subtitles.document} if subtitles.document else {}
+    return {"format": subtitles.format, "header": subtitles.header, "after": subtitles.after, **document, "cues": cues}
+
+
+def _spread(edged: AlignedWord | AlignedToken) -> dict[str, float]:
+    """Return the standard deviations of the edges, where they are known."""
+    both = {"start_sd_ms": edged.start_sd_ms, "end_sd_ms": edged.end_sd_ms}
+    return {key: round(sd, 2) for key, sd in both.items() if finite(sd) is not None and sd is not None}
+
+
+@dataclass(frozen=True)
+class _TimeScale:
+    """The offset that is added to the times of an utterance, and the end of its audio."""
+
+    shift_s: float
+    last_unit: int
+
+    def time_s(self, seconds: float | None) -> float | None:
+        if finite(seconds) is None or seconds is None:
+            return None
+        first_unit = math.ceil(self.shift_s * UNITS_PER_S - 1e-4)
+        return max(time_units(seconds + self.shift_s, self.last_unit), first_unit) / UNITS_PER_S
+
+
+def _number(value: float | None) -> float | None:
+    value = finite(value)
+    return None if value is None else round(value, _DECIMALS)
+
+
+def _plain(value: Any) -> Any:
+    """Return settings as plain JSON values."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return finite(value)
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
+
+
+class JsonWriter(Writer):
+    """The whole alignment; one word a line, so that people and diffs can read it.
+
+    Everything is in it as it was: control characters and marks of direction as JSON's escapes, bytes of file names that
+    are no UTF-8 as halves of surrogate pairs (`\\udcff`).
+    """
+
+    extension = ".json"
+    encoding_errors = "backslashreplace"  # which is JSON's own escape for half a surrogate pair
+
+    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+        for piece in _pieces(_object(alignment, self.style(alignment))):
+            file.write(piece)
+
+
+def json_bytes(data: Mapping[str, Any]) -> bytes:
+    """Return an alignment's JSON object as its file holds it: a word on each line.
+
+    Raises:
+        ValueError: a number in it is not finite.
+    """
+    return "".join(_pieces(data)).encode("utf-8", JsonWriter.encoding_errors)
+
+
+def _pieces(data: Mapping[str, Any]) -> Iterator[str]:
+    before = "{\n"
+    for key, value in data.items():
+        yield f"{before} {_dumps(key)}: "
+        if key == "words":
+            start = "[\n  "
+            for word in value:
+                yield start + _dumps(word)
+                start = ",\n  "
+            yield "\n ]" if start.startswith(",") else "[]"
+        else:
+            yield _dumps(value)
+        before = ",\n"
+    yield "\n}\n"
+
+
+def _dumps(value: Any) -> str:
+    return json_escaped(json.dumps(value, ensure_ascii=False, allow_nan=False))
+
+
+_DECIMALS = 6
+
+Item = TypeVar("Item")
+
+
+def read_object(path: str | Path) -> dict[str, Any]:
+    """Return the JSON object of an alignment as the file has it.
+
+    Raises:
+        InputError: the file cannot be read, is not JSON, or not of this format.
+    """
+    try:
+        data = parse_json(read_input(path, factor=JSON_BYTES).decode("utf-8-sig"), parse_constant=no_number)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise InputError(f"{path}: not JSON that can be read: {error}") from error
+    check_format(data, str(path))
+    return data
+
+
+def check_format(data: Any, place: str) -> None:
+    """Raise InputError, which begins with `place`, unless `data` is the object of an alignment."""
+    format = data.get("format") if isinstance(data, dict) else None
+    if format != FORMAT:
+        got = shown(format) if format is not None else "other JSON"
+        raise InputError(f'{place}: expected an alignment of format "{FORMAT}", got {got}')
+
+
+def no_number(constant: str) -> float:
+    """Refuse NaN and Infinity, which are not JSON; for `parse_constant`."""
+    raise ValueError(f"{constant} is no number of JSON")
+
+
+def alignment_fields(data: dict[str, Any], name: str | Path = "the JSON object") -> dict[str, Any]:
+    """Return the fields of an alignment out of the JSON object that `to_dict` made.
+
+    Times count from the start of the utterance. `name` is what error messages call the object. Fields that are not
+    known are left alone: a later version may have written them.
+
+    Raises:
+        InputError: something is missing, or of another type or out of its range, or what a person fixed cannot be so.
+    """
+    try:
+        fields = _fields(Fields(data))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{name}: not a whole alignment: {error}") from error
+    check_fixed_words(fields["words"], fields["text"], fields["duration_s"], str(name))
+    return fields
+
+
+class Fields:
+    """The fields of a JSON object, each taken as what it must be; `place` is its path, for messages.
+
+    Raises:
+        ValueError: it is no object, or a field is missing or something else.
+    """
+
+    def __init__(self, data: Any, place: str = "") -> None:
+        if not isinstance(data, dict):
+            raise ValueError(f"expected {place or 'an alignment'} as an object, got {shown(data)}")
+        self.data, self.place = data, place
+
+    def path(self, key: str) -> str:
+        return f"{self.place}.{key}" if self.place else key
+
+    def value(self, key: str) -> Any:
+        if key not in self.data:
+            raise ValueError(f"{self.path(key)} is missing")
+        return self.data[key]
+
+    def take(self, key: str, kind: str, convert: Callable[[Any], Item]) -> Item:
+        """Return a field as `convert` gives it; `kind` says in words what it must be."""
+        value = self.value(key)
+        try:
+            return convert(value)
+        except (ValueError, TypeError):
+            raise ValueError(f"{self.path(key)}: expected {kind}, got {shown(value)}") from None
+
+    def text(self, key: str, *default: str) -> str:
+        return default[0] if default and self.data.get(key) is None else self.take(key, "a text", _text)
+
+    def seconds(self, key: str) -> float:
+        return self.take(key, "a number of seconds", _seconds)
+
+    def seconds_or_none(self, key: str) -> float | None:
+        return None if self.value(key) is None else self.seconds(key)
+
+    def number_or_none(self, key: str) -> float | None:
+        return None if self.data.get(key) is None else self.take(key, "a finite number", as_number)
+
+    def share_or_none(self, key: str) -> float | None:
+        value = self.number_or_none(key) if key in self.data else self.value(key)
+        if value is not None and not 0 <= value <= 1:
+            raise ValueError(f"{self.path(key)}: expected a number from 0 to 1, got {shown(value)}")
+        return value
+
+    def choice(self, key: str, choices: Sequence[str]) -> str:
+        value = self.text(key)
+        if value not in choices:
+            raise ValueError(f"{self.path(key)}: expected one of {', '.join(choices)}, got {shown(value)}")
+        return value
+
+    def from_zero(self, key: str) -> float | None:
+        """Return a number that is not negative, None where there is none."""
+        value = self.number_or_none(key)
+        if value is not None and value < 0:
+            raise ValueError(f"{self.path(key)}: expected a number from 0, got {shown(value)}")
+        return value
+
+    def whole(self, key: str, *default: int) -> int:
+        return default[0] if default and key not in self.data else self.take(key, "a whole number from 0", _whole)
+
+    def whole_or_none(self, key: str) -> int | None:
+        return None if self.value(key) is None else self.whole(key)
+
+    def objects(self, key: str, *default: list[Any]) -> list[Fields]:
+        """Return the objects in a list."""
+        items = default[0] if default and self.data.get(key) is None else self.take(key, "a list", _list)
+        return [Fields(item, f"{self.path(key)}[{number}]") for number, item in enumerate(items)]
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, (list, tuple)):
+        raise TypeError
+    return list(value)
+
+
+def _seconds(value: Any) -> float:
+    if isinstance(value, str):
+        raise TypeError
+    return as_seconds(value)
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, str):
+        raise TypeError
+    return as_whole(value)
+
+
+def _fields(data: Fields) -> dict[str, Any]:
+    texts = {key: data.text(key) for key in ("utterance", "audio", "model", "backend", "text")}
+    config = _config(data)
+    offset_s = data.seconds("offset_s")
+    shift_s = -offset_s if config.get("times") == RECORDING else 0.0
+    loss, score = data.number_or_none("loss"), data.number_or_none("score")
+    duration_s, frame_shift_s = data.seconds("duration_s"), data.seconds("frame_shift_s")
+    if duration_s < 0 or frame_shift_s <= 0:
+        got = f"{duration_s} and {frame_shift_s}"
+        raise ValueError(f"duration_s, frame_shift_s: expected seconds from 0, and above 0, got {got}")
+    fit = None if data.data.get("fit") is None else data.choice("fit", FITS)
+    letters = Fields(data.data.get("unknown_letters") or {}, "unknown_letters")
+    return {
+        **texts,
+        "offset_s": offset_s,
+        "duration_s": duration_s,
+        "frame_shift_s": frame_shift_s,
+        "loss": math.inf if loss is None else loss,
+        "score": -math.inf if score is None else score,
+        "loss_per_token": data.number_or_none("loss_per_token"),
+        "unknown": data.whole("unknown"),
+        "words": tuple(_aligned_word(word, shift_s) for word in data.objects("words")),
+        "unknown_letters": {key: letters.whole(key) for key in letters.data},
+        "token_kind": data.text("token_kind", "tokens") or "tokens",
+        "unexplained": tuple(
+            (_moved(part.seconds("start_s"), shift_s), _moved(part.seconds("end_s"), shift_s))
+            for part in data.objects("unexplained", [])
+        ),
+        "fit": fit,
+        "subtitles": _subtitles(data),
+        "places": tuple(_book_place(place) for place in data.objects("places", [])),
+        "regions": tuple(_region(part, shift_s) for part in data.objects("regions", [])),
+        "text_offset": None if data.data.get("text_offset") is None else data.whole("text_offset"),
+        "config": config,
+    }
+
+
+def _config(data: Fields) -> dict[str, Any]:
+    config = Fields(data.value("config"), "config")
+    check_depth(config.data)
+    if "min_confidence" in config.data and config.share_or_none("min_confidence") is None:
+        raise ValueError("config.min_confidence: expected a number from 0 to 1, got None")
+    most = config.number_or_none("max_skipped") if "max_skipped" in config.data else 100.0
+    if most is None or not 0 <= most <= 100:
+        raise ValueError(f"config.max_skipped: expected percent from 0 to 100, got {shown(config.data['max_skipped'])}")
+    return dict(config.data)
+
+
+def _subtitles(data: Fields) -> Subtitles | None:
+    if data.data.get("subtitles") is None:
+        return None
+    subtitles = Fields(data.data["subtitles"], "subtitles")
+    format = subtitles.choice("format", CUE_FORMATS)
+    cues = tuple(map(_cue, subtitles.objects("cues")))
+    document = subtitles.text("document", "")
+    if format in (TEXTGRID, EAF):
+        try:
+            (textgrid_layout if format == TEXTGRID else read_elan)(document, "subtitles.document")
+        except InputError as error:
+            raise ValueError(str(error)) from error
+    return Subtitles(format, subtitles.text("header"), cues, subtitles.text("after"), document)
+
+
+def _cue(cue: Fields) -> SourceCue:
+    start_s, end_s = cue.seconds("start_s"), cue.seconds("end_s")
+    if not 0 <= start_s <= end_s:
+        raise ValueError(f"{cue.place}: expected times from 0 on, start_s up to end_s, got {start_s} and {end_s}")
+    return SourceCue(
+        *_characters(cue),
+        start_s,
+        end_s,
+        cue.text("name", ""),
+        cue.text("settings", ""),
+        cue.text("before", ""),
+        None if cue.data.get("payload") is None else cue.text("payload"),
+        cue.text("speaker", ""),
+    )
+
+
+def _book_place(place: Fields) -> BookPlace:
+    return BookPlace(*_characters(place), place.text("href"), place.text("id", ""), place.text("cfi", ""))
+
+
+def _region(part: Fields, shift_s: float) -> Region:
+    kind = part.choice("kind", REGION_KINDS)
+    times = [_moved(part.seconds_or_none(key), shift_s) for key in ("start_s", "end_s")]
+    places = [part.whole_or_none(key) for key in ("char_start", "char_end")]
+    if None in (times if kind == UNEXPLAINED else places):
+        where = "times" if kind == UNEXPLAINED else "characters"
+        raise ValueError(f"{part.place}: expected the {where} of a region of kind {kind}, got null")
+    return Region(kind, times[0], times[1], places[0], places[1], part.text("reason", ""))
+
+
+def _moved(seconds: float | None, shift_s: float) -> Any:
+    """Return a time of the file as one from the start of the utterance."""
+    return None if seconds is None else max(round(seconds + shift_s, _DECIMALS), 0.0)
+
+
+def _characters(item: Fields) -> tuple[int, int]:
+    start, end = item.whole("char_start"), item.whole("char_end")
+    if start > end:
+        raise ValueError(f"{item.place}: expected char_start up to char_end, got {start} and {end}")
+    return start, end
+
+
+def _aligned_word(word: Fields, shift_s: float) -> AlignedWord:
+    status, timed, tokens = word.choice("status", STATUSES), _timed(word, shift_s), word.objects("tokens")
+    by = _by(word)
+    known = timed["start_s"], timed["end_s"], timed["confidence"] if not by else 0.0
+    if status == ALIGNED and None in known:
+        raise ValueError(f"{word.place}: expected times and confidence of an aligned word, got null")
+    if status != ALIGNED:
+        _check_bare(word.place, status, {**timed, "tokens": tokens or None, "by": by or None})
+    kind = word.choice("kind", UNSPOKEN_KINDS) if word.data.get("kind") and status != ALIGNED else ""
+    start, end = _characters(word)
+    return AlignedWord(
+        text=word.text("text"),
+        spoken=word.text("spoken"),
+        char_start=start,
+        char_end=end,
+        status=status,
+        kind=kind,
+        speaker=word.text("speaker", ""),
+        by=by,
+        tokens=tuple(_token(token, shift_s) for token in tokens),
+        **timed,
+    )
+
+
+def _check_bare(place: str, status: str, fields: dict[str, Any]) -> None:
+    """Raise ValueError where a word that has no place still has fields, which are not None, of one that has."""
+    left = [name for name, value in fields.items() if value is not None]
+    if left:
+        raise ValueError(
+            f"{place}: expected no times, confidence, tokens or `by` of a word that is {status}, got "
+            f"{', '.join(left)}: take them out, or make it {ALIGNED}"
+        )
+
+
+def _token(token: Fields, shift_s: float) -> AlignedToken:
+    timed = _timed(token, shift_s)
+    if None in (timed["start_s"], timed["end_s"], timed["confidence"]):
+        raise ValueError(f"{token.place}: expected times and confidence of a token, got null")
+    return AlignedToken(token.text("token"), **timed, by=_by(token))
+
+
+def _by(item: Fields) -> str:
+    """Return who fixed a word or token; "" for nobody."""
+    return "" if item.data.get("by") is None else item.choice("by", (HAND,))
+
+
+def _timed(item: Fields, shift_s: float) -> dict[str, Any]:
+    """Return the times of a word or token, moved, with what is known of them."""
+    start_s, end_s = item.seconds_or_none("start_s"), item.seconds_or_none("end_s")
+    if start_s is not None and end_s is not None and start_s > end_s:
+        raise ValueError(f"{item.place}: expected start_s up to end_s, got {start_s} and {end_s}")
+    return {
+        "start_s": _moved(start_s, shift_s),
+        "end_s": _moved(end_s, shift_s),
+        "confidence": item.share_or_none("confidence"),
+        "start_sd_ms": item.from_zero("start_sd_ms"),
+        "end_sd_ms": item.from_zero("end_sd_ms"),
+    }
+
+
+SLACK_S = 1e-5
+"""Times are rounded to so much."""
+
+
+_LONGEST_NAME = 40
+
+
+def is_fixed(word: AlignedWord) -> bool:
+    """Return whether a person has fixed the edges of a word."""
+    return word.by == HAND
+
+
+def fixes_of(words: Sequence[AlignedWord]) -> set[tuple[object, ...]]:
+    """Return what a person has fixed: the spans and times, in seconds, of words, and the tokens in them."""
+    return {
+        (word.char_start, word.text, word.start_s, word.end_s, tuple(token for token in word.tokens if token.by))
+        for word in words
+        if is_fixed(word)
+    }
+
+
+def fixed_name(word: AlignedWord) -> str:
+    """Return a word with its times, for messages.
+
+    >>> fixed_name(AlignedWord("We", "we", 0, 2, start_s=0.1, end_s=0.25, by="hand"))
+    "'We' (0.100–0.250 s, by hand)"
+    """
+    text = word.text if len(word.text) <= _LONGEST_NAME else word.text[:_LONGEST_NAME] + "…"
+    if word.start_s is None or word.end_s is None:
+        return repr(text)
+    by = ", by hand" if is_fixed(word) else ""
+    return f"{text!r} ({word.start_s:.3f}–{word.end_s:.3f} s{by})"
+
+
+def check_fixed_words(words: Sequence[AlignedWord], text: str, duration_s: float, name: str) -> None:
+    """Raise InputError, which begins with `name`, where corrected words cannot be as they are.
+
+    Nothing is checked of an alignment that no person has corrected.
+
+    Args:
+        words: of the transcript, in its order, all that has times with both of them.
+        text: the transcript.
+        duration_s: length of the utterance.
+        name: the file.
+    """
+    if not any(is_fixed(word) or any(token.by for token in word.tokens) for word in words):
+        return
+    faults = (_fault_of_spans(words, text), *(_fault_of_word(word, duration_s) for word in words), _crossing(words))
+    fault = next((fault for fault in faults if fault is not None), None)
+    if fault is not None:
+        raise InputError(f"{name}: {fault}")
+
+
+def _fault_of_spans(words: Sequence[AlignedWord], text: str) -> str | None:
+    end = 0
+    for number, word in enumerate(words, 1):
+        own = f"word {number} {fixed_name(word)}"
+        if word.char_start < end:
+            return f"{own} begins at character {word.char_start}, before the word before it ends ({end}): move it"
+        if text[word.char_start : word.char_end] != word.text:
+            there = text[word.char_start : word.char_end][:_LONGEST_NAME]
+            return (
+                f"{own}: `text` has {there!r} at characters {word.char_start}:{word.char_end}; a word that is changed "
+                "must be changed in `text`, too, and the spans after it moved"
+            )
+        end = word.char_end
+    return None
+
+
+def _fault_of_word(word: AlignedWord, duration_s: float) -> str | None:
+    if not is_fixed(word):
+        fixed = next((token for token in word.tokens if token.by), None)
+        if fixed is None:
+            return None
+        return f'token {fixed.token!r} of {fixed_name(word)} is by hand, its word is not: give it "by", too'
+    assert word.start_s is not None
+    assert word.end_s is not None
+    if word.start_s >= word.end_s:
+        return f"{fixed_name(word)} is empty: give it an end after its start, or delete it"
+    if word.end_s > duration_s + SLACK_S:
+        return f"{fixed_name(word)} leaves the recording, which is {duration_s:.3f} s long: move it"
+    times = [word.start_s, *(time_s for token in word.tokens for time_s in (token.start_s, token.end_s)), word.end_s]
+    empty: AlignedToken | None = next((token for token in word.tokens if token.start_s >= token.end_s), None)
+    if empty is None and all(before <= after + SLACK_S / 10 for before, after in pairwise(times)):
+        return None
+    which = f"its token {empty.token!r} is empty" if empty else "its tokens cross each other or its edges"
+    return f'{fixed_name(word)}: {which}: move them, or give it "tokens": [] to have them placed'
+
+
+def _crossing(words: Sequence[AlignedWord]) -> str | None:
+    """Return the fault of a word by hand that overlaps another word."""
+    timed = [word for word in words if word.start_s is not None and word.end_s is not None]
+    timed.sort(key=lambda word: (word.start_s or 0.0, word.end_s or 0.0))
+    latest: AlignedWord | None = None
+    for word in timed:
+        crosses = latest is not None and (word.start_s or 0.0) < (latest.end_s or 0.0) - SLACK_S / 10
+        if crosses and latest is not None and (is_fixed(word) or is_fixed(latest)):
+            return f"{fixed_name(latest)} and {fixed_name(word)} overlap: move the edges of one of them"
+        if latest is None or (word.end_s or 0.0) > (latest.end_s or 0.0):
+            latest = word
+    return None

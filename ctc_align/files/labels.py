@@ -1,0 +1,237 @@
+"""Tables of labels: NIST's CTM, TSV, Audacity's label track, and CSV for R and pandas."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+from ctc_align.files.sentences import sentences
+from ctc_align.files.tiers import SENTENCES, SPEAKERS, TOKENS, WORDS, speaker_rows, wanted_tiers
+from ctc_align.files.writer import (
+    UNITS_PER_S,
+    Style,
+    TimedLabel,
+    Writer,
+    finite,
+    token_rows,
+    without_spaces,
+    word_rows,
+    words_by_time,
+)
+from ctc_align.text.control_characters import printable, spreadsheet_cell, without_controls
+from ctc_align.types import AlignedToken, AlignedWord, AlignmentData
+
+_CHANNEL = 1
+_MS_PER_S = 1000
+_COLUMNS = ("start_s", "end_s", "word", "confidence", "char_start", "char_end")
+_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+
+class CtmWriter(Writer):
+    """`<utterance> <channel> <start> <duration> <word> <confidence>`; the loss in a `;;` comment line.
+
+    White space and control characters in a word or in the utterance's name are "_".
+    """
+
+    extension = ".ctm"
+
+    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+        name = _utterance_field(alignment.utterance)
+        file.write(
+            f";; {name} loss {_shown(alignment.loss)} loss_per_token {_shown(alignment.loss_per_token)} "
+            f"score {_shown(alignment.score)}\n"
+        )
+        for row in self.rows(alignment, self.style(alignment)):
+            start, duration = _seconds(row.start), _seconds(row.end - row.start)
+            label = without_spaces(row.label)
+            file.write(f"{name} {_CHANNEL} {start} {duration} {label} {row.confidence:.4f}\n")
+
+    def rows(self, alignment: AlignmentData, style: Style) -> list[TimedLabel]:
+        return word_rows(alignment, style, _MS_PER_S)
+
+
+class TokenCtmWriter(CtmWriter):
+    """CTM with a line for each token."""
+
+    extension = ".tokens.ctm"
+
+    def rows(self, alignment: AlignmentData, style: Style) -> list[TimedLabel]:
+        return token_rows(alignment, style, _MS_PER_S)
+
+
+class TsvWriter(Writer):
+    """A header and one aligned word a line: start_s, end_s (3 decimals), word, confidence, char_start, char_end.
+
+    Words are shown as in CTM, without their outer punctuation unless labels are "written"; tab, line end and backslash
+    in one stand as \\t, \\n, \\r and \\\\, other control characters as \\x1b. An apostrophe stands before a word that a
+    spreadsheet would compute (`'=1+1`), and before one that begins with such apostrophes: take one away to have the
+    word; numbers stay. `char_start:char_end` is the word's place in the transcript, in code points.
+    """
+
+    extension = ".tsv"
+
+    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+        file.write("\t".join(_COLUMNS) + "\n")
+        rows = word_rows(alignment, self.style(alignment), _MS_PER_S)
+        for row, word in zip(rows, words_by_time(alignment)):
+            start, end = _seconds(row.start), _seconds(row.end)
+            label = spreadsheet_cell(printable(row.label.translate(_ESCAPES)))
+            file.write(f"{start}\t{end}\t{label}\t{row.confidence:.4f}\t{word.char_start}\t{word.char_end}\n")
+
+
+class AudacityWriter(Writer):
+    """`start<TAB>end<TAB>label` for each aligned word; File > Import > Labels reads it.
+
+    The extension is not the bare `.txt` that Audacity itself uses: transcripts have that. White space in a label is one
+    space, a control character U+FFFD.
+    """
+
+    extension = ".audacity.txt"
+
+    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+        for row in word_rows(alignment, self.style(alignment)):
+            label = without_controls(" ".join(row.label.split()))
+            file.write(f"{_tens_of_us(row.start)}\t{_tens_of_us(row.end)}\t{label}\n")
+
+
+def _seconds(milliseconds: int) -> str:
+    """Return seconds with three decimals, exact, from whole milliseconds.
+
+    >>> _seconds(1020)
+    '1.020'
+    """
+    return f"{milliseconds // _MS_PER_S}.{milliseconds % _MS_PER_S:03d}"
+
+
+def _shown(number: float | None) -> str:
+    return "inf" if finite(number) is None else f"{number:.6f}"
+
+
+def _utterance_field(utterance: str) -> str:
+    """Return the utterance as the first field; a leading ";" would make the line a comment."""
+    name = without_spaces(utterance)
+    return "_" * (len(name) - len(name.lstrip(";"))) + name.lstrip(";")
+
+
+def _tens_of_us(units: int) -> str:
+    """Return seconds with six decimals, as Audacity writes them, from units of 10 µs.
+
+    >>> _tens_of_us(102001)
+    '1.020010'
+    """
+    return f"{units // UNITS_PER_S}.{units % UNITS_PER_S:05d}0"
+
+
+_MS_PER_S = 1000
+COLUMNS = (
+    *("utterance", "tier", "speaker", "label", "start_s", "end_s", "duration_s", "confidence", "start_sd_ms"),
+    *("end_sd_ms", "word", "word_label", "position", "char_start", "char_end", "status"),
+)
+
+
+class CsvWriter(Writer):
+    """A header and a row for each word of the transcript and each of its tokens; cells that have no value are empty.
+
+    `tier` is "words", and "phones" or "tokens"; the style's `tiers` may name "sentences" and "speakers", too. `word` is
+    the word's number in the transcript, from 1, in rows of tokens that of the word they are in, whose label is
+    `word_label`; `position` is the token's number in it. Words without times have their `status` and no times. Times
+    are seconds with 3 decimals; `char_start:char_end` is the place in the transcript, in code points.
+
+    Words, names and sentences that a spreadsheet would compute have an apostrophe before them, as in TSV; tokens, which
+    are the model's, are as they are ("@" is a phone of SAMPA). Control characters stand as Python's escapes.
+    """
+
+    extension = ".csv"
+
+    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(COLUMNS)
+        utterance = _cell(alignment.utterance)
+        style = self.style(alignment)
+        words = _Words(alignment, style)
+        for kind in wanted_tiers(style):
+            rows = {WORDS: words.rows, TOKENS: words.tokens, SENTENCES: words.sentences, SPEAKERS: words.turns}[kind]
+            for row in rows():
+                table.writerow([utterance, *(row.get(name, "") for name in COLUMNS[1:])])
+
+
+class _Words:
+    """The words of an alignment with their rows in milliseconds."""
+
+    def __init__(self, alignment: AlignmentData, style: Style) -> None:
+        self._alignment, self._style = alignment, style
+        self._by_time = words_by_time(alignment)
+        self._rows = word_rows(alignment, style, _MS_PER_S)
+        self._row_of = {id(word): row for word, row in zip(self._by_time, self._rows)}
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a row for each word, in the order of the text."""
+        for number, word in enumerate(self._alignment.words, 1):
+            row = self._row_of.get(id(word))
+            yield {
+                **_who_and_where(WORDS, word),
+                **({} if row is None else _times(row)),
+                **_sureness(word),
+                "label": _cell(self._style.label(word)),
+                "word": number,
+                "word_label": _cell(self._style.label(word)),
+                "status": word.status,
+            }
+
+    def tokens(self) -> Iterator[dict[str, Any]]:
+        """Yield a row for each token, by words in the order of the text."""
+        rows = iter(token_rows(self._alignment, self._style, _MS_PER_S))
+        of_word = {id(word): [next(rows) for _ in word.tokens] for word in self._by_time}
+        for number, word in enumerate(self._alignment.words, 1):
+            for position, (token, row) in enumerate(zip(word.tokens, of_word.get(id(word), ())), 1):
+                yield {
+                    **_who_and_where(self._alignment.token_kind, word),
+                    **_times(row),
+                    **_sureness(token),
+                    "label": printable(token.token),
+                    "word": number,
+                    "word_label": _cell(self._style.label(word)),
+                    "position": position,
+                    "status": word.status,
+                }
+
+    def sentences(self) -> Iterator[dict[str, Any]]:
+        """Yield a row for each sentence, by time."""
+        for sentence in sentences(self._alignment):
+            first, last = (self._row_of[id(word)] for word in (sentence.timed[0], sentence.timed[-1]))
+            yield {
+                **_times(TimedLabel(first.start, last.end, "")),
+                "tier": SENTENCES,
+                "speaker": _cell(sentence.speaker),
+                "label": _cell(sentence.text),
+                "char_start": sentence.words[0].word.char_start,
+                "char_end": sentence.words[-1].word.char_end,
+            }
+
+    def turns(self) -> Iterator[dict[str, Any]]:
+        """Yield a row for each turn of a speaker, by time."""
+        for row in speaker_rows(self._by_time, self._rows):
+            yield {**_times(row), "tier": SPEAKERS, "speaker": _cell(row.label), "label": _cell(row.label)}
+
+
+def _who_and_where(tier: str, word: AlignedWord) -> dict[str, Any]:
+    place = {"char_start": word.char_start, "char_end": word.char_end}
+    return {"tier": _cell(tier), "speaker": _cell(word.speaker), **place}
+
+
+def _times(row: TimedLabel) -> dict[str, str]:
+    spans = {"start_s": row.start, "end_s": row.end, "duration_s": row.end - row.start}
+    return {name: f"{ms / _MS_PER_S:.3f}" for name, ms in spans.items()}
+
+
+def _sureness(edged: AlignedWord | AlignedToken) -> dict[str, str]:
+    """Return the confidence and the standard deviations of the edges, as far as they are known."""
+    values = {"confidence": edged.confidence, "start_sd_ms": edged.start_sd_ms, "end_sd_ms": edged.end_sd_ms}
+    decimals = {"confidence": 4, "start_sd_ms": 2, "end_sd_ms": 2}
+    known = {name: number for name, value in values.items() if (number := finite(value)) is not None}
+    return {name: f"{number:.{decimals[name]}f}" for name, number in known.items()}
+
+
+def _cell(text: str) -> str:
+    return spreadsheet_cell(printable(text))

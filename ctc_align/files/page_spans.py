@@ -1,0 +1,387 @@
+"""Words and sentences of a book's page as elements: `<span>` tags are put in, and no character of the text changes.
+
+Where markup begins or ends within a sentence, so that no one element can hold it, its parts have elements each.
+Offsets count the page's UTF-8 bytes.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from xml.parsers import expat
+
+from ctc_align.files.epub import BookText, Handlers, parse_xml
+from ctc_align.text.characters import word_set
+
+XHTML = "http://www.w3.org/1999/xhtml"
+_UTF_8 = ("utf-8", "ascii")
+
+
+@dataclass(eq=False, slots=True)
+class SourceNode:
+    """An element, from its start tag at byte `start` to behind its end tag at byte `end`.
+
+    `name` and `prefix` (with its colon) are as written, `spaces` the namespaces of the prefixes in force, and
+    `first`, `last` the characters of text in it, `last` exclusive, where somebody counts them.
+    """
+
+    parent: SourceNode | None
+    name: str
+    prefix: str
+    start: int
+    end: int = 0
+    attributes: dict[str, str] = field(default_factory=dict)
+    spaces: dict[str, str] = field(default_factory=dict)
+    first: int = -1
+    last: int = -1
+
+    @property
+    def namespace(self) -> str:
+        return self.spaces.get(self.prefix, "")
+
+
+class XmlSource(Handlers):
+    """Takes the events of a document in UTF-8, and keeps its elements, in the order of their start tags."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.nodes: list[SourceNode] = []
+        self.open: list[SourceNode] = []
+
+    def begin(self, parser: expat.XMLParserType) -> None:
+        """Have each event come alone, with its place."""
+        if self.data.startswith((codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE)):
+            raise ValueError("it is in UTF-16; only files in UTF-8 can be changed")
+        forward: Callable[[str, dict[str, str]], object] | None = parser.StartElementHandler  # type: ignore[assignment]
+        assert forward is not None, "it is set"
+
+        def start(name: str, attributes: dict[str, str]) -> None:
+            self._open(name, attributes)
+            forward(name, attributes)
+
+        self._parser = parser
+        parser.buffer_text = False
+        parser.StartElementHandler = start
+        parser.XmlDeclHandler = _declared
+
+    @property
+    def place(self) -> int:
+        """The byte at which the event under way begins."""
+        return self._parser.CurrentByteIndex
+
+    def end(self, name: str) -> None:
+        """End the innermost element; an empty one (`<br/>`) ended with its start tag."""
+        node = self.open.pop()
+        is_tag = self.data.startswith(b"</", self.place)
+        node.end = self.data.index(b">", self.place) + 1 if is_tag else self.place
+
+    def at_end_of(self, node: SourceNode, content: str) -> tuple[int, int, str]:
+        """Return the edit, for `edited`, that puts `content` behind all that is in an element."""
+        place = self.data.rindex(b"<", 0, node.end)
+        if self.data.startswith(b"</", place):
+            return place, place, content
+        place = self.data.rindex(b"/", 0, node.end)
+        return place, node.end, f">{content}</{node.prefix}{node.name}>"
+
+    def in_start_tag(self, node: SourceNode, attribute: str) -> tuple[int, int, str]:
+        """Return the edit that gives an element one more attribute."""
+        place = node.start + 1 + len(f"{node.prefix}{node.name}".encode())
+        return place, place, f" {attribute}"
+
+    def _open(self, name: str, attributes: dict[str, str]) -> None:
+        parent = self.open[-1] if self.open else None
+        prefix, colon, local = name.rpartition(":")
+        declared = {
+            key[6:] + ":" * (key != "xmlns"): value
+            for key, value in attributes.items()
+            if key == "xmlns" or key.startswith("xmlns:")
+        }
+        spaces = parent.spaces if parent is not None else {}
+        spaces = {**spaces, **declared} if declared else spaces
+        self.open.append(SourceNode(parent, local, prefix + colon, self.place, 0, attributes, spaces))
+        self.nodes.append(self.open[-1])
+
+
+def edited(data: bytes, edits: Iterable[tuple[int, int, str]]) -> bytes:
+    """Return a document in which the bytes [start, end) of each edit are its text; none of them overlap.
+
+    >>> edited(b"<p>So be it.</p>", [(12, 12, "</b>"), (3, 3, "<b>")])
+    b'<p><b>So be it.</b></p>'
+    """
+    pieces, at = [], 0
+    for start, end, text in sorted(edits, key=lambda edit: edit[0]):
+        pieces += [data[at:start], text.encode("utf-8")]
+        at = end
+    return b"".join([*pieces, data[at:]])
+
+
+def _declared(version: str, encoding: str | None, standalone: int) -> None:
+    if encoding is None:
+        return
+    if codecs.lookup(encoding).name not in _UTF_8:
+        raise ValueError(f"it is in {encoding}; only files in UTF-8 can be changed")
+
+
+_RUN = re.compile(r"[^ \t\n\r\f\v\xa0]+")
+_WHOLE = word_set("math ruby")
+"""Elements that are taken whole: no span may stand between their parts."""
+_WITHOUT_SPANS = word_set(
+    "colgroup datalist dir dl head hgroup html menu ol optgroup option picture select svg table tbody textarea tfoot "
+    "thead tr ul"
+)
+"""Elements in which HTML allows no span."""
+_MOST_WORDS = 200
+"""Words of a sentence that are tried as one element, where markup cuts it."""
+
+
+class SpanWord(NamedTuple):
+    """A word: its characters [first, last) in the book, when it is spoken, None where it has no times, and in which
+    recording (a number)."""
+
+    first: int
+    last: int
+    times: tuple[float, float] | None
+    recording: int = 0
+
+
+class PageSpan(NamedTuple):
+    """An element that is put in: its id, and when it is spoken, seconds, in which recording."""
+
+    id: str
+    start_s: float
+    end_s: float
+    recording: int
+
+
+@dataclass(eq=False, slots=True)
+class _TextRun:
+    """Characters of the book from `first` on, in the bytes from `place` on; `whole`: what cannot be parted there."""
+
+    first: int
+    text: str
+    place: int
+    node: SourceNode
+    whole: SourceNode | None
+
+    def place_of(self, character: int) -> int:
+        """Return the byte at which a character of the run begins."""
+        return self.place + len(self.text[: character - self.first].encode("utf-8"))
+
+
+class _Part(NamedTuple):
+    """Characters that become one element."""
+
+    first: int
+    last: int
+    start_s: float
+    end_s: float
+    recording: int
+
+
+class PageSource(XmlSource):
+    """A page's elements and text by their places in its bytes; `book` takes the text.
+
+    Raises:
+        ValueError: from its events, as `BookText.add`, or the page is not in UTF-8.
+    """
+
+    def __init__(self, data: bytes, book: BookText) -> None:
+        super().__init__(data)
+        self._book = book
+        self._runs: list[_TextRun] = []
+        self._firsts: list[int] = []
+        self._whole: SourceNode | None = None
+        self._last = 0
+
+    @classmethod
+    def added(cls, data: bytes, book: BookText, href: str, cfi: str) -> PageSource:
+        """Return a page whose text was added to a book."""
+        page = cls(data, book)
+        book.add(href, cfi, lambda _: parse_xml(data, page))
+        return page
+
+    def begin(self, parser: expat.XMLParserType) -> None:
+        """See sections of CDATA, too: a tag within one would be text."""
+        super().begin(parser)
+        parser.StartCdataSectionHandler = self._start_section
+        parser.EndCdataSectionHandler = self._end_section
+
+    def start(self, name: str, attributes: Mapping[str, str]) -> None:
+        """Begin an element of the book."""
+        if name in _WHOLE and self._whole is None:
+            self._whole = self.open[-1]
+        self._book.start(name, attributes)
+
+    def end(self, name: str) -> None:
+        """End the innermost element, here and in the book."""
+        node = self.open[-1]
+        super().end(name)
+        node.last = self._last
+        self._whole = None if node is self._whole else self._whole
+        self._book.end(name)
+
+    def characters(self, data: str) -> None:
+        """Add characters, and keep the places of those that are text of the book."""
+        at = 0
+        for match in _RUN.finditer(data):
+            before = self._book.length
+            self._book.characters(data[at : match.end()])
+            at = match.end()
+            if self._book.length > before:
+                self._add(self._book.length - len(match[0]), match[0], len(data[: match.start()].encode()))
+        if at < len(data):
+            self._book.characters(data[at:])
+
+    def _add(self, first: int, text: str, offset: int) -> None:
+        place, node = self.place + offset, self.open[-1]
+        last = first + len(text)
+        coded = text.encode("utf-8")
+        whole = self._whole
+        if whole is None and (coded[:1] == b"&" or not self.data.startswith(coded, place)):
+            whole = SourceNode(node, "&", "", self.place, self.data.index(b";", self.place) + 1, last=last)
+        for each in reversed(self.open):
+            if each.first >= 0:
+                break
+            each.first = first
+        if whole is not None and whole.first < 0:
+            whole.first = first
+        self._last = last
+        self._firsts.append(first)
+        self._runs.append(_TextRun(first, text, place, node if whole is None else whole.parent or node, whole))
+
+    def _start_section(self) -> None:
+        if self._whole is None:
+            self._whole = SourceNode(self.open[-1], "!", "", self.place)
+
+    def _end_section(self) -> None:
+        if self._whole is not None and self._whole.name == "!":
+            self._whole.end, self._whole.last = self.place + len("]]>"), self._last
+            self._whole = None
+
+    def marked(self, units: Sequence[Sequence[SpanWord]], prefix: str, link: str) -> tuple[bytes, list[PageSpan]]:
+        """Return the page with an element for each unit of words, and these elements; the text is the same.
+
+        Args:
+            units: sentences or words of this page, ascending, none over another.
+            prefix: of the ids, with which no id of the page begins.
+            link: attributes of a `link` that is put into its head.
+        """
+        heads = [node for node in self.nodes if node.name.lower() == "head"][:1]
+        edits = [self.at_end_of(head, f"<{head.prefix}link {link}/>") for head in heads]
+        spans: list[PageSpan] = []
+        at = 0
+        for part in self._parts(units):
+            found = self._wrapped(part.first, part.last)
+            if found is None or found[0] < at:
+                continue
+            start, at, node = found
+            spans.append(PageSpan(f"{prefix}{len(spans) + 1}", part.start_s, part.end_s, part.recording))
+            edits.append((start, start, f'<{node.prefix}span id="{spans[-1].id}">'))
+            edits.append((at, at, f"</{node.prefix}span>"))
+        return edited(self.data, edits), spans
+
+    def _parts(self, units: Sequence[Sequence[SpanWord]]) -> Iterator[_Part]:
+        """Yield what becomes one element each: units, or parts of them where no element can hold all of one."""
+        free = 0
+        waiting: _Part | None = None
+        for unit in units:
+            for part in self._parts_of(self._lifted(unit)):
+                first = max(part.first, free)
+                if first >= part.last and waiting is not None:  # it is in an element that is taken whole
+                    if part.recording == waiting.recording:
+                        waiting = waiting._replace(end_s=max(waiting.end_s, part.end_s))
+                    continue
+                if waiting is not None:
+                    yield waiting
+                waiting, free = part._replace(first=first), part.last
+        if waiting is not None:
+            yield waiting
+
+    def _lifted(self, unit: Sequence[SpanWord]) -> list[SpanWord]:
+        """Return words with all of the elements that are taken whole at their edges."""
+        lifted = []
+        for word in unit:
+            first, last = self._run(word.first), self._run(word.last - 1)
+            low = word.first if first.whole is None else min(word.first, first.whole.first)
+            high = word.last if last.whole is None else max(word.last, last.whole.last)
+            lifted.append(word._replace(first=low, last=high))
+        return lifted
+
+    def _parts_of(self, words: Sequence[SpanWord]) -> Iterator[_Part]:
+        """Yield the longest stretches of words that one element can hold, and of a word that none can its pieces."""
+        at = 0
+        while at < len(words):
+            if not _holds_spans(self._run(words[at].first).node):
+                at += 1
+                continue
+            ends = [len(words), *range(min(len(words), at + _MOST_WORDS), at, -1)]
+            end = next((end for end in ends if self._wrapped(words[at].first, words[end - 1].last)), at)
+            times = [word.times for word in words[at : max(end, at + 1)] if word.times is not None]
+            if times and end > at:
+                yield _Part(words[at].first, words[end - 1].last, times[0][0], times[-1][1], words[at].recording)
+            elif times:
+                yield from self._pieces_of(words[at], times[0])
+            at = max(end, at + 1)
+
+    def _pieces_of(self, word: SpanWord, times: tuple[float, float]) -> Iterator[_Part]:
+        """Yield the pieces of a word that markup cuts, each with its share of the time, by letters."""
+        start_s, end_s = times
+        step_s = (end_s - start_s) / (word.last - word.first)
+        first = word.first
+        while first < word.last:
+            run = self._run(first)
+            last = first
+            while last < word.last and self._run(last).node is run.node:
+                last += 1
+            yield _Part(
+                first,
+                last,
+                start_s + (first - word.first) * step_s,
+                start_s + (last - word.first) * step_s,
+                word.recording,
+            )
+            first = last
+
+    def _run(self, character: int) -> _TextRun:
+        return self._runs[bisect_right(self._firsts, character) - 1]
+
+    def _wrapped(self, first: int, last: int) -> tuple[int, int, SourceNode] | None:
+        """Return where tags around characters go, and the element that they are in; None where one cannot be."""
+        begin, end = self._run(first), self._run(last - 1)
+        home = _common(begin.node, end.node)
+        start = begin.whole.start if begin.whole else begin.place_of(first)
+        stop = end.whole.end if end.whole else end.place_of(last)
+        node: SourceNode | None = begin.node
+        while node is not home and node is not None:
+            if node.first < first:
+                return None
+            start, node = node.start, node.parent
+        node = end.node
+        while node is not home and node is not None:
+            if node.last > last:
+                return None
+            stop, node = node.end, node.parent
+        if home is None or not _holds_spans(home):
+            return None
+        return start, stop, home
+
+
+def _holds_spans(node: SourceNode) -> bool:
+    return node.name.lower() not in _WITHOUT_SPANS and node.namespace == XHTML
+
+
+def _common(one: SourceNode, other: SourceNode) -> SourceNode | None:
+    """Return the innermost element that holds two."""
+    above: set[int] = set()
+    node: SourceNode | None = one
+    while node is not None:
+        above.add(id(node))
+        node = node.parent
+    node = other
+    while node is not None and id(node) not in above:
+        node = node.parent
+    return node

@@ -1,0 +1,260 @@
+"""Pages and pictures of alignments: HTML with the recording inside, beside it, or linked; PNG and SVG; notebooks."""
+
+from __future__ import annotations
+
+import html
+import logging
+import os
+import threading
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, TextIO
+
+from ctc_align.audio.audio_kinds import MissingAudioError
+from ctc_align.audio.loading import load_segment
+from ctc_align.errors import AudioError, CtcAlignError, UsageError
+from ctc_align.files.json_files import to_dict
+from ctc_align.files.writer import NO_CONTEXT, Style, Writer, WritingContext
+from ctc_align.text.control_characters import printable
+from ctc_align.types import AlignmentData, Audio, AudioLike, Emissions
+from ctc_align.view import check_plotting
+from ctc_align.view.page import page
+from ctc_align.view.page_sound import MOST_EMBEDDED_BYTES, PageSound, Peaks, peaks_of, played_type, relative_href
+
+if TYPE_CHECKING:
+    from ctc_align.view.pictures import PictureSound
+
+EMBED, LINK, NO_SOUND = SOUND_MODES = ("embed", "link", "none")
+"""The sound of a page: inside it, a link to the recording as it lies, or none."""
+
+SOUND_EXTENSION = ".page.ogg"
+"""The end of the name of the sound of a page that is too large to be inside it."""
+_PEAKS_RATE = 8000
+logger = logging.getLogger(__name__)
+
+
+def page_object(alignment: AlignmentData) -> dict[str, Any]:
+    """Return the JSON object that a page shows: its times count from the start of the utterance, and it says so."""
+    config = {**alignment.config, "times": "utterance"} if "times" in alignment.config else alignment.config
+    return to_dict(replace(alignment, config=config), Style())
+
+
+class HtmlWriter(Writer):
+    """A page that shows the alignment, with its recording inside, or beside it (NAME.page.ogg) where it is too large.
+
+    The sound is what was aligned where the context has it, else it is read from the recording that the alignment names.
+    Where there is neither (log-probs), the page is without sound, and a warning is logged.
+    """
+
+    extension = ".html"
+    beside_extension = SOUND_EXTENSION
+
+    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+        file.write(self._page(alignment, NO_CONTEXT))
+
+    def write_bytes(self, alignment: AlignmentData, file: BinaryIO, context: WritingContext = NO_CONTEXT) -> None:
+        file.write(self._page(alignment, context).encode("utf-8"))
+
+    def _page(self, alignment: AlignmentData, context: WritingContext) -> str:
+        name = alignment.utterance if context.path is None else context.path.stem
+        return page(page_object(alignment), name=name, sound=_sound(alignment, context))
+
+
+def _sound(alignment: AlignmentData, context: WritingContext) -> PageSound | None:
+    """Return the sound of an alignment that was just made, or read; None, and a warning, where there is none."""
+    if context.sound is not None:
+        sound = PageSound.embedded(context.sound.samples, context.sound.sample_rate)
+    else:
+        try:
+            sound = embedded_stretch(alignment, alignment.audio)
+        except AudioError as error:
+            logger.warning("%s", printable(f"the page of {alignment.utterance} has no sound: {error}"))
+            return None
+    if sound.encoded is None or len(sound.encoded) <= MOST_EMBEDDED_BYTES:
+        return sound
+    megabytes = len(sound.encoded) / 1e6
+    if context.path is not None and context.beside is not None:
+        beside = sound_place(context.path, alignment.audio)
+        context.beside[beside] = sound.encoded
+        logger.warning("%.0f MB of sound are too much for inside %s: they are in %s", megabytes, context.path, beside)
+        return sound.beside(beside.name)
+    if context.path is None or context.sound is not None or played_type(alignment.audio) is None:
+        logger.warning(
+            "the page of %s has no sound: %.0f MB are too many to be inside it; ctc-align view, of its JSON, "
+            "writes them beside it",
+            printable(alignment.utterance),
+            megabytes,
+        )
+        return None
+    logger.warning(
+        "%s: the sound (%.0f MB) is not inside the page, which links to %s",
+        printable(str(context.path)),
+        megabytes,
+        printable(alignment.audio),
+    )
+    return linked_recording(alignment, alignment.audio, context.path.parent, sound.peaks)
+
+
+def sound_place(page: Path, recording: str | os.PathLike[str]) -> Path:
+    """Return where the sound beside a page lies, which is never the recording itself."""
+    place = page.with_suffix(SOUND_EXTENSION)
+    while place.exists() and os.path.exists(recording) and place.samefile(recording):
+        place = place.with_suffix(SOUND_EXTENSION)
+    return place
+
+
+def embedded_stretch(alignment: AlignmentData, recording: str | os.PathLike[str]) -> PageSound:
+    """Return the stretch of a recording that was aligned, as sound inside the page.
+
+    Raises:
+        AudioError: there is no such recording, or the stretch is not in it.
+    """
+    if not os.fspath(recording):
+        raise MissingAudioError("samples in memory: no recording is named in the alignment")
+    return PageSound.file(
+        recording, offset_s=alignment.offset_s, duration_s=alignment.duration_s, channel=channel_of(alignment)
+    )
+
+
+def linked_recording(
+    alignment: AlignmentData, recording: str | os.PathLike[str], folder: Path, peaks: Peaks | None = None
+) -> PageSound:
+    """Return a link to the whole recording from a page in `folder`; `peaks` are the stretch's, where they are known.
+
+    Raises:
+        AudioError: there is no such recording, or the stretch is not in it.
+        UsageError: browsers do not play files of this kind.
+    """
+    mime = played_type(os.fspath(recording))
+    if mime is None:
+        raise UsageError(
+            f"{recording}: browsers play no files of this kind, so a page cannot link to it; leave --audio link away, "
+            "and its sound is put into the page"
+        )
+    if peaks is None:
+        stretch = load_segment(
+            recording,
+            _PEAKS_RATE,
+            offset_s=alignment.offset_s,
+            duration_s=alignment.duration_s,
+            channel=channel_of(alignment),
+            on_disk=True,
+        )
+        peaks = peaks_of(stretch)
+    return PageSound.link(relative_href(recording, folder), mime=mime, start_s=alignment.offset_s, peaks=peaks)
+
+
+def channel_of(alignment: AlignmentData) -> int | None:
+    """Return the channel that was aligned, from 1; None for all of them."""
+    channel = str(alignment.config.get("channel", "mix"))
+    return {"left": 1, "right": 2}.get(channel) or (int(channel) if channel.isdecimal() and len(channel) < 10 else None)
+
+
+SAMPLE_RATE = 16000
+"""Rate of the sound that is drawn, in Hz."""
+MOST_NOTEBOOK_S = 600.0
+"""Recordings of up to so many seconds are put into notebooks: about 3 MB."""
+_FRAME_PX = 640
+_DRAWING = threading.Lock()
+"""Pictures are drawn one at a time: matplotlib's settings are those of the process."""
+
+logger = logging.getLogger(__name__)
+
+
+class PngWriter(Writer):
+    """A picture of the whole alignment, 150 dots an inch: `ctc_align.view.pictures`."""
+
+    extension = ".png"
+    is_binary = True
+    format: ClassVar[str] = "png"
+
+    @classmethod
+    def require(cls) -> None:
+        """Raise UsageError unless matplotlib is installed."""
+        check_plotting()
+
+    def write_bytes(self, alignment: AlignmentData, file: BinaryIO, context: WritingContext = NO_CONTEXT) -> None:
+        """Write the picture, without the sound where that cannot be read (any more), which is told in a warning."""
+        from ctc_align.view.pictures import alignment_figure, rendered_figure
+
+        try:
+            sound = picture_sound(alignment, context.sound)
+        except CtcAlignError as error:
+            logger.warning("%s", printable(f"{alignment.utterance}: its picture has no sound: {error}"))
+            sound = None
+        with _DRAWING:
+            file.write(rendered_figure(alignment_figure(page_object(alignment), sound), self.format))
+
+
+class SvgWriter(PngWriter):
+    """The same picture in lines and outlines of letters, for print."""
+
+    extension = ".svg"
+    is_binary = False
+    format = "svg"
+
+
+def picture_sound(alignment: AlignmentData, audio: AudioLike | None = None) -> PictureSound:
+    """Return the samples of an alignment's utterance at 16 kHz, for a picture.
+
+    Args:
+        audio: the recording as a path, or the utterance as samples with their rate or `Audio`; None: the path that the
+            alignment names, from the current directory.
+
+    Raises:
+        AudioError: it cannot be read, or is not long enough; or the alignment names none.
+        UsageError: log-probs, which have no sound.
+    """
+    from ctc_align.audio.loading import as_audio, load_segment
+    from ctc_align.view.pictures import PictureSound
+
+    if isinstance(audio, Emissions):
+        raise UsageError("audio: expected a recording or samples, got log-probs, which have no sound")
+    if isinstance(audio, (tuple, list, Audio)):
+        found = as_audio(audio, SAMPLE_RATE)
+        return PictureSound(found.samples, found.sample_rate)
+    path: str | PathLike[str] = alignment.audio if audio is None else audio
+    if path in ("", "-"):
+        raise AudioError(
+            f"{alignment.utterance}: it was aligned from samples or standard input, and names no recording"
+        )
+    start_s, length_s = alignment.offset_s, alignment.duration_s
+    channel = channel_of(alignment)
+    found = load_segment(path, SAMPLE_RATE, offset_s=start_s, duration_s=length_s, channel=channel, on_disk=True)
+    return PictureSound(found.samples, found.sample_rate)
+
+
+def notebook_html(alignment: AlignmentData) -> str:
+    """Return what a notebook shows of an alignment: its page in a frame, with a recording of up to ten minutes inside.
+
+    Where the recording is not there (any more) it is a table of the words. The frame may run the page's own script and
+    save files, and reaches nothing of the notebook.
+    """
+    from ctc_align.view.page import page
+
+    if alignment.duration_s > MOST_NOTEBOOK_S:
+        note = f"longer than {MOST_NOTEBOOK_S / 60:.0f} minutes: save it as .html to listen to it"
+        return _words_table(alignment, note)
+    try:
+        sound = embedded_stretch(alignment, alignment.audio)
+    except CtcAlignError as error:
+        return _words_table(alignment, f"without its recording: {error}")
+    shown = page(page_object(alignment), name=alignment.utterance, sound=sound)
+    return (
+        f'<iframe srcdoc="{html.escape(shown)}" sandbox="allow-scripts allow-downloads" '
+        f'title="{html.escape(alignment.utterance)}" style="width:100%;height:{_FRAME_PX}px;border:0"></iframe>'
+    )
+
+
+def _words_table(alignment: AlignmentData, note: str) -> str:
+    """Return the words with their times and confidences as a table of HTML, and why it is no page."""
+    rows = []
+    for word in alignment.words:
+        times = [None if time_s is None else f"{time_s:.3f}" for time_s in (word.start_s, word.end_s)]
+        confidence = word.status if word.confidence is None else f"{word.confidence:.2f}"
+        cells = "".join(f"<td>{html.escape(cell or '')}</td>" for cell in (word.text, *times, confidence))
+        rows.append(f"<tr>{cells}</tr>")
+    head = "".join(f"<th>{name}</th>" for name in ("word", "start s", "end s", "confidence"))
+    caption = f"<caption>{html.escape(alignment.utterance)}, {html.escape(note)}</caption>"
+    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"

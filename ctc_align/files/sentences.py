@@ -1,0 +1,254 @@
+"""Sentences of a transcript with their times, and running text: its width in columns, and where it may be broken.
+
+A sentence ends at a full stop, a question or exclamation mark (not at that of an abbreviation), at a blank line, where
+another speaker begins, and where the text goes on elsewhere in the recording.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+from ctc_align.files.writer import is_timed, runs_in_time, words_that_are_shown
+from ctc_align.text.markup import breaks_line
+from ctc_align.text.printed_labels import without_markup
+from ctc_align.types import MARKUP, SPEAKER, AlignedWord, AlignmentData
+
+LINE_COLUMNS = 42
+
+SENTENCE, CLAUSE, WORD, CLINGING = 0.0, 4.0, 8.0, 12.0
+"""Costs of a break: after a sentence, a clause, any word, a word that belongs to the next one."""
+
+_STOPS = frozenset(".!?…。！？．؟۔।॥")
+_COMMAS = frozenset(",;:،؛、，；：—–")
+_CLOSING = "\"'”’»)]}›」』）】》〉"
+_ENGLISH_TITLES = "mr. mrs. ms. dr. prof. st. jr. sr. vs. etc. no. gen. col. capt. lt. sgt. rev. hon. e.g. i.e."
+_ENGLISH_LEANING = """a an the and or but nor of to in on at by for from with as if that than so because into onto upon
+    my your his her its our their this these those very is are was were be been not no"""
+_TITLES = frozenset(_ENGLISH_TITLES.split())
+_LEANING = frozenset(_ENGLISH_LEANING.split())
+
+
+@dataclass(frozen=True)
+class TextPiece:
+    """A word, or a part of one that is longer than a line; times are seconds.
+
+    `is_spaced`: white space stands before it, `starts_line`: a line end is in that. `break_cost` says how bad it is to
+    end a line or a subtitle after it. `char_start` is the word's place in the transcript, `speaker` who says it, and
+    `is_spoken` False for what nobody says (labels, directions), `is_alone` where a subtitle has nothing else.
+    """
+
+    text: str
+    is_spaced: bool
+    start_s: float
+    end_s: float
+    break_cost: float = WORD
+    starts_line: bool = False
+    char_start: int = 0
+    speaker: str = ""
+    is_spoken: bool = True
+    is_alone: bool = False
+
+
+def columns(text: str) -> int:
+    """Return the width of a text: two columns for wide characters (CJK, emoji), none for marks that sit on others.
+
+    >>> columns("né"), columns("日本"), columns("e\\u0301")
+    (2, 4, 1)
+    """
+    return len(text) if text.isascii() else sum(map(_columns_of, text))
+
+
+def _columns_of(char: str) -> int:
+    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def break_cost(word: str, after: str, following: str) -> float:
+    """Return the cost of a break after `word`; `after` is the white space behind it, `following` the next word.
+
+    >>> break_cost("Stop!", " ", "He"), break_cost("Dr.", " ", "No"), break_cost("well,", " ", "he")
+    (0.0, 8.0, 4.0)
+    """
+    if not following or after.count("\n") > 1:
+        return SENTENCE
+    bare = word.rstrip(_CLOSING)
+    if bare and bare[-1] in _STOPS and not _is_shortened(bare, following):
+        return SENTENCE
+    if (bare and bare[-1] in _COMMAS) or "\n" in after:
+        return CLAUSE
+    return CLINGING if word.casefold() in _LEANING else WORD
+
+
+def _is_shortened(word: str, following: str) -> bool:
+    """Return True where a full stop marks an abbreviation: titles, initials, and before a small letter."""
+    if not word.endswith(".") or word.endswith(".."):
+        return False
+    first = next((char for char in following if char.isalnum()), "")
+    is_initial = len(word) == 2 and word[0].isalpha() and word[0] != "I"
+    return is_initial or word.casefold() in _TITLES or first.islower()
+
+
+class TextRow:
+    """Consecutive pieces of text, with the width of any stretch of them; a line has `line_columns`."""
+
+    def __init__(self, pieces: Sequence[TextPiece], line_columns: int = LINE_COLUMNS) -> None:
+        self.pieces = pieces
+        self._line_columns = line_columns
+        self._spaces = [int(piece.is_spaced) for piece in pieces]
+        widths = (columns(piece.text) + space for piece, space in zip(pieces, self._spaces))
+        self._ends = list(accumulate(widths, initial=0))
+
+    def columns(self, start: int, end: int) -> int:
+        """Return the width of pieces [start, end) in one line, which begins without a space."""
+        return self._ends[end] - self._ends[start] - self._spaces[start]
+
+    def fits(self, start: int, end: int) -> bool:
+        """Return True if pieces [start, end) fit into one subtitle."""
+        if self.columns(start, end) <= self._line_columns:
+            return True
+        second = self._full_line(start)
+        return second < end and self.columns(second, end) <= self._line_columns
+
+    def _full_line(self, start: int) -> int:
+        """Return the last place at which the line that begins with `start` may end."""
+        return bisect_right(self._ends, self._ends[start] + self._spaces[start] + self._line_columns) - 1
+
+    def lines(self, start: int, end: int) -> list[tuple[TextPiece, ...]]:
+        """Return pieces [start, end) as one line, or as two of similar width, broken at a cheap place; one where they
+        do not fit into two."""
+        places = [at for at in range(start + 1, end) if self._both_fit(start, at, end)]
+        if self.columns(start, end) <= self._line_columns or not places:
+            return [tuple(self.pieces[start:end])]
+        at = min(places, key=lambda at: self._line_break_cost(start, at, end))
+        return [tuple(self.pieces[start:at]), tuple(self.pieces[at:end])]
+
+    def _both_fit(self, start: int, at: int, end: int) -> bool:
+        return max(self.columns(start, at), self.columns(at, end)) <= self._line_columns
+
+    def _line_break_cost(self, start: int, at: int, end: int) -> float:
+        upper, lower = self.columns(start, at), self.columns(at, end)
+        return self.pieces[at - 1].break_cost + 0.3 * abs(upper - lower) + (1.0 if upper > lower else 0.0)
+
+
+def text_of(pieces: Sequence[TextPiece]) -> str:
+    """Return pieces as one line, which begins without a space."""
+    return pieces[0].text + "".join(" " * piece.is_spaced + piece.text for piece in pieces[1:])
+
+
+def parts_of_word(word: str, line_columns: int = LINE_COLUMNS) -> list[str]:
+    """Return the word, in parts where it is longer than a line.
+
+    >>> [len(part) for part in parts_of_word("x" * 100)]
+    [42, 42, 16]
+    """
+    if columns(word) <= line_columns:
+        return [word]
+    edges, width = [0], 0
+    for place, char in enumerate(word):
+        width += _columns_of(char)
+        if width > line_columns:
+            edges.append(place)
+            width = _columns_of(char)
+    return [word[start:end] for start, end in pairwise([*edges, len(word)])]
+
+
+class WrittenWord(NamedTuple):
+    """A word with the white space that stands before it in its sentence, "" before the first, " " or "\\n"."""
+
+    space: str
+    word: AlignedWord
+
+    @property
+    def text(self) -> str:
+        """The word without tags and entities."""
+        return without_markup(self.word.text)
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """Words that follow each other, at least one of them with times.
+
+    `words` are in the order of the text, without tags and names of speakers; `start_s` and `end_s` are those of the
+    first and the last word that has times.
+    """
+
+    words: tuple[WrittenWord, ...]
+    speaker: str
+
+    @property
+    def text(self) -> str:
+        """Return the sentence in one line."""
+        return "".join(" " * bool(each.space) + each.text for each in self.words)
+
+    @property
+    def timed(self) -> list[AlignedWord]:
+        return [each.word for each in self.words if is_timed(each.word)]
+
+    @property
+    def start_s(self) -> float:
+        return self.timed[0].start_s or 0.0
+
+    @property
+    def end_s(self) -> float:
+        return self.timed[-1].end_s or 0.0
+
+
+def sentences(alignment: AlignmentData) -> list[Sentence]:
+    """Return the sentences of what is said, by time; words that are not in the recording are left out.
+
+    >>> words = [AlignedWord(text, text, at, at + len(text), "aligned", at / 10, at / 10 + 0.2, 0.9)
+    ...          for text, at in (("It", 0), ("is.", 3), ("Is", 7), ("it?", 10))]
+    >>> data = AlignmentData("a", "a.wav", 2.0, "m", "cpu", 0.01, 1.0, -1.0, "It is. Is it?", tuple(words))
+    >>> [(sentence.text, sentence.start_s, sentence.end_s) for sentence in sentences(data)]
+    [('It is.', 0.0, 0.5), ('Is it?', 0.7, 1.2)]
+    """
+    said = [word for word in alignment.words if word.kind not in (MARKUP, SPEAKER)]
+    found: list[Sentence] = []
+    for run in runs_in_time(words_that_are_shown(said)):
+        start = 0
+        for at, word in enumerate(run):
+            following = run[at + 1] if at + 1 < len(run) else None
+            if following is not None and _goes_on(alignment.text, word, following):
+                continue
+            part = run[start : at + 1]
+            start = at + 1
+            if any(map(is_timed, part)):
+                speaker = next((word.speaker for word in part if is_timed(word)), "")
+                found.append(Sentence(tuple(written(alignment.text, part)), speaker))
+    return found
+
+
+def _goes_on(text: str, word: AlignedWord, following: AlignedWord) -> bool:
+    """Return whether a sentence goes on after a word of it."""
+    if word.speaker != following.speaker:
+        return False
+    return break_cost(word.text, space_between(text, word, following), following.text) != SENTENCE
+
+
+def written(text: str, words: Sequence[AlignedWord]) -> list[WrittenWord]:
+    """Return words with the white space before each: one space for any, a line end for that of lines, none for none."""
+    found = []
+    for place, word in enumerate(words):
+        space = space_between(text, words[place - 1], word) if place else ""
+        found.append(WrittenWord("\n" if "\n" in space else " " * bool(space), word))
+    return found
+
+
+def space_between(text: str, word: AlignedWord, following: AlignedWord | None) -> str:
+    """Return the white space between two words; marks of a format may stand between them, and a break is a line end.
+
+    That of a paragraph's end stands for it where the text goes on elsewhere, and none after the last word.
+    """
+    if following is None:
+        return ""
+    if following.char_start < word.char_end:
+        return "\n\n"
+    between = text[word.char_end : following.char_start]
+    spaces = "".join(filter(str.isspace, between))
+    return spaces if spaces == between or "\n" in spaces or not breaks_line(between) else spaces + "\n"

@@ -1,0 +1,624 @@
+"""Subtitles and lyrics: SRT and WebVTT, read and written; ASS (Advanced SubStation Alpha) and LRC for karaoke.
+
+Players forgive much, and so does the reader: numbers that are missing or repeated, blank lines that are missing or
+doubled, times without hours, points for commas, cues without text. Blank lines within a cue belong to it.
+
+Where the transcript is a subtitle file its cues come back with new times, unless new ones are wanted (`new_cues`).
+Lyrics keep the transcript's lines where they are short enough for a screen; ASS and LRC count in hundredths of a
+second.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TextIO
+
+from ctc_align.errors import OutputError, TranscriptError
+from ctc_align.files.cue_times import MS_PER_S, clock, on_frames, shown_times, source_subtitles, spoken_words_by_cue
+from ctc_align.files.cues import CueWord, WordCue, new_cues, word_cues
+from ctc_align.files.writer import Style, Writer
+from ctc_align.text.control_characters import without_controls
+from ctc_align.types import SRT, VTT, AlignedWord, AlignmentData, SourceCue, Subtitles, Transcript
+
+_TIME = r"(?:(\d{1,4}):)?(\d{1,3}):(\d{1,2})(?:\s?[,.]\s?(\d{1,9}))?"
+_TIMES = re.compile(rf"\s*{_TIME}\s*(?:-{{1,3}}>|→)\s*{_TIME}(?P<settings>[ \t].*)?\s*")
+_CUE_LINE = re.compile(r"^[ \t]*(?:\d+:)?\d+:\d+(?:(?<=:\d\d:\d\d)|\s?[,.]\s?\d+)[ \t]*-{1,3}>[ \t]*\d", re.MULTILINE)
+_FULL_TIME = r"(\d{1,4}):(\d\d):(\d\d)\s?[,.]\s?(\d{1,9})"
+_HALF_ARROW = r"\s*(?:[-–—=~]{1,3}\s?(?:>|&gt;)?|>)?\s*"
+_DAMAGED_TIMES = re.compile(rf"\s*{_FULL_TIME}{_HALF_ARROW}{_FULL_TIME}(?P<settings>[ \t].*)?\s*")
+"""Whole times on both sides, and an arrow that is not quite one: a cue's times only where no text can be."""
+_ARROW = "-->"
+_NUMBER = re.compile(r"\s*\d{1,7}\s*")
+_HEADER = re.compile(r"\s*WEBVTT(?![^\s])")
+_BLOCK = re.compile(r"(?:NOTE|STYLE|REGION)(?![^\s])")
+_ENTITIES = {"&amp;": "&", "&lt;": "<", "&gt;": ">", "&nbsp;": "\u00a0", "&lrm;": "\u200e", "&rlm;": "\u200f"}
+_ENTITY = re.compile("|".join(_ENTITIES))
+
+
+def has_cues(text: str) -> bool:
+    """Return whether a text is a subtitle file.
+
+    >>> has_cues("1\\n00:00:01,000 --> 00:00:02,000\\nHello"), has_cues("WEBVTT\\n"), has_cues("Hello --> there")
+    (True, True, False)
+    """
+    text = text.removeprefix("\ufeff")
+    is_vtt = _HEADER.match(text) and (_ARROW in text or text.lstrip().partition("\n")[0].strip() == "WEBVTT")
+    return bool(is_vtt) or _CUE_LINE.search(text) is not None
+
+
+def has_damaged_times(text: str) -> bool:
+    """Return whether a line is two whole times with something between them that may have been an arrow.
+
+    >>> has_damaged_times("1\\n00:00:01,000 -- 00:00:02,000\\nHello"), has_damaged_times("from 1:00 - 2:00")
+    (True, False)
+    """
+    return any(map(_DAMAGED_TIMES.fullmatch, text.split("\n")))
+
+
+def without_times_lines(text: str) -> str:
+    """Return the text of a cue such that no line of it reads as times: the arrow of one that would is opened.
+
+    >>> without_times_lines("Now:\\n00:00:01.000 --> 00:00:02.000\\na -> b")
+    'Now:\\n00:00:01.000 -- > 00:00:02.000\\na -> b'
+    """
+    lines = text.split("\n")
+    return "\n".join(
+        re.sub("(-+)>|→", lambda arrow: f"{arrow[1] or '-'} >", line)
+        if _TIMES.fullmatch(line) or (_ARROW in line and _is_meant_as_times(line))
+        else line
+        for line in lines
+    )
+
+
+@dataclass(frozen=True)
+class _TimesLine:
+    """The line of a cue's times: where it is, and what stands in it."""
+
+    index: int
+    start_s: float
+    end_s: float
+    settings: str
+    id_index: int
+    """The line of the cue's number or name; `index` where there is none."""
+
+
+def parse_subtitles(text: str, source: str, likely: str = SRT) -> Transcript:
+    """Return the cues' text, a cue after the other, and the cues.
+
+    Args:
+        text: of the file.
+        source: the file's name, for messages.
+        likely: "srt" or "vtt" where the file does not say.
+
+    Raises:
+        TranscriptError: a line of times that cannot be read, or no cue at all; the message names the line.
+
+    >>> parse_subtitles("WEBVTT\\n\\n00:01.000 --> 00:02.000 line:0\\n<v Mary>Hello\\nthere\\n", "a.vtt").text
+    '<v Mary>Hello\\nthere'
+    """
+    lines = re.split(r"\r*\n|\r+|\u2028|\x85", text.removeprefix("\ufeff"))
+    format = VTT if _HEADER.match(lines[0] if lines else "") else likely
+    rows = _times_lines(lines, source, format)
+    if not rows:
+        raise TranscriptError(f"{source}: expected subtitles with cues, got a header without any; is the file whole?")
+    cues: list[SourceCue] = []
+    pieces: list[str] = []
+    place = 0
+    header, pending = _header(lines[: rows[0].id_index], format)
+    for number, row in enumerate(rows):
+        end = rows[number + 1].id_index if number + 1 < len(rows) else len(lines)
+        payload, blocks = _payload(lines[row.index + 1 : end], format)
+        plain = _ENTITY.sub(lambda match: _ENTITIES[match[0]], payload) if format == VTT else payload
+        name = lines[row.id_index].strip() if row.id_index < row.index else ""
+        cue = SourceCue(place, place + len(plain), row.start_s, row.end_s, name, row.settings, pending)
+        cues.append(cue if plain == payload else replace(cue, payload=payload))
+        pieces.append(plain)
+        place += len(plain) + 1
+        pending = blocks
+    return Transcript("\n".join(pieces), Subtitles(format, header, tuple(cues), pending))
+
+
+def _times_lines(lines: Sequence[str], source: str, format: str) -> list[_TimesLine]:
+    """Return the lines of times, in order, with their cues' numbers or names."""
+    rows: list[_TimesLine] = []
+    free, in_block = 0, False
+    all_damaged = not any(map(_TIMES.fullmatch, lines))
+    for index, line in enumerate(lines):
+        if not line.strip():
+            in_block = False
+        elif format == VTT and (_BLOCK.match(line) and (index == 0 or not lines[index - 1].strip())):
+            in_block = True
+        match = None if in_block else _TIMES.fullmatch(line)
+        id_index = _id_index(lines, index, free, format, rows)
+        if match is None and not in_block and (all_damaged or _opens_cue(lines, index, id_index, format)):
+            match = _DAMAGED_TIMES.fullmatch(line)
+        if match is None:
+            if _ARROW in line and not in_block and _is_meant_as_times(line):
+                raise TranscriptError(
+                    f"{source}, line {index + 1}: expected the times of a cue such as 00:00:01,000 --> 00:00:02,500, "
+                    f"got {line.strip()[:60]!r}; correct that line"
+                )
+            continue
+        start_s, end_s = _seconds(match.groups()[:4]), _seconds(match.groups()[4:8])
+        rows.append(_TimesLine(index, start_s, max(end_s, start_s), (match["settings"] or "").strip(), id_index))
+        free = index + 1
+    return rows
+
+
+def _is_meant_as_times(line: str) -> bool:
+    """Return whether a line with an arrow looks like times gone wrong, not like words."""
+    before, _, after = line.partition(_ARROW)
+    return not any(character.isalpha() for character in before) or re.match(r"\s*\d+:\d", after) is not None
+
+
+def _opens_cue(lines: Sequence[str], index: int, id_index: int, format: str) -> bool:
+    """Return whether a cue begins here: its number or name follows a blank line; in VTT it may have none."""
+    return (id_index < index or format == VTT) and (id_index == 0 or not lines[id_index - 1].strip())
+
+
+def _id_index(lines: Sequence[str], index: int, free: int, format: str, rows: Sequence[_TimesLine]) -> int:
+    """Return the line of the number or name of the cue whose times are at `index`; lines before `free` are taken."""
+    above = index - 1
+    if above < free:
+        return index
+    if lines[above].strip():
+        alone = above == free == 0 or (above > 0 and not lines[above - 1].strip())
+        named = format == VTT and alone and not _HEADER.match(lines[above]) and _ARROW not in lines[above]
+        return above if named or _NUMBER.fullmatch(lines[above]) else index
+    # A number with a blank line below and above it, as every second line is; the right number, so that it is no text.
+    alone = above == 1 or (above > 1 and not lines[above - 2].strip())
+    if alone and above - 1 >= free and _NUMBER.fullmatch(lines[above - 1]):
+        before = lines[rows[-1].id_index].strip() if rows else "0"
+        count = len(rows) + 1
+        expected = {count, int(before) + 1 if _NUMBER.fullmatch(before) else count}
+        if int(lines[above - 1]) in expected:
+            return above - 1
+    return index
+
+
+def _seconds(parts: Sequence[str | None]) -> float:
+    """Return hours, minutes, seconds and their fraction as seconds.
+
+    >>> _seconds(("1", "00", "02", "5")), _seconds((None, "00", "02", "050"))
+    (3602.5, 2.05)
+    """
+    hours, minutes, seconds, fraction = parts
+    whole = 3600 * int(hours or 0) + 60 * int(minutes or 0) + int(seconds or 0)
+    return whole + (int(fraction) / 10 ** len(fraction) if fraction else 0.0)
+
+
+def _header(lines: Sequence[str], format: str) -> tuple[str, str]:
+    """Return the header of the file, and the blocks (NOTE, STYLE …) between it and the first cue."""
+    if format != VTT:
+        return "", ""
+    headed = bool(lines) and _HEADER.match(lines[0]) is not None
+    end = next((index for index, line in enumerate(lines) if not line.strip() or not headed), len(lines))
+    return "\n".join(lines[:end]).strip() or "WEBVTT", "\n".join(lines[end:]).strip("\n")
+
+
+def _payload(lines: Sequence[str], format: str) -> tuple[str, str]:
+    """Return the text of a cue, without blank lines around it, and in VTT the blocks that follow it."""
+    end = len(lines)
+    if format == VTT:
+        starts = (
+            index for index, line in enumerate(lines) if _BLOCK.match(line) and index and not lines[index - 1].strip()
+        )
+        end = next(starts, end)
+    first = next((index for index in range(end) if lines[index].strip()), end)
+    last = next((index for index in range(end, first, -1) if lines[index - 1].strip()), first)
+    return "\n".join(lines[first:last]), "\n".join(lines[end:]).strip("\n")
+
+
+_UNDERLINED = ("<u>", "</u>")
+
+
+_TIMESTAMP = re.compile(r"<(?:\d+:)?\d+:\d+\.\d+>")
+
+
+_VTT_TAG = re.compile(r"<(/?)(?!\s)(?:([ibu])|[a-z]+|(?:\d+:)?\d+:\d+\.\d+)?(?:[.\s][^<>]*)?>", re.IGNORECASE)
+
+
+_SRT_MARK = re.compile(r"\{\\[^}]*\}|</?font\b[^<>]*>|(?P<tag></?[ibu]>)|(?P<sign>[&<>])", re.IGNORECASE)
+
+
+_LIKE_TAG = re.compile(r"<(?!(?:eps|unk|sil|spn|oov|noise|blank)>)((?:[/!?]?[A-Za-z]|!--)[^<>]*)>")
+"""Markup as players, and pages that show subtitles, may know it; not the usual symbols of transcripts (`<unk>`)."""
+
+
+_LIKE_OVERRIDE = re.compile(r"\{(\\[^{}]*)\}")
+
+
+_SIGNS = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+
+
+class SrtWriter(Writer):
+    """Numbered subtitles of at most two lines, in the words of the transcript.
+
+    SRT has no escape, and players take `<b>` and `{\\an8}` for markup: in new subtitles they are written `‹b›` and
+    `(\\an8)`, and an arrow that would read as times is opened (`-- >`). Cues of a subtitle file keep their own markup.
+    A control character is U+FFFD.
+
+    With `highlight_words` each subtitle is one for each of its words, which is underlined (`<u>`) while it is spoken,
+    as Whisper has it, and one without between words that are apart; of a subtitle file's markup nothing stays then.
+    """
+
+    extension = ".srt"
+
+    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+        style = self.style(alignment)
+        if style.highlight_words:
+            lit = [each for cue in word_cues(alignment, style) for each in _lit_cues(cue, style.frame_rate)]
+            spans = [(start, end) for start, end, _ in lit]
+            times = on_frames(spans, alignment.duration_s + style.shift_s(alignment), style.frame_rate)
+            _write_srt(file, [(*span, text) for span, (_, _, text) in zip(times, lit)])
+        elif style.keeps_cues(alignment):
+            file.write(without_controls(source_srt(alignment, style.shift_s(alignment), style.frame_rate)))
+        else:
+            cues = [(cue.start_ms, cue.end_ms, srt_text("\n".join(cue.lines))) for cue in new_cues(alignment, style)]
+            _write_srt(file, cues)
+
+
+def _write_srt(file: TextIO, cues: Sequence[tuple[int, int, str]]) -> None:
+    for number, (start_ms, end_ms, text) in enumerate(cues, 1):
+        file.write(f"{number}\n{clock(start_ms, ',')} --> {clock(end_ms, ',')}\n{without_controls(text)}\n\n")
+
+
+def _lit_cues(cue: WordCue, frame_rate: float) -> Iterator[tuple[int, int, str]]:
+    """Yield a cue as one for each time in which the same word is lit, or none: (start_ms, end_ms, text).
+
+    A word stays lit until the next one where the gap between them is shorter than a frame.
+    """
+    least_ms = MS_PER_S / frame_rate if frame_rate else 1
+    texts, at = _lit_texts(cue), cue.start
+    words = cue.spoken
+    for place, word in enumerate(words):
+        end = words[place + 1].start if place + 1 < len(words) else cue.end
+        end = end if end - word.end < least_ms else word.end
+        if end - max(word.start, at) < least_ms:
+            continue
+        if word.start - at >= least_ms:
+            yield at, word.start, texts[-1]
+            at = word.start
+        yield at, end, texts[place]
+        at = end
+    if cue.end > at:
+        yield at, cue.end, texts[-1]
+
+
+def _lit_texts(cue: WordCue) -> list[str]:
+    """Return the text of a cue with each of its spoken words lit, and at last with none."""
+    text, spans = "", []
+    for number, line in enumerate(cue.lines):
+        text += "\n" * bool(number)
+        for place, word in enumerate(line):
+            text += " " * (word.is_spaced and place > 0)
+            spans += [(len(text), len(text) + len(word.text))] * word.is_spoken
+            text += word.text
+    shown = srt_text(text)
+    if len(shown) != len(text):  # an arrow was opened: places are not those of the words any more
+        return [shown] * (len(spans) + 1)
+    return [
+        f"{shown[:start]}{_UNDERLINED[0]}{shown[start:end]}{_UNDERLINED[1]}{shown[end:]}" for start, end in spans
+    ] + [shown]
+
+
+class VttWriter(Writer):
+    """The same subtitles as in SubRip, "&", "<" and ">" escaped (so that "-->" is text too), and who speaks as a voice.
+
+    A control character is U+FFFD, as WebVTT has it for NUL. With `highlight_words` the time at which a word begins
+    stands before it (`<00:00:01.200>`), and browsers and players show what was said in another style (`::cue(:past)`).
+    """
+
+    extension = ".vtt"
+
+    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+        style = self.style(alignment)
+        if style.keeps_cues(alignment) and not style.highlight_words:
+            file.write(without_controls(source_vtt(alignment, style.shift_s(alignment), style.frame_rate)))
+            return
+        file.write("WEBVTT\n")
+        for start_ms, end_ms, text in _vtt_cues(alignment, style):
+            file.write(f"\n{clock(start_ms, '.')} --> {clock(end_ms, '.')}\n{without_controls(text)}\n")
+
+
+def _vtt_cues(alignment: AlignmentData, style: Style) -> Iterator[tuple[int, int, str]]:
+    if not style.highlight_words:
+        for new in new_cues(alignment, style):
+            yield new.start_ms, new.end_ms, _voice(new.speaker) + "\n".join(map(_vtt_escaped, new.lines))
+        return
+    for cue in word_cues(alignment, style):
+        at, lines = cue.start, []
+        for line in cue.lines:
+            pieces = []
+            for place, word in enumerate(line):
+                pieces += [" " * (word.is_spaced and place > 0), _stamp(word, at, cue.end), _vtt_escaped(word.text)]
+                at = max(at, word.start) if word.is_spoken else at
+            lines.append("".join(pieces))
+        yield cue.start, cue.end, _voice(cue.speaker) + "\n".join(lines)
+
+
+def _voice(speaker: str) -> str:
+    """Return who speaks as WebVTT has it: a voice span up to the end of the cue."""
+    return f"<v {_vtt_escaped(' '.join(speaker.split()))}>" if speaker else ""
+
+
+def _stamp(word: CueWord, after: int, before: int) -> str:
+    """Return the time of a spoken word as WebVTT wants it, after the last one, before the cue's end; "" for none."""
+    return f"<{clock(word.start, '.')}>" if word.is_spoken and after < word.start < before else ""
+
+
+def _vtt_escaped(line: str) -> str:
+    return line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+_CS_PER_S = 100
+_MOST_ASS_CS = 10 * 3600 * _CS_PER_S
+_MOST_LRC_CS = 100 * 60 * _CS_PER_S
+_DARK_CS = 2 * _CS_PER_S
+"""After so much time without a word an LRC line without text ends the line before it."""
+_WORD_JOINER = "\u2060"
+_ASS_COMMAND = re.compile(r"\\(?=[Nnh])")
+_ASS_SIGNS = str.maketrans("{}", "()")
+_LRC_BRACKETS = str.maketrans("[]", "()")
+_LRC_STAMP = re.compile(r"<(\s*[\d:.,\s]+)>")
+_UNLIT, _LIT = r"{\1c&HFFFFFF&\k0}", r"{\1c}"
+"""The colour of words that are still to come, for no time; and that of words that were said again."""
+_ASS_HEAD = """[Script Info]
+; made by ctc-align
+Title: {title}
+ScriptType: v4.00+
+WrapStyle: 0
+ScaledBorderAndShadow: yes
+PlayResX: 1280
+PlayResY: 720
+
+[V4+ Styles]
+Format: Name, Fontname, Fontsize, PrimaryColour, SecondaryColour, OutlineColour, BackColour, Bold, Italic, Underline, \
+StrikeOut, ScaleX, ScaleY, Spacing, Angle, BorderStyle, Outline, Shadow, Alignment, MarginL, MarginR, MarginV, Encoding
+Style: Default,Arial,48,&H0000D7FF,&H00FFFFFF,&H00000000,&H80000000,0,0,0,0,100,100,0,0,1,2.5,1,2,40,40,40,1
+
+[Events]
+Format: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text
+"""
+
+
+def source_srt(alignment: AlignmentData, shift_s: float = 0.0, frame_rate: float = 0.0) -> str:
+    """Return the cues of the transcript as an SRT file; `shift_s` is added to every time, `frame_rate` as `on_frames`.
+
+    Their numbers are the file's where they ascend, else 1, 2, 3 …; the settings behind times stay. What only VTT has
+    (voices, classes) is left out of cues that come from there. Text of other files is written such that no player takes
+    it for markup.
+    """
+    subtitles = source_subtitles(alignment)
+    own = subtitles.format == SRT
+    blocks = []
+    for number, cue, (start_ms, end_ms) in zip(
+        cue_numbers(subtitles), subtitles.cues, shown_times(alignment, shift_s, frame_rate)
+    ):
+        text = alignment.text[cue.char_start : cue.char_end]
+        times = f"{clock(start_ms, ',')} --> {clock(end_ms, ',')}" + (f" {cue.settings}" * bool(own and cue.settings))
+        if not own:
+            is_vtt = subtitles.format == VTT
+            text = _plain_lines(_srt_of_vtt(cue.payload or text) if is_vtt else srt_text(text))
+        blocks.append(f"{number}\n{times}\n{text}\n\n")
+    return "".join(blocks)
+
+
+def source_vtt(alignment: AlignmentData, shift_s: float = 0.0, frame_rate: float = 0.0) -> str:
+    """Return the cues of the transcript as a WebVTT file with its header, notes, styles, names and settings.
+
+    Times within a cue (`<00:00:01.500>`) become the starts of the words that follow them. Who speaks in a segment of
+    another file is its voice (`<v Ann>`).
+    """
+    subtitles = source_subtitles(alignment)
+    own = subtitles.format == VTT
+    blocks = [subtitles.header if own else "WEBVTT"]
+    spoken = spoken_words_by_cue(alignment)
+    for cue, words, (start_ms, end_ms) in zip(subtitles.cues, spoken, shown_times(alignment, shift_s, frame_rate)):
+        text = alignment.text[cue.char_start : cue.char_end]
+        times = f"{clock(start_ms, '.')} --> {clock(end_ms, '.')}"
+        if own:
+            blocks += [cue.before] * bool(cue.before)
+            times = f"{cue.name}\n" * bool(cue.name) + times + f" {cue.settings}" * bool(cue.settings)
+            text = _retimed(text, cue, words, (start_ms, end_ms), shift_s)
+        elif subtitles.format == SRT:
+            text = _SRT_MARK.sub(_vtt_mark, text)
+        else:
+            text = f"<v {_vtt_escaped(cue.speaker)}>{_vtt_escaped(text)}" if cue.speaker else _vtt_escaped(text)
+        blocks.append(f"{times}\n{_plain_lines(text)}".rstrip("\n"))
+    return "\n\n".join(blocks + [subtitles.after] * bool(own and subtitles.after)) + "\n"
+
+
+def cue_numbers(subtitles: Subtitles) -> list[int]:
+    """Return the numbers of an SRT file's cues where they ascend; else, and of other files, 1, 2, 3 …"""
+    names = [cue.name for cue in subtitles.cues]
+    if subtitles.format == SRT and all(name.isdecimal() and len(name) < 10 for name in names):
+        numbers = list(map(int, names))
+        if all(before < after for before, after in pairwise(numbers)):
+            return numbers
+    return list(range(1, len(names) + 1))
+
+
+def _plain_lines(text: str) -> str:
+    """Return a text without lines that are blank, which would end the cue, or read as the times of another."""
+    return without_times_lines("\n".join(filter(str.strip, text.split("\n"))))
+
+
+def srt_text(text: str) -> str:
+    r"""Return the text of a cue such that no player takes it for markup, and no reader for times.
+
+    >>> srt_text("a <b>x</b> {\\an8} 1 < 2 > 0")
+    'a ‹b›x‹/b› (\\an8) 1 < 2 > 0'
+    """
+    return without_times_lines(_LIKE_OVERRIDE.sub(r"(\1)", _without_tags(text)))
+
+
+def _without_tags(text: str) -> str:
+    while (plain := _LIKE_TAG.sub(r"‹\1›", text)) != text:
+        text = plain
+    return text
+
+
+def _srt_of_vtt(payload: str) -> str:
+    """Return the payload of a VTT cue in SRT: its bold, italic and underlined text, all other text as text."""
+    pieces, end = [], 0
+    for match in _VTT_TAG.finditer(payload):
+        pieces += [_without_tags(html.unescape(payload[end : match.start()])), _srt_tag(match)]
+        end = match.end()
+    return "".join([*pieces, _without_tags(html.unescape(payload[end:]))])
+
+
+def _srt_tag(match: re.Match[str]) -> str:
+    """Return what SRT has of a tag of VTT: bold, italic and underlined text."""
+    return f"<{match[1]}{match[2].lower()}>" if match[2] else ""
+
+
+def _vtt_mark(match: re.Match[str]) -> str:
+    """Return a mark of SRT as VTT has it, and the signs that mean something there escaped."""
+    return match["tag"] or _SIGNS.get(match["sign"] or "", "")
+
+
+def _retimed(text: str, cue: SourceCue, words: Sequence[AlignedWord], shown_ms: tuple[int, int], shift_s: float) -> str:
+    """Return the payload of a cue with the starts of its words in the place of the times in it."""
+    start_ms, end_ms = shown_ms
+    payload = text if cue.payload is None else cue.payload
+    times = []
+    for match in _TIMESTAMP.finditer(text):
+        place = cue.char_start + match.end()
+        starts = (word.start_s for word in words if word.char_end > place and word.start_s is not None)
+        start_s = next(starts, None)
+        said_ms = end_ms if start_s is None else round((start_s + shift_s) * MS_PER_S)
+        times.append(min(max(said_ms, start_ms), end_ms))
+    found = iter(times)
+    return _TIMESTAMP.sub(lambda match: f"<{clock(next(found, end_ms), '.')}>", payload)
+
+
+class AssWriter(Writer):
+    r"""Karaoke: each word with `\k` and the hundredths of a second for which it is lit; who speaks is the line's name.
+
+    What nobody says (labels, directions) has no time, and is never lit. A line's times add up from its start, pauses
+    included (`{\k25}` before no text), so that every word begins within 5 ms of where it is spoken, in the tenth hour
+    as in the first minute. Braces are written as parentheses, and a backslash that would be a command is followed by an
+    invisible word joiner.
+    """
+
+    extension = ".ass"
+    most_s = _MOST_ASS_CS / _CS_PER_S
+
+    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+        cues = word_cues(alignment, self.style(alignment), _CS_PER_S, own_lines=True)
+        _refuse_beyond(cues, _MOST_ASS_CS, "ASS holds times up to 9:59:59.99")
+        file.write(_ASS_HEAD.format(title=_one_line(alignment.utterance)))
+        for cue in cues:
+            name = _one_line(cue.speaker).replace(",", ";")
+            file.write(
+                f"Dialogue: 0,{_ass_time(cue.start)},{_ass_time(cue.end)},Default,{name},0,0,0,,{_karaoke(cue)}\n"
+            )
+
+
+def _karaoke(cue: WordCue) -> str:
+    r"""Return the words of a line, each behind its `{\k}`.
+
+    >>> words = (CueWord("So", False, 12, 40), CueWord("be", True, 40, 61), CueWord("it.", True, 70, 99))
+    >>> _karaoke(WordCue(10, 120, (words,)))
+    '{\\k2}{\\k28}So {\\k21}be {\\k9}{\\k29}it.'
+    """
+    pieces = []
+    at = cue.start
+    for number, line in enumerate(cue.lines):
+        pieces.append(r"\N" * bool(number))
+        for place, word in enumerate(line):
+            pieces.append(" " * (word.is_spaced and place > 0))
+            if not word.is_spoken:
+                pieces.append(rf"{_UNLIT}{_ass_text(word.text)}{_LIT}")
+                continue
+            if word.start > at:
+                pieces.append(rf"{{\k{word.start - at}}}")
+            pieces.append(rf"{{\k{word.end - word.start}}}{_ass_text(word.text)}")
+            at = word.end
+    return "".join(pieces)
+
+
+def _ass_text(text: str) -> str:
+    return _one_line(_ASS_COMMAND.sub(rf"\\{_WORD_JOINER}", text).translate(_ASS_SIGNS))
+
+
+def _ass_time(centiseconds: int) -> str:
+    """
+    >>> _ass_time(366_101)
+    '1:01:01.01'
+    """
+    seconds, rest = divmod(centiseconds, _CS_PER_S)
+    return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{rest:02d}"
+
+
+class LrcWriter(Writer):
+    """Lyrics, `[mm:ss.xx]` before each line; with `highlight_words` enhanced LRC, `<mm:ss.xx>` before each word too.
+
+    The end of an enhanced line is the time behind its last word. A line without text stands where nothing is sung for
+    two seconds or more. Square brackets in the text are written as parentheses: LRC has no escape for them.
+    """
+
+    extension = ".lrc"
+    most_s = _MOST_LRC_CS / _CS_PER_S
+
+    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+        style = self.style(alignment)
+        cues = word_cues(alignment, style, _CS_PER_S, own_lines=True)
+        _refuse_beyond(cues, _MOST_LRC_CS, "LRC holds times up to 99:59.99")
+        file.write("[re:ctc-align]\n")
+        for place, cue in enumerate(cues):
+            words = cue.words
+            text = _enhanced(cue) if style.highlight_words else _plain(words)
+            file.write(f"[{_lrc_time(cue.spoken_start)}]{text}\n")
+            if place + 1 == len(cues) or cues[place + 1].spoken_start - cue.spoken_end >= _DARK_CS:
+                file.write(f"[{_lrc_time(cue.spoken_end)}]\n")
+
+
+def _plain(words: Sequence[CueWord]) -> str:
+    return "".join(" " * (word.is_spaced and place > 0) + _lrc_text(word.text) for place, word in enumerate(words))
+
+
+def _enhanced(cue: WordCue) -> str:
+    """
+    >>> words = (CueWord("A:", False, 12, 12, False), CueWord("So", True, 12, 40), CueWord("be", True, 40, 61))
+    >>> _enhanced(WordCue(10, 120, (words,)))
+    'A: <00:00.12>So <00:00.40>be<00:00.61>'
+    """
+    pieces = [
+        " " * (word.is_spaced and place > 0)
+        + (f"<{_lrc_time(word.start)}>" if word.is_spoken else "")
+        + _lrc_text(word.text)
+        for place, word in enumerate(cue.words)
+    ]
+    return "".join([*pieces, f"<{_lrc_time(cue.spoken_end)}>"])
+
+
+def _lrc_text(text: str) -> str:
+    return _one_line(_LRC_STAMP.sub(r"(\1)", text.translate(_LRC_BRACKETS)))
+
+
+def _lrc_time(centiseconds: int) -> str:
+    """
+    >>> _lrc_time(366_101)
+    '61:01.01'
+    """
+    seconds, rest = divmod(centiseconds, _CS_PER_S)
+    return f"{seconds // 60:02d}:{seconds % 60:02d}.{rest:02d}"
+
+
+def _one_line(text: str) -> str:
+    return without_controls(" ".join(text.split()))
+
+
+def _refuse_beyond(cues: Sequence[WordCue], most_cs: int, what: str) -> None:
+    """Raise OutputError where a cue ends after the last time that a format can hold."""
+    if cues and cues[-1].end >= most_cs:
+        raise OutputError(
+            f"{what}, and the last words end at {_ass_time(cues[-1].end)}; leave this format out of --format, or align "
+            "the recording in parts"
+        )

@@ -1,0 +1,381 @@
+"""Praat's TextGrids: read in the long and the short text format, as a transcript too, and written in both."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TextIO
+
+from ctc_align.errors import InputError, TranscriptError
+from ctc_align.files.tiers import (
+    LabelTier,
+    SpokenTier,
+    is_document,
+    is_silence,
+    speaker_of,
+    tiers_by_source,
+    tiers_by_speaker,
+    tiers_transcript,
+    unused_names,
+)
+from ctc_align.files.writer import RECORDING, UNITS_PER_S, TimedLabel, Writer, end_units
+from ctc_align.reading import as_seconds, as_whole, read_input
+from ctc_align.text.control_characters import without_controls
+from ctc_align.types import TEXTGRID, AlignmentData, Interval, Tier, Transcript
+
+# Praat's own rule: a value is a quoted string, a flag or a number that stands free; all other text is decoration.
+_VALUE = re.compile(
+    r"""(?<!\S)(?: "(?P<string>(?:[^"]|"")*)"
+                 | <(?P<flag>[a-z]+)>
+                 | (?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
+                 | (?P<comment>![^\n]*) )(?!\S)""",
+    re.VERBOSE,
+)
+_HEAD = re.compile(r'\s*(?:File type\s*=\s*)?"ooTextFile')
+_HEAD_BYTES = 400
+_TEXT_BYTES = 8
+"""Bytes of memory for each byte of a TextGrid, roughly."""
+
+
+@dataclass(frozen=True)
+class TextGrid:
+    """The interval tiers of a file (point tiers are left out)."""
+
+    start_s: float
+    end_s: float
+    tiers: tuple[Tier, ...]
+
+
+def read_textgrid(path: str | Path) -> TextGrid:
+    """Read a TextGrid in long or short text format, UTF-8 or UTF-16, with or without a byte order mark.
+
+    Raises:
+        InputError: no such file, another encoding, or not a TextGrid; with the line where reading stopped.
+    """
+    try:
+        raw = read_input(path, factor=_TEXT_BYTES)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
+    return parse_textgrid(raw, path)
+
+
+def parse_textgrid(data: bytes, name: str | Path) -> TextGrid:
+    """Return the tiers in the bytes of a TextGrid; `name` is what messages call it. Raises as `read_textgrid`."""
+    return _Parser(decoded_textgrid(data, name), str(name)).textgrid()
+
+
+def decoded_textgrid(raw: bytes, path: str | Path) -> str:
+    """Return the text of a TextGrid, without its byte order mark. Raises as `read_textgrid`."""
+    if raw.startswith(b"ooBinaryFile"):
+        raise InputError(f"{path}: a binary TextGrid; save it in Praat with 'Save as text file'")
+    try:
+        return raw.decode(_encoding(raw))
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: expected UTF-8 or UTF-16, got {error.reason} at byte {error.start}") from error
+
+
+def _encoding(raw: bytes) -> str:
+    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    if raw[:40].count(b"\0") > 8:
+        return "utf-16-be" if raw[:1] == b"\0" else "utf-16-le"
+    return "utf-8-sig"
+
+
+@dataclass(frozen=True)
+class TextGridLayout:
+    """The places of a TextGrid's text that change where it gets more tiers.
+
+    `count` and `end` are the spans of the number of tiers and of the grid's end in the text, `times` the grid's start
+    and end as they are written, `names` those of all tiers; `is_long` says which format it is in.
+    """
+
+    count: tuple[int, int]
+    end: tuple[int, int]
+    times: tuple[str, str]
+    names: tuple[str, ...]
+    is_long: bool
+
+
+def is_textgrid(data: bytes) -> bool:
+    """Return whether a file that begins with `data` is a TextGrid, or another object of Praat's, as text or binary.
+
+    >>> is_textgrid(b'File type = "ooTextFile"'), is_textgrid(b'"ooTextFile"'), is_textgrid(b"Hello")
+    (True, True, False)
+    """
+    head = data[:_HEAD_BYTES]
+    if head.startswith(b"ooBinaryFile"):
+        return True
+    return _HEAD.match(head.decode(_encoding(head), "replace")) is not None
+
+
+def textgrid_transcript(data: bytes, source: str) -> Transcript:
+    """Return the text of the sentence tiers in a TextGrid, a cue for each interval, with the whole document.
+
+    Raises:
+        TranscriptError: it cannot be read, with the line, or no interval has letters.
+    """
+    try:
+        document = decoded_textgrid(data, source)
+        grid = _Parser(document, source).textgrid()
+    except InputError as error:
+        raise TranscriptError(str(error)) from error
+    tiers = [
+        LabelTier(
+            tier.name,
+            speaker_of(tier.name),
+            tuple((row.start_s, row.end_s, row.label) for row in tier.intervals if not is_silence(row.label)),
+        )
+        for tier in grid.tiers
+    ]
+    return tiers_transcript(tiers, source, TEXTGRID, document)
+
+
+def textgrid_layout(document: str, name: str = "TextGrid") -> TextGridLayout:
+    """Return where tiers may be added to a TextGrid. Raises InputError where it cannot be read."""
+    parser = _Parser(document, name)
+    parser.textgrid()
+    if len(parser.numbers) < 3:
+        raise InputError(f"{name}: expected a TextGrid with tiers, got none")
+    start, end, count = parser.numbers
+    return TextGridLayout(
+        (count.start(), count.end()),
+        (end.start(), end.end()),
+        (start.group(), end.group()),
+        tuple(parser.names),
+        "item" in document[count.end() : parser.first_tier],
+    )
+
+
+class _Parser:
+    """A parser that takes the values of a TextGrid one by one."""
+
+    def __init__(self, text: str, path: str) -> None:
+        self.text = text
+        self.path = path
+        self.position = 0
+        self.numbers: list[re.Match[str]] = []  # the first ones: start, end, number of tiers
+        self.names: list[str] = []
+        self.first_tier = len(text)
+        self.values = (match for match in _VALUE.finditer(text) if match.lastgroup != "comment")
+
+    def textgrid(self) -> TextGrid:
+        kind = self.take("string", 'File type = "ooTextFile"')
+        if not kind.startswith("ooTextFile"):
+            raise self.fault(f'expected the file type "ooTextFile", got "{_cut(kind)}"')
+        name = self.take("string", 'Object class = "TextGrid"')
+        if name.split(" ")[0] != "TextGrid":
+            raise self.fault(f'expected the object class "TextGrid", got "{_cut(name)}"')
+        start_s, end_s = self.time(), self.time()
+        has_tiers = self.take("flag", "<exists> or <absent>") == "exists"
+        count = self.count("number of tiers") if has_tiers else 0
+        tiers = [self.tier(i + 1) for i in range(count)]
+        return TextGrid(start_s, end_s, tuple(tier for tier in tiers if tier is not None))
+
+    def tier(self, number: int) -> Tier | None:
+        kind = self.take("string", 'a tier class, "IntervalTier" or "TextTier"')
+        self.first_tier = min(self.first_tier, self.position)
+        name = self.take("string", "the tier's name")
+        self.names.append(name)
+        self.time(), self.time()
+        count = self.count(f'number of intervals of tier "{_cut(name)}"')
+        if kind == "TextTier":
+            for _ in range(count):
+                self.time(), self.take("string", "a point's label")
+            return None
+        if kind != "IntervalTier":
+            raise self.fault(f'expected "IntervalTier" or "TextTier", got "{_cut(kind)}"')
+        return Tier(name, tuple(self.interval() for _ in range(count)), number)
+
+    def interval(self) -> Interval:
+        start_s, end_s = self.time(), self.time()
+        if end_s < start_s:
+            raise self.fault(f"an interval ends at {end_s} s, before its start at {start_s} s")
+        return Interval(start_s, end_s, self.take("string", "an interval's label"))
+
+    def time(self) -> float:
+        value = self.take("number", "a time in seconds")
+        try:
+            return as_seconds(value)
+        except ValueError as error:
+            raise self.fault(f"expected a time in seconds, got {error}") from None
+
+    def count(self, what: str) -> int:
+        value = self.take("number", f"the {what}")
+        try:
+            return as_whole(float(value))
+        except (ValueError, OverflowError):
+            raise self.fault(f"expected the {what}, got {_cut(value)}") from None
+
+    def take(self, kind: str, what: str) -> str:
+        match = next(self.values, None)
+        if match is None:
+            raise self.fault(f"expected {what}, got the end of the file")
+        self.position = match.start()
+        if match.lastgroup != kind:
+            raise self.fault(f"expected {what}, got {_cut(match.group())}")
+        if kind == "number" and len(self.numbers) < 3:
+            self.numbers.append(match)
+        value = match.group(kind)
+        return value.replace('""', '"') if kind == "string" else value
+
+    def fault(self, message: str) -> InputError:
+        line = self.text.count("\n", 0, self.position) + 1
+        return InputError(f"{self.path}:{line}: not a TextGrid that can be read: {message}")
+
+
+def _cut(text: str) -> str:
+    """Return a text of the file for a message: on one line, and not long."""
+    return " ".join(text[:60].split())
+
+
+SHORT = "short"
+_MS_OVER = 1000
+"""A word may end 10 ms after the end of a TextGrid, in its units, without making it longer: that is rounding."""
+
+
+class TextGridWriter(Writer):
+    """Interval tiers `words` and `tokens` (or `phones`) that cover the recording without gaps; silence is "".
+
+    The style's `tiers` may name others: `sentences`, and `speakers` (who speaks when). Where the transcript names
+    several speakers each has tiers of its own, named as MFA does: `SPEAKER - words` and `SPEAKER - tokens`; words
+    before the first name are `unnamed`. A transcript that is a TextGrid comes back as it is, in its own text
+    format, with `TIER - words` and `TIER - tokens` for each tier of its text behind its own tiers.
+
+    In a label or a tier's name white space is a space and a control character U+FFFD; a quotation mark is doubled.
+
+    With times "recording" the tiers begin at 0 all the same, so that they lie under the recording in Praat.
+    """
+
+    extension = ".TextGrid"
+
+    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+        style = self.style(alignment)
+        if is_document(alignment.subtitles, TEXTGRID):
+            tiers = _named(tiers_by_source(alignment, replace(style, times=RECORDING), UNITS_PER_S))
+            _write_with_document(file, alignment.subtitles.document, tiers)
+            return
+        tiers = _named(tiers_by_speaker(alignment, style, UNITS_PER_S))
+        end = max([end_units(alignment, style), 1, *(row.end for _, rows in tiers for row in rows[-1:])])
+        write_tiers(file, tiers, end, is_short=style.textgrid == SHORT)
+
+
+def _named(tiers: Sequence[SpokenTier]) -> list[tuple[str, list[TimedLabel]]]:
+    return [(tier.name, tier.rows) for tier in tiers]
+
+
+def write_tiers(
+    file: TextIO, tiers: Sequence[tuple[str, Sequence[TimedLabel]]], end: int, *, is_short: bool = False
+) -> None:
+    """Write a TextGrid of interval tiers (name, rows in order), from 0 to `end` units of 10 µs; "" fills the gaps.
+
+    `is_short`: in Praat's short text format, which has the same numbers and texts without their names.
+    """
+    file.write('File type = "ooTextFile"\nObject class = "TextGrid"\n\n')
+    if is_short:
+        file.write(f"0\n{_seconds(end)}\n<exists>\n{len(tiers)}\n")
+        for name, rows in tiers:
+            _write_short_tier(file, name, rows, _Bounds(0, end, "0", _seconds(end)))
+        return
+    file.write(f"xmin = 0\nxmax = {_seconds(end)}\ntiers? <exists>\nsize = {len(tiers)}\nitem []:\n")
+    bounds = _Bounds(0, end, "0", _seconds(end))
+    for number, (name, rows) in enumerate(tiers, 1):
+        _write_tier(file, number, name, rows, bounds)
+
+
+def _write_with_document(file: TextIO, document: str, tiers: Sequence[tuple[str, list[TimedLabel]]]) -> None:
+    """Write a TextGrid as it is, with tiers behind its own; its end, where words end after it."""
+    layout = textgrid_layout(document)
+    start, end = (round(float(time) * UNITS_PER_S) for time in layout.times)
+    last = max([row.end for _, rows in tiers for row in rows[-1:]], default=end)
+    bounds = _Bounds(start, end, *layout.times)
+    if last > end + _MS_OVER:
+        bounds = _Bounds(start, last, layout.times[0], _seconds(last))
+    count = str(len(layout.names) + len(tiers))
+    text = "".join(
+        (
+            document[: layout.end[0]],
+            bounds.end_text,
+            document[layout.end[1] : layout.count[0]],
+            count,
+            document[layout.count[1] :],
+        )
+    )
+    added = io.StringIO()
+    names = unused_names((" ".join(name.split()) for name, _ in tiers), layout.names)
+    for number, (name, (_, rows)) in enumerate(zip(names, tiers), len(layout.names) + 1):
+        if layout.is_long:
+            _write_tier(added, number, name, rows, bounds)
+        else:
+            _write_short_tier(added, name, rows, bounds)
+    line_end = "\r\n" if "\r\n" in document else "\n"
+    file.write(text if text.endswith("\n") else text + line_end)
+    file.write(added.getvalue().replace("\n", line_end))
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    """The start and end of tiers, in units and as they are written."""
+
+    start: int
+    end: int
+    start_text: str
+    end_text: str
+
+    def covering(self, rows: Sequence[TimedLabel]) -> Iterator[tuple[str, str, str]]:
+        """Yield the rows with silence before, between and after them, without gaps, as (start, end, label)."""
+        at, at_text = self.start, self.start_text
+        for row in rows:
+            start, end = max(row.start, at), min(row.end, self.end)
+            if start >= end:
+                continue
+            if start > at:
+                yield at_text, _seconds(start), ""
+                at_text = _seconds(start)
+            end_text = self.end_text if end == self.end else _seconds(end)
+            yield at_text, end_text, _escaped(row.label)
+            at, at_text = end, end_text
+        if at < self.end:
+            yield at_text, self.end_text, ""
+
+
+def _write_tier(file: TextIO, number: int, name: str, rows: Sequence[TimedLabel], bounds: _Bounds) -> None:
+    count = sum(1 for _ in bounds.covering(rows))
+    file.write(
+        f"    item [{number}]:\n"
+        '        class = "IntervalTier"\n'
+        f'        name = "{_escaped(name)}"\n'
+        f"        xmin = {bounds.start_text}\n        xmax = {bounds.end_text}\n        intervals: size = {count}\n"
+    )
+    for place, (start, end, label) in enumerate(bounds.covering(rows), 1):
+        file.write(
+            f"        intervals [{place}]:\n"
+            f"            xmin = {start}\n"
+            f"            xmax = {end}\n"
+            f'            text = "{label}"\n'
+        )
+
+
+def _write_short_tier(file: TextIO, name: str, rows: Sequence[TimedLabel], bounds: _Bounds) -> None:
+    count = sum(1 for _ in bounds.covering(rows))
+    file.write(f'"IntervalTier"\n"{_escaped(name)}"\n{bounds.start_text}\n{bounds.end_text}\n{count}\n')
+    for start, end, label in bounds.covering(rows):
+        file.write(f'{start}\n{end}\n"{label}"\n')
+
+
+def _escaped(label: str) -> str:
+    return without_controls(" ".join(label.split())).replace('"', '""')
+
+
+def _seconds(units: int) -> str:
+    """Return seconds as exact decimals without trailing zeros, as Praat writes them.
+
+    >>> _seconds(102000), _seconds(0)
+    ('1.02', '0')
+    """
+    whole, part = divmod(units, UNITS_PER_S)
+    return f"{whole}.{part:05d}".rstrip("0").rstrip(".")

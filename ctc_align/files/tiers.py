@@ -1,0 +1,270 @@
+"""Tiers: which tiers of a document are the transcript, and tiers of words, tokens, sentences and speakers to write.
+
+The text of a document (TextGrid, ELAN file) are its tiers of sentences, one for each speaker, by time. Tiers of words
+and phones, as aligners add them, are not text, and neither is one whose labels all have the times of another's (a
+translation). Where a transcript names several speakers each has tiers to write, as MFA names them.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple, TypeGuard
+
+from ctc_align.errors import TranscriptError
+from ctc_align.files.sentences import sentences
+from ctc_align.files.writer import Style, TimedLabel, token_rows, word_rows, words_by_time
+from ctc_align.text.transcript import has_spaceless
+from ctc_align.types import AlignedWord, AlignmentData, SourceCue, Subtitles, Transcript
+
+_LEAST_WORDS = 2.0
+"""Words of a label of sentences, on average, at least; two characters count as one in scripts without spaces."""
+_ENDS = (".", "?", "!", "…", "。", "？", "！")
+_SILENCE = re.compile(r"<?(?:sil|silence|sp|spn|p:|pause|eps)>?|[^\w<>()\[\]♪]*", re.IGNORECASE)
+"""Labels of silence."""
+_SEGMENTS = re.compile(
+    r"(?:.*[\W_])?(?:words?|phones?|phonemes?|tokens?|syllables?|syll|letters?|segments?|mau|(?:ort|kan)-mau)(?: \d+)?",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Names of tiers of single words or sounds: `words`, `Ann - phones`, `Ann - words 2`."""
+_WORDS = re.compile(r"(?:^|\s-\s|[\W_])words?(?: \d+)?\s*$", re.IGNORECASE)
+_NO_NAMES = re.compile(
+    r"(?:text|transcri\w*|sentences?|utterances?|utt|phrases?|default|speech|orthograph\w*|ort|tier\W?\d*|\W*)",
+    re.IGNORECASE,
+)
+"""Names of tiers that name no speaker."""
+
+
+@dataclass(frozen=True)
+class LabelTier:
+    """A tier: its name, who speaks in it ("" where nothing says), and (start_s, end_s, label) of what is labelled."""
+
+    name: str
+    speaker: str
+    labels: tuple[tuple[float, float, str], ...]
+
+    @property
+    def letters(self) -> int:
+        """The number of letters of all labels."""
+        return sum(character.isalpha() for _, _, label in self.labels for character in label)
+
+
+def speaker_of(name: str) -> str:
+    """Return the speaker that a tier is named after, "" where its name says what is in it.
+
+    >>> speaker_of("Ann"), speaker_of("sentences"), speaker_of("Ann - words")
+    ('Ann', '', 'Ann')
+    """
+    name = _WORDS.sub("", name)
+    return "" if _NO_NAMES.fullmatch(name.strip()) else " ".join(name.split())
+
+
+def is_silence(label: str) -> bool:
+    """Return whether a label says that nothing is spoken.
+
+    >>> is_silence("<sil>"), is_silence(" "), is_silence("[noise]"), is_silence("So.")
+    (True, True, False, False)
+    """
+    return _SILENCE.fullmatch(label.strip()) is not None
+
+
+def tiers_transcript(tiers: Sequence[LabelTier], source: str, format: str, document: str) -> Transcript:
+    """Return the labels of the tiers that are the text, by time, as a transcript with a cue for each.
+
+    Args:
+        tiers: of the document, those that others depend on first.
+        source: the document's name, for messages.
+        format: one of `ctc_align.types.CUE_FORMATS`.
+        document: the whole file, which words are added to.
+
+    Raises:
+        TranscriptError: no label has letters.
+    """
+    chosen = sentence_tiers(tiers)
+    if not chosen:
+        names = ", ".join(tier.name for tier in tiers) or "none"
+        raise TranscriptError(
+            f"{source}: expected a tier with text between two times, one for each speaker; got tiers without any "
+            f"({names}); write the sentences into one, or give their text as a text file"
+        )
+    rows = sorted(
+        ((start_s, end_s, " ".join(label.split()), tier) for tier in chosen for start_s, end_s, label in tier.labels),
+        key=lambda row: row[0],
+    )
+    cues, at = [], 0
+    for start_s, end_s, label, tier in rows:
+        start_s = max(start_s, 0.0)
+        cue = SourceCue(at, at + len(label), start_s, max(end_s, start_s), name=tier.name, speaker=tier.speaker)
+        cues.append(cue)
+        at += len(label) + 1
+    text = "\n".join(label for _, _, label, _ in rows)
+    return Transcript(text, Subtitles(format, cues=tuple(cues), document=document))
+
+
+def sentence_tiers(tiers: Sequence[LabelTier]) -> list[LabelTier]:
+    """Return the tiers whose labels are sentences; without any that with most letters, else tiers of words.
+
+    >>> tiers = [LabelTier(name, "", tuple((at, at + len(labels[0]), label) for at, label in enumerate(labels)))
+    ...          for name, labels in (("Ann", ["So be it.", "We go."]), ("Ben", ["Yes.", "No."]), ("words", ["so"]))]
+    >>> [tier.name for tier in sentence_tiers(tiers)]
+    ['Ann', 'Ben']
+    """
+    labelled = [tier for tier in tiers if tier.letters]
+    others = [tier for tier in labelled if not _SEGMENTS.fullmatch(tier.name.strip())]
+    chosen: list[LabelTier] = []
+    chosen_times: list[set[tuple[float, float]]] = []
+    for tier in filter(_is_of_sentences, others):
+        times = {(start_s, end_s) for start_s, end_s, _ in tier.labels}
+        if not any(times <= before for before in chosen_times):
+            chosen.append(tier)
+            chosen_times.append(times)
+    if chosen:
+        return chosen
+    if others:
+        return [max(others, key=lambda tier: tier.letters)]
+    return [tier for tier in labelled if _WORDS.search(tier.name)]
+
+
+def _is_of_sentences(tier: LabelTier) -> bool:
+    """Return whether labels have several words on average, or half of them end as sentences do."""
+    count = len(tier.labels)
+    words = sum(len(label) // 2 if has_spaceless(label) else len(label.split()) for _, _, label in tier.labels)
+    ended = sum(label.rstrip("\"'”’») ").endswith(_ENDS) for _, _, label in tier.labels)
+    return words >= _LEAST_WORDS * count or ended >= count / 2
+
+
+UNNAMED = "unnamed"
+"""Who speaks, in the names of tiers, before a transcript with several speakers names one."""
+WORDS, TOKENS, PHONES, SENTENCES, SPEAKERS = TIERS = ("words", "tokens", "phones", "sentences", "speakers")
+"""Kinds of tiers by the names that the setting `tiers` has for them; "phones" are the tokens, whatever these are."""
+
+
+class SpokenTier(NamedTuple):
+    """A tier: its name, its rows by time in whole units, its kind out of `TIERS`, and whose it is ("": no one's)."""
+
+    name: str
+    rows: list[TimedLabel]
+    kind: str = WORDS
+    speaker: str = ""
+
+
+def wanted_tiers(style: Style, default: Sequence[str] = (WORDS, TOKENS)) -> tuple[str, ...]:
+    """Return the kinds of tiers in the style, each once, in its order.
+
+    >>> wanted_tiers(Style(tiers="Sentences, phones,tokens")), wanted_tiers(Style())
+    (('sentences', 'tokens'), ('words', 'tokens'))
+    """
+    names = [name.strip().casefold() for name in style.tiers.split(",") if name.strip()]
+    return tuple(dict.fromkeys(TOKENS if name == PHONES else name for name in names)) or tuple(default)
+
+
+def tiers_by_speaker(
+    alignment: AlignmentData, style: Style, units_per_s: int, default: Sequence[str] = (WORDS, TOKENS)
+) -> list[SpokenTier]:
+    """Return the tiers that the style asks for, by default `words` and `tokens` (or `phones`), in whole units.
+
+    Where the transcript names several speakers each has its own, as MFA names them: `SPEAKER - words`.
+    """
+    words = words_by_time(alignment)
+    names = speaker_names(words)
+    kinds = wanted_tiers(style, default)
+    several = len({*names} - {""}) > 1
+    return _tiers(alignment, style, units_per_s, kinds, names if several else [""] * len(words), dict.fromkeys(names))
+
+
+def speaker_names(words: Sequence[AlignedWord]) -> list[str]:
+    """Return who speaks each word: `UNNAMED` before the first name where there are several, "" where none is named."""
+    speakers = [word.speaker for word in words]
+    return [speaker or UNNAMED for speaker in speakers] if len({*speakers} - {""}) > 1 else speakers
+
+
+def is_document(subtitles: Subtitles | None, format: str) -> TypeGuard[Subtitles]:
+    """Return whether a transcript is a document of tiers in a format."""
+    return subtitles is not None and subtitles.format == format and bool(subtitles.cues)
+
+
+def tiers_by_source(alignment: AlignmentData, style: Style, units_per_s: int) -> list[SpokenTier]:
+    """Return tiers as `tiers_by_speaker`, for each tier of the document that the transcript is: `TIER - words`."""
+    subtitles = alignment.subtitles
+    assert subtitles is not None, "the transcript is a document of tiers"
+    names = _cue_names(words_by_time(alignment), subtitles)
+    order = dict.fromkeys(cue.name for cue in subtitles.cues)
+    return _tiers(alignment, style, units_per_s, wanted_tiers(style), names, order)
+
+
+def _cue_names(words: Sequence[AlignedWord], subtitles: Subtitles) -> list[str]:
+    starts = [cue.char_start for cue in subtitles.cues]
+    return [subtitles.cues[max(bisect_right(starts, word.char_start) - 1, 0)].name for word in words]
+
+
+def _tiers(
+    alignment: AlignmentData,
+    style: Style,
+    units_per_s: int,
+    kinds: Sequence[str],
+    owners: Sequence[str],
+    order: Iterable[str],
+) -> list[SpokenTier]:
+    """Return the tiers of some kinds, for each owner; `owners` has that of each word by time, "" where there is one."""
+    words = words_by_time(alignment)
+    rows = word_rows(alignment, style, units_per_s)
+    of_tokens = [owner for word, owner in zip(words, owners) for _ in word.tokens]
+    everything = {
+        WORDS: list(zip(rows, owners)),
+        TOKENS: list(zip(token_rows(alignment, style, units_per_s), of_tokens)) if TOKENS in kinds else [],
+        SENTENCES: sentence_rows(alignment, rows, owners) if SENTENCES in kinds else [],
+    }
+    per_owner = [kind for kind in kinds if kind != SPEAKERS]
+    tiers = []
+    for owner in order if any(owners) else ("",):
+        for kind in per_owner:
+            name = alignment.token_kind if kind == TOKENS else kind
+            own = [row for row, whose in everything[kind] if whose == owner]
+            tiers.append(SpokenTier(f"{owner} - {name}" if owner else name, own, kind, owner))
+    if SPEAKERS in kinds:
+        turns = SpokenTier(SPEAKERS, speaker_rows(words, rows), SPEAKERS)
+        tiers.insert(0 if kinds[0] == SPEAKERS else len(tiers), turns)
+    return tiers
+
+
+def sentence_rows(
+    alignment: AlignmentData, rows: Sequence[TimedLabel], owners: Sequence[str]
+) -> list[tuple[TimedLabel, str]]:
+    """Return the sentences and their owners; a sentence begins and ends where the rows of its words do."""
+    by_word = {id(word): (row, owner) for word, row, owner in zip(words_by_time(alignment), rows, owners)}
+    found = []
+    for sentence in sentences(alignment):
+        (first, owner), (last, _) = (by_word[id(word)] for word in (sentence.timed[0], sentence.timed[-1]))
+        found.append((TimedLabel(first.start, last.end, sentence.text), owner))
+    return found
+
+
+def speaker_rows(words: Sequence[AlignedWord], rows: Sequence[TimedLabel]) -> list[TimedLabel]:
+    """Return the turns: from the first to the last word that a speaker says before another one does."""
+    turns = []
+    for name, group in groupby(zip(speaker_names(words), rows), key=lambda pair: pair[0]):
+        turn = [row for _, row in group]
+        if name:
+            turns.append(TimedLabel(turn[0].start, turn[-1].end, name))
+    return turns
+
+
+def unused_names(names: Iterable[str], used: Iterable[str]) -> list[str]:
+    """Return names, each with a number behind it where another has it already.
+
+    >>> unused_names(["Ann - words", "Ann - phones"], ["Ann", "Ann - words"])
+    ['Ann - words 2', 'Ann - phones']
+    """
+    taken = set(used)
+    found = []
+    for name in names:
+        number, free = 1, name
+        while free in taken:
+            number += 1
+            free = f"{name} {number}"
+        taken.add(free)
+        found.append(free)
+    return found

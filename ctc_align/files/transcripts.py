@@ -1,0 +1,143 @@
+"""Reading the file of a transcript: a UTF-8 text, one with cues, or a book; what it is, where it is anything else."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+from ctc_align.errors import TranscriptError, UsageError, WrongFileError
+from ctc_align.files.elan import elan_transcript, is_elan
+from ctc_align.files.segments import parse_json_transcript
+from ctc_align.files.subtitles import has_cues, has_damaged_times, parse_subtitles
+from ctc_align.files.textgrid import is_textgrid, textgrid_transcript
+from ctc_align.reading import read_input
+from ctc_align.text.file_kinds import FileKind, binary_kind, encoding_of, written_kind
+from ctc_align.types import Transcript
+
+STANDARD_INPUT = "standard input"
+_SUBTITLES = (".srt", ".vtt")
+_ZIP = b"PK\x03\x04"
+_TEXT_BYTES = 8
+"""Bytes of memory for each byte of a transcript, roughly."""
+
+
+def read_transcript(path: str | Path) -> str:
+    """Read the text of a file: as it is written, or of cues (SRT, VTT, JSON with segments) theirs, one after the other.
+
+    "-" is standard input; a byte order mark is removed. Line ends are kept, those of subtitles are "\\n".
+    `read_transcript_file` keeps the cues, too. Raises as that does.
+    """
+    return read_transcript_file(path).text
+
+
+def read_transcript_file(path: str | Path) -> Transcript:
+    """Read a transcript, a UTF-8 text, one with cues or a book, from a file or for "-" from standard input.
+
+    Each is recognised by its content: subtitles (SRT, VTT) by a line of two times with an arrow between them, what
+    Whisper, WhisperX and NeMo write by segments in JSON, a TextGrid or an ELAN file by its first
+    lines, an EPUB book by what its archive says it is. Of an alignment of this package (JSON) it is the text.
+
+    Raises:
+        UsageError: no such file, a folder, or a file that cannot be read.
+        WrongFileError: the file is no text (a PDF, a recording) or not one for readers (other JSON, a CTM).
+        TranscriptError: the bytes are not UTF-8, or the subtitles are broken; the message names the line.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "film.srt")
+    ...     _ = path.write_text("1\\n00:00:01,000 --> 00:00:02,500\\nCall me <i>Ishmael</i>.\\n")
+    ...     read_transcript_file(path).text
+    'Call me <i>Ishmael</i>.'
+    """
+    if str(path) == "-":
+        return parse_transcript(_standard_input(), STANDARD_INPUT)
+    try:
+        data = read_input(path, pipes=True, factor=_TEXT_BYTES)
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such transcript file; give a UTF-8 text file, - for stdin, or --text") from None
+    except IsADirectoryError:
+        raise UsageError(f"{path}: expected a transcript file, got a folder; name a text file in it") from None
+    except OSError as error:
+        raise UsageError(f"{path}: the transcript cannot be read: {error.strerror or error}") from None
+    return parse_transcript(data, str(path))
+
+
+def require_text(text: str, source: str) -> None:
+    """Raise TranscriptError, naming `source`, where a transcript is empty or white space.
+
+    >>> require_text("Yes.", "yes.txt")
+    """
+    if not text.strip():
+        name = STANDARD_INPUT if source == "-" else source
+        raise TranscriptError(f"{name}: the transcript is empty; expected at least one word that is spoken")
+
+
+def parse_transcript(data: bytes, source: str) -> Transcript:
+    """Return the transcript in the bytes of a file; `source` is its name in messages. Raises as `read_transcript_file`.
+
+    >>> parse_transcript(b"\\xef\\xbb\\xbfSo be it.", "text.txt").text
+    'So be it.'
+    """
+    if data.startswith(_ZIP):
+        from ctc_align.files.epub import is_epub, read_epub  # a text needs none of what unpacks and parses books
+
+        if is_epub(data):
+            return read_epub(data, source)
+    if is_textgrid(data):
+        return textgrid_transcript(data, source)
+    _refuse(binary_kind(data), source)
+    text = _decoded(data, source)
+    if is_elan(text):
+        return elan_transcript(text, source)
+    extension = Path(source).suffix.casefold()
+    if has_cues(text) or (extension in _SUBTITLES and ("-->" in text or has_damaged_times(text))):
+        return parse_subtitles(text, source, "vtt" if extension == ".vtt" else "srt")
+    if text.lstrip()[:1] in ("{", "[") and (found := parse_json_transcript(text, source)) is not None:
+        return found
+    _refuse(written_kind(text), source)
+    if extension in _SUBTITLES and text.strip():
+        raise TranscriptError(
+            f"{source}: expected subtitles, as its name says, got no line of times such as "
+            "00:00:01,000 --> 00:00:02,500; call it .txt if it is a plain text"
+        )
+    return Transcript(text)
+
+
+def _refuse(kind: FileKind | None, source: str) -> None:
+    if kind is not None:
+        raise WrongFileError(f"{source}: expected a transcript (a UTF-8 text file), got {kind.name}; {kind.remedy}")
+
+
+def _standard_input() -> bytes:
+    buffer = getattr(sys.stdin, "buffer", None)
+    return buffer.read() if buffer is not None else sys.stdin.read().encode("utf-8", "surrogateescape")
+
+
+def _decoded(data: bytes, source: str) -> str:
+    encoding = encoding_of(data)
+    if b"\0" in data and (encoding is None or not encoding[0].startswith("UTF")):
+        line = data.count(b"\n", 0, data.index(0)) + 1
+        raise WrongFileError(
+            f"{source}: expected a transcript (a UTF-8 text file), got a binary file (a zero byte in line {line}); "
+            "is it the right file?"
+        )
+    if encoding is None:
+        return data.decode("utf-8").removeprefix("\ufeff")
+    name, codec = encoding
+    remedy = "save the transcript as UTF-8"
+    if codec and source != STANDARD_INPUT:
+        path = Path(source)
+        better = path.with_name(f"{path.stem}.utf8{path.suffix}")
+        remedy += f", or: iconv -f {codec} -t UTF-8 {shlex.quote(source)} > {shlex.quote(str(better))}"
+    raise TranscriptError(f"{source}{_place(data)}; it looks like {name}: {remedy}")
+
+
+def _place(data: bytes) -> str:
+    """Return where the first byte is that is not UTF-8."""
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        return f", line {line}: expected UTF-8, got byte 0x{data[error.start]:02x} at offset {error.start}"
+    return ": expected UTF-8, got zero bytes between the letters"

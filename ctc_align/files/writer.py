@@ -1,0 +1,295 @@
+"""The base of all writers: their interface, the style of times and labels, and times in whole units.
+
+Formats that are read by time (CTM, TextGrid, labels, subtitles that are cut anew) take words by time, which is not the
+order of the text where passages were read in another order; JSON and the cues of a subtitle file keep that order.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar, TextIO
+
+from ctc_align.config import Settings
+from ctc_align.text.printed_labels import outer_punctuation_stripped, without_markup
+from ctc_align.types import ALIGNED, SKIPPED, SPEAKER, UNSPOKEN, AlignedWord, AlignmentData, Audio, aligned_words
+
+RECORDING = "recording"
+WRITTEN = "written"
+AGAIN = "again"
+
+PIECE = 2**20
+"""Characters of a file that are held back while it is written."""
+UNITS_PER_S = 100_000
+"""Times are written in steps of 10 µs, which every reader of TextGrids keeps."""
+
+
+StyleSource = Settings | Mapping[str, Any] | None
+"""Settings, or an alignment's `config`; None: the defaults."""
+
+
+class Style(Settings):
+    """The settings with which an alignment is written: writers use those of times, labels, subtitles and tiers."""
+
+    @classmethod
+    def of(cls, settings: StyleSource) -> Style:
+        """Return the style in `settings` or in an alignment's `config`; defaults replace values of another type."""
+        values = {} if settings is None else settings if isinstance(settings, Mapping) else vars(settings)
+        return cls(**{field.name: _as_its_default(values.get(field.name), field.default) for field in fields(cls)})
+
+    def shift_s(self, alignment: AlignmentData) -> float:
+        """Return the seconds that are added to every time."""
+        return alignment.offset_s if self.times == RECORDING else 0.0
+
+    def keeps_cues(self, alignment: AlignmentData) -> bool:
+        """Return whether the cues of the transcript are written as they are, with new times."""
+        return alignment.subtitles is not None and self.cues != AGAIN
+
+    def label(self, word: AlignedWord) -> str:
+        """Return the label of `word` in CTM and TextGrid; never empty."""
+        if self.labels == WRITTEN:
+            return word.text
+        return outer_punctuation_stripped(without_markup(word.text)) or word.text
+
+
+def _as_its_default(value: Any, default: Any) -> Any:
+    """Return a value of an alignment's `config`, the default where it is of another type."""
+    if isinstance(default, float) and type(value) is int:
+        return float(value)
+    return value if type(value) is type(default) else default
+
+
+@dataclass(frozen=True)
+class WritingContext:
+    """Things around an alignment that a format may need.
+
+    Args:
+        path: the file that is written; None: standard output, or bytes in memory.
+        sound: the sound that was aligned, where it is in memory; None: the recording that the alignment names.
+        beside: gets the files that belong to the one that is written, and their bytes; None: there can be none.
+    """
+
+    path: Path | None = None
+    sound: Audio | None = None
+    beside: dict[Path, bytes] | None = None
+
+
+NO_CONTEXT = WritingContext()
+
+
+class Writer:
+    """One format: its `extension`, with the dot, and `write`; opening files is not its business.
+
+    A format that is no text, or that needs the sound, has a `write_bytes` of its own in place of `write`.
+    """
+
+    extension: ClassVar[str]
+    encoding_errors: ClassVar[str] = "replace"
+    """Treatment of characters that UTF-8 cannot encode (halves of surrogate pairs from file names)."""
+    beside_extension: ClassVar[str] = ""
+    """The end of the name of a file that may come with the one that is written; "" for none."""
+    most_s: ClassVar[float | None] = None
+    """The end of the times that the format can hold, in seconds; None where it has none."""
+    is_binary: ClassVar[bool] = False
+    """True for a format that is no text, and nothing for a terminal."""
+
+    def __init__(self, style: Style | None = None) -> None:
+        self._style = style
+
+    def style(self, alignment: AlignmentData) -> Style:
+        return self._style if self._style is not None else Style.of(alignment.config)
+
+    @classmethod
+    def require(cls) -> None:
+        """Raise UsageError where a package that the format needs is not installed; before any work."""
+
+    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+        """Write the text of the file."""
+        raise NotImplementedError
+
+    def write_bytes(self, alignment: AlignmentData, file: BinaryIO, context: WritingContext = NO_CONTEXT) -> None:
+        """Write the bytes of the file: here the text, as UTF-8, as it is made: that of hours never lies in memory."""
+        text = _TextPieces(file.write, self.encoding_errors)
+        self.write(alignment, text)
+        text.flush()
+
+
+class _TextPieces(io.StringIO):
+    """Text that goes to `put` in pieces of about `PIECE` characters, as UTF-8."""
+
+    def __init__(self, put: Callable[[bytes], object], errors: str) -> None:
+        super().__init__()
+        self._put, self._errors, self._size = put, errors, 0
+
+    def write(self, text: str) -> int:
+        self._size += len(text)
+        written = super().write(text)
+        if self._size > PIECE:
+            self.flush()
+        return written
+
+    def flush(self) -> None:
+        self._put(self.getvalue().encode("utf-8", self._errors))
+        self.seek(0)
+        self.truncate()
+        self._size = 0
+
+
+def words_by_time(alignment: AlignmentData) -> list[AlignedWord]:
+    """Return the words that have times, by their starts."""
+    return sorted(aligned_words(alignment), key=_start_s)
+
+
+def runs_in_time(words: Sequence[AlignedWord]) -> list[list[AlignedWord]]:
+    """Return words as runs, in which text and time go on together, by time.
+
+    A run ends where the next word of the text is not the next one in time. Words without times stay with the word
+    before them, names of speakers with the word after them.
+
+    >>> a, b, c = (AlignedWord(text, text, at, at + 1, ALIGNED, start_s, start_s + 1.0, 0.9)
+    ...            for text, at, start_s in (("a", 0, 5.0), ("b", 1, 6.0), ("c", 2, 1.0)))
+    >>> [[word.text for word in run] for run in runs_in_time((a, b, c))]
+    [['c'], ['a', 'b']]
+    """
+    timed = [word for word in words if is_timed(word)]
+    places = {id(word): place for place, word in enumerate(sorted(timed, key=_start_s))}
+    runs: list[list[AlignedWord]] = [[]]
+    expected = -1
+    for word in words:
+        place = places.get(id(word), -1)
+        if place >= 0 and expected not in (-1, place):
+            taken = len(runs[-1])
+            while taken and runs[-1][taken - 1].kind == SPEAKER:
+                taken -= 1
+            runs.append(runs[-1][taken:])
+            del runs[-2][taken:]
+        if place >= 0:
+            expected = place + 1
+        runs[-1].append(word)
+    return sorted(runs, key=lambda run: next((_start_s(word) for word in run if is_timed(word)), 0.0))
+
+
+def words_that_are_shown(words: Sequence[AlignedWord]) -> list[AlignedWord]:
+    """Return the words without those that are not in the recording, and what is written among these.
+
+    What is not spoken goes with the words on both sides of it, the name of a speaker with the word after it.
+    """
+    if all(word.status != SKIPPED for word in words):
+        return list(words)
+    shown = []
+    following = [False] * (len(words) + 1)  # whether the next word that might be spoken is shown
+    for place in range(len(words) - 1, -1, -1):
+        status = words[place].status
+        following[place] = following[place + 1] if status == UNSPOKEN else status != SKIPPED
+    before = False
+    for place, word in enumerate(words):
+        if word.status == UNSPOKEN:
+            if following[place] or (before and word.kind != SPEAKER):
+                shown.append(word)
+            continue
+        before = word.status != SKIPPED
+        if before:
+            shown.append(word)
+    return shown
+
+
+def is_timed(word: AlignedWord) -> bool:
+    """Return whether a word has times."""
+    return word.status == ALIGNED and word.start_s is not None and word.end_s is not None
+
+
+def _start_s(word: AlignedWord) -> float:
+    return word.start_s or 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TimedLabel:
+    """A label and its interval in whole units of time, `end` exclusive, ready to print."""
+
+    start: int
+    end: int
+    label: str
+    confidence: float = 1.0
+
+
+def word_rows(alignment: AlignmentData, style: Style, units_per_s: int = UNITS_PER_S) -> list[TimedLabel]:
+    """Return the aligned words by time, in whole units of 1 / units_per_s seconds."""
+    shift_s = style.shift_s(alignment)
+    spans = (
+        (word.start_s + shift_s, word.end_s + shift_s, style.label(word), 1.0 if _unjudged(word) else word.confidence)
+        for word in words_by_time(alignment)
+        if word.start_s is not None and word.end_s is not None
+    )
+    return _rows(spans, units_per_s, end_units(alignment, style))
+
+
+def _unjudged(word: AlignedWord) -> bool:
+    """Return whether a person has fixed a word, and nothing else is known of it: that it is there is certain."""
+    return bool(word.by) and word.confidence is None
+
+
+def token_rows(alignment: AlignmentData, style: Style, units_per_s: int = UNITS_PER_S) -> list[TimedLabel]:
+    """Return the tokens of the aligned words, in the same units."""
+    shift_s = style.shift_s(alignment)
+    tokens = (token for word in words_by_time(alignment) for token in word.tokens)
+    spans = ((token.start_s + shift_s, token.end_s + shift_s, token.token, token.confidence) for token in tokens)
+    return _rows(spans, units_per_s, end_units(alignment, style))
+
+
+def _rows(
+    spans: Iterable[tuple[float, float, str, float | None]], units_per_s: int, last_unit: int
+) -> list[TimedLabel]:
+    """Return labels with rounded edges (not durations: neighbours still touch), never empty, never overlapping."""
+    coarser = UNITS_PER_S // units_per_s
+    rows: list[TimedLabel] = []
+    free = 0
+    for start_s, end_s, label, confidence in spans:
+        start = max(round(time_units(start_s, last_unit) / coarser), free)
+        free = max(round(time_units(end_s, last_unit) / coarser), start + 1)
+        rows.append(TimedLabel(start, free, label, finite(confidence) or 0.0))
+    return _inside(rows, last_unit // coarser)
+
+
+def _inside(rows: list[TimedLabel], end: int) -> list[TimedLabel]:
+    """Return the rows moved back until none leaves the audio; unchanged where there is no room."""
+    moved: list[TimedLabel] = []
+    for row in reversed(rows):
+        if row.end <= end:
+            # Those before it end before it begins.
+            break
+        start = min(row.start, end - 1)
+        moved.append(TimedLabel(start, end, row.label, row.confidence))
+        end = start
+    return [*rows[: len(rows) - len(moved)], *reversed(moved)] if end >= 0 and moved else rows
+
+
+def time_units(seconds: float, last_unit: int) -> int:
+    """Return a time in whole units, at most `last_unit`."""
+    return min(round(seconds * UNITS_PER_S), last_unit)
+
+
+def end_units(alignment: AlignmentData, style: Style) -> int:
+    """Return the end of the audio in units, rounded down so that no time leaves it (with slack for float errors)."""
+    return math.floor((alignment.duration_s + style.shift_s(alignment)) * UNITS_PER_S + 1e-4)
+
+
+def finite(number: float | None) -> float | None:
+    """Return `number`, or None where it is None, NaN or infinite.
+
+    >>> finite(float("inf")), finite(1.5)
+    (None, 1.5)
+    """
+    return None if number is None or not math.isfinite(number) else float(number)
+
+
+def without_spaces(label: str) -> str:
+    """Return a label as one field of a line: white space and control characters become "_"; an empty one "-".
+
+    >>> without_spaces("my file")
+    'my_file'
+    """
+    return re.sub(r"[\s\x00-\x1f\x7f-\x9f]+", "_", label.strip()) or "-"

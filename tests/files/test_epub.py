@@ -1,0 +1,121 @@
+"""EPUB books as transcripts: the text of the spine, the places of its paragraphs, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+from made_books import PAGE, made_epub
+from rows import over_rows
+
+from ctc_align.errors import TranscriptError
+from ctc_align.files import Alignment, epub, read_alignment
+from ctc_align.files.transcripts import parse_transcript, read_transcript_file
+from ctc_align.types import BookPlace, Transcript
+
+TEXTS = [
+    ("<p>Call me <i>Ish</i>mael.</p>", "Call me Ishmael."),
+    ("<h1>One</h1>\n <p> Some\n  years   ago&#160;— </p><p></p><p>never</p>", "One\n\nSome years ago —\n\nnever"),
+    ("<p>one<br/>two<br/> three</p>", "one\ntwo\nthree"),
+    ("<div>before<p>in</p>after</div>", "before\n\nin\n\nafter"),
+    ("<p>a&nbsp;b &eacute; &lt;i&gt; &amp; &#8212;</p>", "a b é <i> & —"),
+    ("<p>x<script>var a;</script><style>p {}</style><svg><text>no</text></svg>y</p>", "xy"),
+    ('<p>note<a epub:type="noteref" href="#n">1</a>, page<span epub:type="pagebreak">7</span>.</p>', "note, page."),
+    ("<p><ruby>東<rt>とう</rt>京<rt>きょう</rt></ruby></p>", "東京"),
+    ("<p hidden='hidden'>no</p><ul><li>one</li><li>two</li></ul>", "one\n\ntwo"),
+    ("<p>![CDATA: <![CDATA[a < b]]></p>", "![CDATA: a < b"),
+]
+
+
+@over_rows(("body", "text"), TEXTS)
+def test_the_text_of_a_page(body: str, text: str) -> None:
+    assert read(made_epub({"a.xhtml": body})).text == text
+
+
+def read(data: bytes) -> Transcript:
+    return parse_transcript(data, "book.epub")
+
+
+def test_pages_come_in_the_order_of_the_spine_without_contents_and_what_is_out_of_it() -> None:
+    bodies = {"b.xhtml": "<p>second</p>", "a.xhtml": "<p>first</p>", "notes.xhtml": "<p>notes</p>"}
+    assert read(made_epub(bodies)).text == "second\n\nfirst\n\nnotes"
+    assert read(made_epub(bodies, linear="no")).text == "second\n\nfirst"
+
+
+def test_paragraphs_and_elements_with_an_id_have_places() -> None:
+    body = '<section id="c1"><h2>One</h2><p id="p1">Call <span id="w">me</span> so.</p><a id="empty"/></section>'
+    book = read(made_epub({"cover.xhtml": "<p>Cover</p>", "a b.xhtml": body}))
+    href = "OEBPS/a b.xhtml"
+    assert [(book.text[place.char_start : place.char_end], place) for place in book.places] == [
+        ("Cover", BookPlace(0, 5, "OEBPS/cover.xhtml", "", "epubcfi(/6/4!/4/2)")),
+        ("One", BookPlace(7, 10, href, "", "epubcfi(/6/6!/4/2/2)")),
+        ("Call me so.", BookPlace(12, 23, href, "p1", "epubcfi(/6/6!/4/2/4)")),
+        ("me", BookPlace(17, 19, href, "w", "epubcfi(/6/6!/4/2/4/2)")),
+    ]
+
+
+def test_places_come_through_an_alignment_and_its_json(tmp_path) -> None:
+    book = read(made_epub({"a.xhtml": '<p id="p1">Call me.</p><p>So.</p>'}))
+    fields = ("u", "", 1.0, "m", "cpu", 0.01, 1.0, -1.0, book.text, ())
+    Alignment(*fields, places=book.places).save(tmp_path / "u.json")
+    assert json.loads((tmp_path / "u.json").read_text("utf-8"))["places"][0]["id"] == "p1"
+    assert read_alignment(tmp_path / "u.json").places == book.places
+
+
+def test_a_page_that_is_not_well_formed_is_read_as_html_and_said(caplog) -> None:
+    with caplog.at_level(logging.WARNING, "ctc_align"):
+        text = read(made_epub({"a.xhtml": "<p>one<p>two <b>three<br>four</p><p>five"})).text
+    assert text == "one\n\ntwo three\nfour\n\nfive"
+    assert "OEBPS/a.xhtml: not well-formed (line 3: mismatched tag); it is read as HTML" in caplog.text
+
+
+BOMB = '<?xml version="1.0"?><!DOCTYPE html [<!ENTITY a "ha"><!ENTITY b "&a;&a;">]><html><body>&b;</body></html>'
+DEEP = PAGE.format("<b>" * 2000 + "x" + "</b>" * 2000)
+LOCKED = """<encryption><EncryptedData><EncryptionMethod Algorithm="{}"/><CipherData><CipherReference URI="{}"/>
+</CipherData></EncryptedData></encryption>"""
+AES = "http://www.w3.org/2001/04/xmlenc#aes128-cbc"
+ONE = {"a.xhtml": "<p>one</p>"}
+REFUSED = [
+    ({"OEBPS/a.xhtml": BOMB}, "OEBPS/a.xhtml: cannot be read: it declares entities of its own"),
+    ({"OEBPS/a.xhtml": DEEP}, "OEBPS/a.xhtml: cannot be read: more than 1000 elements lie in each other"),
+    ({epub.ENCRYPTION: LOCKED.format(AES, "OEBPS/a.xhtml")}, "got one that is encrypted (DRM); give its text"),
+    ({epub.CONTAINER: "<container/>"}, "META-INF/container.xml names no package document"),
+    ({epub.CONTAINER: '<r><rootfile full-path="x"/></r>'}, "expected x in the book"),
+    ({"OEBPS/book.opf": "<package"}, "OEBPS/book.opf: expected XML"),
+    ({"OEBPS/book.opf": "<package/>"}, "OEBPS/book.opf has no page in its spine"),
+]
+
+
+@over_rows(("others", "says"), REFUSED)
+def test_what_is_no_book_that_can_be_read_is_refused(others: dict[str, str], says: str) -> None:
+    with pytest.raises(TranscriptError, match=r"book\.epub: ") as refused:
+        read(made_epub(ONE, others))
+    assert says in str(refused.value)
+
+
+def test_fonts_may_be_encrypted() -> None:
+    others = {epub.ENCRYPTION: LOCKED.format("http://www.idpf.org/2008/embedding", "OEBPS/font.otf")}
+    assert read(made_epub(ONE, others)).text == "one"
+
+
+def test_what_unpacks_to_too_much_is_refused(monkeypatch) -> None:
+    data = made_epub({"a.xhtml": "<p>" + "a " * 200_000 + "</p>"})
+    assert len(data) < 5000
+    monkeypatch.setattr(epub, "MOST_PAGE_BYTES", 2**18)
+    with pytest.raises(TranscriptError, match=r"OEBPS/a\.xhtml: expected a page of text, got more than 0 MiB unpacked"):
+        read(data)
+
+
+def test_an_archive_that_was_cut_or_damaged_is_said() -> None:
+    data = made_epub({"a.xhtml": "<p>" + " ".join(map(str, range(3000))) + "</p>"})
+    at = data.index(b"OEBPS/a.xhtml") + 2000
+    with pytest.raises(TranscriptError, match=r"book\.epub: expected a whole EPUB book, got a damaged archive"):
+        read(data[:at] + bytes(64) + data[at + 64 :])
+    with pytest.raises(TranscriptError, match="ZIP archive"):
+        read(data[: len(data) // 2])
+
+
+def test_the_name_does_not_decide(tmp_path) -> None:
+    (tmp_path / "book.txt").write_bytes(made_epub(ONE))
+    assert read_transcript_file(tmp_path / "book.txt").text == "one"

@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+import builtins
+import dataclasses
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from ctc_align.errors import OutputError, UsageError
+from ctc_align.files import OutputFiles, parse_formats, read_alignment, rendered
+
+try:
+    import resource
+except ImportError:
+    resource = None  # type: ignore[assignment]
+
+ALL = ("json", "ctm", "textgrid")
+NAMES = ["a.TextGrid", "a.ctm", "a.json", "a.tokens.ctm"]
+
+
+def listed(folder: Path) -> list[str]:
+    return sorted(os.listdir(folder))
+
+
+@pytest.fixture
+def disk_full(monkeypatch):
+    """Writes succeed until `room` bytes are spent, the last one only in part."""
+
+    def arrange(room: int) -> None:
+        real_open = builtins.open
+
+        class Full:
+            def __init__(self, *args):
+                self.file = real_open(*args)
+
+            def __enter__(self):
+                return self
+
+            def __exit__(self, *_):
+                self.file.close()
+
+            def write(self, data):
+                nonlocal room
+                self.file.write(data[:room])
+                if len(data) > room:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                room -= len(data)
+
+        monkeypatch.setattr("ctc_align.files.alignment_files.open", Full, raising=False)
+
+    return arrange
+
+
+def test_writes_every_format(talk, tmp_path):
+    out = tmp_path / "new" / "folder"
+    paths = OutputFiles(out, "a", ALL).write(talk)
+    assert sorted(path.name for path in paths) == listed(out) == NAMES
+    assert read_alignment(out / "a.json").to_dict() == talk.to_dict()
+    assert (out / "a.json").stat().st_mode & 0o777 == 0o666 & ~_umask()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_existing_output_is_an_error_before_anything_is_written(talk, tmp_path):
+    (tmp_path / "a.ctm").write_text("mine")
+    with pytest.raises(OutputError, match=r"a\.ctm: exists already; give --force"):
+        OutputFiles(tmp_path, "a", ALL).write(talk)
+    assert listed(tmp_path) == ["a.ctm"]
+    assert (tmp_path / "a.ctm").read_text() == "mine"
+
+
+def test_force_replaces(talk, tmp_path):
+    (tmp_path / "a.ctm").write_text("mine")
+    OutputFiles(tmp_path, "a", ALL, force=True).write(talk)
+    assert listed(tmp_path) == NAMES
+    assert (tmp_path / "a.ctm").read_text() != "mine"
+
+
+def test_what_a_person_fixed_is_replaced_only_by_what_holds_it(talk, tmp_path, caplog):
+    words = (dataclasses.replace(talk.words[0], by="hand", tokens=()), *talk.words[1:])
+    fixed = dataclasses.replace(talk, words=words)
+    files = OutputFiles(tmp_path, "a", ("json", "ctm"), force=True)
+    for _ in range(2):
+        files.write(fixed)
+    assert listed(tmp_path) == ["a.ctm", "a.json", "a.tokens.ctm"], "nothing is lost"
+    before = (tmp_path / "a.json").read_bytes()
+    for expected in ("a.hand.json", "a.hand-2.json"):
+        files.write(talk)
+        assert (tmp_path / expected).read_bytes() == before
+        assert expected in caplog.messages[-1]
+        assert read_alignment(tmp_path / "a.json").to_dict() == talk.to_dict()
+        files.write(talk)
+        (tmp_path / "a.json").write_bytes(before)
+    assert len(caplog.messages) == 2
+
+
+def test_an_input_is_never_overwritten(talk, tmp_path):
+    source = tmp_path / "a.json"
+    source.write_text("my transcript")
+    (tmp_path / "link").symlink_to(tmp_path)
+    with pytest.raises(OutputError, match="is an input"):
+        OutputFiles(tmp_path / "link", "a", ALL, force=True, protect=[source]).write(talk)
+    assert source.read_text() == "my transcript"
+
+
+@pytest.mark.parametrize("room", [0, 100, 1000, 2000])
+@pytest.mark.parametrize("force", [False, True])
+def test_full_disk_leaves_nothing_half_written(talk, tmp_path, disk_full, room, force):
+    if force:
+        (tmp_path / "a.json").write_text("old")
+    disk_full(room)
+    with pytest.raises(OutputError, match=r"No space left on device.*nothing was written"):
+        OutputFiles(tmp_path, "a", ALL, force=force).write(talk)
+    assert listed(tmp_path) == (["a.json"] if force else [])
+    if force:
+        assert (tmp_path / "a.json").read_text() == "old"
+
+
+def test_the_simulated_disk_has_room_for_what_fits(talk, tmp_path, disk_full):
+    disk_full(10**6)
+    OutputFiles(tmp_path, "a", ALL).write(talk)
+    assert listed(tmp_path) == NAMES
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_really_full_device_is_an_output_error(talk, tmp_path, monkeypatch):
+    real_open = builtins.open
+    monkeypatch.setattr(
+        "ctc_align.files.alignment_files.open", lambda path, mode: real_open("/dev/full", "wb"), raising=False
+    )
+    with pytest.raises(OutputError, match="No space left"):
+        talk.save(tmp_path / "a.json")
+    assert listed(tmp_path) == []
+
+
+@pytest.mark.skipif(resource is None, reason="no limits of file size here")
+def test_a_limit_of_the_system_half_way_leaves_nothing(talk, tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1500, hard))  # room for the CTM, not for the JSON
+    try:
+        with pytest.raises(OutputError, match="File too large"):
+            OutputFiles(tmp_path, "a", ("ctm", "json")).write(talk)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert listed(tmp_path) == []
+    OutputFiles(tmp_path, "a", ("ctm", "json")).write(talk)
+    assert (tmp_path / "a.ctm").stat().st_size < 1500 < (tmp_path / "a.json").stat().st_size
+
+
+def test_interruption_leaves_nothing(talk, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        OutputFiles(tmp_path, "a", ALL).write(talk)
+    assert listed(tmp_path) == []
+
+
+def test_failure_while_placing_takes_back_what_was_placed(talk, tmp_path, monkeypatch):
+    real_replace = os.replace
+
+    def fails_for_ctm(source, target):
+        if str(target).endswith(".ctm"):
+            raise OSError(errno.EACCES, "Permission denied")
+        real_replace(source, target)
+
+    monkeypatch.setattr(os, "replace", fails_for_ctm)
+    with pytest.raises(OutputError, match=r"a\.ctm: writing failed \(Permission denied\)"):
+        OutputFiles(tmp_path, "a", ALL).write(talk)
+    assert listed(tmp_path) == []
+
+
+def test_folder_that_is_a_file(talk, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="expected a folder"):
+        OutputFiles(tmp_path / "file" / "below", "a", ALL)
+
+
+def test_output_that_is_a_folder(talk, tmp_path):
+    (tmp_path / "a.json").mkdir()
+    with pytest.raises(OutputError, match="is a folder"):
+        OutputFiles(tmp_path, "a", ALL, force=True)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
+def test_folder_without_permission(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(OutputError, match="cannot be written"):
+        OutputFiles(tmp_path, "a", ALL)
+
+
+def test_folder_without_permission_told_by_the_system(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(OutputError, match="cannot be written"):
+        OutputFiles(tmp_path / "new", "a", ALL)
+    assert listed(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["b.json", "b.CTM", "b.tokens.ctm", "b.TextGrid", "b.textgrid"])
+def test_save_takes_the_format_from_the_name(talk, tmp_path, name):
+    talk.save(tmp_path / name)
+    assert listed(tmp_path) == [name]
+    content = (tmp_path / name).read_text("utf-8")
+    assert ("my_talk 1 0.100 0.060 h" in content) == ("tokens" in name)
+    with pytest.raises(OutputError, match="exists already"):
+        talk.save(tmp_path / name)
+    talk.save(tmp_path / name, force=True)
+
+
+def test_save_knows_no_such_format(talk, tmp_path):
+    with pytest.raises(UsageError, match=r"\.TextGrid"):
+        talk.save(tmp_path / "b.doc")
+
+
+def test_names_that_utf8_cannot_hold_are_written_all_the_same(tmp_path, talk):
+    import dataclasses
+
+    alignment = dataclasses.replace(talk, audio="caf\udce9.wav", utterance="caf\udce9")
+    OutputFiles(tmp_path, "a", ALL).write(alignment)
+    assert read_alignment(tmp_path / "a.json").audio == "caf\udce9.wav"
+    assert (tmp_path / "a.ctm").read_text("utf-8").startswith(";; caf? loss")
+
+
+def test_rendered_is_what_the_file_would_be(talk, tmp_path):
+    for format, path in zip(("json", "ctm"), OutputFiles(tmp_path, "a", ("json", "ctm")).write(talk)):
+        assert rendered(talk, format) == path.read_bytes()
+
+
+def test_formats():
+    assert parse_formats("CTM,json,ctm") == ("ctm", "json")
+    for wrong in ("", ",", "json,doc"):
+        with pytest.raises(UsageError, match="expected formats out of json, ctm, textgrid"):
+            parse_formats(wrong)

@@ -1,0 +1,297 @@
+"""Subtitles in, the same subtitles out: as many cues, their text and order, with the times of their words."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+
+from ctc_align.errors import TranscriptError
+from ctc_align.files import Alignment, Style, from_dict, rendered
+from ctc_align.files.cue_times import cues_without_times
+from ctc_align.files.transcripts import parse_transcript
+from ctc_align.types import ALIGNED, AlignedWord
+
+SRT = """1
+00:00:10,000 --> 00:00:12,000
+<i>Call me
+Ishmael.</i>
+
+2
+00:00:12,500 --> 00:00:14,000
+[MUSIC]
+
+3
+00:00:15,000 --> 00:00:17,000 X1:10 Y1:20
+
+4
+00:00:18,000 --> 00:00:19,000
+Rock & roll < jazz
+"""
+
+
+def aligned(file: str, times: dict[str, tuple[float, float]], duration_s: float = 10.0, **more: object) -> Alignment:
+    """Return an alignment of a subtitle file whose words have the `times` of their letters."""
+    transcript = parse_transcript(file.encode(), "film")
+    words = []
+    for match in re.finditer(r"<[^>]*>|\{[^}]*\}|(\w+)", transcript.text):
+        if match[1]:
+            span = times.get(match[1])
+            place = (match[1], match[1].lower(), *match.span(1))
+            words.append(AlignedWord(*place, ALIGNED, *span, 0.9) if span else AlignedWord(*place, "unspoken"))
+    data = Alignment("film", "film.mp4", duration_s, "m", "cpu", 0.01, 1.0, -1.0, transcript.text, tuple(words))
+    return replace(data, subtitles=transcript.subtitles, **more)
+
+
+SAID = {
+    "Call": (1.0, 1.2),
+    "me": (1.2, 1.3),
+    "Ishmael": (1.3, 1.9),
+    "Rock": (7.0, 7.2),
+    "roll": (7.4, 7.6),
+    "jazz": (7.7, 8.0),
+}
+
+
+def shown(file: bytes) -> list[tuple[float, float, str]]:
+    transcript = parse_transcript(file, "film")
+    assert transcript.subtitles is not None
+    return [
+        (cue.start_s, cue.end_s, transcript.text[cue.char_start : cue.char_end]) for cue in transcript.subtitles.cues
+    ]
+
+
+def test_the_same_cues_come_back_with_the_times_of_their_words() -> None:
+    alignment = aligned(SRT, SAID)
+    written = rendered(alignment, "srt").decode()
+    assert shown(written.encode()) == [
+        (1.0, 1.9, "<i>Call me\nIshmael.</i>"),
+        (2.875, 4.375, "[MUSIC]"),  # moved as its neighbours: by 9 s and by 11
+        (4.75, 6.75, ""),
+        (7.0, 8.0, "Rock & roll < jazz"),
+    ]
+    assert written.startswith("1\n00:00:01,000 --> 00:00:01,900\n<i>Call me\nIshmael.</i>\n\n2\n")
+    assert " X1:10 Y1:20\n" in written
+    assert cues_without_times(alignment) == [2]
+
+
+def test_no_overlap_none_empty_and_inside_the_recording() -> None:
+    """Where there is no room at all cues still ascend; many without a word share what there is."""
+    silent = "".join(f"{i}\n00:00:0{i},000 --> 00:00:0{i},900\n[noise]\n\n" for i in range(1, 6))
+    for file, times, duration_s in (
+        (SRT, SAID, 8.0),
+        (SRT, SAID | {"Rock": (1.9, 2.0), "roll": (2.0, 2.1), "jazz": (2.1, 2.2)}, 2.2),
+        (silent + "6\n00:00:06,000 --> 00:00:07,000\nHello\n", {"Hello": (0.0, 0.02)}, 1.0),
+        ("1\n00:00:06,000 --> 00:00:07,000\nHello\n\n" + silent, {"Hello": (0.5, 0.999)}, 1.0),
+    ):
+        rows = shown(rendered(aligned(file, times, duration_s), "srt"))
+        assert all(start_s < end_s for start_s, end_s, _ in rows)
+        assert all(end_s <= start_s for (_, end_s, _), (start_s, _, _) in pairwise(rows))
+        assert rows[-1][1] <= duration_s
+        assert [row[2] for row in rows] == [row[2] for row in shown(file.encode())]
+
+
+def test_cues_of_no_word_keep_their_times_where_they_fit() -> None:
+    file = "1\n00:00:01,000 --> 00:00:02,000\n[door]\n\n2\n00:00:03,000 --> 00:00:04,000\nHello\n\n"
+    assert shown(rendered(aligned(file, {"Hello": (3.1, 3.6)}), "srt"))[0][:2] == (1.1, 2.1)
+    assert shown(rendered(aligned(file, {}), "srt"))[0][:2] == (1.0, 2.0)
+
+
+VTT = """WEBVTT - film
+Kind: captions
+
+STYLE
+::cue { color: lime }
+
+intro
+00:01.000 --> 00:02.500 line:0 align:start
+<v Mary>Rock &amp; <i.loud>roll</i>
+
+NOTE in between
+
+00:03.000 --> 00:04.000
+so<00:03.500><c> be</c> it
+
+NOTE the end
+"""
+
+
+def test_vtt_comes_back_with_header_notes_settings_and_inner_times() -> None:
+    times = {
+        "Rock": (1.1, 1.3),
+        "roll": (1.5, 1.75),
+        "so": (2.0, 2.25),
+        "be": (2.5, 2.6),
+        "it": (2.7, 3.0),
+    }
+    alignment = aligned(VTT, times)
+    expected = VTT.replace("00:01.000 --> 00:02.500", "00:00:01.100 --> 00:00:01.750")
+    expected = expected.replace("00:03.000 --> 00:04.000", "00:00:02.000 --> 00:00:03.000")
+    written = rendered(alignment, "vtt").decode()
+    assert written == expected.replace("<00:03.500>", "<00:00:02.500>")
+    assert shown(rendered(alignment, "srt")) == [(1.1, 1.75, "Rock & <i>roll</i>"), (2.0, 3.0, "so be it")]
+
+
+def test_srt_as_vtt_means_the_same() -> None:
+    file = "1\n00:00:01,000 --> 00:00:02,000\n{\\an8}<font color=red>Rock</font> & <b>roll</b>\n\n\n"
+    written = rendered(aligned(file, {"Rock": (1.0, 1.5), "roll": (1.5, 2.0)}), "vtt").decode()
+    assert written == "WEBVTT\n\n00:00:01.000 --> 00:00:02.000\nRock &amp; <b>roll</b>\n"
+
+
+def test_new_cues_on_demand_and_the_recordings_times() -> None:
+    alignment = aligned(SRT, SAID, config={"cues": "again"})
+    assert b"X1:10" not in rendered(alignment, "srt")
+    alignment = aligned(SRT, SAID, offset_s=100.0, config={"times": "recording"})
+    assert rendered(alignment, "srt").startswith(b"1\n00:01:41,000 --> 00:01:41,900\n")
+
+
+def test_the_numbers_are_the_files_where_they_ascend() -> None:
+    file = "57\n00:00:01,000 --> 00:00:02,000\na\n\n{}\n00:00:03,000 --> 00:00:04,000\nb\n"
+    for second, numbers in (("60", ["57", "60"]), ("57", ["1", "2"]), ("", ["1", "2"])):
+        written = rendered(aligned(file.format(second), {}), "srt").decode()
+        assert re.findall(r"^(\d+)$", written, re.MULTILINE) == numbers
+
+
+def test_json_keeps_the_cues(tmp_path: Path) -> None:
+    for file in (SRT, VTT):
+        alignment = aligned(file, SAID)
+        data = json.loads(rendered(alignment, "json"))
+        again = from_dict(data)
+        assert again.subtitles == alignment.subtitles
+        assert rendered(again, "srt") == rendered(alignment, "srt")
+        assert rendered(again, "vtt") == rendered(alignment, "vtt")
+    alignment.save(tmp_path / "film.vtt")
+    assert (tmp_path / "film.vtt").read_bytes() == rendered(alignment, "vtt")
+
+
+def test_new_cues_leave_marks_of_the_format_out() -> None:
+    text = "<v Mary><i>Call me</i> Ishmael."
+    marks = [("<v Mary>", 0, "speaker"), ("<i>", 8, "markup"), ("</i>", 18, "markup")]
+    words = [AlignedWord(mark, "", at, at + len(mark), "unspoken", kind=kind) for mark, at, kind in marks]
+    for spoken, at in (("Call", 11), ("me", 16), ("Ishmael.", 23)):
+        words.append(AlignedWord(spoken, spoken.lower(), at, at + len(spoken), ALIGNED, at / 10, at / 10 + 0.1, 0.9))
+    words.sort(key=lambda word: word.char_start)
+    alignment = Alignment("film", "film.mp4", 5.0, "m", "cpu", 0.01, 1.0, -1.0, text, tuple(words))
+    assert rendered(alignment, "srt").decode().split("\n")[2] == "Call me Ishmael."
+
+
+def test_a_cue_without_room_shares_the_last_word_before_it() -> None:
+    file = "".join(
+        f"{n}\n00:00:0{n},000 --> 00:00:0{n},900\n{text}\n\n" for n, text in enumerate(["Call me", "[door]", "Rock"], 1)
+    )
+    times = {"Call": (1.0, 1.5), "me": (1.5, 1.8), "Rock": (1.8, 2.5)}
+    assert [row[:2] for row in shown(rendered(aligned(file, times), "srt"))] == [(1.0, 1.76), (1.76, 1.8), (1.8, 2.5)]
+    rows = shown(rendered(aligned(file, {"Call": (0.0, 0.5), "me": (0.5, 1.0)}, 1.0), "srt"))
+    assert [row[:2] for row in rows] == [(0.0, 0.96), (0.96, 0.98), (0.98, 1.0)]
+
+
+LINES = [
+    *[
+        "Hello there",
+        "2",
+        "3",
+        "",
+        " ",
+        "so<c> be</c> it",
+        "<i>{\\an8}</i>",
+        "<c></c>",
+        "R&amp;B",
+        "a < b",
+        "it's &lt;b&gt;",
+    ],
+    *["00:00:01,000 -- 00:00:02,000", "00:00:01.000 - 00:00:02.000", "00:00:01.000 --&gt; 00:00:02.000"],
+    *["<c>00:00:01.000 --&gt;</c> 00:00:02.000", "{\\an8}0:01 → 0:02", "0:01 - 0:02", "here --> there"],
+    *["NOTE no note", "WEBVTT", "[MUSIC]", "intro", "--&gt; 5", "00:00:01.000 00:00:02.000", "<v Mary>Yes"],
+]
+ARROWS = ["-->"] * 9 + ["->", "→", "--", "-", "--&gt;"]
+
+
+def random_file(random: Random) -> tuple[str, str]:
+    """Return "srt" or "vtt" and a file of a few cues of lines that may be taken for what they are not."""
+    format, gap = random.choice(["srt", "vtt"]), random.choice(["\n", "\n", "\n\n"])
+    numbered, exact = random.choice([True, True, False]), random.choice([True, False])
+    file = "WEBVTT\n\n" if format == "vtt" and random.random() < 0.8 else ""
+    for number in range(1, random.randint(2, 6)):
+        arrow = "-->" if exact or number == 1 else random.choice(ARROWS)
+        lines = [random.choice(LINES) for _ in range(random.randint(0, 3))]
+        name = [str(number) if random.random() < 0.9 else random.choice(LINES)] if numbered else []
+        lines = [*name, f"00:00:{2 * number:02d}.000 {arrow} 00:00:{2 * number + 1:02d}.500", *lines]
+        file += gap.join(lines) + gap + "\n" * random.choice([0, 1, 1, 1])
+    return format, file
+
+
+def read_again(format: str, file: bytes) -> list[tuple[float, float, str]]:
+    transcript = parse_transcript(file, f"film.{format}")
+    assert transcript.subtitles is not None
+    cues = transcript.subtitles.cues
+    texts = [transcript.text[cue.char_start : cue.char_end] for cue in cues]
+    return [(cue.start_s, cue.end_s, re.sub(r"\n\s*(?=\n)", "", text)) for cue, text in zip(cues, texts)]
+
+
+def bare(text: str) -> list[str]:
+    """Return the lines of a text without arrows, tags and text that looks like one (‹b›): the formats differ there."""
+    text = re.sub(r"[<‹](?!\s)[^<>‹›]*[>›]|\{[^}]*\}", "", re.sub("-+ ?>|→", "", text))
+    return [line.strip() for line in text.split("\n") if line.strip()]
+
+
+def round_trip(random: Random) -> bool:
+    """Check that one file comes back; return whether it could be read at all."""
+    format, file = random_file(random)
+    try:
+        transcript = parse_transcript(file.encode(), f"film.{format}")
+    except TranscriptError:
+        return False
+    assert transcript.subtitles is not None
+    format = transcript.subtitles.format
+    words, at_s = [], 0.0
+    for match in re.finditer(r"\w+", transcript.text):
+        start_s, at_s = at_s, at_s + random.choice([0.02, 0.2, 0.5])
+        timed = random.random() < 0.6
+        words.append(
+            AlignedWord(match[0], "a", *match.span(), *((ALIGNED, start_s, at_s, 0.9) if timed else ("unspoken",)))
+        )
+        at_s += random.choice([0.0, 0.0, 0.7])
+    data = Alignment("film", "film.mp4", at_s + 1.0, "m", "cpu", 0.01, 1.0, -1.0, transcript.text, tuple(words))
+    data = replace(data, subtitles=transcript.subtitles)
+    before = read_again(format, file.encode())
+    for other in ("srt", "vtt"):
+        written = rendered(data, other)
+        after = read_again(other, written)
+        seen = f"{format} to {other}:\n{file}\n=====\n{written.decode()}"
+        if other == format:
+            assert [row[2] for row in after] == [row[2] for row in before], seen
+        assert [bare(row[2]) for row in after] == [bare(row[2]) for row in before], seen
+        assert all(start_s < end_s for start_s, end_s, _ in after), seen
+        assert all(end_s <= start_s for (_, end_s, _), (start_s, _, _) in pairwise(after)), seen
+    return True
+
+
+def test_cues_come_back_whatever_their_text_looks_like() -> None:
+    random = Random(1)
+    assert sum(round_trip(random) for _ in range(400)) > 200
+
+
+def test_segments_of_other_files_become_cues_with_their_speakers() -> None:
+    segments = [
+        {"text": "Call me <i> & \nIshmael.", "start": 1, "end": 2, "speaker": "A & B"},
+        {"text": "Some --> years", "start": 3, "end": 4},
+    ]
+    alignment = aligned(json.dumps({"segments": segments}), {"Call": (1.0, 1.5), "Some": (2.0, 2.5)})
+    assert rendered(alignment, "vtt").decode() == (
+        "WEBVTT\n\n00:00:01.000 --> 00:00:01.500\n<v A &amp; B>Call me &lt;i&gt; &amp; \nIshmael.\n\n"
+        "00:00:02.000 --> 00:00:02.500\nSome --&gt; years\n"
+    )
+    assert rendered(alignment, "srt").decode() == (
+        "1\n00:00:01,000 --> 00:00:01,500\nCall me ‹i› & \nIshmael.\n\n"
+        "2\n00:00:02,000 --> 00:00:02,500\nSome --> years\n\n"
+    )
+    assert from_dict(alignment.to_dict()).subtitles == alignment.subtitles
+
+
+def test_kept_cues_may_lie_on_frames() -> None:
+    rows = shown(rendered(aligned(SRT, SAID), "srt", Style(frame_rate=25.0)))
+    assert [(row[0], row[1]) for row in rows] == [(1.0, 1.92), (2.88, 4.36), (4.76, 6.76), (7.0, 8.0)]
+    assert [row[2] for row in rows] == [row[2] for row in shown(rendered(aligned(SRT, SAID), "srt"))]

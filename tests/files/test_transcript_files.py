@@ -1,0 +1,219 @@
+"""Files of transcripts: subtitles in all states of repair, and files that are none, named as what they are."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+from rows import over_rows
+
+from ctc_align.errors import TranscriptError, UsageError, WrongFileError
+from ctc_align.files.transcripts import parse_transcript, read_transcript_file
+
+TIMES = "00:00:01,000 --> 00:00:02,500"
+LATER = "00:00:03,000 --> 00:00:04,000"
+
+
+def zipped(**files: str) -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name.replace("__", "/").replace("_", "."), text)
+    return data.getvalue()
+
+
+WRONG_FILES = [
+    (b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n", "a PDF document"),
+    (b"{\\rtf1\\ansi Hello}", "an RTF document"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "a Word document (.doc)"),
+    (zipped(word__document_xml="<w/>"), "a Word document (.docx)"),
+    (zipped(mimetype="application/vnd.oasis.opendocument.text"), "an OpenDocument text"),
+    (zipped(notes_txt="hello"), "a ZIP archive"),
+    (b"PK\x03\x04 and cut", "a ZIP archive"),
+    (b"\x1f\x8b\x08\x00abc", "a gzip archive"),
+    (b"\x89PNG\r\n\x1a\n\0", "a picture"),
+    (b"RIFF\x24\x08\0\0WAVEfmt ", "a sound or video file"),
+    (b"RIFF\x24\x08\0\0WEBPVP8 ", "a picture"),
+    (b"\xff\xfb\x90\x64\0\0", "a sound or video file"),
+    (b"\0\0\0\x20ftypisom", "a sound or video file"),
+    (b"\x93NUMPY\x01\0v\0", "perhaps log-probs"),
+    (b"\x01\x02\0\x04\0\0\0\xff" * 20, "a binary file"),
+    (b"<!DOCTYPE html>\n<html><body>Hi</body></html>", "an HTML page"),
+    (b"<!-- saved -->\n<HTML lang=en>Hi", "an HTML page"),
+    (b'<?xml version="1.0"?>\n<tt xml:lang="en"/>', "subtitles in TTML"),
+    (json.dumps({"format": "ctc-align/1", "words": []}, indent=1).encode(), "an alignment of ctc-align"),
+    (b'{"segments": ["a", "b"]}', "a JSON file"),
+    (b'[{"audio": "a.wav", "text": "a", "start": 0, "end": 1}]', "a JSON file"),
+    (b'{"text": "hello", "segments": []}', "a JSON file"),
+    (b'{"audio_filepath": "a.wav", "text": "a"}\n{"audio_filepath": "b.wav", "text": "b"}\n', "a manifest"),
+    (b";; a comment\na 1 0.50 0.25 hello 0.9\n", "a CTM file"),
+    (b"0.5\t1.0\thello\n1.0\t1.5\tthere\n", "labels with times"),
+    (b"0 2300 hello\n2300 4100 there\n4200 5000 you\n", "labels with times"),
+    (b"[Script Info]\nTitle: x\n", "subtitles in ASS or SSA"),
+    (b"{10}{40}Hello\n{50}{80}there\n", "subtitles in MicroDVD"),
+    (b"0:00:01.000,0:00:02.000\nHello\n", "subtitles in SBV"),
+]
+
+
+@over_rows(("data", "name"), WRONG_FILES)
+def test_files_that_are_no_transcripts_are_named(data: bytes, name: str) -> None:
+    with pytest.raises(WrongFileError, match="expected a transcript") as caught:
+        parse_transcript(data, "talk.txt")
+    assert f"got {name}" in str(caught.value) or name in str(caught.value)
+    assert "; " in str(caught.value), "and what to do"
+    assert "\n" not in str(caught.value)
+
+
+ENCODINGS = [
+    ("Hello there, how are you?", "utf-16-le", "UTF-16 (little-endian)", "iconv -f UTF-16LE"),
+    ("Hello there, how are you?", "utf-16-be", "UTF-16 (big-endian)", "iconv -f UTF-16BE"),
+    ("Hello there", "utf-16", "UTF-16", "iconv -f UTF-16 "),
+    ("Hello there", "utf-32-le", "UTF-32 (little-endian)", "iconv -f UTF-32LE"),
+    ("Hello there", "utf-32-be", "UTF-32 (big-endian)", "iconv -f UTF-32BE"),
+    ("Добрый день, друзья", "utf-16-le", "UTF-16 (little-endian)", "iconv -f UTF-16LE"),
+    ("Добрый день, друзья", "utf-16-be", "UTF-16 (big-endian)", "iconv -f UTF-16BE"),
+    ("안녕하세요 여러분\n", "utf-16-be", "UTF-16 (big-endian)", "iconv -f UTF-16BE"),
+    ("吾輩は猫である。名前はまだ無い。", "utf-16-le", "UTF-16 (little-endian)", "iconv -f UTF-16LE"),
+    ("“Smart” quotes", "cp1252", "Windows-1252", "iconv -f WINDOWS-1252"),
+    ("Eine schöne Straße", "latin-1", "Latin-1", "iconv -f WINDOWS-1252"),
+    ("Добрый день, друзья", "cp1251", "Windows-1251, Shift JIS", "save the transcript as UTF-8"),
+    ("吾輩は猫である。名前はまだ無い。", "shift-jis", "Windows-1251, Shift JIS", "save the transcript as UTF-8"),
+    ("我是一只猫，名字还没有。", "gb18030", "Windows-1251, Shift JIS", "save the transcript as UTF-8"),
+]
+
+
+@over_rows(("text", "codec", "name", "remedy"), ENCODINGS)
+def test_other_encodings_are_named_with_the_command_that_mends_them(text, codec, name, remedy) -> None:
+    with pytest.raises(TranscriptError, match="expected UTF-8") as caught:
+        parse_transcript(text.encode(codec), "my talk.txt")
+    assert f"it looks like {name}" in str(caught.value) or name in str(caught.value)
+    assert remedy in str(caught.value)
+
+
+TEXTS = [
+    "She said <i>hello</i> &amp; left.",
+    "<p>A fragment of <b>HTML</b></p>",
+    "{not json} after all",
+    "[laughs] Well…",
+    "[00:12] Hello\n[00:15] there\n",
+    "# Heading\n\nHTML and PDF, RIFF, ID3, FORM A:",
+    "RIFFRAFF",
+    "OggS and fLaC are words here",
+    "WEBVTTing is no header",
+    "WEBVTT is a format of subtitles.",
+    "Meet 12:30 --> 13:00, lunch",
+    "ÿâ ÿþ",
+    "",
+]
+
+
+@over_rows("text", TEXTS)
+def test_texts_stay_texts(text: str) -> None:
+    transcript = parse_transcript(text.encode(), "talk.txt")
+    assert (transcript.text, transcript.subtitles) == (text, None)
+
+
+SUBTITLES = [
+    # what it shows, the file, its text, each cue's text
+    ("plain", f"1\n{TIMES}\nHello\n\n2\n{LATER}\nthere\n", ["Hello", "there"]),
+    ("CRLF and a mark", f"\ufeff1\r\n{TIMES}\r\nHello\r\n\r\n2\r\n{LATER}\r\nthere\r\n", ["Hello", "there"]),
+    ("doubled line ends", f"1\r\r\n{TIMES}\r\r\nHello\r\r\n\r\r\n2\r\r\n{LATER}\r\r\nthere\r\r\n", ["Hello", "there"]),
+    ("every second line blank", f"1\n\n{TIMES}\n\nHello\n\n\n\n2\n\n{LATER}\n\nthere\n", ["Hello", "there"]),
+    ("no numbers", f"{TIMES}\nHello\n\n{LATER}\nthere", ["Hello", "there"]),
+    ("no blank lines", f"1\n{TIMES}\nHello\n2\n{LATER}\nthere\n", ["Hello", "there"]),
+    ("repeated numbers", f"7\n{TIMES}\nHello\n\n7\n{LATER}\nthere\n", ["Hello", "there"]),
+    ("two lines", f"1\n{TIMES}\n- Hello\n- there\n", ["- Hello\n- there"]),
+    ("a number as text", f"1\n{TIMES}\n42\n\n2\n{LATER}\nthere\n", ["42", "there"]),
+    ("a blank line inside", f"1\n{TIMES}\nHello\n\nthere\n\n2\n{LATER}\nyou\n", ["Hello\n\nthere", "you"]),
+    ("empty cues", f"1\n{TIMES}\n\n2\n{LATER}\n\n3\n{LATER}\nyou\n", ["", "", "you"]),
+    ("points, no hours", "1\n00:01.0 --> 00:02.5\nHello\n", ["Hello"]),
+    ("half an arrow", f"1\n{TIMES}\nHello\n\n2\n{LATER.replace('-->', '--')}\nthere\n", ["Hello", "there"]),
+    ("times as text", f"1\n{TIMES}\nfrom\n00:00:03,000 - 00:00:04,000\n", ["from\n00:00:03,000 - 00:00:04,000"]),
+    ("a position", f"1\n{TIMES} X1:100 X2:200 Y1:1 Y2:2\nHello\n", ["Hello"]),
+    ("markup", f"1\n{TIMES}\n{{\\an8}}<i>Hello</i>\n", ["{\\an8}<i>Hello</i>"]),
+    ("an arrow in the text", f"1\n{TIMES}\nfrom here --> to there\n", ["from here --> to there"]),
+]  # fmt: skip
+
+
+@over_rows(("what", "file", "texts"), SUBTITLES)
+def test_subtitles_in_all_states_of_repair(what: str, file: str, texts: list[str]) -> None:
+    transcript = parse_transcript(file.encode(), "film.txt")
+    subtitles = transcript.subtitles
+    assert subtitles is not None
+    assert subtitles.format == "srt"
+    assert [transcript.text[cue.char_start : cue.char_end] for cue in subtitles.cues] == texts, what
+    assert transcript.text == "\n".join(texts)
+    assert (subtitles.cues[0].start_s, subtitles.cues[0].end_s) == (1.0, 2.5)
+
+
+def test_arrows_that_are_all_damaged_are_arrows_in_a_file_of_that_name() -> None:
+    file = f"1\n{TIMES}\nHello\n2\n{LATER}\nthere\n".replace("-->", "--").encode()
+    assert parse_transcript(file, "film.srt").text == "Hello\nthere"
+    assert parse_transcript(file, "film.txt").subtitles is None
+
+
+def test_a_number_that_is_all_the_text_of_a_cue_without_a_number_is_text() -> None:
+    file = f"WEBVTT\n\n{TIMES}\n2\n\n{LATER}\nthere\n".encode()
+    assert parse_transcript(file, "film.vtt").text == "2\nthere"
+
+
+VTT = """WEBVTT - a title
+Kind: captions
+
+NOTE who did it
+--> is no cue
+
+STYLE
+::cue { color: lime }
+
+intro
+00:01.000 --> 00:02.500 line:0 align:start
+<v Mary>Rock &amp; <i>roll</i>
+
+NOTE in between
+
+01:00:03.000 --> 01:00:04.000
+there
+"""
+
+
+def test_vtt_with_all_that_stands_around_its_cues() -> None:
+    transcript = parse_transcript(VTT.encode(), "-")
+    subtitles = transcript.subtitles
+    assert subtitles is not None
+    assert transcript.text == "<v Mary>Rock & <i>roll</i>\nthere"
+    assert (subtitles.format, subtitles.header) == ("vtt", "WEBVTT - a title\nKind: captions")
+    first, second = subtitles.cues
+    assert (first.name, first.settings, first.payload) == (
+        "intro",
+        "line:0 align:start",
+        "<v Mary>Rock &amp; <i>roll</i>",
+    )
+    assert first.before.startswith("NOTE who did it\n--> is no cue\n\nSTYLE")
+    assert (second.name, second.before, second.payload, second.end_s) == ("", "NOTE in between", None, 3604.0)
+
+
+BROKEN = [
+    ("film.srt", f"1\n{TIMES}\nHello\n\n2\n00:00:03,000 --> soon\nthere\n", "film.srt, line 6: expected the times"),
+    ("film.srt", f"1\n{TIMES}\nHello\n\n2\n00:00:xx --> 00:00:04,000\nthere\n", "film.srt, line 6: expected the times"),
+    ("film.vtt", "WEBVTT\n", "film.vtt: expected subtitles with cues"),
+    ("film.srt", "Just a text.\n", "film.srt: expected subtitles, as its name says"),
+]
+
+
+@over_rows(("name", "file", "says"), BROKEN)
+def test_broken_subtitles_are_an_error_that_names_the_line(name: str, file: str, says: str) -> None:
+    with pytest.raises(TranscriptError) as caught:
+        parse_transcript(file.encode(), name)
+    assert says in str(caught.value)
+
+
+def test_reading_a_file_says_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such transcript file"):
+        read_transcript_file(tmp_path / "none.srt")
+    path = tmp_path / "film.srt"
+    path.write_text(f"1\n{TIMES}\nHello\n")
+    assert read_transcript_file(path).text == "Hello"
