@@ -23,8 +23,8 @@ import numpy as np
 import torch
 
 from ctc_align.text.english_or_not import BUCKETS, SCALE, WEIGHTS, ngrams
-from ctc_align.text.g2p.pronouncing import FOLDER
 from ctc_align.text.languages import script_of
+from ctc_align.text.letter_to_phone import FOLDER
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _DICTIONARY = 0.35

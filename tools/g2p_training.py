@@ -33,7 +33,7 @@ from ctc_align.functional import ctc_loss
 from ctc_align.models.log_probs import load_torch_file
 from ctc_align.text.arpabet import strip_all
 from ctc_align.text.control_characters import printable
-from ctc_align.text.g2p.letter_network import (
+from ctc_align.text.letter_network import (
     LABELS,
     MAX_LETTERS,
     SPREAD,
@@ -42,7 +42,7 @@ from ctc_align.text.g2p.letter_network import (
     encode,
     write_network,
 )
-from ctc_align.text.g2p.pronouncing import EXCEPTIONS, LEAST_RATIO, WEIGHTS, LetterToPhone
+from ctc_align.text.letter_to_phone import EXCEPTIONS, LEAST_RATIO, WEIGHTS, LetterToPhone
 
 Dictionary = Mapping[str, tuple[tuple[str, ...], ...]]
 

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from ctc_align.text.english.abbreviations import drops_g, is_elision
+from ctc_align.text.spoken_english import drops_g, is_elision
 
 _KEPT = "%‰#@&°№©"
 _SELECTORS = {*map(chr, range(0xFE00, 0xFE10)), "\u20e3"}

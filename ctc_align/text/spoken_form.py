@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from ctc_align.text.characters import LETTER, lower, plain
-from ctc_align.text.english import spoken_english
-from ctc_align.text.english.scanner import Context
-from ctc_align.text.english.telephone import telephone_words
+from ctc_align.text.english_numbers import Context
+from ctc_align.text.spoken_english import speak, telephone_words
 
 _ENGLISH = ("en", "eng", "english")
 _WORD = re.compile(rf"(?P<letters>{LETTER}+(?:['·]{LETTER}+)*)|(?P<number>[-−]?\d[\d.,']*)|(?P<sign>[%&€+])")
@@ -55,12 +54,12 @@ def spoken_forms(written: Sequence[str], language: str, *, in_context: bool = Tr
     if not _is_english(language):
         return [_other_language(word, language) for word in written]
     if not in_context:
-        return [spoken_english.speak(word, Context(shouting=True)) for word in written]
+        return [speak(word, Context(shouting=True)) for word in written]
     shouting = any(map(str.isupper, written)) and not any(any(map(str.islower, word)) for word in written)
     neighbours = zip(["", *written[:-1]], [*written[1:], ""])
     numbers = telephone_words(written)
     return [
-        numbers[place] if place in numbers else spoken_english.speak(word, Context(*both, shouting))
+        numbers[place] if place in numbers else speak(word, Context(*both, shouting))
         for place, (word, both) in enumerate(zip(written, neighbours))
     ]
 

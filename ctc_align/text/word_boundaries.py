@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from ctc_align.text.characters import plain, word_set
-from ctc_align.text.english.measures import unit_name
+from ctc_align.text.english_numbers import unit_name
 
 _DASHES = "\u2012\u2013\u2014\u2015\u2e3a\u2e3b\ufe58"
 _ELLIPSES = "…‥"

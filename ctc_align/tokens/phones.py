@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from ctc_align.errors import LexiconError
 from ctc_align.text.arpabet import PHONES, strip_stress
-from ctc_align.text.g2p.pronouncing import letter_to_phone
+from ctc_align.text.letter_to_phone import letter_to_phone
 from ctc_align.text.lexicon import Lexicon
 from ctc_align.text.printed_labels import outer_punctuation_stripped
 from ctc_align.tokens.letters import LetterTokenizer
@@ -141,7 +141,7 @@ class PhoneTokenizer:
 
     def _pronounced(self, part: str, candidates: Sequence[Sequence[str]]) -> WordTokens:
         """Return the tokens of letter-to-phone's pronunciations."""
-        from ctc_align.text.g2p.spelling import fold
+        from ctc_align.text.letter_to_phone import fold
 
         found = fewest_missing(self._in_vocabulary(phones) for phones in candidates)
         return WordTokens(found.pronunciations, fold(part)[1] + found.missing)

@@ -10,9 +10,8 @@ import pytest
 from rows import over_rows
 
 from ctc_align.text.arpabet import PHONES
-from ctc_align.text.g2p.letter_network import likeliest
-from ctc_align.text.g2p.pronouncing import EXCEPTIONS, FOLDER, WEIGHTS, LetterToPhone
-from ctc_align.text.g2p.spelling import fold
+from ctc_align.text.letter_network import likeliest
+from ctc_align.text.letter_to_phone import EXCEPTIONS, FOLDER, WEIGHTS, LetterToPhone, fold
 
 # Typed by hand from the sound of the words; the first pronunciation of each.
 COMMON = """

@@ -9,8 +9,8 @@ from rows import over_rows
 from spoken_tables import rows
 
 from ctc_align.text import split
-from ctc_align.text.english.scanner import Context
-from ctc_align.text.english.spoken_english import speak
+from ctc_align.text.english_numbers import Context
+from ctc_align.text.spoken_english import speak
 
 TABLE = """
 # letters, quotes, apostrophes

@@ -9,8 +9,8 @@ from rows import over_rows
 
 from ctc_align.errors import LexiconError, UsageError
 from ctc_align.text.arpabet import PHONES
-from ctc_align.text.g2p.pronouncing import LetterToPhone
 from ctc_align.text.ipa import IPA_PHONES
+from ctc_align.text.letter_to_phone import LetterToPhone
 from ctc_align.text.lexicon import Lexicon, read_lexicon
 from ctc_align.tokens import letters, phones
 from ctc_align.tokens.letters import LetterTokenizer

@@ -12,8 +12,8 @@ import torch
 
 from ctc_align.config import load_config
 from ctc_align.errors import ConfigError
-from ctc_align.text.g2p.letter_network import LetterNetwork, LetterNetworkShape, encode, read_network, write_network
-from ctc_align.text.g2p.pronouncing import EXCEPTIONS, FOLDER, LetterToPhone
+from ctc_align.text.letter_network import LetterNetwork, LetterNetworkShape, encode, read_network, write_network
+from ctc_align.text.letter_to_phone import EXCEPTIONS, FOLDER, LetterToPhone
 from g2p_training import (
     G2pSettings,
     batches,

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from ctc_align.text.characters import word_set
-from ctc_align.text.g2p.pronouncing import letter_to_phone
 from ctc_align.text.ipa import IPA_VOWELS, OF_ARPABET
+from ctc_align.text.letter_to_phone import letter_to_phone
 from ctc_align.text.sounds.pieces import Piece, pieces
 from ctc_align.text.sounds.spelling_rules import spelling_rules, text_table
 

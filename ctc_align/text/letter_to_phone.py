@@ -1,10 +1,13 @@
-"""Pronunciations of English words: CMUdict's for the words it has, a small CTC network's for all others.
+"""Pronunciations of English words: CMUdict's for the words that it has, a small CTC network's for all others.
 
 The network alone gets most of CMUdict right; `g2p-exceptions.txt.gz` holds the rest, so that together they are the
 whole dictionary. A line there is one of
 
     word<TAB>P P P[<TAB>P P P …]    its pronunciations, the most common first
     word                            the network's first pronunciation, and no other
+
+Words are folded to the letters a-z and apostrophes first; clitics ('s, 'll) are added by rules, and initials are
+spelled out.
 """
 
 from __future__ import annotations
@@ -12,20 +15,112 @@ from __future__ import annotations
 import gzip
 import itertools
 import threading
+import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
-from ctc_align.text.g2p.spelling import add_suffix, fold, is_initialism, split_suffix
+from ctc_align.text.arpabet import VOWELS
 
 if TYPE_CHECKING:
-    from ctc_align.text.g2p.letter_network import LetterNetwork
+    from ctc_align.text.letter_network import LetterNetwork
+
+_FOLDED = {
+    "ß": "ss", "ẞ": "ss", "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "th", "þ": "th", "ħ": "h", "ı": "i",
+    "ŋ": "ng", "ə": "e", "ŧ": "t", **dict.fromkeys("ʻʼ’‘", "'"),
+}  # fmt: skip
+_AFTER_SIBILANT = frozenset(("CH", "JH", "S", "SH", "Z", "ZH"))
+_VOICELESS = frozenset(("F", "K", "P", "T", "TH"))
+_SUFFIXES = ("'s", "'ll", "'d", "'ve", "'re")
+_LONGEST_INITIALS = 4
+
+
+def fold(spoken: str) -> tuple[str, tuple[str, ...]]:
+    """Return (a spoken word in letters a-z and apostrophes, its letters in NFC that have no such spelling).
+
+    Accents are removed (é is e), ß is ss, æ is ae; anything but letters, digits and marks is dropped.
+
+    >>> fold("Zoë's"), fold("straße"), fold("tschüß!")
+    (("zoe's", ()), ('strasse', ()), ('tschuss', ()))
+    >>> fold("wодa")
+    ('wa', ('о', 'д'))
+    """
+    if spoken.isascii() and spoken.isalpha():
+        return spoken.lower(), ()
+    letters, missing = [], []
+    for character in unicodedata.normalize("NFC", spoken.lower()):
+        folded = _folded(character)
+        if folded is None:
+            missing.append(character)
+        else:
+            letters.append(folded)
+    return "".join(letters), tuple(missing)
+
+
+@lru_cache(maxsize=16384)
+def _folded(character: str) -> str | None:
+    """Return one character in a-z and '; "" if it is not pronounced, None if English has no letters for it."""
+    if "a" <= character <= "z" or character == "'":
+        return character
+    if character in _FOLDED:
+        return _FOLDED[character]
+    base = [part for part in unicodedata.normalize("NFKD", character) if not unicodedata.combining(part)]
+    folded = "".join(_FOLDED.get(part, part) for part in base).lower()
+    if base and all("a" <= part <= "z" or part == "'" for part in folded):
+        return folded
+    category = unicodedata.category(character)
+    # Marks with combining class 0 are vowel signs of Indic scripts and the like: letters, unlike accents.
+    is_sign = category in ("Mc", "Mn") and unicodedata.combining(character) == 0 and not _is_selector(character)
+    return None if category[0] in "LN" or is_sign else ""
+
+
+def _is_selector(character: str) -> bool:
+    return "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef" or character == "\u034f"
+
+
+def split_suffix(word: str) -> tuple[str, str] | None:
+    """Return (base, clitic) of "john's", "they'll" …; None for a word without a clitic.
+
+    >>> split_suffix("john's"), split_suffix("'s"), split_suffix("don't")
+    (('john', "'s"), None, None)
+    """
+    for suffix in _SUFFIXES:
+        base = word.removesuffix(suffix)
+        if base != word and any(letter != "'" for letter in base):
+            return base, suffix
+    return None
+
+
+def add_suffix(phones: tuple[str, ...], suffix: str) -> tuple[str, ...]:
+    """Return a pronunciation with a clitic of `split_suffix` after it.
+
+    >>> add_suffix(("CH", "ER", "CH"), "'s"), add_suffix(("K", "AE", "T"), "'s"), add_suffix(("B", "IY"), "'s")
+    (('CH', 'ER', 'CH', 'IH', 'Z'), ('K', 'AE', 'T', 'S'), ('B', 'IY', 'Z'))
+    """
+    last = phones[-1] if phones else ""
+    if suffix == "'s":
+        return phones + (("IH", "Z") if last in _AFTER_SIBILANT else ("S",) if last in _VOICELESS else ("Z",))
+    if suffix == "'d":
+        return phones + (("IH", "D") if last in ("T", "D") else ("D",))
+    if suffix == "'ve":
+        return phones + (("V",) if last in VOWELS else ("AH", "V"))
+    return phones + (("AH", "L") if suffix == "'ll" else ("ER",))
+
+
+def is_initialism(word: str) -> bool:
+    """Return whether a word looks like initials that are spelled out: two to four letters without a vowel.
+
+    >>> is_initialism("bbc"), is_initialism("rhythm"), is_initialism("b")
+    (True, False, False)
+    """
+    return 2 <= len(word) <= _LONGEST_INITIALS and not set(word) & set("aeiouy'")
+
 
 Phones = tuple[str, ...]
 
-FOLDER = Path(__file__).resolve().parents[2] / "models" / "english"
+FOLDER = Path(__file__).resolve().parents[1] / "models" / "english"
 WEIGHTS = "g2p.safetensors"
 EXCEPTIONS = "g2p-exceptions.txt.gz"
 LEAST_RATIO = 0.2
@@ -64,7 +159,7 @@ class LetterToPhone:
 
         Args:
             words: single spoken words (no spaces); accents are folded, letters that English lacks are left out.
-            best: the most for a word that CMUdict lacks; of CMUdict's words all are returned.
+            best: the most pronunciations of a word that CMUdict lacks; a word that it has gets all of them.
 
         Returns:
             One list per word; empty where no letter of a-z is left.
@@ -78,8 +173,8 @@ class LetterToPhone:
         """Run the network once over all words that are needed to pronounce `folded`."""
         if len(self.candidates) > _MOST_CACHED:
             self.candidates.clear()
-        for word in dict.fromkeys((*folded, *ascii_lowercase)):  # letters: a word may have to be spelt
-            self._pronunciations(word, best)  # notes in `_wanted` what is missing
+        for word in dict.fromkeys((*folded, *ascii_lowercase)):  # letters: a word may have to be spelled out
+            self._pronunciations(word, best)  # adds to `_wanted` what the network must read
         wanted, self._wanted = sorted(self._wanted), set()
         self.candidates.update(self._run(wanted))
 
@@ -110,7 +205,7 @@ class LetterToPhone:
         return phones
 
     def by_network(self, word: str) -> list[Phones]:
-        """Return the network's pronunciations of a word, none before it was prepared."""
+        """Return the network's pronunciations of a word; [] before it was prepared."""
         candidates = self.candidates.get(word)
         if candidates is None:
             self._wanted.add(word)
@@ -123,7 +218,7 @@ class LetterToPhone:
             return {}
         import torch
 
-        from ctc_align.text.g2p.letter_network import LABELS, encode, likeliest
+        from ctc_align.text.letter_network import LABELS, encode, likeliest
 
         by_length: dict[int, list[str]] = {}
         for word in words:
@@ -141,12 +236,12 @@ class LetterToPhone:
 
     @cached_property
     def _network(self) -> LetterNetwork:
-        from ctc_align.text.g2p.letter_network import read_network
+        from ctc_align.text.letter_network import read_network
 
         return read_network(self._folder / WEIGHTS)
 
 
 @lru_cache(maxsize=1)
 def letter_to_phone() -> LetterToPhone:
-    """Return the package's letter-to-phone: one for all, which remembers what it was asked."""
+    """Return the letter-to-phone of the package: one for all callers, with a cache of its answers."""
     return LetterToPhone.load()

@@ -115,8 +115,8 @@ class LetterNetwork(nn.Module):
 
     def forward(self, letters: torch.Tensor) -> torch.Tensor:
         batch, length = letters.shape
-        place = self.from_start[:length] + self.from_end[:length].flip(0)
-        x = self.dropout(self.letters(letters) + place)
+        position = self.from_start[:length] + self.from_end[:length].flip(0)
+        x = self.dropout(self.letters(letters) + position)
         for block in self.blocks:
             x = block(x)
         x = self.norm(self.spread(x).view(batch, SPREAD * length, -1))

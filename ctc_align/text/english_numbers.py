@@ -1,0 +1,506 @@
+"""English readings of digits, the American way: numbers, years, Roman numerals, money, times, dates, measures.
+
+A written word is scanned from left to right with rules that are tried in order at each position; the first that applies
+is used. Numbers in words have no "and" inside, no hyphens and no commas.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+from ctc_align.text.characters import word_set
+
+
+class Context(NamedTuple):
+    """The neighbours of a word as written ("" at the ends), and whether the whole transcript is in capitals."""
+
+    before: str = ""
+    after: str = ""
+    shouting: bool = False
+
+
+@dataclass
+class Scan:
+    """The scan of a word (from `characters.plain`): the position reached and the words spoken so far."""
+
+    text: str
+    context: Context
+    position: int = 0
+    spoken: list[str] = field(default_factory=list)
+    number: str = ""
+    """The latest number, as written; it ends at `number_end`."""
+    number_end: int = -1
+
+    @cached_property
+    def is_lettered(self) -> bool:
+        """True for a word with a letter or digit."""
+        return any(map(str.isalnum, self.text))
+
+    def previous(self, start: int) -> str:
+        """Return the character before `start`, "" at the beginning."""
+        return self.text[start - 1 : start] if start else ""
+
+
+Reader = Callable[[re.Match[str], Scan], "str | None"]
+
+
+class Rule(NamedTuple):
+    """A pattern, and a reader that returns the spoken words of a match, or None where the rule does not apply."""
+
+    pattern: re.Pattern[str]
+    reader: Reader
+
+
+def rule(pattern: str, reader: Reader) -> Rule:
+    """Return the rule of a regular expression."""
+    return Rule(re.compile(pattern), reader)
+
+
+def apply(rules: tuple[Rule, ...], scan: Scan) -> bool:
+    """Try `rules` at `scan.position`; on success add the spoken words, move the position and return True."""
+    for pattern, reader in rules:
+        match = pattern.match(scan.text, scan.position)
+        words = reader(match, scan) if match else None
+        if match and words is not None:
+            scan.position = match.end()
+            if words:
+                scan.spoken.append(words)
+            return True
+    return False
+
+
+# Units of measure and currencies
+
+_UNITS = {
+    "kg": "kilogram", "g": "gram", "mg": "milligram", "µg": "microgram", "lb": "pound", "lbs": "pound", "oz": "ounce",
+    "km": "kilometer", "m": "meter", "cm": "centimeter", "mm": "millimeter", "µm": "micrometer", "nm": "nanometer",
+    "mi": "mile", "ft": "foot", "in": "inch", "yd": "yard", "yds": "yard", "ha": "hectare",
+    "l": "liter", "L": "liter", "ml": "milliliter", "mL": "milliliter", "cl": "centiliter", "gal": "gallon",
+    "km/h": "kilometer per hour", "kph": "kilometer per hour", "kmh": "kilometer per hour", "mph": "mile per hour",
+    "m/s": "meter per second", "mi/h": "mile per hour", "fps": "frame per second", "bps": "bit per second",
+    "kbps": "kilobit per second", "Mbps": "megabit per second", "Gbps": "gigabit per second",
+    "Hz": "hertz", "kHz": "kilohertz", "MHz": "megahertz", "GHz": "gigahertz", "THz": "terahertz", "dB": "decibel",
+    "kB": "kilobyte", "KB": "kilobyte", "MB": "megabyte", "GB": "gigabyte", "TB": "terabyte", "PB": "petabyte",
+    "W": "watt", "kW": "kilowatt", "MW": "megawatt", "GW": "gigawatt", "kWh": "kilowatt hour", "Wh": "watt hour",
+    "V": "volt", "mV": "millivolt", "kV": "kilovolt", "mA": "milliamp", "kPa": "kilopascal", "hPa": "hectopascal",
+    "kcal": "kilocalorie", "cal": "calorie", "kJ": "kilojoule",
+    "h": "hour", "hr": "hour", "hrs": "hour", "min": "minute", "mins": "minute", "sec": "second", "secs": "second",
+    "ms": "millisecond", "µs": "microsecond", "ns": "nanosecond",
+    "°": "degree", "°C": "degree celsius", "°F": "degree fahrenheit", "°K": "degree kelvin", "%": "percent",
+}  # fmt: skip
+_POWERS = {"2": "square", "3": "cubic"}
+_NOT_SPACED = frozenset(("in", "ha", "W", "V", "L", "l", "mi", "g", "%"))
+_ALONE = word_set(
+    """kg mg km cm mm lbs km/h kph mph kHz MHz GHz Hz dB kWh kW kcal Mbps kbps ml mL kB KB MB GB TB °C °F µm µg µs"""
+)
+_IRREGULAR = {"foot": "feet", "inch": "inches", "percent": "percent"}
+_UNIT = re.compile(r"(?P<unit>[A-Za-zµ°%]+(?:/[a-z]+)?)(?:⁺?(?P<power>[23]))?")
+
+CURRENCIES = {
+    "$": ("dollar", "dollars"), "£": ("pound", "pounds"), "€": ("euro", "euros"), "¥": ("yen", "yen"),
+    "₹": ("rupee", "rupees"), "₩": ("won", "won"), "₽": ("ruble", "rubles"), "₺": ("lira", "lira"),
+    "₪": ("shekel", "shekels"), "₫": ("dong", "dong"), "₦": ("naira", "naira"), "₴": ("hryvnia", "hryvnias"),
+    "₿": ("bitcoin", "bitcoins"), "฿": ("baht", "baht"), "¢": ("cent", "cents"),
+}  # fmt: skip
+CENTS = {"$": ("cent", "cents"), "€": ("cent", "cents"), "£": ("penny", "pence")}
+
+
+def unit_name(written: str, *, singular: bool = False) -> str | None:
+    """Return the name of a unit after a number, in the plural unless `singular`; None for anything else.
+
+    >>> unit_name("km/h"), unit_name("kg", singular=True), unit_name("m2"), unit_name("zz")
+    ('kilometers per hour', 'kilogram', 'square meters', None)
+    """
+    match = _UNIT.fullmatch(written)
+    if match is None:
+        return None
+    unit = match["unit"]
+    name = _UNITS.get(unit) or (_UNITS.get(unit.lower()) if len(unit) > 1 and unit.isupper() else None)
+    if name is None:
+        return None
+    head, per, tail = name.partition(" per ")
+    if not singular:
+        head = _plural(head)
+    if match["power"] and tail:
+        tail += {"2": " squared", "3": " cubed"}[match["power"]]
+    elif match["power"]:
+        head = f"{_POWERS[match['power']]} {head}"
+    return head + per + tail
+
+
+def spaced_unit_name(written: str, before: str) -> str | None:
+    """Return the name of a unit that is a separate word, after the word `before`; None where that would be a guess.
+
+    >>> spaced_unit_name("kg", "5"), spaced_unit_name("kg", "five"), spaced_unit_name("in", "5")
+    ('kilograms', 'kilograms', None)
+    """
+    unit = re.sub(r"⁺?[23]$", "", written)
+    if re.fullmatch(r"\W*[\d.,/]*\d\W*", before):
+        allowed = unit in _UNITS and unit not in _NOT_SPACED
+    else:
+        allowed = unit in _ALONE
+    return unit_name(written, singular=before.lower() in ("1", "a", "one", "per")) if allowed else None
+
+
+def spaced_units() -> frozenset[str]:
+    """Return the lower-case spellings that may be units when they stand alone."""
+    return frozenset(unit.lower() for unit in _UNITS)
+
+
+def _plural(name: str) -> str:
+    first, _, rest = name.partition(" ")
+    if first == "degree":
+        return f"degrees {rest}".strip()
+    if name in _IRREGULAR or name.endswith("hertz"):
+        return _IRREGULAR.get(name, name)
+    return name + "s"
+
+
+# Numbers in words
+
+INTEGER = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)"
+NUMBER = rf"(?:{INTEGER}(?:\.\d+)?|(?<!\w)\.\d+)"
+"""Regular expression of a number as written: 5, 1,250, 3.14, .5"""
+
+_DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+_LONGEST_PLAIN = 9
+_LONGEST_GROUPED = 48
+_DENOMINATORS = frozenset((*range(2, 11), 12, 16, 20, 32, 64, 100, 1000))
+_ROMAN = re.compile(r"(?=[IVX]{2}|[IVXL]{3})(X{0,3}|XL|LX{0,3})(IX|IV|V?I{0,3})")
+_ROMAN_LETTER = re.compile(r"[IVX]")
+_ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50}
+_NUMBERED = word_set("chapter act scene volume vol book part war phase type stage section title appendix")
+_NUMBERED_BEFORE_I = word_set("chapter act scene volume vol war part phase type stage")
+_REIGNING = word_set(
+    """alexander alfonso benedict carlos catherine charles christian clement edward elizabeth ferdinand francis
+    frederick george gregory gustav henry innocent ivan james john leo louis mary mehmed napoleon nicholas otto paul
+    peter philip pius ptolemy ramses richard umberto urban wilhelm william"""
+)
+
+
+def digits(text: str) -> str:
+    """Read a number digit by digit.
+
+    >>> digits("007")
+    'zero zero seven'
+    """
+    return " ".join(_DIGITS[int(digit)] for digit in text if digit.isdigit())
+
+
+@lru_cache(maxsize=4096)
+def cardinal(text: str) -> str:
+    """Read a whole number; digit by digit if it looks like a code (a leading zero) or a telephone number (long).
+
+    >>> cardinal("1,250"), cardinal("05")
+    ('one thousand two hundred fifty', 'zero five')
+    """
+    bare = text.replace(",", "")
+    grouped = len(bare) < len(text) or bare.endswith("000")
+    if (bare[0] == "0" and len(bare) > 1) or len(bare) > (_LONGEST_GROUPED if grouped else _LONGEST_PLAIN):
+        return digits(bare)
+    return _words(int(bare), "cardinal")
+
+
+@lru_cache(maxsize=4096)
+def ordinal(text: str) -> str:
+    """Read a whole number as an ordinal.
+
+    >>> ordinal("21")
+    'twenty first'
+    """
+    bare = text.replace(",", "")
+    return _words(int(bare), "ordinal") if len(bare) <= _LONGEST_GROUPED else digits(bare)
+
+
+def decimal(text: str) -> str:
+    """Read a number with or without a decimal point.
+
+    >>> decimal("3.05"), decimal(".5")
+    ('three point zero five', 'point five')
+    """
+    whole, _, fraction = text.partition(".")
+    words = [cardinal(whole)] if whole else []
+    return " ".join([*words, "point", digits(fraction)] if fraction else words)
+
+
+def is_year(text: str) -> bool:
+    """Return whether digits are read as a year: four of them, 1100 to 2099."""
+    return len(text) == 4 and text.isdigit() and "1100" <= text <= "2099"
+
+
+def year(text: str) -> str:
+    """Read four digits as a year.
+
+    >>> year("1999"), year("1905"), year("1900"), year("2005"), year("2026")
+    ('nineteen ninety nine', 'nineteen oh five', 'nineteen hundred', 'two thousand five', 'twenty twenty six')
+    """
+    if "2000" <= text <= "2009":
+        return cardinal(text)
+    century, rest = text[:2], text[2:]
+    if rest == "00":
+        return f"{cardinal(century)} hundred"
+    return f"{cardinal(century)} {two_digits(rest)}"
+
+
+def two_digits(text: str) -> str:
+    """Read two digits after an hour or a century.
+
+    >>> two_digits("05"), two_digits("30"), two_digits("00")
+    ('oh five', 'thirty', 'oh oh')
+    """
+    if text[0] != "0":
+        return cardinal(text)
+    return "oh oh" if text == "00" else f"oh {digits(text[1])}"
+
+
+def number(text: str) -> str:
+    """Read a bare number: as a year where it looks like one, else its value.
+
+    >>> number("1999"), number("1,999")
+    ('nineteen ninety nine', 'one thousand nine hundred ninety nine')
+    """
+    return year(text) if is_year(text) else decimal(text)
+
+
+def plural(words: str) -> str:
+    """Return the plural of a number in words.
+
+    >>> plural("nineteen ninety"), plural("six")
+    ('nineteen nineties', 'sixes')
+    """
+    if words.endswith("y"):
+        return words[:-1] + "ies"
+    return words + ("es" if words.endswith("x") else "s")
+
+
+def fraction(above: str, below: str) -> str | None:
+    """Read a proper fraction with a common denominator; None for any other pair.
+
+    >>> fraction("1", "2"), fraction("3", "4"), fraction("4", "4")
+    ('one half', 'three quarters', None)
+    """
+    if len(above) > 3 or len(below) > 4:
+        return None
+    count, parts = int(above), int(below)
+    if parts not in _DENOMINATORS or not 0 < count < parts:
+        return None
+    name = {2: "half", 4: "quarter"}.get(parts) or ordinal(below).removeprefix("one ")
+    return f"{cardinal(above)} {name if count == 1 else name + 's'}"
+
+
+def roman(numeral: str, before: str, shouting: bool) -> str | None:
+    """Read a Roman numeral after the word `before`; None where the letters may be something else.
+
+    After a reigning name an ordinal (Henry VIII: "the eighth"), after another capitalised word a cardinal
+    (World War II, Chapter IV). A single I, V or X only after a word such as Chapter. Where all is in capitals, only
+    after those names and words.
+
+    >>> roman("VIII", "Henry", False), roman("II", "War", False), roman("I", "Charles", False)
+    ('the eighth', 'two', None)
+    """
+    name = re.sub(r"\W", "", before).lower()
+    single = _ROMAN_LETTER.fullmatch(numeral) is not None
+    if not (single or _ROMAN.fullmatch(numeral)):
+        return None
+    if single:
+        return _roman_letter(numeral, name, before[:1].isupper() and not shouting)
+    value = str(_roman_value(numeral))
+    if name in _REIGNING:
+        return f"the {ordinal(value)}"
+    likely = name in _NUMBERED or (before[:1].isupper() and not shouting and name not in ("the", "a", "an", "my"))
+    return cardinal(value) if likely else None
+
+
+def _roman_letter(numeral: str, name: str, titled: bool) -> str | None:
+    """Read one letter; "I" only after a capitalised word such as Chapter, since it is a pronoun elsewhere."""
+    numbered = (titled and name in _NUMBERED_BEFORE_I) if numeral == "I" else name in _NUMBERED
+    return cardinal(str(_ROMAN_VALUES[numeral])) if numbered else None
+
+
+def _roman_value(numeral: str) -> int:
+    values = [_ROMAN_VALUES[letter] for letter in numeral]
+    return sum(-v if v < after else v for v, after in zip(values, [*values[1:], 0]))
+
+
+def _words(value: int, form: str) -> str:
+    from num2words import num2words
+
+    words = str(num2words(value, to=form, lang="en"))
+    return " ".join(re.sub(r"\band\b|[,-]", " ", words).split())
+
+
+# Digits with the signs and units around them
+
+_SYMBOLS = "[" + "".join(CURRENCIES) + "]"
+_SCALES = {
+    "k": "thousand", "m": "million", "mn": "million", "mio": "million", "b": "billion", "bn": "billion",
+    "t": "trillion", "tn": "trillion",
+}  # fmt: skip
+SCALE_WORDS = frozenset(("hundred", "thousand", "million", "billion", "trillion"))
+_SCALE = rf"(?:(?P<scale>mio|[mbt]n|[kmbtKMBT])|-?(?P<scale_word>{'|'.join(sorted(SCALE_WORDS))}))?(?![A-Za-z])"
+_REGION = r"(?P<region>US|AU|CA|NZ|HK|A|C|S)?"
+_HALF_DAY = r"(?:[- ]?(?P<half>[AaPp])\.?[Mm]\b\.?)"
+_MEASURE = r"(?P<gap>-?)(?P<unit>(?:°[A-Za-z]?|[A-Za-zµ%]+(?:/[a-z]+)?)(?:⁺?[23])?)(?![A-Za-z0-9])"
+_MONEY_WORD = re.compile(rf"\W*?(?:{_SYMBOLS}?{NUMBER}[-–])?{_REGION}(?P<symbol>{_SYMBOLS}){NUMBER}\W*")
+_YEAR_FOLLOWS = word_set("in since until year ad")
+_MONTHS = word_set(
+    """january february march april may june july august september october november december
+    jan feb mar apr jun jul aug sep sept oct nov dec"""
+)
+
+
+def money_before(word: str) -> str:
+    """Return the currency's plural where `word` is a sum of money ("$2", before "million"), else "".
+
+    >>> money_before("$2"), money_before("2")
+    ('dollars', '')
+    """
+    match = _MONEY_WORD.fullmatch(word)
+    return CURRENCIES[match["symbol"]][1] if match else ""
+
+
+def _money(match: re.Match[str], scan: Scan) -> str:
+    symbol, amount = match["symbol"], match["amount"]
+    scale = match["scale_word"] or _SCALES.get((match["scale"] or "").lower(), "")
+    region = f"{' '.join(match['region'].lower())} " if match["region"] else ""
+    one, many = CURRENCIES[symbol]
+    if scale:
+        return f"{decimal(amount)} {scale} {region}{many}"
+    after = re.sub(r"\W", "", scan.context.after.lower())
+    if after in SCALE_WORDS and re.fullmatch(r"\W*", scan.text[match.end() :]):
+        return decimal(amount)
+    whole, _, part = amount.partition(".")
+    if symbol in CENTS and len(part) == 2:
+        return _with_cents(symbol, whole.lstrip("0"), part, region)
+    return f"{decimal(amount)} {region}{one if amount == '1' else many}"
+
+
+def _with_cents(symbol: str, whole: str, part: str, region: str) -> str:
+    one, many = CURRENCIES[symbol]
+    cents = "" if part == "00" else cardinal(part.lstrip("0"))
+    cent = CENTS[symbol][part != "01"]
+    if not whole:
+        return f"{cents or 'zero'} {cent if cents else region + many}"
+    amount = f"{cardinal(whole)} {region}{one if whole == '1' else many}"
+    if not cents:
+        return amount
+    return f"{amount} {cents}" if symbol == "£" else f"{amount} and {cents} {cent}"
+
+
+def _money_after(match: re.Match[str], scan: Scan) -> str:
+    one, many = CURRENCIES[match["symbol"]]
+    whole, _, part = match["amount"].partition(".")
+    if match["symbol"] in CENTS and len(part) == 2 and whole:
+        return _with_cents(match["symbol"], whole.lstrip("0"), part, "")
+    return f"{decimal(match['amount'])} {one if match['amount'] == '1' else many}"
+
+
+def _time(match: re.Match[str], scan: Scan) -> str | None:
+    hour, minute, second, half = match["hour"], match["minute"], match["second"], match["half"]
+    if int(hour) > 24:
+        return None
+    words = [cardinal(str(int(hour)))]
+    in_range = scan.text[match.end() : match.end() + 1] in ("-", "–")
+    named = half or in_range or re.match(r"\W*(?:[ap]\.?m\b|o'clock)", scan.context.after.lower().replace("’", "'"))
+    if second:
+        words += [two_digits(minute), two_digits(second)]
+    elif minute != "00":
+        words.append(two_digits(minute))
+    elif not named:
+        words.append("o'clock" if 0 < int(hour) <= 12 else "hundred")
+    return " ".join(words + ([half.lower(), "m"] if half else []))
+
+
+def _half_day(match: re.Match[str], scan: Scan) -> str | None:
+    return f"{cardinal(match['hour'])} {match['half'].lower()} m" if 0 < int(match["hour"]) <= 12 else None
+
+
+def _date(match: re.Match[str], scan: Scan) -> str:
+    return " ".join(year(part) if is_year(part) else cardinal(str(int(part))) for part in re.split("[-/]", match[0]))
+
+
+def _local_number(match: re.Match[str], scan: Scan) -> str | None:
+    """Read a telephone number of seven digits; None for a range (100-2000, 200-1000)."""
+    exchange, line = match["exchange"], match["line"]
+    after = re.sub(r"\W", "", scan.context.after)
+    is_range = (exchange.endswith("0") and line.endswith("00")) or unit_name(after) is not None
+    return None if is_range else digits(match[0])
+
+
+def _fraction(match: re.Match[str], scan: Scan) -> str:
+    whole, above, below = match["whole"], match["above"], match["below"]
+    words = fraction(above, below)
+    if words is None:
+        return f"{number(whole) + ' ' if whole else ''}{number(above)} {number(below)}"
+    mixed = whole or re.fullmatch(r"\W*\d+", scan.context.before)
+    if mixed:
+        words = "and " + ("a half" if words == "one half" else words)
+    return f"{cardinal(whole)} {words}" if whole else words
+
+
+def _measure(match: re.Match[str], scan: Scan) -> str | None:
+    name = unit_name(match["unit"], singular=match["amount"] == "1" or bool(match["gap"]))
+    return f"{decimal(match['amount'])} {name}" if name else None
+
+
+def _scaled(match: re.Match[str], scan: Scan) -> str:
+    return f"{decimal(match['amount'])} {_SCALES[match['scale'].lower()]}"
+
+
+def _several(match: re.Match[str], scan: Scan) -> str:
+    return plural(number(match["amount"]))
+
+
+def _short_year(match: re.Match[str], scan: Scan) -> str:
+    words = two_digits(match["amount"])
+    return plural(words) if match["several"] else words
+
+
+def _plain_number(match: re.Match[str], scan: Scan) -> str:
+    text = match[0]
+    opens = not any(map(str.isalnum, scan.text[: match.start()]))
+    before = re.sub(r"\W", "", scan.context.before) if opens else ""
+    if before[:1].isupper() and before.lower() in _MONTHS and re.fullmatch(r"[1-9]|[12]\d|3[01]", text):
+        return ordinal(text)
+    if before.lower() in _YEAR_FOLLOWS and re.fullmatch(r"10[1-9]\d", text):
+        return year(text)
+    if len(text) == 3 and scan.text.strip("()") == text and re.fullmatch(r"\d{3}-\d{4}\W*", scan.context.after):
+        return digits(text)
+    return number(text)
+
+
+NUMBER_RULES: tuple[Rule, ...] = (
+    rule(rf"{_REGION}(?P<symbol>{_SYMBOLS})(?P<amount>{NUMBER}){_SCALE}", _money),
+    rule(rf"(?P<amount>{NUMBER})(?P<symbol>{_SYMBOLS})(?!\d)", _money_after),
+    rule(r"\d{4}-\d{1,2}-\d{1,2}(?![-\d])|\d{1,2}/\d{1,2}/(?:\d{4}|\d\d)(?![/\d])", _date),
+    rule(r"\d+(?:-\d+){2,}", lambda match, scan: digits(match[0])),
+    rule(r"(?P<exchange>\d{3})-(?P<line>\d{4})(?!\d)", _local_number),
+    rule(r"(?P<whole>\d+)? ?(?<!\d)(?P<above>\d+)/(?P<below>\d+)(?:(?:rd|th)s?(?![A-Za-z]))?(?![/\d])", _fraction),
+    rule(rf"(?P<hour>\d\d?):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?(?![:\d]){_HALF_DAY}?", _time),
+    rule(rf"(?P<hour>\d\d?){_HALF_DAY}", _half_day),
+    rule(
+        r"(?P<above>\d{1,3}):(?P<below>\d)(?![:\d])",
+        lambda m, scan: f"{cardinal(m['above'])} to {cardinal(m['below'])}",
+    ),
+    rule(
+        r"(?<![A-Za-z\d])(?P<feet>\d)'(?P<inches>1[01]|\d)(?!\d)\"?",
+        lambda m, scan: f"{digits(m[1])} foot {cardinal(m[2])}",
+    ),
+    rule(r"(?P<amount>\d*0)'s(?![A-Za-z])", _several),
+    rule(rf"(?P<amount>{INTEGER})s(?![A-Za-z])", _several),
+    rule(r"(?P<amount>\d[\d,]*)(?:st|nd|rd|th|ST|ND|RD|TH)(?![A-Za-z])", lambda m, scan: ordinal(m["amount"])),
+    rule(rf"(?P<amount>{NUMBER})[x×](?=\d)", lambda m, scan: f"{number(m['amount'])} by"),
+    rule(rf"(?P<amount>{NUMBER}){_MEASURE}", _measure),
+    rule(rf"(?P<amount>{NUMBER})(?P<scale>bn|tn|mn|M)(?![A-Za-z0-9])", _scaled),
+    rule(r"\d{1,3}(?:\.\d{3}){2,}(?![.\d])", lambda m, scan: cardinal(m[0].replace(".", ","))),
+    rule(r"\d+(?:\.\d+){2,}", lambda m, scan: " point ".join(cardinal(part) for part in m[0].split("."))),
+    rule(NUMBER, _plain_number),
+)
+"""Tried in this order at a digit, a currency sign, or a point before a digit."""
+
+SHORT_YEAR = rule(r"['‘](?P<amount>\d\d)(?!\d)(?P<several>'?s(?![A-Za-z]))?", _short_year)
+"""'99, '90s"""

@@ -1,1 +1,0 @@
-"""Letter-to-phone: pronunciations of English words that are in no lexicon."""
