@@ -8,7 +8,9 @@ beside itself is refused.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+import logging
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -17,6 +19,7 @@ import numpy as np
 from ctc_align.errors import AudioError
 
 if TYPE_CHECKING:
+    import soxr
     from av.audio.frame import AudioFrame
     from av.audio.stream import AudioStream
     from av.container import InputContainer
@@ -32,18 +35,20 @@ FORMATS = (
 _WITHOUT_CLOCK = frozenset(
     ["aac", "ac3", "amr", "amrnb", "amrwb", "dts", "dtshd", "eac3", "ilbc", "loas", "mlp", "mp3", "truehd"]
 )
-"""Bare streams: their times are counted from their lengths, and say nothing of their own."""
+"""Bare streams: FFmpeg counts their times from the lengths of their packets."""
 _OPTIONS = {
     "format_whitelist": ",".join(FORMATS),
     "protocol_whitelist": "none",
 }
 _LONG_SEARCH = {"analyzeduration": "60000000", "probesize": "64000000"}
-"""Microseconds and bytes in which sound is looked for where FFmpeg's own 5 s and 5 MB have none."""
+"""Microseconds and bytes searched for sound where FFmpeg's default of 5 s and 5 MB has none."""
 _TAGS = (b"ID3", b"TAG", b"APETAGEX", b"LYRICS", b"3DI", b"\0\0\0")
 _READ_BYTES = 1 << 16
 _READ_FAILURES = 8
-"""Reading goes on after so many errors in a row."""
+"""Errors in a row after which reading ends."""
 _FULL_SCALE = {"u1": 128.0, "i2": 2.0**15, "i4": 2.0**31}
+
+logger = logging.getLogger(__name__)
 
 
 class NotMediaError(Exception):
@@ -51,7 +56,7 @@ class NotMediaError(Exception):
 
 
 class ByteRange(io.RawIOBase):
-    """The bytes of a file from `first` to `end` (exclusive; None: its end) as a file of their own, without a name."""
+    """The bytes of a file from `first` to `end` (exclusive; None: its end) as a file without a name."""
 
     def __init__(self, path: str, first: int = 0, end: int | None = None) -> None:
         super().__init__()
@@ -79,7 +84,7 @@ class ByteRange(io.RawIOBase):
                 return self._file.seek(self._end + offset) - self._first
             return self._file.seek(offset, whence) - self._first
         except (OSError, ValueError, OverflowError):
-            return -1  # a place that no file has, as damaged ones name: FFmpeg's error; PyAV prints exceptions
+            return -1  # a position that no file has, as damaged ones name: FFmpeg reports it; PyAV prints exceptions
 
     def tell(self) -> int:
         return self._file.tell() - self._first
@@ -107,7 +112,7 @@ class DecodedPiece:
 
 @dataclass
 class Damage:
-    """Sound that could not be decoded: how often, from where on, how long in all; and whether the end was cut."""
+    """Sound that could not be decoded: packets, where the first begins, seconds in all; and whether the end is cut."""
 
     count: int = 0
     first_s: float = 0.0
@@ -282,7 +287,9 @@ class MediaFile:
         if not data or base is None or data.startswith(_TAGS) or (not is_frame and not self._good_bytes):
             return []
         length_s = float((packet.duration or 0) * base)
-        if not is_frame and length_s:  # bytes without a header: as long as so many bytes are elsewhere in the file
+        if (
+            not is_frame and length_s
+        ):  # bytes without a header: as long as the same number of bytes elsewhere in the file
             frames = packet.size * self._good_s / self._good_bytes / length_s
             length_s *= max(1, round(frames))
         start_s = float((packet.pts or 0) * base) - self._origin_s
@@ -310,7 +317,7 @@ class MediaFile:
 
 
 def _has_sound(container: InputContainer) -> bool:
-    """Return whether there is a stream of sound of which some was met already."""
+    """Return whether there is a stream of sound of which FFmpeg has found a sample rate."""
     contexts = [stream.codec_context for stream in container.streams.audio]
     return any(context is not None and context.sample_rate for context in contexts)
 
@@ -365,3 +372,153 @@ def _samples(frame: AudioFrame) -> np.ndarray:
         return array.astype(np.float32)
     offset = 128.0 if array.dtype == np.uint8 else 0.0
     return ((array - offset) / scale).astype(np.float32)
+
+
+# The player's clock: decoded pieces become one stream without gaps, sample n at time n / rate of the recording. Sound
+# that begins late and gaps become silence, overlaps are trimmed, as `ffmpeg -af aresample=async=1:first_pts=0` does,
+# but within milliseconds: times of single pieces are rounded and jitter, so a step counts only where the next pieces
+# show it too. Pieces of another rate or channel count (files put together) are converted to those of the first.
+
+_LOOK_AHEAD = 6
+"""Pieces after one that must show the same step before it counts."""
+_TOLERANCE_S, _FIRST_TOLERANCE_S = 0.005, 0.001
+_RESTART_S = 1.0
+"""A longer step backwards is a clock that was set anew (files put together), not an overlap."""
+_LONGEST_GAP_S = 6 * 3600.0
+_BROADCAST_GAP_S = 10.0
+"""A longer step in a transport or program stream is a new clock too."""
+_SILENCE_SAMPLES = 65536
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedPiece:
+    """A piece on the clock: after `silence` samples of silence, and without its first `trimmed` samples."""
+
+    piece: DecodedPiece
+    silence: int = 0
+    trimmed: int = 0
+
+    @property
+    def samples(self) -> np.ndarray:
+        return self.piece.samples[self.trimmed :]
+
+
+def place_pieces(pieces: Iterable[DecodedPiece], name: str, *, is_broadcast: bool = False) -> Iterator[PlacedPiece]:
+    """Yield the pieces with their positions on the player's clock.
+
+    `is_broadcast`: the clock of the format may be set anew in the middle (transport and program streams). Clocks that
+    are set anew are logged as a warning; the sound goes on without a gap.
+    """
+    clock = _Clock(name, _BROADCAST_GAP_S if is_broadcast else _LONGEST_GAP_S)
+    waiting: deque[DecodedPiece] = deque()
+    for piece in pieces:
+        if not len(piece.samples):
+            continue
+        waiting.append(piece)
+        if len(waiting) > _LOOK_AHEAD:
+            yield clock.placed(waiting)
+            waiting.popleft()
+    while waiting:
+        yield clock.placed(waiting)
+        waiting.popleft()
+
+
+class _Clock:
+    """The position of the stream in seconds, and the sum of the jumps of its clock where it was set anew."""
+
+    def __init__(self, name: str, longest_gap_s: float) -> None:
+        self._name, self._longest_gap_s = name, longest_gap_s
+        self._at_s = self._moved_s = 0.0
+        self._is_first = True
+
+    def placed(self, pieces: Iterable[DecodedPiece]) -> PlacedPiece:
+        """Return the first of the pieces with its position; the others show whether a step is one."""
+        pieces = list(pieces)
+        first = pieces[0]
+        step_s = self._step_s(pieces)
+        longest_s = _LONGEST_GAP_S if self._is_first else self._longest_gap_s
+        if step_s > longest_s or (step_s < -_RESTART_S and not self._is_first):
+            if not self._is_first:
+                logger.warning(
+                    "%s: the file's clock jumps by %+.2f s at %.2f s (files put together?); the sound goes on there",
+                    self._name,
+                    step_s,
+                    self._at_s,
+                )
+            self._moved_s += step_s
+            step_s = 0.0
+        silence = trimmed = 0
+        if step_s > 0:
+            silence = round(step_s * first.rate)
+        elif step_s < 0:
+            trimmed = min(len(first.samples), round(-step_s * first.rate))
+        self._at_s += (silence + len(first.samples) - trimmed) / first.rate
+        self._is_first = False
+        return PlacedPiece(first, silence, trimmed)
+
+    def _step_s(self, pieces: list[DecodedPiece]) -> float:
+        """Return the seconds between the end of the last piece and the first of these; 0 for jitter."""
+        tolerance_s = _FIRST_TOLERANCE_S if self._is_first else _TOLERANCE_S
+        if pieces[0].start_s is None:
+            return 0.0
+        off_s, expected_s = [], self._at_s
+        for piece in pieces:
+            if piece.start_s is not None:
+                off_s.append(piece.start_s - self._moved_s - expected_s)
+            expected_s += len(piece.samples) / piece.rate
+        if self._is_first:
+            return off_s[0] if abs(off_s[0]) > tolerance_s else 0.0
+        if min(off_s) > tolerance_s:
+            return min(off_s)
+        if max(off_s) < -tolerance_s:
+            return max(off_s)
+        return 0.0
+
+
+class Conversion:
+    """Converts placed pieces to samples (n, channels) at the rate and with the channels of the first piece."""
+
+    def __init__(self, rate: int, channels: int) -> None:
+        self.rate, self.channels = rate, channels
+        self._stream: soxr.ResampleStream | None = None
+        self._stream_rate = rate
+
+    def blocks(self, placed: PlacedPiece) -> Iterator[np.ndarray]:
+        """Yield what a placed piece adds, its silence first."""
+        rate = placed.piece.rate
+        if rate != self._stream_rate:
+            yield from self.rest()
+            self._start(rate)
+        silence = placed.silence
+        while silence:
+            block = np.zeros((min(silence, _SILENCE_SAMPLES), self.channels), np.float32)
+            silence -= len(block)
+            yield self._converted(block)
+        if len(placed.samples):
+            yield self._converted(with_channels(placed.samples, self.channels))
+
+    def rest(self) -> Iterator[np.ndarray]:
+        """Yield what a resampler still holds."""
+        if self._stream is not None:
+            yield self._stream.resample_chunk(np.empty((0, self.channels), np.float32), last=True)
+            self._stream, self._stream_rate = None, self.rate
+
+    def _start(self, rate: int) -> None:
+        import soxr
+
+        self._stream_rate = rate
+        if rate != self.rate:
+            self._stream = soxr.ResampleStream(rate, self.rate, self.channels, dtype="float32", quality="HQ")
+
+    def _converted(self, block: np.ndarray) -> np.ndarray:
+        if self._stream is None:
+            return block
+        return np.asarray(self._stream.resample_chunk(np.ascontiguousarray(block))).reshape(-1, self.channels)
+
+
+def with_channels(samples: np.ndarray, channels: int) -> np.ndarray:
+    """Return samples (n, any) with `channels` channels; those of another number are averaged, and each is that."""
+    if samples.shape[1] == channels:
+        return samples
+    mono = samples.mean(axis=1, dtype=np.float64).astype(np.float32)
+    return np.repeat(mono[:, None], channels, axis=1)

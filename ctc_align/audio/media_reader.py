@@ -1,8 +1,8 @@
 """Recordings and videos that FFmpeg reads through PyAV: the whole in one go, and parts of it by seeking.
 
-Parts are exactly what the whole has there. While a file is read from its start, the place of every decoded piece is
-remembered; a part that lies before is decoded from a second before it on, and its pieces are known by their numbers.
-Where that does not work out, the file is read from its start again.
+A part has exactly the samples that the whole has there. While a file is read from its start, the position of every
+decoded piece is remembered. A part that lies before the furthest sample read is decoded from a second before it, and
+its pieces are recognised by their numbers; where that fails, the file is read from its start again.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from ctc_align.audio.cut_files import cut_reason, is_cut_frame, mp3_promise, wav_seconds
-from ctc_align.audio.media_clock import Conversion, PlacedPiece, place_pieces, with_channels
-from ctc_align.audio.media_file import DecodedPiece, MediaFile
-from ctc_align.audio.soundfile_reader import BLOCK_SAMPLES, MISSING_S, ends_early, lies_behind, within
+from ctc_align.audio.media_file import Conversion, DecodedPiece, MediaFile, PlacedPiece, place_pieces, with_channels
+from ctc_align.audio.recordings import BLOCK_SAMPLES, MISSING_S, Recording, ends_early, lies_behind, within
 from ctc_align.errors import AudioError
+from ctc_align.units import samples_to_seconds
 
 _BEFORE_S = 1.0
-"""Decoders that begin in the middle need a moment until they are exact."""
+"""Decoders that begin in the middle are exact only after a moment."""
 _END_S = 0.25
-"""Damage so near to where a file was cut is the cut."""
+"""Damage this near to where a file was cut is the cut."""
 _GAP_S = 1.0
-"""Shorter stretches without sound are a recorder's (pauses that it does not send) or told as damage."""
+"""Shorter stretches without sound are pauses that a recorder does not send, or are reported as damage."""
 _OPEN_FILES, _OPEN_S = 64, 12 * 3600.0
-"""Files that are kept open for further parts, at most so many, and what is known of so many seconds of them."""
+"""The most files that stay open for further parts, and the most seconds of sound whose pieces are remembered."""
 _UNKNOWN_PIECES = 64
-"""Pieces after a seek that may be met before one is known."""
+"""The most unknown pieces after a seek before the first known one."""
 
 
-class MediaRecording:
-    """A recording that FFmpeg reads; a context manager.
+class MediaRecording(Recording):
+    """A recording that FFmpeg reads.
 
-    `samples` is None until the end has been reached, then the true length: headers are not believed.
+    `samples` is None until the end has been reached, then the true length: headers are not trusted.
 
     Raises:
         NotMediaError: FFmpeg does not read it.
@@ -62,13 +62,23 @@ class MediaRecording:
         self._first = first
         self.rate, self.channels = first.rate, first.samples.shape[1]
 
-    def __enter__(self) -> MediaRecording:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._media.close()
 
-    def demuxed_s(self) -> float:
+    def length_s(self) -> float:
+        """Return the exact length in seconds, by decoding it; remembered while the file is unchanged."""
+        key = _key(self._path)
+        with _lengths_lock:
+            found = _lengths.get(key)
+        if found is None:
+            found = samples_to_seconds(sum(map(len, self.read(0, None))), self.rate)
+        with _lengths_lock:
+            _lengths[key] = found
+            while len(_lengths) > _KNOWN_LENGTHS:
+                _lengths.popitem(last=False)
+        return found
+
+    def estimated_s(self) -> float:
         """Return the length in seconds by the packets that are left, without decoding them: right to about a packet."""
         return max(self._media.demuxed_s(), len(self._first.samples) / self.rate)
 
@@ -77,7 +87,6 @@ class MediaRecording:
         return self._media.mixed_channels(self.channels)
 
     def read(self, first: int, most: int | None) -> Iterator[np.ndarray]:
-        """Yield blocks (n, channels) float32 from sample `first` on, at most `most` samples in all."""
         if not first and most is None and not self._is_read:
             self._is_read = True
             yield from gathered(self._whole())
@@ -87,7 +96,6 @@ class MediaRecording:
             self.samples = parts.samples
 
     def faults(self, first: int, most: int | None, received: int) -> list[str]:
-        """Return what is wrong with the file as sentences, after the whole was read; [] for a part."""
         if first or most is not None:
             return []
         damage, found, used_s = self._media.damage, [], received / self.rate
@@ -144,28 +152,8 @@ class MediaRecording:
         yield from self._pieces
 
 
-def decoded_samples(name: str) -> tuple[int, int]:
-    """Return the number of samples of a media file and their rate, by decoding it; remembered while it is unchanged.
-
-    Raises:
-        NotMediaError, AudioError: as `MediaRecording`.
-    """
-    key = _key(name)
-    with _lengths_lock:
-        if key in _lengths:
-            return _lengths[key]
-    with MediaRecording(name) as recording:
-        samples = sum(map(len, recording.read(0, None)))
-        found = samples, recording.rate
-    with _lengths_lock:
-        _lengths[key] = found
-        while len(_lengths) > _KNOWN_LENGTHS:
-            _lengths.popitem(last=False)
-    return found
-
-
 _KNOWN_LENGTHS = 4096
-_lengths: OrderedDict[tuple[object, ...], tuple[int, int]] = OrderedDict()
+_lengths: OrderedDict[tuple[object, ...], float] = OrderedDict()
 _lengths_lock = threading.Lock()
 
 
@@ -184,12 +172,12 @@ def gathered(blocks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
 
 
 class _Parts:
-    """Reads parts of one file; for one thread at a time (`lock`).
+    """A reader of parts of one file, for one thread at a time (`lock`).
 
-    `_walk` reads on from where the furthest part ended. `_starts[i]`, `_counts[i]` and `_trims[i]` are the first sample
-    of the recording that piece i made, how many it made and how many before them were left out; `_numbers[i]` is the
-    piece's own number, by which it is found after a seek: FFmpeg's, or its packet's byte where there is no clock; that
-    of the piece before where it has none. They ascend, or the file cannot be sought in.
+    `_walk` reads on from the end of the furthest part. `_starts[i]`, `_counts[i]` and `_trims[i]` are the first sample
+    of the recording that piece i made, the number of its samples, and the number that was left out before them.
+    `_numbers[i]` is the number by which piece i is found after a seek: FFmpeg's, or its packet's byte in a format
+    without a clock; that of the piece before where it has none. The numbers ascend, or the file cannot be sought in.
     """
 
     def __init__(self, name: str) -> None:
@@ -214,7 +202,7 @@ class _Parts:
 
     @property
     def known_s(self) -> float:
-        """How many seconds of the file were read and are known."""
+        """Seconds of the file that were read and whose pieces are known."""
         return 0.0 if self._conversion is None else self._walked / self._conversion.rate
 
     def read(self, first: int, most: int | None) -> Iterator[np.ndarray]:
@@ -231,7 +219,7 @@ class _Parts:
         yield from within(self._walked_on(most, first), first - self._walked, most)
 
     def _walked_on(self, most: int | None, first: int) -> Iterator[np.ndarray]:
-        """Yield all blocks from where the file was read to last, at least to the end of the part."""
+        """Yield all blocks from the furthest sample read, at least to the end of the part."""
         end = None if most is None else first + most
         for placed in self._walk:
             blocks = list(self._remembered(placed))
@@ -283,24 +271,24 @@ class _Parts:
             target -= 1
         if not self._can_seek or target <= 0:
             return
-        place, emitted, unknown, at = -1, False, 0, first
+        index, emitted, unknown, at = -1, False, 0, first
         for piece, number in self._pieces_from(self._numbers[target]):
-            known = self._place_of(number, place)
-            if known < 0 or (emitted and known != place + 1):
+            known = self._index_of(number, index)
+            if known < 0 or (emitted and known != index + 1):
                 unknown += 1
                 if emitted or unknown > _UNKNOWN_PIECES:
                     return
                 continue
-            if place < 0 and known > max(target, wanted - 1):  # the seek went too far
+            if index < 0 and known > max(target, wanted - 1):  # the seek went too far
                 return
-            place = known
-            if place < wanted:
+            index = known
+            if index < wanted:
                 continue
-            samples = piece.samples[self._trims[place] :]
-            if len(samples) != self._counts[place] or (not emitted and place != wanted):
+            samples = piece.samples[self._trims[index] :]
+            if len(samples) != self._counts[index] or (not emitted and index != wanted):
                 return
             emitted = True
-            start = self._starts[place]
+            start = self._starts[index]
             if start > at:
                 yield np.zeros((min(start, end) - at, self._conversion.channels), np.float32)
                 at = min(start, end)
@@ -311,12 +299,12 @@ class _Parts:
             if at >= end:
                 return
 
-    def _place_of(self, number: int | None, last: int) -> int:
-        """Return the place of the piece of a number, or of one without a number behind place `last`; -1 for none."""
+    def _index_of(self, number: int | None, last: int) -> int:
+        """Return the index of the piece with a number, or of one without a number after index `last`; -1 for none."""
         if number is None:
             return last + 1 if 0 <= last < len(self._numbers) - 1 else -1
-        place = bisect_left(self._numbers, number)
-        return place if place < len(self._numbers) and self._numbers[place] == number else -1
+        index = bisect_left(self._numbers, number)
+        return index if index < len(self._numbers) and self._numbers[index] == number else -1
 
     def _pieces_from(self, number: int) -> Iterator[tuple[DecodedPiece, int | None]]:
         """Yield the pieces from the one of this number, or one before it, on, with their numbers."""
@@ -336,7 +324,7 @@ _open_lock = threading.Lock()
 
 
 def _parts_of(name: str) -> _Parts:
-    """Return the reader of a file's parts, from those that are open where it is among them."""
+    """Return the reader of a file's parts, an open one if there is one."""
     key = _key(name)
     with _open_lock:
         parts = _open_parts.pop(key, None) or _Parts(name)
@@ -349,6 +337,6 @@ def _parts_of(name: str) -> _Parts:
 
 
 def _key(name: str) -> tuple[object, ...]:
-    """Return what tells files, and their states, apart; processes share no open files."""
+    """Return what distinguishes files and their states; processes share no open files."""
     status = os.stat(name)
     return os.getpid(), os.path.abspath(name), status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

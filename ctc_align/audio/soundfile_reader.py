@@ -11,14 +11,11 @@ import numpy as np
 import soundfile
 
 from ctc_align.audio.cut_files import wav_seconds
-from ctc_align.audio.media_clock import Conversion, PlacedPiece
-from ctc_align.audio.media_file import ByteRange, DecodedPiece
+from ctc_align.audio.media_file import ByteRange, Conversion, DecodedPiece, PlacedPiece
+from ctc_align.audio.recordings import BLOCK_SAMPLES, MISSING_S, Recording, ends_early, lies_behind, within
 from ctc_align.errors import AudioError
 from ctc_align.units import samples_to_seconds
 
-BLOCK_SAMPLES = 65536
-MISSING_S = 0.1
-"""Headers are often off by an encoder's delay; a file that lacks more than this was cut."""
 _STREAMED_BYTES = 0x7FFF_0000
 """Least size in a header that stands for an unknown length, as programs write it when they stream."""
 _MOST_SAMPLES = 2**48
@@ -29,8 +26,8 @@ class NotSoundFileError(Exception):
     """libsndfile does not know the format of a file; the message is its reason."""
 
 
-class SoundFileRecording:
-    """A recording that libsndfile has open; a context manager.
+class SoundFileRecording(Recording):
+    """A recording that libsndfile has open.
 
     `samples` is the length by the header, None where it says none.
 
@@ -59,30 +56,21 @@ class SoundFileRecording:
         self.channels: int = self._sound.channels
         self._unread_s = wav_seconds(path)[1] if self._sound.format in _WAV else 0.0
         if not self._sound.frames and self._unread_s:
-            self.__exit__()
+            self.close()
             raise NotSoundFileError("the header of the file says that it has no sound")
         self.samples = self._sound.frames if 0 < self._sound.frames < _MOST_SAMPLES else None
 
-    def __enter__(self) -> SoundFileRecording:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._sound.close()
         self._close_handle()
 
-    def mixed_channels(self) -> list[int]:
-        """Return the channels, from 0, that are averaged."""
-        return list(range(self.channels))
-
     def read(self, first: int, most: int | None) -> Iterator[np.ndarray]:
-        """Yield blocks (n, channels) float32 from sample `first` on, at most `most` samples in all."""
         if first and not self._seek(first):
             for _ in self._blocks(first):
                 pass
         yield from self._blocks(most)
 
     def faults(self, first: int, most: int | None, received: int) -> list[str]:
-        """Return what is wrong with the file as sentences, after `received` samples of a part were read."""
         if self._is_cut and not first and most is None:
             used = f"the first {received / self.rate:.2f} s are used"
             return [f"the file ends in the middle of a page: it is cut or damaged; {used}"]
@@ -132,13 +120,12 @@ class SoundFileRecording:
             os.close(self._handle)
 
 
-class ChainedOggRecording:
-    """An Ogg file of several streams one after the other, each read by libsndfile; a context manager.
+class ChainedOggRecording(Recording):
+    """An Ogg file of several streams one after the other, each read by libsndfile.
 
-    libsndfile itself ends at the first seam. Rate and channels are those of the first stream.
+    libsndfile itself ends at the first seam. Rate and channels are those of the first stream. No header says how long
+    all of it is, and damage is an error.
     """
-
-    samples: int | None = None
 
     def __init__(self, name: str, path: str, links: list[tuple[int, int | None]]) -> None:
         self.name, self._path, self._links = name, path, links
@@ -149,23 +136,8 @@ class ChainedOggRecording:
             except soundfile.SoundFileError as error:
                 raise NotSoundFileError(str(error)) from error
 
-    def __enter__(self) -> ChainedOggRecording:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def mixed_channels(self) -> list[int]:
-        """Return the channels, from 0, that are averaged."""
-        return list(range(self.channels))
-
     def read(self, first: int, most: int | None) -> Iterator[np.ndarray]:
-        """Yield blocks (n, channels) float32 from sample `first` on, at most `most` samples in all."""
         return within(self._blocks(), first, most)
-
-    def faults(self, first: int, most: int | None, received: int) -> list[str]:
-        """Return nothing: no header says how long all of it is, and damage is an error."""
-        return []
 
     def _blocks(self) -> Iterator[np.ndarray]:
         conversion = Conversion(self.rate, self.channels)
@@ -179,35 +151,6 @@ class ChainedOggRecording:
                     f"{self.name}: the part of the file from byte {link[0]} on cannot be decoded: it is cut or damaged"
                 ) from error
         yield from conversion.rest()
-
-
-def lies_behind(unread_s: float) -> str:
-    """Return a sentence on a WAV file that goes on behind its end."""
-    return (
-        f"{unread_s:.2f} s of the file lie behind the end that its header gives, and are not read: the header is "
-        "wrong, or another file was put behind it; have a program for sound mend or join them"
-    )
-
-
-def ends_early(missing_s: float, used_s: float) -> list[str]:
-    """Return a sentence on a file that lacks `missing_s` of what its header says, [] where that is a delay."""
-    if missing_s <= MISSING_S:
-        return []
-    used = f"the first {used_s:.2f} s are used"
-    return [f"the file ends {missing_s:.2f} s before its header says: it is cut or damaged; {used}"]
-
-
-def within(blocks: Iterator[np.ndarray], first: int, most: int | None) -> Iterator[np.ndarray]:
-    """Yield what blocks that begin at sample 0 hold from sample `first` on, at most `most` samples."""
-    at, end = 0, None if most is None else first + most
-    for block in blocks:
-        low = max(0, first - at)
-        high = len(block) if end is None else min(len(block), end - at)
-        if low < high:
-            yield block[low:high]
-        at += len(block)
-        if end is not None and at >= end:
-            return
 
 
 @dataclass(frozen=True)

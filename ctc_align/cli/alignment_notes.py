@@ -50,7 +50,7 @@ def _is_punctuation(text: str) -> bool:
 
 def recording_notes(alignment: Alignment, path: str | Path) -> list[str]:
     """Return a note on a recording that goes on long after its alignment ends, where its header says how long it is."""
-    from ctc_align.audio.recordings import open_recording
+    from ctc_align.audio.loading import open_recording
     from ctc_align.units import samples_to_seconds
 
     if alignment.offset_s:

@@ -210,7 +210,7 @@ def _opus_rate(rate: float) -> int:
 
 def _header(name: str) -> tuple[int, float | None, str]:
     """Return sample rate, length in seconds, and the media type of a file that can be embedded as it is, "" if not."""
-    from ctc_align.audio.recordings import open_recording
+    from ctc_align.audio.loading import open_recording
     from ctc_align.units import samples_to_seconds
 
     with open_recording(name) as recording:

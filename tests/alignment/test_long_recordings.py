@@ -12,7 +12,7 @@ from made_sounds import babble
 
 from ctc_align.alignment import confidence, segmentation
 from ctc_align.alignment.aligner import Aligner
-from ctc_align.audio import resampling
+from ctc_align.audio import loading
 from ctc_align.audio.loading import load_audio, load_segment
 from ctc_align.files import Alignment
 from ctc_align.models.convnet import convnet_model
@@ -37,7 +37,7 @@ def test_on_disk_and_in_windows_it_is_the_same(
     usual = english.align(path, text)
     monkeypatch.setattr(convnet_model, "STATES_BYTES", 0)
     monkeypatch.setattr(convnet_model, "CACHED_FRAMES", 0)
-    monkeypatch.setattr(resampling, "MOST_IN_MEMORY", 2**16)
+    monkeypatch.setattr(loading, "MOST_IN_MEMORY", 2**16)
     monkeypatch.setattr(segmentation, "WHOLE_FRAMES", 0)
     monkeypatch.setattr(segmentation, "WINDOW_FRAMES", 300)
     monkeypatch.setattr(segmentation, "OVERLAP_FRAMES", 200)
@@ -65,7 +65,7 @@ def test_samples_on_disk_are_those_in_memory(rate: int, tmp_path: Path, monkeypa
     path = tmp_path / "made.wav"
     soundfile.write(path, babble(12.0), rate)
     whole = load_audio(path)
-    monkeypatch.setattr(resampling, "MOST_IN_MEMORY", 50_000)
+    monkeypatch.setattr(loading, "MOST_IN_MEMORY", 50_000)
     audio = load_segment(path, on_disk=True)
     assert isinstance(audio.samples, RowsOnDisk)
     assert np.array_equal(np.asarray(audio.samples), whole.samples)

@@ -14,8 +14,8 @@ import torch
 from rows import over_rows
 
 from ctc_align.audio import media_reader, soundfile_reader
-from ctc_align.audio.loading import MissingAudioError, as_audio, load_audio
-from ctc_align.audio.resampling import CheckedResampler
+from ctc_align.audio.audio_kinds import MissingAudioError
+from ctc_align.audio.loading import CheckedResampler, as_audio, load_audio
 from ctc_align.errors import AudioError, UsageError
 from ctc_align.types import Audio
 

@@ -7,8 +7,7 @@ import logging
 import numpy as np
 import pytest
 
-from ctc_align.audio.media_clock import Conversion, place_pieces, with_channels
-from ctc_align.audio.media_file import DecodedPiece
+from ctc_align.audio.media_file import Conversion, DecodedPiece, place_pieces, with_channels
 
 RATE, SIZE = 1000, 20
 

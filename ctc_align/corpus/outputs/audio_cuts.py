@@ -79,7 +79,7 @@ def cut_audio(
         AudioError: the recording cannot be read, or has more channels than FLAC holds.
         OutputError: a file cannot be written, or would replace one of `protect`.
     """
-    from ctc_align.audio.recordings import open_recording
+    from ctc_align.audio.loading import open_recording
 
     cuts = phrases(alignment, utterance, settings.pause_s) if settings.by_pause else [whole(alignment, utterance)]
     targets = [path for number in range(len(cuts)) for path in _targets(utterance, settings, number)]

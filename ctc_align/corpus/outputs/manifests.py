@@ -215,8 +215,7 @@ class _LhotseCuts:
 
 
 def _sound(path: str) -> _Sound:
-    from ctc_align.audio.loading import header_duration_s
-    from ctc_align.audio.recordings import open_recording
+    from ctc_align.audio.loading import header_duration_s, open_recording
 
     try:
         with open_recording(path) as recording:
