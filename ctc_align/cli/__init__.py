@@ -28,16 +28,25 @@ from ctc_align.cli.calibrate import calibrate
 from ctc_align.cli.corpus import corpus
 from ctc_align.cli.doctor import doctor
 from ctc_align.cli.evaluate import evaluate
-from ctc_align.cli.messages import INTERRUPTED, OK, SOME_FAILED, WRONG_CALL, Interrupted
 from ctc_align.cli.models import models
 from ctc_align.cli.options import GENERAL, PANELS
-from ctc_align.cli.printing import PROGRAM, put, say, say_lines, say_what_python_says
+from ctc_align.cli.printing import (
+    INTERRUPTED,
+    OK,
+    PROGRAM,
+    SOME_FAILED,
+    WRONG_CALL,
+    Interrupted,
+    put,
+    say,
+    say_lines,
+    say_what_python_says,
+)
 from ctc_align.cli.realign import realign
-from ctc_align.cli.report import report
 from ctc_align.cli.score import score
 from ctc_align.cli.serve import serve
 from ctc_align.cli.train import adapt, train
-from ctc_align.cli.view import view
+from ctc_align.cli.view import report, view
 from ctc_align.config import settings_toml
 from ctc_align.errors import BackendError, CtcAlignError, InputError, UsageError
 

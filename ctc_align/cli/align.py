@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ctc_align.cli.alignment_notes import limit_lines, notes, old_book_notes, written_line
 from ctc_align.cli.arguments import (
     STDIN,
     check_audio,
@@ -23,8 +22,15 @@ from ctc_align.cli.arguments import (
     is_book,
     name_of_audio,
 )
-from ctc_align.cli.language_notes import choice_notes, language_notes, unknown_letters
-from ctc_align.cli.messages import OK, THRESHOLD_NOT_MET, Talk
+from ctc_align.cli.notes import (
+    alignment_notes,
+    choice_notes,
+    language_notes,
+    limit_lines,
+    old_book_notes,
+    unknown_letters,
+    written_line,
+)
 from ctc_align.cli.options import (
     Group,
     LogProbsOptions,
@@ -36,7 +42,7 @@ from ctc_align.cli.options import (
     formats_option,
     grouped,
 )
-from ctc_align.cli.printing import PROGRAM, put_bytes, say
+from ctc_align.cli.printing import OK, PROGRAM, THRESHOLD_NOT_MET, Talk, put_bytes, say
 from ctc_align.config import setting
 from ctc_align.errors import OutputError, UsageError
 
@@ -183,7 +189,7 @@ class DemoOptions(Group):
 @grouped
 def demo(*, wanted: DemoOptions, messages: MessageOptions) -> None:
     """Align a recording that comes with the package, and show when each of its words is spoken."""
-    from ctc_align.cli.installation import DEMO_FOLDER
+    from ctc_align.cli.doctor import DEMO_FOLDER
     from ctc_align.cli.printing import console_for
     from ctc_align.cli.tables import loss_line, words_table
     from ctc_align.config import Settings
@@ -225,7 +231,7 @@ def copy_examples(folder: Path) -> list[Path]:
         UsageError: a file of the name of one of them that has another content, or a name that is no folder.
         OutputError: the system refused; nothing was written.
     """
-    from ctc_align.cli.installation import DEMO_FOLDER
+    from ctc_align.cli.doctor import DEMO_FOLDER
     from ctc_align.files.whole_files import placing
 
     package = DEMO_FOLDER.parent
@@ -383,7 +389,7 @@ def report(alignment: Alignment, paths: list[Path], talk: Talk) -> None:
     if talk.on_terminal:
         console = console_for(sys.stderr)
         console.print(words_table(alignment, console.width))
-    talk.notes(notes(alignment))
+    talk.notes(alignment_notes(alignment))
     talk.say(loss_line(alignment))
     if paths:
         talk.say(written_line(alignment, paths))

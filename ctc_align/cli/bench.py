@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ctc_align.cli.messages import SOME_FAILED, Talk
 from ctc_align.cli.options import Group, grouped
-from ctc_align.cli.printing import put, say
+from ctc_align.cli.printing import SOME_FAILED, Talk, put, say
 from ctc_align.config import setting
 from ctc_align.errors import InputError, MissingTierError, UsageError
 from ctc_align.text.control_characters import json_escaped
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from ctc_align.evaluate import Evaluation
     from ctc_align.kernels.benchmark import Measurement
 
-FORMATS = ("table", "json")
 _ROUNDS, _QUICK_ROUNDS = 5, 3
 _COLUMNS = (("task", 15), ("by", 16), ("ms", 10), ("ns/cell", 9), ("ratio", 8), ("error", 12))
 """Columns and their widths; the first two are words, the others numbers."""
@@ -32,7 +30,7 @@ class BenchOptions(Group):
 
     quick: bool = setting(False, "Small cases only: a few seconds.")
     device: str = setting("auto", "Device; auto: each that can run the kernels.", metavar="auto|cpu|cuda|cuda:N")
-    format: str = setting("table", "A table to read, or JSON for programs.", metavar="table|json")
+    format: str = setting("table", "A table to read, or JSON for programs.", choices=("table", "json"))
     edges: tuple[str, str] | None = setting(
         None,
         "Measure no speed, but the edges of words, and of phones if both have them, with intervals over folders "
@@ -53,8 +51,6 @@ def bench(
     result of ours is wrong, or, with --edges, where a hypothesis is missing.
     """
     quick, device, format = wanted.quick, wanted.device, wanted.format
-    if format not in FORMATS:
-        raise UsageError(f"--format: expected {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, got {format!r}")
     if wanted.edges is not None:
         if quick or device != "auto":
             raise UsageError("--edges measures no kernels: leave --quick and --device away")
@@ -89,7 +85,7 @@ def bench(
 def _bench_edges(hypothesis: str, reference: str, format: str) -> None:
     """Print the errors of edges: what `ctc-align evaluate` prints, of all tiers that both sides have."""
     from ctc_align._version import __version__
-    from ctc_align.cli.evaluation_tables import print_evaluation
+    from ctc_align.cli.tables import print_evaluation
 
     results = [evaluation for tier in ("words", "phones") if (evaluation := _edge_errors(hypothesis, reference, tier))]
     if format == "json":

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ctc_align.cli.alignment_notes import recording_notes
 from ctc_align.cli.arguments import is_book, kind_of
-from ctc_align.cli.messages import Talk, counted
+from ctc_align.cli.notes import recording_notes
 from ctc_align.cli.options import Group, MessageOptions, folder_option, force_option, grouped
+from ctc_align.cli.printing import Talk, counted
 from ctc_align.config import setting
 from ctc_align.errors import UsageError
 
@@ -28,7 +28,7 @@ _SUMMARY = re.compile(r"summary(\.\d+-of-\d+)?\.json")
 class BookOptions(Group):
     """The units that are lit, the recordings, and the folder of the book."""
 
-    by: str = setting("sentences", "What is lit while it is spoken.", metavar="sentences|words")
+    by: str = setting("sentences", "What is lit while it is spoken.", choices=("sentences", "words"))
     audio: str = setting(
         "",
         "The recording, or the folder that recordings are in.",
@@ -59,11 +59,9 @@ def book(
     Writes NAME.read-aloud.epub for NAME.epub. Recordings in MP3, AAC (M4A) and Opus go in as they are, others are coded
     as Opus.
     """
-    from ctc_align.files.read_aloud import UNITS, write_read_aloud
+    from ctc_align.files.read_aloud import write_read_aloud
 
     talk, by, audio = messages.talk(), wanted.by, wanted.audio
-    if by not in UNITS:
-        raise UsageError(f"--by: expected one of {', '.join(UNITS)}, got {by}")
     if not is_book(epub):
         raise UsageError(f"{epub}: expected the EPUB book that was aligned; ctc-align book BOOK.epub ALIGNMENT.json")
     if audio and kind_of(audio, "--audio") == "nothing":
@@ -97,7 +95,7 @@ def _files(path: str) -> list[str]:
 
 def _latest(alignments: list[str], talk: Talk) -> list[str]:
     """Return of each alignment the file with the latest corrections out of those that are given."""
-    from ctc_align.cli.alignment_notes import later_notes
+    from ctc_align.cli.notes import later_notes
     from ctc_align.files.corrections import latest_works
 
     found = list(latest_works(map(Path, alignments)))

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ctc_align.cli.arguments import check_files
-from ctc_align.cli.language_notes import language_notes
-from ctc_align.cli.messages import SOME_FAILED, Talk, counted
+from ctc_align.cli.notes import language_notes
 from ctc_align.cli.options import (
     Group,
     MessageOptions,
@@ -26,6 +25,7 @@ from ctc_align.cli.options import (
     grouped,
     lexicon_option,
 )
+from ctc_align.cli.printing import SOME_FAILED, Talk, counted
 from ctc_align.config import setting
 from ctc_align.errors import InputError, UsageError
 

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from ctc_align.cli.align import check_places, effect_notes
-from ctc_align.cli.alignment_notes import old_book_notes
-from ctc_align.cli.corpus_notes import (
+from ctc_align.cli.notes import (
     changed_outputs,
+    choice_notes,
     interruption,
+    language_notes,
     leave,
     misfits,
     name_failures,
+    old_book_notes,
     read_twice,
     verification,
 )
-from ctc_align.cli.language_notes import choice_notes, language_notes
-from ctc_align.cli.messages import Interrupted, Talk
 from ctc_align.cli.options import (
     OUTPUTS,
     WORKERS,
@@ -37,6 +37,7 @@ from ctc_align.cli.options import (
     grouped,
     source_option,
 )
+from ctc_align.cli.printing import Interrupted, Talk
 from ctc_align.config import EVERYDAY, setting
 from ctc_align.errors import CtcAlignError, UsageError
 
@@ -254,7 +255,7 @@ def _keeps_cues(run: CorpusRun, first: Sequence[Utterance]) -> bool:
 def align_all(run: CorpusRun, first: Sequence[Utterance], talk: Talk) -> None:
     """Run, print the failures and the summary, and exit with the code for them; `first` are its first utterances."""
     from ctc_align.alignment.model_choice import only_model
-    from ctc_align.cli.corpus_tables import ProgressDisplay, print_profile, print_summary
+    from ctc_align.cli.tables import ProgressDisplay, print_profile, print_summary
     from ctc_align.corpus.run import run_corpus
     from ctc_align.corpus.state.output_folder import compiling_path
 
@@ -320,7 +321,7 @@ def sum_up(folder: str, source: str | None, talk: Talk) -> None:
     """Write `summary.json` for `--summary DIR`, and print the table to stdout."""
     import sys
 
-    from ctc_align.cli.corpus_tables import print_summary
+    from ctc_align.cli.tables import print_summary
     from ctc_align.corpus.state.journal import Shard
     from ctc_align.corpus.state.summary import joined, summary_path
 

@@ -1,28 +1,63 @@
-"""ctc-align doctor: what is installed here, whether it works, and text about it to paste into a report."""
+"""ctc-align doctor: what is installed here, whether it works, and text about it to paste into a report.
+
+A part that is broken is named and hides no other: the command is for installations that do not work.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import getpass
 import json
-from collections.abc import Iterator
+import os
+import platform
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import typer
 
-from ctc_align.cli.messages import SOME_FAILED, Talk
+from ctc_align._version import __version__
 from ctc_align.cli.options import Group, grouped
-from ctc_align.cli.printing import put
+from ctc_align.cli.printing import SOME_FAILED, Talk, put
 from ctc_align.config import setting
-from ctc_align.errors import UsageError
+from ctc_align.extras import EXTRAS, install_line
 
-FORMATS = ("text", "json")
+DEMO_FOLDER = Path(__file__).resolve().parent.parent / "demo"
+PACKAGES = [
+    "torch",
+    "numpy",
+    "numba",
+    "llvmlite",
+    "av",
+    "soundfile",
+    "soxr",
+    "safetensors",
+    "typer",
+    "rich",
+    "num2words",
+]
+KNOWN_TIMES = (
+    *(("Forced", 0.17, 0.63), ("alignment", 0.63, 1.14), ("finds", 1.14, 1.61), ("where", 1.61, 1.82)),
+    *(("every", 1.82, 2.15), ("word", 2.15, 2.49), ("begins", 2.49, 2.80), ("and", 2.80, 2.93), ("ends,", 2.93, 3.22)),
+    *(("in", 3.31, 3.45), ("twenty-two", 3.45, 4.06), ("lines", 4.06, 4.62), ("of", 4.62, 4.70), ("text,", 4.70, 5.17)),
+    *(("or", 5.17, 5.38), ("in", 5.38, 5.50), ("1999.", 5.50, 6.89)),
+)
+"""The words of the demo recording with their starts and ends in seconds."""
+TOLERANCE_S = 0.05
+"""Distance from the known times that passes: far below a wrong word, far above a difference between processors."""
 
 
 @dataclass(frozen=True)
 class DoctorOptions(Group):
     """How the report is printed."""
 
-    format: str = setting("text", "Text to paste into a report, or JSON for programs.", metavar="text|json")
+    format: str = setting("text", "Text to paste into a report, or JSON for programs.", choices=("text", "json"))
 
 
 @grouped
@@ -32,14 +67,9 @@ def doctor(*, wanted: DoctorOptions) -> None:
     The self-test aligns the recording of `ctc-align demo` on each kind of device that is here, and compares all words
     with their known times. The output names no user: the home folder is `~`. Exits with 1 when the self-test fails.
     """
-    format = wanted.format
-    if format not in FORMATS:
-        raise UsageError(f"--format: expected {' or '.join(FORMATS)}, got {format!r}")
-    from ctc_align.cli.installation import installation, self_tests, without_user
-
     Talk().listen()
     found = without_user({**installation(), "self_tests": self_tests()})
-    put(json.dumps(found, indent=1, allow_nan=False) if format == "json" else "\n".join(_lines(found)))
+    put(json.dumps(found, indent=1, allow_nan=False) if wanted.format == "json" else "\n".join(_lines(found)))
     if not all(test["passed"] for test in found["self_tests"]):
         raise typer.Exit(SOME_FAILED)
 
@@ -86,3 +116,227 @@ def _test_line(test: dict[str, Any]) -> str:
         error = f"all words within {test['largest_error_ms']} ms of their places"
         return f"passed in {test['seconds']} s by the backend {test['backend']}: {error}"
     return f"FAILED after {test['seconds']} s: {test['problem']}"
+
+
+def installation() -> dict[str, Any]:
+    """Return all facts but the self-test, as JSON has them; no path in them names the user."""
+    return {
+        "format": "ctc-align-doctor/1",
+        "versions": versions(),
+        "system": {"system": f"{platform.system()} {platform.release()} {platform.machine()}", "folder": _folder()},
+        "devices": {"cpu": _told(_cpu), "cuda": _told(_cuda), "triton": _told(_triton), "mps": _told(_mps)},
+        "folders": _folders(),
+        "models": _told(_models),
+        "extras": [_extra(name) for name in EXTRAS],
+    }
+
+
+def versions() -> dict[str, str | None]:
+    """Return the version of each package, None where it is missing, and of the libraries inside two of them."""
+    found: dict[str, str | None] = {
+        "ctc-align": __version__,
+        "python": f"{platform.python_version()} ({platform.python_implementation()})",
+    }
+    for name in PACKAGES:
+        found[name] = _version(name)
+    found["ffmpeg"] = _told(_ffmpeg)
+    found["libsndfile"] = _told(_libsndfile)
+    return found
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _told(fact: Callable[[], Any]) -> Any:
+    """Return a fact, or why there is none: whatever is broken here is what is looked for."""
+    try:
+        return fact()
+    except Exception as error:
+        return f"broken: {type(error).__name__}: {error}"
+
+
+def _ffmpeg() -> str:
+    import av
+
+    libraries = (f"{name} {'.'.join(map(str, numbers))}" for name, numbers in sorted(av.library_versions.items()))
+    return f"{getattr(av, 'ffmpeg_version_info', '')} ({', '.join(libraries)})".strip()
+
+
+def _libsndfile() -> str:
+    import soundfile
+
+    return str(soundfile.__libsndfile_version__)
+
+
+def _folder() -> str:
+    return str(Path(__file__).resolve().parent.parent)
+
+
+def _cpu() -> str:
+    import torch
+
+    from ctc_align.kernels.benchmark import processor
+    from ctc_align.kernels.cpu.cpu_backend import is_compiled
+
+    kernels = "kernels are compiled" if is_compiled() else "long recordings will have kernels compiled first"
+    return f"{processor()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads; {kernels}"
+
+
+def _cuda() -> str:
+    import torch
+
+    if not torch.cuda.is_available():
+        built = torch.version.cuda
+        return f"none: PyTorch for CUDA {built} sees no device" if built else "none: this PyTorch is built without CUDA"
+    names = (torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))
+    return f"{', '.join(names)} (CUDA {torch.version.cuda})"
+
+
+def _triton() -> str:
+    from ctc_align.kernels.gpu import triton_import
+
+    why = triton_import.unavailable()
+    return f"none: {why}" if why else str(triton_import.triton.__version__)
+
+
+def _mps() -> str:
+    import torch
+
+    return "yes" if torch.backends.mps.is_available() else "none"
+
+
+def _folders() -> list[dict[str, Any]]:
+    """Return the folders that are written to outside the outputs; of the kernels' the first writable one is used."""
+    try:
+        from ctc_align.kernels.cpu.compilation import cache_folders
+
+        kernels = cache_folders()
+    except Exception:
+        kernels = []
+    named = [("compiled kernels", folder) for folder in kernels]
+    named += [("downloaded models", folder) for folder in _download_folders() if folder.is_dir()]
+    rows = [
+        {"holds": holds, "folder": str(folder), "writable": _is_writable(folder), "megabytes": _megabytes(folder)}
+        for holds, folder in named
+    ]
+    free = round(shutil.disk_usage(tempfile.gettempdir()).free / 1e6)
+    return [
+        *rows,
+        {"holds": "temporary files", "folder": tempfile.gettempdir(), "writable": True, "free_megabytes": free},
+    ]
+
+
+def _download_folders() -> list[Path]:
+    """Return where the Hugging Face hub and torchaudio keep downloads; neither is imported for it."""
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    hub_home = Path(os.environ.get("HF_HOME") or caches / "huggingface")
+    hub = Path(os.environ.get("HF_HUB_CACHE") or hub_home / "hub")
+    return [hub, Path(os.environ.get("TORCH_HOME") or caches / "torch") / "hub" / "checkpoints"]
+
+
+def _is_writable(folder: Path) -> bool:
+    """Return whether a folder can be written, or made where there is none."""
+    there = next((place for place in (folder, *folder.parents) if place.exists()), folder)
+    return there.is_dir() and os.access(there, os.W_OK)
+
+
+def _megabytes(folder: Path) -> float:
+    total = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):
+            total += 0 if path.is_symlink() or not path.is_file() else path.stat().st_size
+    return round(total / 1e6, 1)
+
+
+def _models() -> list[dict[str, Any]]:
+    from ctc_align.models.catalogue import INSIDE, catalogue_entries
+
+    inside = (entry for entry in catalogue_entries() if entry.state == INSIDE)
+    return [{"name": entry.name, "megabytes": entry.megabytes, "about": entry.about} for entry in inside]
+
+
+def _extra(name: str) -> dict[str, Any]:
+    extra = EXTRAS[name]
+    missing = extra.missing()
+    there = {"extra": name, "purpose": extra.purpose, "installed": not missing}
+    if missing:
+        return {**there, "missing": missing, "install": install_line(name)}
+    broken = extra.broken()
+    return {**there, "broken": broken, "install": install_line(name)} if broken else there
+
+
+def self_tests() -> list[dict[str, Any]]:
+    """Return a self-test of each kind of device that is here."""
+    devices = ["cpu"]
+    with contextlib.suppress(Exception):
+        import torch
+
+        devices += ["cuda"] * torch.cuda.is_available() + ["mps"] * torch.backends.mps.is_available()
+    return [self_test(device) for device in devices]
+
+
+def self_test(device: str) -> dict[str, Any]:
+    """Align the demo recording on a device, and compare its words with the known ones.
+
+    Returns:
+        `device`, `passed`, `seconds` (with loading, and compiling where that is due), and either `largest_error_ms`
+        and `backend` or, where no alignment came out, `problem`.
+    """
+    began = time.perf_counter()
+    test: dict[str, Any] = {"device": device, "passed": False}
+    try:
+        from ctc_align.alignment.aligner import Aligner
+
+        text = (DEMO_FOLDER / "demo.txt").read_text(encoding="utf-8")
+        alignment = Aligner(model="english", device=device).align(str(DEMO_FOLDER / "demo.flac"), text)
+        found = [(word.text, word.start_s, word.end_s) for word in alignment.words]
+        test |= {"backend": alignment.backend, **compared(found)}
+    except Exception as error:
+        test["problem"] = f"{type(error).__name__}: {error}"
+    return test | {"seconds": round(time.perf_counter() - began, 1)}
+
+
+def compared(found: Iterable[tuple[str, float | None, float | None]]) -> dict[str, Any]:
+    """Return whether words with times are the known ones, and how far they are from these at most."""
+    found = list(found)
+    texts, known = [text for text, _, _ in found], [text for text, _, _ in KNOWN_TIMES]
+    if texts != known:
+        return {"problem": f"expected the words {' '.join(known)}, got {' '.join(texts)}"}
+    errors = [0.0]
+    for (text, *times), (_, *right) in zip(found, KNOWN_TIMES):
+        for time_s, right_s in zip(times, right):
+            if time_s is None:
+                return {"problem": f"the word {text} has no time"}
+            errors.append(abs(time_s - right_s))
+    largest_ms = round(1000 * max(errors))
+    if max(errors) <= TOLERANCE_S:
+        return {"passed": True, "largest_error_ms": largest_ms}
+    return {"largest_error_ms": largest_ms, "problem": f"an edge is {largest_ms} ms from its place"}
+
+
+def without_user(value: Any) -> Any:
+    """Return a value of JSON whose texts have `~` for the home folder, and no folder named after the user.
+
+    >>> without_user([{"folder": str(Path.home() / "cache")}])[0]["folder"].replace(os.sep, "/")
+    '~/cache'
+    """
+    if isinstance(value, dict):
+        return {key: without_user(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [without_user(item) for item in value]
+    return _without_user(value) if isinstance(value, str) else value
+
+
+def _without_user(text: str) -> str:
+    with contextlib.suppress(RuntimeError):
+        home = Path.home()
+        for name in {str(home), os.path.realpath(home)} - {os.sep}:
+            text = re.sub(rf"{re.escape(name)}(?![\w-])", "~", text)
+    # getpass fails in several ways where there is no user of this number
+    with contextlib.suppress(Exception):
+        text = re.sub(rf"(?<=[\\/]){re.escape(getpass.getuser())}(?=[\\/]|$)", "USER", text)
+    return text

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ctc_align.cli.messages import SOME_FAILED, THRESHOLD_NOT_MET, counted
 from ctc_align.cli.options import LIMITS, Group, force_option, grouped
-from ctc_align.cli.printing import put, say
+from ctc_align.cli.printing import SOME_FAILED, THRESHOLD_NOT_MET, counted, put, say
 from ctc_align.config import setting
 from ctc_align.errors import InputError, UsageError
 from ctc_align.text.control_characters import json_escaped
@@ -132,7 +131,7 @@ class MeasureOptions(Group):
         "What is drawn anew for confidence intervals: utterances, or folders of them (one for each speaker).",
         metavar="utterance|folder",
     )
-    format: str = setting("table", "A table to read, or JSON for programs.", metavar="table|json")
+    format: str = setting("table", "A table to read, or JSON for programs.", choices=("table", "json"))
     worst: int = setting(5, "List this many of the worst edges and utterances.", metavar="N", within=(0, math.inf))
     plot: str | None = setting(None, "Draw the errors (also .svg, .pdf); needs [plot].", metavar="FILE.png")
     force: bool = force_option()
@@ -163,8 +162,6 @@ def evaluate(
     from ctc_align.evaluate import Options, read_labels
 
     format, against = wanted.format, wanted.against
-    if format not in ("table", "json"):
-        raise UsageError(f"--format: expected table or json, got {format!r}")
     labels = None if wanted.labels is None else read_labels(wanted.labels)
     options = Options(wanted.tolerance, wanted.resamples, wanted.seed, labels, interval_by=wanted.interval_by)
     by_kind = tiers.options_by_kind(options)
@@ -240,7 +237,7 @@ def _print_json(objects: list[dict[str, Any]]) -> None:
 
 
 def _print_tables(results: list[_TierResult], worst: int, names: tuple[str, str]) -> None:
-    from ctc_align.cli.evaluation_tables import print_comparison, print_evaluation
+    from ctc_align.cli.tables import print_comparison, print_evaluation
 
     for result in results:
         print_evaluation(result.evaluation, worst)

@@ -22,7 +22,7 @@ from ctc_align.config import EVERYDAY, MACHINE, READING, SUBTITLES, TIMES, Setti
 from ctc_align.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
-    from ctc_align.cli.messages import Talk
+    from ctc_align.cli.printing import Talk
     from ctc_align.models.log_probs import LogProbsReader
 
 OUTPUTS = "Outputs"
@@ -102,12 +102,22 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
         objects: dict[str, Group] = {}
         for name, group in groups.items():
             own = {option.name: values.pop(option.name) for option in _options(group, command.__name__)}
+            _check_choices(group, own)
             objects[name] = group.of(own) if group is SettingsOptions else group(**own)
         command(**values, **objects)
 
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return called
+
+
+def _check_choices(group: Any, values: dict[str, Any]) -> None:
+    """Raise UsageError where the value of an option is none of its choices; settings are checked with their file."""
+    for declared in dataclasses.fields(group):
+        choices, value = declared.metadata.get("choices"), values.get(declared.name)
+        if choices and value is not None and value not in choices:
+            expected = f"{', '.join(choices[:-1])} or {choices[-1]}"
+            raise UsageError(f"{option_names(declared)[0]}: expected {expected}, got {value!r}")
 
 
 def _options(group: Any, command: str) -> Iterator[inspect.Parameter]:
@@ -289,6 +299,6 @@ class MessageOptions(Group):
 
     def talk(self) -> Talk:
         """Return what writes a command's messages to stderr."""
-        from ctc_align.cli.messages import Talk
+        from ctc_align.cli.printing import Talk
 
         return Talk(quiet=self.quiet, verbose=self.verbose)

@@ -20,10 +20,8 @@ from ctc_align.cli.align import (
     report,
     write_stdout,
 )
-from ctc_align.cli.alignment_notes import later_notes, recording_notes
 from ctc_align.cli.arguments import check_alignments, check_files, kind_of
-from ctc_align.cli.language_notes import unknown_letters
-from ctc_align.cli.messages import SOME_FAILED, Talk, counted
+from ctc_align.cli.notes import later_notes, recording_notes, unknown_letters
 from ctc_align.cli.options import (
     Group,
     LogProbsOptions,
@@ -32,7 +30,7 @@ from ctc_align.cli.options import (
     SettingsOptions,
     grouped,
 )
-from ctc_align.cli.printing import PROGRAM, say
+from ctc_align.cli.printing import PROGRAM, SOME_FAILED, Talk, counted, say
 from ctc_align.config import setting
 from ctc_align.errors import CtcAlignError, UsageError
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+import tempfile
+import time
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import IO, TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
 
 import typer
 
-from ctc_align.cli.language_notes import choice_notes, language_notes
-from ctc_align.cli.messages import SOME_FAILED, THRESHOLD_NOT_MET, Interrupted, Talk, counted
+from ctc_align.cli.notes import choice_notes, language_notes
 from ctc_align.cli.options import (
     LIMITS,
     WORKERS,
@@ -24,23 +28,41 @@ from ctc_align.cli.options import (
     grouped,
     source_option,
 )
-from ctc_align.cli.printing import say
+from ctc_align.cli.printing import SOME_FAILED, THRESHOLD_NOT_MET, Interrupted, Talk, console_for, counted, put_row, say
 from ctc_align.config import EVERYDAY, setting
-from ctc_align.errors import CtcAlignError, TranscriptError, UsageError, WrongFileError
+from ctc_align.errors import CtcAlignError, OutputError, TranscriptError, UsageError, WrongFileError
+from ctc_align.text.control_characters import json_escaped, printable
 
 if TYPE_CHECKING:
-    from ctc_align.cli.score_rows import ScoreRow, Thresholds
+    from rich.console import Console
+
+    from ctc_align.alignment.scoring import Scored
     from ctc_align.config import Settings
     from ctc_align.corpus.corpus_scores import ScoredUtterance, ScoreOptions
     from ctc_align.models.log_probs import LogProbsReader
 
-FORMATS = ("table", "tsv", "jsonl")
+OUT, ERROR = "out", "error"
+"""Marks: beyond a threshold; could not be scored, or does not fit."""
+STATISTICS = ("local_loss", "loss_per_token", "loss_per_frame", "loss")
+"""The figures that `--worst` can compare."""
+COLUMNS = (
+    *("rank", "loss", "loss_per_token", "posterior", "transcript"),
+    *("loss_per_frame", "local_loss", "unknown", "mark"),
+)
+_TABLE = (("rank", 4), ("loss", 9), ("loss_per_token", 14), ("posterior", 9))
+_TABLE_MORE = (("loss_per_frame", 14), ("local_loss", 10))
+_ID_CELLS, _NOTE_CELLS, _TRANSCRIPT_CELLS, _WIDE = 16, 9, 12, 130
+_LINES = re.compile(r"[ ]*[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]\s*")
 _NAME_CHARS = 40
 
 
 @dataclass(frozen=True)
-class ThresholdOptions(Group):
-    """Which transcripts are marked "out"."""
+class Thresholds(Group):
+    """The limits beyond which a transcript is marked "out".
+
+    Raises:
+        UsageError: one that is no number, or out of its range.
+    """
 
     panel: ClassVar[str] = LIMITS
 
@@ -52,23 +74,63 @@ class ThresholdOptions(Group):
     worst_by: str = setting(
         "local_loss",
         "The figure that --worst compares; local_loss finds single wrong words.",
-        metavar="local_loss|loss_per_token|loss_per_frame|loss",
+        choices=STATISTICS,
     )
 
-    def checked(self) -> Thresholds:
-        """Return the thresholds.
-
-        Raises:
-            UsageError: one that is no number, or out of its range.
-        """
-        from ctc_align.cli.score_rows import STATISTICS, Thresholds
-
+    def __post_init__(self) -> None:
         for option, value in {"--max-loss": self.max_loss, "--max-loss-per-token": self.max_loss_per_token}.items():
             if value is not None and math.isnan(value):
                 raise UsageError(f"{option}: expected a number, got {value}")
-        if self.worst_by not in STATISTICS:
-            raise UsageError(f"--worst-by: expected {' or '.join(STATISTICS)}, got {self.worst_by!r}")
-        return Thresholds(self.max_loss, self.max_loss_per_token, _percent(self.worst), self.worst_by)
+        if not 0 <= self.percent <= 100:
+            raise UsageError(f"--worst: expected a percentage from 0 to 100, got {self.worst!r}")
+
+    @property
+    def percent(self) -> Fraction:
+        """`worst` as an exact fraction: ten percent of a hundred are ten; below 0 where it is no number."""
+        try:
+            return Fraction(("0" if self.worst is None else self.worst).strip().removesuffix("%"))
+        except (ValueError, ZeroDivisionError):
+            return Fraction(-1)
+
+    def marked(self, rows: Iterable[ScoreRow]) -> Iterator[ScoreRow]:
+        """Yield the rows with their marks. Only `worst` needs all rows first: they wait in a temporary file.
+
+        Raises:
+            OutputError: the temporary file cannot be written.
+        """
+        marked = (self._marked(row) for row in rows)
+        return marked if self.worst is None else self._worst_marked(marked)
+
+    def _marked(self, row: ScoreRow) -> ScoreRow:
+        if row.error is not None:
+            row.mark = ERROR
+        elif _above(row.loss, self.max_loss) or _above(row.loss_per_token, self.max_loss_per_token):
+            row.mark = OUT
+        return row
+
+    def _worst_marked(self, rows: Iterable[ScoreRow]) -> Iterator[ScoreRow]:
+        values = array("d")
+        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="surrogatepass") as spool:
+            try:
+                for row in rows:
+                    value = getattr(row, self.worst_by)
+                    if row.error is None:
+                        values.append(value)
+                    spool.write(json.dumps(asdict(row)) + "\n")
+                spool.seek(0)
+            except OSError as error:
+                where = tempfile.gettempdir()
+                raise OutputError(
+                    f"{where}: --worst keeps its rows there, and writing failed ({error.strerror})"
+                ) from error
+            limit, ties = _limit(values, self.percent)
+            for line in spool:
+                row = ScoreRow(**json.loads(line))
+                value = getattr(row, self.worst_by)
+                if row.error is None and value >= limit and (value > limit or ties):
+                    ties -= value == limit
+                    row.mark = OUT
+                yield row
 
 
 @dataclass(frozen=True)
@@ -79,7 +141,7 @@ class TextsOptions(Group):
         None, "A transcript itself, counted after the files; may be repeated.", metavar="TEXT"
     )
     format: str | None = setting(
-        None, "How results are printed.", metavar="table|tsv|jsonl", shown="a table on a terminal, else tsv"
+        None, "How results are printed.", choices=("table", "tsv", "jsonl"), shown="a table on a terminal, else tsv"
     )
 
 
@@ -138,7 +200,7 @@ def score(
     *,
     given: TextsOptions,
     model: ModelOptions,
-    marked: ThresholdOptions,
+    thresholds: Thresholds,
     corpus: CorpusOptions,
     config: SettingsOptions,
     log_probs: LogProbsOptions,
@@ -155,8 +217,7 @@ def score(
     from ctc_align.cli.arguments import check_files, check_roles, is_book
 
     talk, text = messages.talk(), given.text
-    thresholds = marked.checked()
-    shown = _format(given.format)
+    shown = given.format or ("table" if _is_terminal() else "tsv")
     check_files({"--lexicon": model.lexicon, "--vocab": log_probs.vocab})
     settings = config.settings()
     talk.listen()
@@ -170,27 +231,6 @@ def score(
         return
     scoring = corpus.scoring(model, settings, log_probs.reader_of_source(audio, model.model))
     _print(_rows_of_source(audio, corpus.source, scoring, talk), thresholds, shown, True, talk)
-
-
-def _percent(worst: str | None) -> Fraction | None:
-    """Return `--worst` as an exact fraction: ten percent of a hundred are ten."""
-    if worst is None:
-        return None
-    try:
-        percent = Fraction(worst.strip().removesuffix("%"))
-    except (ValueError, ZeroDivisionError):
-        percent = Fraction(-1)
-    if not 0 <= percent <= 100:
-        raise UsageError(f"--worst: expected a percentage from 0 to 100, got {worst!r}")
-    return percent
-
-
-def _format(format: str | None) -> str:
-    if format is None:
-        return "table" if _is_terminal() else "tsv"
-    if format not in FORMATS:
-        raise UsageError(f"--format: expected {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, got {format!r}")
-    return format
 
 
 def _is_terminal() -> bool:
@@ -233,7 +273,6 @@ def _rows_of_audio(
     talk: Talk,
 ) -> Iterator[ScoreRow]:
     from ctc_align.cli.align import load_aligner, sound_of
-    from ctc_align.cli.score_rows import row_of
 
     texts = ["" if isinstance(text, Exception) else text for _, text, _ in transcripts]
     aligner, language = load_aligner(model, reader, settings).for_texts(texts)
@@ -256,7 +295,6 @@ def _rows_of_audio(
 
 
 def _rows_of_source(path: str, kind: str | None, options: ScoreOptions, talk: Talk) -> Iterator[ScoreRow]:
-    from ctc_align.cli.score_rows import Counter
     from ctc_align.corpus.corpus_scores import score_source
     from ctc_align.corpus.sources import open_source
 
@@ -285,7 +323,6 @@ def _refuse_audio(path: str) -> None:
 
 
 def _rows_of_utterance(one: ScoredUtterance) -> Iterator[ScoreRow]:
-    from ctc_align.cli.score_rows import ScoreRow, row_of
 
     if one.error is not None:
         _say_failed(one.id, f"{one.error.removeprefix(f'{one.id}: ')} ({one.origin})")
@@ -309,7 +346,6 @@ def _shortened(text: str) -> str:
 
 def _print(rows: Iterator[ScoreRow], thresholds: Thresholds, format: str, with_utterance: bool, talk: Talk) -> None:
     """Print rows to stdout and counts to stderr, and exit with the code for them."""
-    from ctc_align.cli.score_rows import ERROR, OUT, printer_for
 
     counts = {"": 0, OUT: 0, ERROR: 0}
     printer = None
@@ -331,3 +367,228 @@ def _print(rows: Iterator[ScoreRow], thresholds: Thresholds, format: str, with_u
         talk.say(f"{counts[OUT]} of {scored} marked out")
     if counts[ERROR] or counts[OUT]:
         raise typer.Exit(SOME_FAILED if counts[ERROR] else THRESHOLD_NOT_MET)
+
+
+@dataclass
+class ScoreRow:
+    """A transcript and its figures; `loss` is inf where it does not fit; figures that do not exist are None."""
+
+    utterance: str | None
+    transcript: str
+    text: str | None = None
+    rank: int | None = None
+    loss: float | None = None
+    loss_per_token: float | None = None
+    posterior: float | None = None
+    loss_per_frame: float | None = None
+    local_loss: float | None = None
+    unknown: int = 0
+    tokens: int = 0
+    frames: int = 0
+    error: str | None = None
+    mark: str = ""
+
+
+def row_of(scored: Scored, transcript: str, *, utterance: str | None = None, text: str | None = None) -> ScoreRow:
+    """Return the row of a transcript; `text` where `transcript` is the name of its file."""
+    has_loss = not math.isnan(scored.loss)
+    return ScoreRow(
+        utterance,
+        transcript,
+        text,
+        scored.rank,
+        scored.loss if has_loss else None,
+        scored.loss_per_token if has_loss else None,
+        scored.posterior,
+        scored.loss_per_frame if has_loss else None,
+        scored.local_loss,
+        scored.unknown,
+        scored.tokens,
+        scored.frames,
+        None if scored.error is None else " ".join(str(scored.error).split()),
+    )
+
+
+def _above(value: float | None, limit: float | None) -> bool:
+    return value is not None and limit is not None and value > limit
+
+
+def _limit(values: array[float], percent: Fraction) -> tuple[float, int]:
+    """Return a limit and a number: the worst `percent` of values are those above the limit and so many that equal it.
+
+    >>> _limit(array("d", [5.0, 1.0, 4.0, 4.0, 2.0]), Fraction(40))
+    (4.0, 1)
+    """
+    import numpy as np
+
+    count = math.ceil(len(values) * percent / 100)
+    if not count:
+        return math.inf, 0
+    everything = np.frombuffer(values, np.float64)
+    limit = float(np.partition(everything, len(values) - count)[len(values) - count])
+    return limit, count - int((everything > limit).sum())
+
+
+class Printer(Protocol):
+    """A printer of rows, one after another; `close` prints the rest."""
+
+    def add(self, row: ScoreRow) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def printer_for(format: str, *, with_utterance: bool) -> Printer:
+    """Return the printer to stdout for "table", "tsv" or "jsonl"."""
+    if format == "table":
+        return TablePrinter(console_for(sys.stdout), with_utterance)
+    sys.stdout.flush()
+    kind = TsvPrinter if format == "tsv" else JsonlPrinter
+    return kind(sys.stdout.buffer, with_utterance)
+
+
+class TsvPrinter:
+    """A header, then a line for each row; a missing number is an empty field."""
+
+    def __init__(self, file: IO[bytes], with_utterance: bool) -> None:
+        self.file = file
+        self.columns = (("utterance",) if with_utterance else ()) + COLUMNS
+        self._write(self.columns)
+
+    def add(self, row: ScoreRow) -> None:
+        self._write([_cell(name, getattr(row, name)) for name in self.columns])
+
+    def close(self) -> None:
+        self.file.flush()
+
+    def _write(self, cells: Sequence[str]) -> None:
+        put_row(cells, self.file)
+        self.file.flush()
+
+
+class JsonlPrinter:
+    """A JSON object a line; null for a missing number."""
+
+    def __init__(self, file: IO[bytes], with_utterance: bool) -> None:
+        self.file = file
+        self.with_utterance = with_utterance
+
+    def add(self, row: ScoreRow) -> None:
+        names = (*(("utterance",) if self.with_utterance else ()), *COLUMNS[:-1], "tokens", "frames", "mark", "error")
+        fields = {name: _jsonable(getattr(row, name)) for name in names} | {"mark": row.mark or None}
+        if row.text is not None:
+            fields["text"] = row.text
+        # In ASCII: characters that end a line for some readers, and bytes of names that are no UTF-8, pass unharmed.
+        self.file.write((json_escaped(json.dumps(fields, allow_nan=False)) + "\n").encode("ascii"))
+        self.file.flush()
+
+    def close(self) -> None:
+        self.file.flush()
+
+
+class TablePrinter:
+    """A table as wide as the terminal; rows appear utterance by utterance, for a source may be long."""
+
+    def __init__(self, console: Console, with_utterance: bool) -> None:
+        self.console = console
+        self.with_utterance = with_utterance
+        self.more = _TABLE_MORE if console.width >= _WIDE else ()
+        self.rows: list[ScoreRow] = []
+        self.is_first = True
+
+    def add(self, row: ScoreRow) -> None:
+        if self.rows and self.rows[-1].utterance != row.utterance:
+            self.close()
+        self.rows.append(row)
+
+    def close(self) -> None:
+        from rich.table import Table
+        from rich.text import Text
+
+        if not self.rows:
+            return
+        id_cells = _ID_CELLS * (1 + (self.console.width >= _WIDE))
+        fixed = sum(cells + 1 for _, cells in _TABLE + self.more) + _NOTE_CELLS + (id_cells + 1) * self.with_utterance
+        cells = max(_TRANSCRIPT_CELLS, self.console.width - fixed - 1)
+        table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, show_header=self.is_first)
+        if self.with_utterance:
+            table.add_column("utterance", width=id_cells, no_wrap=True)
+        for name, width in _TABLE:
+            table.add_column(name, width=width, justify="right", no_wrap=True)
+        table.add_column("transcript", width=cells, no_wrap=True)
+        for name, width in self.more:
+            table.add_column(name, width=width, justify="right", no_wrap=True)
+        table.add_column("", width=_NOTE_CELLS, no_wrap=True)
+        for row in self.rows:
+            shown = [_end(_one_line(row.utterance or ""), id_cells)] if self.with_utterance else []
+            shown += [_figure(name, getattr(row, name)) for name, _ in _TABLE]
+            transcript = _one_line(row.transcript)
+            shown.append(transcript if row.text is None else _end(transcript, cells))
+            shown += [*(_figure(name, getattr(row, name)) for name, _ in self.more), _note(row)]
+            table.add_row(*(Text(cell) for cell in shown), style="red" if row.mark else None)
+        self.console.print(table)
+        self.rows, self.is_first = [], False
+
+
+class Counter:
+    """A counter of utterances and speed on a terminal's stderr; it vanishes when the block ends."""
+
+    def __init__(self, *, shown: bool) -> None:
+        self.shown = shown
+        self.count, self.audio_s, self.started_s = 0, 0.0, time.monotonic()
+        self.bar: Any = None
+
+    def __enter__(self) -> Counter:
+        if self.shown:
+            from rich.status import Status
+
+            self.bar = Status("listening", console=console_for(sys.stderr))
+            self.bar.start()
+        return self
+
+    def __call__(self, audio_s: float) -> None:
+        self.count, self.audio_s = self.count + 1, self.audio_s + audio_s
+        if self.bar is not None:
+            speed = self.audio_s / max(time.monotonic() - self.started_s, 1e-3)
+            self.bar.update(f"{self.count} utterances, {self.audio_s / 3600:.2f} h, {speed:.0f} times real time")
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+
+def _note(row: ScoreRow) -> str:
+    return row.mark or (f"{row.unknown} unknown" if row.unknown else "")
+
+
+def _end(name: str, cells: int) -> str:
+    """Return the end of a name that is too long: names of neighbours differ there."""
+    return name if len(name) <= cells else "…" + name[len(name) - cells + 1 :]
+
+
+def _figure(name: str, value: Any) -> str:
+    if value is None:
+        return "–"
+    if name == "posterior":
+        return f"{value:.3f}" if value >= 5e-4 or not value else f"{value:.0e}"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.9g}" if name == "posterior" else f"{value:.6f}"
+    return _one_line(value) if isinstance(value, str) else str(value)
+
+
+def _jsonable(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _one_line(text: str) -> str:
+    r"""Return text as one field of a line: other white space becomes a space, control characters escapes.
+
+    >>> _one_line("two\tlines\r\n\x1b[31m")
+    'two lines \\x1b[31m'
+    """
+    return printable(" ".join(part for part in _LINES.split(text) if part))

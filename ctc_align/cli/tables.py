@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import itertools
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TextIO
 
+from ctc_align.cli.notes import seconds_told
+from ctc_align.cli.printing import console_for, counted
+from ctc_align.corpus.state.shared_texts import gap_place, gap_words
 from ctc_align.files import Alignment
 from ctc_align.files.writer import finite
 from ctc_align.text.control_characters import printable
 from ctc_align.types import ALIGNED, AlignedWord
-from ctc_align.units import seconds_to_ms
+from ctc_align.units import clock, seconds_to_ms
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.table import Table
 
+    from ctc_align.cli.printing import Talk
+    from ctc_align.corpus.engine.dispatch import Tally
+    from ctc_align.corpus.state.summary import Effort, Summary
+    from ctc_align.evaluate import Comparison, Difference, EdgeErrors, Evaluation
 
 MOST_ROWS = 60
 _LABEL_CELLS = 24
@@ -109,3 +122,391 @@ def loss_line(alignment: Alignment) -> str:
     per_token = "" if alignment.loss_per_token is None else f", {alignment.loss_per_token:.3f} a token"
     fit = "" if alignment.fit is None else f", fit {alignment.fit}"
     return f"CTC loss {alignment.loss:.3f}{per_token}{fit} ({alignment.model}, {alignment.backend})"
+
+
+# The progress line and the closing tables of a corpus run.
+
+_STAGES = {
+    "reading": "reading audio",
+    "model": "features and model",
+    "kernels": "kernels",
+    "words": "tokens, boundaries, words",
+    "writing": "writing",
+    "waiting": "waiting for audio",
+    "starting": "starting, ending, idle",
+}
+_MOST_GAPS = 10
+_LINE_EVERY_S = 10.0
+_CONCURRENT = ("reading", "writing")
+"""Stages in threads of their own."""
+
+
+def progress_line(tally: Tally) -> str:
+    """
+    >>> from ctc_align.corpus.engine.dispatch import Tally
+    >>> progress_line(Tally(done=3, failed=1, total=10)).split(", 0 ×")[0]
+    '3 done, 1 failed of 10'
+    """
+    of = "" if tally.total is None else f" of {tally.total}"
+    skipped = f", {tally.skipped} done before" if tally.skipped else ""
+    left = "" if tally.left_s is None else f", {clock(tally.left_s)} left"
+    return f"{tally.done} done, {tally.failed} failed{skipped}{of}, {tally.times_real_time:.0f} × real time{left}"
+
+
+class Display:
+    """A progress bar at the bottom of a terminal; other output goes above it."""
+
+    def __init__(self) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        columns = (TextColumn("aligning"), BarColumn(), TextColumn("{task.fields[line]}", markup=False))
+        self._progress = Progress(*columns, console=console_for(sys.stderr), transient=True, redirect_stdout=False)
+        self._task = self._progress.add_task("aligning", total=None, line="starting workers")
+
+    def __enter__(self) -> Display:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._progress.stop()
+
+    def show(self, tally: Tally) -> None:
+        self._progress.update(self._task, completed=tally.finished, total=tally.total, line=progress_line(tally))
+
+
+class ProgressDisplay:
+    """Shows the progress of a run on stderr: a bar on a terminal, else a line every ten seconds.
+
+    `compiling` is a file that is there once a worker compiles the kernels: that is said.
+    """
+
+    def __init__(self, talk: Talk, compiling: Path | None = None) -> None:
+        self.talk = talk
+        self._compiling = compiling
+        self._display: Any = None
+        self._last_line = time.monotonic()
+        self._warned: set[str] = set()
+
+    def __enter__(self) -> ProgressDisplay:
+        if self.talk.on_terminal and not self.talk.quiet:
+            self._display = Display()
+            self._display.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self._display is not None:
+            self._display.__exit__(*error)
+
+    def progress(self, tally: Tally) -> None:
+        if self._compiling is not None and not tally.worked and self._compiling.exists():
+            self._compiling = None
+            self.talk.note("the kernels are compiled, once on this machine: about a minute")
+        if self._display is not None:
+            self._display.show(tally)
+        elif time.monotonic() - self._last_line >= _LINE_EVERY_S:
+            self._last_line = time.monotonic()
+            self.talk.say(f"ctc-align: {progress_line(tally)}")
+
+    def warn(self, line: str) -> None:
+        """Say a warning, once: workers give that of each utterance."""
+        if line not in self._warned:
+            self._warned.add(line)
+            self.talk.say(f"ctc-align: warning: {line}")
+
+
+def print_summary(summary: Summary, file: TextIO | None = None, of: int | None = None) -> None:
+    """Print the closing table to `file`, by default stderr; `of` is how many entries the source has, if known."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    console = console_for(file or sys.stderr)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    for name, value in _counts(summary, of):
+        table.add_row(name, value)
+    console.print(table)
+    if summary.worst:
+        console.print(_ranking("worst, loss per token", summary.worst, "loss_per_token"))
+    if summary.text_gaps:
+        console.print(_gaps_table(summary.text_gaps))
+    if summary.most_skipped:
+        console.print(_ranking("most words not in the recording, percent", summary.most_skipped, "skipped_percent", 1))
+    if summary.doubtful:
+        console.print(_ranking("least sure, confidence", summary.doubtful, "least_confidence"))
+    if summary.slowest:
+        console.print(_ranking("slowest, seconds", summary.slowest, "seconds"))
+
+
+def _counts(summary: Summary, of: int | None) -> list[tuple[str, str]]:
+    so_far = "" if summary.complete else " so far" if of is None else f" of {of} so far"
+    rows = [
+        ("utterances", f"{summary.utterances}{so_far}"),
+        ("done", str(summary.done)),
+        ("failed", str(summary.failed)),
+    ]
+    if summary.fit:
+        rows.append(("fit of the transcripts", ", ".join(f"{fit} {count}" for fit, count in summary.fit.items())))
+    if summary.same_texts:
+        same, of = (summary.same_text_counts[name] for name in ("transcripts", "utterances"))
+        rows.append(("transcripts that several utterances have", f"{same:,}, {of:,} utterances"))
+    if summary.skipped_words:
+        of_all = f" of {summary.words:,}" if summary.words else ""
+        rows.append(("words that are not in the recordings", f"{summary.skipped_words:,}{of_all}"))
+    if summary.unexplained_s:
+        none = summary.fit.get("none", 0)  # a text of which nothing is there leaves open what is said
+        without = f", without {counted(none, 'utterance', 'utterances')} of fit none" if none else ""
+        rows.append(("speech that is not in the texts", f"{seconds_told(summary.unexplained_s)}{without}"))
+    if summary.too_many_skipped:
+        rows.append(("utterances beyond --max-skipped", str(summary.too_many_skipped)))
+    if summary.in_doubt:
+        rows.append(("utterances in doubt", str(summary.in_doubt)))
+        rows.append(("words in doubt", str(summary.doubtful_words)))
+        rows.append(("stretches that no word explains", str(summary.unexplained)))
+    if summary.skipped:
+        rows.append(("done before this run", str(summary.skipped)))
+    rows.append(("hours of audio", f"{summary.audio_hours:.3f}"))
+    if summary.loss_per_token:
+        names = ("min", "p5", "p50", "p95", "max")
+        rows.append((f"loss per token: {' '.join(names)}", " ".join(f"{summary.loss_per_token[n]:.3f}" for n in names)))
+    if summary.run.wall_s:
+        rows.append(
+            ("this run", f"{clock(summary.run.wall_s)}, {summary.run.audio_s / summary.run.wall_s:.0f} × real time")
+        )
+    if not summary.complete:
+        rows.append(("complete", "no: the same command goes on"))
+    return rows
+
+
+def _gaps_table(gaps: list[dict[str, Any]]) -> Any:
+    """Return the stretches of texts that no recording reads, those of most words, in the order of the text."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("text that is in no recording", overflow="fold")
+    table.add_column("where", overflow="fold")
+    table.add_column("words", justify="right", no_wrap=True)
+    longest = sorted(gaps, key=lambda gap: -(gap["words"] or 0))
+    for gap in (gap for gap in gaps if gap in longest[:_MOST_GAPS]):
+        words = "—" if gap["words"] is None else f"{gap['words']:,}"
+        table.add_row(Text(printable(gap_words(gap) or gap["text"])), Text(printable(gap_place(gap))), words)
+    if len(gaps) > _MOST_GAPS:
+        rest = sum(gap["words"] or 0 for gap in longest[_MOST_GAPS:])
+        table.add_row(f"and {len(gaps) - _MOST_GAPS} more: see text_gaps in summary.json", "", f"{rest:,}")
+    return table
+
+
+def _ranking(title: str, rows: list[dict[str, Any]], key: str, digits: int = 3) -> Any:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column(title, overflow="fold")
+    table.add_column("", justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(Text(printable(row["utterance"])), "—" if row[key] is None else f"{row[key]:.{digits}f}")
+    return table
+
+
+def print_profile(effort: Effort) -> None:
+    """Print the seconds of each stage, of all workers together, and their share of the workers' time."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column(f"seconds of {effort.workers} workers, {effort.wall_s:.1f} s each")
+    table.add_column("", justify="right")
+    table.add_column("share", justify="right")
+    whole = max(effort.wall_s * effort.workers, 1e-9)
+    named = sum(seconds for stage, seconds in effort.stages.items() if stage not in _CONCURRENT)
+    stages = {**effort.stages, "starting": max(0.0, whole - named)}
+    for stage, title in _STAGES.items():
+        seconds = stages.get(stage, 0.0)
+        title += " (beside the others)" if stage in _CONCURRENT else ""
+        table.add_row(title, f"{seconds:.1f}", f"{seconds / whole:.0%}")
+    console_for(sys.stderr).print(table)
+
+
+# Tables for people: boundary errors, their distribution, the worst of them, and the difference of two hypotheses.
+
+_ERRORS = {
+    "mean absolute error, ms": ("mae_ms", ""),
+    "median absolute error, ms": ("median_abs_ms", ""),
+    "median signed error, ms": ("median_signed_ms", "+"),
+    "mean signed error, ms": ("mean_signed_ms", "+"),
+}
+_RATES = {"precision": "precision", "recall": "recall", "F1": "f1", "R-value": "r_value"}
+_EDGES = ("both", "onset", "offset")
+_BINS_MS = tuple(range(-50, 51, 10))
+_BAR_CELLS = (8, 24)
+"""Least and most length of a histogram's bar."""
+_BESIDE_BARS = 44
+"""Cells of a histogram's row that are no bar."""
+
+
+def print_evaluation(evaluation: Evaluation, worst: int, histogram: bool = True) -> None:
+    """The figures of an evaluation, on stdout."""
+    console = console_for(sys.stdout)
+    console.print(_figures_table(evaluation))
+    utterances = counted(len(evaluation.utterances), "utterance", "utterances")
+    counts = f"{evaluation.paired} {evaluation.tier} paired, {evaluation.missing} missing, {evaluation.extra} extra"
+    console.print(f"{utterances}, {counts}, {evaluation.mismatched} with another label", markup=False)
+    inner = _figure(evaluation.boundaries["inner_onset"].f1, "", 3)
+    starts = f"the starts of all {evaluation.tier} but the first of each utterance (FA-Bench's time-only count)"
+    console.print(f"F1 over {starts}: {inner}", markup=False)
+    if histogram and evaluation.paired:
+        console.print(_histogram_table(evaluation, console.width))
+    if worst and evaluation.paired:
+        console.print(_worst_edges_table(evaluation, worst))
+        console.print(_worst_table(evaluation, worst))
+
+
+def print_comparison(comparison: Comparison, names: tuple[str, str]) -> None:
+    """Both hypotheses and the first minus the second, on stdout."""
+    console = console_for(sys.stdout)
+    table = _table(f"{comparison.tier}, both edges", "HYPOTHESIS", "--against", "difference", "95 %")
+    for label, (figure, sign) in _ERRORS.items():
+        table.add_row(label, *_difference_cells(comparison.edges["both"][figure], sign, 1))
+    for figure, difference in comparison.edges["both"].items():
+        if figure.startswith("within_"):
+            limit = figure.split("_")[1]
+            table.add_row(f"within {limit} ms, %", *_difference_cells(difference, "", 1))
+    for label, rate in _RATES.items():
+        table.add_row(f"boundaries, {label}", *_difference_cells(comparison.boundaries["both"][rate], "", 3))
+    console.print(table)
+    for name, path in zip(("HYPOTHESIS", "--against"), names):
+        console.print(f"{name}: {printable(path)}", markup=False)
+    left_out = f"; {comparison.left_out} that only one of them paired are left out" if comparison.left_out else ""
+    utterances = counted(comparison.utterances, "utterance", "utterances")
+    console.print(f"{comparison.paired} {comparison.tier} of {utterances} that both paired{left_out}", markup=False)
+    console.print(_verdict(comparison), markup=False)
+
+
+def _verdict(comparison: Comparison) -> str:
+    mae = comparison.edges["both"]["mae_ms"]
+    if mae.difference is None or mae.ci95 is None:
+        return "one utterance says nothing about how sure the difference is"
+    if not mae.is_clear:
+        return "the mean absolute errors differ by no more than chance may do (95 % interval over utterances)"
+    which = "smaller" if mae.difference < 0 else "larger"
+    return f"the mean absolute error of HYPOTHESIS is {which} than that of --against (95 % interval over utterances)"
+
+
+def _difference_cells(difference: Difference, sign: str, decimals: int) -> tuple[str, str, str, str]:
+    return (
+        _figure(difference.hypothesis, sign, decimals),
+        _figure(difference.against, sign, decimals),
+        _figure(difference.difference, "+", decimals),
+        _range(difference.ci95, "+", decimals) + (" *" if difference.is_clear else "  "),
+    )
+
+
+def _table(title: str, *columns: str) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column(title, no_wrap=True)
+    for name in columns:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _figures_table(evaluation: Evaluation) -> Table:
+    from ctc_align.evaluate import WITHIN_MS
+
+    edges: list[EdgeErrors] = [evaluation.both, evaluation.onset, evaluation.offset]
+    table = _table(f"boundaries of {evaluation.tier}", "both", "95 %", "onset", "offset")
+    for label, (name, sign) in _ERRORS.items():
+        both, onset, offset = (_figure(getattr(edge, name), sign) for edge in edges)
+        table.add_row(label, both, _range(evaluation.both.ci95.get(name), sign, 1), onset, offset)
+    for limit in WITHIN_MS:
+        both, onset, offset = (_figure(edge.within_ms[limit]) for edge in edges)
+        spread = _range(evaluation.both.ci95.get(f"within_{limit}_ms"), "", 1)
+        table.add_row(f"within {limit} ms, %", both, spread, onset, offset)
+    for label, name in _RATES.items():
+        found = [evaluation.boundaries[kind] for kind in _EDGES]
+        both, onset, offset = (_figure(getattr(one, name), "", 3) for one in found)
+        spread = _range(found[0].ci95.get(name), "", 3)
+        table.add_row(f"{label} at {evaluation.options.tolerance_ms:g} ms", both, spread, onset, offset)
+    return table
+
+
+def _histogram_table(evaluation: Evaluation, width: int) -> Table:
+    from ctc_align.evaluate.error_statistics import shares
+
+    signed = evaluation.measured.signed() if evaluation.measured is not None else {}
+    percent = {edge: shares(signed[edge].ms, _BINS_MS) for edge in ("onset", "offset") if edge in signed}
+    cells = min(max((width - _BESIDE_BARS) // 2, _BAR_CELLS[0]), _BAR_CELLS[1])
+    most = max(max(values) for values in percent.values())
+    table = _table("signed error, ms", *[name for edge in percent for name in (edge, "%")])
+    for column in table.columns[1::2]:
+        column.justify = "left"
+    for i, label in enumerate(bin_labels(_BINS_MS)):
+        row = [(bar(values[i] / most, cells), f"{values[i]:.1f}") for values in percent.values()]
+        table.add_row(label, *(cell for pair in row for cell in pair))
+    return table
+
+
+def bin_labels(edges_ms: Sequence[int]) -> list[str]:
+    """
+    >>> bin_labels([-10, 0, 10])
+    ['below -10', '-10 to 0', '0 to 10', '10 and above']
+    """
+    between = [f"{low} to {high}" for low, high in itertools.pairwise(edges_ms)]
+    return [f"below {edges_ms[0]}", *between, f"{edges_ms[-1]} and above"]
+
+
+def bar(share: float, cells: int) -> str:
+    """A bar of `share` of `cells` characters, to half a character, padded; a little is never nothing.
+
+    >>> bar(0.5, 4), bar(0.0, 4), bar(0.001, 4)
+    ('██  ', '    ', '▌   ')
+    """
+    halves = max(round(share * 2 * cells), 1 if share > 0 else 0)
+    return ("█" * (halves // 2) + "▌" * (halves % 2)).ljust(cells)
+
+
+def _worst_edges_table(evaluation: Evaluation, count: int) -> Table:
+    from rich.text import Text
+
+    table = _table("worst edges", "label", "edge", "reference s", "error, ms")
+    for column in table.columns[1:3]:
+        column.justify = "left"
+    table.columns[0].no_wrap = False
+    for edge in evaluation.worst_edges(count):
+        table.add_row(
+            Text(printable(edge.utterance)),
+            Text(printable(edge.label)),
+            edge.edge,
+            f"{edge.reference_s:.3f}",
+            _figure(edge.error_ms, "+"),
+        )
+    return table
+
+
+def _worst_table(evaluation: Evaluation, count: int) -> Table:
+    from rich.text import Text
+
+    table = _table("worst utterances", "MAE", "largest ±", "at")
+    table.columns[0].no_wrap = False
+    table.columns[3].justify = "left"
+    for utterance in evaluation.worst(count):
+        table.add_row(
+            Text(printable(utterance.utterance)),
+            _figure(utterance.mae_ms),
+            _figure(utterance.worst_ms, "+"),
+            Text(printable(utterance.worst_label)),
+        )
+    return table
+
+
+def _figure(number: float | None, sign: str = "", decimals: int = 1) -> str:
+    return "–" if number is None else f"{number:{sign}.{decimals}f}"
+
+
+def _range(both: tuple[float, float] | None, sign: str, decimals: int) -> str:
+    return "–" if both is None else f"{both[0]:{sign}.{decimals}f} … {both[1]:{sign}.{decimals}f}"

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from ctc_align.cli.messages import Interrupted, Talk
 from ctc_align.cli.options import (
     GENERAL,
     WORKERS,
@@ -26,7 +25,7 @@ from ctc_align.cli.options import (
     lexicon_option,
     source_option,
 )
-from ctc_align.cli.printing import put
+from ctc_align.cli.printing import Interrupted, Talk, put
 from ctc_align.config import setting
 from ctc_align.errors import UsageError
 from ctc_align.training import Watch

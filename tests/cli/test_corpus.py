@@ -18,9 +18,9 @@ from made_models import LETTERS, tiny_folder
 from made_sounds import babble
 
 from ctc_align.cli.corpus import parse_shard
-from ctc_align.cli.corpus_notes import misfits
-from ctc_align.cli.corpus_tables import Display, ProgressDisplay, print_profile, print_summary, progress_line
-from ctc_align.cli.messages import Talk
+from ctc_align.cli.notes import misfits
+from ctc_align.cli.printing import Talk
+from ctc_align.cli.tables import Display, ProgressDisplay, print_profile, print_summary, progress_line
 from ctc_align.corpus.engine.dispatch import Tally
 from ctc_align.corpus.state.journal import DONE, Journal, Line
 from ctc_align.corpus.state.summary import Effort, Summary, summarize

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from ctc_align.alignment import aligner
-from ctc_align.cli import installation
-from ctc_align.cli.doctor import _extra_line
+from ctc_align.cli.doctor import KNOWN_TIMES, _extra, _extra_line, compared, without_user
 from ctc_align.extras import EXTRAS, Extra
 
 HOME = "/".join(["", "home", "ada"])
@@ -51,11 +50,11 @@ def test_an_installation_that_does_not(cli: Any, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("spoiled", ["word", "time", "skipped"])
 def test_the_self_test_sees_what_is_wrong(spoiled: str) -> None:
-    words: list[tuple[str, float | None, float | None]] = list(installation.KNOWN_TIMES)
-    assert installation.compared(words) == {"passed": True, "largest_error_ms": 0}
+    words: list[tuple[str, float | None, float | None]] = list(KNOWN_TIMES)
+    assert compared(words) == {"passed": True, "largest_error_ms": 0}
     text, start_s, end_s = words[3]
     words[3] = {"word": ("wear", start_s, end_s), "time": (text, start_s, 1.9), "skipped": (text, None, None)}[spoiled]
-    assert "passed" not in installation.compared(words)
+    assert "passed" not in compared(words)
 
 
 def test_no_folder_names_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +67,7 @@ def test_no_folder_names_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
         "C:\\Users\\ada\\x": "C:\\Users\\USER\\x",
         "/opt/canada": "/opt/canada",
     }.items():
-        assert installation.without_user({"folder": [told]}) == {"folder": [shown]}
+        assert without_user({"folder": [told]}) == {"folder": [shown]}
 
 
 def test_the_table_of_extras_is_that_of_the_package() -> None:
@@ -84,6 +83,6 @@ def test_an_extra_that_cannot_be_imported_is_broken(tmp_path: Path, monkeypatch:
     (tmp_path / "half_there.py").write_text("import not_there_at_all\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setitem(EXTRAS, "lhotse", Extra(("half_there",), "manifests"))
-    row = installation._extra("lhotse")
+    row = _extra("lhotse")
     assert row["broken"] == "half_there: ModuleNotFoundError: No module named 'not_there_at_all'"
     assert _extra_line(row).startswith("BROKEN: manifests; half_there: ModuleNotFoundError")

@@ -21,7 +21,7 @@ from made_sounds import babble
 from rows import over_rows
 
 from ctc_align.cli import COMMANDS, as_everywhere, printing
-from ctc_align.cli.messages import Talk
+from ctc_align.cli.printing import Talk
 
 CONTROLS = "\x1b[2J\x1b]0;title\x07\x08\r\x85\x9b31m"
 HOSTILE = f"x{CONTROLS}\u202e\u2066\u2028[bold red][/nothing]{{task}}%s\udcff"

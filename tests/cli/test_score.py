@@ -18,7 +18,7 @@ from made_models import LETTERS, planted, spelt, tiny_folder
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.alignment.scoring import Scored
-from ctc_align.cli.score_rows import _limit, printer_for, row_of
+from ctc_align.cli.score import _limit, printer_for, row_of
 
 PROMISED = ["rank", "loss", "loss_per_token", "posterior", "transcript"]
 LOG_PROBS = ("talk.npy", "--vocab", "vocab.txt", "--frame-shift", "0.02")
@@ -329,7 +329,10 @@ def test_every_kind_of_source(cli, corpus, kind, named):
         ([*LOG_PROBS, "right.txt", "--worst", "-1"], "--worst: expected a percentage"),
         ([*LOG_PROBS, "right.txt", "--worst", "nan"], "--worst: expected a percentage"),
         ([*LOG_PROBS, "right.txt", "--max-loss", "nan"], "--max-loss: expected a number, got nan"),
-        ([*LOG_PROBS, "right.txt", "--worst-by", "luck"], "--worst-by: expected local_loss or"),
+        (
+            [*LOG_PROBS, "right.txt", "--worst-by", "luck"],
+            "--worst-by: expected local_loss, loss_per_token, loss_per_frame or loss, got",
+        ),
         ([*LOG_PROBS, "right.txt", "--workers", "2"], "--workers: for a SOURCE alone"),
         (["right.txt", "--vocab", "vocab.txt"], "right.txt: log-probs need --frame-shift too"),
         ([], "Missing argument"),

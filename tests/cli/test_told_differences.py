@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from ctc_align.cli.alignment_notes import notes, written_line
-from ctc_align.cli.corpus_notes import leave
+from ctc_align.cli.notes import alignment_notes, leave, written_line
 from ctc_align.corpus.state.journal import DONE, Journal, Line, read_lines
 from ctc_align.corpus.state.summary import Summary, summarize
 from ctc_align.errors import InputError
@@ -41,7 +40,7 @@ def alignment_of(aligned: int, skipped: int, **changes) -> Alignment:
 def test_both_sides_are_told_in_one_line(aligned, skipped, unexplained, told):
     region = Region(NOT_SPOKEN, None, None, 2 * aligned, 2 * (aligned + skipped), "not spoken")
     alignment = alignment_of(aligned, skipped, unexplained=unexplained, regions=(region,) if skipped else ())
-    assert [note for note in notes(alignment) if "—" not in note] == ([told] if told else [])
+    assert [note for note in alignment_notes(alignment) if "—" not in note] == ([told] if told else [])
 
 
 @pytest.mark.parametrize(("limit", "too_many"), [(None, False), (100.0, False), (25.0, False), (24.9, True), (0, True)])
@@ -80,7 +79,7 @@ def test_a_corpus_says_which_limit_is_passed_beside_what_failed(capsys):
 def test_cues_that_are_not_in_the_recording_are_all_named():
     cues = tuple(SourceCue(2 * at, 2 * at + 1, 0.0, 1.0, str(at + 5)) for at in range(9))
     subtitles = Subtitles("srt", cues=cues)
-    found = notes(alignment_of(1, 7, subtitles=subtitles))
+    found = alignment_notes(alignment_of(1, 7, subtitles=subtitles))
     assert [note.partition(":")[0] for note in found if "cue" in note] == [
         "7 cues have no word that is in the recording (numbers 6–12)",
         "1 cue has no word that is spoken (number 13)",
@@ -88,7 +87,7 @@ def test_cues_that_are_not_in_the_recording_are_all_named():
     nothing = alignment_of(
         0, 8, subtitles=subtitles, fit="none", regions=(Region(NOT_SPOKEN, 0, 1, 0, 1, "not found"),)
     )
-    assert len(notes(nothing)) == 1
+    assert len(alignment_notes(nothing)) == 1
     end = ": nothing of the text was found in the recording, and the times of its cues are not those of this recording"
     assert written_line(nothing, [Path("e.srt")]) == f"wrote e.srt{end}"
 
@@ -122,7 +121,7 @@ def test_text_that_goes_on_earlier_in_the_recording_is_told() -> None:
         for at, (text, start_s) in enumerate(zip("abcd", (5, 6, 1, 2)))
     )
     alignment = alignment_of(4, 0, words=words, text="a b c d")
-    assert [note for note in notes(alignment) if "order" in note] == [
+    assert [note for note in alignment_notes(alignment) if "order" in note] == [
         "read in another order than it is written: the text goes on earlier in the recording at c (1.00 s)"
     ]
 
@@ -130,9 +129,9 @@ def test_text_that_goes_on_earlier_in_the_recording_is_told() -> None:
 def test_words_of_cues_that_name_nobody_are_told() -> None:
     cues = Subtitles("srt", cues=(SourceCue(0, 3, 0.0, 1.0), SourceCue(4, 7, 1.0, 2.0)))
     found = alignment_of(4, 0, subtitles=cues)
-    assert not any("speaker" in note for note in notes(found))
+    assert not any("speaker" in note for note in alignment_notes(found))
     named = tuple(replace(word, speaker="Ann") if word.char_start < 4 else word for word in found.words)
     assert any(
         "2 words are in cues that name nobody and have no speaker" in note
-        for note in notes(replace(found, words=named))
+        for note in alignment_notes(replace(found, words=named))
     )

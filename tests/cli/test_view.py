@@ -128,7 +128,7 @@ def test_sound_that_is_too_much_lies_beside_the_page(cli, talk, monkeypatch) -> 
         (["out/talk.json", "-o", "out/talk.ctm"], "expected a folder for the outputs, but out/talk.ctm is a file"),
         (["out/talk.json", "sounds/../out/talk.json"], "two of these would be talk.html"),
         (["out/talk.json", "--audio", "nowhere.wav"], "nothing is there"),
-        (["out/talk.json", "--theme", "pink"], "expected one of auto, light, dark, got pink"),
+        (["out/talk.json", "--theme", "pink"], "--theme: expected auto, light or dark, got 'pink'"),
         (["out/talk.json", "--audio", "short.wav"], "short.wav"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rows import over_rows
 
-from ctc_align.cli.language_notes import language_notes
+from ctc_align.cli.notes import language_notes
 from ctc_align.errors import UsageError
 from ctc_align.text.languages import NAMES, known_language, likely_language, script_of
 

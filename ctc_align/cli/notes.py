@@ -7,13 +7,18 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ctc_align.cli.messages import counted
+import typer
+
+from ctc_align.cli.printing import SOME_FAILED, THRESHOLD_NOT_MET, counted, say
 from ctc_align.errors import CtcAlignError
+from ctc_align.text.control_characters import printable
 from ctc_align.types import ALIGNED, DIRECTION, MARKUP, NONE, POOR, SKIPPED, SPEAKER, UNEXPLAINED, UNKNOWN, UNSPOKEN
 
 if TYPE_CHECKING:
+    from ctc_align.corpus.run import RunResult
+    from ctc_align.corpus.state.summary import Effort, Summary
     from ctc_align.files import Alignment
     from ctc_align.types import Region
 
@@ -21,10 +26,8 @@ _SEVERAL = 5
 _LONGER_S = 1.0
 
 
-def notes(alignment: Alignment) -> list[str]:
+def alignment_notes(alignment: Alignment) -> list[str]:
     """Return notes on words without times, doubtful words, unexplained speech, and a poor fit."""
-    from ctc_align.text.control_characters import printable
-
     if alignment.fit == NONE and alignment.skipped:
         lost = f"{alignment.regions[0].reason}: no word has times (--match exact places them all the same)"
         return [lost, *cue_notes(alignment)]
@@ -105,8 +108,6 @@ def difference_notes(alignment: Alignment) -> list[str]:
     "477 of 4,812 words are not in the recording; 220 s of speech are not in the text"; few words are named, and so are
     the times of few stretches of speech.
     """
-    from ctc_align.text.control_characters import printable
-
     parts = []
     if alignment.skipped:
         words = [printable(word.text) for word in alignment.words if word.status == SKIPPED]
@@ -122,7 +123,6 @@ def difference_notes(alignment: Alignment) -> list[str]:
 
 def order_notes(alignment: Alignment) -> list[str]:
     """Return a note on the words after which the text goes on earlier in the recording."""
-    from ctc_align.text.control_characters import printable
     from ctc_align.types import aligned_words
 
     pairs = pairwise(aligned_words(alignment))
@@ -177,7 +177,6 @@ def lone_word_notes(alignment: Alignment) -> list[str]:
     """Return a note on single words that are likely elsewhere, or not spoken: those in a row are regions, and those
     of less than the least confidence are told as doubtful."""
     from ctc_align.alignment.fit import UNLIKELY
-    from ctc_align.text.control_characters import printable
 
     if alignment.fit is None:
         return []
@@ -200,7 +199,6 @@ def lone_word_notes(alignment: Alignment) -> list[str]:
 
 def markup_notes(alignment: Alignment) -> list[str]:
     """Return notes on what is written and not spoken: how much of each kind, and how many parentheses."""
-    from ctc_align.text.control_characters import printable
     from ctc_align.text.stage_directions import parentheses
 
     groups: dict[str, list[str]] = {SPEAKER: [], DIRECTION: [], MARKUP: []}
@@ -327,7 +325,6 @@ def written_line(alignment: Alignment, paths: Sequence[Path]) -> str:
 def tier_notes(alignment: Alignment) -> list[str]:
     """Return a note on the tiers of a document that are the text, and on those that are not."""
     from ctc_align.files.alignment_files import document_tiers
-    from ctc_align.text.control_characters import printable
 
     tiers = document_tiers(alignment)
     if not tiers:
@@ -341,6 +338,246 @@ def tier_notes(alignment: Alignment) -> list[str]:
 
 def doubtful_words(alignment: Alignment) -> list[str]:
     """Return the words of less than the least confidence, with their times."""
-    from ctc_align.text.control_characters import printable
-
     return [f"{printable(word.text)} ({word.start_s:.2f} s, {word.confidence:.2f})" for word in alignment.doubtful]
+
+
+# Notes on a transcript whose language or script is not the model's; the work goes on.
+
+_MANY = 20
+_MOSTLY = 0.3
+"""Share of the letters from which on a transcript counts as written in another script than the model's."""
+_ALIKE = ({"da", "no"}, {"ca", "es"})
+"""Languages whose function words are much the same."""
+_REMEDY = "the model universal knows all languages, see ctc-align models for others"
+
+
+def choice_notes(looks: dict[str, int]) -> list[str]:
+    """Return a note on transcripts that were taken for another language than English; `looks` counts them by language.
+
+    >>> choice_notes({"de": 1})
+    ['the text looks German (de): aligned with the model universal; give --language en if it is English']
+    >>> choice_notes({"de": 12, "und": 1})[0].partition(": aligned")[0]
+    'texts: 12 look German (de), 1 does not look English'
+    >>> choice_notes({"de": 12, "und": 1})[0].rpartition("if ")[2]
+    'they are English, else the code of their language, by whose rules they are read then'
+    """
+    from ctc_align.text.english_or_not import UNKNOWN, name_of
+
+    if not looks:
+        return []
+    remedy = "aligned with the model universal; give --language en if "
+    if sum(looks.values()) == 1:
+        [code] = looks
+        if code == UNKNOWN:
+            return [f"the text does not look English: {remedy}it is, else the code of its language"]
+        return [f"the text looks {name_of(code)}: {remedy}it is English"]
+    told = [f"{count} {_look(code, count)}" for code, count in looks.items()]
+    other = ", else the code of their language, by whose rules they are read then" if UNKNOWN in looks else ""
+    return [f"texts: {', '.join(told)}: {remedy}they are English{other}"]
+
+
+def _look(code: str, count: int) -> str:
+    from ctc_align.text.english_or_not import UNKNOWN, name_of
+
+    if code == UNKNOWN:
+        return f"{'do' if count > 1 else 'does'} not look English"
+    return f"look{'' if count > 1 else 's'} {name_of(code)}"
+
+
+def language_notes(text: str, model: str | None, language: str = "") -> list[str]:
+    """Return a note where a transcript is in another language than that of the model called `model`: clearly by its
+    words, or because `language` (a code, "" for none) says so.
+
+    >>> language_notes("Der Hund und die Katze sind nicht im Haus, aber sie sind auch nicht auf dem Dach, und wenn "
+    ...                "es regnet, ist das schade.", "english")[0].partition(":")[0]
+    'the transcript looks German and the model english is for English'
+    """
+    from ctc_align.models.catalogue import language_of
+    from ctc_align.text.english_or_not import likely_other
+    from ctc_align.text.languages import NAMES, base_code, likely_language, script_of
+
+    spoken = language_of(model)
+    if spoken not in NAMES:
+        return []
+    written, rough = likely_language(text), "times are rough at best"
+    other = likely_other(text) if spoken == "en" and not written and script_of(text) == "Latin" else ""
+    written = other if other in NAMES else written
+    if other and not written:
+        return [f"the transcript does not look English, and the model {model} is for English: {rough}; {_REMEDY}"]
+    if written not in ("", spoken) and {written, spoken} not in _ALIKE:
+        looks = f"the transcript looks {NAMES[written]} and the model {model} is for {NAMES[spoken]}"
+        return [f"{looks}: {rough}; {_REMEDY}, or is it the wrong transcript?"]
+    if language and base_code(language) != spoken:
+        return [f"--language is {language} and the model {model} is for {NAMES[spoken]}: {rough}; {_REMEDY}"]
+    return []
+
+
+def unknown_letters(alignment: Alignment) -> list[str]:
+    """Return notes on the letters (or phones of a lexicon) that the vocabulary lacks and how often each occurs, and on
+    digits that are not read because num2words does not know the language."""
+    from ctc_align.config import ENGLISH, UNKNOWN_LANGUAGE
+    from ctc_align.text.spoken_form import reads_digits
+
+    counts, language = alignment.unknown_letters, str(alignment.config.get("language") or ENGLISH)
+    left = frozenset(filter(str.isdecimal, counts))
+    if left and reads_digits(language):
+        left = frozenset()
+    digits = {letter: count for letter, count in counts.items() if letter in left}
+    letters = {letter: count for letter, count in counts.items() if letter not in left}
+    aligned = "the rest is aligned"
+    if alignment.config.get("unknown") == "wildcard":
+        aligned += ", and where they are is a guess: any speech stands for them"
+    found = [f"the model's vocabulary lacks {_counted(letters)}; {aligned}"] if letters else []
+    if digits:
+        why = f"language {language!r}: num2words does not know it, so digits are not read"
+        if language == UNKNOWN_LANGUAGE:
+            why = "digits are not read where the language is not known (--language)"
+        found.append(f"{why}: {_counted(digits)}; {aligned}")
+    return [*_script_notes(alignment, letters), *found]
+
+
+def _script_notes(alignment: Alignment, lacking: dict[str, int]) -> list[str]:
+    """Return a note where much of the transcript is in a script that the vocabulary lacks."""
+    from ctc_align.text.languages import script_of
+
+    letters = sum(character.isalpha() for word in alignment.words for character in word.spoken)
+    missing = sum(count for letter, count in lacking.items() if letter.isalpha())
+    script = script_of("".join(letter * count for letter, count in lacking.items()))
+    if script in ("", "Latin") or missing < _MOSTLY * letters:
+        return []
+    which = f"{counted(missing, 'letter', 'letters')} of {letters}"
+    remedy = f"{_REMEDY}, or --romanize with one that reads Latin letters"
+    return [f"{which} are {script}, which the model {alignment.model} does not know: {remedy}"]
+
+
+def _counted(letters: dict[str, int]) -> str:
+    each = [f"{letter!r} × {count}" for letter, count in list(letters.items())[:_MANY]]
+    return ", ".join(each) + (f" and {len(letters) - _MANY} more" if len(letters) > _MANY else "")
+
+
+# Messages of a corpus run: failures, transcripts that fit badly, outputs that others changed, limits, exit codes.
+
+_NAMED = 1000
+"""Failures that are named on stderr, one a line; the summary has more, the journal all."""
+_MOST_IN_LINE = 5
+
+
+def verification(result: RunResult) -> str:
+    """Return what `--verify` found, for a message."""
+    found = result.verified
+    assert found is not None
+    again = f", {'to be ' if result.interrupted else ''}done again" if found.damaged else ""
+    unknown = f"; {found.unknown} by their presence only: their lines are of a version without checksums"
+    return (
+        f"{counted(found.checked, 'utterance', 'utterances')} checked: "
+        f"{found.checked - found.damaged} whole, {found.damaged} not{again}{unknown if found.unknown else ''}"
+    )
+
+
+def changed_outputs(effort: Effort) -> Iterator[str]:
+    """Yield what became of outputs that others have changed since a run wrote them."""
+    for files, what in ((effort.left, "left as it is"), (effort.kept, "not replaced, but moved aside")):
+        if files.count:
+            names = ", ".join(files.names[:_MOST_IN_LINE]) + (", …" if files.count > _MOST_IN_LINE else "")
+            changed = counted(files.count, "output was", "outputs were")
+            yield f"{changed} changed by others since a run wrote it, and {what}: {names}"
+
+
+def interruption(result: RunResult) -> str:
+    of = "" if result.total is None else f" of {result.total}"
+    return f"interrupted: {result.summary.done}{of} utterances are done; the same command goes on from there"
+
+
+def name_failures(summary: Summary, journal: Path) -> None:
+    """Print each failure with its reason to stderr, one on each line, even when quiet."""
+    for failure in summary.failures[:_NAMED]:
+        line = " ".join(f"{failure['utterance']}: {failure['reason']}".split())
+        say(f"ctc-align: {line}")
+    more = summary.failed - len(summary.failures[:_NAMED])
+    if more > 0:
+        say(f"ctc-align: and {more} more that failed: see {journal}")
+
+
+def leave(summary: Summary) -> None:
+    """Exit with 1 where something failed, else with 3 where a limit is not met; which one is said, even when quiet."""
+    unmet = []
+    if summary.too_many_skipped:
+        which = ranked_names(summary.most_skipped, summary.too_many_skipped)
+        lack = counted(summary.too_many_skipped, "utterance lacks more of its", "utterances lack more of their")
+        unmet.append(f"--max-skipped is passed: {lack} words ({which})")
+    if summary.in_doubt:
+        which = ranked_names(summary.doubtful, summary.in_doubt)
+        are = counted(summary.in_doubt, "utterance is", "utterances are")
+        unmet.append(f"--min-confidence is not met: {are} in doubt ({which})")
+    failed = f"; exit code 1 all the same: {summary.failed} failed" if summary.failed else ""
+    for line in unmet:
+        say(f"ctc-align: {line}{failed}")
+    if summary.failed or unmet:
+        raise typer.Exit(SOME_FAILED if summary.failed else THRESHOLD_NOT_MET)
+
+
+def ranked_names(ranked: list[dict[str, Any]], count: int) -> str:
+    """Return the first of `count` utterances of a ranking, and how many more there are."""
+    return _first([str(row["utterance"]) for row in ranked[: min(count, _MOST_IN_LINE)]], count)
+
+
+def misfits(summary: Summary, *, has_json: bool = True, keeps_cues: bool = False) -> Iterator[str]:
+    """Yield how many transcripts fit poorly or not at all, and which; and where words that are not there are named.
+
+    Args:
+        summary: of the run.
+        has_json: whether the run writes JSON, which names such words.
+        keeps_cues: whether cues of subtitles are kept, those that nobody says as well.
+    """
+    count = summary.fit.get(POOR, 0) + summary.fit.get(NONE, 0)
+    if count:
+        named = ", ".join(_misfit(row) for row in summary.misfits[:_MOST_IN_LINE])
+        more = f" and {count - _MOST_IN_LINE} more" if count > _MOST_IN_LINE else ""
+        fit = "transcript fits its recording" if count == 1 else "transcripts fit their recordings"
+        yield f"{count} {fit} poorly or not at all: {named}{more}: are they of these recordings?"
+        if summary.text_gaps and count == summary.done:
+            yield "no recording reads the text well: it seems to be another book, or another edition of it"
+    if not summary.skipped_words:
+        return
+    where = "ctc-align view shows them" if has_json else "a run with --format json has it"
+    yield f'which words are not in the recordings: those of "status": "skipped" in the JSON of an utterance; {where}'
+    if keeps_cues:
+        yield (
+            "subtitles: a cue of which no word is in its recording is kept, between its neighbours, at times that mean "
+            "nothing; ctc-align RECORDING SUBTITLES tells its number, and --cues again leaves it out"
+        )
+
+
+def read_twice(summary: Summary) -> Iterator[str]:
+    """Yield which recordings read the same passage of a text, and which few have one transcript, that fits not all."""
+    from ctc_align.corpus.state.shared_texts import MOST_NAMED, gap_words
+
+    for row in summary.text_overlaps[:_MOST_IN_LINE]:
+        words = "" if row["words"] is None else f" ({counted(row['words'], 'word', 'words')}: {gap_words(row)})"
+        one, other = row["utterances"]
+        yield (
+            f"{one} and {other} read the same passage{words}: a second take? Leave one of them out: ctc-align book "
+            "takes no two recordings of one passage"
+        )
+    if len(summary.text_overlaps) > _MOST_IN_LINE:
+        more = counted(len(summary.text_overlaps) - _MOST_IN_LINE, "more passage is", "more passages are")
+        yield f"and {more} read twice: see text_overlaps in summary.json"
+    doubtful = [row for row in summary.same_texts if row["misfits"] and row["count"] <= MOST_NAMED]
+    for row in doubtful[:_MOST_IN_LINE]:
+        yield (
+            f"{_first(row['utterances'], row['count'])} have the same transcript ({row['words']} words), which does "
+            f"not fit {_first(row['misfits'], row['misfit_count'])}: was it given to a wrong recording?"
+        )
+    if len(doubtful) > _MOST_IN_LINE:
+        yield f"and {len(doubtful) - _MOST_IN_LINE} more transcripts of several recordings fit not all: see same_texts"
+
+
+def _first(names: list[str], count: int) -> str:
+    """Return the first of `count` names, and how many more there are."""
+    shown = names[:_MOST_IN_LINE]
+    return ", ".join(shown) + (f" and {count - len(shown)} more" if count > len(shown) else "")
+
+
+def _misfit(row: dict[str, Any]) -> str:
+    skipped = f", {row['skipped']} of {row['words']} words not in it" if row["skipped"] else ""
+    return f"{row['utterance']} (fit {row['fit']}{skipped})"
