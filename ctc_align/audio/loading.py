@@ -21,13 +21,14 @@ from typing import TYPE_CHECKING, SupportsIndex, TypeAlias, cast
 
 import numpy as np
 
-from ctc_align.audio.audio_kinds import file_head, is_sound_file, kind_of_content
+from ctc_align.audio.audio_kinds import file_head, kind_of_content
 from ctc_align.audio.cut_files import lacks_index
 from ctc_align.audio.media_file import NotMediaError
 from ctc_align.audio.media_reader import MediaRecording
 from ctc_align.audio.recordings import BLOCK_SAMPLES, MISSING_S, Recording, no_such_channel
 from ctc_align.audio.soundfile_reader import ChainedOggRecording, NotSoundFileError, SoundFileRecording, ogg_pages
 from ctc_align.errors import AudioError, UsageError
+from ctc_align.reading.file_kinds import is_sound_file
 from ctc_align.reading.rows_on_disk import RowsOnDisk
 from ctc_align.types import Audio
 from ctc_align.units import samples_to_seconds, seconds_to_samples

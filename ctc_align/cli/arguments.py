@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ctc_align.errors import UsageError
+from ctc_align.reading.file_kinds import HEAD_BYTES, RECORDING_ROLE, TEXT_ROLE, likely_role
 
 if TYPE_CHECKING:
     from ctc_align.models.log_probs import LogProbsReader
 
-_RECORDING, _TEXT = "recording", "text"
 _ESTIMATED_S = 0.1
 """The length of a recording is known to this much."""
 _FORMAT_BYTES = 200
@@ -25,7 +25,6 @@ STDIN = "-"
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _BOOK = ".epub"
 _LIKELY = (".txt", ".srt", ".vtt", ".lab", _BOOK)
-_DOCUMENTS = (*_LIKELY, ".md", ".rtf", ".pdf", ".doc", ".docx", ".odt", ".html", ".htm")
 
 
 def kind_of(path: str, argument: str) -> str:
@@ -61,7 +60,7 @@ def check_audio(audio: str) -> None:
         raise UsageError(f"{audio}: {not_regular(mode)}")
 
 
-def _near(path: str, role: str = _RECORDING) -> str:
+def _near(path: str, role: str = RECORDING_ROLE) -> str:
     """Return "; did you mean …?" with a file of a similar name, and of this role, in the same folder; else ""."""
     folder, name = os.path.split(path)
     try:
@@ -149,19 +148,19 @@ def check_roles(command: str, audio: str, transcripts: Sequence[str]) -> None:
         )
     check_audio(audio)
     for path in transcripts:
-        near = _near(path, _TEXT) if path != STDIN and kind_of(path, "TRANSCRIPT") == "nothing" else ""
+        near = _near(path, TEXT_ROLE) if path != STDIN and kind_of(path, "TRANSCRIPT") == "nothing" else ""
         if near:  # without it whoever reads it says so
             raise UsageError(f"{path}: no such transcript file{near}")
     first = _role(audio)
     roles = {path: _role(path) for path in transcripts}
-    recordings = [path for path in transcripts if roles[path] == _RECORDING]
-    if first == _TEXT and len(recordings) == 1:
+    recordings = [path for path in transcripts if roles[path] == RECORDING_ROLE]
+    if first == TEXT_ROLE and len(recordings) == 1:
         others = [path for path in transcripts if path != recordings[0]]
         line = f"{command} {shlex.join((recordings[0], audio, *others))}"
         raise UsageError(f"{audio} is a text and {recordings[0]} a recording: these look swapped; did you mean: {line}")
-    if first == _TEXT:
+    if first == TEXT_ROLE:
         raise UsageError(f"{audio}: expected a recording as AUDIO, got a text file; the transcript comes after it")
-    if first == _RECORDING and recordings:
+    if first == RECORDING_ROLE and recordings:
         raise UsageError(
             f"{recordings[0]}: expected a transcript (a text file), got a recording, as {audio} is one already; "
             "give the text of what is said in it"
@@ -171,25 +170,20 @@ def check_roles(command: str, audio: str, transcripts: Sequence[str]) -> None:
 def _role(path: str) -> str:
     """Return whether a file is a recording or a text, "" where it is neither or cannot be told."""
     from ctc_align.models.log_probs import is_log_probs_path
-    from ctc_align.text.file_kinds import HEAD_BYTES, binary_kind, encoding_of, is_sound, may_be_sound
 
-    if is_log_probs_path(path) or not os.path.isfile(path):
-        return ""
+    head = None if is_log_probs_path(path) else _head_of(path)
+    return "" if head is None else likely_role(head, Path(path).suffix)
+
+
+def _head_of(path: str) -> bytes | None:
+    """Return the first bytes of a regular file; None where it cannot be read: whoever reads it says so."""
+    if not os.path.isfile(path):
+        return None
     try:
         with open(path, "rb") as file:
-            head = file.read(HEAD_BYTES)
+            return file.read(HEAD_BYTES)
     except OSError:
-        return ""
-    if is_sound(head):
-        return _RECORDING
-    if not head.strip() or may_be_sound(head):
-        return ""
-    if binary_kind(head) is not None:
-        return _TEXT if Path(path).suffix.casefold() in _DOCUMENTS else ""
-    whole_lines = head if len(head) < HEAD_BYTES else head[: head.rfind(b"\n") + 1]
-    encoding = encoding_of(whole_lines)
-    is_text = b"\0" not in whole_lines if encoding is None else encoding[0].startswith("UTF")
-    return _TEXT if is_text or Path(path).suffix.casefold() in _DOCUMENTS else ""
+        return None
 
 
 def check_alignments(paths: Sequence[str], argument: str) -> list[str]:
@@ -200,6 +194,8 @@ def check_alignments(paths: Sequence[str], argument: str) -> list[str]:
     Raises:
         UsageError: what is no JSON of an alignment by its start; the message says what it is.
     """
+    from ctc_align.files.transcripts import name_unless_object
+
     for path in paths:
         kind = kind_of(path, argument)
         if kind == "folder":
@@ -209,7 +205,8 @@ def check_alignments(paths: Sequence[str], argument: str) -> list[str]:
             )
         if kind == "nothing":
             raise UsageError(f"{path}: expected JSON of an alignment, got no such file")
-        what = _no_json(path) if os.path.isfile(path) else ""
+        head = _head_of(path)
+        what = "" if head is None else name_unless_object(head)
         if what:
             own = Path(path).with_suffix(".json")
             advice = f"did you mean {own}?" if own.is_file() else "ctc-align writes it: ctc-align AUDIO TRANSCRIPT"
@@ -234,33 +231,6 @@ def _is_beside_alignments(path: Path) -> bool:
             return b'"ctc-align/' not in file.read(_FORMAT_BYTES)
     except OSError:
         return False  # whoever reads it says so
-
-
-def _no_json(path: str) -> str:
-    """Return what a file is, with its article; "" where it may be an object of JSON."""
-    from ctc_align.files.elan import is_elan
-    from ctc_align.files.subtitles import has_cues
-    from ctc_align.files.textgrid import is_textgrid
-    from ctc_align.text.file_kinds import HEAD_BYTES, binary_kind, written_kind
-
-    try:
-        with open(path, "rb") as file:
-            head = file.read(HEAD_BYTES)
-    except OSError:
-        return ""  # whoever reads it says so
-    text = head.decode("utf-8-sig", "replace")
-    if text.lstrip()[:1] == "{":
-        return ""
-    if is_textgrid(head):
-        return "a TextGrid"
-    if is_elan(text):
-        return "an ELAN file"
-    if "<svg" in text[:1000]:
-        return "a picture (SVG)"
-    if has_cues(text):
-        return "subtitles"
-    found = binary_kind(head) or written_kind(text)
-    return found.name if found is not None else "another kind of file" if text.strip() else "an empty file"
 
 
 def check_files(files: dict[str, str | None]) -> None:

@@ -12,7 +12,7 @@ from ctc_align.files.segments import parse_json_transcript
 from ctc_align.files.subtitles import has_cues, has_damaged_times, parse_subtitles
 from ctc_align.files.textgrid import is_textgrid, textgrid_transcript
 from ctc_align.reading import read_input
-from ctc_align.text.file_kinds import FileKind, binary_kind, encoding_of, written_kind
+from ctc_align.reading.file_kinds import FileKind, binary_kind, encoding_of, written_kind
 from ctc_align.types import Transcript
 
 STANDARD_INPUT = "standard input"
@@ -104,9 +104,32 @@ def parse_transcript(data: bytes, source: str) -> Transcript:
     return Transcript(text)
 
 
+def name_unless_object(head: bytes) -> str:
+    """Return what a file that starts with `head` is, with its article; "" where it may be an object of JSON.
+
+    >>> name_unless_object(b'{"format": "ctc-align/1"'), name_unless_object(b"WEBVTT"), name_unless_object(b" ")
+    ('', 'subtitles', 'an empty file')
+    """
+    text = head.decode("utf-8-sig", "replace")
+    if text.lstrip()[:1] == "{":
+        return ""
+    if is_textgrid(head):
+        return "a TextGrid"
+    if is_elan(text):
+        return "an ELAN file"
+    if "<svg" in text[:1000]:
+        return "a picture (SVG)"
+    if has_cues(text):
+        return "subtitles"
+    found = binary_kind(head) or written_kind(text)
+    return found.name if found is not None else "another kind of file" if text.strip() else "an empty file"
+
+
 def _refuse(kind: FileKind | None, source: str) -> None:
     if kind is not None:
-        raise WrongFileError(f"{source}: expected a transcript (a UTF-8 text file), got {kind.name}; {kind.remedy}")
+        raise WrongFileError(
+            f"{source}: expected a transcript (a UTF-8 text file), got {kind.name}; {kind.as_transcript}"
+        )
 
 
 def _standard_input() -> bytes:

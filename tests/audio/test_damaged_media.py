@@ -123,7 +123,7 @@ SESSION = "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=x\r\nc=IN IP4 127.0.0.1\r\nm=aud
 @over_rows(
     ("name", "content", "kind"),
     [
-        ("a.m3u8", PLAYLIST, "a playlist, which only names recordings"),
+        ("a.m3u8", PLAYLIST, "a playlist: it only names recordings"),
         ("a.mp3", PLAYLIST, "a playlist"),
         ("a.wav", "ffconcat version 1.0\nfile {other}\n", "a list of files"),
         ("a.mp4", MANIFEST, "a text file"),
@@ -133,7 +133,7 @@ SESSION = "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=x\r\nc=IN IP4 127.0.0.1\r\nm=aud
         ("a.mp3", b"\x89PNG\r\n\x1a\n" + bytes(500), r"a picture \(PNG\)"),
         ("a.mp4", b"\xff\xd8\xff\xe0\0\x10JFIF\0" + bytes(500), r"a picture \(JPEG\)"),
         ("a.wav", b"%PDF-1.7\n" + bytes(99), "a PDF document"),
-        ("a.wav", b"PK\x03\x04" + bytes(99), "a zip archive"),
+        ("a.wav", b"PK\x03\x04" + bytes(99), "a ZIP archive: unpack it first"),
         ("a.mid", b"MThd\0\0\0\x06" + bytes(99), "MIDI"),
         ("a.html", "<!DOCTYPE html><html></html>", "an HTML page"),
         ("a.wav", bytes(5000), "nothing but zeros"),

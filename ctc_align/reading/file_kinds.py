@@ -1,6 +1,7 @@
-"""Files that are no transcripts, recognised by their content, each with what to do about it.
+"""Kinds of files by their content: what a file is, and what to do where something else was expected.
 
-The extension never decides: a PDF called talk.txt is a PDF, and a text called talk.doc is a text.
+One table for all who ask: readers of recordings, of transcripts and of alignments, and the checks of a call. The
+extension never decides: a PDF called talk.txt is a PDF, and a text called talk.doc is a text.
 """
 
 from __future__ import annotations
@@ -18,35 +19,75 @@ from ctc_align.reading import parse_json
 from ctc_align.types import FORMAT
 
 HEAD_BYTES = 65536
-"""So many bytes from its start tell what a file is."""
+"""Bytes from its start that say what a file is."""
+RECORDING_ROLE, TEXT_ROLE = "recording", "text"
+_DOCUMENTS = (".txt", ".srt", ".vtt", ".lab", ".epub", ".md", ".rtf", ".pdf", ".doc", ".docx", ".odt", ".html", ".htm")
+"""Extensions of texts, whatever is in them."""
 
 
 @dataclass(frozen=True)
 class FileKind:
-    """A kind of file (`name`, with its article), and what to do where a transcript was expected."""
+    """A kind of file: its `name`, with its article, and what to do where something else was expected.
+
+    `as_transcript` and `as_recording` say that for a transcript and for a recording; both may be "".
+    """
 
     name: str
-    remedy: str
+    as_transcript: str = ""
+    as_recording: str = ""
+
+    @property
+    def not_a_recording(self) -> str:
+        """The name, with what to do where a recording was expected."""
+        return f"{self.name}: {self.as_recording}" if self.as_recording else self.name
 
 
 _AS_TEXT = "save its text as a plain text file in UTF-8"
 _UNPACK = "unpack it and name the text file in it, or save a document as plain text in UTF-8"
+_UNPACK_SOUND = "unpack it first"
 _RECORDING = "a recording goes before its transcript: ctc-align AUDIO TRANSCRIPT"
 _AS_SRT = "convert it to SRT or VTT, which are read with their times"
+_TYPE = "type its text into a plain text file in UTF-8"
+_ONE_OF_THEM = "it only names recordings; give one of them"
+_LOG_PROBS = "log-probs need the extension .npy, --vocab and --frame-shift"
+_ZIP = b"PK\x03\x04"
+_NEITHER: tuple[tuple[tuple[bytes, ...], FileKind], ...] = (
+    ((b"%PDF-",), FileKind("a PDF document", f"{_AS_TEXT} (pdftotext FILE.pdf FILE.txt)")),
+    ((b"{\\rtf",), FileKind("an RTF document", f"{_AS_TEXT}, in a word processor")),
+    ((b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",), FileKind("a Word document (.doc)", f"{_AS_TEXT}, in a word processor")),
+    ((b"\x1f\x8b",), FileKind("a gzip archive", "unpack it (gunzip) and name the text file", _UNPACK_SOUND)),
+    ((b"BZh91AY",), FileKind("a bzip2 archive", "unpack it (bunzip2) and name the text file", _UNPACK_SOUND)),
+    ((b"\xfd7zXZ\x00",), FileKind("an xz archive", "unpack it (unxz) and name the text file", _UNPACK_SOUND)),
+    ((b"7z\xbc\xaf\x27\x1c",), FileKind("a 7z archive", _UNPACK, _UNPACK_SOUND)),
+    ((b"\x93NUMPY",), FileKind("an array of NumPy, perhaps log-probs", _RECORDING, _LOG_PROBS)),
+    ((b"\x89PNG",), FileKind("a picture (PNG)", _TYPE)),
+    ((b"\xff\xd8\xff",), FileKind("a picture (JPEG)", _TYPE)),
+    ((b"GIF8",), FileKind("a picture (GIF)", _TYPE)),
+    ((b"II*\0", b"MM\0*"), FileKind("a picture (TIFF)", _TYPE)),
+    ((b"8BPS",), FileKind("a picture (Photoshop)", _TYPE)),
+)
+"""Files that are neither a transcript nor a recording, by their first bytes."""
+_NO_RECORDING: tuple[tuple[tuple[bytes, ...], FileKind], ...] = (
+    ((b"#EXTM3U", b"[playlist]"), FileKind("a playlist", as_recording=_ONE_OF_THEM)),
+    ((b"ffconcat",), FileKind("a list of files", as_recording=_ONE_OF_THEM)),
+    ((b"v=0\r\n", b"v=0\n"), FileKind("a session description (SDP), not sound")),
+    ((b"BM",), FileKind("a picture (BMP)")),
+    ((b"Rar!",), FileKind("a RAR archive", as_recording=_UNPACK_SOUND)),
+    ((b"MThd",), FileKind("MIDI: notes, not sound")),
+    ((b"SQLite format",), FileKind("a database (SQLite)")),
+    ((b"\x7fELF",), FileKind("a program")),
+)
+"""Files that are no recording, but may be a text that begins in the same way."""
+_SOUND_FILE_STARTS = (
+    *(b"RIFF", b"RIFX", b"RF64", b"BW64", b"riff", b"FORM", b"fLaC", b"OggS", b".snd", b"dns.", b"caff", b"NIST_1A"),
+    *(b"Creative Voice File", b" paf", b"fap ", b"PVF1", b"2BIT", b"Extended Instrument", b"MATLAB", b"ALawSoundFile"),
+    *(b"\x64\xa3\x01\x00", b"\x00\x01\xa3\x64", b"\x64\xa3\x02\x00", b"\x00\x02\xa3\x64", b"\x64\xa3\x03\x00"),
+)
+"""Recordings that libsndfile is tried for first; FFmpeg is for all others."""
 _SOUND_STARTS = (b"\x1aE\xdf\xa3", b"#!AMR", b"0&\xb2u\x8ef\xcf\x11", b"NIST_1A", b"FLV\x01", b"riff\x2e\x91\xcf\x11")
+"""Recordings that no text begins like."""
 _SOUND_WORDS = (b"RIFF", b"RF64", b"fLaC", b"OggS", b"ID3", b"FORM", b"caff", b".snd", b"MAC ", b"wvpk")
 """Words that a text may begin with, too: a file of sound has a zero byte soon after them."""
-_IMAGE_STARTS = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\x00", b"MM\x00*", b"8BPS")
-_STARTS = {
-    b"%PDF-": FileKind("a PDF document", f"{_AS_TEXT} (pdftotext FILE.pdf FILE.txt)"),
-    b"{\\rtf": FileKind("an RTF document", f"{_AS_TEXT}, in a word processor"),
-    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": FileKind("a Word document (.doc)", f"{_AS_TEXT}, in a word processor"),
-    b"\x1f\x8b": FileKind("a gzip archive", "unpack it (gunzip) and name the text file"),
-    b"BZh91AY": FileKind("a bzip2 archive", "unpack it (bunzip2) and name the text file"),
-    b"\xfd7zXZ\x00": FileKind("an xz archive", "unpack it (unxz) and name the text file"),
-    b"7z\xbc\xaf\x27\x1c": FileKind("a 7z archive", _UNPACK),
-    b"\x93NUMPY": FileKind("an array of NumPy, perhaps log-probs", _RECORDING),
-}
 _ZIPPED = (
     ("word/", FileKind("a Word document (.docx)", f"{_AS_TEXT}, in a word processor")),
     ("xl/", FileKind("an Excel workbook (.xlsx)", f"{_AS_TEXT}, or as CSV for ctc-align corpus")),
@@ -77,13 +118,13 @@ def is_sound(head: bytes) -> bool:
     return is_transport_stream or _MPEG_FRAME.match(head) is not None
 
 
-def may_be_sound(head: bytes) -> bool:
-    """Return whether a file begins as sound does, or as a text of the same first word.
-
-    >>> may_be_sound(b"RIFF"), is_sound(b"RIFF")
-    (True, False)
-    """
-    return is_sound(head) or head.startswith(_SOUND_WORDS)
+def is_sound_file(head: bytes) -> bool:
+    """Return whether libsndfile is tried first for a file that starts with `head`."""
+    if head[:4] == b"RIFF":
+        return head[8:12] == b"WAVE"
+    if head[:4] == b"FORM":
+        return head[8:12] in (b"AIFF", b"AIFC", b"8SVX", b"16SV")
+    return head.startswith(_SOUND_FILE_STARTS)
 
 
 def binary_kind(data: bytes) -> FileKind | None:
@@ -92,16 +133,76 @@ def binary_kind(data: bytes) -> FileKind | None:
     >>> binary_kind(b"%PDF-1.7 ...").name
     'a PDF document'
     """
-    for start, kind in _STARTS.items():
-        if data.startswith(start):
-            return kind
-    if data.startswith(b"PK\x03\x04"):
+    kind = _kind_of_start(data, _NEITHER) or _picture_in_container(data)
+    if kind is None and data.startswith(_ZIP):
         return _zipped(data)
-    if data.startswith(_IMAGE_STARTS) or (data.startswith(b"RIFF") and data[8:12] == b"WEBP"):
-        return FileKind("a picture", "type its text into a plain text file in UTF-8")
-    if is_sound(data[:HEAD_BYTES]):
+    if kind is None and is_sound(data[:HEAD_BYTES]):
         return FileKind("a sound or video file", _RECORDING)
+    return kind
+
+
+def silent_kind(head: bytes) -> FileKind | None:
+    """Return what a file is that is no recording; None where `head`, its first bytes, does not say.
+
+    >>> silent_kind(b"GIF89a").name, silent_kind(b"Once upon a time").name, silent_kind(bytes([0, 1]))
+    ('a picture (GIF)', 'a text file', None)
+    """
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    kind = _picture_in_container(head) or _kind_of_start(start, (*_NEITHER, *_NO_RECORDING))
+    if kind is not None:
+        return kind
+    if start.startswith(_ZIP):
+        return _zipped(head)
+    if start[:14].lower().startswith((b"<!doctype html", b"<html")):
+        return _HTML
+    return FileKind("a text file") if _is_text(head) else None
+
+
+def _kind_of_start(data: bytes, table: tuple[tuple[tuple[bytes, ...], FileKind], ...]) -> FileKind | None:
+    return next((kind for starts, kind in table if data.startswith(starts)), None)
+
+
+def _picture_in_container(data: bytes) -> FileKind | None:
+    """Return the kind of a picture in a container of sound and video: RIFF, or that of MP4."""
+    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
+        return FileKind("a picture (WebP)", _TYPE)
+    if data[4:8] == b"ftyp" and data[8:12] in (b"heic", b"heix", b"avif", b"mif1"):
+        return FileKind("a picture (HEIF)", _TYPE)
     return None
+
+
+def _is_text(head: bytes) -> bool:
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff") and len(head) > 2:
+        try:
+            return head[: len(head) // 2 * 2].decode("utf-16").isprintable() or b"\n" in head
+        except UnicodeDecodeError:
+            return False
+    try:
+        text = head.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if error.start < len(head) - 3:
+            return False
+        text = head[: error.start].decode("utf-8")
+    return not any(ord(character) < 32 and character not in "\t\n\r\f\x1b" for character in text)
+
+
+def likely_role(head: bytes, suffix: str) -> str:
+    """Return `RECORDING_ROLE` or `TEXT_ROLE` for what a file is likely meant as, "" where that cannot be told.
+
+    >>> likely_role(b"NIST_1A", ".txt"), likely_role(b"So be it.", ".wav"), likely_role(b"RIFF", ".wav")
+    ('recording', 'text', '')
+    """
+    if is_sound(head):
+        return RECORDING_ROLE
+    if not head.strip() or head.startswith(_SOUND_WORDS):
+        return ""
+    is_document = TEXT_ROLE if suffix.casefold() in _DOCUMENTS else ""
+    if binary_kind(head) is not None:
+        return is_document
+    whole_lines = head if len(head) < HEAD_BYTES else head[: head.rfind(b"\n") + 1]
+    encoding = encoding_of(whole_lines)
+    is_text = b"\0" not in whole_lines if encoding is None else encoding[0].startswith("UTF")
+    return TEXT_ROLE if is_text else is_document
 
 
 def _zipped(data: bytes) -> FileKind:
@@ -118,7 +219,7 @@ def _zipped(data: bytes) -> FileKind:
     for folder, kind in _ZIPPED:
         if any(name.startswith(folder) for name in names):
             return kind
-    return FileKind("a ZIP archive", _UNPACK)
+    return FileKind("a ZIP archive", _UNPACK, "unpack it first, where it holds a recording")
 
 
 def encoding_of(data: bytes) -> tuple[str, str] | None:
@@ -201,9 +302,10 @@ _LABEL_LINE = re.compile(r"\d+(?:\.\d+)?\t\d+(?:\.\d+)?\t.*")
 _SAMPLE_LINE = re.compile(r"(\d{1,15})[ \t]+(\d{1,15})[ \t]+\S+(?:[ \t]+-?\d+(?:\.\d+)?)?\s*")
 """A line of HTK's labels (.lab), or of TIMIT's (.WRD, .PHN)."""
 _FEWEST_SAMPLE_LINES = 3
+_HTML = FileKind("an HTML page", f"open it in a browser and {_AS_TEXT}")
 _MARKED = (
     (re.compile(r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html\b)", re.IGNORECASE | re.DOTALL),
-     FileKind("an HTML page", f"open it in a browser and {_AS_TEXT}")),
+     _HTML),
     (re.compile(r"\s*(?:<\?xml[^>]*>\s*)?<(?:\w+:)?tt\b"), FileKind("subtitles in TTML", _AS_SRT)),
     (re.compile(r"\s*<\?xml"), FileKind("an XML file", _AS_TEXT)),
     (re.compile(r"\s*\[Script Info\]", re.IGNORECASE),
