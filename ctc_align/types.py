@@ -72,7 +72,7 @@ class Word:
     """`spoken` as a dictionary reads it, where one was asked: in katakana where that is Japanese. Words with a reading
     are said each by itself."""
     phones: str | None = None
-    """Its pronunciations, best first, parted by " | "; phones of `ctc_align.text.ipa` parted by single spaces."""
+    """Its pronunciations, best first, separated by " | ": `IPA_PHONES` separated by single spaces."""
 
     @property
     def sounding(self) -> str:

@@ -1,4 +1,4 @@
-"""Learns the letter n-grams of English words and of other languages' words, for `ctc_align.text.english_or_not`.
+"""Learns the letter n-grams of English words and of other languages' words, for `ctc_align.text.languages`.
 
     python tools/english_letters.py --english MANIFEST.jsonl --others MANIFEST.jsonl
 
@@ -22,8 +22,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ctc_align.text.english_or_not import BUCKETS, SCALE, WEIGHTS, ngrams
-from ctc_align.text.languages import script_of
+from ctc_align.text.languages import NGRAM_BUCKETS, NGRAM_SCALE, NGRAM_WEIGHTS, ngrams, script_of
 from ctc_align.text.letter_to_phone import FOLDER
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
@@ -41,7 +40,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--english", required=True)
     parser.add_argument("--others", required=True)
-    parser.add_argument("--out", default=str(WEIGHTS))
+    parser.add_argument("--out", default=str(NGRAM_WEIGHTS))
     arguments = parser.parse_args()
     english = [text for texts in texts_of(arguments.english, "en").values() for text in texts]
     others = texts_of(arguments.others)
@@ -90,7 +89,7 @@ def _fitted(examples: Sequence[Example]) -> np.ndarray:
     wanted = torch.tensor([is_english for _, is_english, _ in examples])
     weight = torch.tensor([weight for _, _, weight in examples])
     weight = (weight / weight.mean()).clamp(max=_HEAVIEST)
-    table = torch.zeros(BUCKETS, 1, requires_grad=True)
+    table = torch.zeros(NGRAM_BUCKETS, 1, requires_grad=True)
     constant = torch.zeros(1, requires_grad=True)
     adam = torch.optim.Adam([table, constant], lr=_RATE)
     for _ in range(_EPOCHS):
@@ -110,7 +109,7 @@ def _fitted(examples: Sequence[Example]) -> np.ndarray:
             loss.backward()
             adam.step()
     values = torch.cat([table[:, 0], constant]).detach().numpy()
-    return np.clip(np.round(values * SCALE), -127, 127).astype(np.int8)
+    return np.clip(np.round(values * NGRAM_SCALE), -127, 127).astype(np.int8)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,6 @@ from ctc_align.errors import UsageError
 from ctc_align.extras import install_line
 from ctc_align.functional import ctc_loss
 from ctc_align.models.log_probs import load_torch_file
-from ctc_align.text.arpabet import strip_all
 from ctc_align.text.control_characters import printable
 from ctc_align.text.letter_network import (
     LABELS,
@@ -43,6 +42,7 @@ from ctc_align.text.letter_network import (
     write_network,
 )
 from ctc_align.text.letter_to_phone import EXCEPTIONS, LEAST_RATIO, WEIGHTS, LetterToPhone
+from ctc_align.text.phone_sets import strip_all
 
 Dictionary = Mapping[str, tuple[tuple[str, ...], ...]]
 

@@ -91,8 +91,8 @@ def frames_in(emissions: Emissions) -> float:
 # How short that is depends on them. The closure of a plosive is as silent as a pause, and hand labels count it to the
 # plosive; the glottal closure before a vowel likewise belongs to the vowel, unless a vowel or the noise of a
 # fricative runs up to it. Where neither neighbour has a closure of its own, a little silence is a pause already. All
-# this is known of the 39 phones of English and of those of `ctc_align.text.ipa`; between letters, and phones of other
-# sets, every pause has the usual length.
+# this is known of the phones of `ctc_align.text.phone_sets`; between letters, and phones of other sets, every pause has
+# the usual length.
 
 CLOSURES = ("stop", "affricate")
 LONG, LONGER, SHORT = 1.5, 2.25, 0.5

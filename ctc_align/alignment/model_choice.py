@@ -13,8 +13,7 @@ from ctc_align.config import Settings
 from ctc_align.models import AUTO, ENGLISH, UNIVERSAL
 from ctc_align.models.calibration import file_in, read_calibration
 from ctc_align.models.catalogue import speaks_any
-from ctc_align.text.english_or_not import likely_other
-from ctc_align.text.languages import base_code
+from ctc_align.text.languages import base_code, likely_other_language
 from ctc_align.types import Transcript
 
 
@@ -110,7 +109,7 @@ class ModelChoice(Generic[One]):
         """
         if not self.by_text:
             return ""
-        return likely_other(text) or (ENGLISH_CODE if self.knows_all else "")
+        return likely_other_language(text) or (ENGLISH_CODE if self.knows_all else "")
 
     def named(self, text: str | Transcript) -> str | Transcript:
         """Return a transcript with the language that it looks like, where it has none and nobody named one."""

@@ -361,7 +361,7 @@ def choice_notes(looks: dict[str, int]) -> list[str]:
     >>> choice_notes({"de": 12, "und": 1})[0].rpartition("if ")[2]
     'they are English, else the code of their language, by whose rules they are read then'
     """
-    from ctc_align.text.english_or_not import UNKNOWN, name_of
+    from ctc_align.text.languages import UNKNOWN, shown_language
 
     if not looks:
         return []
@@ -370,18 +370,18 @@ def choice_notes(looks: dict[str, int]) -> list[str]:
         [code] = looks
         if code == UNKNOWN:
             return [f"the text does not look English: {remedy}it is, else the code of its language"]
-        return [f"the text looks {name_of(code)}: {remedy}it is English"]
+        return [f"the text looks {shown_language(code)}: {remedy}it is English"]
     told = [f"{count} {_look(code, count)}" for code, count in looks.items()]
     other = ", else the code of their language, by whose rules they are read then" if UNKNOWN in looks else ""
     return [f"texts: {', '.join(told)}: {remedy}they are English{other}"]
 
 
 def _look(code: str, count: int) -> str:
-    from ctc_align.text.english_or_not import UNKNOWN, name_of
+    from ctc_align.text.languages import UNKNOWN, shown_language
 
     if code == UNKNOWN:
         return f"{'do' if count > 1 else 'does'} not look English"
-    return f"look{'' if count > 1 else 's'} {name_of(code)}"
+    return f"look{'' if count > 1 else 's'} {shown_language(code)}"
 
 
 def language_notes(text: str, model: str | None, language: str = "") -> list[str]:
@@ -393,14 +393,13 @@ def language_notes(text: str, model: str | None, language: str = "") -> list[str
     'the transcript looks German and the model english is for English'
     """
     from ctc_align.models.catalogue import language_of
-    from ctc_align.text.english_or_not import likely_other
-    from ctc_align.text.languages import NAMES, base_code, likely_language, script_of
+    from ctc_align.text.languages import NAMES, base_code, likely_language, likely_other_language, script_of
 
     spoken = language_of(model)
     if spoken not in NAMES:
         return []
     written, rough = likely_language(text), "times are rough at best"
-    other = likely_other(text) if spoken == "en" and not written and script_of(text) == "Latin" else ""
+    other = likely_other_language(text) if spoken == "en" and not written and script_of(text) == "Latin" else ""
     written = other if other in NAMES else written
     if other and not written:
         return [f"the transcript does not look English, and the model {model} is for English: {rough}; {_REMEDY}"]

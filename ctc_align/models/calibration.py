@@ -16,13 +16,12 @@ import numpy as np
 from ctc_align.config import checked_values, read_toml, setting
 from ctc_align.errors import ConfigError
 from ctc_align.reading import MOST_NUMBER, shown
-from ctc_align.text.arpabet import CLASSES, broad_class
-from ctc_align.text.ipa import ipa_class, is_ipa
+from ctc_align.text.phone_sets import ARPABET_CLASSES, arpabet_class, ipa_class, is_ipa
 
 FILE = "calibration.toml"
 FORMAT = "ctc-align-calibration/1"
 SILENCE, SOUND = "silence", "sound"
-KINDS = (*CLASSES, SOUND, SILENCE)
+KINDS = (*ARPABET_CLASSES, SOUND, SILENCE)
 USUAL_SCALE = 0.4
 """Factor of the scores of segmentation states in an uncalibrated model."""
 MOST_MS = 500
@@ -40,12 +39,12 @@ def kind_of(label: str, *, ipa: bool = False) -> str:
 
     Args:
         label: one of the 39 phones of English, or any other token.
-        ipa: the vocabulary is that of `ctc_align.text.ipa`, in which "b" is a phone and no letter.
+        ipa: the vocabulary is that of `ctc_align.text.phone_sets`, in which "b" is a phone and no letter.
 
     >>> kind_of("AH0"), kind_of("b"), kind_of("b", ipa=True)
     ('vowel', 'sound', 'stop')
     """
-    return (ipa_class(label) if ipa else broad_class(label)) or SOUND
+    return (ipa_class(label) if ipa else arpabet_class(label)) or SOUND
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ class Calibration:
         word_presence: likewise for "this word, and no other, is spoken here".
         source: a description of the labels, for people.
         frame_shift_s: of the frames that `offset_frames` counts.
-        ipa: the model's tokens are the phones of `ctc_align.text.ipa`; not in the file.
+        ipa: the model's tokens are the phones of `ctc_align.text.phone_sets`; not in the file.
         model: the name of the model that was measured; "" where it has only a folder, or nobody said.
     """
 

@@ -12,7 +12,7 @@ from ctc_align.config import UNKNOWN_LANGUAGE, read_toml
 from ctc_align.errors import ConfigError, UsageError
 from ctc_align.extras import EXTRAS, install_line
 from ctc_align.models import AUTO, EMBEDDED, ENGLISH, FAMILIES, FOLDER_FILES, UNIVERSAL, embedded_folder
-from ctc_align.text.ipa import is_ipa
+from ctc_align.text.phone_sets import is_ipa
 
 LEXICON = "lexicon.txt"
 """The pronunciations that a model of phones was trained with, in its folder."""
@@ -100,7 +100,7 @@ _BUNDLES = (
 class FolderSettings:
     """The language of a trained model's transcripts ("" if unknown), and the path of its lexicon (None without one).
 
-    `ipa`: its tokens are the phones of `ctc_align.text.ipa`, of words of any language; that is unknown ("und") then.
+    `ipa`: its tokens are `IPA_PHONES`, for words of any language; the language is unknown ("und") then.
     """
 
     language: str = ""

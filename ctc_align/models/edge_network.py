@@ -21,7 +21,7 @@ from ctc_align.models.calibration import KINDS, MOST_SPREAD, SILENCE, SOUND, fol
 from ctc_align.models.convnet.features import mel_filters
 from ctc_align.models.network_files import network_bytes, read_network
 from ctc_align.reading import as_number, as_whole
-from ctc_align.text.ipa import IPA_PHONES, NEAREST_ARPABET, is_ipa
+from ctc_align.text.phone_sets import IPA_PHONES, NEAREST_ARPABET, is_ipa
 from ctc_align.types import Audio
 
 # Fine log-mel features of a recording, for networks that look at edges: a frame every 5 ms, levelled nearby.
@@ -267,7 +267,7 @@ class EdgeNetwork(nn.Module):
         return torch.where(silent, index, hidden)
 
     def for_ipa(self) -> EdgeNetwork:
-        """Return a network that knows English phones for those of `ctc_align.text.ipa`: of each the nearest one."""
+        """Return a network for `IPA_PHONES`: each has the edges of the nearest phone of English."""
         nearest = [self.index_of(NEAREST_ARPABET[phone]) for phone in IPA_PHONES]
         weights = {
             name: weight[[*nearest, self.silence]] if name.endswith("sound.weight") else weight

@@ -1,16 +1,28 @@
-"""Codes and names of languages: which there are (ISO 639, BCP 47), and which one a text is written in."""
+"""Languages: their codes and names (ISO 639, BCP 47), and the one that a text is likely written in.
+
+A text in Latin letters is recognised by its function words, and whether it is English also by the n-grams of its
+letters. `tools/english_letters.py` makes the weights of the n-grams; `tests/benchmarks/english_or_not.py` measures it.
+"""
 
 from __future__ import annotations
 
 import difflib
 import re
 import unicodedata
+import zlib
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ctc_align.errors import UsageError
 from ctc_align.text.characters import word_set
+from ctc_align.text.tables import word_list
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _TAG = re.compile(r"(?P<base>[A-Za-z]{2,3})(?:[-_][A-Za-z0-9]{1,8})*(?:-script_[a-z]+)?")
 _NO_ISO = frozenset(("kz",))
@@ -21,7 +33,7 @@ _COMMON = word_set(
     zho"""
 )
 """Codes that need no table."""
-_OWN_NAMES = {
+_OTHER_NAMES = {
     "deutsch": "de", "français": "fr", "francais": "fr", "español": "es", "espanol": "es", "castellano": "es",
     "italiano": "it", "português": "pt", "portugues": "pt", "nederlands": "nl", "polski": "pl", "svenska": "sv",
     "dansk": "da", "norsk": "no", "suomi": "fi", "čeština": "cs", "cestina": "cs", "magyar": "hu", "română": "ro",
@@ -29,17 +41,17 @@ _OWN_NAMES = {
     "mandarin": "zh", "farsi": "fa", "한국어": "ko", "العربية": "ar", "हिन्दी": "hi", "jp": "ja", "cn": "zh",
     "gr": "el", "cz": "cs", "dk": "da", "ua": "uk", "ger": "de", "fre": "fr",
 }  # fmt: skip
-"""Other names that people give languages, and codes that are none: only to say what they may have meant."""
+"""Other names of languages, and wrong codes, with the codes that they may mean: for hints only."""
 
 
 @lru_cache(maxsize=64)
 def known_language(language: str, option: str = "--language") -> str:
-    """Return the code of a language: as it is given (ISO 639, or BCP 47 with a region), or that of an English name.
+    """Return the code of a language that is given by a code (unchanged: ISO 639, or BCP 47) or by its English name.
 
     Names are those of the languages with a code of two letters.
 
     Raises:
-        UsageError: nothing knows such a language; the message names what may have been meant.
+        UsageError: there is no such language; the message suggests similar ones.
 
     >>> known_language("pt-BR"), known_language("eng"), known_language("German"), known_language("azj-script_latin")
     ('pt-BR', 'eng', 'de', 'azj-script_latin')
@@ -78,7 +90,7 @@ def base_code(language: str) -> str:
 
 
 def name_of_language(code: str) -> str:
-    """Return the English name of a language; its code where nothing knows one.
+    """Return the English name of a language; its code if it has no known name.
 
     >>> name_of_language("de"), name_of_language("nl-BE"), name_of_language("sw")
     ('German', 'Dutch', 'Swahili')
@@ -89,7 +101,7 @@ def name_of_language(code: str) -> str:
 
 @lru_cache(maxsize=1)
 def _iso_names() -> dict[str, str]:
-    """Return the names of all languages by their shortest codes, without what stands in parentheses."""
+    """Return the names of all languages by their shortest codes, without remarks in parentheses."""
     import iso639
 
     languages = getattr(iso639, "ALL_LANGUAGES", ())
@@ -97,9 +109,9 @@ def _iso_names() -> dict[str, str]:
 
 
 def _hint(written: str, base: str, names: dict[str, str]) -> str:
-    """Return "; did you mean …" with the codes and names that come close."""
+    """Return "; did you mean …" with similar codes and names, "" if there are none."""
     folded = written.casefold()
-    codes = [_OWN_NAMES[key] for key in (folded, base) if key in _OWN_NAMES]
+    codes = [_OTHER_NAMES[key] for key in (folded, base) if key in _OTHER_NAMES]
     if base and base != folded and base in names.values():
         codes.append(base)
     large = [name for name, code in names.items() if len(code) == 2 < len(name)]
@@ -132,72 +144,28 @@ def _names() -> dict[str, str]:
     return names
 
 
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 LEAST_WORDS = 20
-"""The language of a shorter text is not told."""
+"""The fewest words of a text whose language is recognised by function words alone."""
 _LEAST_SHARE, _SURE_SHARE, _MOST_ENGLISH = 0.2, 0.25, 0.12
 _FEW_SHARE, _HARDLY_ENGLISH, _ACCENTED = 0.1, 0.04, 0.04
-"""Limits for languages whose endings say what function words do elsewhere (Turkish, Finnish)."""
+"""Limits for languages whose endings do the work of function words (Turkish, Finnish)."""
 _MOSTLY_ENGLISH = 0.25
-_FUNCTION_WORDS = {
-    "de": """der die das und ist nicht ich sie wir ihr ein eine einen einem einer zu den dem mit auf für von sich
-        auch wie aber wenn nur noch nach bei aus über oder wird werden haben hat war sind im am zum zur dass daß es
-        kann mehr sein seine durch um als vor bis schon""",
-    "fr": """le la les de des du un une et est pas que qui ne je tu il elle nous vous ils elles dans pour sur avec
-        ce cette ces son sa ses au aux plus par mais ou où on se été être sont avait comme tout leur c'est n'est d'un
-        d'une qu'il qu'elle j'ai l'on en""",
-    "es": """el la los las de del y es en que no un una por con para se su sus lo como más pero al le les este esta
-        está son ser fue muy ya yo me mi te tu si sí cuando hay ha todo también nos desde entre sin sobre o""",
-    "it": """il lo la i gli le di del della dei delle che non è un una uno e in per con si da dal dalla nel nella
-        al alla sono come più ma anche ha ho questo questa se ci suo sua era dello sul sulla degli mi ti ed o""",
-    "pt": """o a os as de do da dos das que não é um uma e em no na nos nas para com por se mais mas como ao à
-        foi são seu sua ele ela isso este esta está também eu me você já muito ser tem até pelo pela ou""",
-    "nl": """de het een en van is in dat niet ik je hij zij ze wij we op te met voor zijn er aan maar om ook als bij
-        nog naar uit dan wat door was heeft hebben worden wordt deze die dit geen kan over tot of haar meer zich""",
-    "sv": """och att det som en är på av för med till den inte jag du vi han hon de har ett om var från så men
-        eller ska kan sig när nu här där man också hade skulle efter detta mycket bara dem""",
-    "da": """og det at er en på af for med til den ikke jeg du vi han hun de har et om var fra så men eller skal
-        kan sig når nu her der man også havde skulle efter dette meget mig hvad blev være""",
-    "no": """og det at er en på av for med til den ikke jeg du vi han hun de har et om var fra så men eller skal
-        kan seg når nå her der man også hadde skulle etter dette mye meg hva ble være""",
-    "fi": """ja on ei se että hän oli en mutta kun niin ovat joka mitä minä sinä me te he ole olla tämä myös kuin
-        jos sen nyt vain sitten mikä tai ollut siitä kaikki mukaan jo vielä hyvin olen""",
-    "pl": """i w na z do nie że się to jest jak o po co za od ale tak czy jego jej był była było są przez dla tego
-        tym już tylko ja ty mnie może być ich jako ze gdy bardzo który która""",
-    "cs": """a v na se je to že s z do o ne by jsem jako ale tak co za jak po pro jeho byl byla bylo jsou nebo ve k
-        už který která aby jen mi si od při být jsme ten tak když""",
-    "hu": """a az és hogy nem is egy ez azt van volt de ha csak már meg mint még el vagy ki be ezt minden majd
-        itt ott én te ő mi lehet kell nagyon volna sem akkor mert után""",
-    "ro": """și să de la în cu pe nu un o este a că din mai care pentru ce se au fost eu tu el ea lui sunt sau dar
-        al ale prin după când fi am ai ar lor într si sa in ca""",
-    "tr": """ve bir bu da de için ile çok ne ben sen o daha gibi var yok kadar değil mi mı her olarak olan ama ya
-        sonra en ki onun şey diye ise bana sana biz siz oldu""",
-    "id": """yang dan di ini itu dengan untuk tidak dari dalam akan pada juga ke saya ada adalah kami kita
-        mereka dia bisa sudah oleh karena atau seperti lebih telah dapat anda aku""",
-    "vi": """và là của có không được trong cho một những người này các với tôi đã để khi đến như đó anh em
-        chúng từ thì ra cũng vào ở nhiều phải""",
-    "ca": """el la els les de del i és que no un una per amb en es al seu seva com més però són aquest aquesta què
-        va ha hi ho també dels als d'un l'any pel perquè o""",
-}
-_ENGLISH_WORDS = word_set(
-    """the of and to a in is it you that he was for on are with as i his they be at one have this from or had by but
-    not what all were we when your can said there an each which she do how their if will up out them then so her
-    would him has more no my than been who its now did get may about into just don't it's i'm me our us over some"""
-)
-_SETS = {code: word_set(words) for code, words in _FUNCTION_WORDS.items()}
+_ENGLISH_WORDS = word_list("function-words:en")
 NAMES = {
     "en": "English", "de": "German", "fr": "French", "es": "Spanish", "it": "Italian", "pt": "Portuguese",
     "nl": "Dutch", "sv": "Swedish", "da": "Danish", "no": "Norwegian", "fi": "Finnish", "pl": "Polish", "cs": "Czech",
     "hu": "Hungarian", "ro": "Romanian", "tr": "Turkish", "id": "Indonesian", "vi": "Vietnamese", "ca": "Catalan",
 }  # fmt: skip
-"""The languages that `likely_language` tells, by their codes."""
-_LATIN_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+"""English, and the languages that `likely_language` recognises, by their codes."""
+_FUNCTION_WORDS = {code: word_list(f"function-words:{code}") for code in NAMES if code != "en"}
 
 
 def likely_language(text: str, *, least: int = LEAST_WORDS) -> str:
-    """Return the code of the language that a text in Latin letters looks like, one of `NAMES`; "" where it is unclear.
+    """Return the code of the language of a text in Latin letters, one of `NAMES`; "" if it is unclear.
 
-    By its function words, which are a third of any text; of texts of fewer than `least` words, and of mixtures, nothing
-    is said.
+    Function words, which are a third of any text, decide. Texts of fewer than `least` words, and mixtures of languages,
+    are unclear.
 
     >>> likely_language("Der Hund und die Katze sind nicht im Haus, aber sie sind auch nicht auf dem Dach, "
     ...                 "und wenn es regnet, ist das schade.")
@@ -205,7 +173,7 @@ def likely_language(text: str, *, least: int = LEAST_WORDS) -> str:
     >>> likely_language("The dog and the cat are not in the house.")
     ''
     """
-    words = [word.lower().replace("’", "'") for word in _LATIN_WORD.findall(unicodedata.normalize("NFC", text))]
+    words = [word.lower().replace("’", "'") for word in _WORD.findall(unicodedata.normalize("NFC", text))]
     if len(words) < least:
         return ""
     counts = Counter(words)
@@ -213,23 +181,23 @@ def likely_language(text: str, *, least: int = LEAST_WORDS) -> str:
     def share(known: frozenset[str]) -> float:
         return sum(counts[word] for word in known) / len(words)
 
-    best = max(_SETS, key=lambda code: share(_SETS[code]))
-    english, own = share(_ENGLISH_WORDS - _SETS[best]), share(_SETS[best] - _ENGLISH_WORDS)
-    if english >= _MOSTLY_ENGLISH and own < english / 2:
+    best = max(_FUNCTION_WORDS, key=lambda code: share(_FUNCTION_WORDS[code]))
+    english, theirs = share(_ENGLISH_WORDS - _FUNCTION_WORDS[best]), share(_FUNCTION_WORDS[best] - _ENGLISH_WORDS)
+    if english >= _MOSTLY_ENGLISH and theirs < english / 2:
         return "en"
     letters = "".join(words)
     accented = sum(not letter.isascii() and letter.isalpha() for letter in letters) / len(letters)
-    is_clear = own >= (_SURE_SHARE if len(words) < LEAST_WORDS else _LEAST_SHARE) and english <= _MOST_ENGLISH
+    is_clear = theirs >= (_SURE_SHARE if len(words) < LEAST_WORDS else _LEAST_SHARE) and english <= _MOST_ENGLISH
     if len(words) < LEAST_WORDS:
         return best if is_clear else ""
-    is_likely = own >= _FEW_SHARE and english <= _HARDLY_ENGLISH
-    is_accented = own >= _FEW_SHARE / 2 and accented >= _ACCENTED and english <= _HARDLY_ENGLISH
-    different = sum(counts[word] > 0 for word in _SETS[best] - _ENGLISH_WORDS)
+    is_likely = theirs >= _FEW_SHARE and english <= _HARDLY_ENGLISH
+    is_accented = theirs >= _FEW_SHARE / 2 and accented >= _ACCENTED and english <= _HARDLY_ENGLISH
+    different = sum(counts[word] > 0 for word in _FUNCTION_WORDS[best] - _ENGLISH_WORDS)
     return best if (is_clear or is_likely or is_accented) and different >= 3 else ""
 
 
 def script_of(text: str) -> str:
-    """Return the script of most letters of a text, as people call it; "" where there are none.
+    """Return the common name of the script of most letters of a text; "" for a text without letters.
 
     >>> script_of("Добрый день, Mr. Smith"), script_of("42")
     ('Cyrillic', '')
@@ -250,3 +218,147 @@ def _script(letter: str) -> str:
     if name in ("Fullwidth", "Modifier", "Feminine", "Masculine", "Micro", "Ligature"):
         return "Latin"
     return _SCRIPT_NAMES.get(name, name)
+
+
+UNKNOWN = "und"
+"""The code of ISO 639 for an unknown language."""
+NGRAM_WEIGHTS = Path(__file__).with_name("english-letters.npy")
+NGRAM_BUCKETS = 1 << 16
+"""The number of buckets of letter n-grams, each with a weight."""
+NGRAM_SCALE = 32.0
+"""The weights are stored as whole numbers of 1/32."""
+_LENGTHS = range(2, 6)
+_VOWEL = re.compile("[aeiouyw]")
+_DRAWN_OUT = re.compile(r"(.)\1\1")
+_CRIES = word_list("cries")
+"""Cries and syllables that are sung or said in every language."""
+_RUNS, _RUN_WORDS = 50, 100
+"""The number of runs, evenly spaced, that represent a longer text, and the words of each."""
+_LEAST_DIFFERENT = 5
+"""The fewest different words of a text that is recognised as another language than English."""
+_MOST_SCORE, _LIMIT, _SLOPE = 0.1, 0.8, 3.0
+"""The mean score of n different words below which they are not English is 0.8 - 3 / sqrt(n), and 0.1 at most."""
+_OF_SCRIPT = {
+    "Greek": "el", "Korean": "ko", "Japanese": "ja", "Chinese": "zh", "Thai": "th", "Georgian": "ka", "Armenian": "hy",
+    "Hebrew": "he", "Tamil": "ta", "Telugu": "te", "Kannada": "kn", "Malayalam": "ml", "Gujarati": "gu",
+    "Gurmukhi": "pa", "Oriya": "or", "Bengali": "bn", "Devanagari": "hi", "Thaana": "dv", "Khmer": "km", "Lao": "lo",
+    "Myanmar": "my", "Sinhala": "si", "Ethiopic": "am", "Arabic": "ar",
+}  # fmt: skip
+"""The most likely language of a script; `_OF_LETTERS` or --language distinguish others in the same script."""
+_OF_LETTERS = (
+    ("Cyrillic", "їєґ", "uk"),
+    ("Cyrillic", "ў", "be"),
+    ("Cyrillic", "јљњђћџ", "sr"),
+    ("Cyrillic", "әөүұңқғһҡҙҫӑӗҥҕҳҷӣӯҵҟҭҿҩҧҳ", UNKNOWN),
+    ("Cyrillic", "ыэё", "ru"),
+    ("Cyrillic", "ъ", "bg"),
+    ("Arabic", "ٹڈڑےں", "ur"),
+    ("Arabic", "پچژگکی", "fa"),
+    ("Bengali", "ৰৱ", "as"),
+)
+"""(script, letters, language that has them), the rarest letters first."""
+
+
+def likely_other_language(text: str, weights: Path = NGRAM_WEIGHTS) -> str:
+    """Return the code of a text's language, `UNKNOWN` if that is unclear; "" for a text that is English, or may be.
+
+    The script of most letters decides, then function words, then a logistic regression on the letter n-grams of each
+    word. A text of fewer than five different words in Latin letters may always be English.
+
+    Args:
+        text: the transcript.
+        weights: the file with the weights of the regression.
+
+    >>> likely_other_language("Die Kinder haben gestern im Garten gespielt und sind nass geworden.")
+    'de'
+    >>> likely_other_language("Добрый день, как вы?"), likely_other_language("She sang la la in the Champs-Élysées.")
+    ('ru', '')
+    """
+    return _likely_other(_thinned(text), weights)
+
+
+@lru_cache(maxsize=64)
+def _likely_other(text: str, weights: Path) -> str:
+    script = script_of(text)
+    if script not in ("", "Latin"):
+        return _language_in(script, text.lower())
+    named, scores = likely_language(text), _word_scores(text, weights)
+    if named == "en" or len(scores) < _LEAST_DIFFERENT:
+        return ""
+    if not named and _mean_score(scores) >= min(_MOST_SCORE, _LIMIT - _SLOPE / len(scores) ** 0.5):
+        return ""
+    return named or likely_language(text, least=_LEAST_DIFFERENT) or UNKNOWN
+
+
+def shown_language(code: str) -> str:
+    """Return the English name and the code of a language, for a message.
+
+    >>> shown_language("de"), shown_language("und")
+    ('German (de)', 'not English')
+    """
+    return "not English" if code == UNKNOWN else f"{name_of_language(code)} ({code})"
+
+
+def _word_scores(text: str, weights: Path) -> Sequence[tuple[float, int]]:
+    """Return (score, number of occurrences) of each different word; a score above 0 is rather English.
+
+    Single letters, words without a vowel and cries are ignored.
+    """
+    words = Counter(word.lower().replace("’", "'") for word in _WORD.findall(unicodedata.normalize("NFC", text)))
+    return [(_score(word, weights), count) for word, count in words.items() if _counts(word)]
+
+
+def _mean_score(scores: Sequence[tuple[float, int]]) -> float:
+    """Return the mean of the scores, weighted by the square roots of the counts, so that a refrain counts less."""
+    import numpy as np
+
+    weights = np.sqrt([count for _, count in scores])
+    return float(np.average([score for score, _ in scores], weights=weights))
+
+
+def ngrams(word: str) -> list[int]:
+    """Return the buckets of a word's letter n-grams, "^" and "$" at its ends."""
+    marked = f"^{word}$"
+    return [
+        zlib.crc32(marked[start : start + length].encode("utf-8", "surrogatepass")) % NGRAM_BUCKETS
+        for length in _LENGTHS
+        for start in range(len(marked) - length + 1)
+    ]
+
+
+@lru_cache(maxsize=16384)
+def _score(word: str, weights: Path) -> float:
+    table, buckets = _table(weights), ngrams(word)
+    return float(table[buckets].sum()) / (NGRAM_SCALE * len(buckets) ** 0.5) + float(table[-1]) / NGRAM_SCALE
+
+
+@lru_cache(maxsize=1)
+def _table(weights: Path) -> np.ndarray:
+    """Return the weights of the buckets, followed by the constant of the regression."""
+    import numpy as np
+
+    return np.load(weights).astype(np.int64)
+
+
+def _counts(word: str) -> bool:
+    if len(word) < 2 or word in _CRIES or _DRAWN_OUT.search(word):
+        return False
+    return _VOWEL.search(unicodedata.normalize("NFD", word)) is not None
+
+
+def _language_in(script: str, text: str) -> str:
+    """Return the code of the likely language of a text (lower case) in a script other than Latin."""
+    letters = sum(map(str.isalpha, text))
+    for name, shown, code in _OF_LETTERS:
+        if name == script and sum(map(text.count, shown)) > letters / 300:
+            return code
+    return _OF_SCRIPT.get(script, UNKNOWN)
+
+
+def _thinned(text: str) -> str:
+    """Return a text, reduced to evenly spaced runs of words if it is long."""
+    words = text.split() if len(text) > _RUNS * _RUN_WORDS * 2 else []
+    if len(words) <= _RUNS * _RUN_WORDS:
+        return text
+    starts = range(0, len(words), len(words) // _RUNS)
+    return " ".join(word for start in starts for word in words[start : start + _RUN_WORDS])

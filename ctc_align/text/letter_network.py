@@ -18,11 +18,11 @@ from safetensors.torch import save
 from torch import nn
 from torch.nn import functional
 
-from ctc_align.text.arpabet import PHONES
+from ctc_align.text.phone_sets import ARPABET_PHONES
 
 EDGE = 0
 LETTERS = "abcdefghijklmnopqrstuvwxyz'"
-LABELS: tuple[str, ...] = ("<blank>", *PHONES)
+LABELS: tuple[str, ...] = ("<blank>", *ARPABET_PHONES)
 SPREAD = 2
 MAX_LETTERS = 46
 _POSITIONS = MAX_LETTERS + 2

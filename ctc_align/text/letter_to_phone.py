@@ -22,7 +22,7 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
-from ctc_align.text.arpabet import VOWELS
+from ctc_align.text.phone_sets import ARPABET_VOWELS
 
 if TYPE_CHECKING:
     from ctc_align.text.letter_network import LetterNetwork
@@ -105,7 +105,7 @@ def add_suffix(phones: tuple[str, ...], suffix: str) -> tuple[str, ...]:
     if suffix == "'d":
         return phones + (("IH", "D") if last in ("T", "D") else ("D",))
     if suffix == "'ve":
-        return phones + (("V",) if last in VOWELS else ("AH", "V"))
+        return phones + (("V",) if last in ARPABET_VOWELS else ("AH", "V"))
     return phones + (("AH", "L") if suffix == "'ll" else ("ER",))
 
 

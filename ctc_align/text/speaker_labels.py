@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ctc_align.text.characters import word_set
+from ctc_align.text.tables import word_list
 
 TIME = r"\d{1,3}:[0-5]\d(?::[0-5]\d)?(?:[.,]\d{1,3})?"
 """Regular expression of a time stamp: 0:12, 01:02:03.500"""
@@ -39,62 +40,10 @@ _TOKEN = re.compile(r"(?:[^\W\d_]|#\d)[\w.'’&/-]*|\d{1,3}|&")
 _NUMBERED = re.compile(r"speaker[ _-]?(?:\d{1,3}|[a-z])", re.IGNORECASE)
 _ENDED = re.compile(r"(?:\A|\n[^\S\n]*\n|[.?!…:;\-–—\"”’)\]♪。！？]|^)\s*\Z")
 
-_TITLES = word_set(
-    """dr mr mrs ms miss mx prof professor sir madam lady lord sen senator rep representative gov governor president
-    judge justice capt captain sgt sergeant lt lieutenant col colonel gen general rev reverend father sister
-    brother rabbi imam officer detective inspector minister chancellor secretary ambassador mayor king queen
-    prince princess herr frau monsieur madame mme señor señora signor signora aunt uncle doctor"""
-)
-_ROLES = word_set(
-    """speaker person panelist interviewer interviewee interviewed narrator host cohost co-host moderator reporter
-    anchor presenter announcer participant respondent facilitator teacher student students pupil professor instructor
-    lecturer doctor patient nurse lawyer attorney counsel court witness clerk judge prosecutor defendant operator caller
-    customer agent client guest audience crowd man woman boy girl child kid male female voice unidentified unknown
-    all both everyone chairman chairwoman chairperson chair translator interpreter commentator correspondent
-    editor producer director author officer detective waiter waitress driver pilot mother father mom mum dad son
-    daughter grandma grandpa examiner candidate coach player therapist researcher subject user assistant system
-    bot sprecher sprecherin moderatorin erzähler interviewerin locuteur intervenant journaliste entrevistador
-    entrevistado narrador intervistatore ведущий интервьюер корреспондент диктор"""
-) - word_set("system author subject both")  # fmt: skip
-_HEADINGS = word_set(
-    """note notes nb ps pps warning caution danger important remember tip tips hint example examples question
-    questions answer answers step steps part parts chapter section act scene verse figure table summary conclusion
-    introduction update updates breaking news alert attention reminder fact facts result results reason reasons
-    problem problems solution solutions rule rules lesson lessons day days week month year date time place
-    location title subject author from to re cc bcc faq todo contents ingredients method instructions directions
-    total price cost address phone email website source sources reference references see also first firstly second
-    secondly third thirdly fourth finally next last then now today tomorrow yesterday monday tuesday wednesday
-    thursday friday saturday sunday january february march april may june july august september october november
-    december volume book page line item items number no yes ok okay well so and but or because if when where why
-    how who what which this that these those here there he she it they we i you his her their our my your unit
-    exercise level game round option options choice choices goal goals plan issue topic theme point points key
-    keys disclaimer translation definition meaning synonyms pros cons advantages disadvantages good bad best worst
-    bottom conclusion one two three four five six seven eight nine ten appendix article bonus abstract background
-    overview discussion agenda story moral objective objectives correction edit the a an in on at for with as by
-    of is are was were honestly basically clearly obviously however therefore anmerkung hinweis achtung kapitel
-    teil beispiel frage antwort remarque attention chapitre nota capítulo ejemplo morning afternoon evening night
-    spring summer autumn winter north south east west true false"""
-)
-_NAMES = word_set(
-    """john mary james robert michael william david richard joseph thomas charles christopher daniel matthew anthony
-    mark donald steven paul andrew joshua kenneth kevin brian george edward ronald timothy jason jeffrey ryan
-    jacob gary nicholas eric jonathan stephen larry justin scott brandon benjamin samuel gregory frank alexander
-    raymond patrick jack dennis jerry tyler aaron jose adam nathan henry douglas zachary peter kyle walter ethan
-    jeremy harold keith christian roger noah gerald terry sean austin carl arthur lawrence dylan jesse jordan
-    bryan billy joe bruce gabriel logan albert willie alan juan wayne elijah randy roy vincent ralph eugene
-    russell bobby mason philip louis harry tom bob bill jim mike dave steve dan ben sam matt nick tim tony alex
-    max leo oscar hugo ivan carlos luis miguel pedro patricia jennifer linda elizabeth barbara susan jessica sarah
-    karen nancy lisa betty margaret sandra ashley kimberly emily donna michelle dorothy carol amanda melissa
-    deborah stephanie rebecca sharon laura cynthia kathleen amy angela shirley anna brenda pamela emma nicole
-    helen samantha katherine christine debra rachel carolyn janet catherine maria heather diane ruth julie olivia
-    joyce virginia victoria kelly lauren christina joan evelyn judith megan andrea cheryl hannah jacqueline martha
-    gloria teresa ann sara madison frances kathryn janice jean abigail alice julia judy sophia grace denise amber
-    doris marilyn danielle beverly isabella theresa diana natalie brittany charlotte marie kayla alexis lori jane
-    kate katie lucy anne ellen claire ella zoe chloe eva nina sofia elena anita fatima aisha mohammed muhammad
-    ahmed ali omar hassan yusuf ibrahim wei li ming chen hiroshi yuki kenji priya raj ravi anil sunita hans karl
-    heinrich klaus jürgen wolfgang stefan thomas ursula greta pierre jean-luc françois marie-claire sophie camille
-    giovanni luca marco paolo giulia francesca olga natasha dmitri sergei boris svetlana iwan jan piotr"""
-)
+_TITLES = word_list("titles")
+_ROLES = word_list("roles")
+_HEADINGS = word_list("headings")
+_NAMES = word_list("first-names")
 _PARTICLES = word_set("of de da do dos del della di van von der den la le al el bin ibn ben the and & y e und et")
 _NO_NAME = word_set("he she it they we i you who what this that there then and but or so if as when")
 

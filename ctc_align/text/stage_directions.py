@@ -10,43 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ctc_align.text.characters import word_set
 from ctc_align.text.speaker_labels import TIME, names_speaker
+from ctc_align.text.tables import word_list
 
 Span = tuple[int, int]
 
-_SOUNDS = word_set(
-    """laugh laughs laughing laughter laughed chuckle chuckles chuckling giggle giggles giggling
-    snicker snickers applause applauds applauding clap claps clapping cheer cheers cheering music
-    musical song inaudible unintelligible indistinct indiscernible crosstalk sigh sighs sighing
-    cough coughs coughing sneeze sneezes sniff sniffs sniffles sniffling gasp gasps gasping groan
-    groans groaning grunt grunts grunting moan moans moaning scream screams screaming sob sobs
-    sobbing whimpers whispers whispering yawn yawns exhales inhales breathes breath breathing pause
-    pauses silence noise static beep beeps beeping bleep bleeps bleeped buzz buzzes buzzing knock
-    knocks knocking thud thuds gunshot gunshots gunfire explosion explosions siren sirens bark
-    barks barking meow meows chirp chirps chirping whistle whistles whistling hiss hums humming
-    clears throat hiccups burps snores snoring ring rings ringing ringtone rumbling rustling
-    footsteps thunder crowd-noise chatter chattering murmur murmurs murmuring mumbles mumbling
-    stutters crying cries weeping booing boos ding dings blank_audio noise ambient jingle redacted
-    censored expletive foreign gelächter lacht lachen lachend applaus beifall musik räuspern
-    räuspert seufzt seufzen hustet husten unverständlich rire rires rit applaudissements musique
-    inaudibles soupir soupire toux risa risas ríe aplauso aplausos música suspira ininteligible
-    risate risata ride applausi applauso musica sospira risos riso aplausos suspiro inaudível
-    gelach lacht muziek onverstaanbaar śmiech oklaski brawa muzyka niezrozumiałe смех смеётся
-    смеется аплодисменты музыка неразборчиво вздыхает кашляет gülüşmeler alkış müzik 笑 笑い 笑声 拍手 掌声
-    音楽 音乐 音樂 拍手と歓声 歓声 一同笑 웃음 박수 음악 ضحك تصفيق موسيقى צחוק מחיאות मौन हँसी तालियाँ संगीत"""
-)
-_BESIDE_SOUNDS = word_set(
-    """a an the and of in on off with to at by from for s audience crowd man men woman women all both everyone people
-    speaker speakers host group boy girl child children baby dog dogs cat bird birds phone phones telephone door
-    doorbell bell bells alarm car cars horn mic microphone background foreground distance distant loud loudly soft
-    softly quiet quietly nervous nervously light lightly brief briefly long short slow slowly upbeat dramatic sad
-    tense eerie gentle cheerful suspenseful ominous classical rock jazz pop piano guitar organ theme intro outro
-    opening closing end ending playing plays play starts start stops stop begins continues continuing continuous
-    ends fades fading fade out in up again over together overlapping voices voice speech talking speaking talk
-    audio sound sounds heard can be no his her their its video tape room studio general hearty wild more some
-    another word words language sich verhalten leise laut alle publikum im hintergrund le public tous"""
-)
+_SOUNDS = word_list("sounds")
+_BESIDE_SOUNDS = word_list("beside-sounds")
 _WORD = re.compile(r"[^\W\d_]+(?:_[^\W\d_]+)?")
 _BRACKETS = re.compile(r"[\[［【](?P<inside>[^\[\]［］【】]{0,400})[\]］】]")
 _OTHER_BRACKETS = re.compile(

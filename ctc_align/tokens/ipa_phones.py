@@ -1,4 +1,4 @@
-"""Pronunciation of words of any language in the phones of `ctc_align.text.ipa`: by a lexicon, else by `Word.phones`.
+"""Pronunciation of words of any language in `IPA_PHONES`: by a lexicon, else by `Word.phones`.
 
 `Word.phones` are phones parted by spaces, pronunciations by " | ", the best one first.
 """
@@ -24,7 +24,7 @@ class IpaTokenizer(PhoneTokenizer):
     A word of the `lexicon` is said as that says: looked up as it is written, then as it is spoken, then part by part,
     if it has them all. What is no phone (digits that nobody spelled out, letters that no rule knows) is missing.
 
-    >>> from ctc_align.text.ipa import IPA_PHONES
+    >>> from ctc_align.text.phone_sets import IPA_PHONES
     >>> found = IpaTokenizer(("<blank>", *IPA_PHONES)).word("k a | k ɔ 7")
     >>> [said.labels for said in found.pronunciations], found.missing
     ([('k', 'a')], ())

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ctc_align.errors import LexiconError
-from ctc_align.text.arpabet import PHONES, strip_stress
 from ctc_align.text.letter_to_phone import letter_to_phone
 from ctc_align.text.lexicon import Lexicon
+from ctc_align.text.phone_sets import ARPABET_PHONES, strip_stress
 from ctc_align.text.printed_labels import outer_punctuation_stripped
 from ctc_align.tokens.letters import LetterTokenizer
 from ctc_align.types import Pronunciation, WordTokens
@@ -29,7 +29,7 @@ def is_arpabet(vocab: Sequence[str]) -> bool:
     (True, False)
     """
     have = {strip_stress(token.upper()) for token in vocab}
-    return sum(phone in have for phone in PHONES) >= _FEWEST_ARPABET
+    return sum(phone in have for phone in ARPABET_PHONES) >= _FEWEST_ARPABET
 
 
 class PhoneTokenizer:

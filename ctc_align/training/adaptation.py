@@ -28,8 +28,8 @@ from ctc_align.models.catalogue import folder_settings
 from ctc_align.models.confidence_network import FILE as CONFIDENCE
 from ctc_align.models.convnet import convnet_model
 from ctc_align.models.convnet.convnet_model import ModelDescription
-from ctc_align.text.ipa import is_ipa
 from ctc_align.text.lexicon import Lexicon, read_lexicon
+from ctc_align.text.phone_sets import is_ipa
 from ctc_align.tokens.phones import is_arpabet
 from ctc_align.tokens.tokenizer import Tokenizer, tokenizer_for
 from ctc_align.training import Watch, acoustic_training, frame_labels

@@ -4,7 +4,7 @@ letters   every letter and mark that is frequent enough in the transcripts' spok
           one letter where Unicode has it as one, and a letter and its mark where it has not (Devanagari, Thai)
 lexicon   the phones of the words in the transcripts
 arpabet   the 39 phones of CMUdict, words pronounced as by the model `english`
-ipa       the phones of `ctc_align.text.ipa`, which all languages share; words of each are pronounced by its spelling
+ipa       `IPA_PHONES`, which all languages share; words are pronounced by the spelling of their language
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from dataclasses import dataclass, replace
 from ctc_align.config import UNKNOWN_LANGUAGE
 from ctc_align.errors import InputError, UsageError
 from ctc_align.text import split
-from ctc_align.text.arpabet import PHONES
-from ctc_align.text.ipa import IPA_PHONES
 from ctc_align.text.lexicon import Lexicon
+from ctc_align.text.phone_sets import ARPABET_PHONES, IPA_PHONES
 from ctc_align.tokens.phones import is_arpabet
 from ctc_align.tokens.tokenizer import Tokenizer, tokenize, tokenizer_for
 from ctc_align.types import Words
@@ -76,7 +75,7 @@ def make_inventory(
     if units == "lexicon" and lexicon is None:
         raise UsageError("units = lexicon: expected a lexicon (--lexicon FILE), got none")
     if units == "arpabet" or is_arpabet(tuple(lexicon.phones() if lexicon else ())):
-        vocab = (BLANK, *PHONES)
+        vocab = (BLANK, *ARPABET_PHONES)
         return Inventory(vocab, tokenizer_for(vocab, 0, lexicon), {}, units, language)
     assert lexicon is not None
     return replace(_phones(texts, lexicon), units=units, language=language)

@@ -20,7 +20,7 @@ from ctc_align.models.convnet import convnet_model
 from ctc_align.models.convnet.convnet_model import ModelDescription
 from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
 from ctc_align.reading import content_hash
-from ctc_align.text.ipa import IPA_PHONES, NEAREST_ARPABET, OF_ARPABET, is_ipa
+from ctc_align.text.phone_sets import IPA_OF_ARPABET, IPA_PHONES, NEAREST_ARPABET, is_ipa
 from ctc_align.text.sounds.pieces import pieces
 from ctc_align.tokens.phones import is_arpabet
 
@@ -119,7 +119,7 @@ def _phone(token: str, units: str) -> str:
     ('k', 'x', 'tʃ', 'a')
     """
     if units == "arpabet":
-        return OF_ARPABET[token][0]
+        return IPA_OF_ARPABET[token][0]
     if units == "letters":
         said = [phone for piece in pieces(token, "") for phone in piece.phones]
         return said[0] if said and said[0] in IPA_PHONES else ""

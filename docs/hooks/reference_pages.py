@@ -36,7 +36,7 @@ def pages(root: Path) -> dict[str, str]:
 
 def phones_page() -> str:
     """Return the phones of the model universal, by their classes."""
-    from ctc_align.text.ipa import IPA_CLASSES, IPA_PHONES
+    from ctc_align.text.phone_sets import IPA_CLASSES, IPA_PHONES
 
     about = (
         f"The tokens of the model `universal`, {len(IPA_PHONES)} broad phones of the International Phonetic Alphabet. "

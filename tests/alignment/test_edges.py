@@ -16,7 +16,7 @@ from ctc_align.errors import ConfigError
 from ctc_align.kernels import batching
 from ctc_align.models import calibration
 from ctc_align.models.calibration import Calibration, as_toml, fit_logistic, fit_offsets, probability, read_calibration
-from ctc_align.text.ipa import IPA_PHONES
+from ctc_align.text.phone_sets import IPA_PHONES
 from ctc_align.types import Emissions, Tokens
 
 PHONES = ("AH", "T", "S", "N", "L", "W", "CH", "x")

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
-from ctc_align.text.english_or_not import WEIGHTS, likely_other
+from ctc_align.text.languages import NGRAM_WEIGHTS, likely_other_language
 from english_letters import learnt, texts_of
 
 SIZES = (5, 10, 20, 50)
@@ -99,13 +99,13 @@ def hard_texts() -> dict[str, list[str]]:
     return texts
 
 
-def rows(texts: Iterable[str], weights: Path = WEIGHTS) -> dict[int, list[tuple[str, str]]]:
+def rows(texts: Iterable[str], weights: Path = NGRAM_WEIGHTS) -> dict[int, list[tuple[str, str]]]:
     """Return each text of so many words, by the number, with what it is taken for."""
     words = " ".join(texts).split()
     if len(words) < len("".join(words)) / 30:  # no spaces between words
         words = ["".join(words)[place : place + 2] for place in range(0, len("".join(words)), 2)]
     cut = {size: [" ".join(words[at : at + size]) for at in range(0, len(words) - size + 1, size)] for size in SIZES}
-    return {size: [(text, likely_other(text, weights)) for text in each] for size, each in cut.items()}
+    return {size: [(text, likely_other_language(text, weights)) for text in each] for size, each in cut.items()}
 
 
 def table(title: str, texts: dict[str, list[str]], other: bool, show: bool) -> None:

@@ -13,7 +13,7 @@ from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import Settings
 from ctc_align.models import embedded_folder
 from ctc_align.models.catalogue import model_languages
-from ctc_align.text.ipa import IPA_PHONES
+from ctc_align.text.phone_sets import IPA_PHONES
 
 DEMO = Path(ctc_align.__file__).parent / "demo"
 LANGUAGES = ["ar", "de", "el", "es", "fa", "fr", "hi", "it", "ja", "ka", "pt", "ru", "ta", "th", "tr", "vi", "zh-CN"]

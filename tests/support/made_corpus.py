@@ -13,7 +13,7 @@ import soundfile
 from ctc_align.corpus.sources import open_source
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.text import split
-from ctc_align.text.arpabet import PHONES
+from ctc_align.text.phone_sets import ARPABET_PHONES
 from ctc_align.tokens.phones import PhoneTokenizer
 from ctc_align.tokens.tokenizer import tokenize
 from ctc_align.training import Watch
@@ -58,7 +58,7 @@ def _say(path: Path, text: str, slow: int, random: np.random.Generator) -> tuple
     phones: list[int] = []
     starts: list[int] = []
     ends: list[int] = []
-    for word in tokenize(split(text), PhoneTokenizer(("<blank>", *PHONES))):
+    for word in tokenize(split(text), PhoneTokenizer(("<blank>", *ARPABET_PHONES))):
         for token in word.pronunciations[0].ids:
             starts.append(sum(map(len, pieces)))
             pieces.append(_chord(token - 1, slow * int(random.integers(1100, 2200)), random))

@@ -13,7 +13,7 @@ from ctc_align.models import embedded_folder
 from ctc_align.models.convnet.convnet_model import ModelDescription, save_folder
 from ctc_align.models.convnet.features import MELS
 from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
-from ctc_align.text.ipa import IPA_PHONES
+from ctc_align.text.phone_sets import IPA_PHONES
 from ctc_align.types import Emissions
 
 TINY = NetworkShape(MELS, 6, 16, stem=8, body=8, head=8, dilations=(1, 2))

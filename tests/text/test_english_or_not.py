@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ctc_align.text.english_or_not import UNKNOWN, likely_other
+from ctc_align.text.languages import UNKNOWN, likely_other_language
 
 ENGLISH = (
     "'Twas brillig, and the slithy toves did gyre and gimble in the wabe; all mimsy were the borogoves.",
@@ -34,13 +34,13 @@ OTHERS = (
 
 @pytest.mark.parametrize("text", ENGLISH)
 def test_english_gives_no_false_alarm(text: str) -> None:
-    assert likely_other(text) == ""
+    assert likely_other_language(text) == ""
 
 
 @pytest.mark.parametrize(("text", "language"), OTHERS)
 def test_other_languages_are_told(text: str, language: str) -> None:
-    assert likely_other(text) == language
+    assert likely_other_language(text) == language
 
 
 def test_a_long_text_is_told_as_its_parts_are() -> None:
-    assert likely_other("Der Hund und die Katze sind nicht im Haus, aber auf dem Dach. " * 2_000) == "de"
+    assert likely_other_language("Der Hund und die Katze sind nicht im Haus, aber auf dem Dach. " * 2_000) == "de"

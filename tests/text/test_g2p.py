@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from rows import over_rows
 
-from ctc_align.text.arpabet import PHONES
 from ctc_align.text.letter_network import likeliest
 from ctc_align.text.letter_to_phone import EXCEPTIONS, FOLDER, WEIGHTS, LetterToPhone, fold
+from ctc_align.text.phone_sets import ARPABET_PHONES
 
 # Typed by hand from the sound of the words; the first pronunciation of each.
 COMMON = """
@@ -148,7 +148,7 @@ def test_unknown_words_are_phones_and_at_most_so_many(speaker: LetterToPhone) ->
     words = ["blorptastic", "zzyzyxal", "grumbleshanks", "aaaa", "q" * 5, "kubernetes", "x" * 300, "antidis" * 40]
     for word, found in zip(words, speaker.pronounce(words), strict=True):
         assert 1 <= len(found) <= 2, word
-        assert all(phones and set(phones) <= set(PHONES) for phones in found), word
+        assert all(phones and set(phones) <= set(ARPABET_PHONES) for phones in found), word
     assert all(len(found) == 1 for found in speaker.pronounce(words, best=1))
 
 
@@ -206,7 +206,7 @@ def test_what_the_package_holds() -> None:
     assert lines == sorted(lines, key=lambda line: line.split("\t")[0])
     for line in lines:
         _, *pronunciations = line.split("\t")
-        assert all(set(one.split(" ")) <= set(PHONES) for one in pronunciations), line
+        assert all(set(one.split(" ")) <= set(ARPABET_PHONES) for one in pronunciations), line
     assert "Carnegie Mellon University" in (FOLDER / "CMUDICT-LICENSE").read_text(encoding="utf-8")
 
 

@@ -10,11 +10,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rows import first_row_of
 
-from ctc_align.text.ipa import IPA_PHONES, ipa_class
+from ctc_align.text.phone_sets import IPA_PHONES, ipa_class
 from ctc_align.text.romanisation import romanized
 from ctc_align.text.sounds import pronounced
 from ctc_align.text.sounds.pieces import SCRIPTS, pieces
-from ctc_align.text.sounds.spelling_rules import sections, spelling_rules
+from ctc_align.text.sounds.spelling_rules import spelling_rules, table
 from ctc_align.text.transcript import split
 from ctc_align.types import Word, Words
 
@@ -143,7 +143,7 @@ def test_what_nobody_can_say_stands_for_itself() -> None:
 
 @pytest.mark.parametrize("file", ["latin", "cyrillic", "small-alphabets"])
 def test_every_section_has_valid_rules(file: str) -> None:
-    for name in sections(file):
+    for name in table(file):
         spelling_rules(file, name)  # asserts that it knows all phones
 
 

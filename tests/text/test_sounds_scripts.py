@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rows import first_row_of
 
-from ctc_align.text.ipa import IPA_PHONES
+from ctc_align.text.phone_sets import IPA_PHONES
 from ctc_align.text.sounds import pronounced
 from ctc_align.text.sounds.pieces import pieces
 from ctc_align.text.transcript import split

@@ -8,17 +8,16 @@ import pytest
 from rows import over_rows
 
 from ctc_align.errors import LexiconError, UsageError
-from ctc_align.text.arpabet import PHONES
-from ctc_align.text.ipa import IPA_PHONES
 from ctc_align.text.letter_to_phone import LetterToPhone
 from ctc_align.text.lexicon import Lexicon, read_lexicon
+from ctc_align.text.phone_sets import ARPABET_PHONES, IPA_PHONES
 from ctc_align.tokens import letters, phones
 from ctc_align.tokens.letters import LetterTokenizer
 from ctc_align.tokens.phones import PhoneTokenizer
 from ctc_align.tokens.tokenizer import count_missing, join, missing_letters, tokenize, tokenizer_for
 from ctc_align.types import Pronunciation, Word, Words, WordTokens
 
-ENGLISH = ("<blank>", *PHONES)
+ENGLISH = ("<blank>", *ARPABET_PHONES)
 WAV2VEC = ("<pad>", "<s>", "</s>", "<unk>", "|", *"ETAONIHSRDLUMWCFGYPBVK'XJQZ")
 MMS = ("-", *"aienuotsrmkldghybpwcvjzf'qx", "*")
 
@@ -91,13 +90,13 @@ class TestPhones:
 
     @pytest.mark.parametrize("write", [str.lower, lambda phone: phone + "1" if phone[0] in "AEIOU" else phone])
     def test_vocabularies_in_lower_case_or_with_stress(self, write) -> None:
-        vocab = ("<eps>", *map(write, PHONES))
+        vocab = ("<eps>", *map(write, ARPABET_PHONES))
         tokenizer = tokenizer_for(vocab, 0)
         assert tokenizer.token_kind == "phones"
         assert [vocab[i] for i in tokenizer.word("cat").pronunciations[0].ids] == list(map(write, ("K", "AE", "T")))
 
     def test_a_vocabulary_without_some_phones_names_them_and_says_the_others(self) -> None:
-        vocab = ("<blank>", *(phone for phone in PHONES if phone not in ("ZH", "K")))
+        vocab = ("<blank>", *(phone for phone in ARPABET_PHONES if phone not in ("ZH", "K")))
         tokens = PhoneTokenizer(vocab).word("cat duck")
         (only,) = tokens.pronunciations
         assert only.labels == ("AE", "T", "D", "AH")

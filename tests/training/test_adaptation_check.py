@@ -17,7 +17,7 @@ from ctc_align.alignment.ctc_path import Spans
 from ctc_align.audio.loading import load_segment
 from ctc_align.models import embedded_folder
 from ctc_align.models.convnet import features
-from ctc_align.text.ipa import IPA_PHONES
+from ctc_align.text.phone_sets import IPA_PHONES
 from ctc_align.training.adaptation import Adaptation, adapt, more_silence
 from ctc_align.training.adaptation_check import CheckLimits, SegmentComparison, compared, loud_frames
 from ctc_align.training.frame_labels import Labels

@@ -7,7 +7,7 @@ import pytest
 from made_corpus import Lines, Made, frames, make_corpus, utterances_of
 
 from ctc_align.text import split
-from ctc_align.text.arpabet import PHONES
+from ctc_align.text.phone_sets import ARPABET_PHONES
 from ctc_align.tokens.phones import PhoneTokenizer
 from ctc_align.tokens.tokenizer import tokenize
 from ctc_align.training import Watch
@@ -16,13 +16,13 @@ from ctc_align.training.segmenter import PARTS, Round, Segmenter, Spoken
 
 pytestmark = pytest.mark.long
 
-SILENCE = len(PHONES) * PARTS
-OTHER = PHONES.index("OW")
+SILENCE = len(ARPABET_PHONES) * PARTS
+OTHER = ARPABET_PHONES.index("OW")
 ROUNDS = [Round(1, 6, 30), Round(2, 2, 30)]
 
 
 def spoken_of(one: Made) -> Spoken:
-    words = tokenize(split(one.text), PhoneTokenizer(("<blank>", *PHONES)))
+    words = tokenize(split(one.text), PhoneTokenizer(("<blank>", *ARPABET_PHONES)))
     said = tuple((np.array(word.pronunciations[0].ids) - 1,) for word in words)
     return Spoken(said, (0,) * len(said))
 
@@ -38,7 +38,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Made], Featur
 def trained(corpus: tuple[list[Made], FeatureStore]) -> Segmenter:
     made, store = corpus
     lines = Lines()
-    segmenter = Segmenter(store, {i: spoken_of(one) for i, one in enumerate(made)}, len(PHONES), lines)
+    segmenter = Segmenter(store, {i: spoken_of(one) for i, one in enumerate(made)}, len(ARPABET_PHONES), lines)
     segmenter.train(range(30), ROUNDS)
     assert [line.split()[1] for line in lines.lines] == ["1", "2"]
     return segmenter
@@ -90,7 +90,7 @@ def test_the_pronunciation_that_sounds_is_taken(trained: Segmenter, corpus: tupl
         # Words of three phones get a pronunciation with a wrong vowel before the right one.
         doubled = tuple((np.array([w[0], OTHER, w[2]]), w) if len(w) == 3 else (w,) for (w,) in words)
         wrong[i] = Spoken(doubled, (0,) * len(words))
-    segmenter = Segmenter(store, wrong, len(PHONES), Watch())
+    segmenter = Segmenter(store, wrong, len(ARPABET_PHONES), Watch())
     segmenter.mixtures = trained.mixtures
     several = sum(len(word) > 1 for one in wrong.values() for word in one.words)
     assert several == 8
@@ -101,7 +101,7 @@ def test_the_pronunciation_that_sounds_is_taken(trained: Segmenter, corpus: tupl
 def test_realignment_raises_the_likelihood(corpus: tuple[list[Made], FeatureStore]) -> None:
     lines = Lines()
     spoken = {i: spoken_of(one) for i, one in enumerate(corpus[0][:12])}
-    segmenter = Segmenter(corpus[1], spoken, len(PHONES), lines)
+    segmenter = Segmenter(corpus[1], spoken, len(ARPABET_PHONES), lines)
     segmenter.train(range(12), [Round(1, 1, 12)] * 4)
     scores = [float(line.split()[-3]) for line in lines.lines]
     assert scores[-1] > scores[0] + 0.1
@@ -110,7 +110,7 @@ def test_realignment_raises_the_likelihood(corpus: tuple[list[Made], FeatureStor
 
 def test_the_same_data_give_the_same_labels(trained: Segmenter, corpus: tuple[list[Made], FeatureStore]) -> None:
     made, store = corpus
-    again = Segmenter(store, {i: spoken_of(one) for i, one in enumerate(made)}, len(PHONES), Watch())
+    again = Segmenter(store, {i: spoken_of(one) for i, one in enumerate(made)}, len(ARPABET_PHONES), Watch())
     again.train(range(30), ROUNDS)
     for (i, one), (j, two) in zip(trained.label(range(30)), again.label(range(30))):
         assert i == j
@@ -121,14 +121,14 @@ def test_an_utterance_without_room_for_its_phones_is_left_out(
     trained: Segmenter, corpus: tuple[list[Made], FeatureStore]
 ) -> None:
     crowd = {0: Spoken(((np.zeros(2000, int),),), (0,)), 1: spoken_of(corpus[0][1])}
-    segmenter = Segmenter(corpus[1], crowd, len(PHONES), Watch())
+    segmenter = Segmenter(corpus[1], crowd, len(ARPABET_PHONES), Watch())
     segmenter.mixtures = trained.mixtures
     assert [i for i, _ in segmenter.label([0, 1])] == [1]
 
 
 def test_a_round_without_realignment(corpus: tuple[list[Made], FeatureStore]) -> None:
     lines = Lines()
-    segmenter = Segmenter(corpus[1], {0: spoken_of(corpus[0][0])}, len(PHONES), lines)
+    segmenter = Segmenter(corpus[1], {0: spoken_of(corpus[0][0])}, len(ARPABET_PHONES), lines)
     segmenter.train([0], [Round(1, 0, 5)])
     assert lines.lines == ["segments: 1 Gaussians a state, 1 utterances: nan per frame"]
     assert segmenter.mixtures is not None

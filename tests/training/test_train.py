@@ -20,8 +20,7 @@ from ctc_align.errors import InputError, OutputError, UsageError
 from ctc_align.models import embedded_folder, load_model
 from ctc_align.models.calibration import KINDS
 from ctc_align.models.edge_network import FILE, EdgeNetwork, EdgeNetworkShape, edge_network_bytes
-from ctc_align.text.arpabet import PHONES
-from ctc_align.text.ipa import IPA_PHONES
+from ctc_align.text.phone_sets import ARPABET_PHONES, IPA_PHONES
 from ctc_align.training import adaptation, frame_labels
 from ctc_align.training.acoustic_training import Training
 from ctc_align.training.adaptation import Adaptation, adapt
@@ -110,13 +109,13 @@ def test_a_model_gets_the_network_of_edges_that_fits_its_tokens(
     """A base's own goes on; else the English one: whole for the same phones, and for others without single sounds."""
     english, base, out = tmp_path / "english", tmp_path / "base", tmp_path / "adapted"
     torch.manual_seed(3)
-    for folder, labels in ((english, PHONES), (base, ("a", "e"))):
+    for folder, labels in ((english, ARPABET_PHONES), (base, ("a", "e"))):
         folder.mkdir()
         (folder / FILE).write_bytes(edge_network_bytes(EdgeNetwork(EdgeNetworkShape(tuple(labels)))))
     monkeypatch.setattr(learnt_edges_module, "embedded_folder", lambda name: tmp_path / name)
-    whole = learnt_edges("english", ("<blank>", *reversed(PHONES)))
-    hidden = learnt_edges("english", ("<blank>", *PHONES, "X"), tmp_path)
-    own = learnt_edges("english", ("<blank>", *PHONES), base)
+    whole = learnt_edges("english", ("<blank>", *reversed(ARPABET_PHONES)))
+    hidden = learnt_edges("english", ("<blank>", *ARPABET_PHONES, "X"), tmp_path)
+    own = learnt_edges("english", ("<blank>", *ARPABET_PHONES), base)
     assert whole is not None
     assert hidden is not None
     assert own is not None
@@ -130,7 +129,7 @@ def test_a_model_gets_the_network_of_edges_that_fits_its_tokens(
     assert edge_network_bytes(whole) == (english / FILE).read_bytes()
     assert edge_network_bytes(hidden) == edge_network_bytes(whole.without_sounds())
     assert edge_network_bytes(own) == (base / FILE).read_bytes()
-    assert learnt_edges("none", ("<blank>", *PHONES), base) is None
+    assert learnt_edges("none", ("<blank>", *ARPABET_PHONES), base) is None
     shutil.copytree(model, base, dirs_exist_ok=True, ignore=shutil.ignore_patterns(FILE))
     make_letters(tmp_path / "letters", 8, seed=3)
     for edges, said in (("english", "English edges drawn by eye"), ("none", "| edges | medians over all")):

@@ -24,7 +24,7 @@ from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import UsageError
 from ctc_align.files import Alignment
 from ctc_align.models.convnet.network import NetworkShape
-from ctc_align.text.ipa import IPA_PHONES
+from ctc_align.text.phone_sets import IPA_PHONES
 from ctc_align.training.acoustic_training import Training
 from ctc_align.training.pipeline import Call, train
 from ctc_align.training.recipe import NetworkSizes, Recipe, SegmenterPlan

@@ -8,14 +8,14 @@ word with two where the second is the less sonorous (dost, qalb). Uyghur, Kurdis
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ctc_align.text.characters import word_set
-from ctc_align.text.ipa import IPA_CLASSES
+from ctc_align.text.phone_sets import IPA_CLASSES
 from ctc_align.text.runs import divided
 from ctc_align.text.sounds.pieces import Piece, unknown, without_repeats
-from ctc_align.text.sounds.spelling_rules import phone_table, sections, spelling_rules
+from ctc_align.text.sounds.spelling_rules import options_of, phone_table, spelling_rules, table
 
 _SHORT = "ə"
 _SONORITY = {phone: rank for rank, phones in enumerate(IPA_CLASSES.values()) for phone in phones}
@@ -117,17 +117,12 @@ def arabic_pieces(text: str, language: str) -> list[Piece]:
     >>> [" ".join(piece.phones) for piece in arabic_pieces("كتاب", "ar")]
     ['k ə', 't', 'a', 'b']
     """
-    code = language if language in sections("abjads") else "ar"
-    if "full" in _options(code):
+    code = language if language in table("abjads") else "ar"
+    if "full" in options_of("abjads", code):
         return _with_short_vowels(_full_letters(text, code), final_clusters="none")
     if phones := phone_table("abjads", f"{code}:words").get(text):
         return [Piece(index, index + 1, part) for index, part in enumerate(divided(phones, len(text)))]
     return _with_short_vowels(_arabic_letters(text, code), final_clusters="short" if code == "ar" else "all")
-
-
-def _options(code: str) -> Mapping[str, str]:
-    section = sections("abjads").get(code)
-    return section.options if section else {}
 
 
 def _arabic_table(code: str) -> dict[str, tuple[str, ...]]:
@@ -136,10 +131,10 @@ def _arabic_table(code: str) -> dict[str, tuple[str, ...]]:
 
 def _full_letters(text: str, language: str) -> list[Letter]:
     """Return the letters of a script that writes its vowels; Kurdish و and ی are vowels beside consonants."""
-    table = _arabic_table(language)
+    known = _arabic_table(language)
     letters: list[Letter] = []
     for index, character in enumerate(text):
-        phones = table.get(character, unknown(character))
+        phones = known.get(character, unknown(character))
         if language in _KURDISH and character in "ویي":
             before, after = text[index - 1 : index], text[index + 1 : index + 2]
             is_doubled = character == before == "و"
@@ -153,7 +148,7 @@ def _full_letters(text: str, language: str) -> list[Letter]:
 
 
 def _arabic_letters(text: str, language: str) -> list[Letter]:
-    table, options = _arabic_table(language), _options(language)
+    phones, options = _arabic_table(language), options_of("abjads", language)
     article = _ARTICLE.match(text) if language == "ar" and len(text) > 3 else None
     letters: list[Letter] = _article(article, text) if article else []
     for index in range(letters[-1].end if letters else 0, len(text)):
@@ -169,7 +164,7 @@ def _arabic_letters(text: str, language: str) -> list[Letter]:
         elif character == "ں" and last is not None and language != "ar":
             last.end = index + 1
             last.vowel = tuple(_NASAL_VOWELS.get(phone, phone) for phone in last.vowel or (_SHORT,))
-        elif character not in table and character not in _VOWEL_LETTERS and character not in _ARABIC_VOWELS:
+        elif character not in phones and character not in _VOWEL_LETTERS and character not in _ARABIC_VOWELS:
             letters.append(Letter(index, index + 1, unknown(character), ()))
         else:
             letters.append(_arabic_letter(text, index, last, language))
@@ -196,7 +191,7 @@ def _article(match: re.Match[str], text: str) -> list[Letter]:
 
 def _arabic_letter(text: str, index: int, last: Letter | None, language: str) -> Letter:
     """Return the letter at an index: a consonant, or a vowel where it can be one."""
-    character, options = text[index], _options(language)
+    character, options = text[index], options_of("abjads", language)
     rest = text[index + 1 :].lstrip("".join((*_ARABIC_MARKS, _SHADDA, _HAMZA_ABOVE)))
     marked = text[index + 1 : index + 2]
     is_marked = marked in _ARABIC_MARKS or marked == _SHADDA
@@ -235,7 +230,7 @@ def _lengthens(last: Letter, character: str) -> bool:
 
 def _alef(text: str, index: int, last: Letter | None, language: str) -> Letter:
     character, follows = text[index], text[index + 1 : index + 2]
-    long_a = (_options(language).get("long-a", "a"),)
+    long_a = (options_of("abjads", language).get("long-a", "a"),)
     hamza = ("ʔ",) if language == "ar" else ()
     if character == "آ":
         return Letter(index, index + 1, hamza if last else (), long_a, is_long=True)

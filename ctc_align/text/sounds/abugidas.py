@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from ctc_align.text.ipa import IPA_VOWELS
+from ctc_align.text.phone_sets import IPA_VOWELS
 from ctc_align.text.sounds.pieces import Piece, unknown, without_repeats
-from ctc_align.text.sounds.spelling_rules import phone_table, sections
+from ctc_align.text.sounds.spelling_rules import options_of, phone_table
 
 _BLOCK = 0x80
 
@@ -178,14 +177,9 @@ def _read(character: str, language: str) -> tuple[str, tuple[str, ...]]:
     return kinds.get(offset, ("vowel", unknown(character)) if unknown(character) else ("silent", ()))
 
 
-def _options(language: str) -> Mapping[str, str]:
-    section = sections("abugidas").get(language)
-    return section.options if section else {}
-
-
 def _inherent(language: str) -> tuple[str, ...]:
     """Return the vowel that a consonant carries."""
-    return (_options(language).get("inherent", "ə"),)
+    return (options_of("abugidas", language).get("inherent", "ə"),)
 
 
 def _read_clusters(letters: list[_Letter], language: str) -> None:
@@ -202,7 +196,7 @@ def _read_clusters(letters: list[_Letter], language: str) -> None:
 def _read_cluster(last: _Letter, letter: _Letter, language: str, *, is_first: bool) -> None:
     pair = (last.offset, letter.offset)
     if pair == _JNYA and language not in ("ta", "te", "ml", "si"):
-        last.onset, letter.onset = ("ɡ",), tuple(_options(language).get("jnya", "j"))
+        last.onset, letter.onset = ("ɡ",), tuple(options_of("abugidas", language).get("jnya", "j"))
     elif language == "bn" and pair == _KSSA:
         letter.onset = ("k",)
     elif language == "as" and pair == _KSSA:
@@ -227,7 +221,7 @@ def _read_cluster(last: _Letter, letter: _Letter, language: str, *, is_first: bo
 
 def _lose_vowels(letters: list[_Letter], language: str) -> None:
     """Take away the vowels that are written nowhere and not said either: at the end, and between others."""
-    options = _options(language)
+    options = options_of("abugidas", language)
     if "lose-final" in options and len(letters) > 1:
         last, before = letters[-1], letters[-2]
         is_cluster = before.vowel == ()
@@ -278,7 +272,7 @@ def _colour_vowels(letters: list[_Letter], language: str) -> None:
         if not letter.is_inherent:
             continue
         after = letters[index + 1] if index + 1 < len(letters) else None
-        if "lose-medial" in _options(language) and after is not None and after.offset == _HA:
+        if "lose-medial" in options_of("abugidas", language) and after is not None and after.offset == _HA:
             if after.vowel == () or after.is_inherent:
                 letter.vowel = ("ɛ",)
         elif language in ("bn", "as"):

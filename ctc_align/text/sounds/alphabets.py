@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from ctc_align.text.characters import word_set
-from ctc_align.text.ipa import IPA_VOWELS, OF_ARPABET
 from ctc_align.text.letter_to_phone import letter_to_phone
+from ctc_align.text.phone_sets import IPA_OF_ARPABET, IPA_VOWELS
 from ctc_align.text.sounds.pieces import Piece, pieces
 from ctc_align.text.sounds.spelling_rules import spelling_rules, text_table
 
@@ -72,7 +72,7 @@ def prepare_english(words: Sequence[str]) -> None:
 def _english_pieces(word: str) -> list[Piece]:
     """Return one piece for a word, with all its pronunciations; a piece for each letter where it has none."""
     found = letter_to_phone().pronounce([word], _MOST_PRONUNCIATIONS)[0]
-    ways = tuple(dict.fromkeys(tuple(phone for one in way for phone in OF_ARPABET[one]) for way in found))
+    ways = tuple(dict.fromkeys(tuple(phone for one in way for phone in IPA_OF_ARPABET[one]) for way in found))
     if not ways:
         return [Piece(index, index + 1, (letter,) if letter.isalnum() else ()) for index, letter in enumerate(word)]
     return [Piece(0, len(word), ways[0], ways[1:])]

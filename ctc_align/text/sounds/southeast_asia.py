@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from ctc_align.text.ipa import ipa_class
+from ctc_align.text.phone_sets import ipa_class
 from ctc_align.text.sounds.pieces import Piece, unknown
 from ctc_align.text.sounds.spelling_rules import phone_table, split_phones, text_table
 

@@ -1,22 +1,17 @@
 """Rules of spelling: tables of letters and their phones, longest match first, with a little context.
 
-A table file (`latin.txt`, `cyrillic.txt` …) has sections of rules, which are separated by white space:
+The entries of the tables in this folder (see `ctc_align.text.tables`) are
 
-    # …                     a comment, on a line of its own or after two spaces behind a heading
-    {weak}=VC,VCC           defines `{weak}` in the rules of this file
-    [de nds < Lax] hiatus   a section for German and Low German: it begins with the rules of section "Lax", has the
-                            option "hiatus", and replaces single rules of section "*"
-    [lb over de]            it replaces single rules of section "de", which replaces those of "*"
     ch=tʃ                   letters and their phones; nothing after = where they are silent
     c/_E=s                  only before a front vowel
     s/V_V=z                 only between vowels
     d/_#=t                  only at the end of a word (of a stretch of letters, or before an apostrophe)
     e/VC,VCC_n#=ə           only after one of these
-    U+064E=a                a character by its code point
 
 Of several rules for the same letters the one with the longest context comes first. `V`, `C` and `E` in a context are
 the vowel letters, the consonant letters and the letters of front vowels; otherwise a context is a regular expression,
-on the left one of fixed width. Sections are named by the codes of languages, or by a noun in capitals.
+on the left one of fixed width. The section of a language replaces single rules of the section below it: "*", the rules
+of most languages, unless its heading names another one.
 """
 
 from __future__ import annotations
@@ -24,12 +19,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from functools import cache, lru_cache
-from pathlib import Path
-from typing import NamedTuple
+from functools import lru_cache
 
-from ctc_align.text.ipa import IPA_PHONES, IPA_VOWELS
+from ctc_align.text.phone_sets import IPA_PHONES, IPA_VOWELS
 from ctc_align.text.sounds.pieces import Piece, unknown
+from ctc_align.text.tables import EVERY, Section, sections
 
 VOICELESS = {"b": "p", "d": "t", "ɡ": "k", "v": "f", "z": "s", "ʒ": "ʃ", "dz": "ts", "dʒ": "tʃ", "ɣ": "x", "ð": "θ"}
 _VOICED = {voiceless: voiced for voiced, voiceless in VOICELESS.items()}
@@ -37,50 +31,21 @@ _SPREADS_NO_VOICE = "v"
 """It loses its voice, and gives none (Russian "твой", Czech "svůj")."""
 _EDGE = {"left": "(?<![^'])", "right": "(?![^'])"}
 _PHONE = re.compile("|".join(sorted(map(re.escape, IPA_PHONES), key=len, reverse=True)))
-_HEADING = re.compile(r"\[(?P<names>[^\]<]+?)(?: < (?P<bases>[^\]]+?))?(?: over (?P<below>\S+))?\](?P<options>.*)")
-_MACRO = re.compile(r"\{(\w+)\}")
-_CODE_POINT = re.compile(r"U\+([0-9A-F]{4})")
-_EVERY = "*"
-"""The section with the rules of all languages of a file."""
 
 
-class Section(NamedTuple):
-    """A section of a table file: its rules, its options ("" for one without a value), and the section below it."""
-
-    rules: str
-    options: Mapping[str, str]
-    below: str
+def table(file: str) -> dict[str, Section]:
+    """Return the sections of a table of this folder."""
+    return sections(f"sounds/{file}")
 
 
-@cache
-def sections(file: str) -> dict[str, Section]:
-    """Return the sections of a table file of this folder, by their names; each file is read once.
+def options_of(file: str, name: str) -> Mapping[str, str]:
+    """Return the options of a section; {} for a section that the table does not have.
 
-    Args:
-        file: its name without ".txt".
-
-    >>> sections("latin")["hr"].options, sections("latin")["lb"].below
-    ({'hiatus': ''}, 'de')
+    >>> options_of("abjads", "ps"), options_of("abjads", "ar")
+    ({'waw': 'o', 'final-he': 'a', 'silent-inside': 'ع'}, {})
     """
-    text = Path(__file__).with_name(f"{file}.txt").read_text(encoding="utf-8")
-    text = _CODE_POINT.sub(lambda match: chr(int(match[1], 16)), text)
-    macros: dict[str, str] = {}
-    found: dict[str, Section] = {}
-    for line in text.splitlines():
-        if line.startswith("# ") or not line:
-            continue
-        if macro := _MACRO.match(line):
-            macros[macro[1]] = line[macro.end() + 1 :]
-        elif heading := _HEADING.fullmatch(line.partition("  # ")[0]):
-            names = heading["names"].split()
-            options = {key: value for key, _, value in (each.partition("=") for each in heading["options"].split())}
-            rules = " ".join(found[base].rules for base in (heading["bases"] or "").split())
-            below = heading["below"] or (_EVERY if names != [_EVERY] and _EVERY in found else "")
-            found.update(dict.fromkeys(names, Section(rules, options, below)))
-        else:
-            rules = _MACRO.sub(lambda match: macros[match[1]], line)
-            found.update((name, found[name]._replace(rules=f"{found[name].rules} {rules}")) for name in names)
-    return found
+    section = table(file).get(name)
+    return section.options if section else {}
 
 
 @lru_cache(maxsize=256)
@@ -90,14 +55,14 @@ def spelling_rules(file: str, language: str) -> SpellingRules:
     The options "vowels" and "front" hold for all sections over the one that has them; "devoiced", "assimilated" and
     "hiatus" only for their own.
     """
-    found = sections(file)
-    name = language if language in found else _EVERY
+    found = table(file)
+    name = language if language in found else EVERY
     layers = [found[name]]
     while layers[0].below:
         layers.insert(0, found[layers[0].below])
     options = {**layers[0].options, **found[name].options}
     return SpellingRules(
-        [layer.rules for layer in layers],
+        [layer.entries for layer in layers],
         vowels=options["vowels"],
         front=options["front"],
         final_devoicing="devoiced" in found[name].options,
@@ -115,8 +80,8 @@ def text_table(file: str, *names: str) -> dict[str, str]:
     >>> text_table("letter-names", "fr")["w"], text_table("letter-names", "xx")
     ('doublevé', {})
     """
-    found = sections(file)
-    rules = (rule.rpartition("=") for name in names if name in found for rule in found[name].rules.split())
+    found = table(file)
+    rules = (rule.rpartition("=") for name in names if name in found for rule in found[name].entries.split())
     return {letters: written for letters, _, written in rules}
 
 

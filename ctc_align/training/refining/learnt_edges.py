@@ -12,8 +12,7 @@ from pathlib import Path
 
 from ctc_align.models import embedded_folder
 from ctc_align.models.edge_network import EdgeNetwork, load_edge_network
-from ctc_align.text.arpabet import PHONES
-from ctc_align.text.ipa import is_ipa
+from ctc_align.text.phone_sets import ARPABET_PHONES, is_ipa
 
 EDGES = ("english", "none")
 """Which network of edges a new model gets."""
@@ -40,6 +39,6 @@ def learnt_edges(edges: str, vocab: Sequence[str], base: Path | None = None) -> 
     english = load_edge_network(embedded_folder("english"))
     if english is None or set(english.shape.labels) == set(vocab[1:]):
         return english
-    if is_ipa(vocab) and set(english.shape.labels) == set(PHONES):
+    if is_ipa(vocab) and set(english.shape.labels) == set(ARPABET_PHONES):
         return english.for_ipa()
     return english.without_sounds()

@@ -1,12 +1,61 @@
-"""The broad phones of the International Phonetic Alphabet that all languages share here, and their classes.
+"""The two sets of phones: ARPAbet for English, and broad phones of the International Phonetic Alphabet.
 
-Length, tone, stress, aspiration and palatalisation are not told apart: what the spelling of some language leaves out,
-or a small acoustic model hardly hears, is no phone of its own. Diphthongs are two vowels.
+ARPAbet is the 39 phones of CMUdict without stress marks. The 52 phones of IPA serve all languages. They do not
+distinguish length, tone, stress, aspiration and palatalisation, because the spelling of some language leaves them out,
+or a small acoustic model hardly hears them. Diphthongs are two vowels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+
+ARPABET_CLASSES: dict[str, tuple[str, ...]] = {
+    "stop": ("B", "D", "G", "K", "P", "T"),
+    "affricate": ("CH", "JH"),
+    "fricative": ("DH", "F", "HH", "S", "SH", "TH", "V", "Z", "ZH"),
+    "nasal": ("M", "N", "NG"),
+    "liquid": ("L", "R"),
+    "glide": ("W", "Y"),
+    "vowel": ("AA", "AE", "AH", "AO", "AW", "AY", "EH", "ER", "EY", "IH", "IY", "OW", "OY", "UH", "UW"),
+}
+
+ARPABET_PHONES: tuple[str, ...] = tuple(sorted(phone for phones in ARPABET_CLASSES.values() for phone in phones))
+"""All 39, in alphabetical order."""
+
+ARPABET_VOWELS = frozenset(ARPABET_CLASSES["vowel"])
+
+_CLASS_OF = {phone: name for name, phones in ARPABET_CLASSES.items() for phone in phones}
+_STRESS = "012"
+
+
+def strip_stress(label: str) -> str:
+    """Return a phone without its stress digit; anything but an ARPAbet vowel with a digit is unchanged.
+
+    >>> [strip_stress(label) for label in ("EY1", "a1", "t", "X2")]
+    ['EY', 'a1', 't', 'X2']
+    """
+    if label[-1:] in _STRESS and label[:-1].upper() in ARPABET_VOWELS and label.isupper():
+        return label[:-1]
+    return label
+
+
+def strip_all(labels: Iterable[str]) -> tuple[str, ...]:
+    """Return a pronunciation without its stress digits.
+
+    >>> strip_all("K AE1 T".split())
+    ('K', 'AE', 'T')
+    """
+    return tuple(strip_stress(label) for label in labels)
+
+
+def arpabet_class(phone: str) -> str | None:
+    """Return the key of `ARPABET_CLASSES` that a phone belongs to; None if it is not one of the 39 phones.
+
+    >>> arpabet_class("AH0"), arpabet_class("CH"), arpabet_class("spn")
+    ('vowel', 'affricate', None)
+    """
+    return _CLASS_OF.get(strip_stress(phone))
+
 
 IPA_CLASSES: dict[str, tuple[str, ...]] = {
     "stop": ("b", "d", "k", "p", "q", "t", "ɖ", "ɡ", "ʈ", "ʔ"),
@@ -23,7 +72,7 @@ IPA_PHONES: tuple[str, ...] = tuple(sorted(phone for phones in IPA_CLASSES.value
 
 IPA_VOWELS = frozenset(IPA_CLASSES["vowel"])
 
-OF_ARPABET: dict[str, tuple[str, ...]] = {
+IPA_OF_ARPABET: dict[str, tuple[str, ...]] = {
     "AA": ("a",), "AE": ("æ",), "AH": ("ə",), "AO": ("ɔ",), "AW": ("a", "ʊ"), "AY": ("a", "ɪ"), "B": ("b",),
     "CH": ("tʃ",), "D": ("d",), "DH": ("ð",), "EH": ("ɛ",), "ER": ("ə", "ɹ"), "EY": ("e", "ɪ"), "F": ("f",),
     "G": ("ɡ",), "HH": ("h",), "IH": ("ɪ",), "IY": ("i",), "JH": ("dʒ",), "K": ("k",), "L": ("l",), "M": ("m",),
@@ -31,7 +80,7 @@ OF_ARPABET: dict[str, tuple[str, ...]] = {
     "SH": ("ʃ",), "T": ("t",), "TH": ("θ",), "UH": ("ʊ",), "UW": ("u",), "V": ("v",), "W": ("w",), "Y": ("j",),
     "Z": ("z",), "ZH": ("ʒ",),
 }  # fmt: skip
-"""The phones of English, each in these."""
+"""The phones of IPA that each phone of English is written in."""
 
 NEAREST_ARPABET: dict[str, str] = {
     "a": "AA", "b": "B", "d": "D", "dz": "Z", "dʒ": "JH", "e": "EY", "f": "F", "h": "HH", "i": "IY", "j": "Y", "k": "K",
@@ -40,7 +89,7 @@ NEAREST_ARPABET: dict[str, str] = {
     "ŋ": "NG", "ɔ": "AO", "ɔ̃": "AO", "ɖ": "D", "ə": "AH", "ɛ": "EH", "ɛ̃": "AE", "ɡ": "G", "ɣ": "G", "ɨ": "IH",
     "ɪ": "IH", "ɲ": "N", "ɹ": "R", "ʁ": "R", "ʃ": "SH", "ʈ": "T", "ʊ": "UH", "ʒ": "ZH", "ʔ": "T", "θ": "TH",
 }  # fmt: skip
-"""For each phone the English one that sounds most like it: where a network of another phone set may begin."""
+"""The phone of English that sounds most like each of IPA: a network of the other phone set may begin with it."""
 
 
 def is_ipa(vocab: Iterable[str]) -> bool:
@@ -53,7 +102,7 @@ def is_ipa(vocab: Iterable[str]) -> bool:
 
 
 def ipa_class(phone: str) -> str | None:
-    """Return the key of `IPA_CLASSES` that a phone belongs to; None for what is not one of `IPA_PHONES`.
+    """Return the key of `IPA_CLASSES` that a phone belongs to; None if it is not one of `IPA_PHONES`.
 
     >>> ipa_class("ɲ"), ipa_class("AA")
     ('nasal', None)

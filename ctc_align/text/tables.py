@@ -1,0 +1,77 @@
+"""Tables in text files: lists of words, and letters with their phones.
+
+A file is UTF-8 and has sections, whose entries are separated by white space:
+
+    # …                     a comment, on its own line or after two spaces behind a heading
+    {weak}=VC,VCC           defines `{weak}` in the entries of this file
+    [titles]                a section
+    [de nds < Lax] hiatus   a section for German and Low German: it begins with the entries of the section "Lax", and
+                            has the option "hiatus"
+    [lb over de]            a section over another one, which `ctc_align.text.sounds.spelling_rules` explains
+    U+064E=a                an entry with a character by its code point
+
+Sections are named by the codes of languages, or by nouns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+FOLDER = Path(__file__).parent
+EVERY = "*"
+"""The section below all others of a file that has it."""
+_HEADING = re.compile(r"\[(?P<names>[^\]<]+?)(?: < (?P<bases>[^\]]+?))?(?: over (?P<below>\S+))?\](?P<options>.*)")
+_MACRO = re.compile(r"\{(\w+)\}")
+_CODE_POINT = re.compile(r"U\+([0-9A-F]{4})")
+
+
+class Section(NamedTuple):
+    """A section of a table: its entries, its options ("" for one without a value), and the section below it."""
+
+    entries: str
+    options: Mapping[str, str]
+    below: str
+
+
+@cache
+def sections(file: str) -> dict[str, Section]:
+    """Return the sections of a table by their names; each file is read once.
+
+    Args:
+        file: the path in this folder, without ".txt".
+
+    >>> sections("sounds/latin")["hr"].options, sections("sounds/latin")["lb"].below
+    ({'hiatus': ''}, 'de')
+    """
+    text = (FOLDER / f"{file}.txt").read_text(encoding="utf-8")
+    text = _CODE_POINT.sub(lambda match: chr(int(match[1], 16)), text)
+    macros: dict[str, str] = {}
+    found: dict[str, Section] = {}
+    for line in text.splitlines():
+        if line.startswith("# ") or not line:
+            continue
+        if macro := _MACRO.match(line):
+            macros[macro[1]] = line[macro.end() + 1 :]
+        elif heading := _HEADING.fullmatch(line.partition("  # ")[0]):
+            names = heading["names"].split()
+            options = {key: value for key, _, value in (each.partition("=") for each in heading["options"].split())}
+            entries = " ".join(found[base].entries for base in (heading["bases"] or "").split())
+            below = heading["below"] or (EVERY if names != [EVERY] and EVERY in found else "")
+            found.update(dict.fromkeys(names, Section(entries, options, below)))
+        else:
+            entries = _MACRO.sub(lambda match: macros[match[1]], line)
+            found.update((name, found[name]._replace(entries=f"{found[name].entries} {entries}")) for name in names)
+    return found
+
+
+def word_list(name: str) -> frozenset[str]:
+    """Return the words of a section of `words.txt`.
+
+    >>> "dr" in word_list("titles")
+    True
+    """
+    return frozenset(sections("words")[name].entries.split())
